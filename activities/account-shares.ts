@@ -1,30 +1,30 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { AccountId } from '../domain/ids.ts';
 
-/** How long work waits for its account's share before it is refused. It holds an activity slot meanwhile. */
+/** How long work waits for its account's share before it is refused. It occupies an activity slot during the wait. */
 const maxWaitMs = 2000;
 const pollMs = 20;
 
-/** The account uses its share of this host's activity slots. A later attempt may be admitted. */
+/** The account already uses its share of this host's activity slots. A later attempt may be admitted. */
 export class ShareInUse extends Error {
   override name = 'ShareInUse';
 }
 
 /**
- * Limits how many activity slots of a host one account may occupy with work that waits for its sandboxes, so that
- * sandboxes which never answer cannot keep those of other accounts from starting.
+ * Limits the activity slots of a host that one account may occupy with work that waits for its sandboxes. So
+ * unresponsive sandboxes cannot prevent sandboxes of other accounts from starting.
  */
 export class AccountShares {
   readonly #share: number;
   readonly #running = new Map<string, number>();
   readonly #waiting = new Map<string, number>();
 
-  /** @param share activities of one account that may run at once; as many more may wait */
+  /** @param share the number of activities of one account that may run at once. The same number may wait. */
   constructor(share: number) {
     this.#share = share;
   }
 
-  /** @throws {ShareInUse} when the account uses its share already, and the errors of `work` */
+  /** @throws {ShareInUse} when the account already uses its share, and the errors of `work` */
   async run<Result>(accountId: AccountId, signal: AbortSignal, work: () => Promise<Result>): Promise<Result> {
     if (!this.#isFree(accountId)) await this.#wait(accountId, signal);
     add(this.#running, accountId, 1);

@@ -12,24 +12,24 @@ import { withHeartbeats } from './heartbeats.ts';
 import { cancelInvoiceCharge, chargeInvoice } from './invoice-charge.ts';
 
 /**
- * Periods, invoices and charges. Every time is the workflow's: what an attempt writes does not depend on when it runs. All may run
- * again.
+ * Activities for periods, invoices and charges. All times come from the workflow, so the result of an attempt does not
+ * depend on when it runs. All of these activities may be repeated.
  */
 export function createBillingActivities(deps: {
   orm: Orm;
   plans: PlanCatalog;
   processor: PaymentProcessor | null;
-  /** False: periods pass, and nothing is issued or charged, for any account. */
+  /** False: periods pass, but no account gets invoices or charges. */
   billed: boolean;
 }) {
   const { orm, plans, billed } = deps;
   const isBilled = async (accountId: AccountId) => billed && (await isCharged(orm.em, accountId));
   return {
-    /** Null: the account has no subscription any more. */
+    /** Null: the account no longer has a subscription. */
     findNextBillingStep: async (accountId: AccountId): Promise<BillingStep | null> =>
       findNextBillingStep(orm.em, accountId, await isBilled(accountId)),
 
-    /** @returns false: a change of the plan is under way */
+    /** @returns false when a change of the plan is in progress */
     renewSubscription: async ({ accountId, atMs }: { accountId: AccountId; atMs: number }): Promise<boolean> =>
       renew(orm.em, plans, { accountId, at: new Date(atMs), billed: await isBilled(accountId) }),
 
@@ -42,7 +42,7 @@ export function createBillingActivities(deps: {
     retryCharges: ({ accountId, atMs }: { accountId: AccountId; atMs: number }): Promise<void> =>
       retryCharges(orm.em, accountId, new Date(atMs)),
 
-    /** Charges for a plan once. A charge that fails is cancelled, so that nothing can pay it later. */
+    /** Charges once for a plan. A failed charge is cancelled, so that it cannot be paid later. */
     chargePlanChange: ({ changeId, atMs }: { changeId: PlanChangeId; atMs: number }): Promise<ChargeOutcome> =>
       withHeartbeats(async () => {
         const { invoiceId, chargeAttempts } = await findInvoiceOfChange(orm.em, changeId);

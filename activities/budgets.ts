@@ -6,7 +6,7 @@ import { checkBudget } from '../db/repositories/budget-checks.ts';
 import { findBudgetMessage, recordBudgetMailSent } from '../db/repositories/budget-messages.ts';
 import type { AccountId } from '../domain/ids.ts';
 
-/** The rows of budgets. */
+/** Activities on the rows of budgets. */
 export function createBudgetActivities({ orm, plans, settings }: { orm: Orm; plans: PlanCatalog; settings: Settings }) {
   const rules = {
     currency: plans.currency,
@@ -15,8 +15,8 @@ export function createBudgetActivities({ orm, plans, settings }: { orm: Orm; pla
   };
   return {
     /**
-     * Compares the usage of an account with its budget. Times in Unix milliseconds.
-     * @returns when the next check is due; null: the account has no budget
+     * Compares the usage of an account with its budget. Times are Unix milliseconds.
+     * @returns the time of the next check; null when the account has no budget
      */
     checkBudget: ({ accountId, atMs }: { accountId: AccountId; atMs: number }): Promise<number | null> =>
       checkBudget(orm.em, rules, accountId, new Date(atMs)),

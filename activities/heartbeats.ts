@@ -2,7 +2,10 @@ import { Context } from '@temporalio/activity';
 
 const heartbeatMs = 2000;
 
-/** Heartbeats until the work is over: when its worker dies, another takes it over soon. For an activity with a `heartbeatTimeout`. */
+/**
+ * Sends heartbeats until the work ends, so that another worker soon takes over after a worker's death. For an activity
+ * with a `heartbeatTimeout`.
+ */
 export async function withHeartbeats<Result>(work: () => Promise<Result>): Promise<Result> {
   const context = Context.current();
   const beat = setInterval(() => context.heartbeat(), heartbeatMs);

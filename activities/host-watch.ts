@@ -9,27 +9,26 @@ import {
   sandboxesBoundTo,
 } from '../db/repositories/hosts.ts';
 
-/** Interval of the checks. */
+/** The interval of the checks. */
 const checkEveryMs = 1000;
 /** How long after the end of its lease a host may still return. */
 const graceMs = 4000;
 /**
- * The same, after a gap in the checks: after a restart of the platform or of Postgres, hosts need time to return as
- * well.
+ * The same after a gap in the checks. After a restart of the platform or of Postgres, hosts also need time to return.
  */
 const graceAfterGapMs = 60_000;
-/** A check that takes longer, or comes later, is a gap. */
+/** A check that takes longer than this, or begins this much later, is a gap. */
 const gapMs = 4000;
 
 /**
- * The activities of a host's workflow. Watching is one long activity that heartbeats, so that a host adds nothing to the
- * history while nothing happens. When its worker dies, another worker continues.
+ * The activities of a host's workflow. The watch is one long activity with heartbeats, so that an uneventful host adds
+ * nothing to the history. If its worker dies, another worker continues it.
  */
 export function createHostWatchActivities({ orm }: { orm: Orm }) {
   const check = (hostId: string) => withinGap(hostStatus(orm.em, hostId));
 
   return {
-    /** Returns when the host did not renew its lease and has been given up: it can no longer renew it. */
+    /** Returns when the host has not renewed its lease and was given up. It can no longer renew the lease. */
     async watchUntilLost(hostId: string): Promise<void> {
       const { cancellationSignal: signal } = Context.current();
       let checkedMs = performance.now();
@@ -56,7 +55,7 @@ export function createHostWatchActivities({ orm }: { orm: Orm }) {
       }
     },
 
-    /** Returns when a host that was given up has cleaned up and offers itself again. */
+    /** Returns when the given-up host has cleaned up and offers itself again. */
     async watchUntilBack(hostId: string): Promise<void> {
       const { cancellationSignal: signal } = Context.current();
       for (;;) {
@@ -67,7 +66,7 @@ export function createHostWatchActivities({ orm }: { orm: Orm }) {
       }
     },
 
-    /** The sandboxes that have processes on this host, or are about to. */
+    /** The sandboxes that have processes on this host, or will soon have. */
     sandboxesBoundTo(hostId: string): Promise<BoundSandbox[]> {
       return sandboxesBoundTo(orm.em, hostId);
     },
@@ -77,14 +76,14 @@ export function createHostWatchActivities({ orm }: { orm: Orm }) {
 export type { BoundSandbox };
 export type HostWatchActivities = ReturnType<typeof createHostWatchActivities>;
 
-/** @returns null when Postgres did not answer in time */
+/** @returns null when Postgres did not reply in time */
 async function withinGap(answer: Promise<HostStatus>): Promise<HostStatus | null> {
   const timeout = new AbortController();
   const late = delay(gapMs, null, { signal: timeout.signal }).catch(() => null);
   try {
     return await Promise.race([answer, late]);
   } catch {
-    // Every error of Postgres counts alike here; the database client logs it.
+    // All errors of Postgres have the same effect here. The database client logs them.
     return null;
   } finally {
     answer.catch(() => {});

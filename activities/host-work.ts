@@ -4,18 +4,18 @@ import { AppError } from '../domain/errors.ts';
 import { DriverError } from '../runtime/driver.ts';
 import { ShareInUse } from './account-shares.ts';
 
-/** Tries of an activity whose driver fails. */
+/** The number of tries of an activity whose driver fails. */
 const driverTries = 3;
-/** Tries after other errors, such as an unreachable database. */
+/** The number of tries after other errors, such as an unreachable database. */
 const otherTries = 12;
 const maxCounts = 10_000;
-/** An account that uses its share of the host already tries again after this. */
+/** The delay of the next try if the account already uses its share of the host. */
 const shareRetry = '2 seconds';
 
 /**
- * Returns a function that runs an activity of a host: it heartbeats, so that a dead host is noticed and a cancellation
- * arrives within a second, and turns errors into failures with their code. It counts tries itself, because an attempt
- * that the account's share did not admit is no try.
+ * Returns a function that runs an activity of a host. It sends heartbeats, so that a dead host is noticed and a
+ * cancellation arrives within a second. It turns errors into failures with their code. It counts tries itself, because
+ * an attempt that the account's share did not admit does not count.
  */
 export function hostWork() {
   const failed = new Map<string, number>();

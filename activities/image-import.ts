@@ -32,7 +32,10 @@ import { RegistryError } from '../registry/registry-client.ts';
 import { SkopeoError } from '../registry/skopeo.ts';
 import { removeIfUnused } from './registry-images.ts';
 
-/** Copies that run at once in one worker, and those of one account, whose registries may be slow; others wait and heartbeat. */
+/**
+ * The number of concurrent copies in one worker, and of one account. The registries of an account may be slow. Further
+ * copies wait and send heartbeats.
+ */
 const copiesAtOnce = 10;
 const copiesOfAccount = 4;
 const progressMs = 1000;
@@ -46,7 +49,10 @@ export interface ImageImportDeps {
   registry: PlatformRegistry | null;
 }
 
-/** The import of an external image. Passwords are opened here, and are in no argument, result, or row that is not sealed. */
+/**
+ * Activities for the import of an external image. Passwords are decrypted here. They are in no argument and no result,
+ * and only encrypted in rows.
+ */
 export function createImageImportActivities({ orm, plans, secrets, settings, registry }: ImageImportDeps) {
   const imports = registry && new ImageImports(settings, registry, () => sandboxNetworks(orm.em));
   const turns = new FairSemaphore(copiesAtOnce, copiesOfAccount);
@@ -90,7 +96,7 @@ export function createImageImportActivities({ orm, plans, secrets, settings, reg
     }
   }
 
-  /** Waits while the registry is swept, which takes seconds, or an image of the repository is removed from it. */
+  /** Waits while the registry is being swept, which takes seconds, or an image of the repository is being removed. */
   async function beginWhenOpen(jobId: ImportJobId, context: Context): Promise<ImportPlan | null> {
     for (;;) {
       const plan = await beginImportAttempt(orm.em, jobId, context.info.attempt - 1);
@@ -115,7 +121,10 @@ export function createImageImportActivities({ orm, plans, secrets, settings, reg
   }
 
   return {
-    /** Copies the image of a job, and goes on where an earlier attempt has stopped. @returns what the template gets */
+    /**
+     * Copies the image of a job, and continues where an earlier attempt has stopped. @returns the image for the
+     * template
+     */
     async copyImage(jobId: ImportJobId): Promise<TemplateImage> {
       const context = Context.current();
       const accountId = await findImportAccount(orm.em, jobId);
@@ -132,7 +141,9 @@ export function createImageImportActivities({ orm, plans, secrets, settings, reg
       completeImport(orm.em, plans, jobId, image),
     failImport: (jobId: ImportJobId, reason: string): Promise<void> => failImport(orm.em, jobId, reason),
     failForRoom: (jobId: ImportJobId): Promise<void> => failImport(orm.em, jobId, noRoomText),
-    /** Removes what a cancelled or refused import has pushed, unless something refers to it. */
+    /**
+     * Removes the blobs and manifests that a cancelled or refused import has pushed, unless something refers to them.
+     */
     async discardImport(path: string): Promise<void> {
       const found = await registry?.find(path, importTag);
       if (registry && found) await removeIfUnused({ orm, registry }, registryImage(path, found.digest));
@@ -142,19 +153,19 @@ export function createImageImportActivities({ orm, plans, secrets, settings, reg
 
 const noRoomText = 'The image is beyond the storage for private templates that your plan or your quota allows';
 
-/** Errors that no further attempt can mend. */
+/** A failure that further attempts cannot resolve. */
 function final(type: string, message: string): ApplicationFailure {
   return ApplicationFailure.nonRetryable(message, type);
 }
 
-/** The public text of a failure, and whether another attempt may succeed. */
+/** Converts an error to a failure with a public text, retryable if another attempt may succeed. */
 function failureOf(error: unknown): ApplicationFailure {
   if (error instanceof ApplicationFailure) return error;
   if (error instanceof UnusableImageError) return final('image_unusable', error.message);
   if (error instanceof ForbiddenAddressError) return final('address_forbidden', error.message);
   if (error instanceof RegistryError) {
     const isRefusal = [401, 403, 404].includes(error.status);
-    // The registry sent a manifest, and it is wrong.
+    // The registry sent a manifest, but the manifest is invalid.
     const isWrong = error.status === 200;
     if (isRefusal || isWrong) return final('registry_refuses', error.message);
     return ApplicationFailure.retryable(error.message, 'registry_failed');
@@ -172,11 +183,11 @@ function placeOf({ path }: ImportPlan, prefix: string): { project: string; repos
   return { project, repository: rest.join('/') };
 }
 
-/** One attempt: its heartbeats, and what it writes to the row of the job. */
+/** One attempt: its heartbeats, and its writes to the row of the job. */
 class Attempt {
   bytesRead = 0;
   readonly signal: AbortSignal;
-  /** The job was cancelled, or is gone. */
+  /** The job was cancelled or deleted. */
   isOver = false;
   readonly #over = new AbortController();
   readonly #orm: Orm;
@@ -230,7 +241,7 @@ class Attempt {
         this.isOver = true;
         this.#over.abort(new Error('The import is over'));
       })
-      // The next write repeats it; an outage of the database must not end a copy.
+      // The next write repeats it. An outage of the database must not end a copy.
       .catch(() => {
         this.#lines = [...newLines, ...this.#lines];
       });

@@ -24,16 +24,17 @@ import {
 
 interface ChargeDependencies {
   orm: Orm;
-  /** Null: not configured; only the balance pays. */
+  /** Null: no processor is configured, so only the balance pays. */
   processor: PaymentProcessor | null;
 }
 
 /**
- * Charges what is left to pay of an invoice: from the account's balance, then its default payment method. An invoice has one
- * charge at the processor, whose id is stored before it is confirmed. What an earlier attempt did is asked for first; a new one
- * begins only when the outcome of the one before is known. Safe to run again at any point.
+ * Charges the unpaid part of an invoice: first to the account's balance, then to its default payment method. An invoice
+ * has one charge at the processor, and its id is stored before the charge is confirmed. This function first asks for
+ * the outcome of an earlier attempt, and begins a new charge only when that outcome is known. It may be repeated at any
+ * point.
  * @param at the time of the attempt
- * @returns `unknown`: to be asked for again later
+ * @returns `unknown` when the outcome must be asked for again later
  */
 export async function chargeInvoice(deps: ChargeDependencies, invoiceId: string, at: Date): Promise<ChargeOutcome> {
   const { orm } = deps;
@@ -71,7 +72,7 @@ async function attempt(deps: ChargeDependencies, found: Invoice, at: Date): Prom
       intentId = null;
     }
   }
-  // A prepared charge has a fixed amount.
+  // The amount of a prepared charge is fixed.
   const invoice = intentId === null ? await payFromBalanceOf(orm.em, found, at) : found;
   if (invoice.status === 'paid') return 'succeeded';
   const [method, customerId] = [await findDefaultMethod(orm.em, accountId), await findCustomer(orm.em, accountId)];
@@ -102,7 +103,7 @@ async function prepare(
   const prepared = await processor.prepareCharge({
     ...to,
     ...{ amount, currency, metadata: { account_id: accountId, invoice_id: invoiceId } },
-    // A charge that was cancelled is followed by another one.
+    // A cancelled charge is followed by another one, so the key contains the number of the charge.
     key: `invoice ${invoiceId} ${invoice.chargeAttempts} ${to.paymentMethodId} ${amount}`,
   });
   return keepPaymentIntent(orm.em, {
@@ -112,8 +113,8 @@ async function prepare(
 }
 
 /**
- * Ends the charge of an invoice that is not to be paid any more.
- * @returns `succeeded`: it had moved the money already; `unknown`: to be asked again later
+ * Cancels the charge of an invoice that is not to be paid any more.
+ * @returns `succeeded` when the money had already moved; `unknown` when the outcome must be asked for again later
  */
 export async function cancelInvoiceCharge(deps: ChargeDependencies, invoiceId: string): Promise<ChargeOutcome> {
   const intentId = await findPaymentIntentOfInvoice(deps.orm.em, invoiceId);

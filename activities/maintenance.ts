@@ -30,17 +30,17 @@ export function createMaintenanceActivities({
   settings: Pick<Settings, 'PLATFORM_USAGE_EVENTS_KEPT_MONTHS' | 'PLATFORM_USED_UP_QUOTA'>;
 }) {
   return {
-    /** Makes the partitions of the coming days before their first sample. @returns how many were made */
+    /** Makes the partitions of the coming days in advance. @returns the number of new partitions */
     makeMetricsPartitions: (): Promise<number> => makeMetricsPartitions(orm.em),
-    /** @returns how many partitions were dropped */
+    /** @returns the number of dropped partitions */
     dropOldMetricsPartitions: (): Promise<number> => dropOldMetricsPartitions(orm.em),
-    /** Makes the partitions of the coming weeks. @returns how many were made */
+    /** Makes the partitions of the coming weeks. @returns the number of new partitions */
     makeWebhookPartitions: (): Promise<number> => makeWebhookPartitions(orm.em),
-    /** @returns how many partitions were dropped */
+    /** @returns the number of dropped partitions */
     dropOldWebhookPartitions: (): Promise<number> => dropOldWebhookPartitions(orm.em, retention.webhookDeliveriesDays),
     /**
-     * Records measured usage, moves usage events to their sums, warns users whose quotas are nearly used up, and starts
-     * workflows of budgets that are missing.
+     * Records measured usage, adds usage events to their sums, warns users whose quotas are nearly used up, and starts
+     * missing workflows of budgets.
      */
     async keepUsage(): Promise<UsageUpkeep> {
       const done = await keepUsage(orm.em, settings.PLATFORM_USAGE_EVENTS_KEPT_MONTHS);
@@ -50,17 +50,17 @@ export function createMaintenanceActivities({
       await reviveBudgetChecks(orm.em);
       return done;
     },
-    /** @returns how many deliveries were deleted */
+    /** @returns the number of deleted deliveries */
     purgeWebhookDeliveries: (): Promise<number> => purgeWebhookDeliveries(orm.em, retention),
-    /** @returns how many replies were deleted */
+    /** @returns the number of deleted replies */
     purgeIdempotencyKeys: (): Promise<number> => purgeReplies(orm.em, retention),
-    /** @returns how many events were deleted */
+    /** @returns the number of deleted events */
     purgeEvents: (): Promise<number> => purgeEvents(orm.em, retention),
-    /** @returns how many notifications were deleted */
+    /** @returns the number of deleted notifications */
     purgeNotifications: (): Promise<number> => purgeNotifications(orm.em, retention),
-    /** @returns how many rows of sessions, links and failed sign-ins were deleted */
+    /** @returns the number of deleted rows of sessions, links and failed sign-ins */
     purgeSignIns: (): Promise<number> => purgeSignIns(orm.em),
-    /** @returns how many rows of ended sandboxes were deleted */
+    /** @returns the number of deleted rows of ended sandboxes */
     purgeEndedSandboxes: (): Promise<number> => purgeEndedSandboxes(orm.em, retention),
   };
 }

@@ -9,10 +9,10 @@ import {
 import type { DifferenceKind } from '../domain/billing/reconciliation.ts';
 import type { PaymentProcessor } from '../payments/processor.ts';
 
-/** Pages of charges that one activity reads. */
+/** The number of pages of charges that one activity reads. */
 const pagesAtOnce = 20;
 
-/** Compares the ledger, our invoices and charges, and the processor's charges. Corrects nothing. */
+/** Compares the ledger, our invoices and charges, and the processor's charges. It corrects nothing. */
 export function createReconciliationActivities({
   orm,
   paymentProcessor,
@@ -22,16 +22,16 @@ export function createReconciliationActivities({
   paymentProcessor: PaymentProcessor | null;
 }) {
   return {
-    /** @returns the times of the charges to compare, in Unix seconds; null: there is no processor */
+    /** @returns the range of the charges to compare, in Unix seconds; null when there is no processor */
     async beginReconciliation(id: string): Promise<{ fromSeconds: number; untilSeconds: number } | null> {
       const begun = await beginReconciliation(orm.em, id, paymentProcessor !== null);
       if (!begun.readsProcessor) return null;
       const seconds = (time: Date) => Math.floor(time.getTime() / 1000);
       return { fromSeconds: seconds(begun.chargesFrom), untilSeconds: seconds(begun.chargesUntil) };
     },
-    /** @returns how many differences there are */
+    /** @returns the number of differences */
     compareLedger: (id: string): Promise<number> => compareLedger(orm.em, id),
-    /** Compares the next charges of the processor. @returns the last one; null: there are no more */
+    /** Compares the next charges of the processor. @returns the last compared one; null when there are no more */
     async compareProcessor(wanted: {
       id: string;
       fromSeconds: number;
@@ -51,7 +51,7 @@ export function createReconciliationActivities({
       }
       return after;
     },
-    /** @returns how many differences there are of each kind */
+    /** @returns the number of differences of each kind */
     async endReconciliation(id: string): Promise<{ [kind in DifferenceKind]?: number }> {
       const differences = await endReconciliation(orm.em, id);
       if (Object.keys(differences).length > 0) {

@@ -16,9 +16,9 @@ import type { PlatformRegistry } from '../registry/platform-registry.ts';
 import { RegistryError } from '../registry/registry-client.ts';
 import { sweepEmbeddedRegistry } from '../registry/sweep.ts';
 
-/** Repositories that are looked at at once. */
+/** The number of repositories that are read concurrently. */
 const looksAtOnce = 4;
-/** Images that one round removes. */
+/** The number of images that one round removes. */
 const maxRemovals = 1000;
 
 interface RegistryImageDeps {
@@ -27,7 +27,7 @@ interface RegistryImageDeps {
   registry: PlatformRegistry | null;
 }
 
-/** `not_ours`: what keeps the blobs is none of the platform's business. */
+/** `not_ours`: the registry is not the embedded one, so its blobs are not the platform's to sweep. */
 export type SweepResult = 'swept' | 'not_ours' | Exclude<SweepStart, 'begun'>;
 
 /** Upkeep of the images in the platform's registry. */
@@ -37,11 +37,15 @@ export function createRegistryImageActivities({ orm, settings, registry }: Regis
   }
 
   return {
-    /** Removes the manifest of an image that no template, sandbox or import refers to. @returns whether it did */
+    /**
+     * Removes the manifest of an image that no template, sandbox or import refers to. @returns whether it was removed
+     */
     async removeUnusedImage(image: string): Promise<boolean> {
       return registry !== null && removeIfUnused({ orm, registry }, image);
     },
-    /** Looks through the registry. @returns images that nothing has referred to for as long as they are kept */
+    /**
+     * Reads the registry. @returns images that have been unreferenced for the whole time that unused images are kept
+     */
     async findUnusedImages(): Promise<string[]> {
       if (!registry) return [];
       const listed = (await registry.repositories()) ?? [];
@@ -52,7 +56,7 @@ export function createRegistryImageActivities({ orm, settings, registry }: Regis
       await Promise.all(paths.map((path) => turns(() => look(path))));
       return findUnusedImages(orm.em, settings.PLATFORM_UNUSED_IMAGES_KEPT_HOURS, maxRemovals);
     },
-    /** @returns how many were removed; others are in use again */
+    /** @returns the number of removed images; the others are in use again */
     async removeUnusedImages(images: string[]): Promise<number> {
       let removed = 0;
       for (const image of images) {
@@ -78,7 +82,7 @@ export function createRegistryImageActivities({ orm, settings, registry }: Regis
   };
 }
 
-/** Removes an image's manifest, unless something refers to it or is about to. @returns whether it did */
+/** Removes an image's manifest, unless something refers to it or is about to. @returns whether it was removed */
 export async function removeIfUnused(
   { orm, registry }: { orm: Orm; registry: PlatformRegistry },
   image: string,
@@ -90,7 +94,7 @@ export async function removeIfUnused(
     await registry.remove(path, digest);
     isRemoved = true;
   } catch (error) {
-    // It is being swept, or does not delete at all.
+    // The registry is being swept, or does not support deletes.
     if (!(error instanceof RegistryError && error.status === 405)) throw error;
   } finally {
     await endRemoval(orm.em, image, isRemoved);

@@ -30,28 +30,28 @@ import { hostWork } from './host-work.ts';
 import { type SpecSources, toSpec } from './sandbox-spec.ts';
 import { StartSteps } from './start-steps.ts';
 
-/** Where a sandbox runs now. */
+/** The current place of a sandbox. */
 export interface HostedPlace {
   address: string;
   agentPort: number;
-  /** The slots of its mounts as they are now, where it has or had mounts. */
+  /** The current slots of its mounts, if it has or had mounts. */
   slots?: MountSlot[];
 }
 
 /**
- * The activities of a host, served on its own task queue. Their arguments are ids and encrypted values; secrets are read,
- * derived or decrypted here, so no workflow history contains them.
+ * The activities of a host, served on the host's own task queue. Their arguments are ids and encrypted values. Secrets
+ * are read, derived or decrypted only here, so no workflow history contains them.
  */
 export function createSandboxHostActivities(
   deps: {
     orm: Orm;
     plans: PlanCatalog;
     driver: SandboxDriver;
-    /** How many activities that wait for sandboxes of one account may run at once. */
+    /** The number of concurrent activities that wait for sandboxes of one account. */
     accountShare: number;
     /** Called after each change of a status. */
     onMove?: (move: SandboxMove) => void;
-    /** Called with how long each step of a start took. */
+    /** Called with the duration of each step of a start. */
     onStep?: (step: SandboxSubstatus, ms: number) => void;
   } & SpecSources,
 ) {
@@ -75,13 +75,14 @@ export function createSandboxHostActivities(
 
   return {
     /**
-     * `created` → `starting`; creates the sandbox, records each step, and returns when it is ready.
-     * @param sealedCredentials of its mounts, by slot, encrypted for this host; null where it has none
-     * @param run the number of this start; absent from workflows of earlier versions
+     * `created` → `starting`. Creates the sandbox, records each step, and returns when the sandbox is ready.
+     * @param sealedCredentials the credentials of its mounts, by slot, encrypted for this host; null when it has no
+     * mounts
+     * @param run the number of this start; absent in workflows of earlier versions
      */
     startSandbox(sandboxId: SandboxId, sealedCredentials?: string | null, run?: number): Promise<HostedPlace> {
       return onHost(async (signal) => {
-        // Recorded here and not by the workflow: the caller waits for one round trip less.
+        // Recorded here and not by the workflow, to save the caller one round trip.
         const row = await life.begin(sandboxId, run ?? null);
         if (!row) throw ApplicationFailure.nonRetryable(`There is no sandbox ${sandboxId} to start`, noLife);
         const credentials = sealedCredentials ? deps.secrets.openFor<Credentials>(sandboxId, sealedCredentials) : {};
@@ -100,7 +101,7 @@ export function createSandboxHostActivities(
       });
     },
 
-    /** `running` → `pausing`; freezes the processes, or ends them where nothing can freeze them. */
+    /** `running` → `pausing`. Freezes the processes, or ends them if freezing is impossible. */
     pauseSandbox(sandboxId: SandboxId, reason: SandboxReason, askedMs: number): Promise<PauseResult> {
       return onHost(async (signal) => {
         const { accountId } = await life.beginPause(sandboxId, reason, new Date(askedMs));
@@ -108,7 +109,7 @@ export function createSandboxHostActivities(
       });
     },
 
-    /** `paused` → `resuming`, when admitted; thaws the processes, or starts the sandbox again on its disk. */
+    /** `paused` → `resuming`, if admitted. Thaws the processes, or starts the sandbox again on its disk. */
     resumeSandbox(sandboxId: SandboxId, storage?: StorageChange | null, run?: number): Promise<HostedPlace> {
       return onHost(async (signal) => {
         const before = await rowOf(sandboxId);
@@ -123,8 +124,8 @@ export function createSandboxHostActivities(
     },
 
     /**
-     * `running` or `paused` → `resuming`; ends the processes and starts the sandbox on its disk. A refusal comes before any
-     * process is ended.
+     * `running` or `paused` → `resuming`. Ends the processes and starts the sandbox on its disk. A refused restart has
+     * ended no process.
      */
     restartSandbox(sandboxId: SandboxId, storage: StorageChange | null, run: number): Promise<HostedPlace> {
       return onHost(async (signal) => {
@@ -141,7 +142,7 @@ export function createSandboxHostActivities(
     },
 
     /**
-     * Maps UDP ports of the host to the sandbox as its row says.
+     * Maps UDP ports of the host to the sandbox according to its row.
      * @param removing a port to leave out
      */
     exposePorts(sandboxId: SandboxId, removing: number | null): Promise<void> {
@@ -153,7 +154,7 @@ export function createSandboxHostActivities(
       return onHost(() => deps.driver.stop(sandboxId));
     },
 
-    /** Removes everything that is left of the sandbox. */
+    /** Removes all remains of the sandbox. */
     removeSandbox(sandboxId: SandboxId): Promise<void> {
       return onHost(() => deps.driver.remove(sandboxId));
     },
@@ -165,7 +166,7 @@ export type SandboxHostActivities = ReturnType<typeof createSandboxHostActivitie
 
 type Credentials = Record<number, MountCredentials>;
 
-/** The disk filled after the resume was admitted. */
+/** Refuses the resume if the disk filled up after the resume was admitted. */
 function refuseWithoutRoom(error: unknown): never {
   if (!(error instanceof DriverError && error.code === 'host_disk_full')) throw error;
   throw new AppError('no_capacity', 'The host of this sandbox has no free disk space now; try again later');

@@ -16,8 +16,8 @@ import type { LifecycleOutcome, SandboxReason, SandboxStatus } from '../domain/s
 import { isOver } from '../domain/sandbox-state.ts';
 
 /**
- * The writes of a sandbox's workflow to its row. Short, so they are local activities on the workflow's own worker: a
- * caller often waits for them. Times are Unix milliseconds.
+ * The writes of a sandbox's workflow to its row. They are local activities on the workflow's own worker, because they
+ * are short and a caller often waits for them. Times are Unix milliseconds.
  */
 export function createSandboxLifeActivities({
   orm,
@@ -47,12 +47,12 @@ export function createSandboxLifeActivities({
     async recordResuming(sandboxId: SandboxId, run?: number): Promise<void> {
       await refusing(life.beginResume(sandboxId, run ?? null));
     },
-    /** @returns why the sandbox is paused now; a resume that was not admitted leaves the reason as it was */
+    /** @returns the current reason of the pause; a resume that was not admitted does not change it */
     async recordResumeFailed(sandboxId: SandboxId, memoryKept: boolean): Promise<{ reason: SandboxReason | null }> {
       const { reason } = await refusing(life.cancelResume(sandboxId, memoryKept));
       return { reason: reason ?? null };
     },
-    /** @returns the status now: `running` or `paused` as before, or `paused` without processes */
+    /** @returns the current status: `running` or `paused` as before, or `paused` without processes */
     async recordRestartFailed(
       sandboxId: SandboxId,
       from: 'running' | 'paused',
@@ -66,7 +66,7 @@ export function createSandboxLifeActivities({
     async recordStopped(sandboxId: SandboxId, atMs: number): Promise<void> {
       await refusing(life.stop(sandboxId, new Date(atMs)));
     },
-    /** @param cleaned false when the host could not be reached; its reconciliation then gives the room back */
+    /** @param cleaned false when the host was unreachable; its reconciliation then releases the room */
     async recordTerminated(
       sandboxId: SandboxId,
       outcome: LifecycleOutcome,
@@ -96,16 +96,16 @@ export function createSandboxLifeActivities({
     async recordTimeout(sandboxId: SandboxId, timeoutSeconds: number, fromMs: number | null): Promise<void> {
       await refusing(life.setTimeout(sandboxId, timeoutSeconds, fromMs === null ? null : new Date(fromMs)));
     },
-    /** Records what the sandbox used so far, where no transition has done so for a while. */
+    /** Records the usage of the sandbox so far, if no transition has recorded it for a while. */
     async recordUsage(sandboxId: SandboxId, atMs: number): Promise<void> {
       await refusing(life.closeUsage(sandboxId, new Date(atMs)));
     },
-    /** Chooses another host when the first did not start the sandbox. Fails with `no_capacity` when there is none. */
+    /** Selects another host when the first did not start the sandbox. Fails with `no_capacity` when there is none. */
     async placeAgain(sandboxId: SandboxId): Promise<{ hostId: string; region: string }> {
       const row = await refusing(life.placeAgain(sandboxId));
       return { hostId: row.hostId, region: row.region };
     },
-    /** What a sandbox whose workflow has closed left behind. Null: there is no such sandbox. */
+    /** The remains of a sandbox whose workflow has closed. Null: no such sandbox exists. */
     async findRemains(sandboxId: SandboxId): Promise<SandboxRemains | null> {
       const row = await life.find(sandboxId);
       if (!row) return null;
@@ -135,7 +135,7 @@ export interface SandboxRemains {
   status: string;
   over: boolean;
   hostId: string;
-  /** Its host may still have something of it. */
+  /** Its host may still have parts of it. */
   held: boolean;
 }
 

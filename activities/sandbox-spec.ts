@@ -4,7 +4,7 @@ import { udpMappings } from '../domain/ports.ts';
 import { parseCustomCommand, parseReadyCommand } from '../domain/template-commands.ts';
 import type { SandboxSpec, WantedMounts } from '../runtime/driver.ts';
 
-/** What a specification needs in addition to the row. The sandbox's own environment overrides the host's. */
+/** The inputs of a specification in addition to the row. The sandbox's own environment overrides the host's. */
 export interface SpecSources {
   secrets: PlatformSecrets;
   /** Variables for every sandbox of the host. */
@@ -13,7 +13,7 @@ export interface SpecSources {
   internetEnvironment?: Record<string, string>;
 }
 
-/** The specification that a sandbox's row describes, with its secrets. */
+/** The specification of a sandbox from its row, with its secrets. */
 export function toSpec(
   row: Sandbox,
   { secrets, environment, internetEnvironment }: SpecSources,

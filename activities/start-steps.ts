@@ -2,11 +2,15 @@ import type { SandboxSubstatus } from '../domain/sandbox-state.ts';
 import type { CreatePhase } from '../runtime/driver.ts';
 
 /**
- * Steps are written only for starts that take longer than this: most take less, and a create would pay for each write.
+ * Steps are written only for starts that take longer than this. Most starts are shorter, and each write would slow down
+ * the create.
  */
 const writtenAfterMs = 50;
 
-/** Writes the steps of one start to its row: the latest one, at most once in `writtenAfterMs`, beside the work. */
+/**
+ * Writes the steps of one start to its row, concurrently with the work. Writes only the latest step, at most once in
+ * `writtenAfterMs`.
+ */
 export class StartSteps {
   readonly #write: (step: CreatePhase) => Promise<void>;
   #latest: CreatePhase | null = null;
@@ -15,7 +19,7 @@ export class StartSteps {
   readonly #onStep: (step: SandboxSubstatus, ms: number) => void;
   #present: { step: SandboxSubstatus; sinceMs: number } = { step: 'allocating', sinceMs: performance.now() };
 
-  /** @param onStep called at the end of each step with how long it took */
+  /** @param onStep called at the end of each step with the duration of the step */
   constructor(
     write: (step: CreatePhase) => Promise<void>,
     onStep: (step: SandboxSubstatus, ms: number) => void = () => undefined,
@@ -31,12 +35,12 @@ export class StartSteps {
     this.#timer ??= setTimeout(() => this.#writeLatest(), writtenAfterMs);
   }
 
-  /** Begins no further write. */
+  /** Stops further writes. */
   stop(): void {
     clearTimeout(this.#timer);
   }
 
-  /** Begins no further write and waits for the present one. @throws what a write threw */
+  /** Stops further writes and waits for the current one. @throws the error of a write */
   async end(): Promise<void> {
     this.#endStep();
     this.stop();
@@ -51,7 +55,7 @@ export class StartSteps {
     this.#timer = undefined;
     const step = this.#latest!;
     this.#written = this.#written.then(() => this.#write(step));
-    // `end` throws it.
+    // `end` throws the error.
     this.#written.catch(() => {});
   }
 }

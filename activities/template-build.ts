@@ -19,16 +19,19 @@ import { AccountShares } from './account-shares.ts';
 import { hostWork } from './host-work.ts';
 import { removeIfUnused } from './registry-images.ts';
 
-/** Builds of one account at once on one host. */
+/** The number of concurrent builds of one account on one host. */
 const accountShare = 4;
-/** Holds the trees of images that are in no registry of the platform: hosts make them, or pull them from elsewhere. */
+/**
+ * The project for the trees of images that are in no registry of the platform, because hosts make them or pull them
+ * from elsewhere.
+ */
 const treesProject = 'platform-images';
 
-/** What hosts do for the builds of templates. */
+/** The activities of hosts for the builds of templates. */
 export function createTemplateBuildHostActivities(deps: {
   orm: Orm;
   driver: SandboxDriver;
-  /** Null: the settings name none. */
+  /** Null: the settings have no registry. */
   registry: PlatformRegistry | null;
 }) {
   const { orm, driver, registry } = deps;
@@ -41,7 +44,10 @@ export function createTemplateBuildHostActivities(deps: {
     return build;
   };
 
-  /** The image in the registry whose one layer is the tree of an image that is not there; pushed where it is missing. */
+  /**
+   * The base image in the registry if the sandbox's image is not there: its one layer is the tree of that image. Pushes
+   * it if it is missing.
+   */
   async function pushedTree(
     to: PlatformRegistry,
     templateId: TemplateId,
@@ -64,7 +70,7 @@ export function createTemplateBuildHostActivities(deps: {
   }
 
   return {
-    /** Copies the disk of the sandbox and packs what it has changed. */
+    /** Copies the disk of the sandbox and packs its changes. */
     packSandbox(templateId: TemplateId, sandboxId: SandboxId): Promise<void> {
       return onHost(async (signal) => {
         const { accountId } = await buildOf(templateId, sandboxId);
@@ -75,7 +81,7 @@ export function createTemplateBuildHostActivities(deps: {
       });
     },
 
-    /** Pushes what was packed, over the image of the sandbox. @returns what the template gets */
+    /** Pushes the packed changes as a layer over the image of the sandbox. @returns the image for the template */
     pushTemplate(templateId: TemplateId, sandboxId: SandboxId): Promise<TemplateImage> {
       return onHost(async (signal) => {
         const { accountId, image, place } = await buildOf(templateId, sandboxId);
@@ -100,14 +106,14 @@ export function createTemplateBuildHostActivities(deps: {
       });
     },
 
-    /** Removes what a build has left on this host. */
+    /** Removes the files of a build from this host. */
     discardBuild(templateId: TemplateId): Promise<void> {
       return driver.builds.discard(templateId);
     },
   };
 }
 
-/** The rows of templates that are built, and the images that no template got. */
+/** Activities on the rows of built templates, and on pushed images that no template uses. */
 export function createTemplateBuildActivities(deps: {
   orm: Orm;
   plans: PlanCatalog;
@@ -119,7 +125,7 @@ export function createTemplateBuildActivities(deps: {
     completeBuild: (templateId: TemplateId, image: TemplateImage): Promise<BuildEnd> =>
       completeBuild(orm.em, plans, templateId, image),
     failBuild: (templateId: TemplateId, reason: string): Promise<void> => failBuild(orm.em, templateId, reason),
-    /** Removes an image that was pushed in vain, unless something refers to it. */
+    /** Removes a pushed image that no template got, unless something refers to it. */
     async discardImage(image: string): Promise<void> {
       if (registry) await removeIfUnused({ orm, registry }, image);
     },

@@ -2,11 +2,11 @@ import type { Orm } from '../db/orm.ts';
 import { findSandboxesToEnd, handOver, removeUser } from '../db/repositories/user-deletion.ts';
 import type { UserId } from '../domain/ids.ts';
 
-/** Steps of the deletion of a user. Each does a bounded part, and may be repeated at any time. */
+/** Steps of a user's deletion. Each does a bounded part, and may be repeated at any time. */
 export function createUserDeletionActivities({ orm }: { orm: Orm }) {
   return {
     findSandboxesToEnd: (userId: UserId) => findSandboxesToEnd(orm.em, userId),
-    /** @returns how many rows changed their owner; 0: no row is left to hand over */
+    /** @returns the number of rows that got another owner; 0 when no row is left to hand over */
     handOver: (userId: UserId): Promise<number> => handOver(orm.em, userId),
     removeUser: (userId: UserId) => removeUser(orm.em, userId),
   };

@@ -2,7 +2,9 @@ import { Context } from '@temporalio/activity';
 import { ApplicationFailure } from '@temporalio/common';
 import type { Orm } from '../db/orm.ts';
 import { query } from '../db/query.ts';
-import { beginAttempt, findHeldDelivery, type HeldDelivery, recordResults } from '../db/repositories/webhook-queue.ts';
+import type { HeldDelivery } from '../db/repositories/held-delivery.ts';
+import { beginAttempt, findHeldDelivery } from '../db/repositories/webhook-queue.ts';
+import { recordResults } from '../db/repositories/webhook-results.ts';
 import type { WebhookDeliveryId } from '../domain/ids.ts';
 import { judge } from '../domain/webhook-delivery.ts';
 import { attempt } from '../webhooks/attempt.ts';
@@ -17,18 +19,18 @@ export interface DeliveryAttempt {
   deliveryId: WebhookDeliveryId;
   createdAt: string;
   holder: string;
-  /** The number of this attempt among all of the delivery's. */
+  /** The number of this attempt among all attempts of the delivery. */
   attempt: number;
-  /** Until the next attempt, should this one fail. */
+  /** The time until the next attempt if this one fails. */
   spacingMs: number;
 }
 
 export type DeliveryAttemptResult =
   | { status: 'delivered' | 'failed' | 'superseded' }
-  /** From now; not as a time, for the workflow's clock is another. */
+  /** A duration and not a time, because the workflow's clock differs from the worker's. */
   | { status: 'retrying'; waitMs: number };
 
-/** Attempts at webhook deliveries that did not succeed at once. */
+/** Retries of webhook deliveries whose first attempt failed. */
 export function createWebhookDeliveryActivities(deps: {
   orm: Orm;
   webhooks: { keys: WebhookKeys; sender: WebhookSender };
@@ -60,8 +62,8 @@ export function createWebhookDeliveryActivities(deps: {
 
   return {
     /**
-     * Makes one attempt and records it. One that is recorded already is not made again; one whose worker died before it
-     * could record it is, so the endpoint may get the event twice.
+     * Makes one attempt and records it. A recorded attempt is not repeated. If the worker died before it could record
+     * the attempt, the attempt is repeated, so the endpoint may get the event twice.
      */
     async attemptDelivery(wanted: DeliveryAttempt): Promise<DeliveryAttemptResult> {
       const held = await findHeldDelivery(orm.em, wanted);
@@ -89,7 +91,7 @@ function resultOf([row]: { status: string; wait_ms: number | null }[]): Delivery
   return { status: row?.status === 'delivered' || row?.status === 'failed' ? row.status : 'superseded' };
 }
 
-/** Later each time: thousands of deliveries may wait for a slow endpoint. */
+/** The delay grows with each attempt, because thousands of deliveries may wait for a slow endpoint. */
 function busy(): ApplicationFailure {
   const { attempt: tries } = Context.current().info;
   const waitMs = Math.min(longestBusyWaitMs, 1000 * 2 ** Math.min(tries, 10)) * (0.5 + Math.random() / 2);

@@ -10,9 +10,9 @@ import { build } from 'esbuild';
 import { buildKernelScripts } from './contexts/build.mjs';
 
 /**
- * Builds the agent into one folder, which may then be moved anywhere: `agent.cjs` (what node runs), two bundles
- * with their compiled code (`core`, `sandbox`), `native/` and `contexts/`. `--node` names the binary that will run it: a code cache is read only by
- * the version, and under the V8 flags, that wrote it; others compile anew, some 30 ms later.
+ * Builds the agent into one folder, which may then be moved: `agent.cjs` (which node runs), two bundles with their
+ * compiled code (`core`, `sandbox`), `native/` and `contexts/`. `--node` is the binary that will run it, because only
+ * the same version with the same V8 flags can read a code cache. Other versions compile again, which takes some 30 ms.
  */
 const here = import.meta.dirname;
 const { values } = parseArgs({
@@ -22,12 +22,12 @@ const { values } = parseArgs({
   },
 });
 const finished = path.resolve(values.out);
-/** A reader of the folder sees the old agent or the new one, never a part. */
+/** The folder is built under another name and then renamed, so that readers never see a part of it. */
 const out = `${finished}.draft`;
 
 /**
- * Built-in modules that are not needed to answer `/health`: each import of one becomes an object whose properties load
- * it when they are first read.
+ * Built-in modules that `/health` does not need. Each import of one becomes an object that loads the module when its
+ * properties are first read.
  */
 const loadedLate = ['child_process', 'crypto', 'fs/promises', 'http2', 'os', 'tty', 'zlib'];
 const lateBuiltins = {
@@ -57,7 +57,7 @@ const sandboxApart = {
 fs.rmSync(out, { recursive: true, force: true });
 fs.mkdirSync(out, { recursive: true });
 await build({
-  // `/health` needs the core alone; it loads the rest as soon as it listens.
+  // `/health` only needs the core. The core loads the rest as soon as it listens.
   entryPoints: {
     core: path.join(here, 'main.ts'),
     sandbox: path.join(here, 'http/sandbox-paths.ts'),
@@ -77,7 +77,8 @@ await build({
   footer: { js: '})' },
 });
 fs.copyFileSync(path.join(here, 'start.cjs'), path.join(out, 'agent.cjs'));
-// For mounts of object storage whose s3fs runs in the sandbox: what libfuse asks for the mount, and an empty folder.
+// For mounts of object storage with an s3fs in the sandbox: the program that libfuse runs to get the mount, and an
+// empty folder.
 fs.mkdirSync(path.join(out, 'fuse', 'bucket'), { recursive: true });
 await build({
   entryPoints: [path.join(here, 'fuse/fusermount.ts')],
@@ -90,9 +91,9 @@ await build({
   logLevel: 'warning',
 });
 fs.chmodSync(path.join(out, 'fuse', 'fusermount'), 0o755);
-// As libfuse 3 calls it.
+// libfuse 3 uses this name.
 fs.copyFileSync(path.join(out, 'fuse', 'fusermount'), path.join(out, 'fuse', 'fusermount3'));
-// What the bundle looks for beside itself.
+// The bundle looks for this folder beside itself.
 fs.mkdirSync(path.join(out, 'native'));
 fs.copyFileSync(koffiAddon(), path.join(out, 'native', 'koffi.node'));
 await buildKernelScripts(path.join(out, 'contexts', 'kernels'));
@@ -105,7 +106,7 @@ try {
 fs.rmSync(finished, { recursive: true, force: true });
 fs.renameSync(out, finished);
 
-/** Runs the agent, has it serve what every sandbox is first asked for, and lets it write down its compiled code. */
+/** Runs the agent, sends it the usual first requests of a sandbox, and makes it write its compiled code. */
 async function writeCodeCache() {
   const port = await freePort();
   const agent = spawn(values.node, [path.join(out, 'agent.cjs')], {
@@ -140,7 +141,7 @@ async function writeCodeCache() {
   if (code !== 0) throw new Error(`the agent ended with ${code} while it wrote its code cache`);
 }
 
-/** koffi's prebuilt addon for this processor, of the glibc flavour that Node's own binaries have. */
+/** koffi's prebuilt addon for this processor, in the glibc variant that Node's own binaries use. */
 function koffiAddon() {
   const require = createRequire(import.meta.url);
   const folder = path.dirname(require.resolve(`@koromix/koffi-linux-${process.arch}`));

@@ -3,18 +3,18 @@ import tty from 'node:tty';
 import { createEnvironment } from './boot/environment.ts';
 import { PlatformPaths } from './boot/platform.ts';
 import { prepare } from './boot/prepare.ts';
-import { parseInit, type SandboxState } from './boot/sandbox-state.ts';
+import { parseEnv, parseInit, type SandboxState } from './boot/sandbox-state.ts';
 import type { LoadedPaths } from './http/sandbox-paths.ts';
 import { createAgentServer } from './http/server.ts';
 
-/** Time without a request. */
+/** If there is no request within this time, the other modules are loaded. */
 const loadAfterMs = 500;
 
 /** Starts the agent from its boot document (BOOT.md), or from the environment when standard input is empty. */
 async function main(): Promise<void> {
-  const state: SandboxState = { platformToken: null, init: undefined };
-  const environment = createEnvironment(() => state.init?.env ?? {});
-  // After the environment of processes has been read: threads for system calls that may block.
+  const state: SandboxState = { platformToken: null, env: {}, init: undefined };
+  const environment = createEnvironment(() => ({ ...state.env, ...state.init?.env }));
+  // The threads are for system calls that may block. Set after the environment of processes was read.
   process.env.UV_THREADPOOL_SIZE ??= '8';
   const platform = new PlatformPaths(
     state,
@@ -23,10 +23,11 @@ async function main(): Promise<void> {
     async (req, res) => (await load()).serveExec(req, res),
   );
 
-  // Modules that `/health` does not need are loaded after its first answer, or soon after the start, so that it answers sooner.
+  // Modules that `/health` does not need are loaded after its first answer, or soon after the start, so that it answers
+  // sooner.
   let sandboxPaths: LoadedPaths | undefined;
   const load = async () => {
-    // Kept, because each `import` would read and run the bundle again.
+    // The promise is kept, because each `import` would read and run the bundle again.
     if (sandboxPaths) return sandboxPaths;
     const { createSandboxPaths } = await import('./http/sandbox-paths.ts');
     sandboxPaths ??= createSandboxPaths(state, environment);
@@ -52,6 +53,7 @@ async function main(): Promise<void> {
       throw new TypeError('the boot document has no platformToken');
     }
     state.platformToken = boot.platformToken;
+    state.env = parseEnv(boot.env);
     if (boot.init) platform.initialise(parseInit(boot.init));
   }
   if (!sandboxPaths) loadSoon = setTimeout(load, loadAfterMs);

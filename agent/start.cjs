@@ -1,11 +1,11 @@
 'use strict';
-// Runs the bundles beside this file with their code caches: V8 then compiles nothing at start.
+// Runs the bundles beside this file with their code caches, so that V8 compiles nothing at the start.
 const fs = require('node:fs');
 const vm = require('node:vm');
 
 const scripts = new Map();
 
-/** Runs `name`.js and gives what it exports; a bundle asks for another as `./name.js`. */
+/** Runs `name`.js and returns its exports. A bundle requires another one as `./name.js`. */
 function load(name) {
   const filename = `${__dirname}/${name}.js`;
   let cachedData;
@@ -22,7 +22,7 @@ function load(name) {
   return module.exports;
 }
 
-// The build asks for the caches after the agent has served every kind of request once.
+// The build requests the caches after the agent has served one request of each kind.
 if (process.env.AGENT_CODE_CACHE) {
   process.once('SIGUSR2', () => {
     for (const [name, script] of scripts) {

@@ -3,14 +3,14 @@ import { errors, jwtVerify, SignJWT } from 'jose';
 import type { StartedSession } from '../db/repositories/sign-ins.ts';
 import { isId, type SessionId, type UserId } from '../domain/ids.ts';
 
-/** RFC 9068: a token of another type is refused, even if it is signed with one of our keys. */
+/** RFC 9068. A token of another type is refused, even if it is signed with one of our keys. */
 const type = 'at+jwt';
 const issuer = 'sandbox-platform';
 const audience = 'sandbox-platform-api';
 const maxLength = 1024;
 const mostKeys = 100;
 
-/** The claims of a genuine token. The database decides whether its session still exists. */
+/** The claims of a genuine token. The database knows whether its session still exists. */
 export interface AccessClaims {
   sessionId: SessionId;
   userId: UserId;
@@ -18,13 +18,14 @@ export interface AccessClaims {
 }
 
 /**
- * Access tokens: JWTs signed with keys that are derived from their ids, so replicas share them without storing any.
+ * Access tokens: JWTs signed with keys that are derived from the keys' ids, so that all replicas have the same keys
+ * without storing any.
  */
 export class AccessTokens {
   readonly #derive: (keyId: string) => Uint8Array;
   readonly #derived = new Map<string, KeyObject>();
 
-  /** @param derive the same key for the same id, in each process */
+  /** @param derive returns the same key for the same id in each process */
   constructor(derive: (keyId: string) => Uint8Array) {
     this.#derive = derive;
   }
@@ -63,11 +64,11 @@ export class AccessTokens {
     }
   }
 
-  /** Kept as objects, for which the library keeps what it makes of them. */
+  /** The keys are kept as KeyObjects, because the library caches its imported form of each object. */
   #keyOf(keyId: string): KeyObject {
     const known = this.#derived.get(keyId);
     if (known) return known;
-    // Bounded, because callers choose the key ids in their tokens.
+    // The cache is bounded, because callers choose the key ids in their tokens.
     if (this.#derived.size >= mostKeys) this.#derived.clear();
     const key = createSecretKey(this.#derive(keyId));
     this.#derived.set(keyId, key);
@@ -75,7 +76,7 @@ export class AccessTokens {
   }
 }
 
-/** Whether a text looks like an access token. Says nothing about whether it is genuine. */
+/** Whether a text has the format of an access token. The token may still be forged. */
 export function isAccessTokenShape(text: string): boolean {
   return text.startsWith('eyJ') && text.split('.').length === 3;
 }

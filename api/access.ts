@@ -6,26 +6,26 @@ import { planHeldBy } from '../db/repositories/subscriptions.ts';
 import type { Plan } from '../domain/plans.ts';
 
 /**
- * Whose rows a route reads and changes:
+ * The rows that a route reads and changes:
  * - `none`: no rows
- * - `own`: the calling user's
- * - `by_role`: the calling user's; for the account root all of the account
- * - `account`: all of the account
- * - `everything`: those of all accounts
+ * - `own`: the rows of the calling user
+ * - `by_role`: the rows of the calling user, or of the whole account for its root users
+ * - `account`: all rows of the account
+ * - `everything`: the rows of all accounts
  *
- * With `by_role` and `account` an admin works on any account as its root user does: on the one of the object that the
- * address names, or that a list's `account_id` names.
+ * With `by_role` and `account`, an admin can work on any account with the rights of its root user: on the account of
+ * the object in the address, or on the account in a list's `account_id`.
  */
 export type Rows = 'none' | 'own' | 'by_role' | 'account' | 'everything';
 
-/** Who may call a route, and whose rows it works on. Each route declares it in `config.access`. */
+/** Who may call a route, and which rows it works on. Each route declares it in `config.access`. */
 export type Access =
   | { who: 'anyone'; rows: 'none'; requestsPerMinute: number }
   | { who: 'user'; rows: Exclude<Rows, 'everything'>; orToken: boolean }
   | { who: 'account_root'; rows: Exclude<Rows, 'everything'> }
   | { who: 'operator'; rows: Rows };
 
-/** No key is needed. @param limits requests of one client address (IPv6: /64); each such route states its own */
+/** No key is needed. @param limits requests of one client address (IPv6: /64). Each such route sets its own limit. */
 export function anyone(limits: { requestsPerMinute: number }): Access {
   return { who: 'anyone', rows: 'none', ...limits };
 }
@@ -35,17 +35,17 @@ export function anyUser(rows: Exclude<Rows, 'everything'>): Access {
   return { who: 'user', rows, orToken: false };
 }
 
-/** Every user, or a request with `?token=`, which the route checks itself. Such a request has no caller and no scope. */
+/** Every user, or a request with `?token=`, which the route checks. Such a request has no caller and no scope. */
 export function anyUserOrToken(rows: Exclude<Rows, 'everything'>): Access {
   return { who: 'user', rows, orToken: true };
 }
 
-/** Root users of an account, and admins for the account of an object they name; others get 403 `root_required`. */
+/** Root users of an account, and admins for the account of an object in the request. Others get 403 `root_required`. */
 export function accountRoot(rows: Exclude<Rows, 'everything'>): Access {
   return { who: 'account_root', rows };
 }
 
-/** Users with the role `admin`, who operate the platform; others get 403 `admin_required`. */
+/** Users with the role `admin`, who operate the platform. Others get 403 `admin_required`. */
 export function operator(rows: Rows): Access {
   return { who: 'operator', rows };
 }
@@ -55,7 +55,7 @@ export function publicRequestsPerMinute(access: Access | undefined): number | nu
   return access?.who === 'anyone' ? access.requestsPerMinute : null;
 }
 
-/** The authenticated caller. Not for routes that `anyone` may call. */
+/** The authenticated caller. Not for routes with the access `anyone`. */
 export function callerOf(request: FastifyRequest): Identity {
   if (!request.identity) throw new Error(`${request.routeOptions.url} has no authenticated caller`);
   return request.identity;
@@ -67,12 +67,12 @@ export function scopeOf(request: FastifyRequest): Scope {
   return request.scope;
 }
 
-/** The plan of the account that the request works on, as it was bought. */
+/** The plan of the request's account, with the prices at the time of its purchase. */
 export function planOf(request: FastifyRequest, plans: PlanCatalog): Plan {
   return planHeldBy(request.operatedAccount ?? callerOf(request), plans);
 }
 
-/** The rows a declaration means for one caller. Null: none. */
+/** The rows of a declaration for one caller. Null: none. */
 export function scopeFor(rows: Rows, { accountId, userId, isRootUser }: Identity): Scope | null {
   switch (rows) {
     case 'none':

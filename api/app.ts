@@ -26,11 +26,11 @@ import { unreadBodies } from './plugins/unread-bodies.ts';
 import { validatorCompiler } from './plugins/validation.ts';
 import { routes } from './routes/index.ts';
 
-/** For requests to unknown addresses; each route has its own limit. */
+/** The body limit of requests to unknown addresses. Each route has its own limit. */
 const unroutedBodyBytes = 1024;
 const timeouts = { headersTimeoutMs: 10_000, requestTimeoutMs: 30_000, timeoutCheckMs: 2_000 };
 
-/** The control plane's HTTP API, ready to listen or to be injected into. Holds no state but its rate limits. */
+/** The control plane's HTTP API, ready to listen or to be injected into. Its rate limits are its only state. */
 export function createApp(deps: ApiDependencies): FastifyInstance {
   const { settings } = deps;
   const app = Fastify({
@@ -43,7 +43,7 @@ export function createApp(deps: ApiDependencies): FastifyInstance {
       return createHttpServer(handler, { ...timeouts, connectionsPerClient: perClient });
     },
     return503OnClosing: false,
-    // One proxy: only the address that it appended counts, not what a caller sent.
+    // There is one proxy. Only the address that it appended counts; addresses from the caller do not.
     trustProxy: settings.PLATFORM_TRUST_PROXY && ((_address, hop) => hop < 1),
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 256 },
     frameworkErrors: onFrameworkError,

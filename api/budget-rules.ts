@@ -2,7 +2,7 @@ import { isBilled } from '../config/billing.ts';
 import type { BudgetRules } from '../db/repositories/budget-checks.ts';
 import type { ApiDependencies } from './dependencies.ts';
 
-/** What decides about budgets on this platform. */
+/** The budget rules of this platform. */
 export const budgetRulesOf = ({ plans, settings }: ApiDependencies): BudgetRules => ({
   currency: plans.currency,
   isBilled: isBilled(settings),

@@ -1,10 +1,10 @@
 import { createSecretKey, type KeyObject } from 'node:crypto';
 import { errors, jwtVerify, SignJWT } from 'jose';
 
-/** What a link adds to, and who made it. */
+/** The account and the creator of a link. */
 export interface CardLink {
   setupIntentId: string;
-  /** The link works for as long as this key or session does. */
+  /** The link works while this key or session exists. */
   credentialId: string;
 }
 
@@ -13,8 +13,8 @@ const issuer = 'sandbox-platform';
 const maxLength = 1024;
 
 /**
- * Tokens of the links to the page that adds a card. A token opens one setup intent and nothing else, so a link adds one
- * card at most. Signed, not stored, so every replica knows them.
+ * Tokens of the links to the page that adds a card. A token can only open one setup intent, so a link adds at most one
+ * card. Tokens are signed and not stored, so every replica can verify them.
  */
 export class CardLinks {
   readonly #key: KeyObject;

@@ -4,9 +4,9 @@ import { newId } from '../db/new-id.ts';
 import { type Id, type IdKind, isId } from '../domain/ids.ts';
 
 /**
- * Creates the object of a POST under an id that is fixed before the work. A request with an `Idempotency-Key` that
- * repeats one whose process died gets the same id, and finds the object that the first one created.
- * @param work.find null: the first request did not get that far
+ * Creates the object of a POST under an id that is fixed before the work. If a request with an `Idempotency-Key`
+ * repeats a request whose process died, it gets the same id and finds the object of the first request.
+ * @param work.find returns null when the first request did not create the object
  */
 export async function createOnce<Created, Kind extends IdKind>(
   request: FastifyRequest,
@@ -29,7 +29,7 @@ export async function createOnce<Created, Kind extends IdKind>(
   try {
     return await work.create(id);
   } catch (error) {
-    // The first request was slow, not dead: it created the object after this one looked.
+    // The first request was slow, not dead. It created the object after this request had looked for it.
     const created = isDuplicate(error) ? await work.find(id) : null;
     if (created) return created;
     throw error;

@@ -5,8 +5,8 @@ import { usableCredentials } from '../db/repositories/identities.ts';
 const checkMs = 1000;
 
 /**
- * Ends the streams of this process whose key or session was removed, or whose user was disabled, within two seconds. It
- * polls the database: pushed notifications can be lost with their connection.
+ * Ends the streams of this process within two seconds after their key or session was removed, or their user was
+ * disabled. It polls the database, because pushed notifications can be lost with their connection.
  */
 export class CredentialWatch {
   readonly #orm: Orm;
@@ -20,9 +20,9 @@ export class CredentialWatch {
   }
 
   /**
-   * @param credentialId of a key or a session
-   * @param end is called once at most
-   * @returns removes the stream again
+   * @param credentialId the id of a key or a session
+   * @param end is called at most once
+   * @returns a function that removes the stream from the watch
    */
   watch(credentialId: string, end: () => void): () => void {
     const streams = this.#streams.get(credentialId) ?? new Set();
@@ -41,7 +41,7 @@ export class CredentialWatch {
       const usable = await usableCredentials(this.#orm.em, watched);
       for (const credentialId of watched) if (!usable.has(credentialId)) this.#end(credentialId);
     } catch (error) {
-      this.#logger.warn({ err: error }, 'credentials of open streams are not looked up now');
+      this.#logger.warn({ err: error }, 'the credentials of open streams could not be checked');
     }
     this.#timer = this.#streams.size > 0 ? setTimeout(() => this.#check(), checkMs).unref() : null;
   }

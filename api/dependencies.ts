@@ -26,21 +26,21 @@ import type { RunEndWatch } from './run-end-watch.ts';
 import type { SandboxAgents } from './sandbox-agents.ts';
 import type { SandboxCommands } from './sandbox-commands.ts';
 
-/** Everything the API needs from the process that hosts it. */
+/** The dependencies of the API on its process. */
 export interface ApiDependencies {
   orm: Orm;
   plans: PlanCatalog;
   settings: Settings;
   sandboxCommands: SandboxCommands;
-  /** The token `X-Access-Token` must carry to a sandbox's agent; derived, never stored. */
+  /** The token of a sandbox's agent for the header `X-Access-Token`. It is derived and never stored. */
   deriveAgentToken(sandboxId: SandboxId): string;
-  /** Encrypts for the sandbox's host alone. */
+  /** Encrypts a document so that only the sandbox's host can decrypt it. */
   sealFor(sandboxId: SandboxId, document: unknown): string;
-  /** Encrypts the password of an external registry, for the import of the template. */
+  /** Encrypts the password of an external registry for the import of the template. */
   sealRegistryPassword(templateId: TemplateId, password: string): string;
   /** Null: not configured. */
   registry: PlatformRegistry | null;
-  /** Null: the settings name none. */
+  /** Null: not configured. */
   paymentProcessor: PaymentProcessor | null;
   cardLinks: CardLinks;
   sandboxAgents: SandboxAgents;
@@ -52,19 +52,19 @@ export interface ApiDependencies {
   identityProviders: IdentityProviders;
   pendingSignIns: PendingSignIns;
   webhookKeys: WebhookKeys;
-  /** Signs the cookie that belongs to the form of a page. */
+  /** The key that signs the cookie of a page's form. */
   formKey: Buffer;
   /** Decrypts workflow payloads for operators. */
   codec: PayloadCodec;
-  /** Opens the codec server. */
+  /** The access token of the codec server. */
   codecAccessToken: string;
-  /** How long a reader of an exec stream may take nothing, not even a keepalive. A minute by default. */
+  /** How long the reader of an exec stream may accept no data, including keepalives. The default is one minute. */
   stalledReaderMs?: number;
   readiness: ReadinessCheck[];
   logger: Logger;
 }
 
-/** A dependency without which the API cannot serve. `check` rejects when it cannot be reached. */
+/** A dependency that the API needs to serve requests. `check` rejects when it is unreachable. */
 export interface ReadinessCheck {
   name: string;
   check(): Promise<unknown>;

@@ -1,7 +1,7 @@
 import { readEmailAddress } from '../domain/email-address.ts';
 import { AppError } from '../domain/errors.ts';
 
-/** An e-mail address of a request's body. @throws {AppError} `validation_failed` */
+/** Reads an e-mail address of a request's body. @throws {AppError} `validation_failed` */
 export function readEmailField(field: string, text: string): string {
   const email = readEmailAddress(text);
   if (email !== null) return email;

@@ -1,19 +1,19 @@
 import type { ErrorDetail } from '../domain/errors.ts';
 
-/** The most wrong fields that a reply names. */
+/** The maximum number of wrong fields in a reply. */
 export const maxDetails = 20;
 const maxPathLength = 200;
 const maxReasonLength = 300;
 const maxMessageLength = 2000;
 
-/** Details that are safe to send: few, and each short. Field names come from the caller. */
+/** Limits the number and the length of details, because field names come from the caller. */
 export function boundedDetails(details: readonly ErrorDetail[]): ErrorDetail[] {
   return details
     .slice(0, maxDetails)
     .map(({ path, reason }) => ({ path: shortened(path, maxPathLength), reason: shortened(reason, maxReasonLength) }));
 }
 
-/** The details as one sentence. @param total how many there are, beyond those given */
+/** The details as one sentence. @param total the number of all details, including those that were left out */
 export function detailsText(details: readonly ErrorDetail[], total = details.length): string {
   const bounded = boundedDetails(details);
   const texts = bounded.map(({ path, reason }) => (path === '' ? reason : `${path}: ${reason}`));
@@ -21,7 +21,7 @@ export function detailsText(details: readonly ErrorDetail[], total = details.len
   return shortened(texts.join('; '), maxMessageLength);
 }
 
-/** A message that may repeat what a caller or an agent sent. */
+/** Limits the length of a message that may repeat input of a caller or an agent. */
 export function boundedMessage(message: string): string {
   return shortened(message, maxMessageLength);
 }

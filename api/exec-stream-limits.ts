@@ -3,8 +3,8 @@ import { AppError } from '../domain/errors.ts';
 import type { SandboxId } from '../domain/ids.ts';
 
 /**
- * The open exec streams of this process. Each holds a connection to its reader, one to the agent, and timers for as
- * long as the command runs, so limits of requests per minute do not bound them.
+ * Limits the open exec streams of this process. While its command runs, each stream holds a connection to its reader, a
+ * connection to the agent, and timers. Limits of requests per minute do not bound them.
  */
 export class ExecStreamLimits {
   readonly #ofCallers: BoundedCounts;
@@ -16,8 +16,8 @@ export class ExecStreamLimits {
   }
 
   /**
-   * Counts one more.
-   * @returns removes it from the counts
+   * Counts one more stream.
+   * @returns a function that removes the stream from the counts
    * @throws {AppError} `too_many_requests`, `exec_stream_limit_reached`
    */
   add(caller: string, sandboxId: SandboxId): () => void {

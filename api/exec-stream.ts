@@ -4,26 +4,28 @@ const frameEnd = Buffer.from('\n\n');
 const frameShape =
   /^(?:retry: \d{1,6}\n)?(?:id: \w{1,64}-\d{1,16}\n)?event: (ready|start|stdout|stderr|end|error)\ndata: [^\r\n]*$/;
 
-/** Why a stream ends without the run's own last event. */
+/** Why a stream ends without the last event of its run. */
 export interface ExecFailure {
   code: string;
   message: string;
 }
 
 export interface StreamOptions {
+  /** Waits until the next bytes may be parsed, so that many streams of fast agents do not delay other requests. */
+  turn(): Promise<void>;
   keepaliveMs: number;
-  /** Called after each silence: a reason to stop waiting, or null. */
+  /** Called after each silence. Returns a reason to stop waiting, or null. */
   onSilence(): Promise<ExecFailure | null>;
-  /** The agent's stream broke off. Null: the reader has gone, and the stream ends without an event. */
+  /** The agent's stream broke off. Null: the reader has gone, so the stream ends without an event. */
   onBreak(): Promise<ExecFailure | null>;
-  /** Ends the stream here; the reader may continue at another replica. */
+  /** Ends the stream in this process. The reader may continue at another replica. */
   signal: AbortSignal;
 }
 
 /**
- * Forwards an agent's events to a client one by one, as fast as the client takes them, with a `keepalive` in every
- * silence, and always with `end` or `error` as the last. Anything that does not look like an event is dropped: the
- * agent is inside the sandbox.
+ * Forwards an agent's events to a client one by one at the client's speed. Sends a `keepalive` in each silence, and
+ * always ends with `end` or `error`. Data that does not look like an event is dropped, because the agent is inside the
+ * sandbox.
  */
 export async function* execStream(agent: AsyncIterable<Buffer>, options: StreamOptions): AsyncGenerator<Buffer> {
   const chunks = agent[Symbol.asyncIterator]();
@@ -34,7 +36,7 @@ export async function* execStream(agent: AsyncIterable<Buffer>, options: StreamO
     try {
       got = await within(next, options.keepaliveMs, options.signal);
     } catch {
-      // The sandbox's status explains a broken connection better than its error.
+      // `onBreak` explains the broken connection by the sandbox's status, which is clearer than its network error.
       got = { done: true, value: undefined };
     }
     if (got === 'aborted') return;
@@ -44,6 +46,7 @@ export async function* execStream(agent: AsyncIterable<Buffer>, options: StreamO
       if (failure) return;
       continue;
     }
+    if (!got.done) await options.turn();
     const { frames, isLast, isForeign } = events.add(got.done ? nothing : got.value);
     if (frames.length > 0) yield frames;
     if (isLast) return;
@@ -64,16 +67,18 @@ function errorFrame(failure: ExecFailure): Buffer {
 }
 
 /**
- * Cuts a stream into whole events. An agent chooses the size of the pieces, down to one byte, so each byte is copied
- * and looked at once, however small the pieces are.
+ * Cuts a stream into whole events. The agent chooses the size of the pieces, down to one byte. So each byte is copied
+ * and scanned only once for every size of pieces.
  */
 class EventSplitter {
   #bytes: Buffer = Buffer.alloc(4096);
   #length = 0;
-  /** No event ends before this offset. */
+  /** The bytes before this offset contain no end of an event. */
   #searched = 0;
 
-  /** The events that `chunk` completes, up to the run's last one. `isForeign`: the bytes after them are no event. */
+  /**
+   * The events that `chunk` completes, up to the run's last event. `isForeign`: the following bytes are not an event.
+   */
   add(chunk: Buffer): { frames: Buffer; isLast: boolean; isForeign: boolean } {
     this.#append(chunk);
     const bytes = this.#bytes.subarray(0, this.#length);
@@ -107,7 +112,7 @@ class EventSplitter {
   }
 }
 
-/** Removes its listener from `signal`, which lives longer than any stream. */
+/** Removes its listener from `signal` afterwards, because `signal` outlives the streams. */
 function within<T>(promise: Promise<T>, ms: number, signal: AbortSignal): Promise<T | 'silence' | 'aborted'> {
   return new Promise((resolve, reject) => {
     const onAbort = () => settle(() => resolve('aborted'));

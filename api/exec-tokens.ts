@@ -1,15 +1,15 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { SandboxId } from '../domain/ids.ts';
 
-/** A run, and the key or the session with which its stream is opened. */
+/** A run, and the key or session that opens its stream. */
 export interface StreamedRun {
   runId: string;
   credentialId: string;
 }
 
 /**
- * Tokens that open the stream of one run and nothing else: a browser's event source cannot
- * send headers, and an API key does not belong into an address. Signed, not stored, so every replica knows them.
+ * Tokens that open only the stream of one run. A browser's event source cannot send headers, and an API key must not be
+ * in an address. Tokens are signed and not stored, so every replica can verify them.
  */
 export class ExecTokens {
   readonly #key: Buffer;
@@ -18,13 +18,13 @@ export class ExecTokens {
     this.#key = key;
   }
 
-  /** @param run.credentialId the token works for as long as this key or session does */
+  /** @param run.credentialId the token works while this key or session exists */
   make(sandboxId: SandboxId, run: StreamedRun, expiresAt: Date): string {
     const claims = `${run.runId}.${run.credentialId}.${Math.ceil(expiresAt.getTime() / 1000).toString(36)}`;
     return `${claims}.${this.#sign(sandboxId, claims).toString('base64url')}`;
   }
 
-  /** The run that a token opens; null when it is not a token of this sandbox, or has expired. */
+  /** The run of a token. Null when the token is not one of this sandbox, or has expired. */
   open(sandboxId: SandboxId, token: string, now = new Date()): StreamedRun | null {
     const [runId = '', credentialId = '', expires = '', signature = '', ...rest] = token.split('.');
     const given = Buffer.from(signature, 'base64url');

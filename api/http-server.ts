@@ -6,45 +6,48 @@ import { clientKey } from '../domain/client-address.ts';
 import { FairTurns } from '../domain/fair-turns.ts';
 import { JoiningRequest } from './joining-request.ts';
 
-/** Most connections at once; more are closed on accept. Each costs memory, and idle ones are closed after a while. */
+/**
+ * The maximum number of connections. Further ones are closed on accept. Each connection costs memory, and idle ones are
+ * closed after a while.
+ */
 const maxConnections = 5_000;
 /**
- * Connections and requests that begin in one turn of the event loop. The first bytes of a connection may be 64 KiB of
- * requests or of chunks of one byte, which take milliseconds to parse.
+ * The number of connections and requests that begin in one turn of the event loop. The first bytes of a connection may
+ * be 64 KiB of requests or of one-byte chunks, which take milliseconds to parse.
  */
 const startsPerTurn = 2;
-/** Requests that a connection may send before the first is answered. Few clients send even two. */
+/** The number of requests that a connection may send before the first reply. Few clients send even two. */
 const maxPipelined = 16;
 /**
- * How long an idle connection stays open, in milliseconds. Longer than the usual minute of a load balancer and of
- * clients' pools: a connection that the server closes first loses a request that is sent at the same moment.
+ * How long an idle connection stays open, in milliseconds. It is longer than the usual minute of load balancers and
+ * client pools: if the server closes a connection first, a request that is sent at that moment is lost.
  */
 const keepAliveTimeoutMs = 65_000;
 
 export interface HttpServerLimits {
-  /** Connections of one address (IPv6: /64); null behind a proxy, which makes all of them. */
+  /** Connections of one address (IPv6: /64). Null behind a proxy, because all connections come from the proxy. */
   connectionsPerClient: number | null;
-  /** From the first byte of a request to the end of its head, or from the connect to its first byte. */
+  /** The time from a request's first byte to the end of its head, or from the connect to the first byte. */
   headersTimeoutMs: number;
-  /** To the end of the request's body. */
+  /** The time to the end of the request's body. */
   requestTimeoutMs: number;
-  /** How often connections are checked against both. */
+  /** How often connections are checked against both timeouts. */
   timeoutCheckMs: number;
 }
 
 type Handler = (request: http.IncomingMessage, response: http.ServerResponse) => void;
 
 interface Connection {
-  /** The key of its client. */
+  /** The key of the connection's client. */
   client: string;
   /** Requests without a complete reply, oldest first. */
   waiting: [http.IncomingMessage, http.ServerResponse][];
 }
 
 /**
- * The API's HTTP server. A client that opens many connections, or sends many requests without waiting for replies, does
- * not delay others: connections and requests begin in turns that all clients share evenly, and requests of one
- * connection run one after another.
+ * The API's HTTP server. A client that opens many connections, or pipelines many requests, does not delay others:
+ * connections and requests begin in turns that all clients share evenly, and requests of one connection run one after
+ * the other.
  */
 export function createHttpServer(handler: Handler, limits: HttpServerLimits): http.Server {
   const { connectionsPerClient, headersTimeoutMs, requestTimeoutMs, timeoutCheckMs } = limits;
@@ -83,7 +86,7 @@ export function createHttpServer(handler: Handler, limits: HttpServerLimits): ht
   return server;
 }
 
-/** Runs the requests of a connection one after another. */
+/** Runs the requests of a connection one after the other. */
 function oneAtATime(handler: Handler, connections: WeakMap<Socket, Connection>): Handler {
   const starts = new FairTurns(startsPerTurn);
   const begin = (connection: Connection): void => {
@@ -100,7 +103,7 @@ function oneAtATime(handler: Handler, connections: WeakMap<Socket, Connection>):
     });
   };
   return (request, response) => {
-    // A handler that reads the body resumes the socket. Until then, nothing more of the body is parsed.
+    // Stops parsing of the body. The socket is resumed when the handler reads the body.
     if (hasBody(request)) request.socket.pause();
     const connection = connections.get(request.socket)!;
     connection.waiting.push([request, response]);

@@ -1,23 +1,24 @@
 import { IncomingMessage } from 'node:http';
 
-/** Pieces of at least this size are passed on unjoined. */
+/** Pieces of at least this size are passed on without joining. */
 const largePieceBytes = 4 * 1024;
-/** Joined pieces are passed on from this size on. */
+/** Joined pieces are passed on when they reach this size. */
 const joinedBytes = 16 * 1024;
-/** So many pieces are kept before they are copied into one. */
+/** This many pieces are kept before they are copied into one. */
 const keptPieces = 64;
 /**
- * From so many pieces on, a body whose pieces are smaller than `leastAverageBytes` on average ends its connection. No
- * client's HTTP library sends such a body, and 64 KiB of chunks of one byte take Node up to 20 ms to parse.
+ * From this many pieces on, the connection is closed if the body's pieces are on average smaller than
+ * `leastAverageBytes`. No client's HTTP library sends such a body, and Node takes up to 20 ms to parse 64 KiB of
+ * one-byte chunks.
  */
 const countedPieces = 1024;
 const leastAverageBytes = 16;
 
 /**
- * A request whose body costs what its bytes cost. A client may send chunks of a single byte, each of which Node makes a
- * buffer of hundreds of bytes: 64 KiB of them that wait would be 16 MiB. Pieces that arrive together are joined, and a
- * body of many tiny pieces is cut off.
- * Until a handler reads the body, nothing is read from the connection beyond what arrived with the head.
+ * A request with bounded memory per byte of its body. A client may send one-byte chunks, and Node makes a buffer of
+ * hundreds of bytes for each: 64 KiB of them would take 16 MiB. So pieces that arrive together are joined, and a body
+ * of many tiny pieces closes the connection. Nothing after the data that arrived with the head is read until a handler
+ * reads the body.
  */
 export class JoiningRequest extends IncomingMessage {
   #pieces: Buffer[] = [];
@@ -44,7 +45,7 @@ export class JoiningRequest extends IncomingMessage {
     if (this.#pieces.length === keptPieces) this.#pieces = [Buffer.concat(this.#pieces)];
     if (!this.#isScheduled) {
       this.#isScheduled = true;
-      // Runs when the parser has handed on the whole read.
+      // This runs after the parser has passed on all data of the current read.
       setImmediate(() => {
         this.#isScheduled = false;
         this.#flush();

@@ -1,7 +1,7 @@
 import { type DestinationStream, type Logger, pino } from 'pino';
 import { logDestination } from '../config/log-destination.ts';
 
-/** The API's log: one JSON line an entry, without what callers keep secret. */
+/** The API's log: one JSON line per entry, without the callers' secrets. */
 export function createApiLogger(level: string, destination?: DestinationStream): Logger {
   return pino(
     {

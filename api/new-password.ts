@@ -12,10 +12,10 @@ import { checkNewPassword } from '../domain/password-rules.ts';
 import type { ApiDependencies } from './dependencies.ts';
 import { requireNoWait } from './sign-in.ts';
 
-/** Every request takes this long, so that its time does not reveal whether a user has the e-mail. */
+/** Every request takes this long, so that its duration does not reveal whether a user has the e-mail address. */
 const requestTakesMs = 300;
 
-/** Has a link to a new password mailed to the user with this e-mail, if there is one. */
+/** Mails a link to set a new password to the user with this e-mail address, if there is one. */
 export async function requestResetByEmail(deps: ApiDependencies, text: string): Promise<void> {
   await Promise.all([startResetOf(deps, readEmailAddress(text)), delay(requestTakesMs)]);
 }
@@ -29,7 +29,7 @@ async function startResetOf(deps: ApiDependencies, email: string | null): Promis
 }
 
 /**
- * Sets the password of the user of a mailed link, and uses the link up.
+ * Sets the password of the user of a mailed link, and invalidates the link.
  * @throws {AppError} `invalid_link`, `weak_password`, `password_not_changed`, `temporarily_unavailable`
  */
 export async function setPasswordByLink(
@@ -47,10 +47,10 @@ export async function setPasswordByLink(
 }
 
 /**
- * Changes the password of a user who knows the current one. A wrong one counts as a failed sign-in: a stolen API key
- * must not guess it at speed.
+ * Changes the password of a user who knows the current one. A wrong current password counts as a failed sign-in, so
+ * that the holder of a stolen API key cannot guess it quickly.
  * @throws {AppError} `no_local_password`, `weak_password`, `wrong_password`, `password_not_changed`,
- *   `too_many_sign_ins`, `temporarily_unavailable`
+ * `too_many_sign_ins`, `temporarily_unavailable`
  */
 export async function changeOwnPassword(
   deps: ApiDependencies,
@@ -59,7 +59,7 @@ export async function changeOwnPassword(
   const { em } = deps.orm;
   const address = clientKey(change.address);
   const { user } = await findProfile(em.fork(), change.userId);
-  if (!user.passwordHash) throw new AppError('no_local_password', 'This user has no password here');
+  if (!user.passwordHash) throw new AppError('no_local_password', 'This user has no password on this platform');
   checkNewPassword(change.next, 'new_password', [user.email, user.username]);
   const attempt = { email: emailKey(user.email), address };
   requireNoWait(await countSignIn(em, attempt, await findSignIn(em, attempt)));
@@ -73,6 +73,6 @@ export async function changeOwnPassword(
 }
 
 const invalidLink = () =>
-  new AppError('invalid_link', 'The link is not valid: it was used already, has expired, or is incomplete');
+  new AppError('invalid_link', 'The link is not valid: it was already used, has expired, or is incomplete');
 const wrongPassword = () => new AppError('wrong_password', 'The current password is wrong');
 const notChanged = () => new AppError('password_not_changed', 'The new password must differ from the current one');

@@ -4,16 +4,16 @@ import { replyExamples } from './reply-examples.ts';
 import { bodyExamples, fieldExamples, textExamples } from './schemas/examples.ts';
 import { webhookDocuments } from './webhook-documents.ts';
 
-/** A part of the document: any JSON. */
+/** Any JSON part of the document. */
 // biome-ignore lint/suspicious/noExplicitAny: schemas are walked, not read
 type Part = any;
 
-/** Set on an operation whose body may be left out, until the document is complete. */
+/** Marks an operation with an optional body. The mark is removed when the document is complete. */
 export const optionalBodyMark = 'x-body-optional';
 
 /**
- * Adds to the document what the validating schemas do not say: required bodies, descriptions and examples. Removes the
- * bounds that a schema gives every integer, because tools use the smallest allowed number as an example.
+ * Adds facts to the document that the validating schemas lack: required bodies, descriptions and examples. Removes the
+ * bounds that the library adds to every integer, because tools use the smallest allowed number as an example.
  */
 export function completeDocument<D extends object>(document: D): D {
   const { paths = {}, components = {} } = document as {

@@ -12,14 +12,15 @@ const callers: Record<Access['who'], string> = {
 const objects: Record<Access['rows'], string> = {
   none: '',
   own: ', on what is their own',
-  by_role: ', on what is their own; root users on all of the account, and operators on any account',
-  account: ', on all of the account',
+  by_role: ', on their own objects; root users on all objects of the account, and operators on any account',
+  account: ', on all objects of the account',
   everything: ', on all accounts',
 };
 
 /**
- * What the reference says of an operation: the text of its route, who may call it, and its errors beside those of every
- * route, by status. The last two are what the route declares, so they cannot differ from what is enforced.
+ * The description of an operation in the reference: the text of its route, who may call it, and, by status, its errors
+ * beside those of every route. Access and errors are read from the route's declarations, so the reference matches what
+ * is enforced.
  */
 export function describeOperation(
   text: string,

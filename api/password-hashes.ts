@@ -7,20 +7,20 @@ import { isPasswordLength } from '../domain/password-rules.ts';
 /** OWASP's first choice for argon2id (algorithm 2): 19 MiB, two passes, one thread. */
 const usualCost = { algorithm: 2, memoryCost: 19_456, timeCost: 2, parallelism: 1 };
 
-/** Each takes one of libuv's four threads, which name look-ups and files need, too, and a processor. */
+/** Each hash takes a processor and one of libuv's four threads, which name look-ups and files need too. */
 const atOnce = Math.min(2, Math.max(1, Math.floor(os.availableParallelism() / 2)));
-/** More than these would take seconds; the caller should retry. */
+/** A longer queue would take seconds, so further callers get an error and should retry. */
 const waitingAtMost = 100;
 
 /**
- * Hashes passwords with argon2id off the event loop, a few at a time. The platform's pepper goes into each hash, so
- * that a copy of the database alone does not let anybody guess. One a process.
+ * Hashes passwords with argon2id off the event loop, a few at a time. The platform's pepper is part of each hash, so a
+ * copy of the database is not enough to guess passwords. There is one instance per process.
  */
 export class PasswordHashes {
   readonly #pepper: Buffer;
   readonly #cost: typeof usualCost;
   readonly #limit = pLimit(atOnce);
-  #nobodys: Promise<string> | null = null;
+  #hashWithoutUser: Promise<string> | null = null;
   #computed = 0;
 
   constructor(pepper: Buffer, cost = usualCost) {
@@ -28,7 +28,7 @@ export class PasswordHashes {
     this.#cost = cost;
   }
 
-  /** How often argon2 was computed for a password. */
+  /** The number of passwords for which argon2 was computed. */
   get computed(): number {
     return this.#computed;
   }
@@ -44,15 +44,15 @@ export class PasswordHashes {
    */
   async verify(hashed: string | null, password: string): Promise<boolean> {
     if (!isPasswordLength(password)) return false;
-    this.#nobodys ??= hash('', { ...this.#cost, secret: this.#pepper });
-    const known = hashed ?? (await this.#nobodys);
+    this.#hashWithoutUser ??= hash('', { ...this.#cost, secret: this.#pepper });
+    const known = hashed ?? (await this.#hashWithoutUser);
     const matches = await this.#run(() => verify(known, normal(password), { secret: this.#pepper }));
     return matches && hashed !== null;
   }
 
   #run<T>(work: () => Promise<T>): Promise<T> {
     if (this.#limit.pendingCount >= waitingAtMost) {
-      throw new AppError('temporarily_unavailable', 'Too many sign-ins are under way; try again in some seconds');
+      throw new AppError('temporarily_unavailable', 'Too many sign-ins are being processed; try again in some seconds');
     }
     return this.#limit(() => {
       this.#computed += 1;
@@ -61,5 +61,5 @@ export class PasswordHashes {
   }
 }
 
-/** The same characters may come in several encodings, depending on the keyboard. */
+/** The same characters may have different encodings, depending on the keyboard. */
 const normal = (password: string) => password.normalize('NFC');

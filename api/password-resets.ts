@@ -6,18 +6,18 @@ import { passwordResetSeconds } from '../domain/password-reset.ts';
 import { workflowKinds } from '../domain/workflow-registry.ts';
 import { startOptions } from '../temporal/workflow-starts.ts';
 
-/** Mails links to new passwords. */
+/** Mails links to set new passwords. */
 export interface PasswordResets {
   /**
-   * Has a link mailed to a user.
-   * @throws {AppError} `password_reset_pending`: the one before still works; `temporarily_unavailable`
+   * Mails a link to a user.
+   * @throws {AppError} `password_reset_pending` while the previous link works; `temporarily_unavailable`
    */
   request(userId: UserId): Promise<void>;
-  /** Lets another reset begin. If this fails, the limit ends by itself. */
+  /** Allows the next reset. If this fails, the limit ends when the link expires. */
   passwordWasSet(userId: UserId): void;
 }
 
-/** Holds no state: a user's running workflow limits them to one link at a time. */
+/** Holds no state: the running workflow of a user limits the user to one link at a time. */
 export class TemporalPasswordResets implements PasswordResets {
   readonly #client: Client;
   readonly #logger: Logger;
@@ -42,7 +42,7 @@ export class TemporalPasswordResets implements PasswordResets {
       .signal('passwordSet')
       .catch((error) => {
         if (error instanceof WorkflowNotFoundError) return;
-        this.#logger.warn({ err: error, userId }, 'the workflow of a password reset goes on though it was used');
+        this.#logger.warn({ err: error, userId }, 'the workflow of a used password reset could not be ended');
       });
   }
 
@@ -52,7 +52,7 @@ export class TemporalPasswordResets implements PasswordResets {
     const minutes = Math.min(30, Math.max(1, Math.ceil(secondsLeft / 60)));
     return new AppError(
       'password_reset_pending',
-      `A link was mailed already; another can be asked for in ${minutes} min`,
+      `A link was already mailed; you can request another in ${minutes} min`,
       { data: { time_remaining_minutes: minutes } },
     );
   }

@@ -19,7 +19,7 @@ interface Setups {
 }
 
 /**
- * Begins to add a card to an account.
+ * Begins a setup that adds a card to an account.
  * @throws {AppError} `payment_method_limit_reached`, `too_many_requests`
  * @throws {ProcessorUnavailableError}
  */
@@ -40,9 +40,9 @@ async function makeCustomer({ orm, processor }: Setups, accountId: AccountId): P
 }
 
 /**
- * Keeps the card that was added, once the processor has verified it. The customer's question and the processor's
- * notification both come here, in any order and at the same time.
- * @returns null: the processor has not verified it, or it was begun elsewhere
+ * Stores the added card when the processor has verified it. The customer's request and the processor's notification
+ * both call this, in any order or concurrently.
+ * @returns null when the processor has not verified the card, or the setup is not one of this platform
  * @throws {ProcessorUnavailableError}
  */
 export async function keepFinishedSetup(

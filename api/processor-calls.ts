@@ -8,7 +8,10 @@ export function requireProcessor({ paymentProcessor }: Pick<ApiDependencies, 'pa
   throw new AppError('payments_not_configured', 'This platform has no payment processor');
 }
 
-/** A call of the payment processor. @throws {AppError} `payment_processor_unavailable`, and what the call throws else */
+/**
+ * Waits for a call of the payment processor. @throws {AppError} `payment_processor_unavailable`, and other errors of
+ * the call
+ */
 export async function askProcessor<T>(call: Promise<T>): Promise<T> {
   try {
     return await call;

@@ -1,16 +1,16 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 
-/** A successful reply of a running platform, its ids, times and secrets replaced. */
+/** A successful reply of a running platform, with replaced ids, times and secrets. */
 export interface ReplyExample {
   status: number;
-  /** JSON, or the text of a reply that is none. Absent: the reply has no body. */
+  /** JSON, or the text of a reply that is not JSON. Absent: the reply has no body. */
   body?: unknown;
 }
 
 /**
- * Replies for the reference, by operation id: one file an operation, which `test/docs/reference.test.ts` writes and
- * holds against a running platform.
+ * The folder of the replies in the reference, one file per operation id. `test/docs/reference.test.ts` writes them and
+ * compares them with a running platform.
  */
 export const replyExamplesDir = path.join(import.meta.dirname, 'reply-examples');
 

@@ -1,8 +1,8 @@
 import type { FastifyReply } from 'fastify';
 
 /**
- * Calls back once, when the reply has been sent or its connection is gone. Fastify's `onResponse` hooks do not run for
- * a caller who leaves in the middle of a body.
+ * Calls back once, when the reply was sent or its connection is gone. Fastify's `onResponse` hooks do not run if the
+ * caller disconnects in the middle of a body.
  */
 export function onRequestEnd(reply: FastifyReply, callback: () => void): void {
   let hasEnded = false;

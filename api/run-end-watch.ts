@@ -20,26 +20,26 @@ import {
   type SandboxAgents,
 } from './sandbox-agents.ts';
 
-/** Sandboxes that one process asks at once, and those of one account among them. */
+/** The maximum number of sandboxes that one process asks at once, in total and of one account. */
 const most = { sandboxes: 256, perAccount: 64 };
-/** How long an agent may wait for an end before it answers, while there is room. */
+/** How long an agent may wait for an end before it answers, if the process is not busy. */
 const waitMs = 20_000;
 const idleMs = 1000;
-/** How soon an agent is asked again that may not wait. */
+/** How soon an agent is asked again if it may not wait. */
 const pollMs = 2000;
 const troubleMs = 5000;
-/** A paused sandbox, and one that does not answer, is asked again after this. */
+/** A paused or unreachable sandbox is asked again after this time. */
 const laterMs = 5000;
-/** An agent ends a run at its deadline. One that does not answer for so long afterwards is not waited for. */
+/** An agent ends a run at its deadline. After the deadline, an unreachable agent is asked for this much longer. */
 const graceMs = 300_000;
 
-/** Errors of an end that an agent may name. */
+/** The errors of an end that an agent may report. */
 const knownErrors = new Set(['cancelled', 'deadline_exceeded']);
 
 /**
- * Reports the ends of watched commands as events, whether or not anyone reads their output. What is watched is in
- * Postgres, so any process of the API goes on where another stopped. Each run that the platform started has one event,
- * so a hostile agent cannot make more of them.
+ * Reports the ends of watched commands as events, even if no client reads their output. The watched runs are in
+ * Postgres, so any API process continues the watch when another stops. Each run that the platform started has one
+ * event, so a hostile agent cannot cause more.
  */
 export class RunEndWatch {
   readonly #orm: Orm;
@@ -60,7 +60,7 @@ export class RunEndWatch {
     this.#running ??= this.#run();
   }
 
-  /** Questions under way are left to other processes. */
+  /** Leaves unanswered questions to other processes. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     this.#wake();
@@ -68,7 +68,7 @@ export class RunEndWatch {
     await Promise.all([...this.#asked.values()].map(({ done }) => done));
   }
 
-  /** There is something to ask for now. */
+  /** Call this when there is a new run to watch. */
   wake(): void {
     this.#wake();
   }
@@ -83,7 +83,7 @@ export class RunEndWatch {
       try {
         await this.#askDue();
       } catch (error) {
-        this.#logger.warn({ err: error }, 'ends of commands are not reported now; trying again');
+        this.#logger.warn({ err: error }, 'ends of commands could not be reported; trying again');
         pauseMs = troubleMs;
       }
       const timeout = new AbortController();
@@ -101,7 +101,9 @@ export class RunEndWatch {
         continue;
       }
       const done = this.#askAll(sandbox)
-        .catch((error) => this.#logger.warn({ err: error, sandboxId: sandbox.sandboxId }, 'an end is not reported now'))
+        .catch((error) =>
+          this.#logger.warn({ err: error, sandboxId: sandbox.sandboxId }, 'the end of a command could not be reported'),
+        )
         .finally(() => this.#asked.delete(sandbox.sandboxId));
       this.#asked.set(sandbox.sandboxId, { accountId: sandbox.accountId, done });
     }
@@ -117,7 +119,7 @@ export class RunEndWatch {
       const isNewest = index === sandbox.runs.length - 1;
       const answer = this.#stopping.signal.aborted ? { askAgainMs: 0 } : await this.#ask(sandbox, run, isNewest);
       if ('askAgainMs' in answer) {
-        // What holds for this one holds for those that began later.
+        // Runs that began later have not ended either, so they wait as long.
         const rest = sandbox.runs.slice(index).map(({ runId }) => runId);
         await askAgain(em, rest, answer.askAgainMs);
         if (answer.askAgainMs === 0) this.#wake();
@@ -145,7 +147,7 @@ export class RunEndWatch {
       return { end: believable(end, run), isKnown: true };
     } catch (error) {
       if (signal.aborted) return { askAgainMs: 0 };
-      // The agent was started anew, or does not know the run for another reason.
+      // The agent was restarted, or does not know the run for another reason.
       if (error instanceof AgentRefusal) return { end: without('exec_interrupted'), isKnown: false };
       if (!(error instanceof AgentUnreachable)) throw error;
       if (Date.now() < run.deadline.getTime() + graceMs) return { askAgainMs: laterMs };
@@ -156,7 +158,7 @@ export class RunEndWatch {
 
 const without = (error: string): ReportedEnd => ({ exitCode: null, error, durationMs: null });
 
-/** An agent's answer within what is possible: root in a sandbox may have replaced the agent. */
+/** Corrects an agent's answer to possible values, because root in a sandbox may have replaced the agent. */
 function believable(answer: DescribedEnd, run: WatchedRun): ReportedEnd {
   const elapsedMs = Math.max(0, Date.now() - Date.parse(run.startedAt));
   const durationMs = Math.min(answer.durationMs, elapsedMs);

@@ -11,18 +11,18 @@ import {
 } from '../sandbox-agent-client/platform-call.ts';
 import { SandboxStream, UnusableReply } from '../sandbox-agent-client/sandbox-exchange.ts';
 
-/** How long an agent may take for a reply, and for the first byte of a stream. */
+/** The time limit of an agent for a reply, and for the first byte of a stream. */
 const replyMs = 10_000;
-/** A described run repeats its command, whose escapes may take six times its length. */
+/** A described run contains its command, and JSON escapes may make the command six times longer. */
 const maxReplyBytes = 1024 * 1024;
-/** The end of a run is a few numbers. */
+/** The end of a run has only a few numbers. */
 const maxEndBytes = 4096;
 const endReplyMs = 5000;
 
-/** Where the agent of a running sandbox listens, inside the hosts' network. */
+/** The address of a running sandbox's agent in the hosts' network. */
 export interface AgentPlace {
   sandboxId: SandboxId;
-  /** Null: it is not known, and the agent is reached directly. */
+  /** Null: the host is unknown, and the agent is reached directly. */
   hostId: string | null;
   address: string;
   port: number;
@@ -44,7 +44,7 @@ export interface RunRequest {
 /** A time of a run, with nine decimals. */
 export const runTime = z.string().regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$/);
 
-/** An agent's state of its newest run. Root inside a sandbox can forge it, for that sandbox. */
+/** An agent's state of its newest run. Root inside a sandbox can forge it, but only for that sandbox. */
 const describedRun = z.object({
   runId: z.string().regex(/^\w{1,64}$/),
   owner: z.string().max(128),
@@ -56,7 +56,7 @@ const describedRun = z.object({
 });
 export type DescribedRun = z.output<typeof describedRun>;
 
-/** What an agent says of a run's end. */
+/** An agent's report of a run's end. */
 const describedEnd = z.discriminatedUnion('ended', [
   z.object({ ended: z.literal(false) }),
   z.object({
@@ -70,7 +70,7 @@ export type DescribedEnd = Extract<z.output<typeof describedEnd>, { ended: true 
 
 const refusal = z.object({ code: z.string().max(64), message: z.string().max(4096) });
 
-/** The agent understood and refused; `code` is one of agent/BOOT.md. */
+/** The agent understood and refused. `code` is one of agent/BOOT.md. */
 export class AgentRefusal extends Error {
   override name = 'AgentRefusal';
   readonly code: string;
@@ -80,18 +80,18 @@ export class AgentRefusal extends Error {
   }
 }
 
-/** The agent could not be reached, took too long, or sent an invalid reply. */
+/** The agent was unreachable, took too long, or sent an invalid reply. */
 export class AgentUnreachable extends Error {
   override name = 'AgentUnreachable';
 }
 
-/** Calls the platform's own paths of agents. Every method throws `AgentUnreachable`. */
+/** Calls the paths of agents that are only for the platform. Every method throws `AgentUnreachable`. */
 export class SandboxAgents {
   readonly #platformToken: (sandboxId: SandboxId) => string;
   readonly #ways: SandboxWays | null;
 
   /**
-   * @param platformToken derives the token that opens a sandbox's platform paths
+   * @param platformToken derives the token for the platform's paths of a sandbox
    * @param ways null: every sandbox is reached directly
    */
   constructor(platformToken: (sandboxId: SandboxId) => string, ways: SandboxWays | null = null) {
@@ -110,7 +110,7 @@ export class SandboxAgents {
   }
 
   /**
-   * How a run ended. Null: it has not within the time.
+   * The end of a run. Null: it has not ended within the time.
    * @throws {AgentRefusal} `no_run`; the signal's reason when it aborts
    */
   async readRunEnd(
@@ -126,14 +126,14 @@ export class SandboxAgents {
     return end.ended ? end : null;
   }
 
-  /** Kills what runs; answers once it has ended. @throws {AgentRefusal} `no_run` */
+  /** Kills the running command. Returns when the command has ended. @throws {AgentRefusal} `no_run` */
   async cancelRun(place: AgentPlace): Promise<void> {
     await this.#json(place, 'DELETE', '/platform/exec', z.object({ cancelled: z.literal(true) }));
   }
 
   /**
-   * A run's events behind the one numbered `after`, as the agent's server-sent events. Null: there are none any more.
-   * The caller destroys the stream.
+   * A run's events after number `after`, as the agent's server-sent events. Null: there are no further events. The
+   * caller destroys the stream.
    * @throws {AgentRefusal} `no_run`
    */
   async readRun(place: AgentPlace, runId: string, after: number): Promise<SandboxStream | null> {
@@ -152,7 +152,7 @@ export class SandboxAgents {
     return parsed(shape, reply.json);
   }
 
-  /** @throws {AgentUnreachable} when its machine cannot be reached */
+  /** @throws {AgentUnreachable} when the sandbox's machine is unreachable */
   async #endpoint({ sandboxId, hostId, address, port }: AgentPlace): Promise<AgentEndpoint> {
     const endpoint = { address, port, platformToken: this.#platformToken(sandboxId) };
     if (!this.#ways || !hostId) return endpoint;
@@ -163,7 +163,7 @@ export class SandboxAgents {
         : endpoint;
     } catch (cause) {
       if (cause instanceof LastHopUnavailable) {
-        throw new AgentUnreachable('The machine of the sandbox is not reached', { cause });
+        throw new AgentUnreachable('The host of the sandbox cannot be reached', { cause });
       }
       throw cause;
     }
@@ -187,5 +187,5 @@ async function usable<T>(call: Promise<T>): Promise<T> {
 function parsed<T>(shape: z.ZodType<T>, json: unknown): T {
   const { success, data, error } = shape.safeParse(json);
   if (success) return data;
-  throw new AgentUnreachable('The agent does not answer as agents do', { cause: error });
+  throw new AgentUnreachable('The agent does not send a valid reply', { cause: error });
 }

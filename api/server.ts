@@ -27,10 +27,10 @@ import { RunEndWatch } from './run-end-watch.ts';
 import { SandboxAgents } from './sandbox-agents.ts';
 import { TemporalSandboxCommands } from './temporal-sandbox-commands.ts';
 
-/** How long requests under way may take to end once the process was asked to stop. */
+/** How long a stopping process waits for requests in progress. */
 const graceMs = 30_000;
 
-/** The API's process. Any number may run. */
+/** The API's process. Any number of such processes may run. */
 const settings = loadSettings();
 const logger = createApiLogger(settings.PLATFORM_LOG_LEVEL);
 const secrets = deriveSecrets(settings);
@@ -75,7 +75,7 @@ const metricsServer = settings.PLATFORM_API_METRICS_PORT
       port: settings.PLATFORM_API_METRICS_PORT,
       token: secrets.metricsToken,
       collect: () => app.collectMetrics(),
-      onError: (error) => logger.warn({ err: error }, 'the metrics are not served'),
+      onError: (error) => logger.warn({ err: error }, 'the metrics port could not be served'),
     })
   : null;
 runEndWatch.start();

@@ -16,20 +16,23 @@ interface SignInAttempt {
   address: string;
 }
 
-/** Sign-ins under way in this process. The others wait here, where they take no connection of the database from other requests. */
+/**
+ * Concurrent sign-ins in this process. Further sign-ins wait here, so that they do not take database connections from
+ * other requests.
+ */
 const underWay = pLimit(4);
-/** More than these take seconds; the caller had better come back. */
+/** A longer queue would take seconds, so further callers should retry later. */
 const waitingAtMost = 100;
 
 /**
- * Signs a user in with e-mail and password. An unknown e-mail, a disabled user and a wrong password take the
- * same steps and get the same answer.
- * @param attempt.address of the client
+ * Signs a user in with e-mail and password. An unknown e-mail, a disabled user and a wrong password take the same steps
+ * and give the same answer.
+ * @param attempt.address the address of the client
  * @throws {AppError} `invalid_credentials`, `too_many_sign_ins`, `account_suspended`, `temporarily_unavailable`
  */
 export async function signIn(deps: ApiDependencies, attempt: SignInAttempt): Promise<AccessToken> {
   if (underWay.pendingCount >= waitingAtMost) {
-    throw new AppError('temporarily_unavailable', 'Too many sign-ins are under way; try again in some seconds');
+    throw new AppError('temporarily_unavailable', 'Too many sign-ins are being processed; try again in some seconds');
   }
   return underWay(() => signInNow(deps, attempt));
 }
@@ -37,14 +40,15 @@ export async function signIn(deps: ApiDependencies, attempt: SignInAttempt): Pro
 async function signInNow(deps: ApiDependencies, { password, ...asked }: SignInAttempt): Promise<AccessToken> {
   const { em } = deps.orm;
   const attempt = {
-    // A text that is no address belongs to no user. All such texts count as one address.
+    // A text that is not an address belongs to no user. All such texts count as one address.
     email: emailKey(readEmailAddress(asked.email) ?? asked.email.slice(0, 320)),
     address: clientKey(asked.address),
   };
   const found = await findSignIn(em, attempt);
   requireNoWait(found.waitSeconds);
   const { user } = found;
-  // The count runs beside argon2, which takes long. It decides first: a guess that it refuses does not learn whether it is right.
+  // The throttle runs concurrently with argon2, which takes long. The throttle decides first, so a throttled guess does
+  // not reveal whether it is right.
   const [isRight, waitSeconds] = await Promise.all([
     deps.passwords.verify(user?.passwordHash ?? null, password),
     countSignIn(em, attempt, found),
@@ -60,13 +64,11 @@ async function signInNow(deps: ApiDependencies, { password, ...asked }: SignInAt
 }
 
 /**
- * @param otherWay what the person can do instead of waiting
+ * Refuses a sign-in that has to wait.
+ * @param otherWay the person's alternative to waiting
  * @throws {AppError} `too_many_sign_ins`
  */
-export function requireNoWait(
-  waitSeconds: number,
-  otherWay = ', or have a link to a new password mailed to you',
-): void {
+export function requireNoWait(waitSeconds: number, otherWay = ', or request a link to set a new password'): void {
   if (waitSeconds === 0) return;
   throw new AppError('too_many_sign_ins', `Too many attempts failed; try again in ${waitSeconds} s${otherWay}`, {
     retryAfterSeconds: waitSeconds,

@@ -14,14 +14,14 @@ import type { PlatformRegistry, StoredImage } from '../registry/platform-registr
 import { RegistryError } from '../registry/registry-client.ts';
 import type { ApiDependencies } from './dependencies.ts';
 
-/** A removal is one small request to the registry. */
+/** A removal is one small request to the registry, so it ends within a few tries. */
 const holdTries = 20;
 const holdPauseMs = 250;
 
 const unavailable = (cause?: unknown) =>
   new AppError('registry_unavailable', 'The registry of the platform is not available now; try again later', { cause });
 
-/** @throws {AppError} `registry_unavailable`: the settings name none */
+/** @throws {AppError} `registry_unavailable` when the settings have no registry */
 export function requireRegistry(registry: PlatformRegistry | null): PlatformRegistry {
   if (!registry) throw unavailable();
   return registry;
@@ -34,7 +34,7 @@ export async function requireRegistryUp(registry: PlatformRegistry | null): Prom
   return there;
 }
 
-/** @throws {AppError} `template_storage_limit_reached`: the private images fill what there is already */
+/** @throws {AppError} `template_storage_limit_reached` when the existing private images use up the limit */
 export async function requireStorage(
   { orm, plans }: ApiDependencies,
   template: Pick<Template, 'accountId' | 'ownerUserId' | 'visibility'>,
@@ -49,8 +49,8 @@ export async function requireStorage(
 }
 
 /**
- * The image that a caller names in the platform's registry, read from there.
- * @throws {AppError} `image_not_found`: there is none, or the caller may not read it; `registry_unavailable`
+ * The image of a request in the platform's registry, read from the registry.
+ * @throws {AppError} `image_not_found` when it does not exist or the caller may not read it; `registry_unavailable`
  */
 export async function readNamedImage(
   deps: Pick<ApiDependencies, 'orm' | 'registry'>,
@@ -65,15 +65,15 @@ export async function readNamedImage(
   const named = await reachRegistry(() => registry.find(path, place.digest ?? place.tag));
   if (!named) throw imageNotFound();
   await keepImage(deps, { path, digest: named.digest });
-  // It may have been removed before it was kept.
+  // The image may have been removed before it was protected from removal.
   const found = await reachRegistry(() => registry.find(path, named.digest));
   if (!found) throw imageNotFound();
   return imageFields(registry, place, found);
 }
 
 /**
- * Keeps an image from being removed until the request has written the row that names it.
- * @throws {AppError} `registry_unavailable`: it is being removed, and that takes long
+ * Protects an image from removal until the request has written the row that refers to it.
+ * @throws {AppError} `registry_unavailable` when the image is being removed, and that takes long
  */
 export async function keepImage(
   { orm }: Pick<ApiDependencies, 'orm'>,
@@ -85,7 +85,7 @@ export async function keepImage(
   }
 }
 
-/** What a template keeps of an image in the platform's registry. */
+/** The columns of a template that describe an image of the platform's registry. */
 export function imageFields(
   registry: PlatformRegistry,
   place: { project: string; repository: string; tag: string },
@@ -103,20 +103,20 @@ export function imageFields(
 }
 
 /**
- * Refuses a registry that is a forbidden address outright. Names are looked up when they are connected to.
+ * Refuses a registry with a literal forbidden address. Names are resolved at the time of a connection.
  * @throws {AppError} `validation_failed`
  */
 export function requireOutboundImage(url: string, settings: Settings): void {
   const reference = parseImageReference(url);
   const { host } = registryAddress(reference?.registry ?? '');
   if (net.isIP(host) === 0 || isOutboundAddressAllowed(host, settings.PLATFORM_OUTBOUND_RANGES)) return;
-  const reason = 'is at an address that may not be connected to';
+  const reason = 'is at an address that is not allowed';
   throw new AppError('validation_failed', `external_image_url ${reason}`, {
     details: [{ path: 'external_image_url', reason }],
   });
 }
 
-/** @throws {AppError} `registry_unavailable` where the work meets a failure of the registry */
+/** @throws {AppError} `registry_unavailable` when `work` fails because of the registry */
 export async function reachRegistry<Value>(work: () => Promise<Value>): Promise<Value> {
   try {
     return await work();
@@ -128,6 +128,6 @@ export async function reachRegistry<Value>(work: () => Promise<Value>): Promise<
 
 function imageNotFound(): AppError {
   return new AppError('image_not_found', 'The registry has no such image, or you may not read it', {
-    details: [{ path: 'registry_image_url', reason: 'names no image that you may read' }],
+    details: [{ path: 'registry_image_url', reason: 'is not an image that you may read' }],
   });
 }

@@ -40,10 +40,10 @@ import type { sandboxDeletion } from '../workflows/sandbox-deletion.ts';
 import { isAlreadyTerminated, type SandboxCommands } from './sandbox-commands.ts';
 import { workflowError } from './workflow-errors.ts';
 
-/** How long a create waits for the relay when Temporal could not be reached at once. */
+/** How long a create waits for the relay if Temporal was unreachable at first. */
 const startPatienceMs = 60_000;
 
-/** How often a command is sent again that the worker never looked at. */
+/** How often a command is sent again if the worker did not process it. */
 const unprocessedTries = 6;
 
 /** Sends commands to the workflows of sandboxes. Holds no state: any replica may send any command. */
@@ -77,7 +77,7 @@ export class TemporalSandboxCommands implements SandboxCommands {
       } else await this.#client.workflow.start<typeof sandboxWorkflow>('sandbox', options);
     } catch (error) {
       if (error instanceof WorkflowExecutionAlreadyStartedError) return;
-      // Admitted is admitted: the outbox starts it as soon as Temporal answers again.
+      // The sandbox is admitted, and the outbox starts it as soon as Temporal is reachable again.
       this.#logger.warn(
         { err: error, sandboxId },
         'the sandbox workflow could not be started at once; left to the relay',
@@ -85,9 +85,9 @@ export class TemporalSandboxCommands implements SandboxCommands {
       if (wait) await this.#waitForRow(sandboxId);
       return;
     }
-    // Nobody waits for this: should it not come to pass, the relay finds the workflow started.
+    // The request does not wait for this. If it fails, the relay finds that the workflow is already started.
     removeStartOf(this.#orm.em, sandboxId).catch((error) => {
-      this.#logger.warn({ err: error, sandboxId }, 'the start of a sandbox was left in the outbox');
+      this.#logger.warn({ err: error, sandboxId }, 'the start of a sandbox could not be removed from the outbox');
     });
   }
 
@@ -135,10 +135,12 @@ export class TemporalSandboxCommands implements SandboxCommands {
     return this.#terminateEnded(sandbox.sandboxId, forget);
   }
 
-  /** Work for a host that is away would wait in its queue for a long time before it fails. */
+  /**
+   * Refuses at once if the host is away, because work for it would wait in its queue for a long time before it fails.
+   */
   async #requireHost({ hostId, status }: Sandbox): Promise<void> {
     if (isOver(status) || (await hasLease(this.#orm.em, hostId))) return;
-    throw new AppError('host_unavailable', 'The host of this sandbox is away; try again when it is back');
+    throw new AppError('host_unavailable', 'The host of this sandbox is down; try again when it is back');
   }
 
   async endBatch(sandboxes: readonly Sandbox[], { forget }: { forget: boolean }): Promise<void> {
@@ -151,7 +153,7 @@ export class TemporalSandboxCommands implements SandboxCommands {
     }
   }
 
-  /** Its workflow has closed, so another one cleans up. */
+  /** The sandbox's own workflow has closed, so another one cleans up. */
   async #terminateEnded(sandboxId: SandboxId, forget: boolean): Promise<{ alreadyTerminated: boolean }> {
     const now = await findSandboxStatus(this.#orm.em, sandboxId);
     if (isAlreadyTerminated(now?.status, forget)) return { alreadyTerminated: true };
@@ -174,7 +176,7 @@ export class TemporalSandboxCommands implements SandboxCommands {
     } catch (error) {
       if (!(error instanceof WorkflowNotFoundError)) throw asAppError(error);
     }
-    // Not started yet, or closed: the row shows which.
+    // The workflow is not started yet, or closed. The row shows which.
     const now = await findSandboxStatus(this.#orm.em, sandbox.sandboxId);
     if (!now || isOver(now.status)) throw ended(now?.status ?? 'deleted');
     await this.start(sandbox, { wait: false });
@@ -199,7 +201,7 @@ export class TemporalSandboxCommands implements SandboxCommands {
     }
   }
 
-  /** The outbox cannot start it with these, so this tries for as long as the start waits for them. */
+  /** The outbox cannot deliver the credentials, so this method tries for as long as the start waits for them. */
   async #bringCredentials(sandbox: Sandbox, sealed: string, wait: boolean): Promise<void> {
     const until = Date.now() + startPatienceMs;
     for (;;) {
@@ -215,7 +217,10 @@ export class TemporalSandboxCommands implements SandboxCommands {
       } catch (error) {
         const refused = error instanceof WorkflowUpdateFailedError && !wasNotProcessed(error);
         if (refused || error instanceof WorkflowExecutionAlreadyStartedError || Date.now() > until) throw error;
-        this.#logger.warn({ err: error, sandboxId: sandbox.sandboxId }, 'credentials of mounts are tried again');
+        this.#logger.warn(
+          { err: error, sandboxId: sandbox.sandboxId },
+          'the credentials of mounts could not be delivered; trying again',
+        );
         await delay(1000);
       }
     }
@@ -236,8 +241,8 @@ function sandboxStart(sandbox: Sandbox) {
 }
 
 /**
- * With many updates at once a worker may return a task without having processed all of them; the server then rejects
- * the rest. Such an update had no effect, so it may be sent again.
+ * If many updates arrive at once, a worker may complete a task without having processed all of them, and the server
+ * rejects the rest. A rejected update had no effect, so it may be sent again.
  */
 function wasNotProcessed(error: unknown): boolean {
   return hasFailureType(error, 'UnprocessedUpdate');
@@ -247,7 +252,7 @@ function ended(status: string): AppError {
   return new AppError('sandbox_ended', `The sandbox is ${status}`);
 }
 
-/** For commands that need a running sandbox, an ended one is simply not running. */
+/** For commands that need a running sandbox, an ended sandbox is one that is not running. */
 function asNotRunning(error: unknown): never {
   if (error instanceof AppError && error.code === 'sandbox_ended') {
     throw new AppError('sandbox_not_running', `${error.message}, not running`);
@@ -255,7 +260,7 @@ function asNotRunning(error: unknown): never {
   throw error;
 }
 
-/** The error for the caller of a command. */
+/** Converts an error to the error for the caller of a command. */
 function asAppError(error: unknown): unknown {
   return isRunOver(error) ? ended('ending') : (workflowError(error) ?? error);
 }

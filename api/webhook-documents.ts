@@ -1,6 +1,6 @@
 import { type EventType, eventTypes } from '../domain/event-types.ts';
 
-/** The `webhooks` of the OpenAPI document: the requests to endpoints, by event type. */
+/** The `webhooks` part of the OpenAPI document: the requests to endpoints, by event type. */
 export function webhookDocuments(): Record<string, object> {
   return Object.fromEntries(eventTypes.map((each) => [each.type, { post: requestOf(each) }]));
 }
@@ -8,9 +8,9 @@ export function webhookDocuments(): Record<string, object> {
 const eventId = 'evt-9ypjhn8d3fkq6w2mzx5v';
 const time = '2026-03-01T12:30:00.000Z';
 const headers = {
-  'webhook-id': [eventId, 'The id of the event, the same with every attempt'],
+  'webhook-id': [eventId, 'The id of the event, the same in every attempt'],
   'webhook-timestamp': ['1772368200', 'Unix seconds of this attempt'],
-  'webhook-signature': ['v1a,<base64> v1,<base64>', 'Signatures of `id.timestamp.body`, with spaces between them'],
+  'webhook-signature': ['v1a,<base64> v1,<base64>', 'Signatures of `id.timestamp.body`, separated by spaces'],
 } as const;
 
 function requestOf({ type, description, example }: EventType): object {
@@ -46,7 +46,7 @@ function requestOf({ type, description, example }: EventType): object {
     responses: {
       '2XX': { description: 'It is delivered' },
       410: { description: 'The endpoint is disabled' },
-      default: { description: 'It is tried again, after `Retry-After` where it is later than the usual spacing' },
+      default: { description: 'The platform retries, after `Retry-After` if that is later than the usual interval' },
     },
   };
 }

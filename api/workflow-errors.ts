@@ -12,8 +12,9 @@ import { AppError, isErrorCode } from '../domain/errors.ts';
 const resourceExhausted = 8;
 
 /**
- * The error a caller gets when a call of Temporal fails. A workflow refuses with an `ApplicationFailure` whose type is an
- * error code; everything else is Temporal being away or busy, and can be tried again. Null: no error of Temporal.
+ * The error for the caller when a call of Temporal fails. A workflow refuses with an `ApplicationFailure` whose type is
+ * an error code. Other errors mean that Temporal is away or busy, and the caller may retry. Null: not an error of
+ * Temporal.
  */
 export function workflowError(error: unknown): AppError | null {
   if (error instanceof WorkflowUpdateFailedError || error instanceof WorkflowFailedError) {
@@ -32,7 +33,7 @@ export function workflowError(error: unknown): AppError | null {
   return null;
 }
 
-/** The first failure in the chain of causes that has an error code. The failure of an activity is one level deeper. */
+/** The first failure in the chain of causes with an error code. The failure of an activity is one level deeper. */
 function refusalIn(error: Error): AppError | null {
   for (let cause = error.cause; cause instanceof Error; cause = cause.cause) {
     if (cause instanceof ApplicationFailure && isErrorCode(cause.type)) {

@@ -1,4 +1,8 @@
-/** `npm run bench [-- lifecycle agent gateway last-hop floods exec metrics bodies accounts usage create density imports workflows libraries webhooks templates billing cluster]`: how fast it is, beside the floors of the same machine in the same run. */
+/**
+ * `npm run bench [-- lifecycle agent gateway last-hop floods exec metrics bodies accounts usage create density imports
+ * workflows libraries webhooks templates billing cluster]`: measures the speed, and the floors of the same machine in
+ * the same run.
+ */
 const benches: Record<string, () => Promise<unknown>> = {
   lifecycle: () => import('./lifecycle/run.ts'),
   agent: () => import('./agent/run.ts'),

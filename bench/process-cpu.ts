@@ -1,15 +1,15 @@
 import { readFileSync } from 'node:fs';
 
-/** Of the counters in `/proc/<pid>/stat`. */
+/** The unit of the counters in `/proc/<pid>/stat`. */
 const tickMs = 10;
 
-/** Milliseconds of a processor that a process has used so far, in its own code and in the kernel on its behalf. */
+/** The processor milliseconds of a process so far, in its own code and in the kernel on its behalf. */
 export function cpuMsOf(pid: number): number {
   const fields = statOf(pid);
   return (Number(fields[11]) + Number(fields[12])) * tickMs;
 }
 
-/** As `cpuMsOf`, of the children of a process that have ended, and of theirs. */
+/** As `cpuMsOf`, for the ended children of a process and their descendants. */
 export function endedChildrenCpuMsOf(pid: number): number {
   const fields = statOf(pid);
   return (Number(fields[13]) + Number(fields[14])) * tickMs;

@@ -1,13 +1,13 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { cpuMsOf, endedChildrenCpuMsOf } from './process-cpu.ts';
 
-/** What the processes of one kind use together. */
+/** The total use of the processes of one kind. */
 export interface GroupUse {
   processes: number;
   cpuMs: number;
-  /** Of programs that they ran and that have ended. */
+  /** The use of ended programs that they ran. */
   endedCpuMs: number;
-  /** Memory of their own and their part of what they share, in MiB. */
+  /** Their own memory and their part of shared memory, in MiB. */
   residentMib: number;
 }
 
@@ -23,19 +23,19 @@ const kinds: readonly [name: string, pattern: RegExp][] = [
   ['payment processor', /localstripe/],
   ['supervisor', /ops\/local-stack\/start\.ts/],
 ];
-/** Agents and what they run. */
+/** Agents and their child processes. */
 const inside = 'in sandboxes';
-/** Errors of a process that has ended, or that is another machine's part and closed to us. */
+/** Errors of a process that has ended, or that this process may not read. */
 const gone = new Set(['ENOENT', 'ESRCH', 'EACCES']);
 
 /**
- * What the processes of the platform of a data folder use: the supervisor, all that it started, and its sandboxes, whose
- * shims may have lost their parent.
+ * The use of a platform's processes, by the data folder: the supervisor, all processes that it started, and its
+ * sandboxes, whose shims may have lost their parent.
  */
 export function platformUse(supervisorPid: number, dataDir: string): Map<string, GroupUse> {
   const processes = readProcesses();
   const kindOf = new Map([[supervisorPid, 'supervisor']]);
-  // A child has mostly a higher number than its parent, but numbers begin again at the lowest.
+  // A child usually has a higher number than its parent, but numbers wrap around.
   for (let before = 0; before < kindOf.size; ) {
     before = kindOf.size;
     for (const { pid, parent, commandLine, folder } of processes) {
@@ -66,7 +66,7 @@ interface Process {
   pid: number;
   parent: number;
   commandLine: string;
-  /** Where it works: a shim, in the folder of its sandbox. */
+  /** The working directory, which for a shim is the folder of its sandbox. */
   folder: string;
 }
 

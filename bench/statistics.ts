@@ -1,4 +1,4 @@
-/** What is quoted of a series of measurements, in its own unit. */
+/** The statistics of a series of measurements, in the series' own unit. */
 export interface Summary {
   count: number;
   p50: number;
@@ -12,14 +12,14 @@ export function summarize(values: readonly number[]): Summary {
   return { count: sorted.length, p50: at(0.5), p99: at(0.99), max: at(1) };
 }
 
-/** Milliseconds a piece of work takes. */
+/** The duration of a piece of work in milliseconds. */
 export async function timed(work: () => Promise<unknown>): Promise<number> {
   const startedMs = performance.now();
   await work();
   return performance.now() - startedMs;
 }
 
-/** One after the other. */
+/** Runs the measurements one after the other. */
 export async function inTurn(times: number, work: (index: number) => Promise<number>): Promise<number[]> {
   const values: number[] = [];
   for (let index = 0; index < times; index++) values.push(await work(index));

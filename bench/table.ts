@@ -4,7 +4,7 @@ export interface Row {
   measure: string;
   value: Summary | string;
   unit: string;
-  /** What it is held against, and what came out. */
+  /** The goal and the result. */
   goal?: string;
 }
 
@@ -19,7 +19,7 @@ export function printTable(title: string, rows: readonly Row[]): void {
   }
 }
 
-/** Such as `≤ 300 ms: 0.82 ×, met`. */
+/** For example `≤ 300 ms: 0.82 ×, met`. */
 export function holdAgainst(value: number, goal: number, unit: string): string {
   const ratio = value / goal;
   return `≤ ${round(goal)} ${unit}: ${ratio.toFixed(2)} ×, ${ratio <= 1 ? 'met' : 'not met'}`;

@@ -1,6 +1,6 @@
 import type { Settings } from './settings.ts';
 
-/** Whether plans are charged. Where they are not, nothing is refused for money. */
+/** Whether plans are charged. If not, nothing is refused for money. */
 export function isBilled({
   PLATFORM_BILLING: billing,
   PLATFORM_STRIPE_SECRET_KEY_FILE: processor,

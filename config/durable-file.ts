@@ -3,13 +3,13 @@ import fs, { constants } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 
-/** Mode of the file; by default only its owner may read it. */
+/** Mode of the file. By default only its owner may read it. */
 const privateMode = 0o600;
 
 /**
- * Replaces a file so that a reader, and a power cut at any moment, finds either the old text or the whole new one. When
- * this returns, text and name have reached the disk.
- * @throws {Error} of the file system; the file is then unchanged
+ * Replaces a file so that a reader, and a system after a power cut, finds either the old text or the whole new one. On
+ * return, text and name have reached the disk.
+ * @throws {Error} of the file system; then the file is unchanged
  */
 export async function writeFileDurably(file: string, text: string, mode = privateMode): Promise<void> {
   const draft = draftOf(file);
@@ -29,7 +29,7 @@ export async function writeFileDurably(file: string, text: string, mode = privat
   await syncFolder(path.dirname(file));
 }
 
-/** `writeFileDurably` for programs that do nothing else meanwhile. */
+/** `writeFileDurably` for programs that need no concurrency meanwhile. */
 export function writeFileDurablySync(file: string, text: string, mode = privateMode): void {
   const draft = draftOf(file);
   try {
@@ -54,7 +54,7 @@ export function writeFileDurablySync(file: string, text: string, mode = privateM
 }
 
 /**
- * Renames a file after its content has reached the disk; then syncs the new name. For a folder, sync its contents
+ * Renames a file after its content has reached the disk, then syncs the new name. For a folder, sync its contents
  * before.
  */
 export async function renameDurably(from: string, to: string): Promise<void> {

@@ -1,6 +1,6 @@
 import net from 'node:net';
 
-/** A port of loopback that is free in this moment, for a program that cannot choose one itself. */
+/** A loopback port that is free now, for a program that cannot choose a port itself. */
 export async function freeLoopbackPort(): Promise<number> {
   const server = net.createServer();
   await new Promise<void>((resolve, reject) => {

@@ -5,10 +5,11 @@ interface HeapLimit {
 }
 
 /**
- * By script, for a machine of 4 GiB. Without a limit V8 sizes its heap by the machine and collects garbage late: a
- * process of 60 MiB of live objects then grows to several hundred. The limit holds for each isolate. The control worker
- * has one for workflows: 25 MiB, and 130 KiB for each sandbox that has just begun to run (`npm run bench -- workflows`). With
- * the 2,000 that it keeps at most (`maxCachedWorkflows`) that is 290 MiB; the rest is for lives with long histories.
+ * Heap limits by script, for a machine of 4 GiB. Without a limit, V8 sizes its heap by the machine and collects garbage
+ * late: a process with 60 MiB of live objects then grows to several hundred. The limit applies to each isolate. The
+ * control worker has one isolate for workflows: 25 MiB, and 130 KiB for each sandbox that has just begun to run (`npm
+ * run bench -- workflows`). With its maximum of 2,000 cached workflows (`maxCachedWorkflows`) that is 290 MiB. The rest
+ * is for workflows with long histories.
  */
 const heapLimits: ReadonlyMap<string, HeapLimit> = new Map([
   ['api/server.ts', { oldSpaceMb: 320, semiSpaceMb: 8 }],
@@ -19,8 +20,8 @@ const heapLimits: ReadonlyMap<string, HeapLimit> = new Map([
 ]);
 
 /**
- * Options of `node` for one of the platform's scripts. An operator's own in NODE_OPTIONS take precedence.
- * @param script from the project's root
+ * Options of `node` for one of the platform's scripts. The operator's options in NODE_OPTIONS take precedence.
+ * @param script the path from the project's root
  */
 export function heapFlags(script: string, env: NodeJS.ProcessEnv = process.env): string[] {
   const limit = heapLimits.get(script);

@@ -1,21 +1,21 @@
 import fs from 'node:fs';
 import type { DestinationStream } from 'pino';
 
-/** After a failed write, this long passes before the next attempt. */
+/** After a failed write, the next attempt follows after this long. */
 const retryMs = 500;
-/** A full pipe is given this much time, in steps, before lines are dropped. */
+/** How long writing to a full pipe is retried, in steps, before lines are dropped. */
 const fullPipeMs = 1000;
 const fullPipeStepMs = 10;
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
 
 /**
  * Standard output for a process's log. Neither a missing reader nor a full disk ends the process: lines that cannot be
- * written are dropped, and their number is logged once writing works again.
+ * written are dropped, and their number is logged when writing works again.
  */
 export function logDestination(): DestinationStream {
   let dropped = 0;
   let retryAtMs = 0;
-  /** The rest of a line that was written in part. */
+  /** The rest of a partly written line. */
   let rest: Buffer = Buffer.alloc(0);
 
   const append = (bytes: Buffer) => {
@@ -53,7 +53,7 @@ function droppedLine(lines: number): string {
   return `${JSON.stringify({ level: 40, time: Date.now(), lines, msg: 'lines of this log were dropped: they could not be written' })}\n`;
 }
 
-/** @returns how many bytes the kernel took */
+/** @returns the number of bytes that the kernel took */
 function writeSome(bytes: Buffer): number {
   for (let waitedMs = 0; ; waitedMs += fullPipeStepMs) {
     try {

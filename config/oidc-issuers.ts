@@ -12,7 +12,7 @@ const issuerUrl = z.url().refine((text) => {
 
 const hostName = /^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 
-/** In the form in which addresses are stored: lower case, in ASCII. */
+/** The form in which addresses are stored: lower case, in ASCII. */
 const emailDomain = z.string().transform((domain, context) => {
   const isHost = !/[\s/\\?#:@%[\]]/.test(domain) && URL.canParse(`http://${domain}`);
   const host = isHost ? new URL(`http://${domain}`).hostname : '';
@@ -26,22 +26,22 @@ const oidcIssuer = z.strictObject({
   id: z.string().regex(/^[a-z0-9][a-z0-9-]{0,31}$/, 'must have 1 to 32 lower-case letters, digits or -'),
   issuer: issuerUrl,
   client_id: z.string().min(1).max(255),
-  /** A file with the client's secret. Left out: the client is public, and PKCE alone protects the code. */
+  /** The file with the client's secret. Absent: the client is public, and only PKCE protects the code. */
   client_secret_file: z.string().min(1).optional(),
   /** Text of the button on the sign-in page. */
   label: z.string().regex(/^(?=.*\S)[^\p{C}\p{Zl}\p{Zp}]{1,64}$/u, 'must have 1 to 64 printable characters'),
   /** The account whose users sign in here. */
   account_id: z.string().refine((text) => isId('account', text), 'must be the id of an account'),
-  /** Domains of e-mail addresses that this issuer may vouch for. Their subdomains are domains of their own. */
+  /** Domains of e-mail addresses that this issuer may vouch for. Their subdomains are not included. */
   domains: z.array(emailDomain).min(1).max(100),
-  /** Make a user for everyone with such an address. Otherwise only invited users come in. */
+  /** Create a user for every person with such an address. Otherwise only invited users may sign in. */
   create_users: z.boolean().default(false),
 });
 
 /** An identity provider whose users may sign in to one account. */
 export type OidcIssuer = z.output<typeof oidcIssuer>;
 
-/** A JSON list of issuers. Problems name the field, never its value. */
+/** A JSON list of issuers. Error messages contain the field's name, never its value. */
 export const oidcIssuers = z
   .string()
   .default('[]')
@@ -63,7 +63,7 @@ export const oidcIssuers = z
 /**
  * The secret of a client.
  * @returns null for a public client
- * @throws {Error} when the file cannot be read or is empty; the text has the file's name only
+ * @throws {Error} when the file is unreadable or empty; the message only contains the file's name
  */
 export function readClientSecret({ id, client_secret_file: file }: OidcIssuer): string | null {
   if (file === undefined) return null;

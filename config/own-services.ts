@@ -5,17 +5,18 @@ import ipaddr from 'ipaddr.js';
 import type { Settings } from './settings.ts';
 import { turnSettings } from './turn-settings.ts';
 
-/** A service of the platform itself: an address, or `local` for every address of this machine, and its TCP port. */
+/** A service of the platform itself: an address, or `local` for all addresses of this machine, and its TCP port. */
 export interface OwnService {
   address: string;
   port: number;
   /**
-   * Only the platform's own processes use it. Sandboxes do not reach it either, because they share the host's address.
+   * Only the platform's own processes use the service. Sandboxes cannot reach it, although they share the host's
+   * address.
    */
   isInner: boolean;
 }
 
-/** A service of the platform, as its settings name it. */
+/** A service of the platform according to its settings. */
 export interface NamedService {
   name: string;
   host: string;
@@ -26,8 +27,8 @@ export interface NamedService {
 const innerServices = new Set(['database', 'Temporal', 'Temporal Web UI', 'internal service', 'last hop']);
 
 /**
- * Every service of the platform that this process is configured with. No address that a user names may lead to one of
- * them, not even within ranges that the operator opened.
+ * Every service of the platform in this process's settings. User-supplied addresses may never lead to one of them, not
+ * even within ranges that the operator opened.
  */
 export function namedServices(settings: Settings): NamedService[] {
   const services = addressesIn(settings).filter(({ port }) => port > 0);
@@ -62,8 +63,8 @@ function addressesIn(settings: Settings): Omit<NamedService, 'isInner'>[] {
 }
 
 /**
- * The present addresses of those services. A service on this machine is refused on every address of the machine.
- * @returns no address for a name that does not resolve: no client reaches a service by such a name
+ * The current addresses of those services. A service on this machine is refused on every address of the machine.
+ * @returns no address for a name that does not resolve, because clients cannot reach the service by that name
  */
 export async function ownServices(services: readonly NamedService[]): Promise<OwnService[]> {
   const isOwn = ownAddresses();
@@ -77,14 +78,14 @@ export async function ownServices(services: readonly NamedService[]): Promise<Ow
   return [...distinct.values()];
 }
 
-/** @param address of the connection, as text */
+/** @param address the address of the connection, as text */
 export function isOwnService(services: readonly OwnService[], address: string, port: number): boolean {
   const plain = ipaddr.isValid(address) ? ipaddr.process(address).toString() : address;
   const isOwn = ownAddresses()(plain);
   return services.some((each) => each.port === port && (each.address === 'local' ? isOwn : each.address === plain));
 }
 
-/** The present addresses of this machine. */
+/** The current addresses of this machine. */
 function ownAddresses(): (address: string) => boolean {
   const own = new Set(
     Object.values(os.networkInterfaces()).flatMap((each) => (each ?? []).map(({ address }) => address)),

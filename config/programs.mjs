@@ -2,23 +2,24 @@ import fs from 'node:fs';
 import path from 'node:path';
 
 /**
- * Every program that the platform runs, with the Debian package it is in (`programs.json`). Set-up, the local driver and
- * the Dockerfile read this one list. Plain JavaScript without dependencies, because set-up runs before npm packages are
- * there. A name that begins with `/` is a file that must exist; a `*` in it is any folder.
+ * Every program that the platform runs, with its Debian package (`programs.json`). Set-up, the local driver and the
+ * Dockerfile read this list. It is plain JavaScript without dependencies, because set-up runs before npm packages are
+ * installed. A name that begins with `/` is a file that must exist; a `*` in it matches any folder.
  */
 
 /**
- * `host` is what a host worker runs, `start` what `npm start` runs beyond it, `test`, `faults` and `kubernetes` what the tests do.
+ * `host`: programs that a host worker runs. `start`: further programs of `npm start`. `test`, `faults` and
+ * `kubernetes`: further programs of the tests.
  * @typedef {'host' | 'start' | 'test' | 'faults' | 'kubernetes'} Purpose
  */
 
 /** @type {Record<Purpose, Record<string, string>>} */
 const byPurpose = JSON.parse(fs.readFileSync(new URL('./programs.json', import.meta.url), 'utf8'));
 
-/** Each purpose needs the programs of those before it, too. */
+/** Each purpose also needs the programs of the earlier ones. */
 const purposes = /** @type {Purpose[]} */ (['host', 'start', 'test', 'faults', 'kubernetes']);
 
-/** Folders of system programs. The PATH of a user, which `su` keeps, lacks some of them. */
+/** Folders of system programs. A user's PATH, which `su` keeps, lacks some of them. */
 const systemFolders = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin'];
 
 /**
@@ -55,7 +56,7 @@ export function isInstalled(program, env = process.env) {
 }
 
 /**
- * A PATH with which every installed program is found: the given one, then the folders of system programs that it lacks.
+ * A PATH that finds every installed program: the given one, followed by the missing folders of system programs.
  * @param {NodeJS.ProcessEnv} [env]
  */
 export function fullPath(env = process.env) {
@@ -64,7 +65,7 @@ export function fullPath(env = process.env) {
   return [...new Set([...given, ...systemFolders])].join(path.delimiter);
 }
 
-/** @param {string} file with a `*` for at most one folder. `fs.globSync` needs a newer Node than set-up. */
+/** @param {string} file with a `*` for at most one folder. `fs.globSync` would need a newer Node than set-up has. */
 function isThere(file) {
   const [above, below] = file.split('/*/');
   if (below === undefined) return fs.existsSync(file);

@@ -5,16 +5,17 @@ import type { z } from 'zod';
 const limitBytes = 1024 * 1024;
 
 /**
- * The file exists but is not what the platform wrote: truncated, not JSON, of another kind, or owned by another user.
+ * The file exists but was not written by the platform: it is truncated, not JSON, of another kind, or owned by another
+ * user.
  */
 export class DamagedFileError extends Error {
   override name = 'DamagedFileError';
 }
 
 /**
- * Reads a JSON document that the platform wrote; null when there is none.
- * @throws {DamagedFileError} when it is empty, larger than 1 MiB, no JSON, not of this shape, no regular file, or
- *   belongs to another user
+ * Reads a JSON document that the platform wrote. Null when there is none.
+ * @throws {DamagedFileError} when it is empty, larger than 1 MiB, not JSON, not of this shape, not a regular file, or
+ * belongs to another user
  */
 export function readDocument<Schema extends z.ZodType>(file: string, schema: Schema): z.output<Schema> | null {
   const text = readWhole(file);
@@ -32,8 +33,8 @@ export function readDocument<Schema extends z.ZodType>(file: string, schema: Sch
 }
 
 /**
- * `readDocument` for documents that can be made again: a damaged file is renamed to `<file>.damaged` for operators.
- * @param onDamage gets the problem
+ * `readDocument` for documents that can be recreated: a damaged file is renamed to `<file>.damaged` for operators.
+ * @param onDamage called with the problem
  */
 export function readDocumentOrSetAside<Schema extends z.ZodType>(
   file: string,

@@ -1,6 +1,6 @@
 import type { Settings } from './settings.ts';
 
-/** The proxy through which sandboxes reach the internet. Its password is known to every sandbox that uses it. */
+/** The proxy through which sandboxes reach the internet. Every sandbox that uses it knows its password. */
 export interface SandboxProxy {
   url: string;
   host: string;
@@ -23,7 +23,7 @@ export function sandboxProxy(settings: Pick<Settings, 'PLATFORM_SANDBOX_PROXY_UR
   };
 }
 
-/** The variables that most programs read, in both spellings; some know only one. */
+/** The variables that most programs read, in upper and lower case, because some programs only read one. */
 export function proxyEnvironment(proxy: SandboxProxy): Record<string, string> {
   const values = { HTTP_PROXY: proxy.url, HTTPS_PROXY: proxy.url, NO_PROXY: 'localhost,127.0.0.1,::1' };
   return Object.fromEntries(

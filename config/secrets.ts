@@ -3,35 +3,35 @@ import type { SandboxId, TemplateId, WebhookEndpointId } from '../domain/ids.ts'
 import { open, seal } from './sealed-box.ts';
 
 /**
- * Every secret is derived from PLATFORM_SECRET_KEY and none is stored: a replica with the key knows a sandbox's token,
- * and a copy of the database does not.
+ * Every secret is derived from PLATFORM_SECRET_KEY and none is stored: each replica with the key can derive a sandbox's
+ * token, and a copy of the database does not contain it.
  */
 export interface PlatformSecrets {
-  /** Keys for workflow payloads by key id; the first encrypts, all decrypt. 32 bytes each. */
+  /** Keys for workflow payloads by key id, 32 bytes each. The first encrypts, all decrypt. */
   codecKeys: ReadonlyMap<string, Buffer>;
-  /** Opens the codec server. */
+  /** The access token of the codec server. */
   codecAccessToken: string;
-  /** Opens the metrics of all processes. */
+  /** The access token of the metrics of all processes. */
   metricsToken: string;
-  /** `envd_access_token`: what a sandbox's owner shows to its agent. */
+  /** `envd_access_token`: the token of a sandbox's owner for its agent. */
   agentToken(sandboxId: SandboxId): string;
-  /** Opens the agent's platform paths; never leaves the platform. */
+  /** The token for the agent's platform paths. It never leaves the platform. */
   platformToken(sandboxId: SandboxId): string;
   /** Signs the tokens that open the stream of one run. */
   execTokenKey: Buffer;
   /** Signs the links that add a card. */
   cardLinkKey: Buffer;
-  /** Signs access tokens whose header names this key id. */
+  /** The key for access tokens with this key id in their header. */
   accessTokenKey(keyId: string): Buffer;
-  /** Mixed into the hashes of passwords: a copy of the database alone is not enough to guess them. */
+  /** Part of the hashes of passwords, so that a copy of the database is not enough to guess passwords. */
   passwordPepper: Buffer;
-  /** The token in the link of a mail, the same at each attempt to send it. */
+  /** The token in the link of a mail. It is the same at each attempt to send the mail. */
   linkToken(purpose: string, linkId: string): string;
   /** Signs the hidden fields of a page's form. */
   formKey: Buffer;
-  /** Encrypts the cookie that a browser keeps while its user signs in at an identity provider. */
+  /** Encrypts a browser's cookie during the sign-in at an identity provider. */
   pendingSignInKey: Buffer;
-  /** Encrypts for the sandbox's host alone: credentials of its mounts. */
+  /** Encrypts credentials of mounts so that only the sandbox's host can decrypt them. */
   sealFor(sandboxId: SandboxId, document: unknown): string;
   /** @throws {Error} when it was not encrypted for this sandbox */
   openFor<Document>(sandboxId: SandboxId, sealed: string): Document;
@@ -39,9 +39,9 @@ export interface PlatformSecrets {
   sealRegistryPassword(templateId: TemplateId, password: string): string;
   /** @throws {Error} when it was not encrypted for this template */
   openRegistryPassword(templateId: TemplateId, sealed: string): string;
-  /** The 32-byte seed of an endpoint's ed25519 key; each number gives another key. */
+  /** The 32-byte seed of an endpoint's ed25519 key. Each number gives another key. */
   webhookKeySeed(endpointId: WebhookEndpointId, keyNumber: number): Buffer;
-  /** Encrypts a secret that a caller gave for the signatures of a webhook endpoint. */
+  /** Encrypts a caller's secret for the signatures of a webhook endpoint. */
   sealWebhookSecret(endpointId: WebhookEndpointId, secret: string): string;
   /** @throws {Error} when it was not encrypted for this endpoint */
   openWebhookSecret(endpointId: WebhookEndpointId, sealed: string): string;

@@ -2,14 +2,14 @@ import type { Settings } from './settings.ts';
 
 /** The TURN server that sandboxes with WEBRTC ports use. */
 export interface TurnSettings {
-  /** Shared with the server (coturn's `static-auth-secret`); never in a reply, never in a sandbox. */
+  /** Shared with the server (coturn's `static-auth-secret`). It is never in a reply and never in a sandbox. */
   secret: string;
-  /** Where browsers reach it. */
+  /** The address of the server for browsers. */
   publicAddress: { host: string; port: number };
-  /** Where programs in sandboxes reach it. */
+  /** The address of the server for programs in sandboxes. */
   internalAddress: { host: string; port: number };
   credentialTtlSeconds: number;
-  /** Where host workers give credentials to their sandboxes, on the address of theirs that sandboxes see. */
+  /** The port at which host workers give credentials to their sandboxes, on the host's address for sandboxes. */
   servicePort: number;
 }
 

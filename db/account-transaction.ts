@@ -3,16 +3,16 @@ import pLimit, { type LimitFunction } from 'p-limit';
 import { AppError } from '../domain/errors.ts';
 import type { AccountId } from '../domain/ids.ts';
 
-/** Fewer than the connections of a pool, so that no account holds all of them. */
+/** Fewer than the connections of a pool, so that one account cannot occupy all of them. */
 const transactionsPerAccount = 2;
-/** Including those that wait. Each keeps its request and its body in memory. */
+/** The maximum, including waiting ones. Each keeps its request and its body in memory. */
 const maxTransactionsPerAccount = 100;
 
 const turns = new Map<string, { limit: LimitFunction; users: number }>();
 
 /**
- * A transaction on behalf of a caller. Such transactions lock rows of the caller's account, so many at once wait for
- * each other. They wait here, where they hold no connection of the pool.
+ * Runs a transaction on behalf of a caller. Such transactions lock rows of the caller's account, so concurrent ones
+ * wait for each other. They wait here, without occupying a connection of the pool.
  * @throws {AppError} `too_many_requests` when too many wait
  */
 export async function accountTransaction<T>(

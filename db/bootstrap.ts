@@ -15,7 +15,7 @@ import {
 } from './repositories/accounts.ts';
 import { guessTemplateUse } from './repositories/host-rooms.ts';
 
-/** Two starts at once must not make two first accounts; the number is arbitrary. */
+/** Prevents that two concurrent starts make two first accounts. The number is arbitrary. */
 const bootstrapLock = 7_403_112;
 
 interface FirstAccount {
@@ -26,9 +26,9 @@ interface FirstAccount {
 
 /**
  * Brings an empty database to its first state: the built-in templates, and the first account with its root admin,
- * default project and key. Existing rows stay as they are.
+ * default project and key. Existing rows stay unchanged.
  * @param plans by default those of the seed file
- * @returns the first account when this call made it
+ * @returns the first account if this call made it
  */
 export function bootstrap(orm: Orm, first: FirstAccount, plans = loadPlans()): Promise<MadeAccount | null> {
   return bootstrapWith(orm, first, (em, account) => createAccount(em, account, plans));
@@ -80,13 +80,13 @@ async function bootstrapWith<Made>(
 
 interface BroughtTemplate extends Pick<Template, 'name' | 'description' | 'defaultCpuCount' | 'defaultMemoryMb'> {
   image: string;
-  /** At first; of an image that hosts make, it is theirs to say afterwards. */
+  /** The initial status. If hosts make the image, they set the status later. */
   status: 'available' | 'pending';
-  /** The expected use of its sandboxes until a host has measured some. */
+  /** The expected use of its sandboxes until hosts have measured some. */
   use: TemplateUse;
 }
 
-/** A built-in template; an existing one keeps all but its image. */
+/** Adds a built-in template. Of an existing one, only the image is updated. */
 async function bringTemplate(em: EntityManager, { use, ...template }: BroughtTemplate): Promise<void> {
   const existing = await em.findOne(Template, { name: template.name, accountId: null });
   if (existing) {

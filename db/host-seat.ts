@@ -1,22 +1,23 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 
-/** How often one that waits asks, and one that has the seat proves that its connection lives. */
+/** How often a waiting process asks for the seat, and how often the process with the seat checks its connection. */
 const everyMs = 1000;
-/** The server ends a session whose client has been silent for about this long, and one that waits gets the seat. */
+/** The server ends a session after about this much silence of its client. Then a waiting process gets the seat. */
 const keepalive = '-c tcp_keepalives_idle=15 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3';
 
 export interface HostSeat {
-  /** Gives the seat to one that waits. */
+  /** Gives the seat to a waiting process. */
   leave(): Promise<void>;
 }
 
 /**
- * Waits until no other process works as this host: it has the seat as long as its session with Postgres lives (an
+ * Waits until no other process acts as this host. A process has the seat while its session with Postgres lives (an
  * advisory lock).
- * @param options.timeoutMs an answer that takes longer ends the session; much less than the server needs to end it
+ * @param options.timeoutMs a statement that takes longer ends the session; this must be much shorter than the time in
+ * which the server ends it
  * @param options.onWait called once if another process has the seat
- * @param options.onLost called when the session has ended: another process may work as this host from now on
+ * @param options.onLost called when the session has ended: from now on another process may act as this host
  * @throws {Error} when Postgres does not answer before the seat is taken
  */
 export async function takeHostSeat(options: {

@@ -1,8 +1,8 @@
 import { Client } from 'pg';
 
 /**
- * A separate connection to Postgres for a lease. A pooled connection can hang for minutes when the network swallows
- * packets; here a statement that is not answered in time ends its connection, and the next statement makes a new one.
+ * A separate connection to Postgres for a lease. A pooled connection can hang for minutes when the network drops
+ * packets. Here a statement that is not answered in time closes its connection, and the next statement opens a new one.
  */
 export class LeaseConnection {
   readonly #databaseUrl: string;
@@ -14,13 +14,13 @@ export class LeaseConnection {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** @throws when it is not answered in time, or refused */
+  /** @throws when the statement is not answered in time, or is refused */
   run = async (text: string, values: readonly unknown[]): Promise<Record<string, unknown>[]> => {
     const client = this.#client ?? new Client({ connectionString: this.#databaseUrl, keepAlive: true });
     const timer = setTimeout(() => destroy(client), this.#timeoutMs);
     try {
       if (this.#client !== client) {
-        // A later error is thrown by the next statement.
+        // The next statement throws a later error.
         client.on('error', () => this.#forget(client));
         await client.connect();
         this.#client = client;
@@ -44,7 +44,7 @@ export class LeaseConnection {
   }
 }
 
-/** At once: an orderly end would hang like everything else on such a connection. */
+/** Closes the connection at once, because an orderly close would also hang. */
 function destroy(client: Client): void {
   (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
 }

@@ -7,11 +7,13 @@ import { forgiveAll, startBillingOfAll, subscribeAccounts } from './repositories
 import { grantRuntimeRole } from './runtime-role.ts';
 
 /**
- * Brings the schema up to date, lets the runtime role use it, and makes the first account. Run before the processes start; safe to run again.
- * Prints one JSON line: `{"created": true, "email": …}` the first time, `{"created": false}` after it.
+ * Updates the schema, grants the runtime role its rights, and makes the first account. Run it before the processes
+ * start. It may be repeated. Prints one JSON line: `{"created": true, "email": …}` the first time, `{"created": false}`
+ * afterwards.
  *
- * The account has no API key, because what a job prints is kept in a log: the operator makes one with `create-api-key`. With
- * `--print-api-key` it has one and the line does, too (`"apiKey": …`): for a caller that keeps the output to itself.
+ * The account has no API key, because a job's output is kept in a log. The operator makes a key with `create-api-key`.
+ * With `--print-api-key` the account has a key and the line contains it (`"apiKey": …`), for callers that keep the
+ * output secret.
  */
 const printsKey = process.argv.includes('--print-api-key');
 const settings = loadSettings();

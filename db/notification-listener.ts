@@ -6,24 +6,24 @@ import type { Logger } from 'pino';
 
 export interface NotificationListenerOptions {
   databaseUrl: string;
-  /** An SQL identifier; also the name of the connection in `pg_stat_activity`. */
+  /** An SQL identifier, and also the name of the connection in `pg_stat_activity`. */
   channel: string;
   logger: Logger;
   onNotification: (payload: string) => void;
-  /** Notifications arrive from now on (true), or do not (false). Those that came while it was false are missed. */
+  /** True: notifications arrive from now on. False: they do not. Notifications in between are lost. */
   onLiveChange: (live: boolean) => void;
-  /** How often the connection proves that notifications still arrive. */
+  /** The interval at which the connection checks that notifications still arrive. */
   heartbeatMs?: number | undefined;
-  /** How long such a proof, or a connect, may take. */
+  /** The time limit of such a check, and of a connect. */
   heartbeatTimeoutMs?: number | undefined;
   maxReconnectDelayMs?: number | undefined;
 }
 
 /**
- * Listens to one channel of Postgres on a connection of its own, and connects again when the connection is lost.
+ * Listens to one channel of Postgres on its own connection, and reconnects when the connection is lost.
  *
- * A dead peer behind a silent network, or a pooler that forgets LISTEN, would go unnoticed for ever. So the connection
- * also notifies a channel of its own at intervals, and counts as lost when that echo does not arrive.
+ * A dead peer behind a silent network, or a pooler that drops LISTEN, would never be detected. So the connection also
+ * notifies its own channel at intervals, and counts as lost when that echo does not arrive.
  */
 export class NotificationListener {
   readonly #options: NotificationListenerOptions;
@@ -64,7 +64,7 @@ export class NotificationListener {
         });
       } catch (error) {
         if (signal.aborted) return;
-        logger.warn({ err: error, channel }, 'notifications do not arrive: no LISTEN connection');
+        logger.warn({ err: error, channel }, 'notifications do not arrive because the LISTEN connection is lost');
       } finally {
         this.#setLive(false);
       }
@@ -73,7 +73,7 @@ export class NotificationListener {
     }
   }
 
-  /** Listens until the connection is lost (rejects) or this is closed (resolves). */
+  /** Listens until the connection is lost (rejects) or this listener is closed (resolves). */
   async #listen(onLive: () => void): Promise<void> {
     const { databaseUrl, channel, onNotification } = this.#options;
     const { signal } = this.#closing;
@@ -95,7 +95,10 @@ export class NotificationListener {
     };
     client.on('error', lose);
     client.on('end', () => lose(new Error('connection ended')));
-    /** Rejects when the connection is lost. A race with one promise of the loss would grow with every heartbeat. */
+    /**
+     * Rejects when the connection is lost. A race with a single promise of the loss would leak memory with every
+     * heartbeat.
+     */
     const unlessLost = <T>(work: Promise<T>) =>
       new Promise<T>((resolve, reject) => {
         giveUp = reject;
@@ -132,7 +135,7 @@ export class NotificationListener {
         await unlessLost(delay(this.#heartbeatMs, undefined, { signal }).catch(() => undefined));
       }
     } finally {
-      // An orderly end would wait for ever on a connection that hangs.
+      // An orderly close would wait forever on a hanging connection.
       await Promise.race([client.end().catch(() => undefined), delay(500)]);
       socket.destroy();
     }

@@ -72,9 +72,8 @@ const servingLimits: SessionLimits = { statementMs: 30_000, lockMs: 10_000, idle
 const poolWaitMs = 10_000;
 
 /**
- * Connects to Postgres. Make one for each process; each request and each activity works on a fork of its entity
- * manager.
- * @param poolSize most connections
+ * Connects to Postgres. Make one per process. Each request and each activity uses a fork of its entity manager.
+ * @param poolSize the maximum number of connections
  * @param limits null: none, for migrations
  */
 export async function createOrm(
@@ -118,7 +117,7 @@ export async function createOrm(
     migrations: {
       tableName: 'platform_migrations',
       snapshot: false,
-      // In the order of their names, in which they run.
+      // In the order of their names, which is the order of execution.
       migrationsList: [
         { name: '20261121-foundation', class: Migration20261121Foundation },
         { name: '20261122-direct-mounts', class: Migration20261122DirectMounts },
@@ -169,7 +168,7 @@ export async function createOrm(
     },
     discovery: { warnWhenNoEntities: false },
     implicitTransactions: true,
-    // All times in the database are UTC, whatever this machine's zone is.
+    // All times in the database are UTC, regardless of this machine's time zone.
     forceUtcTimezone: true,
   });
   poolsOf.set(orm, () => pool);
@@ -178,7 +177,7 @@ export async function createOrm(
 
 const poolsOf = new WeakMap<Orm, () => Pool | null>();
 
-/** How many connections a process has, how many of them are idle, and how many calls wait for one. */
+/** The numbers of a process's connections, of idle ones, and of calls that wait for one. */
 export function poolCounts(orm: Orm): { total: number; idle: number; waiting: number } {
   const pool = poolsOf.get(orm)?.();
   return { total: pool?.totalCount ?? 0, idle: pool?.idleCount ?? 0, waiting: pool?.waitingCount ?? 0 };

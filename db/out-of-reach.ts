@@ -1,6 +1,6 @@
 /**
- * Codes of the operating system and of Postgres: the database is down, starting, stopping, full, or ended a session
- * that waited too long (`SessionLimits`).
+ * Codes of the operating system and of Postgres for a database that is down, starting, stopping or full, or that ended
+ * a session which waited too long (`SessionLimits`).
  */
 const codes = new Set([
   'ECONNREFUSED',
@@ -13,6 +13,8 @@ const codes = new Set([
   '57P01',
   '57P02',
   '57P03',
+  '53100',
+  '53200',
   '53300',
   '25P03',
   '55P03',
@@ -21,9 +23,7 @@ const codes = new Set([
 const texts =
   /connection terminated|timeout exceeded when trying to connect|connection (?:error|ended)|client has encountered a connection error/i;
 
-/**
- * Whether a failure comes from the database's state, so that a later try may succeed, rather than from the statement.
- */
+/** Whether a failure is caused by the database's state and not by the statement, so that a later try may succeed. */
 export function isDatabaseOutOfReach(error: unknown): boolean {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     const code = (cause as { code?: unknown }).code;

@@ -23,7 +23,7 @@ const planSchema = z
     maxSandboxTimeoutSeconds: count,
     persistenceDays: count,
     maxActiveApiKeys: count,
-    // Files made before these limits were there have no such fields.
+    // Older files lack these fields.
     maxProjects: count.default(1000),
     maxTemplates: count.default(1000),
     maxTemplateStorageGb: count.default(100),
@@ -45,15 +45,15 @@ const plansSchema = z
   .array(planSchema)
   .min(1)
   .refine((plans) => new Set(plans.map(({ planName }) => planName)).size === plans.length, 'two plans have one name')
-  // What is left of one plan is credited to another, and a balance pays for both.
+  // The rest of one plan is credited to another, and one balance pays for both.
   .refine((plans) => new Set(plans.map(({ currency }) => currency)).size === 1, 'all plans need the same currency');
 
 /** The plans of this platform, by name, in the order of the file. */
 export interface PlanCatalog {
   all: Plan[];
-  /** Of all plans. */
+  /** The currency of all plans. */
   currency: string;
-  /** @throws when an account names a plan that the file does not have: an operator's mistake. */
+  /** @throws when an account has a plan that is not in the file, which is an operator's mistake */
   get(planName: string): Plan;
 }
 

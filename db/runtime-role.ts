@@ -1,7 +1,7 @@
 import type { Orm } from './orm.ts';
 import { query } from './query.ts';
 
-/** Tables that the runtime role may add to and read, and nothing else. */
+/** Tables that the runtime role may only add to and read. */
 const appendOnly = [
   ...['audit_events', 'ledger_transactions', 'ledger_entries', 'usage_events', 'subscription_changes'],
   'last_hop_revocations',
@@ -10,10 +10,10 @@ const appendOnly = [
 const readOnly = ['platform_migrations'];
 
 /**
- * Lets the role of `runtimeUrl` work on the tables of the owner, as whom `owner` is connected: everything but to change
- * their shape, and to change or remove audit events, usage events and the ledger. Makes the role where it is missing and the owner may. Does nothing
- * where both are the same role.
- * @throws {Error} naming what an operator has to do where the role is missing and cannot be made
+ * Grants the role of `runtimeUrl` its rights on the tables of the owner, as whom `owner` is connected: everything
+ * except changing their shape, and changing or removing audit events, usage events and the ledger. Makes the role if it
+ * is missing and the owner may. Does nothing if both are the same role.
+ * @throws {Error} with instructions for the operator when the role is missing and cannot be made
  */
 export async function grantRuntimeRole(owner: Orm, runtimeUrl: string): Promise<void> {
   const { username, password } = new URL(runtimeUrl);

@@ -1,12 +1,12 @@
 import type { Pool, PoolClient } from 'pg';
 
-/** How long Postgres waits for a session, in milliseconds. It ends what takes longer, so that others can go on. */
+/** How long Postgres waits for a session, in milliseconds. It ends longer waits, so that others can continue. */
 export interface SessionLimits {
-  /** One statement, from its arrival to its end. */
+  /** For one statement, from its arrival to its end. */
   statementMs: number;
   /** For a lock that another transaction holds. */
   lockMs: number;
-  /** Within a transaction, for the next statement: a process that stands still must not keep its locks. */
+  /** In a transaction, for the next statement, because a suspended process must not keep its locks. */
   idleInTransactionMs: number;
 }
 
@@ -14,12 +14,12 @@ export interface SessionLimits {
 export function limitSessions(pool: Pool, { statementMs, lockMs, idleInTransactionMs }: SessionLimits): void {
   pool.on('connect', (client) => {
     client
-      // By a statement, not by parameters of the connection, which a connection pooler in between may refuse.
+      // Set by a statement and not by connection parameters, because a connection pooler may refuse those.
       .query(
         `set statement_timeout = ${statementMs}; set lock_timeout = ${lockMs};
          set idle_in_transaction_session_timeout = ${idleInTransactionMs}`,
       )
-      // A connection that fails here fails its first statement, too, and that error reaches a caller.
+      // If this fails, the first statement of the connection also fails, and its caller gets the error.
       .catch(() => {});
   });
 }
@@ -28,9 +28,9 @@ export function limitSessions(pool: Pool, { statementMs, lockMs, idleInTransacti
 const releaseGraceMs = 1000;
 
 /**
- * Takes lost connections back that their holders do not release. Kysely releases the connection of a transaction only
- * when its commit or rollback succeeds, which never happens on a lost connection. Without this, each transaction that
- * meets a restart of Postgres costs the pool a connection for ever.
+ * Releases lost connections if their holders do not. Kysely releases the connection of a transaction only when its
+ * commit or rollback succeeds, which never happens on a lost connection. Without this, each transaction during a
+ * restart of Postgres would permanently cost the pool a connection.
  */
 export function reclaimLostConnections(pool: Pool): void {
   const held = new Set<PoolClient>();

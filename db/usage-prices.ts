@@ -12,7 +12,7 @@ const schema = z.strictObject({
 });
 
 /**
- * Reads the prices of usage. Each usage event keeps the price of its time.
+ * Reads the prices of usage. Each usage event stores the price at its time.
  * @param file JSON in the form of `db/seeds/usage-prices.json`, which is also the default
  */
 function loadUsagePrices(file = path.join(import.meta.dirname, 'seeds/usage-prices.json')): UsagePrices {
@@ -22,7 +22,7 @@ function loadUsagePrices(file = path.join(import.meta.dirname, 'seeds/usage-pric
 /** The prices of this platform. */
 export const usagePrices = loadUsagePrices();
 
-/** The price of one unit; what is not charged costs 0. */
+/** The price of one unit. Types that are not charged cost 0. */
 export function priceOf(type: UsageType, { prices }: UsagePrices = usagePrices): string {
   return prices[type] ?? '0';
 }

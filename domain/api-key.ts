@@ -1,8 +1,8 @@
 import { crc32 } from 'node:zlib';
 
 /**
- * API keys: `spk_` (so that secret scanners know them), 43 characters of base62 for 256 random bits, and 6 of a CRC32
- * checksum, so that a mistyped key is refused without asking the database.
+ * The format of API keys: `spk_` (a prefix that secret scanners can match), 43 characters of base62 for 256 random
+ * bits, and 6 characters of a CRC32 checksum. The checksum lets the API refuse a mistyped key without a database query.
  */
 export const apiKeyPrefix = 'spk_';
 
@@ -20,7 +20,7 @@ export function makeApiKey(random: Uint8Array): string {
   return apiKeyPrefix + body + checksum(body);
 }
 
-/** Whether the text can be a key at all. */
+/** Whether the text has the format of a key. */
 export function isApiKeyShape(text: string): boolean {
   return keyShape.test(text) && checksum(text.slice(apiKeyPrefix.length, -6)) === text.slice(-6);
 }

@@ -1,15 +1,15 @@
 /** The counts of other processes that share a limit. */
 export interface CountExchange {
-  /** The other processes' count under a key, as far as this process knows it. */
+  /** The sum of the other processes' counts for a key, as far as this process knows them. */
   others(kind: string, key: string): number;
-  /** Called for each change of the counts here. */
+  /** This process calls it on each change of its own counts. */
   changed(kind: string, key: string, count: number, max: number): void;
 }
 
-/** The counts of a process that shares its limits with no other. */
+/** The exchange of a process that shares its limits with no other process. */
 export const noOtherProcesses: CountExchange = { others: () => 0, changed: () => undefined };
 
-/** Counts by key, and knows when there are too many. */
+/** Counts by key, with a maximum for each key. */
 export class BoundedCounts {
   readonly #max: number;
   readonly #kind: string;
@@ -23,7 +23,7 @@ export class BoundedCounts {
     this.#exchange = exchange;
   }
 
-  /** False when there are as many as there may be; then nothing is counted. */
+  /** Adds one to the count of a key. Returns false and adds nothing if the count is at its maximum. */
   tryAdd(key: string): boolean {
     const count = this.#counts.get(key) ?? 0;
     if (count + this.#exchange.others(this.#kind, key) >= this.#max) return false;
@@ -42,7 +42,7 @@ export class BoundedCounts {
     this.#exchange.changed(this.#kind, key, count, this.#max);
   }
 
-  /** Of how many keys something is counted. */
+  /** The number of keys with a count above zero. */
   get size(): number {
     return this.#counts.size;
   }

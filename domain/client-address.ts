@@ -1,8 +1,8 @@
 import ipaddr from 'ipaddr.js';
 
 /**
- * The part of an address that counts as one client: the IPv4 address, or the /64 of an IPv6 address, which one customer
- * holds.
+ * The part of an address that identifies one client: the IPv4 address, or the /64 of an IPv6 address, because one
+ * customer typically has a whole /64.
  */
 export function clientKey(address: string): string {
   if (!ipaddr.isValid(address)) return address;

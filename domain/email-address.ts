@@ -6,10 +6,10 @@ const localPart = /^[a-z0-9!#$%&'*+/=?^_`{|}~-]+(\.[a-z0-9!#$%&'*+/=?^_`{|}~-]+)
 const hostName = /^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 
 /**
- * Reads an e-mail address into the form in which it is stored and mailed to. The part before the `@` has ASCII characters
- * only, so no letter of another script can look like one of them and no case folding can turn one into another. The
- * domain becomes lower-case ASCII; a look-alike there shows as `xn--…`.
- * @returns null for what is no address
+ * Reads an e-mail address into the form in which it is stored and mailed to. The part before the `@` may only have
+ * ASCII characters, so letters of other scripts cannot imitate them and case folding cannot change them. The domain
+ * becomes lower-case ASCII, so a look-alike domain shows as `xn--…`.
+ * @returns null when the text is not an address
  */
 export function readEmailAddress(text: string): string | null {
   if (text.length > 2 * maxAddressLength) return null;

@@ -1,4 +1,4 @@
-/** How long both links work, and how long the next request has to wait. */
+/** How long both links work, and the minimum time between two requests. */
 export const emailChangeSeconds = 30 * 60;
 
 /** Which of the two addresses a link is for. */

@@ -1,6 +1,6 @@
 /**
- * Every error code, with its HTTP status. The code is stable and for programs; the text is for people and says nothing
- * about the inside of the platform.
+ * Every error code, with its HTTP status. The code is stable and for programs. The text is for people and reveals no
+ * internals of the platform.
  */
 export const errorStatus = {
   validation_failed: 400,
@@ -139,7 +139,7 @@ export const errorStatus = {
 
 export type ErrorCode = keyof typeof errorStatus;
 
-/** Codes with status 429: a caller may ask again after a while. */
+/** Codes with status 429: the caller may retry later. */
 export type TooManyCode = {
   [Code in ErrorCode]: (typeof errorStatus)[Code] extends 429 ? Code : never;
 }[ErrorCode];
@@ -150,12 +150,12 @@ export interface ErrorDetail {
   reason: string;
 }
 
-/** A failure with a text that may leave the platform. `cause` stays inside. */
+/** A failure with a public text. `cause` stays inside the platform. */
 export class AppError extends Error {
   override name = 'AppError';
   readonly code: ErrorCode;
   readonly details: ErrorDetail[] | undefined;
-  /** More facts for programs; the error reply carries them as `data`. */
+  /** Additional facts for programs. The error reply carries them as `data`. */
   readonly data: Record<string, number> | undefined;
   /** Seconds for the header `Retry-After`. */
   readonly retryAfterSeconds: number | undefined;

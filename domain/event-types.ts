@@ -1,11 +1,13 @@
-/** Who receives events of a type: endpoints of the object's user and of the account, or of the account alone. */
+/**
+ * Who receives events of a type: endpoints of the object's user and of the account, or only endpoints of the account.
+ */
 type Audience = 'user' | 'account';
 
 export interface EventType {
   type: string;
   description: string;
   audience: Audience;
-  /** What `data` looks like. */
+  /** An example of `data`. */
   example: Record<string, unknown>;
 }
 
@@ -76,20 +78,21 @@ const budgetUsage = (amount: number) => ({
 
 /** Every type that a webhook may subscribe to. */
 export const eventTypes: readonly EventType[] = [
-  sandboxEvent('created', 'The sandbox was admitted; it is about to start', 'created', null),
+  sandboxEvent('created', 'The sandbox was admitted and will start', 'created', null),
   sandboxEvent('started', 'Its processes run for the first time', 'running', 'user_requested'),
-  sandboxEvent('stopped', 'Its processes have ended, for whatever reason', 'terminating', 'timeout'),
+  sandboxEvent('stopped', 'Its processes have ended', 'terminating', 'timeout'),
   sandboxEvent('paused', 'Its processes are frozen, or ended with the disk kept', 'paused', 'user_requested'),
   sandboxEvent('resumed', 'It runs again after a pause', 'running', 'user_requested'),
   sandboxEvent('restarted', 'It runs again with new processes on the same disk', 'running', 'restarted'),
-  sandboxEvent('terminated', 'Everything of it is cleaned up', 'terminated', 'timeout'),
+  sandboxEvent('terminated', 'It has ended, and its resources are removed', 'terminated', 'timeout'),
   sandboxEvent('failed', 'It has failed; `reason` says why', 'failed', 'runtime_exited'),
-  sandboxEvent('project_switched', 'It belongs to another project', 'running', 'user_requested'),
-  templateEvent('uploaded', 'The image of a template is there'),
+  sandboxEvent('project_switched', 'It was moved to another project', 'running', 'user_requested'),
+  templateEvent('uploaded', 'The image of a template is available'),
   templateEvent('deleted', 'A template was deleted'),
   {
     type: 'exec.finished',
-    description: 'A command (exec) has ended. Sent to webhooks that name it or `exec.*`; `*` does not include it',
+    description:
+      'A command (exec) has ended. Sent only to webhooks with this type or `exec.*`; `*` does not include it',
     audience: 'user',
     example: {
       sandbox_id: sandboxId,
@@ -110,7 +113,7 @@ export const eventTypes: readonly EventType[] = [
   subscriptionEvent('upgraded', 'The account has a larger plan'),
   subscriptionEvent('downgraded', 'The account has a smaller plan'),
   subscriptionEvent('renewed', 'A new period of the plan has begun'),
-  subscriptionEvent('past_due', 'An invoice could not be charged for seven days; nothing is created or resumed'),
+  subscriptionEvent('past_due', 'An invoice could not be charged for seven days; creates and resumes are refused'),
   subscriptionEvent('canceled', 'The paid plan has ended; a free one follows'),
   budgetEvent('threshold_crossed', 'Usage has reached a threshold of a budget', {
     ...budgetUsage(80.5),
@@ -119,12 +122,13 @@ export const eventTypes: readonly EventType[] = [
   budgetEvent('restricted', 'A budget is used up; creates and resumes are refused', budgetUsage(100.25)),
   budgetEvent(
     'restored',
-    'A budget refuses nothing any more. `because`: `budget_changed`, `new_period`, `deactivated`, `deleted` or `not_billed`',
+    'A budget no longer refuses requests. `because`: `budget_changed`, `new_period`, `deactivated`, `deleted` ' +
+      'or `not_billed`',
     { because: 'budget_changed' },
   ),
 ];
 
-/** Sent by `POST /v1/webhooks/{endpoint_id}/test` alone. */
+/** Only `POST /v1/webhooks/{endpoint_id}/test` sends this type. */
 export const testEventType = 'webhook.test';
 
 const families = new Map<string, Audience>(
@@ -132,7 +136,7 @@ const families = new Map<string, Audience>(
 );
 const audiences = new Map<string, Audience>(eventTypes.map(({ type, audience }) => [type, audience]));
 
-/** What an endpoint may subscribe to: a type, a family such as `sandbox.*`, or `*`. Null: nothing of that name. */
+/** The audience of a subscription: a type, a family such as `sandbox.*`, or `*`. Null: the subscription is unknown. */
 export function audienceOf(subscription: string): Audience | null {
   if (subscription === '*') return 'user';
   return audiences.get(subscription) ?? families.get(subscription) ?? null;

@@ -5,13 +5,13 @@ interface Waiting {
 
 /** One of the permits, until it is released. */
 export interface Permit {
-  /** Once counts; later calls do nothing. */
+  /** The first call releases the permit. Later calls do nothing. */
   release(): void;
 }
 
 /**
- * Lets a number of works go on at once. Permits go round by key, and one key has at most its share of them, so that
- * the works of one key cannot keep those of the others waiting.
+ * Limits the number of concurrent works. Permits go to keys in turn, and one key has at most `share` of them, so the
+ * works of one key cannot block the works of the others.
  */
 export class FairSemaphore {
   readonly #permits: number;
@@ -20,7 +20,7 @@ export class FairSemaphore {
   #used = 0;
   #waiting: Waiting[] = [];
 
-  /** @param share of the permits, for one key */
+  /** @param share the maximum number of permits of one key */
   constructor(permits: number, share: number) {
     this.#permits = permits;
     this.#share = share;
@@ -79,7 +79,7 @@ export class FairSemaphore {
     }
   }
 
-  /** Of those that wait and have not their share, the first of the key that has fewest. */
+  /** The next work to get a permit: the first of the key with the fewest permits, among keys below their share. */
   #next(): Waiting | undefined {
     let next: Waiting | undefined;
     for (const each of this.#waiting) {

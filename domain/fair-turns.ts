@@ -1,10 +1,10 @@
 /**
- * Runs pieces of work, a limited number in one turn of the event loop, and takes the clients in rotation. A client with
- * a lot of work delays neither other clients nor the rest of the process.
+ * Runs a limited number of tasks in each turn of the event loop, and serves the clients in rotation. A client with a
+ * lot of work delays neither other clients nor the rest of the process.
  */
 export class FairTurns {
   readonly #perTurn: number;
-  /** Waiting work, by client. The first client is the next one to be served. */
+  /** Waiting tasks by client. The first client is served next. */
   readonly #waiting = new Map<string, (() => void)[]>();
   #isScheduled = false;
   #leftInTurn: number;

@@ -6,38 +6,43 @@ export interface Use {
   diskMb: number;
 }
 
-/** What a host could still give to sandboxes at its last measurement. Negative: the host is under pressure. */
+/**
+ * The resources that a host could still give to sandboxes at its last measurement. Negative: the host is under
+ * pressure.
+ */
 export interface FreeRoom extends Use {
-  /** Of the machine, to compare hosts of different sizes. */
+  /** The total memory of the machine, to compare hosts of different sizes. */
   memoryTotalMb: number;
 }
 
-/** Each core serves at most this many cores of busy sandboxes, so a new one gets at least that share of it. */
+/**
+ * At most this many busy sandbox cores share one core of the machine, so a new sandbox gets at least 1/16 of a core.
+ */
 const busyCoresPerCore = 16;
-/** Share of the time in which all processes waited for memory. */
+/** The percentage of time in which all processes waited for memory, from which the host is under pressure. */
 const stalledPctUnderPressure = 5;
-/** Share of the memory that is kept free under pressure. */
+/** The part of the memory that is kept free under pressure. */
 const memoryReserveUnderPressure = 1 / 4;
 const memoryReserve = 1 / 10;
 const leastMemoryReserveMb = 512;
-/** Memory or disk that grows is counted as if it grew on for this long. */
+/** A growing use of memory or disk is counted as if it continued to grow for this long. */
 const growthSeconds = 10;
-/** Processor use from which sandboxes may get less than they want. */
+/** From this processor use on, sandboxes may get less than they want. */
 const saturatedPart = 0.9;
 /**
- * A busy sandbox gets at least this much of each of its cores, whatever uses the rest of the processor. One that uses
- * less is idle.
+ * A busy sandbox gets at least this part of each of its cores, even if other processes use the rest of the processor. A
+ * sandbox that uses less is idle.
  */
 const leastBusyShare = 1 / (4 * busyCoresPerCore);
 
-/** @returns MB that a host keeps free of sandboxes */
+/** @returns the memory in MB that a host keeps free of sandboxes */
 export function memoryReserveMb(totalMb: number): number {
   return Math.max(leastMemoryReserveMb, Math.floor(totalMb * memoryReserve));
 }
 
 /**
- * Memory for more sandboxes: what is available less the reserve. Pressure makes the reserve larger instead of closing the
- * host, because one sandbox that thrashes below its own limit makes the kernel report pressure, too.
+ * Memory for more sandboxes: the available memory less the reserve. Pressure enlarges the reserve and does not close
+ * the host, because a single sandbox that thrashes below its own limit also makes the kernel report pressure.
  * @param stalledPct `full avg10` of the kernel's pressure figures for memory
  */
 export function freeMemoryMb(memory: {
@@ -53,21 +58,22 @@ export function freeMemoryMb(memory: {
   return Math.floor(memory.availableMb - kept);
 }
 
-/** Disk for more sandboxes: free space less the reserve, less what the present sandboxes are about to write. */
+/** Disk for more sandboxes: free space less the reserve, less the expected writes of the present sandboxes. */
 export function freeDiskMb(disk: { freeMb: number; reserveMb: number; growthMbPerSecond: number }): number {
   return Math.floor(disk.freeMb - disk.reserveMb - Math.max(0, disk.growthMbPerSecond) * growthSeconds);
 }
 
-/** How much processor a running sandbox used, and its limit. */
+/** The processor use of a running sandbox, and its limit. */
 export interface ProcessorUse {
   cores: number;
   cpuCount: number;
 }
 
 /**
- * Cores that sandboxes want. While the processor has idle time, they get what they want. When it has none, busy ones that
- * get at least half of what the hungriest gets for each of its cores are held back, and may want all of their cores.
- * @param usedPart of the machine's processor, 0 to 1
+ * The number of cores that sandboxes want. If the processor has idle time, sandboxes get what they want. If it has
+ * none, a busy sandbox is throttled when it gets at least half as much per core as the sandbox with the highest use per
+ * core. A throttled sandbox may want all of its cores.
+ * @param usedPart the used part of the machine's processor, 0 to 1
  */
 export function wantedCores(uses: readonly ProcessorUse[], usedPart: number): number {
   const share = ({ cores, cpuCount }: ProcessorUse) => cores / cpuCount;
@@ -77,12 +83,12 @@ export function wantedCores(uses: readonly ProcessorUse[], usedPart: number): nu
   return uses.reduce((sum, use) => sum + (isHeldBack(use) ? use.cpuCount : use.cores), 0);
 }
 
-/** Cores that more sandboxes may want. By their weights, all of them share the processor evenly. */
+/** The cores that more sandboxes may want. By their weights, all sandboxes share the processor evenly. */
 export function freeCores(coreCount: number, wanted: number): number {
   return coreCount * busyCoresPerCore - wanted;
 }
 
-/** The most that a sandbox can take. */
+/** The maximum use of a sandbox. */
 export interface NominalUse {
   cpu: number;
   memoryMb: number;
@@ -91,20 +97,23 @@ export interface NominalUse {
 
 /** The use of a template's sandboxes at their first measurement. */
 export interface TemplateUse {
-  /** Cores, as a mean: too little processor time slows sandboxes down and fails none. */
+  /** Cores, as a mean, because too little processor time only slows sandboxes down. */
   cpu: number;
-  /** The largest of one sandbox. */
+  /** The largest use of a single sandbox, in MB. */
   memoryMb: number;
 }
 
-/** A sandbox of a template without measurements counts with this and with all of its memory. */
+/** A sandbox of an unmeasured template counts with this many cores and with all of its memory. */
 const firstGuessCores = 0.25;
-/** Disk that a start and the first commands write. The growth of the whole disk shows a sandbox that writes more. */
+/**
+ * The disk space in MB that a start and the first commands write. The growth of the whole disk shows sandboxes that
+ * write more.
+ */
 const firstWritesMb = 256;
 
 /**
- * What a sandbox counts with until its host has measured it.
- * @param known null: no sandbox of its template has been measured
+ * The use that a sandbox counts with until its host has measured it.
+ * @param known the measured use of the template's sandboxes; null: none was measured
  */
 export function expectedUse(nominal: NominalUse, known: TemplateUse | null): Use {
   return {
@@ -114,7 +123,7 @@ export function expectedUse(nominal: NominalUse, known: TemplateUse | null): Use
   };
 }
 
-/** The rest of a host's room after the expected use of the sandboxes that are not measured yet. */
+/** The room of a host after the expected use of its unmeasured sandboxes. */
 export function lessExpected(free: FreeRoom, expected: readonly Use[]): FreeRoom {
   const sum = (of: (use: Use) => number) => expected.reduce((total, use) => total + of(use), 0);
   return {

@@ -1,4 +1,4 @@
-/** Text that is HTML already. */
+/** A text that already is HTML. */
 export class Html {
   readonly text: string;
 
@@ -9,7 +9,7 @@ export class Html {
 
 type Part = Html | string | number | null | readonly Part[];
 
-/** A template literal of HTML: whatever it interpolates is escaped, unless it is HTML itself. Null leaves nothing. */
+/** A template literal of HTML. It escapes interpolated values, except `Html` values. Null interpolates as nothing. */
 export function html(texts: TemplateStringsArray, ...parts: Part[]): Html {
   return new Html(texts.map((text, index) => text + (index < parts.length ? written(parts[index]!) : '')).join(''));
 }

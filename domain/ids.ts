@@ -1,6 +1,6 @@
 /**
- * Ids: a prefix for the kind, and a part that cannot be guessed. Lower-case letters and digits only, so that a
- * sandbox's id is also a DNS label.
+ * Ids consist of a prefix for the kind and a part that cannot be guessed. They have only lower-case letters and digits,
+ * so that a sandbox's id is also a DNS label.
  */
 export const idPrefixes = {
   account: 'acc',
@@ -17,7 +17,7 @@ export const idPrefixes = {
   host: 'host',
   batch: 'bat',
   execRun: 'run',
-  /** A request that makes no object of its own. */
+  /** A request that creates no object. */
   request: 'req',
   session: 'ses',
   tokenKey: 'tkk',
@@ -61,14 +61,14 @@ export function makeId<K extends IdKind>(kind: K, random: (size: number) => Uint
   let suffix = '';
   while (suffix.length < suffixLength) {
     for (const byte of random(32)) {
-      // 252 is the largest multiple of 36 in a byte; larger ones would favour the alphabet's start.
+      // 252 is the largest multiple of 36 in a byte. Larger bytes would favour the first letters of the alphabet.
       if (byte < 252 && suffix.length < suffixLength) suffix += alphabet[byte % 36];
     }
   }
   return `${idPrefixes[kind]}-${suffix}`;
 }
 
-/** Whether `text` has the shape of an id of that kind. Says nothing about whether such a thing exists. */
+/** Whether `text` has the format of an id of that kind. The object need not exist. */
 export function isId<K extends IdKind>(kind: K, text: string): text is Id<K> {
   const prefix = `${idPrefixes[kind]}-`;
   return text.startsWith(prefix) && /^[a-z0-9]{1,40}$/.test(text.slice(prefix.length));

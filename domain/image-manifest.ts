@@ -30,7 +30,7 @@ export const manifestMediaTypes = [
   'application/vnd.docker.distribution.manifest.v2+json',
 ] as const;
 
-/** Docker makes fewer. Overlayfs does not limit the number, because layers are unpacked into one tree. */
+/** Docker makes fewer layers. Overlayfs does not limit the number, because layers are unpacked into one tree. */
 const maxLayers = 500;
 const maxManifests = 200;
 
@@ -55,9 +55,9 @@ const indexSchema = z.object({
 });
 
 /**
- * Reads a manifest of Docker's version 2 or of OCI, or a list of them.
- * @param contentType of the registry's reply, where the manifest itself has no media type
- * @throws {SyntaxError} something else, such as a manifest of version 1
+ * Reads a manifest of Docker's version 2 or of OCI, or a list of manifests.
+ * @param contentType the type in the registry's reply, for a manifest without a media type
+ * @throws {SyntaxError} for anything else, such as a manifest of version 1
  */
 export function readManifest(bytes: Uint8Array, contentType: string): ImageManifest | ImageIndex {
   const document: unknown = JSON.parse(Buffer.from(bytes).toString('utf8'));
@@ -75,7 +75,7 @@ export function readManifest(bytes: Uint8Array, contentType: string): ImageManif
     };
   }
   const asImage = imageSchema.safeParse(document);
-  if (!asImage.success) throw new SyntaxError('is no manifest of an image that Docker 1.10 or later, or OCI, defines');
+  if (!asImage.success) throw new SyntaxError('is not an image manifest of Docker 1.10 or later, or of OCI');
   const { config, layers, mediaType } = asImage.data;
   if (layers.some(({ urls }) => urls !== undefined && urls.length > 0)) {
     throw new SyntaxError('has layers that lie outside of its registry');
@@ -83,7 +83,7 @@ export function readManifest(bytes: Uint8Array, contentType: string): ImageManif
   return { kind: 'image', mediaType: mediaType ?? contentType, config, layers };
 }
 
-/** The blobs of an image, each once. */
+/** The blobs of an image without duplicates. */
 export function blobsOf(manifest: ImageManifest): ImageBlob[] {
   const blobs = [manifest.config, ...manifest.layers].map((each) => ({ digest: each.digest, size: each.size }));
   return [...new Map(blobs.map((each) => [each.digest, each])).values()];

@@ -1,10 +1,10 @@
 /** An image reference: `registry/repository:tag`, `registry/repository@sha256:…`, or a short Docker Hub name. */
 export interface ImageReference {
-  /** Host and port of the connection. */
+  /** Host and port of the registry. */
   registry: string;
   repository: string;
   tag: string | null;
-  /** `sha256:…`. Wins over the tag. */
+  /** `sha256:…`. The digest takes precedence over the tag. */
   digest: string | null;
 }
 
@@ -17,15 +17,15 @@ const referencePattern = new RegExp(
 export const maxReferenceLength = 512;
 
 /**
- * Reads an image reference as Docker does: without a registry it is Docker Hub's, without a tag it is `latest`. A leading
- * `docker://` or `https://` is left out.
- * @returns null where it is none
+ * Reads an image reference as Docker does: the default registry is Docker Hub, and the default tag is `latest`. A
+ * leading `docker://` or `https://` is removed.
+ * @returns null when the text is not a reference
  */
 export function parseImageReference(text: string): ImageReference | null {
   if (text.length > maxReferenceLength) return null;
   const bare = text.trim().replace(/^(docker|https):\/\//, '');
   const first = bare.split('/', 1)[0]!;
-  // The first part is a registry only where it looks like a host: `library/python` has none.
+  // The first part is a registry only if it looks like a host: `library/python` has no registry.
   const hasRegistry = bare.includes('/') && (/[.:[]/.test(first) || first === 'localhost');
   const [, registry, repository, tag, digest] = referencePattern.exec(hasRegistry ? bare : `docker.io/${bare}`) ?? [];
   if (!registry || !repository || repository.length > 255) return null;
@@ -40,7 +40,7 @@ export function parseImageReference(text: string): ImageReference | null {
   };
 }
 
-/** Host and port that a registry's name leads to. */
+/** The host and port of a registry by its name. */
 export function registryAddress(registry: string): { host: string; port: number | null } {
   const [, host, port] = /^(.*?)(?::(\d+))?$/.exec(registry)!;
   return { host: host!.replace(/^\[(.*)\]$/, '$1'), port: port ? Number(port) : null };

@@ -1,9 +1,14 @@
-/** No characters that look alike. Their number is a power of two, so each byte gives one without bias. */
+/**
+ * The alphabet has no characters that look alike. Its size is a power of two, so each byte gives one character without
+ * bias.
+ */
 const alphabet = 'abcdefghijkmnopqrstuvwxyz2345678';
 const groups = 4;
 const groupLength = 5;
 
-/** A password of 100 bits that a person can read out, such as `k3vqm-8zr2n-…`. @param random 20 unpredictable bytes */
+/**
+ * A password of 100 bits that a person can read aloud, such as `k3vqm-8zr2n-…`. @param random 20 unpredictable bytes
+ */
 export function makeInitialPassword(random: Uint8Array): string {
   if (random.length !== groups * groupLength) throw new Error('An initial password takes 20 bytes');
   const characters = [...random].map((byte) => alphabet[byte % alphabet.length]);

@@ -1,2 +1,2 @@
-/** How long the link to a first password works. */
+/** How long the link to set a first password works. */
 export const invitationSeconds = 7 * 24 * 3600;

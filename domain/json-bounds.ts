@@ -1,16 +1,16 @@
-/** Bounds on the structure of a JSON text from a sender that is not trusted. */
+/** Bounds on the structure of a JSON text from an untrusted sender. */
 export interface JsonBounds {
   maxDepth: number;
-  /** Members of objects and items of arrays, all levels together. */
+  /** Members of objects and items of arrays, over all levels. */
   maxValues: number;
   maxKeys: number;
-  /** Characters of one key as the body spells it, escapes included. */
+  /** Characters of one key as written in the body, including escapes. */
   maxKeyLength: number;
   /** Characters of one number, or of `true`, `false` and `null`. Parsing a number takes longer than parsing text. */
   maxLiteralLength: number;
 }
 
-/** Far above every body that the API describes, and small enough to validate within milliseconds. */
+/** Far above every body in the API, and small enough to validate within milliseconds. */
 export const defaultJsonBounds: JsonBounds = {
   maxDepth: 32,
   maxValues: 2000,
@@ -30,16 +30,16 @@ const openBrace = 0x7b;
 const closeBrace = 0x7d;
 
 /**
- * Looks for the first bound that a text exceeds, in one pass and before anything is parsed. A text that is no JSON may
- * pass: the parser refuses it.
- * @returns what is wrong with the text, as the end of a sentence, or null
+ * Finds the first bound that a text exceeds, in one pass and before parsing. An invalid JSON text may pass; the parser
+ * refuses it.
+ * @returns the problem of the text as the end of a sentence, or null
  */
 export function exceededBound(text: string, bounds: JsonBounds): string | null {
   let depth = 0;
   let values = 1;
   let keys = 0;
   let lastStringLength = 0;
-  /** Characters outside of strings since the last structural one, without white space. */
+  /** Characters outside of strings since the last structural character, without white space. */
   let literalLength = 0;
   for (let at = 0; at < text.length; at++) {
     switch (text.charCodeAt(at)) {
@@ -80,14 +80,15 @@ export function exceededBound(text: string, bounds: JsonBounds): string | null {
 }
 
 /**
- * The index of the quote that ends a string, or of the end of the text.
+ * The index of the quote that ends a string, or the length of the text.
  * @param start the index after the opening quote
  */
 function endOfString(text: string, start: number): number {
   const end = text.indexOf('"', start);
   if (end < 0) return text.length;
   if (text.charCodeAt(end - 1) !== backslash) return end;
-  // Character by character: searching for each quote takes six times as long in a text of escaped quotes.
+  // The loop reads each character, because searching for each quote takes six times as long in a text of escaped
+  // quotes.
   for (let at = start; at < text.length; at++) {
     const code = text.charCodeAt(at);
     if (code === backslash) at++;

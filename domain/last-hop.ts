@@ -1,16 +1,16 @@
 import type { SandboxId } from './ids.ts';
 
 /**
- * The last hop: the connection from a gateway or an API to the machine of a sandbox, whose own gateway connects to the
- * sandbox. Mutual TLS, then one line, then the bytes of the sandbox's connection as they are.
+ * The last hop is the connection from a gateway or an API to the machine of a sandbox, and the gateway of that machine
+ * connects to the sandbox. It uses mutual TLS, then one line, then the unchanged bytes of the sandbox's connection.
  */
 
-/** `host`: a host's gateway, which accepts; `gateway`: a gateway or an API, which connects. */
+/** `host`: a host's gateway, which accepts connections. `gateway`: a gateway or an API, which connects. */
 export type LastHopRole = 'host' | 'gateway';
 
 export interface LastHopIdentity {
   role: LastHopRole;
-  /** Of a host its id; of a gateway any name. */
+  /** The id of a host, or any name of a gateway. */
   name: string;
 }
 
@@ -20,7 +20,7 @@ export function uriOf({ role, name }: LastHopIdentity): string {
   return `spiffe://sandbox-platform/${role}/${escaped}`;
 }
 
-/** The identity that a certificate's `subjectAltName` (`URI:…`) names; null when it names no single one. */
+/** The identity in a certificate's `subjectAltName` (`URI:…`). Null when it has no identity or more than one. */
 export function identityIn(subjectAltName: string | undefined): LastHopIdentity | null {
   const [, role, name] =
     /^URI:spiffe:\/\/sandbox-platform\/(host|gateway)\/([\w.~%-]{1,384})$/.exec(subjectAltName ?? '') ?? [];
@@ -32,23 +32,25 @@ export function identityIn(subjectAltName: string | undefined): LastHopIdentity 
   }
 }
 
-/** What a connection is for. */
+/** The target of a connection. */
 export interface LastHopTarget {
   sandboxId: SandboxId;
   port: number;
-  /** The host says by one byte that it has connected, or why not; otherwise it just closes what it cannot connect. */
+  /**
+   * The host answers with one byte: connected, or why not. Without a reply it closes a connection that it cannot make.
+   */
   wantsReply: boolean;
 }
 
-/** Longest first line, its end included. */
+/** The longest first line, including its end. */
 export const maxPrefaceBytes = 128;
 
 /** The one byte of a reply. */
 export const lastHopReplies = {
   connected: '+',
-  /** This host has no such sandbox running, or has been given up. */
+  /** The sandbox does not run on this host, or this host was declared lost. */
   notHere: 'n',
-  /** Nothing answers on that port of the sandbox. */
+  /** No process listens on that port of the sandbox. */
   refused: 'r',
 } as const;
 
@@ -56,7 +58,7 @@ export function prefaceOf({ sandboxId, port, wantsReply }: LastHopTarget): strin
   return `SANDBOX/1 ${sandboxId} ${port} ${wantsReply ? 'reply' : 'plain'}\n`;
 }
 
-/** @param line without its end. @returns null when it is malformed */
+/** @param line the first line without its end. @returns null when it is malformed */
 export function readPreface(line: string): LastHopTarget | null {
   const [, sandboxId, port, mode] = /^SANDBOX\/1 (sbx-[a-z0-9-]{1,63}) ([1-9]\d{0,4}) (reply|plain)$/.exec(line) ?? [];
   if (!sandboxId || Number(port) > 65535) return null;

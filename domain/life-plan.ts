@@ -2,8 +2,7 @@ import type { AccountId, ProjectId, SandboxId, TemplateId, UserId } from './ids.
 import type { MountSlot } from './object-storage.ts';
 
 /**
- * The facts of a sandbox's life that do not change, except for its host and its project. Its workflow is started with
- * them.
+ * The facts of a sandbox that do not change, except for its host and its project. Its workflow is started with them.
  */
 export interface LifePlan {
   hostId: string;
@@ -13,7 +12,7 @@ export interface LifePlan {
   templateId: TemplateId;
   region: string;
   autoPause: boolean;
-  /** Null: a paused sandbox is kept without end. */
+  /** Null: a paused sandbox is kept without a time limit. */
   persistenceDays: number | null;
 }
 
@@ -22,11 +21,11 @@ export interface LifeStart {
   sandboxId: SandboxId;
   plan: LifePlan;
   timeoutSeconds: number;
-  /** It has mounts. Their credentials come by an update of their own, and the start waits for them. */
+  /** The sandbox has mounts. Their credentials arrive in an update of their own, and the start waits for them. */
   awaitsCredentials?: boolean;
 }
 
-/** Reads a sandbox's start from its row. */
+/** Makes the input of a sandbox's workflow from its row. */
 export function lifeStartOf(row: {
   sandboxId: SandboxId;
   hostId: string;
@@ -57,5 +56,5 @@ export function lifeStartOf(row: {
   };
 }
 
-/** The error of a start when the sandbox's row is gone or the sandbox has ended. */
+/** The error of a start if the sandbox's row is gone or the sandbox has ended. */
 export const noLife = 'no_life';

@@ -1,12 +1,12 @@
 import { AppError } from './errors.ts';
 
 /**
- * Characters that a name may not have: controls, line and paragraph separators, code points without a character, and
- * those that turn the direction of the text around them, which could make one name look like another.
+ * Characters that a name may not have: controls, line and paragraph separators, unassigned code points, and characters
+ * that change the direction of the surrounding text and could make one name look like another.
  */
 const unprintable = /[\p{Cc}\p{Cn}\p{Co}\p{Cs}\p{Zl}\p{Zp}\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/u;
 
-/** Sandbox names: 0-24 characters. Empty is allowed: one is generated. */
+/** Sandbox names have 0-24 characters. For an empty name the platform generates one. */
 export function checkSandboxName(name: string): string {
   if (name === '') return name;
   return check(name, 24, 'Sandbox name');
@@ -22,7 +22,7 @@ export function checkApiKeyName(name: string): string {
   return check(name, 64, 'API key name');
 }
 
-/** Characters of a port's name, at most. */
+/** The maximum number of characters of a port's name. */
 export const maxPortName = 15;
 
 /** A person's display name: 1-64 characters. */
@@ -33,8 +33,8 @@ export function checkDisplayName(name: string): string {
 export const maxDisplayName = 64;
 
 /**
- * User names: 1-64 ASCII letters, digits and `._@+-`, the first a letter or a digit. No letter of another script can look
- * like one of them, and none can end a line of a mail.
+ * User names have 1-64 ASCII letters, digits and `._@+-`, and begin with a letter or a digit. So no letter of another
+ * script can imitate them, and none of the characters ends a line of a mail.
  */
 export const usernamePattern = '^[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}$';
 
@@ -53,7 +53,10 @@ function check(name: string, max: number, what: string, path = 'name'): string {
   return name;
 }
 
-/** Why a text is no name: it is blank, too long in code points, or has unprintable characters. */
+/**
+ * The reason why a text is not a valid name: it is blank, too long in code points, or has unprintable characters. Null:
+ * it is valid.
+ */
 export function whyNoName(name: string, max: number): string | null {
   // A code point has at most two UTF-16 units, so a long text is refused without reading its characters.
   if (name.length > 2 * max || name.trim() === '' || [...name].length > max) return `must have 1 to ${max} characters`;

@@ -1,20 +1,22 @@
 import { AppError, type ErrorDetail } from './errors.ts';
 
-/** A mount as it is stored: everything except its credentials. */
+/** A mount in its stored form, without its credentials. */
 export interface MountSlot {
-  /** Stays with the mount for its life; the next new mount takes the number of a deleted one. */
+  /**
+   * The number stays with the mount until the mount is deleted. The next new mount takes the number of a deleted one.
+   */
   slot: number;
-  /** `disabled`: known, not mounted. `free`: deleted; the next new mount takes its number. */
+  /** `disabled`: known, but not mounted. `free`: deleted, and the next new mount takes its number. */
   state: 'active' | 'disabled' | 'free';
   uri: string;
   mountPoint: string;
   region: string | null;
   endpoint: string | null;
-  /** Its credentials are temporary. */
+  /** The credentials are temporary. */
   shortLived: boolean;
 }
 
-/** Never stored, returned or logged. */
+/** These are never stored, returned or logged. */
 export interface MountCredentials {
   accessKey: string;
   secretKey: string;
@@ -36,14 +38,14 @@ export type MountChange =
   | { kind: 'delete'; mountPoint: string }
   | { kind: 'disable'; mountPoint: string };
 
-/** The modes of a resume's patch. */
+/** The patch of a resume, by mode. */
 export type MountPatch =
   | { kind: 'none' }
   | { kind: 'remove_all' }
   | { kind: 'disable_all' }
   | { kind: 'mounts'; changes: MountChange[] };
 
-/** The mounts after the change, and the credentials of the mounts to make anew, by slot. */
+/** The mounts after the change, and, by slot, the credentials of the mounts that are made anew. */
 export interface MountPlan {
   slots: MountSlot[];
   credentials: Record<number, MountCredentials>;
@@ -55,28 +57,28 @@ export const maxMounts = 16;
 const takenPaths = ['/proc', '/sys', '/dev', '/.platform', '/run/platform'];
 
 /**
- * A mount point in its normal form.
- * @returns null for a path that may not be one; `reason` says why
+ * Normalizes a mount point.
+ * @returns `reason` when the path is not allowed
  */
 export function checkMountPoint(mountPoint: string): { path: string } | { reason: string } {
   if (!mountPoint.startsWith('/')) return { reason: 'must be an absolute path' };
-  if (/[\p{Cc}\s\\]/u.test(mountPoint)) return { reason: 'must not hold spaces, control characters or backslashes' };
+  if (/[\p{Cc}\s\\]/u.test(mountPoint)) return { reason: 'must not contain spaces, control characters or backslashes' };
   const parts = mountPoint.split('/').filter((part) => part !== '');
-  if (parts.includes('..') || parts.includes('.')) return { reason: 'must not hold . or .. as a part' };
+  if (parts.includes('..') || parts.includes('.')) return { reason: 'must not contain . or .. as a part' };
   const path = `/${parts.join('/')}`;
   if (path === '/') return { reason: 'must not be the root' };
   const taken = takenPaths.find((each) => isWithin(path, each) || isWithin(each, path));
-  if (taken) return { reason: `must not cover or lie in ${taken}` };
+  if (taken) return { reason: `must not contain or lie in ${taken}` };
   return { path };
 }
 
-/** @throws {AppError} `validation_failed` when two of them are the same or one lies in the other */
+/** @throws {AppError} `validation_failed` when two mount points are the same, or one lies in another */
 export function requireApart(mountPoints: readonly string[], pathOf: (index: number) => string): void {
   for (const [index, mountPoint] of mountPoints.entries()) {
     const before = mountPoints.slice(0, index);
     const other = before.find((each) => isWithin(each, mountPoint) || isWithin(mountPoint, each));
     if (other === undefined) continue;
-    const reason = other === mountPoint ? 'is there twice' : `lies in or around ${other}`;
+    const reason = other === mountPoint ? 'is there twice' : `lies in or contains ${other}`;
     throw refusal([{ path: pathOf(index), reason }]);
   }
 }
@@ -95,7 +97,7 @@ export function planMounts(wanted: readonly WantedMount[]): MountPlan {
 
 /**
  * The slots after a resume.
- * @throws {AppError} `validation_failed` for a change of a mount that is not there, or for too many mounts
+ * @throws {AppError} `validation_failed` for a change of an unknown mount, or for too many mounts
  */
 export function patchMounts(slots: readonly MountSlot[], patch: MountPatch): MountPlan {
   const active = (slot: MountSlot) => slot.state === 'active';
@@ -112,7 +114,7 @@ export function patchMounts(slots: readonly MountSlot[], patch: MountPatch): Mou
 }
 
 /**
- * Temporary credentials may expire during a pause: a resume brings new ones or disables the mount.
+ * Temporary credentials may expire during a pause, so a resume brings new ones or disables the mount.
  * @throws {AppError} `object_storage_credentials_required`
  */
 export function requireFresh({ slots, credentials }: MountPlan, bestEffort: boolean): void {
@@ -123,12 +125,12 @@ export function requireFresh({ slots, credentials }: MountPlan, bestEffort: bool
   const where = stale.map((slot) => slot.mountPoint).join(', ');
   throw new AppError(
     'object_storage_credentials_required',
-    `Resume it with fresh credentials for the short-lived mounts at ${where}, or with best_effort_oss`,
+    `Resume it with new credentials for the mounts at ${where}, or with best_effort_oss`,
   );
 }
 
 /**
- * A restart ends the mounts with the processes, so each mount needs credentials again.
+ * A restart ends the mounts together with the processes, so each mount needs its credentials again.
  * @throws {AppError} `object_storage_credentials_required`
  */
 export function requireAllCredentials({ slots, credentials }: MountPlan, bestEffort: boolean): void {
@@ -145,7 +147,7 @@ export function disabled(slot: MountSlot): MountSlot {
   return { ...slot, state: 'disabled' };
 }
 
-/** Whether s3fs would be started differently for the two. */
+/** Whether s3fs would get the same arguments for both mounts. */
 export function isSameMount(a: MountSlot, b: MountSlot): boolean {
   return (
     a.uri === b.uri &&
@@ -162,7 +164,7 @@ function applyChanges(before: readonly MountSlot[], changes: readonly MountChang
     const at = plan.slots.findIndex((slot) => slot.state !== 'free' && slot.mountPoint === change.mountPoint);
     if (change.kind === 'upsert') upsert(plan, change, at);
     else if (at < 0) {
-      throw refusal([{ path: `object_storage.mounts.${index}.mount_point`, reason: 'there is no mount there' }]);
+      throw refusal([{ path: `object_storage.mounts.${index}.mount_point`, reason: 'there is no mount at this path' }]);
     } else plan.slots[at] = change.kind === 'delete' ? freed(plan.slots[at]!.slot) : disabled(plan.slots[at]!);
   }
   const kept = plan.slots.filter((slot) => slot.state !== 'free');
@@ -207,7 +209,7 @@ function refusal(details: ErrorDetail[]): AppError {
 
 /** The mounts after a resume. */
 export interface StorageChange {
-  /** A `MountPatch` encrypted for the host: nothing between can read the credentials in it. */
+  /** A `MountPatch`, encrypted for the host. No process on the way can read its credentials. */
   sealedPatch: string;
   bestEffort: boolean;
 }

@@ -1,8 +1,8 @@
 import ipaddr from 'ipaddr.js';
 
 /**
- * Ranges that are not the public internet: loopback, private, shared, link-local with its metadata services, multicast,
- * reserved, and IPv6 that carries IPv4. The platform never connects to an address in them that a user named.
+ * Ranges outside the public internet: loopback, private, shared, link-local with its metadata services, multicast,
+ * reserved, and IPv6 that carries IPv4. The platform never connects to a user-supplied address in them.
  */
 export const closedIpv4Ranges = [
   '0.0.0.0/8',
@@ -18,12 +18,12 @@ export const closedIpv4Ranges = [
   '224.0.0.0/3',
 ] as const;
 
-/** All public IPv6 addresses lie here, except for `closedIpv6Ranges`. */
+/** All public IPv6 addresses lie in this range, but not in `closedIpv6Ranges`. */
 export const publicIpv6Range = '2000::/3';
 export const closedIpv6Ranges = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20'] as const;
 
 /**
- * Whether the platform may connect to an address that a user named (storage endpoints, image references). Pass the
+ * Whether the platform may connect to a user-supplied address (of storage endpoints, image references). Pass the
  * address of the connection, not the result of an earlier lookup.
  * @param address IPv4 or IPv6, as text
  * @param allowedRanges CIDR ranges that the operator opened
@@ -38,8 +38,9 @@ export function isOutboundAddressAllowed(address: string, allowedRanges: readonl
 }
 
 /**
- * Whether an address lies in one of the ranges, or carries an IPv4 address that does: mapped, compatible, NAT64 or 6to4.
- * @param ranges CIDR
+ * Whether an address lies in one of the ranges, or carries an IPv4 address that does: mapped, compatible, NAT64 or
+ * 6to4.
+ * @param ranges CIDR notation
  */
 export function isAddressIn(address: string, ranges: readonly string[]): boolean {
   if (!ipaddr.isValid(address)) return false;

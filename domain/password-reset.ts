@@ -1,2 +1,2 @@
-/** How long a link to a new password works. */
+/** How long the link to set a new password works. */
 export const passwordResetSeconds = 30 * 60;

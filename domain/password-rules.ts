@@ -2,13 +2,13 @@ import { isCommonPassword } from './common-passwords.ts';
 import { AppError } from './errors.ts';
 
 export const minPasswordLength = 8;
-/** Checked before the checks that take longer for a longer text. */
+/** Checked first, because the other checks take longer for longer texts. */
 export const maxPasswordBytes = 1024;
 
-/** A common word with at most this many characters after it is still easy to guess. */
+/** A common word followed by at most this many characters is still easy to guess. */
 const shortTail = /[^a-z]{1,3}$/;
 
-/** Whether a text can be a password at all. Other texts are not compared with a hash. */
+/** Whether the text has the length of a password. Other texts are not compared with a hash. */
 export function isPasswordLength(text: string): boolean {
   return text.length <= maxPasswordBytes && new TextEncoder().encode(text).length <= maxPasswordBytes;
 }
@@ -16,7 +16,7 @@ export function isPasswordLength(text: string): boolean {
 /**
  * Checks a new password against the rules.
  * @param field the field of the request
- * @param names e-mail and user name of its user, which make bad passwords
+ * @param names the user's e-mail address and user name, which the password may not contain
  * @throws {AppError} `weak_password`
  */
 export function checkNewPassword(password: string, field: string, names: readonly string[]): void {
@@ -32,7 +32,8 @@ function whyWeak(password: string, names: readonly string[]): string | null {
   if (new Set(characters).size < 3) return 'must have more than two different characters';
   const lowerCase = password.toLowerCase();
   const forms = [lowerCase, lowerCase.replace(shortTail, '')];
-  if (forms.some(isCommonPassword)) return 'is one of the most common, or one of them with a few characters more';
+  if (forms.some(isCommonPassword))
+    return 'is one of the most common passwords, or one of them with a few more characters';
   const ofUser = names.flatMap((name) => [name, name.split('@')[0]!]).map((name) => name.toLowerCase());
   return forms.some((form) => ofUser.includes(form)) ? 'must not be your name or e-mail address' : null;
 }

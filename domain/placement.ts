@@ -1,25 +1,25 @@
 import type { FreeRoom, Use } from './host-room.ts';
 import type { RegionWish } from './regions.ts';
 
-/** The most that sandboxes may take of a host together, and what they take already. No capacity: not limited. */
+/** The total that sandboxes may take of a host, and the amount that they take already. No capacity: unlimited. */
 export interface Limit {
   capacity: number | null;
   reserved: number;
 }
 
-/** What a host has left, by its limits and by its measurements. */
+/** The room of a host, by its limits and by its measurements. */
 export interface HostRoom {
   hostId: string;
   region: string;
-  /** By promised resources, however little of them is used. */
+  /** Promised resources, even if the sandboxes use little of them. */
   cpu: Limit;
   memoryMb: Limit;
   diskGb: Limit;
-  /** The host's UDP ports that may lead to sandboxes. */
+  /** The host's UDP ports that may be forwarded to sandboxes. */
   udpPorts: Limit;
-  /** Measured room for more sandboxes. Null: the host has not measured itself yet. */
+  /** The measured room for more sandboxes. Null: the host has not measured itself yet. */
   free: FreeRoom | null;
-  /** The disk that is nearly full: that of the sandboxes, or that of the unpacked images. */
+  /** The disk that is nearly full: the disk of the sandboxes, or the disk of the unpacked images. */
   fullDisk?: FullDisk | null;
 }
 
@@ -30,18 +30,16 @@ export interface RoomNeeded {
   memoryMb: number;
   diskGb: number;
   udpPorts: number;
-  /** What it is expected to really use of this, if known. */
+  /** The expected real use, if known. */
   expected: Use;
 }
 
 export type Resource = 'cpu' | 'memory' | 'disk' | 'udp_ports';
 
-/** Hosts are filled up to this part of their memory before emptier ones are chosen. */
+/** Hosts are filled up to this part of their memory before emptier hosts are used. */
 const wellFilled = 3 / 4;
 
-/**
- * The best host in the nearest region with room. Null: no host has room, or none in the region where that is forced.
- */
+/** The best host in the nearest region with room. Null: no host has room, or no host of the forced region has room. */
 export function chooseHost(hosts: readonly HostRoom[], needed: RoomNeeded, wish: RegionWish): HostRoom | null {
   for (const region of wish.forced ? wish.nearest.slice(0, 1) : wish.nearest) {
     const host = bestFit(
@@ -54,8 +52,8 @@ export function chooseHost(hosts: readonly HostRoom[], needed: RoomNeeded, wish:
 }
 
 /**
- * The fullest host below the fill level, so that large sandboxes find room later; if there is none, the emptiest,
- * because sandboxes may come to use more than was measured. Null: no host has room.
+ * The fullest host below the fill level, so that large sandboxes find room later. If there is none, the emptiest host,
+ * because sandboxes may later use more than was measured. Null: no host has room.
  */
 export function bestFit(hosts: readonly HostRoom[], needed: RoomNeeded): HostRoom | null {
   const fitting = hosts
@@ -66,20 +64,21 @@ export function bestFit(hosts: readonly HostRoom[], needed: RoomNeeded): HostRoo
   return (calm ?? fitting.at(-1))?.host ?? null;
 }
 
-/** The part of a host's memory that one more sandbox leaves free. */
+/** The part of a host's memory that is free after one more sandbox. */
 function memoryLeft({ free, memoryMb }: HostRoom, needed: RoomNeeded): number {
   if (free) return (free.memoryMb - needed.expected.memoryMb) / Math.max(1, free.memoryTotalMb);
   if (memoryMb.capacity === null) return 1;
   return (memoryMb.capacity - memoryMb.reserved - needed.memoryMb) / Math.max(1, memoryMb.capacity);
 }
 
-/** Whether a host can take this much more. */
+/** Whether a host has room for this. */
 export function fits(host: HostRoom, needed: RoomNeeded): boolean {
   return shortOf(host, needed).length === 0;
 }
 
 /**
- * Resources of which a host has too little for this sandbox. A resource that the sandbox does not need is never short.
+ * The resources that a host has too little of for this sandbox. A resource that the sandbox does not need is never
+ * short.
  */
 export function shortOf(host: HostRoom, needed: RoomNeeded): Resource[] {
   const isOver = ({ capacity, reserved }: Limit, amount: number) => capacity !== null && reserved + amount > capacity;
@@ -96,13 +95,13 @@ export function shortOf(host: HostRoom, needed: RoomNeeded): Resource[] {
   return (Object.keys(short) as Resource[]).filter((resource) => short[resource]);
 }
 
-/** What is short on every host: taken from the host that lacks the least. */
+/** The resources that are short on every host, taken from the host that lacks the fewest. */
 export function leastShort(hosts: readonly HostRoom[], needed: RoomNeeded): Resource[] {
   const shortages = hosts.map((host) => shortOf(host, needed));
   return shortages.sort((a, b) => a.length - b.length)[0] ?? [];
 }
 
-/** Whether a nearly full disk of the host prevents this. A resume has its image and its disk already. */
+/** Whether a nearly full disk of the host prevents this. A resumed sandbox already has its image and its disk. */
 function isDiskFull(host: HostRoom, needed: RoomNeeded): boolean {
   return host.fullDisk === 'data' || (host.fullDisk === 'cache' && needed.diskGb > 0);
 }

@@ -2,12 +2,12 @@ import type { Amount } from './billing/money.ts';
 import type { BillingInterval } from './billing/periods.ts';
 import { AppError } from './errors.ts';
 
-/** A subscription plan and its limits. Money is a decimal in text, never a float. */
+/** A subscription plan and its limits. Money is a decimal as a string, never a float. */
 export interface Plan {
   planName: string;
   displayName: string;
   description: string;
-  /** Of one period. */
+  /** The price of one period. */
   priceAmount: Amount;
   currency: string;
   billingInterval: BillingInterval;
@@ -17,18 +17,18 @@ export interface Plan {
   maxMemoryGbPerSandbox: number;
   maxStorageGbPerSandbox: number;
   maxSandboxTimeoutSeconds: number;
-  /** Days a paused sandbox is kept. */
+  /** The number of days that a paused sandbox is kept. */
   persistenceDays: number;
   maxActiveApiKeys: number;
-  /** Of all users of the account together. */
+  /** The total of all users of the account. */
   maxProjects: number;
-  /** Of all users of the account together. */
+  /** The total of all users of the account. */
   maxTemplates: number;
   /** GB of private template images of the account. */
   maxTemplateStorageGb: number;
 }
 
-/** The shortest timeout a sandbox may have, seconds. */
+/** The shortest timeout of a sandbox, in seconds. */
 export const minTimeoutSeconds = 60;
 export const defaultTimeoutSeconds = 300;
 
@@ -39,14 +39,14 @@ export interface RequestedResources {
   timeoutSeconds: number;
 }
 
-/** Half of the plan's maximum, and at least 1 GB. */
+/** Half of the plan's maximum, but at least 1 GB. */
 export function defaultStorageGb(plan: Plan): number {
   return Math.max(1, Math.floor(plan.maxStorageGbPerSandbox / 2));
 }
 
 /**
  * Checks a request against the plan.
- * @param names the fields, as the caller gave them
+ * @param names the names of the fields in the request
  * @throws {AppError} `plan_limit_exceeded` with every field that exceeds it
  */
 export function checkPlanLimits(

@@ -9,22 +9,22 @@ export interface Port {
   protocol: (typeof portProtocols)[number];
   name: string;
   isProtected: boolean;
-  /** The change that added it, so that a repeated change finds that it is done. */
+  /** The id of the change that added the port. A repeated change finds it and does nothing. */
   addedBy?: string;
 }
 
-/** A UDP port of a sandbox and the port of its host that leads to it. */
+/** A UDP port of a sandbox, and the port of its host that is forwarded to it. */
 export interface UdpMapping {
   hostPort: number;
   servicePort: number;
 }
 
-/** Most ports that a sandbox may have beside its template's. */
+/** The maximum number of a sandbox's own ports, in addition to its template's ports. */
 export const maxCustomPorts = 64;
 
 /**
- * The ports that a sandbox serves: its template's and its own. Its own port replaces a template's port of the same
- * number, except a protected one.
+ * The ports that a sandbox serves: its template's ports and its own. Its own port replaces a template's port of the
+ * same number, unless that port is protected.
  */
 export function unionOfPorts(templatePorts: readonly Port[], customPorts: readonly Port[]): Port[] {
   const kept = new Set(templatePorts.filter((item) => item.isProtected).map((item) => item.port));
@@ -42,13 +42,13 @@ type PortsOfSandbox = { templatePorts: readonly Port[]; customPorts: readonly Po
 export function checkNewPort({ templatePorts, customPorts }: PortsOfSandbox, port: Port): void {
   const there = unionOfPorts(templatePorts, customPorts);
   if (there.some((item) => item.port === port.port)) {
-    throw new AppError('port_taken', `Port ${port.port} of the sandbox is declared already`);
+    throw new AppError('port_taken', `Port ${port.port} of the sandbox is already declared`);
   }
   if (there.some((item) => item.name === port.name)) {
     throw new AppError('port_name_taken', `Another port of the sandbox is called ${port.name}`);
   }
   if (customPorts.length >= maxCustomPorts) {
-    throw new AppError('port_limit_reached', `A sandbox may have ${maxCustomPorts} ports of its own`);
+    throw new AppError('port_limit_reached', `A sandbox may have ${maxCustomPorts} own ports`);
   }
 }
 
@@ -66,8 +66,8 @@ export function findRemovablePort({ templatePorts, customPorts }: PortsOfSandbox
 }
 
 /**
- * Why the ports of a create cannot be added to the template's: index of the first such port, field, reason. Null: they
- * can. Their numbers and names are known to differ among themselves.
+ * The first port of a create that cannot be added to the template's ports: its index, the field, and the reason. Null:
+ * all can be added. The caller has already checked that the ports differ from each other.
  */
 export function conflictWithTemplate(
   templatePorts: readonly Port[],
@@ -85,7 +85,7 @@ export function conflictWithTemplate(
   return null;
 }
 
-/** Numbers of the ports that need a UDP port of the host, template ports that an own port replaces included. */
+/** Numbers of the ports that need a UDP port of the host, including template ports that an own port replaces. */
 export function udpPortsOf({ templatePorts, customPorts }: PortsOfSandbox): number[] {
   const udp = [...templatePorts, ...customPorts].filter((item) => item.protocol === 'UDP');
   return [...new Set(udp.map((item) => item.port))];
@@ -93,7 +93,7 @@ export function udpPortsOf({ templatePorts, customPorts }: PortsOfSandbox): numb
 
 /**
  * The UDP ports that the host forwards to a sandbox.
- * @param removing an own port that counts as removed
+ * @param removing an own port to leave out, because it is being removed
  */
 export function udpMappings(
   { templatePorts, customPorts, udpHostPorts }: PortsOfSandbox & { udpHostPorts: Readonly<Record<string, number>> },

@@ -2,11 +2,11 @@ import type { UsageType } from './usage-types.ts';
 import type { UsageWindow } from './usage-window.ts';
 
 /**
- * What one user of an account may use. Null: no limit for the user; the account's plan still applies. 0 means the same
- * for `concurrentSandboxes`.
+ * The limits of one user of an account. Null: the user has no limit, and the account's plan still applies. For
+ * `concurrentSandboxes`, 0 means the same as null.
  */
 export interface Quota {
-  /** Each month. */
+  /** CPU seconds per month. */
   cpuSecondsMonthly: number | null;
   ramGbSeconds: number | null;
   sandboxStorageGbSeconds: number | null;
@@ -15,7 +15,7 @@ export interface Quota {
   concurrentSandboxes: number | null;
 }
 
-/** The fields of a quota that limit what is metered in a month, and the type of usage that each limits. */
+/** The fields of a quota that limit monthly usage, and the type of usage that each field limits. */
 const meteredQuotas = [
   { field: 'cpuSecondsMonthly', usageType: 'cpu_seconds', name: 'processor time' },
   { field: 'ramGbSeconds', usageType: 'ram_gb_seconds', name: 'memory' },
@@ -25,16 +25,16 @@ const meteredQuotas = [
 
 type MeteredQuota = Pick<Quota, (typeof meteredQuotas)[number]['field']>;
 
-/** A part of a quota of which a user is warned. */
+/** Users are warned when they have used this part of a quota. */
 const warnedAt = 0.8;
 
-/** The month (UTC) in which metered quotas count what is used at `now`. */
+/** The month (UTC) of `now`. Monthly quotas count the usage in it. */
 export function quotaMonth(now: Date): UsageWindow {
   const [year, month] = [now.getUTCFullYear(), now.getUTCMonth()];
   return { start: new Date(Date.UTC(year, month)), end: new Date(Date.UTC(year, month + 1)) };
 }
 
-/** The parts of a quota that are used up, or nearly. @param used by type, in units of the quota; absent: nothing */
+/** The quotas that are used up, or nearly. @param used by type, in units of the quota; absent: nothing was used */
 export function quotasReached(
   quota: MeteredQuota,
   used: { readonly [type in UsageType]?: number },
@@ -47,14 +47,16 @@ export function quotasReached(
   });
 }
 
-/** An allocation counts while it is `active`; a user has at most one such. */
+/** An allocation counts while it is `active`. A user has at most one active allocation. */
 export const allocationStatuses = ['active', 'superseded', 'revoked'] as const;
 export type AllocationStatus = (typeof allocationStatuses)[number];
 
 export const quotaRequestStatuses = ['pending', 'approved', 'denied', 'withdrawn'] as const;
 export type QuotaRequestStatus = (typeof quotaRequestStatuses)[number];
 
-/** Whether a user with so many concurrent sandboxes may have one more. @param limit of their quota; 0 and null: none */
+/**
+ * Whether a user with `active` concurrent sandboxes may have one more. @param limit of the quota; 0 and null: no limit
+ */
 export function allowsOneMoreSandbox(limit: number | null, active: number): boolean {
   return limit === null || limit === 0 || active < limit;
 }

@@ -10,8 +10,8 @@ export interface RegionWish {
 export const anyRegion: RegionWish = { nearest: [], forced: false };
 
 /**
- * A region and the others in the order of their distance, as far as the operator configured it.
- * @param distances for each region the others, nearest first
+ * A region, followed by the others in the order of their distance if the operator configured it.
+ * @param distances for each region the other regions, nearest first
  */
 export function nearestTo(region: string, distances: Readonly<Record<string, readonly string[]>>): string[] {
   return [...new Set([region, ...(distances[region] ?? [])])];

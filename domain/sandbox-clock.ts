@@ -1,8 +1,9 @@
 import type { SandboxStatus } from './sandbox-state.ts';
 
 /**
- * How long a sandbox ran and how long it was paused. Only finished phases are stored; the current one is added when
- * someone looks. Milliseconds inside, whole seconds outside, so that many short phases do not lose a second each.
+ * How long a sandbox ran and how long it was paused. Only finished phases are stored. The current phase is added on
+ * each read. The stored totals are milliseconds and the replies are whole seconds, so that many short phases do not
+ * lose a second each.
  */
 export interface SandboxClock {
   runningMs: number;
@@ -13,7 +14,10 @@ export interface SandboxClock {
 
 export const stoppedClock: SandboxClock = { runningMs: 0, pausedMs: 0, phase: null };
 
-/** Ends the current phase at `at` and begins the next. A clock that went back never makes a phase negative. */
+/**
+ * Ends the current phase at `at` and begins the next one. If the machine's clock was set back, the phase counts as
+ * zero, never as negative.
+ */
 export function turn(clock: SandboxClock, next: 'running' | 'paused' | null, at: Date): SandboxClock {
   const elapsed = clock.phase ? Math.max(0, at.getTime() - clock.phase.since.getTime()) : 0;
   return {
@@ -24,7 +28,7 @@ export function turn(clock: SandboxClock, next: 'running' | 'paused' | null, at:
 }
 
 export interface ClockTotals {
-  /** Whole seconds, the current phase included. */
+  /** Whole seconds, including the current phase. */
   totalRunningSeconds: number;
   totalPausedSeconds: number;
   /** Whole seconds of finished phases only. */
@@ -43,13 +47,13 @@ export function totals(clock: SandboxClock, now: Date): ClockTotals {
   };
 }
 
-/** When the timeout that counts from `from` ends the running phase. Null outside of a running phase. */
+/** When a timeout that counts from `from` ends the running phase. Null outside a running phase. */
 export function timeoutAt(status: SandboxStatus, from: Date | null, timeoutSeconds: number): Date | null {
   if (!from || (status !== 'running' && status !== 'pausing')) return null;
   return new Date(from.getTime() + timeoutSeconds * 1000);
 }
 
-/** Whole seconds left, never negative. Null when no timeout runs. */
+/** Whole seconds left, at least 0. Null when no timeout runs. */
 export function remainingSeconds(deadline: Date | null, now: Date): number | null {
   return deadline ? Math.max(0, seconds(deadline.getTime() - now.getTime())) : null;
 }

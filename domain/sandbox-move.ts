@@ -1,14 +1,14 @@
 import type { SandboxId } from './ids.ts';
 import type { SandboxReason, SandboxStatus } from './sandbox-state.ts';
 
-/** A change of the status of a sandbox that is stored. */
+/** A stored change of a sandbox's status. */
 export interface SandboxMove {
   sandboxId: SandboxId;
   hostId: string;
   from: SandboxStatus;
   status: SandboxStatus;
   reason: SandboxReason | null;
-  /** When it runs for the first time: milliseconds since its admission. Null: it is another move. */
+  /** For the first move to `running`: milliseconds since the sandbox's admission. Null for every other move. */
   startedAfterMs: number | null;
 }
 
@@ -21,7 +21,7 @@ interface Moving {
   startedAt?: Date | null;
 }
 
-/** The move between two states of a row. Null: the status is the same. */
+/** The move between two versions of a row. Null: the status is the same. */
 export function moveBetween(before: Moving, after: Moving): SandboxMove | null {
   if (before.status === after.status) return null;
   const isFirst = after.status === 'running' && !before.startedAt && after.startedAt;

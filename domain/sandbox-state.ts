@@ -1,4 +1,4 @@
-/** The states of a sandbox and the moves between them. */
+/** The statuses of a sandbox and the moves between them. */
 export const sandboxStatuses = [
   'created',
   'starting',
@@ -20,7 +20,7 @@ export type SandboxSubstatus =
   | 'cleaning_resources'
   | 'cleaning_data';
 
-/** Why a sandbox has its status. Programs compare it, people read it. */
+/** The reason for a sandbox's status, for programs and for people. */
 export const sandboxReasons = [
   'user_requested',
   'timeout',
@@ -63,7 +63,7 @@ const moves: Record<SandboxStatus, readonly SandboxStatus[]> = {
   resuming: ['running', 'paused', 'terminating', 'failed'],
   terminating: ['terminated'],
   terminated: [],
-  // Leaving `failed`: terminate or delete it.
+  // A `failed` sandbox can only be terminated or deleted.
   failed: ['terminating'],
 };
 
@@ -73,8 +73,7 @@ export function canMove(from: SandboxStatus, to: SandboxStatus): boolean {
 }
 
 /**
- * Statuses that count against the plan's concurrent sandboxes. A paused sandbox does not, so a resume is admitted
- * again.
+ * Statuses that count against the plan's concurrent sandboxes. `paused` does not count, so a resume is admitted again.
  */
 export const concurrentStatuses: readonly SandboxStatus[] = ['created', 'starting', 'running', 'pausing', 'resuming'];
 
@@ -83,7 +82,7 @@ export function isOver(status: SandboxStatus): boolean {
   return status === 'terminated' || status === 'failed';
 }
 
-/** The outcome of a life that ended for this reason, without a failure. */
+/** The outcome of a life that ended without a failure, for this reason. */
 export function outcomeOf(reason: SandboxReason, deleted: boolean): LifecycleOutcome {
   if (reason === 'timeout') return 'timed_out';
   if (reason === 'persistence_expired') return 'expired';

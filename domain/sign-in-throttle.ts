@@ -1,17 +1,17 @@
 import { createHash } from 'node:crypto';
 
 /**
- * How failed sign-ins slow down. Three counts, each with failures that cost nothing and then waits of 2, 4, 8 … seconds
- * up to a longest one; each forgets after an hour without an attempt.
+ * How failed sign-ins slow down. There are three counts. Each allows some failures without a wait, and then requires
+ * waits of 2, 4, 8 … seconds up to a maximum. Each count is reset after an hour without an attempt.
  *
- * - An e-mail from an address: always counts. It slows an attacker who shares the owner's address, too.
- * - An address, over all e-mails: against lists of many users' passwords.
- * - An e-mail, over all addresses: against an attacker with many addresses.
+ * - By e-mail and address: always applies. It also slows an attacker who shares the owner's address.
+ * - By address, over all e-mails: against lists of many users' passwords.
+ * - By e-mail, over all addresses: against an attacker with many addresses.
  *
- * The last two do not count for an address that this user has signed in from during the last 90 days, so no attacker
- * elsewhere keeps owners out of their accounts. An owner at a new address, or beside an attacker, still has the link
- * to a new password, which goes to the owner alone; its use makes the address a known one. An attempt that comes too
- * early is refused whatever its password is and does not make the wait longer.
+ * The last two do not apply to an address from which the user has signed in during the last 90 days, so an attacker
+ * elsewhere cannot lock owners out of their accounts. An owner at a new address, or at the attacker's address, can
+ * still use the link to set a new password, which is mailed only to the owner. Using the link makes the address a known
+ * one. An attempt before the end of a wait is refused without a look at its password, and does not prolong the wait.
  */
 export interface SignInThrottle {
   key: string;
@@ -23,8 +23,8 @@ export const failuresForgottenAfterSeconds = 3600;
 export const addressesKnownDays = 90;
 
 /**
- * The counts that apply to a sign-in: only the first at an address from which the user has signed in lately. Their keys
- * are hashes, so no caller chooses their length.
+ * The counts that apply to a sign-in. At an address from which the user has recently signed in, only the first applies.
+ * The keys are hashes, so that callers cannot choose their length.
  */
 export function signInThrottles(attempt: { email: string; address: string }): SignInThrottle[] {
   const keys = throttleKeys(attempt);

@@ -1,15 +1,15 @@
-/** How a mount's bucket is reached. */
+/** The address of a mount's bucket. */
 export interface StorageTarget {
   bucket: string;
-  /** Of the folder in the bucket, with a leading slash; `/` for all of it. */
+  /** The folder in the bucket, with a leading slash. `/` is the whole bucket. */
   path: string;
   /** `https://host[:port]`, without the bucket. */
   url: string;
-  /** The bucket is in the path of a request, not in its host name. */
+  /** The bucket is in the path of a request, not in the host name. */
   pathStyle: boolean;
-  /** The region that requests are signed for. Null: s3fs's default, `us-east-1`. */
+  /** The region in the signature of requests. Null: s3fs's default, `us-east-1`. */
   region: string | null;
-  /** The host of the connection. */
+  /** The host that s3fs connects to. */
   host: string;
   port: number;
 }
@@ -17,9 +17,9 @@ export interface StorageTarget {
 const uriPattern = /^(s3|oss):\/\/([a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?)(?:\/(.*))?$/;
 
 /**
- * Reads a mount's uri, region and endpoint. `s3://` with an endpoint of its own takes the bucket in the path, as most
- * servers other than Amazon's do; `oss://` is the same protocol with the bucket in the host name.
- * @returns the reason where it cannot be read, with the field that is wrong
+ * Reads a mount's uri, region and endpoint. With `s3://` and a custom endpoint the bucket is in the path, as on most
+ * servers other than Amazon's. `oss://` is the same protocol with the bucket in the host name.
+ * @returns the reason and the wrong field when the mount cannot be read
  */
 export function readStorageTarget(mount: {
   uri: string;

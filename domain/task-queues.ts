@@ -1,15 +1,15 @@
-/** Workflows, and the activities that need only Postgres, mail or HTTP. */
+/** The task queue of workflows, and of activities that need only Postgres, mail or HTTP. */
 export const controlTaskQueue = 'control';
 
 /**
- * Activities that end sandboxes of one machine. They have slots of their own, so that an end starts at once however many
- * starts and resumes wait there.
+ * The task queue of activities that end sandboxes of one machine. It has its own slots, so that an end begins at once
+ * even if many starts and resumes wait there.
  */
 export function hostEndingTaskQueue(hostId: string): string {
   return `host/${hostId}/ending`;
 }
 
-/** Activities that must run on one machine: the one that has the sandbox. */
+/** The task queue of activities that must run on the machine of the sandbox. */
 export function hostTaskQueue(hostId: string): string {
   return `host/${hostId}`;
 }

@@ -1,12 +1,13 @@
-/** The words of a template's `custom_command`, in the order in which they are executed. */
+/** The arguments of a template's `custom_command`, in the order of execution. */
 export interface SandboxCommand {
   entrypoint: string[];
   cmd: string[];
 }
 
 /**
- * A template's `custom_command`: JSON `{"Entrypoint": [], "Cmd": []}` or a plain command line, which a shell runs.
- * @throws {SyntaxError} JSON of another shape
+ * Reads a template's `custom_command`: JSON `{"Entrypoint": [], "Cmd": []}` or a plain command line, which a shell
+ * runs.
+ * @throws {SyntaxError} for JSON of another shape
  */
 export function parseCustomCommand(text: string | null): SandboxCommand | null {
   if (!text?.trim()) return null;
@@ -19,7 +20,10 @@ export function parseCustomCommand(text: string | null): SandboxCommand | null {
   return words.entrypoint.length + words.cmd.length > 0 ? words : null;
 }
 
-/** A template's `ready_command`, with what was left out filled in; times in seconds, meant as Kubernetes means them. */
+/**
+ * A template's `ready_command` with its defaults filled in. Times are in seconds and have the meaning of Kubernetes
+ * probes.
+ */
 export type ReadyProbe = (
   | { type: 'exec'; command: string[] }
   | { type: 'httpGet'; path: string; port: number; scheme: 'HTTP' | 'HTTPS' }
@@ -27,9 +31,9 @@ export type ReadyProbe = (
 ) & { initialDelaySeconds: number; periodSeconds: number; timeoutSeconds: number; failureThreshold: number };
 
 /**
- * A template's `ready_command`: JSON with `type` of `exec`, `httpGet` or `tcpSocket`, its settings beside it or, as
- * Kubernetes writes them, below a key of that name.
- * @throws {SyntaxError} anything else
+ * Reads a template's `ready_command`: JSON with a `type` of `exec`, `httpGet` or `tcpSocket`. Its settings are beside
+ * `type` or, as in Kubernetes, below a key of that name.
+ * @throws {SyntaxError} for anything else
  */
 export function parseReadyCommand(text: string | null): ReadyProbe | null {
   if (!text?.trim()) return null;
@@ -63,7 +67,7 @@ export function parseReadyCommand(text: string | null): ReadyProbe | null {
 
 const isWords = (value: unknown): value is string[] =>
   Array.isArray(value) && value.every((word) => typeof word === 'string');
-/** Timers count in 31 bits of milliseconds, so an hour is the longest; a start may not last that long anyway. */
+/** Timers count milliseconds in 31 bits. One hour is far below that limit, and a start may not last an hour anyway. */
 const maxSeconds = 3600;
 const seconds = (value: unknown, fallback: number) =>
   typeof value === 'number' && value >= 0 ? Math.min(value, maxSeconds) : fallback;

@@ -1,7 +1,10 @@
 import type { AccountId, UserId } from './ids.ts';
 import type { ImageReference } from './image-reference.ts';
 
-/** An image in the platform's registry: its project, the repository in it, and the tag or the digest of its manifest. */
+/**
+ * An image in the platform's registry: its project, its repository in the project, and the tag or digest of its
+ * manifest.
+ */
 export interface RegistryPlace {
   project: string;
   repository: string;
@@ -11,8 +14,8 @@ export interface RegistryPlace {
 type Visibility = 'private' | 'account_shared' | 'public';
 
 /**
- * The project that holds the images of templates of a visibility: one for each user, one that the account shares, and
- * one of the account's public templates.
+ * The project for the images of templates of a visibility: one for each user, one shared by the account, and one for
+ * the account's public templates.
  */
 export function registryProjectOf(
   owner: { accountId: AccountId; ownerUserId: UserId },
@@ -49,20 +52,20 @@ export function mayReadProject(
 const scheme = 'registry:';
 
 /**
- * How templates and sandboxes name an image of the platform's registry: by digest, and without the registry's address,
- * which may change.
+ * The name of an image of the platform's registry in templates and sandboxes: with the digest, and without the
+ * registry's address, which may change.
  */
 export function registryImage(path: string, digest: string): string {
   return `${scheme}${path}@${digest}`;
 }
 
-/** Repository and digest of an image of the platform's registry. Null: an image of another kind. */
+/** The repository and digest of an image of the platform's registry. Null: another kind of image. */
 export function readRegistryImage(image: string): { path: string; digest: string } | null {
   const [, path, digest] = /^registry:([^@]+)@(sha256:[0-9a-f]{64})$/.exec(image) ?? [];
   return path && digest ? { path, digest } : null;
 }
 
-/** The place in the platform's registry that a reference names. Null: it names another registry, or no project. */
+/** The place of a reference in the platform's registry. Null: the reference has another registry, or no project. */
 export function placeIn(
   registry: { address: string; prefix: string },
   reference: ImageReference,
@@ -80,8 +83,8 @@ export function placeIn(
 export const isBuiltin = (image: string): boolean => image.startsWith('builtin:');
 
 /**
- * Whether a sandbox can be made of a template now. One of a built-in template whose image is still to be made by hosts can:
- * the sandbox starts when the image is there.
+ * Whether a sandbox can be made of a template now. A built-in template is usable before hosts have made its image: the
+ * sandbox starts when the image is there.
  */
 export function isUsable(template: { status: string; image?: string | null; accountId?: AccountId | null }): boolean {
   const { status, image, accountId } = template;

@@ -1,13 +1,13 @@
-/** Seconds before a timeout at which its owner is notified, if the timeout is long enough. */
+/** Owners are notified this many seconds before a timeout, if the timeout is long enough. */
 const warningSeconds = [300, 60, 15];
 
-/** The warnings a timeout of this length gives, longest first: those in its second half. */
+/** The warnings of a timeout of this length, longest first: those that fall into its second half. */
 export function timeoutWarnings(timeoutSeconds: number): number[] {
   return warningSeconds.filter((before) => before <= timeoutSeconds / 2);
 }
 
 /**
- * Milliseconds from `nowMs` to the next warning, and how many seconds before the end it comes. Null: no warning is
+ * Milliseconds from `nowMs` to the next warning, and the seconds from that warning to the end. Null: no warning is
  * left.
  */
 export function nextWarning(

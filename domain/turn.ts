@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import type { SandboxId } from './ids.ts';
 
-/** A TURN server as clients reach it. */
+/** The address of a TURN server for clients. */
 export interface TurnAddress {
   host: string;
   port: number;
@@ -21,7 +21,7 @@ export interface IceServer extends TurnCredential {
 
 /**
  * A credential that a TURN server with the same shared secret accepts until it expires (the TURN REST scheme, coturn's
- * `use-auth-secret`). The server itself needs no message.
+ * `use-auth-secret`). The platform does not contact the server.
  */
 export function turnCredential(options: {
   secret: string;
@@ -34,7 +34,7 @@ export function turnCredential(options: {
   return { username, credential: createHmac('sha1', options.secret).update(username).digest('base64') };
 }
 
-/** What a WebRTC peer is configured with. */
+/** The ICE configuration of a WebRTC peer. */
 export function iceServers({ host, port }: TurnAddress, { username, credential }: TurnCredential): IceServer[] {
   const authority = `${host.includes(':') ? `[${host}]` : host}:${port}`;
   const urls = [`stun:${authority}`, ...['udp', 'tcp'].map((transport) => `turn:${authority}?transport=${transport}`)];

@@ -1,17 +1,17 @@
 import type { UsageType } from './usage-types.ts';
 
-/** What the usage of a sandbox follows from. */
+/** The facts that determine a sandbox's usage. */
 export interface MeteredLife {
-  /** Null: the sandbox neither runs nor is paused, and uses nothing. */
+  /** Null: the sandbox is neither running nor paused, and uses nothing. */
   phaseKind: 'running' | 'paused' | null;
-  /** Usage before this time is recorded. Null: the sandbox has not run yet. */
+  /** Usage is recorded up to this time. Null: the sandbox has not run yet. */
   meteredUntil: Date | null;
   cpuCount: number;
   memoryMb: number;
   storageGb: number;
 }
 
-/** Usage of one type from `start` to `end`, at a constant rate. `amount` is in the small unit of the type. */
+/** The usage of one type from `start` to `end`, at a constant rate. `amount` is in the small unit of the type. */
 export interface UsagePeriod {
   type: UsageType;
   start: Date;
@@ -20,12 +20,12 @@ export interface UsagePeriod {
 }
 
 const hourMs = 3_600_000;
-/** A clock that jumps by centuries must not make millions of rows. */
+/** A limit, so that a clock that jumps by centuries does not make millions of rows. */
 const longestGapMs = 366 * 24 * hourMs;
 
 /**
- * How far usage is recorded after a change at `at`. Never back: when a clock is set back, no second is recorded
- * twice, and usage goes on once the clock has reached the old time again.
+ * The time up to which usage is recorded after a change at `at`. It never moves back. If a clock is set back, no second
+ * is recorded twice, and recording continues when the clock has reached the old time again.
  */
 export function meteredAfter(meteredUntil: Date | null, at: Date): Date {
   if (!meteredUntil) return at;
@@ -33,14 +33,14 @@ export function meteredAfter(meteredUntil: Date | null, at: Date): Date {
   return new Date(Math.max(meteredUntil.getTime(), atMs));
 }
 
-/** What a sandbox uses each millisecond in its phase, in the small units of the types. */
+/** A sandbox's usage per millisecond in its phase, in the small units of the types. */
 function ratesOf({ phaseKind, cpuCount, memoryMb, storageGb }: MeteredLife): [UsageType, number][] {
   const storage: [UsageType, number] = ['sandbox_storage_gb_seconds', storageGb];
   if (phaseKind === null) return [];
   return phaseKind === 'paused' ? [storage] : [['cpu_seconds', cpuCount], ['ram_gb_seconds', memoryMb], storage];
 }
 
-/** The usage of a life from where it is recorded to `until`. No period crosses a whole hour (UTC). */
+/** The usage of a life from the end of its recorded usage to `until`. No period crosses a whole hour (UTC). */
 export function periodsUntil(life: MeteredLife, until: Date): UsagePeriod[] {
   if (!life.meteredUntil) return [];
   const rates = ratesOf(life);

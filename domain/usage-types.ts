@@ -1,9 +1,9 @@
 /**
- * What is metered. Amounts are whole numbers of a small unit, so that sums are exact; `perUnit` of them make one unit of
- * the API. A GB is 1024 MB.
+ * The metered types. Amounts are whole numbers of a small unit, so that sums are exact. `perUnit` small units make one
+ * unit of the API. A GB is 1024 MB.
  *
- * - `charged`: has a price. What is only measured is recorded for people to see.
- * - `resource`: the kind of object that it is recorded for.
+ * - `charged`: the type has a price. Other types are recorded only for information.
+ * - `resource`: the kind of object that uses it.
  */
 export const usageTypes = {
   /** Reserved cores, while the sandbox runs. Amounts in core-milliseconds. */
@@ -12,13 +12,13 @@ export const usageTypes = {
   ram_gb_seconds: { unit: 'gb_seconds', perUnit: 1024 * 1000, charged: true, resource: 'sandbox' },
   /** The size of the disk, while the sandbox runs or is paused. Amounts in GB-milliseconds. */
   sandbox_storage_gb_seconds: { unit: 'gb_seconds', perUnit: 1000, charged: true, resource: 'sandbox' },
-  /** Sent and received. Amounts in bytes. */
+  /** Sent and received bytes. Amounts in bytes. */
   traffic_gb: { unit: 'gb', perUnit: 1024 ** 3, charged: true, resource: 'sandbox' },
   /** The images of an account's own templates. Amounts in MB-milliseconds. */
   template_storage_gb_seconds: { unit: 'gb_seconds', perUnit: 1024 * 1000, charged: true, resource: 'template' },
-  /** Processor time that was used. Amounts in core-milliseconds. */
+  /** Used processor time. Amounts in core-milliseconds. */
   cpu_seconds_used: { unit: 'cpu_seconds', perUnit: 1000, charged: false, resource: 'sandbox' },
-  /** Memory that was used. Amounts in MB-milliseconds. */
+  /** Used memory. Amounts in MB-milliseconds. */
   ram_gb_seconds_used: { unit: 'gb_seconds', perUnit: 1024 * 1000, charged: false, resource: 'sandbox' },
 } as const satisfies Record<string, UsageKind>;
 
@@ -35,7 +35,7 @@ export const usageTypeNames = Object.keys(usageTypes) as [UsageType, ...UsageTyp
 export type ResourceType = (typeof usageTypes)[UsageType]['resource'];
 export const resourceTypes = ['sandbox', 'template'] as const satisfies readonly ResourceType[];
 
-/** The price of one unit of each type that is charged: a decimal in text, never a float. */
+/** The price of one unit of each charged type: a decimal as a string, never a float. */
 export interface UsagePrices {
   currency: string;
   prices: { readonly [type in UsageType]?: string };

@@ -4,13 +4,15 @@ export interface UsageWindow {
   end: Date;
 }
 
-/** Unix milliseconds; null: there is none. */
+/** Unix milliseconds. Null: empty. */
 interface Span {
   startMs: number;
   endMs: number;
 }
 
-/** The parts of a window that are read from sums of whole days and whole hours (UTC), and those read from single events. */
+/**
+ * The parts of a window: those read from sums of whole days and whole hours (UTC), and those read from single events.
+ */
 interface WindowParts {
   days: Span[];
   hours: Span[];
@@ -21,7 +23,7 @@ interface WindowParts {
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
 
-/** Cuts a window into parts that cover it once. */
+/** Cuts a window into parts that cover it without overlap. */
 export function partsOf({ start, end }: UsageWindow): WindowParts {
   const window = { startMs: start.getTime(), endMs: end.getTime() };
   const hours = wholeUnits(window, hourMs);
@@ -42,7 +44,7 @@ export function partsOf({ start, end }: UsageWindow): WindowParts {
   };
 }
 
-/** The whole units within a span. Null: there is none. */
+/** The whole units within a span. Null: it has none. */
 function wholeUnits({ startMs, endMs }: Span, unitMs: number): Span | null {
   const whole = { startMs: Math.ceil(startMs / unitMs) * unitMs, endMs: Math.floor(endMs / unitMs) * unitMs };
   return whole.endMs > whole.startMs ? whole : null;

@@ -3,13 +3,13 @@ import { withRetryAfter } from './webhook-schedule.ts';
 
 /**
  * - `pending`: no attempt has begun
- * - `delivering`: an attempt is under way
- * - `retrying`: one has failed, another will follow
- * - `delivered`, `failed`: over
+ * - `delivering`: an attempt is in progress
+ * - `retrying`: an attempt has failed, and another will follow
+ * - `delivered`, `failed`: final
  */
 export type DeliveryStatus = 'pending' | 'delivering' | 'retrying' | 'delivered' | 'failed';
 
-/** Bytes of a reply that are kept with an attempt. */
+/** The number of bytes of a reply that are stored with an attempt. */
 export const keptReplyBytes = 4096;
 
 /** The outcome of one request to an endpoint. */
@@ -17,22 +17,22 @@ export interface AttemptOutcome {
   /** RFC 3339. */
   startedAt: string;
   durationMs: number;
-  /** Null: no reply came. */
+  /** Null: no reply arrived. */
   httpStatus: number | null;
-  /** Why the attempt failed; null: it succeeded. */
+  /** The reason of a failed attempt. Null: the attempt succeeded. */
   error: string | null;
-  /** The beginning of the reply's body; null: no reply came. */
+  /** The beginning of the reply's body. Null: no reply arrived. */
   reply: string | null;
-  /** How long the receiver asks to wait. */
+  /** The wait that the receiver asks for. */
   retryAfterMs: number | null;
 }
 
-/** Whether the endpoint says that it is gone for good. */
+/** Whether the endpoint answered 410 Gone. */
 export function isGone(outcome: AttemptOutcome): boolean {
   return outcome.httpStatus === 410;
 }
 
-/** The event as every attempt sends it. */
+/** An event. Every attempt sends the same one. */
 export interface DeliveredEvent {
   eventId: EventId;
   eventType: string;
@@ -41,7 +41,7 @@ export interface DeliveredEvent {
   data: Record<string, unknown>;
 }
 
-/** The body: the same bytes at every attempt. */
+/** The body of the request. Its bytes are the same on every attempt. */
 export function bodyOf({ eventId, eventType, eventAt, data }: DeliveredEvent): string {
   return JSON.stringify({ id: eventId, type: eventType, timestamp: eventAt, data });
 }
@@ -49,12 +49,12 @@ export function bodyOf({ eventId, eventType, eventAt, data }: DeliveredEvent): s
 /** The status of a delivery after an attempt. */
 export type Verdict =
   | { status: 'delivered' | 'failed' }
-  /** @property waitMs until the next attempt */
+  /** @property waitMs the time until the next attempt */
   | { status: 'retrying'; waitMs: number };
 
 /**
- * @param round.attempt of this round, from 1
- * @param round.spacingMs until the next attempt, if there is one
+ * @param round.attempt the number of the attempt in this round, from 1
+ * @param round.spacingMs the time until the next attempt, if there is one
  */
 export function judge(
   outcome: AttemptOutcome,

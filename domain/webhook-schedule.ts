@@ -4,10 +4,10 @@ export const retrySpacingSeconds = [5, 30, 120, 600, 1800, 3600, 7200, 14_400, 2
 /** The longest wait that a receiver can get with `Retry-After`. */
 const longestRetryAfterMs = 24 * 3_600_000;
 
-/** Failures in a row after which first attempts are left to the workflow as well. */
+/** After this many consecutive failures, the workflow also makes the first attempts. */
 export const failuresUntilUnhealthy = 5;
 
-/** An endpoint is disabled when it has only failed for this long. */
+/** An endpoint is disabled when all attempts have failed for this many days. */
 export const failingDaysUntilDisabled = 5;
 
 /**
@@ -20,12 +20,12 @@ export function retrySpacingMs(attempt: number, random: number): number {
   return Math.round(seconds * 1000 * (0.8 + 0.4 * random));
 }
 
-/** The longer of the spacing and what the receiver asks for. */
+/** The longer of the spacing and the wait that the receiver asks for. */
 export function withRetryAfter(spacingMs: number, retryAfterMs: number | null): number {
   return Math.max(spacingMs, Math.min(retryAfterMs ?? 0, longestRetryAfterMs));
 }
 
-/** Milliseconds of a `Retry-After` header: seconds, or an HTTP date. Null: neither. */
+/** Milliseconds of a `Retry-After` header: seconds, or an HTTP date. Null: the header is neither. */
 export function readRetryAfter(header: string | undefined, nowMs: number): number | null {
   if (header === undefined) return null;
   if (/^\d{1,9}$/.test(header.trim())) return Number(header) * 1000;

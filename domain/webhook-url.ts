@@ -17,15 +17,18 @@ const otherProtocols = new Set([
   ...[6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080],
 ]);
 
-/** The host of a URL without the brackets of IPv6. `URL` has written numbers and octal parts as plain IPv4 already. */
+/**
+ * The host of a URL without the brackets of IPv6. `URL` has already converted numbers and octal parts to plain IPv4.
+ */
 export function hostOf(url: URL): string {
   return url.hostname.replace(/^\[(.*)\]$/, '$1');
 }
 
 /**
- * Why a webhook may not have this URL. Names are not resolved here: each connect checks its address.
- * @param allowedRanges ranges that the operator opened beyond the public internet
- * @returns null: the URL is allowed
+ * The reason why a webhook may not have this URL. Names are not resolved here, because each connection checks its
+ * address.
+ * @param allowedRanges ranges that the operator opened in addition to the public internet
+ * @returns null when the URL is allowed
  */
 export function problemOfWebhookUrl(text: string, allowedRanges: readonly string[]): string | null {
   if (text.length > webhookUrlLength) return `has more than ${webhookUrlLength} characters`;
@@ -36,7 +39,7 @@ export function problemOfWebhookUrl(text: string, allowedRanges: readonly string
   if (otherProtocols.has(Number(url.port)) || url.port === '0') return `port ${url.port} is not for HTTP`;
   const host = hostOf(url);
   if (ipaddr.isValid(host) && !isOutboundAddressAllowed(host, allowedRanges)) {
-    return 'is an address that may not be connected to';
+    return 'is an address that is not allowed';
   }
   return null;
 }

@@ -13,43 +13,43 @@ import type { LifeStart } from './life-plan.ts';
 import type { SandboxReason } from './sandbox-state.ts';
 
 /**
- * Every workflow of the platform: its type, the input it starts with, and the signals that other parts of the platform
- * send it through the outbox. Inputs and arguments are plain JSON without secrets.
+ * Every workflow of the platform: its type, its input, and the signals that other parts of the platform send it through
+ * the outbox. Inputs and arguments are plain JSON without secrets.
  */
 export interface Workflows {
-  /** The life of a sandbox. */
+  /** Runs a sandbox from its creation to its end. */
   sandbox: { input: LifeStart; signals: SandboxSignals };
-  /** Terminates or deletes a sandbox whose life is over. */
+  /** Terminates or deletes a sandbox that has ended. */
   sandboxDeletion: { input: SandboxDeletionInput; signals: Record<never, never> };
   /** Ends the sandboxes of one batch request. */
   sandboxBatchEnding: { input: BatchEndingInput; signals: Record<never, never> };
   /** Watches the lease of a host. */
   host: { input: HostInput; signals: Record<never, never> };
-  /** Mails a link to a new password, and limits how often that happens. */
+  /** Mails a link to set a new password, and limits how often that happens. */
   passwordReset: { input: PasswordResetInput; signals: Record<never, never> };
-  /** Mails a new user a link to a first password. */
+  /** Mails a new user a link to set a first password. */
   userInvitation: { input: UserInvitationInput; signals: Record<never, never> };
-  /** Ends, hands over and removes what a user has, and then the user. */
+  /** Ends, hands over and removes a user's objects, and then deletes the user. */
   userDeletion: { input: UserDeletionInput; signals: Record<never, never> };
-  /** Mails the links that confirm another e-mail of an account. */
+  /** Mails the links that confirm a change of an account's e-mail address. */
   emailChange: { input: EmailChangeInput; signals: { emailChangeEnded: { changeId: string } } };
-  /** The periods of an account's subscription: renewals, invoices, charges. */
+  /** Runs the periods of an account's subscription: renewals, invoices, charges. */
   billing: { input: BillingInput; signals: { paymentPossible: { accountId: AccountId } } };
-  /** Charges for a dearer plan, and changes to it. */
+  /** Charges for a more expensive plan and switches to it. */
   planChange: { input: PlanChangeInput; signals: Record<never, never> };
-  /** Mails that an invoice could not be charged. */
+  /** Mails that the charge of an invoice failed. */
   invoiceMail: { input: InvoiceMailInput; signals: Record<never, never> };
   /** Copies an external image into the platform's registry. */
   imageImport: { input: ImageImportInput; signals: { importCancelled: { jobId: ImportJobId } } };
-  /** Makes the image of a template from what a sandbox has changed. */
+  /** Makes the image of a template from the changes in a sandbox. */
   templateBuild: { input: TemplateBuildInput; signals: Record<never, never> };
-  /** Removes an image that nothing refers to from the registry. */
+  /** Removes an unreferenced image from the registry. */
   imageRemoval: { input: ImageRemovalInput; signals: Record<never, never> };
-  /** The attempts at a delivery that did not succeed at once. */
+  /** Retries a webhook delivery after its first attempt failed. */
   webhookDelivery: { input: WebhookDeliveryInput; signals: Record<never, never> };
-  /** Compares the usage of an account with its budget, for as long as there is one. */
+  /** Compares the usage of an account with its budget while the budget exists. */
   budget: { input: BudgetInput; signals: { checkBudget: { because: 'sandbox' | 'edit' } } };
-  /** Mails that a threshold of a budget is reached. */
+  /** Mails that a threshold of a budget was reached. */
   budgetMail: { input: BudgetMailInput; signals: Record<never, never> };
   /** Removes unused images from the registry. Started by a schedule. */
   imageCollection: { input: undefined; signals: Record<never, never> };
@@ -65,19 +65,19 @@ export type SignalName<Type extends WorkflowType> = keyof Workflows[Type]['signa
 
 export interface SandboxSignals {
   projectSwitched: { projectId: ProjectId };
-  /** The platform pauses it; no caller waits for the result. */
+  /** Pauses the sandbox on behalf of the platform. No caller waits for the result. */
   pauseRequested: { reason: SandboxReason };
 }
 
 export interface SandboxDeletionInput {
   sandboxId: SandboxId;
-  /** Make it answer 404 afterwards. */
+  /** Answer 404 for the sandbox afterwards. */
   forget: boolean;
 }
 
 export interface BatchEndingInput {
   sandboxIds: SandboxId[];
-  /** Make each sandbox answer 404 once its data is gone. */
+  /** Answer 404 for each sandbox when its data is gone. */
   forget: boolean;
 }
 
@@ -111,41 +111,41 @@ export interface PlanChangeInput {
   changeId: PlanChangeId;
 }
 
-/** About a failed attempt at the charge of an invoice. */
+/** A failed attempt at the charge of an invoice. */
 export interface InvoiceMailInput {
   invoiceId: InvoiceId;
   /** The first attempt is 1. */
   attempt: number;
-  /** Unix milliseconds. Null: no attempt follows by itself, and the account is past due. */
+  /** Unix milliseconds. Null: no attempt follows automatically, and the account is past due. */
   nextAttemptAtMs: number | null;
 }
 
 export interface ImageImportInput {
   jobId: ImportJobId;
-  /** The repository that it copies to: the row is gone when the template's owner is deleted meanwhile. */
+  /** The target repository. The input has it because the row is gone if the template's owner is deleted meanwhile. */
   path: string;
 }
 
 export interface TemplateBuildInput {
   templateId: TemplateId;
   sandboxId: SandboxId;
-  /** The host that has the sandbox. */
+  /** The host of the sandbox. */
   hostId: string;
 }
 
 export interface ImageRemovalInput {
-  /** As templates and sandboxes name it. */
+  /** The image's name in templates and sandboxes. */
   image: string;
 }
 
 export interface WebhookDeliveryInput {
   deliveryId: WebhookDeliveryId;
   accountId: AccountId;
-  /** RFC 3339; finds the row among the partitions. */
+  /** RFC 3339. The partition of the row follows from it. */
   createdAt: string;
-  /** The workflow's own id: only the holder of a delivery writes its row. */
+  /** The workflow's own id. Only the holder of a delivery writes its row. */
   holder: string;
-  /** Attempts before this workflow, and how many of them were of earlier rounds. */
+  /** The number of attempts before this workflow, and the number of those that belong to earlier rounds. */
   attemptsBefore: number;
   roundFrom: number;
   /** When the next attempt is due, in Unix milliseconds. */
@@ -165,13 +165,13 @@ interface WorkflowKind {
   workflowId(objectId: string): string;
   /** Whether the id may be used again once the workflow has closed. */
   mayRunAgain: boolean;
-  /** What an upgrade does with those that are open, where workers have versions (`PLATFORM_WORKER_DEPLOYMENT`). */
+  /** The effect of an upgrade on open runs, if workers have versions (`PLATFORM_WORKER_DEPLOYMENT`). */
   upgrade: UpgradeBehavior;
 }
 
 /**
- * `pinned`: ends on the workers of the version that it began on, so an upgrade waits for it; for what ends within an hour
- * unless a service is away. `auto`: its next task goes to the current version; for what lives longer.
+ * `pinned`: a run ends on the worker version that it began on, so an upgrade waits for it. For runs that end within an
+ * hour unless a service is away. `auto`: the next task of a run goes to the current version. For runs that live longer.
  */
 export type UpgradeBehavior = 'pinned' | 'auto';
 

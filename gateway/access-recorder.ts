@@ -1,7 +1,10 @@
 import type { Logger } from 'pino';
 import type { SandboxId } from '../domain/ids.ts';
 
-/** Most ids kept while they cannot be written; more are forgotten, because this is only a time to the minute. */
+/**
+ * The number of ids that are kept while they cannot be written. Further ids are dropped, because a lost time of access
+ * does little harm.
+ */
 const maxPending = 100_000;
 
 const minuteMs = 60_000;
@@ -9,12 +12,12 @@ const minuteMs = 60_000;
 /** Stores that these sandboxes were last used in the minute that begins at `minute`. */
 export type RecordAccess = (sandboxIds: SandboxId[], minute: Date) => Promise<void>;
 
-/** Collects when sandboxes were last used, for `last_accessed_at`, and stores it at most once a minute. */
+/** Collects the times of the last use of sandboxes for `last_accessed_at`, and stores them at most once a minute. */
 export class AccessRecorder {
   readonly #recordAccess: RecordAccess;
   readonly #logger: Logger;
   readonly #timer: NodeJS.Timeout;
-  /** The beginning of the minute of the last use, Unix milliseconds. */
+  /** The beginning of the minute of the last use, in Unix milliseconds. */
   #touched = new Map<SandboxId, number>();
   #writing: Promise<void> = Promise.resolve();
 
@@ -28,7 +31,7 @@ export class AccessRecorder {
     if (this.#touched.size < maxPending) this.#touched.set(sandboxId, Math.floor(Date.now() / minuteMs) * minuteMs);
   }
 
-  /** Stores the uses since the last call. Those that cannot be written are kept for the next. */
+  /** Stores the uses since the last call. If the write fails, they are kept for the next call. */
   flush(): Promise<void> {
     this.#writing = this.#writing.then(async () => {
       const byMinute = Map.groupBy(this.#touched, ([, minute]) => minute);
@@ -40,8 +43,8 @@ export class AccessRecorder {
             new Date(minute),
           );
         } catch (error) {
-          this.#logger.warn({ err: error, count: touched.length }, 'accesses were not recorded');
-          // A later use takes precedence.
+          this.#logger.warn({ err: error, count: touched.length }, 'accesses could not be recorded');
+          // A later use overrides an earlier one.
           this.#touched = new Map([...touched, ...this.#touched]);
         }
       }

@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 
 const linesPerSecond = 10;
 
-/** A log for lines that a tenant can cause: passes a few lines a second, and says how many it dropped. */
+/** A log for lines that a tenant can cause. It writes a few lines per second, and the number of dropped lines. */
 export class BoundedLog {
   readonly #logger: Logger;
   #secondStartedAtMs = Number.NEGATIVE_INFINITY;

@@ -1,34 +1,31 @@
-/**
- * Limits that all processes of a gateway share. Anything over a limit is refused with an error; nothing waits in a
- * queue.
- */
+/** Limits that all processes of a gateway share. Anything over a limit gets an error. There are no queues. */
 export interface GatewayLimits {
-  /** Connections of all clients; more are closed on accept. */
+  /** Connections of all clients. Further ones are closed on accept. */
   maxConnections: number;
   /** Connections of one client: an IPv4 address or an IPv6 /64. 429. */
   maxConnectionsPerClient: number;
-  /** Requests under way, WebSockets included, of one client. 429. */
+  /** Requests in progress of one client, including WebSockets. 429. */
   maxRequestsPerClient: number;
-  /** Requests under way, WebSockets included, to one sandbox. 503. */
+  /** Requests in progress to one sandbox, including WebSockets. 503. */
   maxRequestsPerSandbox: number;
-  /** Requests under way on one HTTP/2 connection. */
+  /** Requests in progress on one HTTP/2 connection. */
   maxStreamsPerConnection: number;
   /**
-   * Bytes a second of one client's HTTP/2 connections to one process that belong neither to a body nor to an answered
-   * request. Beyond the rate its connections are ended.
+   * Bytes per second on one client's HTTP/2 connections to one process that belong neither to a body nor to an answered
+   * request. Above this rate the client's connections are closed.
    */
   maxOverheadBytesPerSecond: number;
   maxHeaderBytes: number;
   /** Time until the header fields of a request, or a TLS handshake, are complete. */
   headersTimeoutMs: number;
   /**
-   * Memory of one process that waits for sandboxes and clients that do not read. Beyond it the largest request is
-   * ended.
+   * Memory of one process for data that waits for slow sandboxes and clients. Above this limit the request with the
+   * most waiting data is ended.
    */
   maxWaitingBytes: number;
-  /** The same, of one client's requests. */
+  /** The same limit for the requests of one client. */
   maxWaitingBytesPerClient: number;
-  /** How long a client may read nothing while a response or a WebSocket has bytes for it. */
+  /** How long a client may read nothing while bytes of a response or a WebSocket wait for it. */
   stalledClientTimeoutMs: number;
 }
 
@@ -36,7 +33,7 @@ export const defaultLimits: GatewayLimits = {
   maxConnections: 20_000,
   maxConnectionsPerClient: 2000,
   maxRequestsPerClient: 1000,
-  // More than the limit of one client, so that no client alone keeps the others out.
+  // Higher than the limit of one client, so that a single client cannot block the others.
   maxRequestsPerSandbox: 2000,
   maxStreamsPerConnection: 128,
   maxOverheadBytesPerSecond: 4 * 1024 * 1024,

@@ -1,4 +1,4 @@
-/** A refusal by the gateway itself. It contains nothing about the inside of the platform. */
+/** A refusal by the gateway itself. It reveals no internals of the platform. */
 export class GatewayError extends Error {
   override name = 'GatewayError';
   readonly status: number;
@@ -21,7 +21,7 @@ export class GatewayError extends Error {
   }
 }
 
-/** The refusal as a reply in the platform's error shape: flat header list and JSON body. */
+/** The refusal as a reply in the platform's error format: a flat header list and a JSON body. */
 export function errorReply(error: GatewayError, requestId: string): { headers: string[]; body: string } {
   const body = JSON.stringify({
     success: false,

@@ -1,11 +1,11 @@
 import type { BoundedLog } from './bounded-log.ts';
 import { GatewayError } from './error-reply.ts';
 
-/** How a boundary ends its exchange. */
+/** The means of a boundary to end its exchange. */
 interface EndableExchange {
   readonly requestId: string;
   readonly isClosed: boolean;
-  /** The final response has not begun, so it can still be an error. */
+  /** The final response has not begun, so it can still become an error. */
   readonly canRefuse: boolean;
   refuse(error: GatewayError): void;
   abort(): void;
@@ -13,8 +13,9 @@ interface EndableExchange {
 }
 
 /**
- * Keeps an exception inside the exchange that caused it. Every callback of an event or a timer that serves an exchange
- * runs in its boundary: a throw there is logged, and answers 502 or breaks off a response that has begun.
+ * Confines an exception to the exchange that caused it. Every callback of an event or a timer that serves an exchange
+ * runs in its boundary. An exception there is logged. The exchange then gets status 502, or its response is broken off
+ * if it has begun.
  */
 export class FaultBoundary {
   readonly #exchange: EndableExchange;
@@ -33,7 +34,7 @@ export class FaultBoundary {
     }
   }
 
-  /** The same listener, which cannot throw. */
+  /** Wraps a listener so that it cannot throw. */
   wrap<Args extends unknown[]>(listener: (...args: Args) => void): (...args: Args) => void {
     return (...args) => this.run(() => listener(...args));
   }
@@ -53,7 +54,9 @@ export class FaultBoundary {
   }
 }
 
-/** A listener of a connection that cannot throw: an exception is logged, and `end` closes the connection. */
+/**
+ * Wraps a listener of a connection so that it cannot throw: an exception is logged, and `end` closes the connection.
+ */
 export function guarded<Args extends unknown[]>(
   log: BoundedLog,
   listener: (...args: Args) => void,
@@ -70,5 +73,5 @@ export function guarded<Args extends unknown[]>(
 }
 
 export function badResponse(): GatewayError {
-  return new GatewayError(502, 'sandbox_bad_response', 'What answered in the sandbox does not speak valid HTTP');
+  return new GatewayError(502, 'sandbox_bad_response', 'The server in the sandbox does not send valid HTTP');
 }

@@ -1,24 +1,24 @@
 import type { BoundedLog } from './bounded-log.ts';
 
 const checkEveryMs = 100;
-/** The longest time that a client is kept out after its last flood. */
+/** The longest time that a client is refused after its last flood. */
 const maxDebtSeconds = 10;
-/** A quiet client may send this many seconds of its rate at once. */
+/** A client that has been quiet may send this many seconds of its rate at once. */
 const burstSeconds = 2;
-/** Bytes of headers and frames that an answered request may have had. */
+/** The credit for the headers and frames of one answered request, in bytes. */
 const creditOfRequestBytes = 8 * 1024;
-/** The cost of a request that its client cancels: most of its work is done by then. */
+/** The cost of a request that its client cancels, because most of its work is already done. */
 const costOfResetBytes = 16 * 1024;
-/** The cost of each piece of a body, whatever its size. */
+/** The cost of each piece of a body of any size. */
 const costOfPieceBytes = 48;
 
 export interface FrameFloodsOptions {
-  /** Bytes a second of all connections of one client that belong neither to a body nor to an answered request. */
+  /** Bytes per second of all connections of one client that belong neither to a body nor to an answered request. */
   maxBytesPerSecond: number;
   log: BoundedLog;
 }
 
-/** An HTTP/2 connection as the flood detection sees it. */
+/** An HTTP/2 connection for the flood detection. */
 export interface FloodableConnection {
   readonly clientKey: string;
   /** Bytes received since the connection began. */
@@ -28,11 +28,11 @@ export interface FloodableConnection {
 
 /** Counts the useful bytes of a connection. */
 export interface UsefulBytes {
-  /** A piece of a body. */
+  /** A piece of a body has arrived. */
   addBody(bytes: number): void;
-  /** An answered request. */
+  /** A request was answered. */
   addAnswer(): void;
-  /** A request that the client cancelled. */
+  /** The client cancelled a request. */
   addReset(): void;
   /** The connection is closed. */
   stop(): void;
@@ -41,21 +41,21 @@ export interface UsefulBytes {
 interface Connection {
   connection: FloodableConnection;
   useful: number;
-  /** Received bytes that were not useful, at the last check. */
+  /** The received bytes at the last check that were not useful. */
   overhead: number;
 }
 
 /**
  * Ends HTTP/2 connections of clients that flood with frames: PING, SETTINGS, PRIORITY, WINDOW_UPDATE, CONTINUATION,
- * empty DATA, refused header lists, requests that are cancelled at once. Node handles most of them without an event, so
- * they show only in the number of received bytes: bytes of bodies and of answered requests are credited, the others
- * count against a rate of the client. A client over its rate is in debt and may open no HTTP/2 connection until the
+ * empty DATA, refused header lists, immediately cancelled requests. Node handles most of them without an event, so they
+ * only show in the number of received bytes. Bytes of bodies and of answered requests are credited, and the other bytes
+ * count against a rate of the client. A client over its rate is in debt, and may open no HTTP/2 connection until the
  * debt is paid off.
  */
 export class FrameFloods {
   readonly #options: FrameFloodsOptions;
   readonly #connections = new Set<Connection>();
-  /** By client that is not quiet: the bytes it may still send. Negative: its debt. */
+  /** The bytes that a client may still send, for each client that is not quiet. Negative: its debt. */
   readonly #allowances = new Map<string, number>();
   #timer: NodeJS.Timeout | null = null;
   #lookedAtMs = 0;
@@ -108,7 +108,7 @@ export class FrameFloods {
       if (this.mayConnect(clientKey)) continue;
       const total = ofClient.reduce((sum, { bytes }) => sum + bytes, 0);
       for (const { watched, bytes } of ofClient) {
-        // Other clients at the same address share the debt, with a smaller part.
+        // Other clients at the same address share the debt, so clients with a smaller part are spared.
         if (2 * bytes * ofClient.length < total) continue;
         this.#connections.delete(watched);
         watched.connection.end();
@@ -131,11 +131,11 @@ export class FrameFloods {
 
   /**
    * Charges the bytes since the last check to the client's allowance.
-   * @returns that many bytes
+   * @returns the number of those bytes
    */
   #charge(watched: Connection): number {
     const overhead = watched.connection.receivedBytes() - watched.useful;
-    // A request's credit comes after its bytes: surplus credit is not kept for later floods.
+    // The credit of a request arrives after its bytes. Surplus credit is not kept for later floods.
     const bytes = Math.max(overhead - watched.overhead, -this.#burst);
     watched.overhead = overhead;
     const { clientKey } = watched.connection;

@@ -1,8 +1,8 @@
 import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
 
 /**
- * Counts the requests of one gateway process, and shows what is under way in it.
- * @returns what to call at the end of each request, with its status
+ * Counts the requests of one gateway process, and shows the requests in progress.
+ * @returns a function to call with the status at the end of each request
  */
 export function countRequests(
   registry: Registry,
@@ -34,7 +34,7 @@ export function countRequests(
   return (status) => requests.inc({ status: status === 0 ? 'none' : `${Math.floor(status / 100)}xx` });
 }
 
-/** The metrics of all serving processes of a gateway as one text, with how many serve. */
+/** The metrics of all serving processes of a gateway as one text, with the number of those processes. */
 export async function gatewayMetrics(gateway: {
   servingCount: number;
   collectMetrics(): Promise<object[][]>;

@@ -24,36 +24,42 @@ export interface GatewayOptions {
   baseDomain: string;
   trustProxy: boolean;
   routes: RouteTable;
-  /** How sandboxes of other machines are reached. Absent: directly, as those of this machine. */
+  /** The ways to sandboxes of other machines. Absent: all sandboxes are reached directly. */
   ways?: SandboxWays | null;
   certificates: CertificateSource;
   /** The pages `/terminal` and `/files`. */
   pages: PageAssets;
-  /** Records that these sandboxes were used; called at most once a minute, and at the end. */
+  /** Records that these sandboxes were used. Called at most once a minute, and at the end. */
   recordAccess: RecordAccess;
   logger: Logger;
   limits?: Partial<GatewayLimits>;
-  /** The counts of the gateway's other processes. Absent: there are none. */
+  /** The counts of the gateway's other processes. Absent: there are no other processes. */
   counts?: CountExchange;
-  /** 48 bytes that encrypt TLS session tickets. Absent: random ones. */
+  /** 48 bytes that encrypt TLS session tickets. Absent: a random key. */
   ticketKeys?: Buffer;
   accessIntervalMs?: number;
-  /** Called at the end of each request with the status of its response; 0: the client went before it had one. */
+  /**
+   * Called at the end of each request with the status of its response. 0: the client disconnected before the response
+   * began.
+   */
   onRequestEnd?: (status: number) => void;
 }
 
 export interface Gateway {
-  /** Starts to listen. Rejects when the address is taken. */
+  /** Starts to listen. Rejects when the address is in use. */
   listen(port: number, host: string): Promise<net.AddressInfo>;
   /** Listens on a socket that another process has bound. */
   listenOn(socket: SocketHandle): Promise<net.AddressInfo>;
-  /** Stops accepting, lets requests end for up to `drainMs` (10 s), then breaks them off. */
+  /** Stops accepting, lets requests end for up to `drainMs` (10 s), then closes them. */
   close(drainMs?: number): Promise<void>;
-  /** Counts of open connections and requests. */
+  /** The numbers of open connections, and of sandboxes and clients with requests in progress. */
   stats(): { connections: number; sandboxes: number; clients: number };
 }
 
-/** From `<sandbox>.<base domain>` to the sandbox: listener, the two versions of HTTP, decisions, connections. */
+/**
+ * A gateway from `<sandbox>.<base domain>` to the sandbox: listener, HTTP/1.1 and HTTP/2, access decisions,
+ * connections.
+ */
 export function createGateway(options: GatewayOptions): Gateway {
   const { baseDomain, trustProxy, routes, certificates, pages, logger } = options;
   const counts = options.counts ?? noOtherProcesses;
@@ -81,7 +87,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     onExchange: countingEnds(proxy.handle.bind(proxy), options.onRequestEnd),
   };
   const http1 = new Http1Front(front);
-  // Behind a proxy all clients have one address, which would be blamed for the floods of one.
+  // Behind a proxy all clients have one address, so the flood of one client would count against all of them.
   const maxBytesPerSecond = trustProxy ? Number.POSITIVE_INFINITY : limits.maxOverheadBytesPerSecond;
   const http2 = new Http2Front({ ...front, floods: new FrameFloods({ maxBytesPerSecond, log }) });
   const listener = new Listener({

@@ -24,7 +24,7 @@ const forbiddenTrailers = new Set([
   'x-access-token',
 ]);
 
-/** Fields that Node allows only once over HTTP/2, and throws otherwise; the first one is kept. */
+/** Fields that Node allows only once over HTTP/2. For repeated ones Node throws, so only the first is kept. */
 const singleFields = new Set([
   'access-control-allow-credentials',
   'access-control-max-age',
@@ -76,21 +76,21 @@ const connectionFields = new Set([
 const fieldName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const fieldValue = /^[\t\x20-\x7e\x80-\xff]*$/;
 
-/** nghttp2's overhead for a field beside its name and value, and the largest block that it sends. */
+/** nghttp2's overhead for a field in addition to its name and value, and the largest header block that it sends. */
 const http2FieldOverheadBytes = 12;
 const maxHttp2BlockBytes = 60 * 1024;
 
-/** The fields do not fit into a block of HTTP/2. */
+/** The fields do not fit into one header block of HTTP/2. */
 export class FieldsTooLarge extends Error {
   override name = 'FieldsTooLarge';
 }
 
-/** Whether a field can be written in any version of HTTP (RFC 9110 §5). */
+/** Whether a field is valid in every version of HTTP (RFC 9110 §5). */
 export function isFieldValid(name: string, value: string): boolean {
   return fieldName.test(name) && fieldValue.test(value);
 }
 
-/** The trailer fields that may pass, as a flat list. */
+/** The trailer fields that may be forwarded, as a flat list. */
 export function forwardableTrailers(raw: string[]): string[] {
   const forward: string[] = [];
   for (let i = 0; i < raw.length; i += 2) {
@@ -102,8 +102,8 @@ export function forwardableTrailers(raw: string[]): string[] {
 }
 
 /**
- * A field's value without the spaces and tabs around it (RFC 9110 §5.5). `trim` would also remove line ends, control
- * characters and no-break spaces, and so accept values that others refuse or read differently.
+ * A field's value without surrounding spaces and tabs (RFC 9110 §5.5). `trim` would also remove line ends, control
+ * characters and no-break spaces, and would thus accept values that other servers refuse or read differently.
  */
 export function trimSpace(text: string): string {
   let from = 0;
@@ -115,7 +115,7 @@ export function trimSpace(text: string): string {
 
 const isSpace = (code: number) => code === 0x20 || code === 0x09;
 
-/** Removes the fields with those lower-case names. */
+/** Removes the fields with these lower-case names. */
 export function withoutNames(flat: string[], names: ReadonlySet<string>): string[] {
   const kept: string[] = [];
   for (let i = 0; i < flat.length; i += 2) {
@@ -124,12 +124,12 @@ export function withoutNames(flat: string[], names: ReadonlySet<string>): string
   return kept;
 }
 
-/** Servers that turn names into variables read `_` as `-`. */
+/** A name with `_` in place of `-` counts too, because servers that turn names into variables treat them alike. */
 export function isDisguisedCredential(name: string): boolean {
   return name.length === 16 && name.includes('_') && name.toLowerCase().replaceAll('_', '-') === 'x-platform-token';
 }
 
-/** The names in a Connection field, except the usual words; such fields end at this hop (RFC 9110 §7.6.1). */
+/** The names in a Connection field, except the usual words. These fields end at this hop (RFC 9110 §7.6.1). */
 export function nominatedNames(value: string, known: Set<string> | null): Set<string> | null {
   let names = known;
   for (const token of value.toLowerCase().split(',')) {
@@ -142,8 +142,8 @@ export function nominatedNames(value: string, known: Set<string> | null): Set<st
 }
 
 /**
- * The fields of a flat list in a form for HTTP/2: lower-case names, repeated ones as lists; without pseudo-headers,
- * connection-specific and invalid fields, and repetitions of fields that may occur once.
+ * The fields of a flat list in the form of HTTP/2: lower-case names, and repeated fields as lists. Pseudo-headers,
+ * connection-specific and invalid fields, and repetitions of single fields are removed.
  * @throws {FieldsTooLarge}
  */
 export function http2Headers(flat: string[]): OutgoingHttpHeaders {

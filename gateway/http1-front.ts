@@ -13,13 +13,13 @@ import { type RequestHeaders, readRequestHeaders } from './request-headers.ts';
 import type { ResponseHead } from './upstream/response-parser.ts';
 import { unreadBytes } from './waiting-bytes.ts';
 
-/** How long the rest of a request is read and discarded after its response is sent. */
+/** How long the rest of a request is read and discarded after its response was sent. */
 const discardTimeoutMs = 10_000;
 /** A body up to this size is copied and sent with its head in one write. */
 const copiedBodyBytes = 16 * 1024;
 const keepaliveTimeoutMs = 65_000;
 const maxHeaders = 200;
-/** Most requests of a connection that wait for their responses; beyond it the connection is closed. */
+/** The number of requests of a connection that may wait for their responses. Above it the connection is closed. */
 const maxPipelined = 64;
 const drainCheckMs = 100;
 const absoluteForm = /^https?:\/\/([^/?#]*)(.*)$/i;
@@ -32,11 +32,11 @@ export interface Http1FrontOptions {
   log: BoundedLog;
 }
 
-/** HTTP/1.0 and 1.1 towards clients. It gets connections from the listener and does not listen itself. */
+/** HTTP/1.0 and 1.1 for clients. It gets connections from the listener and does not listen itself. */
 export class Http1Front {
   readonly #server: http.Server;
   readonly #options: Http1FrontOptions;
-  /** The requests of each connection that are being answered, oldest first. */
+  /** The requests in progress of each connection, oldest first. */
   readonly #open = new WeakMap<net.Socket, Set<Http1Exchange>>();
   #isDraining = false;
   #drainTimer: NodeJS.Timeout | null = null;
@@ -47,17 +47,17 @@ export class Http1Front {
       maxHeaderSize: options.maxHeaderBytes,
       headersTimeout: options.headersTimeoutMs,
       connectionsCheckingInterval: Math.min(1000, options.headersTimeoutMs),
-      // No limit: uploads and streams take as long as they need.
+      // There is no limit, because uploads and streams take as long as they need.
       requestTimeout: 0,
       keepAliveTimeout: keepaliveTimeoutMs,
       insecureHTTPParser: false,
-      // Missing and repeated Host fields are refused with an explanation instead.
+      // The gateway itself refuses missing and repeated Host fields, with an explanation.
       requireHostHeader: false,
-      // Other values of Upgrade are ignored, above all h2c, which would carry requests past every check. An upgrade
-      // behind requests that wait for responses is refused: those requests own the connection.
+      // Other values of Upgrade are ignored, above all h2c, which would bypass every check of its requests. An upgrade
+      // after requests without responses is refused, because those requests own the connection.
       shouldUpgradeCallback: (request) => isWebSocketRequest(request) && !this.#open.get(request.socket)?.size,
     });
-    // Node would drop more fields silently; the limit is checked where the request can be refused.
+    // Node would silently drop further fields, so the limit is checked later, where the request can be refused.
     server.maxHeadersCount = 0;
     const { log } = options;
     const onRequest = (expects: boolean) =>
@@ -77,12 +77,12 @@ export class Http1Front {
     server.on('upgrade', guarded(log, onUpgrade, giveUp));
     server.on('connect', guarded(log, onConnect, giveUp));
     server.on('clientError', guarded(log, onClientError, giveUp));
-    // A server that does not listen starts its check of slow headers only with this event.
+    // A server that does not listen starts its check of slow headers only on this event.
     server.emit('listening');
     this.#server = server;
   }
 
-  /** Takes a connection whose first bytes have been put back. */
+  /** Takes a connection. Its first bytes were read and put back. */
   take(socket: net.Socket): void {
     const exchanges = new Set<Http1Exchange>();
     this.#open.set(socket, exchanges);
@@ -93,17 +93,17 @@ export class Http1Front {
     limitPipelining(socket, () => exchanges.size < maxPipelined);
   }
 
-  /** Closes idle connections now and the others after their response. */
+  /** Closes idle connections now and the others after their responses. */
   drain(): void {
     this.#isDraining = true;
     this.#server.closeIdleConnections();
-    // Responses that had begun promised to keep the connection open.
+    // The heads of responses that had begun allow the client to keep the connection open.
     this.#drainTimer = setInterval(() => this.#server.closeIdleConnections(), drainCheckMs).unref();
   }
 
   close(): void {
     if (this.#drainTimer) clearInterval(this.#drainTimer);
-    // It never listened, so `close` reports an error; it still stops the check of slow headers.
+    // The server never listened, so `close` reports an error. It still stops the check of slow headers.
     this.#server.close(() => undefined);
     this.#server.closeAllConnections();
   }
@@ -141,20 +141,20 @@ export class Http1Front {
   #problemOf(exchange: Http1Exchange, request: http.IncomingMessage, expects: boolean): GatewayError | null {
     const { headers } = exchange;
     if (request.httpVersion !== '1.1' && request.httpVersion !== '1.0') {
-      return new GatewayError(505, 'http_version_not_supported', 'This version of HTTP is not spoken here', {
+      return new GatewayError(505, 'http_version_not_supported', 'This version of HTTP is not supported', {
         closesConnection: true,
       });
     }
     if (request.rawHeaders.length > maxHeaders * 2) return headersTooLarge();
     if (expects && headers.expect?.toLowerCase() !== '100-continue') {
-      return new GatewayError(417, 'expectation_failed', 'Only Expect: 100-continue is understood');
+      return new GatewayError(417, 'expectation_failed', 'Only Expect: 100-continue is supported');
     }
-    // The parser refuses ambiguous codings; the rest beside plain `chunked` is never passed to a sandbox.
+    // The parser refuses ambiguous codings. The other codings except plain `chunked` are never forwarded to a sandbox.
     if (headers.transferEncodings.length > 0) {
       const isChunked =
         headers.transferEncodings.length === 1 && headers.transferEncodings[0]!.toLowerCase() === 'chunked';
       if (!isChunked || exchange.version === '1.0') {
-        return new GatewayError(501, 'transfer_encoding_not_supported', 'Only chunked transfer coding is understood', {
+        return new GatewayError(501, 'transfer_encoding_not_supported', 'Only chunked transfer coding is supported', {
           closesConnection: true,
         });
       }
@@ -194,7 +194,7 @@ class Http1Exchange implements Exchange {
   #headFlushed = false;
   #closed = false;
   onClosed: (completed: boolean) => void = () => undefined;
-  /** Called when the exchange is done; for the front's own records. */
+  /** Called when the exchange has ended, for the records of the front. */
   onDone: () => void = () => undefined;
 
   constructor(
@@ -275,7 +275,8 @@ class Http1Exchange implements Exchange {
 
   sendHead(head: ResponseHead): void {
     this.#headSent = true;
-    // A client that waits for `100 Continue` may or may not send the body; its next bytes could be taken for a request.
+    // A client that waits for `100 Continue` may still send the body or not, so its next bytes could be mistaken for a
+    // request.
     if (this.#awaitsContinue || this.#isDraining()) this.#response.shouldKeepAlive = false;
     this.#response.writeHead(head.status, head.reason, head.headers);
   }
@@ -296,7 +297,7 @@ class Http1Exchange implements Exchange {
     }
     this.#headFlushed = true;
     response.write(Buffer.from(bytes), flushed);
-    // The bytes are copied, but a client that does not read must still slow the sandbox down.
+    // The bytes are copied, but a client that does not read must still slow down the sandbox.
     return response.writableLength < response.writableHighWaterMark;
   }
 
@@ -307,7 +308,7 @@ class Http1Exchange implements Exchange {
     let hasLeft = true;
     if (bytes.length === 0) response.end(flushed);
     else if (bytes.length <= copiedBodyBytes) {
-      // A string is sent together with the head in one write.
+      // Node sends a string together with the head in one write.
       response.end(bytes.toString('latin1'), 'latin1', flushed);
     } else {
       if (socket) {
@@ -368,7 +369,7 @@ class Http1Exchange implements Exchange {
     socket.uncork();
   }
 
-  /** The connection is gone, possibly before this response's turn on it. */
+  /** The connection is closed, possibly before this response could begin. */
   connectionClosed(): void {
     this.#close();
   }
@@ -380,7 +381,7 @@ class Http1Exchange implements Exchange {
     this.faults.run(() => this.onClosed(this.#response.writableFinished));
   }
 
-  /** Reads what the client still sends for a limited time, so that it can receive the response. */
+  /** Reads the client's remaining bytes for a limited time, so that the client can receive the response. */
   #discardRest(): void {
     if (this.isRequestComplete || this.#request.destroyed) return;
     const { socket } = this.#request;
@@ -392,12 +393,12 @@ class Http1Exchange implements Exchange {
   }
 }
 
-/** Pauses the connection, not the message: the message would keep every small piece that was read. */
+/** Pauses the connection and not the message, because a paused message would keep every small piece that was read. */
 function sourceOf(request: http.IncomingMessage): BodySource {
   const { socket } = request;
   let isPaused = false;
   const readMore = request._read.bind(request);
-  // Node asks for more after each piece, which would resume a paused connection.
+  // Node asks for more data after each piece, which would resume a paused connection.
   request._read = (size) => {
     if (!isPaused) readMore(size);
   };
@@ -442,7 +443,7 @@ function isWebSocketRequest(request: http.IncomingMessage): boolean {
 
 function refusalOf(error: NodeJS.ErrnoException): GatewayError {
   if (error.code === 'HPE_HEADER_OVERFLOW') return headersTooLarge();
-  // Nothing after this on the connection can be parsed.
+  // The rest of the connection's bytes cannot be parsed.
   const options = { closesConnection: true };
   if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') {
     return new GatewayError(408, 'request_timeout', 'The header fields of the request did not arrive in time', options);

@@ -15,20 +15,20 @@ import type { ResponseHead } from './upstream/response-parser.ts';
 import { unreadBytes } from './waiting-bytes.ts';
 
 const { NGHTTP2_NO_ERROR, NGHTTP2_INTERNAL_ERROR, NGHTTP2_CANCEL, NGHTTP2_ENHANCE_YOUR_CALM } = http2.constants;
-/** An idle connection is closed after this time; the first request must come sooner. */
+/** An idle connection is closed after this time. The first request must arrive earlier. */
 const idleSessionMs = 65_000;
 const copiedBodyBytes = 16 * 1024;
 const uploadWindowBytes = 512 * 1024;
 /** A 205 response has no body, even with a Content-Length (RFC 9110 §15.3.6). */
 const resetContent = 205;
-/** How long a reset may wait to be sent: a client that does not read never receives it. */
+/** How long a reset may wait to be sent, because a client that does not read never receives it. */
 const resetTimeoutMs = 1000;
 /** SETTINGS, and GOAWAY with ENHANCE_YOUR_CALM (RFC 9113 §6.5 and 6.8): the reply to a refused connection. */
 const refusal = Buffer.from('000000040000000000' + '000008070000000000' + '00000000' + '0000000b', 'hex');
 
 export interface Http2FrontOptions {
   maxHeaderBytes: number;
-  /** Time until the first request of a connection. */
+  /** The time limit for the first request of a connection. */
   headersTimeoutMs: number;
   maxStreamsPerConnection: number;
   clientOf: (socket: net.Socket) => ClientConnection;
@@ -37,13 +37,13 @@ export interface Http2FrontOptions {
   log: BoundedLog;
 }
 
-/** HTTP/2 towards clients, by ALPN or by prior knowledge. It does not listen itself. */
+/** HTTP/2 for clients, by ALPN or by prior knowledge. It does not listen itself. */
 export class Http2Front {
   readonly #server: http2.Http2Server;
   readonly #options: Http2FrontOptions;
   readonly #sessions = new Map<http2.ServerHttp2Session, { client: ClientConnection; useful: UsefulBytes }>();
 
-  /** The connection that is being handed over. */
+  /** The connection that is currently handed over. */
   #taken: net.Socket | null = null;
 
   constructor(options: Http2FrontOptions) {
@@ -54,13 +54,13 @@ export class Http2Front {
         enableConnectProtocol: true,
         maxConcurrentStreams: options.maxStreamsPerConnection,
         maxHeaderListSize: options.maxHeaderBytes,
-        // Bytes of each upload that the gateway keeps for a sandbox that does not read.
+        // The gateway keeps at most this many bytes of each upload for a sandbox that does not read.
         initialWindowSize: uploadWindowBytes,
       },
       maxHeaderListPairs: 200,
       maxSessionInvalidFrames: 100,
       maxSessionRejectedStreams: 100,
-      // Rapid resets: a burst, then a few a second.
+      // The limits of rapid resets: a burst, then a few per second.
       streamResetBurst: 200,
       streamResetRate: 33,
     });
@@ -75,7 +75,7 @@ export class Http2Front {
       'stream',
       guarded(log, onStream, (stream) => stream.close(NGHTTP2_INTERNAL_ERROR)),
     );
-    // Emitted while the connection is handed over.
+    // Node emits the event synchronously during the hand-over.
     const onSession = (session: http2.ServerHttp2Session) => this.#watch(session, this.#taken!);
     server.on(
       'session',
@@ -85,7 +85,7 @@ export class Http2Front {
     this.#server = server;
   }
 
-  /** Takes a connection whose first bytes have been put back. */
+  /** Takes a connection. Its first bytes were read and put back. */
   take(socket: net.Socket): void {
     if (!this.#options.floods.mayConnect(this.#options.clientOf(socket).key)) {
       socket.end(refusal, () => socket.destroy());
@@ -118,7 +118,7 @@ export class Http2Front {
       useful.stop();
     });
     let openStreams = 0;
-    // Not the session's own timeout: bytes that trickle in would postpone it for ever.
+    // The session's own timeout is not used, because slowly arriving bytes would postpone it forever.
     let timer: NodeJS.Timeout | null = null;
     const expireAfter = (ms: number) => {
       timer = setTimeout(() => {
@@ -199,7 +199,7 @@ class Http2Exchange implements Exchange {
     this.headers = readRequestHeaders(withoutPseudo(rawHeaders));
     this.requestId = acceptableRequestId(this.headers.requestId) ?? randomUUID();
     const method = headers[':method'] ?? '';
-    // A WebSocket in HTTP/2 (RFC 8441) is a GET to the sandbox.
+    // A WebSocket in HTTP/2 (RFC 8441) becomes a GET to the sandbox.
     this.isWebSocket = method === 'CONNECT' && headers[':protocol'] === 'websocket';
     this.method = this.isWebSocket ? 'GET' : method;
     this.target = headers[':path'] ?? '';
@@ -213,7 +213,7 @@ class Http2Exchange implements Exchange {
     stream.on('close', () => this.#close());
   }
 
-  /** Made on demand: a gRPC call reads the stream itself. */
+  /** Made on demand, because a gRPC call reads the stream itself. */
   get body(): Readable {
     const { http2Stream: stream } = this;
     this.#body ??= new JoinedBody(this.client.key, {
@@ -258,7 +258,7 @@ class Http2Exchange implements Exchange {
     if (head.status !== 100 && this.canRefuse) {
       this.http2Stream.additionalHeaders({ ':status': head.status, ...http2Headers(head.headers) });
     }
-    // HTTP/2 does not report when a block was sent, so only the bound on an exchange's 1xx replies limits them.
+    // HTTP/2 does not report when a header block was sent, so only the limit of an exchange's 1xx replies bounds them.
     process.nextTick(flushed);
     return true;
   }
@@ -276,7 +276,7 @@ class Http2Exchange implements Exchange {
     this.#respond(false);
     if (!this.#isWritable) return false;
     if (this.http2Stream.writableEnded) {
-      // For a 205 Node has ended the stream by itself.
+      // For a 205, Node has already ended the stream.
       process.nextTick(flushed);
       return true;
     }
@@ -292,7 +292,7 @@ class Http2Exchange implements Exchange {
     this.#responseTrailers = trailers;
     const isEmpty = bytes.length === 0 && trailers.length === 0;
     this.#respond(isEmpty);
-    // For HEAD, 204 and 304 the stream has ended by itself.
+    // For HEAD, 204 and 304, Node has already ended the stream.
     if (!this.#isWritable || this.http2Stream.writableEnded) return true;
     if (isEmpty) this.http2Stream.end(flushed);
     else if (bytes.length <= copiedBodyBytes) this.http2Stream.end(Buffer.from(bytes), flushed);
@@ -315,7 +315,7 @@ class Http2Exchange implements Exchange {
   accept(head: ResponseHead): Duplex {
     this.#status = 200;
     const headers = http2Headers(head.headers);
-    // Key and accept fields belong to the handshake of HTTP/1.1.
+    // The key and accept fields belong to the handshake of HTTP/1.1.
     delete headers['sec-websocket-accept'];
     if (this.#isWritable) this.http2Stream.respond({ ':status': 200, ...headers });
     return this.http2Stream;
@@ -352,12 +352,12 @@ class Http2Exchange implements Exchange {
   #close(): void {
     if (this.#closed) return;
     this.#closed = true;
-    // Node reports the close of a stream whose both sides are done before `finish`.
+    // If both sides of a stream are done, Node reports its close before `finish`.
     const completed = this.http2Stream.writableEnded && this.http2Stream.rstCode === NGHTTP2_NO_ERROR;
     this.faults.run(() => this.onClosed(completed));
   }
 
-  /** A client that still sends gets RST_STREAM with NO_ERROR after the response. */
+  /** A client that is still sending gets RST_STREAM with NO_ERROR after the response. */
   #discardRest(): void {
     if (this.isRequestComplete) return;
     this.http2Stream.removeAllListeners('data');
@@ -366,7 +366,7 @@ class Http2Exchange implements Exchange {
   }
 }
 
-/** Counts the bytes that Node pushes into a stream. A listener of `data` would begin to read it. */
+/** Counts the bytes that Node pushes into a stream. A listener of `data` would start to read the stream. */
 function countBody(stream: http2.ServerHttp2Stream, useful: UsefulBytes): void {
   const push = stream.push.bind(stream);
   stream.push = (piece: Buffer | null, encoding?: BufferEncoding) => {

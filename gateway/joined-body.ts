@@ -2,26 +2,26 @@ import { Readable } from 'node:stream';
 import { FairTurns } from '../domain/fair-turns.ts';
 import { unreadBytes } from './waiting-bytes.ts';
 
-/** Pieces of at least this size are passed on unjoined. */
+/** Pieces of at least this size are passed on without joining. */
 const largePieceBytes = 16 * 1024;
-/** A read with more pieces than this takes as long as many ordinary ones. */
+/** A read with more pieces than this takes as long as many ordinary reads. */
 const costlyPieces = 512;
 
 /** Clients whose bodies arrive in many pieces take turns. */
 const costlyBodies = new FairTurns(1);
 
-/** The stream of a body. */
+/** The source of a body's data. */
 export interface BodySource {
   stream: Readable;
-  /** Reads no more from the connection; bytes that have been read already may still come. */
+  /** Stops reading from the connection. Bytes that were already read may still arrive. */
   pause(): void;
   resume(): void;
 }
 
 /**
- * The body of a request; pieces of one read of the connection are joined. A client may send chunks or frames of a single
- * byte, and Node makes a buffer of hundreds of bytes of each: kept or written one by one they would use up the memory
- * and the time of the process.
+ * The body of a request. The pieces of one read of the connection are joined. A client may send chunks or frames of one
+ * byte, and Node makes a buffer of hundreds of bytes for each. Kept or written one by one, they would exhaust the
+ * memory and the time of the process.
  */
 export class JoinedBody extends Readable {
   readonly #client: string;
@@ -31,7 +31,7 @@ export class JoinedBody extends Readable {
   #isFull = false;
   #waitsForTurn = false;
 
-  /** @param client key of the client that sends it */
+  /** @param client the key of the client that sends the body */
   constructor(client: string, source: BodySource) {
     super({ highWaterMark: 64 * 1024 });
     this.#client = client;
@@ -42,12 +42,12 @@ export class JoinedBody extends Readable {
       this.#flush();
       this.push(null);
     };
-    // An empty HTTP/2 stream ends before anyone reads it.
+    // An empty HTTP/2 stream ends before it is read.
     if (stream.readableEnded) end();
     else stream.once('end', end);
   }
 
-  /** Bytes that have arrived and have not been read. */
+  /** Bytes that have arrived and are unread. */
   get waitingBytes(): number {
     return unreadBytes(this) + unreadBytes(this.#source.stream);
   }
@@ -67,7 +67,7 @@ export class JoinedBody extends Readable {
     if (this.#pieces.length === costlyPieces) this.#waitForTurn();
     if (this.#isScheduled) return;
     this.#isScheduled = true;
-    // Runs when the parser has handed on the whole read.
+    // This runs after the parser has passed on all data of the current read.
     setImmediate(() => {
       this.#isScheduled = false;
       this.#flush();

@@ -11,12 +11,14 @@ import type { RouteTable } from './routes.ts';
 
 const defaultDrainMs = 10_000;
 
-/** What of the gateway takes connections for sandboxes of this machine from other machines. */
+/** The part of the gateway that accepts connections from other machines for sandboxes of this machine. */
 export interface LastHopEnd {
   close(drainMs?: number): Promise<void>;
 }
 
-/** Null: the settings name no such address. @throws {Error} when it cannot listen, or the token is of no host */
+/**
+ * Null: the settings have no address for it. @throws {Error} when it cannot listen, or the token is not one of a host
+ */
 export async function openLastHopEnd(
   settings: Settings,
   { registry, ...deps }: { orm: Orm; routes: RouteTable; registry: Registry; logger: Logger },

@@ -1,7 +1,7 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { LastHopCounts } from '../last-hop/server.ts';
 
-/** Shows the tunnels from other machines that end in this process. */
+/** Metrics of the tunnels from other machines that end in this process. */
 export function showTunnels(registry: Registry, counts: () => LastHopCounts): void {
   const registers = [registry];
   new Counter({

@@ -11,11 +11,11 @@ import { guarded } from './fault-boundary.ts';
 import type { SocketHandle } from './processes/bound-socket.ts';
 
 const tlsHandshakeByte = 0x16;
-/** How HTTP/2 with prior knowledge begins; no method of HTTP/1.1 does. */
+/** The first bytes of HTTP/2 with prior knowledge. No method of HTTP/1.1 begins like this. */
 const http2PrefaceStart = 'PRI';
-/** New connections that begin in one turn of the event loop; their clients take turns. */
+/** The number of new connections that begin in one turn of the event loop. Their clients take turns. */
 const startsPerTurn = 2;
-/** Connections that the kernel keeps until they are accepted. */
+/** The number of connections that the kernel queues until they are accepted. */
 const listenBacklog = 4096;
 const keepaliveProbeDelayMs = 30_000;
 
@@ -28,7 +28,7 @@ export interface ListenerOptions {
   certificate: Certificate;
   limits: GatewayLimits;
   counts: CountExchange;
-  /** 48 bytes that encrypt TLS session tickets. Null: random ones. */
+  /** 48 bytes that encrypt TLS session tickets. Null: a random key. */
   ticketKeys: Buffer | null;
   logger: Logger;
   log: BoundedLog;
@@ -36,20 +36,23 @@ export interface ListenerOptions {
   onHttp2: (socket: net.Socket) => void;
 }
 
-/** One port for every protocol: reads a connection's first bytes and hands it to the server of its protocol. */
+/** One port for all protocols: reads the first bytes of a connection and passes it to the server of its protocol. */
 export class Listener {
   readonly #server: net.Server;
   readonly #tls: tls.Server;
   readonly #options: ListenerOptions;
   readonly #starts = new FairTurns(startsPerTurn);
   readonly #sockets = new Set<net.Socket>();
-  /** Connections whose first bytes have not come yet. */
+  /** Connections whose first bytes have not arrived yet. */
   readonly #silent = new Set<net.Socket>();
   readonly #all: BoundedCounts;
   readonly #perClient: BoundedCounts;
-  /** Connections over the limit get an error; as many again are closed without one. */
+  /**
+   * Connections over the limit get an error. If there are as many of these again, further ones are closed without an
+   * error.
+   */
   readonly #overPerClient: BoundedCounts;
-  /** By peer, for the TLS socket that each handshake makes. */
+  /** The client connection of each handshake by its peer, to find it again for the resulting TLS socket. */
   readonly #handshakes = new Map<string, ClientConnection>();
   readonly #clients = new WeakMap<net.Socket, ClientConnection>();
 
@@ -87,7 +90,7 @@ export class Listener {
     });
   }
 
-  /** Starts to listen. Rejects when the address is taken. */
+  /** Starts to listen. Rejects when the address is in use. */
   listen(place: { port: number; host: string } | SocketHandle): Promise<net.AddressInfo> {
     return new Promise((resolve, reject) => {
       this.#server.once('error', reject);
@@ -100,7 +103,7 @@ export class Listener {
     });
   }
 
-  /** New handshakes get this certificate. */
+  /** Uses the certificate for new handshakes. */
   setCertificate(certificate: Certificate): void {
     this.#tls.setSecureContext({ ...certificate, minVersion: 'TLSv1.2', ...this.#tickets });
   }
@@ -161,7 +164,8 @@ export class Listener {
     const giveUp = () => {
       if (isWaiting) socket.destroy();
     };
-    // Where this process stood still, timers come before the bytes that have arrived meanwhile: these are read first.
+    // If this process was suspended, timers run before the bytes that have arrived meanwhile. `setImmediate` lets those
+    // bytes be read first.
     const timer = setTimeout(() => setImmediate(giveUp), this.#options.limits.headersTimeoutMs);
     this.#silent.add(socket);
     const stopWaiting = () => {
@@ -178,7 +182,8 @@ export class Listener {
         if (!bytes) return;
         first = Buffer.concat([first, bytes]);
         const start = first.toString('latin1', 0, http2PrefaceStart.length);
-        // Too short to decide. Bytes are put back only once it is decided: bytes that are put back are readable at once.
+        // There are too few bytes to decide. Bytes are put back only after the decision, because they become readable
+        // at once.
         if (start.length < http2PrefaceStart.length && http2PrefaceStart.startsWith(start)) return;
         socket.unshift(first);
         stopWaiting();

@@ -3,17 +3,17 @@ import type { SandboxId } from '../domain/ids.ts';
 import type { Exchange } from './exchange.ts';
 import type { RouteTable } from './routes.ts';
 
-/** Look-ups at once after an interruption of the notifications, when any route may have changed. */
+/** The number of concurrent look-ups after an interruption of the notifications, when any route may have changed. */
 const lookupsAtOnce = 8;
 
 /**
  * Requests and WebSockets in progress to agents and to ports that need the token. They end when the owner of their
- * sandbox is disabled; those to public ports continue. Those of web pages also end with a pause, which the page then
- * shows.
+ * sandbox is disabled; those to public ports continue. Those of web pages also end when the sandbox pauses, and the
+ * page shows the pause.
  */
 export class OpenPrivateExchanges {
   readonly #routes: RouteTable;
-  /** With what ends each. */
+  /** The open exchanges of each sandbox, with the events that end them. */
   readonly #open = new Map<SandboxId, Map<Exchange, { endsWithPause: boolean }>>();
   readonly #limit = pLimit(lookupsAtOnce);
 
@@ -27,12 +27,12 @@ export class OpenPrivateExchanges {
     });
   }
 
-  /** @returns removes it again when it is over */
+  /** @returns a function that removes the exchange */
   add(sandboxId: SandboxId, exchange: Exchange, ends: { endsWithPause: boolean }): () => void {
     const open = this.#open.get(sandboxId) ?? new Map<Exchange, { endsWithPause: boolean }>();
     this.#open.set(sandboxId, open);
     open.set(exchange, ends);
-    // A change may have been announced after the look-up for this exchange and before this line.
+    // A change may have been announced after this exchange's look-up and before this line.
     void this.#check(sandboxId);
     return () => {
       open.delete(exchange);
@@ -41,7 +41,7 @@ export class OpenPrivateExchanges {
   }
 
   async #check(sandboxId: SandboxId): Promise<void> {
-    // If the route cannot be read now, notifications are interrupted as well, and their return calls this again.
+    // If the route is unreadable now, notifications are interrupted too, and their return calls this method again.
     const route = await this.#routes.find(sandboxId).catch(() => null);
     if (!route) return;
     for (const [exchange, { endsWithPause }] of this.#open.get(sandboxId) ?? []) {

@@ -1,10 +1,11 @@
-/** Rounds of percent-decoding that are checked; no server decodes more often. */
+/** The number of checked rounds of percent-decoding. No server decodes more often. */
 const maxDecodingRounds = 8;
 
 /**
- * Whether a request target could reach the agent's `/platform/…`, which only the platform may call, in any way that a
- * server might read it: nested percent-encoding, `.` and `..`, repeated slashes or backslashes, matrix parameters,
- * control characters, other cases, and compatibility forms of letters. In doubt it refuses.
+ * Whether a request target could reach the agent's `/platform/…`, which is only for the platform. Covers all ways in
+ * which a server might interpret a target: nested percent-encoding, `.` and `..`, repeated slashes or backslashes,
+ * matrix parameters, control characters, letter case, and compatibility forms of letters. If in doubt, the answer is
+ * true.
  */
 export function isPlatformPath(target: string): boolean {
   const end = target.search(/[?#]/);
@@ -19,9 +20,9 @@ export function isPlatformPath(target: string): boolean {
   return true;
 }
 
-/** Resolves the segments both as a router with dot segments would and as one without. */
+/** Resolves the segments both with and without dot segments, because routers differ. */
 function walksThroughPlatform(path: string): boolean {
-  // An encoded question mark or hash would start a query for a server that decodes first.
+  // For a server that decodes first, an encoded question mark or hash would start a query or a fragment.
   const end = path.search(/[?#]/);
   const segments = (end < 0 ? path : path.slice(0, end)).replaceAll('\\', '/').split('/');
   let depth = 0;

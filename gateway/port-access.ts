@@ -3,17 +3,17 @@ import { isQuerySigned, type SignedOperation, secretsEqual } from './signed-quer
 
 /** The destination of a request inside the sandbox, and the credential that it needs. */
 export type PortAccess =
-  /** The agent checks its token itself. */
+  /** The agent checks the token of its requests. */
   | { kind: 'agent'; port: number }
   | { kind: 'public'; port: number }
-  /** `requestedPort` is the port in the host name, which signatures name. */
+  /** `requestedPort` is the port in the host name. Signatures contain this port. */
   | { kind: 'token'; port: number; requestedPort: number }
   | { kind: 'not_http' };
 
 /**
- * Which port of the sandbox a request for `requestedPort` reaches (null: the agent), and whether it needs the token. A
- * declared port is public unless `is_protected`; an undeclared one needs the token when the sandbox is `secure`. A
- * declared port that leads to the agent's port counts as the agent.
+ * The sandbox's port that a request for `requestedPort` reaches (null: the agent), and whether it needs the token. A
+ * declared port is public unless it is `is_protected`. An undeclared port needs the token if the sandbox is `secure`. A
+ * declared port with the agent's port as its target counts as the agent.
  */
 export function portAccess(route: SandboxRoute, requestedPort: number | null): PortAccess {
   if (requestedPort === null) return { kind: 'agent', port: route.agentPort };
@@ -28,7 +28,7 @@ export function portAccess(route: SandboxRoute, requestedPort: number | null): P
 
 /**
  * Whether a request may use a port that needs the token, by `X-Access-Token` or by a signed query.
- * @param request its `port` is the one in the host name
+ * @param request its `port` is the port in the host name
  */
 export function isPortAuthorized(
   route: SandboxRoute,

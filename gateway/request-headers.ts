@@ -2,15 +2,15 @@ import { isDisguisedCredential, nominatedNames, withoutNames } from './header-fi
 import { takeSessions } from './pages/page-session.ts';
 
 /**
- * A request's header fields, read once. `forward` is for the sandbox: without connection-level fields, fields that only
- * the gateway sets (`X-Forwarded-*`), the platform's own credential, and the session of the web pages.
+ * A request's header fields, read once. `forward` is for the sandbox. It does not contain connection-level fields,
+ * fields that only the gateway sets (`X-Forwarded-*`), the platform's own credential, and the session of the web pages.
  */
 export interface RequestHeaders {
   /** Flat list of names and values, as sent. */
   forward: string[];
   hosts: string[];
   accessToken: string | null;
-  /** Sessions of the web pages, taken out of the cookies. */
+  /** Sessions of the web pages, removed from the cookies. */
   pageSessions: string[];
   contentType: string | null;
   contentLengths: string[];
@@ -82,7 +82,7 @@ export function readRequestHeaders(raw: string[]): RequestHeaders {
         headers.forwardedProto = value;
         break;
       case 'cookie':
-        // HTTP/2 splits cookies into a field each; HTTP/1.1 has one.
+        // HTTP/2 sends each cookie in a separate field. HTTP/1.1 has one field.
         if (cookies) cookies.push(value);
         else cookies = [value];
         break;

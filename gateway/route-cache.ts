@@ -3,23 +3,23 @@ import type { RouteChanges, RouteSource, RouteTable, SandboxRoute } from './rout
 
 interface CacheEntry {
   route: SandboxRoute;
-  /** `performance.now()` at its expiry; Infinity while changes are announced. */
+  /** `performance.now()` at its expiry. Infinity while changes are announced. */
   expiresAtMs: number;
   lookedUpAtMs: number;
 }
 
 export interface RouteCacheOptions {
   maxEntries?: number;
-  /** How long a route is trusted while changes are not announced, and an unknown id at all times. */
+  /** How long a route is cached while changes are not announced, and how long an unknown id is always cached. */
   shortTtlMs?: number;
-  /** Longest time of a look-up; the requests that wait for it then fail. */
+  /** The time limit of a look-up. After it, the waiting requests fail. */
   lookupTimeoutMs?: number;
 }
 
 /**
- * Routes that are kept until a change is announced. The result of a look-up during which its sandbox changed goes to
- * those who wait for it but is not kept, and later callers start a new one. While changes are not announced, everything
- * kept is dropped and routes are kept for a second only.
+ * Caches routes until a change is announced. If a sandbox changes during its look-up, waiting callers get the result,
+ * but it is not cached, and later callers start a new look-up. When announcements are interrupted, the cache is
+ * emptied, and routes are then cached only for a second.
  */
 export class RouteCache implements RouteTable {
   readonly #source: RouteSource;
@@ -27,9 +27,11 @@ export class RouteCache implements RouteTable {
   readonly #maxEntries: number;
   readonly #shortTtlMs: number;
   readonly #lookupTimeoutMs: number;
-  /** Least recently used first. */
+  /** The least recently used entry is first. */
   readonly #entries = new Map<SandboxId, CacheEntry>();
-  /** Ids without a sandbox, with their expiry. Kept apart, so that guessed ids never push out real routes. */
+  /**
+   * Ids without a sandbox, with their expiry. They are stored separately, so that guessed ids never evict real routes.
+   */
   readonly #unknown = new Map<SandboxId, number>();
   readonly #lookups = new Map<SandboxId, Promise<SandboxRoute | null>>();
   readonly #listeners: ((sandboxId: SandboxId | null) => void)[] = [];
@@ -44,7 +46,7 @@ export class RouteCache implements RouteTable {
     changes.onLiveChange(() => this.#dropAll());
   }
 
-  /** Rejects with the source's error when the route is neither kept nor readable now. */
+  /** Rejects with the source's error when the route is neither cached nor readable. */
   find(sandboxId: SandboxId): Promise<SandboxRoute | null> {
     const now = performance.now();
     const entry = this.#entries.get(sandboxId);
@@ -63,7 +65,7 @@ export class RouteCache implements RouteTable {
     this.#listeners.push(listener);
   }
 
-  /** Forgets one sandbox, as if its change had been announced. */
+  /** Drops the route of one sandbox, as if a change had been announced. */
   drop(sandboxId: SandboxId): void {
     this.#entries.delete(sandboxId);
     this.#unknown.delete(sandboxId);
@@ -122,14 +124,14 @@ export class RouteCache implements RouteTable {
   }
 }
 
-/** Removes the oldest entry when there is one too many. */
+/** Removes the oldest entry if there are too many. */
 function trim(map: Map<string, unknown>, maxEntries: number): void {
   if (map.size <= maxEntries) return;
   const oldest = map.keys().next();
   if (!oldest.done) map.delete(oldest.value);
 }
 
-/** The promise, or a rejection after that time. */
+/** The promise, or a rejection after the given time. */
 function within<T>(promise: Promise<T>, timeoutMs: number): Promise<T> {
   const { promise: late, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);

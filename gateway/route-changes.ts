@@ -2,10 +2,10 @@ import { NotificationListener, type NotificationListenerOptions } from '../db/no
 import type { SandboxId } from '../domain/ids.ts';
 import type { RouteChanges } from './routes.ts';
 
-/** The channel of NOTIFY on which Postgres announces changed routes; the payload is the sandbox id. */
+/** The NOTIFY channel on which Postgres announces changed routes. The payload is the sandbox id. */
 export const routeChangeChannel = 'sandbox_route_changed';
 
-/** Announces the routes that change in Postgres. While it is not live, changes are missed. */
+/** Announces the routes that change in Postgres. While it is not live, announcements are lost. */
 export class PostgresRouteChanges implements RouteChanges {
   readonly #listener: NotificationListener;
   readonly #changeListeners: ((sandboxId: SandboxId) => void)[] = [];
@@ -36,7 +36,7 @@ export class PostgresRouteChanges implements RouteChanges {
     this.#liveListeners.push(listener);
   }
 
-  /** Starts to listen; returns at once. */
+  /** Starts to listen and returns at once. */
   start(): void {
     this.#listener.start();
   }

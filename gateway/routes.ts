@@ -1,8 +1,8 @@
 import type { SandboxId } from '../domain/ids.ts';
 
-/** One port of a sandbox, as far as the gateway needs it. */
+/** The fields of a sandbox's port that the gateway needs. */
 export interface RoutePort {
-  /** The number callers use in `<port>-<sandbox_domain>`. */
+  /** The number in `<port>-<sandbox_domain>`. */
   port: number;
   /** The number the service listens on inside the sandbox. */
   servicePort: number;
@@ -10,42 +10,44 @@ export interface RoutePort {
   isProtected: boolean;
 }
 
-/** The place of a sandbox and who may reach it. */
+/** The place of a sandbox and its access rules. */
 export interface SandboxRoute {
   sandboxId: SandboxId;
   /** Only `running` sandboxes are served. */
   status: string;
-  /** The host that it is on; null before it is placed. */
+  /** The host of the sandbox. Null before it is placed. */
   hostId: string | null;
-  /** IPv4 address on the host's link; null before the sandbox is placed and after it has ended. */
+  /** IPv4 address on the host's link. Null before the sandbox is placed and after it has ended. */
   address: string | null;
   agentPort: number;
-  /** Undeclared ports need the access token, too. */
+  /** Undeclared ports need the access token too. */
   secure: boolean;
   accessToken: string | null;
-  /** Its owner is disabled: only public ports are served. */
+  /** The owner of the sandbox is disabled, so only public ports are served. */
   isLocked: boolean;
   ports: RoutePort[];
 }
 
-/** The source of routes: one query by id. */
+/** A source of routes, queried by id. */
 export interface RouteSource {
-  /** The route of a sandbox; null when there is none with that id. Rejects when it cannot be read now. */
+  /** The route of a sandbox. Null when the id is unknown. Rejects when the source is unreadable now. */
   find(sandboxId: SandboxId): Promise<SandboxRoute | null>;
 }
 
-/** Routes that also report possible changes. */
+/** A source of routes that also reports possible changes. */
 export interface RouteTable extends RouteSource {
   /**
-   * Call when nothing answers where a route led. Forgets the route unless it was just looked up; true when it did, so
-   * that another look-up may give a new result.
+   * Call this when the address of a route is unreachable. Drops the route unless it was just looked up. Returns true
+   * when it was dropped, so that another look-up may give a new result.
    */
   suspect(sandboxId: SandboxId): boolean;
-  /** Calls back with the id of a sandbox whose route may have changed, or with null when any may have. */
+  /**
+   * Calls back with the id of a sandbox whose route may have changed, or with null when all routes may have changed.
+   */
   onChange(listener: (sandboxId: SandboxId | null) => void): void;
 }
 
-/** Announcements of changed routes. While it is not `live`, changes may be missed. */
+/** Announcements of changed routes. While it is not `live`, announcements may be lost. */
 export interface RouteChanges {
   readonly live: boolean;
   onChange(listener: (sandboxId: SandboxId) => void): void;

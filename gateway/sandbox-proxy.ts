@@ -25,12 +25,12 @@ import type { ResponseHead } from './upstream/response-parser.ts';
 import { WebSocketForwarding } from './upstream/websocket-forwarding.ts';
 import { WaitingBytes } from './waiting-bytes.ts';
 
-/** CONNECT is for proxies; TRACE would show a script header fields that it may not see. */
+/** CONNECT is for proxies. TRACE would show header fields to scripts that may not read them. */
 const refusedMethods = new Set(['CONNECT', 'TRACE', 'TRACK']);
 
 /**
- * A connect that took longer than this to fail is not retried at the sandbox's new address: the caller has waited
- * enough.
+ * A connection that took longer than this to fail is not retried at the sandbox's new address, because the caller has
+ * already waited long.
  */
 const retryWithinMs = 2000;
 
@@ -42,10 +42,10 @@ export interface SandboxProxyOptions {
   routes: RouteTable;
   pool: UpstreamPool;
   pages: PageAssets;
-  /** Called for every sandbox that is used. */
+  /** Called for each used sandbox. */
   onAccess: (sandboxId: SandboxId) => void;
   logger: Logger;
-  /** For lines that tenants can cause. */
+  /** A log for lines that tenants can cause. */
   log: BoundedLog;
 }
 
@@ -54,7 +54,7 @@ interface Forwarding {
   clientClosed(completed: boolean): void;
 }
 
-/** Decides about every request: which sandbox and port it reaches, whether it may, and the reply if it may not. */
+/** Decides for every request which sandbox and port it reaches, whether that is allowed, and the reply if it is not. */
 export class SandboxProxy {
   readonly #options: SandboxProxyOptions;
   readonly #perClient: BoundedCounts;
@@ -74,7 +74,7 @@ export class SandboxProxy {
     this.#perSandbox = new BoundedCounts(options.limits.maxRequestsPerSandbox, 'requests-of-sandbox', options.counts);
   }
 
-  /** Takes a request and makes sure that it is answered. */
+  /** Takes a request and ensures that it gets a reply. */
   handle(exchange: Exchange): void {
     const end = (error: unknown) => {
       if (exchange.isClosed) return;
@@ -141,7 +141,8 @@ export class SandboxProxy {
         return;
       } catch (error) {
         if (!(error instanceof SandboxUnreachable)) throw error;
-        // Nothing was sent. The sandbox may just have moved: look it up once more, unless this was the second time.
+        // Nothing was sent. The sandbox may just have moved, so it is looked up once more, unless this was the second
+        // attempt.
         if (exchange.isClosed) return;
         const isSlow = performance.now() - triedAtMs > retryWithinMs;
         if (isSlow || triedAddress !== null || !this.#options.routes.suspect(sandboxId)) throw unreachable();
@@ -174,13 +175,13 @@ export class SandboxProxy {
     return route;
   }
 
-  /** The call of a page to the agent; null when the request is answered. */
+  /** The call of a page to the agent. Null when the request was answered. */
   #callOfPage(exchange: Exchange, route: SandboxRoute, path: PagePath, host: string): PageCall | null {
     if (route.isLocked) throw ownerDisabled();
     return this.#pages.serve({ exchange, route, path, host, isRunning: true });
   }
 
-  /** The port that the request reaches and how; or why it may not. */
+  /** The port of the request and the access to it. @throws {GatewayError} when access is refused */
   #admit(
     exchange: Exchange,
     route: SandboxRoute,
@@ -198,7 +199,7 @@ export class SandboxProxy {
     const isAgent = access.kind === 'agent';
     const isPublic = access.kind === 'public';
     if (route.isLocked && !isPublic) throw ownerDisabled();
-    // The reply must not show that the path exists.
+    // The reply must not reveal that the path exists.
     if (isAgent && isPlatformPath(target)) throw notFound();
     const request: UpstreamRequest = { target, host, trustProxy, passesAccessToken: isAgent };
     const replyFields = isAgent && !call ? isolateFromPages(exchange) : [];
@@ -242,12 +243,12 @@ export class SandboxProxy {
     releases.push(() => this.#perSandbox.remove(sandboxId));
   }
 
-  /** Every request fails in this case, so one line a second is enough. */
+  /** Every request fails in this case, so one line per second is enough. */
   #warnOfRoutes(error: unknown): void {
     const now = performance.now();
     if (now - this.#warnedAtMs < 1000) return;
     this.#warnedAtMs = now;
-    this.#options.logger.warn({ err: error }, 'routes cannot be looked up');
+    this.#options.logger.warn({ err: error }, 'routes could not be looked up');
   }
 
   #unexpected(error: unknown): GatewayError {
@@ -282,7 +283,7 @@ function requireRunning(route: SandboxRoute): void {
   throw new GatewayError(502, 'sandbox_not_running', 'The sandbox is not running');
 }
 
-/** Breaks the exchange off at that time, with which its session ends. Returns the release of the timer. */
+/** Ends the exchange at the given time, when its session ends. Returns a function that cancels the timer. */
 function cutAt(exchange: Exchange, atMs: number | null): () => void {
   if (atMs === null) return () => undefined;
   const timer = setTimeout(() => exchange.destroy(), Math.max(0, atMs - Date.now())).unref();
@@ -291,14 +292,14 @@ function cutAt(exchange: Exchange, atMs: number | null): () => void {
 
 function forwardingOf(context: ForwardingContext): Forwarding {
   const { exchange } = context;
-  // Only this one changes the heads of replies.
+  // `HttpForwarding` is the only forwarding that changes the heads of replies.
   if (context.page?.isPage) return new HttpForwarding(context);
   if (exchange.isWebSocket) return new WebSocketForwarding(context);
   if (exchange.http2Stream && isGrpc(exchange.headers.contentType)) return new GrpcForwarding(context);
   return new HttpForwarding(context);
 }
 
-/** The one authority that the request names. */
+/** The one authority of the request. */
 function authorityOf(exchange: Exchange): string {
   const { hosts } = exchange.headers;
   const authority = exchange.targetAuthority ?? hosts[0];

@@ -3,12 +3,12 @@ import type { Orm } from '../db/orm.ts';
 import { findEverKnownRoute } from '../db/repositories/sandbox-routes.ts';
 import type { RouteSource } from './routes.ts';
 
-/** Where the agent listens when the row does not say (agent/BOOT.md). */
+/** The agent's port if the row has none (agent/BOOT.md). */
 const defaultAgentPort = 49983;
 
 /**
- * Routes from the platform's database, of deleted sandboxes too: they answer 502, not 404. Access tokens are derived,
- * never stored.
+ * Routes from the platform's database, including those of deleted sandboxes, which get 502 and not 404. Access tokens
+ * are derived and never stored.
  */
 export function createSandboxRouteSource(orm: Orm, secrets: PlatformSecrets): RouteSource {
   return {

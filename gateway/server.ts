@@ -8,7 +8,7 @@ import { serveMetrics } from '../monitoring/metrics-server.ts';
 import { gatewayMetrics } from './gateway-metrics.ts';
 import { GatewayProcesses } from './processes/primary.ts';
 
-/** The gateway: starts the processes that serve and supervises them. Any number of gateways may run. */
+/** The gateway: starts and supervises the serving processes. Any number of gateways may run. */
 const settings = loadSettings();
 const logger = pino({ level: settings.PLATFORM_LOG_LEVEL, name: 'gateway' }, logDestination());
 const processes = new GatewayProcesses({
@@ -18,12 +18,12 @@ const processes = new GatewayProcesses({
   port: settings.PLATFORM_GATEWAY_PORT,
   logger,
   onGivenUp: () => {
-    logger.fatal('no gateway process can be started');
+    logger.fatal('no gateway process could be started');
     process.exit(1);
   },
 });
 
-// From here on, so that a gateway can be stopped while it starts. Its processes exit with this one.
+// The signal is handled from here on, so that a gateway can be stopped while it starts. Its processes exit with it.
 void stopSignal().then(async () => {
   await processes.stop();
   logger.info('stopped');
@@ -38,11 +38,11 @@ try {
       port: settings.PLATFORM_GATEWAY_METRICS_PORT,
       token: deriveSecrets(settings).metricsToken,
       collect: () => gatewayMetrics(processes),
-      onError: (error) => logger.warn({ err: error }, 'the metrics are not served'),
+      onError: (error) => logger.warn({ err: error }, 'the metrics port could not be served'),
     });
   }
   logger.info({ host, port, processes: settings.PLATFORM_GATEWAY_PROCESSES }, 'ready');
 } catch (error) {
-  logger.fatal({ err: error }, 'the gateway did not start');
+  logger.fatal({ err: error }, 'the gateway could not be started');
   process.exit(1);
 }

@@ -16,7 +16,7 @@ import { PostgresRouteChanges } from './route-changes.ts';
 import { createSandboxRouteSource } from './sandbox-route-source.ts';
 import { openCertificates } from './tls/certificates.ts';
 
-/** One of the gateway's processes. Each keeps its own cache of routes; Postgres notifies all of them of changes. */
+/** One of the gateway's processes. Each has its own cache of routes, and Postgres notifies all of them of changes. */
 const settings = loadSettings();
 const logger = pino({ level: settings.PLATFORM_LOG_LEVEL, name: 'gateway' }, logDestination());
 

@@ -1,18 +1,18 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { SandboxId } from '../domain/ids.ts';
 
-/** What a signature allows: `read` is GET, HEAD and OPTIONS; `write` is everything, WebSockets included. */
+/** The allowed operations: `read` is GET, HEAD and OPTIONS; `write` is all methods and WebSockets. */
 export type SignedOperation = 'read' | 'write';
 
 const parameters = new Set(['signature', 'signature_expiration']);
 
-/** Compares in constant time, also for different lengths. */
+/** Compares in constant time, even if the lengths differ. */
 export function secretsEqual(left: string, right: string): boolean {
   const digest = (secret: string) => createHash('sha256').update(secret).digest();
   return timingSafeEqual(digest(left), digest(right));
 }
 
-/** What a signature opens: one port of one sandbox, for one path or, with `/`, for all paths. */
+/** The scope of a signature: one port of one sandbox, for one path or, with `/`, for all paths. */
 export interface SignedPort {
   sandboxId: SandboxId;
   /** The port in the host name. */
@@ -22,9 +22,9 @@ export interface SignedPort {
 }
 
 /**
- * The signature over `{path}:{port-read|port-write}:{port}-{sandbox id}:{access token}[:{expiry}]`: the form of the
- * agent's signed URLs, whose operations are `read` and `write`, so neither is ever valid for the other. Only the path
- * may have colons, so the fields cannot be read in another way.
+ * The signature over `{path}:{port-read|port-write}:{port}-{sandbox id}:{access token}[:{expiry}]`. The agent's signed
+ * URLs have the same form with the operations `read` and `write`, so a signature is never valid for both. Only the path
+ * may contain colons, so the fields cannot be read in another way.
  */
 export function signQuery(
   { sandboxId, port, path, operation }: SignedPort,
@@ -46,7 +46,7 @@ export function isQuerySigned(
   const queryStart = target.indexOf('?');
   if (queryStart < 0) return false;
   const query = new URLSearchParams(target.slice(queryStart + 1));
-  // Standard base64 has `+`, which an unescaped query turns into a space.
+  // Standard base64 contains `+`, which becomes a space in an unescaped query.
   const signature = query.get('signature')?.replaceAll(' ', '+');
   if (!signature) return false;
   const expiration = query.get('signature_expiration');
@@ -66,7 +66,7 @@ export function isQuerySigned(
   return signed;
 }
 
-/** The target without the signature's parameters; all other bytes are unchanged. */
+/** The target without the signature's parameters. All other bytes are unchanged. */
 export function withoutSignature(target: string): string {
   const queryStart = target.indexOf('?');
   if (queryStart < 0) return target;
@@ -79,8 +79,8 @@ export function withoutSignature(target: string): string {
 }
 
 /**
- * The path that a signature names, decoded. Null when another path decodes to the same text: an encoded slash is not a
- * slash between segments. Only a signature for `/` opens such a path.
+ * The decoded path for a signature. Null when another path decodes to the same text, because an encoded slash is not a
+ * separator of segments. Only a signature for `/` opens such a path.
  */
 function signablePath(path: string): string | null {
   if (/%(?:2f|5c)/i.test(path)) return null;

@@ -1,6 +1,6 @@
 import type { SandboxId } from '../domain/ids.ts';
 
-/** The destination that a Host names: the platform itself, a sandbox's agent, or a port of a sandbox. */
+/** The destination of a Host: the platform itself, a sandbox's agent, or a port of a sandbox. */
 export type TargetHost =
   | { kind: 'base' }
   | { kind: 'sandbox'; sandboxId: SandboxId /** Null: the agent. */; port: number | null }
@@ -13,8 +13,8 @@ const maxLabelLength = 63;
 
 /**
  * Reads a Host header or `:authority`: `<sandbox_id>.<base domain>[:port]`, `<port>-<sandbox_id>.<base domain>[:port]`
- * or the base domain. Case and one trailing dot are ignored; the port is not checked, because proxies and port mappings
- * in front change it.
+ * or the base domain. Case and one trailing dot are ignored. The port is not checked, because proxies and port mappings
+ * change it.
  */
 export function readTargetHost(authority: string, baseDomain: string): TargetHost {
   const match = authorityForm.exec(authority.toLowerCase());
@@ -30,7 +30,7 @@ export function readTargetHost(authority: string, baseDomain: string): TargetHos
   return { kind: 'sandbox', sandboxId: parts[2] as SandboxId, port };
 }
 
-/** Whether a TLS server name may carry requests for the base domain: none at all, the base domain, or one under it. */
+/** Whether a TLS server name may carry requests for the base domain: no name, the base domain, or a name under it. */
 export function isServerNameAllowed(serverName: string | null, baseDomain: string): boolean {
   if (!serverName) return true;
   const name = serverName.toLowerCase().replace(/\.$/, '');

@@ -8,7 +8,7 @@ const pieceOverheadBytes = 256;
 /** An exchange with bytes in this process that wait until the sandbox or the client reads. */
 export interface WaitingExchange {
   readonly clientKey: string;
-  /** Bytes that wait now. */
+  /** The number of waiting bytes. */
   waitingBytes(): number;
   /** Ends the exchange, which frees its memory. */
   giveUp(): void;
@@ -21,9 +21,9 @@ export interface WaitingBytesOptions {
 }
 
 /**
- * Bounds the memory of all exchanges of this process for readers that do not read. Windows bound the bytes of one
- * exchange, but a client may have many, and fill them with pieces of a single byte. Beyond the bound, the exchange with
- * the most bytes is ended: of the client over its share, or of any.
+ * Limits the memory of all exchanges of this process for slow readers. Flow-control windows limit the bytes of one
+ * exchange, but a client may have many exchanges, and may fill them with one-byte pieces. Above the limit, the exchange
+ * with the most bytes is ended, among the exchanges of a client over its share, or else among all.
  */
 export class WaitingBytes {
   readonly #options: WaitingBytesOptions;
@@ -76,17 +76,17 @@ export class WaitingBytes {
   }
 }
 
-/** Bytes that have arrived on a stream and have not been read. */
+/** Bytes that have arrived on a stream and are unread. */
 export function unreadBytes(stream: Readable): number {
   if (stream.readableLength === 0) return 0;
-  // Not documented by Node; only the pieces themselves show how much memory they hold.
+  // Node does not document this property, but only the pieces themselves show how much memory they hold.
   const { readableBuffer: pieces } = stream as unknown as { readableBuffer: Iterable<Buffer | null> };
   let bytes = 0;
   let last: ArrayBufferLike | null = null;
   for (const piece of pieces) {
-    // Read already.
+    // The piece was already read.
     if (!piece) continue;
-    // A piece is a part of the buffer of one read, and keeps all of it.
+    // A piece is a part of the buffer of one read, and keeps the whole buffer in memory.
     if (piece.buffer !== last) bytes += piece.buffer.byteLength;
     last = piece.buffer;
     bytes += pieceOverheadBytes;
@@ -94,7 +94,7 @@ export function unreadBytes(stream: Readable): number {
   return bytes;
 }
 
-/** Bytes that were written to a stream and have not left. */
+/** Bytes that were written to a stream and are not sent yet. */
 export function unsentBytes(stream: Writable): number {
   if (stream.writableLength === 0) return 0;
   const { writableBuffer: pieces } = stream as unknown as { writableBuffer: unknown[] };

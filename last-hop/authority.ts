@@ -19,15 +19,16 @@ import { isProof, writeJoinToken } from './join-token.ts';
 const hourMs = 3600 * 1000;
 const authorityLifetimeMs = 20 * 365 * 24 * hourMs;
 const defaultLifetimeMs = 24 * hourMs;
-/** Clocks of hosts may be behind. */
+/** The clocks of hosts may be behind. */
 const backdateMs = hourMs / 12;
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
 
 x509.cryptoProvider.set(webcrypto);
 
 /**
- * The authority of the last hop: signs short-lived certificates of hosts, gateways and APIs. Only control workers have
- * its folder; the key of the join tokens is derived from its private key, so no other secret of the platform opens it.
+ * The authority of the last hop. It signs short-lived certificates of hosts, gateways and APIs. Only control workers
+ * have its folder. The key of the join tokens is derived from its private key, so no other secret of the platform gives
+ * access to it.
  */
 export class LastHopAuthority {
   readonly certificatePem: string;
@@ -45,9 +46,9 @@ export class LastHopAuthority {
   }
 
   /**
-   * Reads `ca.pem` and `ca-key.pem` (mode 600) of the folder, and makes them where there are none; processes that start
-   * at once agree on one.
-   * @throws {Error} when a file cannot be read, or the two do not belong together
+   * Reads `ca.pem` and `ca-key.pem` (mode 600) of the folder, and makes them if there are none. Processes that start at
+   * the same time agree on one pair.
+   * @throws {Error} when a file is unreadable, or the two do not belong together
    */
   static async open(folder: string, { lifetimeMs = defaultLifetimeMs } = {}): Promise<LastHopAuthority> {
     const files = (await readAuthority(folder)) ?? (await makeAuthority(folder));
@@ -62,14 +63,14 @@ export class LastHopAuthority {
     return new LastHopAuthority(files.certificate, signingKey, tokenKey, lifetimeMs);
   }
 
-  /** The token with which a machine asks for certificates of this identity. Secret. */
+  /** The secret token with which a machine requests certificates of this identity. */
   joinToken(identity: LastHopIdentity): string {
     const spki = new X509Certificate(this.certificatePem).publicKey.export({ format: 'der', type: 'spki' });
     const authorityDigest = createHash('sha256').update(spki).digest();
     return writeJoinToken({ ...identity, key: this.#keyOf(identity), authorityDigest });
   }
 
-  /** Answers a request. What it says of itself beside its public key is ignored. */
+  /** Answers a request. Only the public key of the request is used; its other fields are ignored. */
   async issue({ request, proof, ...identity }: CertificateRequest, isRevoked: boolean): Promise<Issued> {
     if (!isProof(this.#keyOf(identity), request, proof)) return { refusal: 'the request shows no valid join token' };
     if (isRevoked) return { refusal: 'this identity is revoked' };
@@ -98,7 +99,7 @@ export class LastHopAuthority {
       extensions: [
         new x509.BasicConstraintsExtension(false, undefined, true),
         new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
-        // A host's cannot open a connection, and a gateway's cannot accept one.
+        // The certificate of a host cannot open a connection, and the certificate of a gateway cannot accept one.
         new x509.ExtendedKeyUsageExtension([identity.role === 'host' ? serverAuth : clientAuth], true),
         new x509.SubjectAlternativeNameExtension([{ type: 'url', value: uriOf(identity) }]),
         await x509.AuthorityKeyIdentifierExtension.create(this.#certificate),
@@ -154,7 +155,7 @@ async function makeAuthority(folder: string): Promise<AuthorityFiles> {
     return made;
   } catch (error) {
     await rm(draft, { recursive: true, force: true });
-    // Another process was faster: a rename never replaces a folder with files.
+    // Another process was faster, because a rename never replaces a folder that contains files.
     const others = await readAuthority(folder);
     if (others) return others;
     throw error;
@@ -185,7 +186,7 @@ async function newAuthority(): Promise<AuthorityFiles> {
   };
 }
 
-/** 127 random bits: never read as a negative number. */
+/** 127 random bits, so that the number is never negative. */
 function serialNumber(): string {
   const bytes = randomBytes(16);
   bytes[0] = (bytes[0]! & 0x7f) | 0x40;

@@ -18,8 +18,8 @@ export interface Credential extends IssuedCertificate {
 }
 
 /**
- * This process's certificate of the last hop. It makes its key pair itself, asks the control plane for a certificate,
- * and asks for another one, with another key, when half of its time is over.
+ * This process's certificate of the last hop. The process makes its key pair, requests a certificate from the control
+ * plane, and requests a new one, with a new key, after half of its lifetime.
  */
 export class OwnCredential {
   readonly identity: LastHopIdentity;
@@ -38,7 +38,7 @@ export class OwnCredential {
     this.#logger = deps.logger;
   }
 
-  /** @throws {Error} when the file cannot be read or holds no token of this role */
+  /** @throws {Error} when the file is unreadable or contains no token of this role */
   static async of(
     tokenFile: string,
     role: LastHopIdentity['role'],
@@ -54,12 +54,12 @@ export class OwnCredential {
     return this.#current && this.#current.expiresAt.getTime() > Date.now() ? this.#current : null;
   }
 
-  /** Calls back with each new one. */
+  /** Calls back with each new credential. */
   onNewer(listener: (credential: Credential) => void): void {
     this.#listeners.push(listener);
   }
 
-  /** Asks for certificates from now on; returns at once. */
+  /** Requests certificates from now on. Returns at once. */
   start(): void {
     this.#running ??= this.#run();
   }
@@ -81,7 +81,10 @@ export class OwnCredential {
         waitMs = (credential.expiresAt.getTime() - Date.now()) / 2;
       } catch (error) {
         if (signal.aborted) return;
-        this.#logger.warn({ err: error, ...this.identity }, 'no certificate for connections between machines yet');
+        this.#logger.warn(
+          { err: error, ...this.identity },
+          'no certificate for connections between machines could be obtained yet',
+        );
         waitMs = Math.min(firstRetryMs * 2 ** failures++, maxRetryMs);
       }
       await delay(Math.max(waitMs, pollMs), undefined, { signal }).catch(() => undefined);
@@ -90,7 +93,7 @@ export class OwnCredential {
 
   async #ask(): Promise<Credential> {
     const { em } = this.#orm;
-    // Loaded on demand: the X.509 library takes a while.
+    // Loaded on demand, because the X.509 library loads slowly.
     const { checkIssued, makeKeyAndRequest } = await import('./request.ts');
     const { key, request } = await makeKeyAndRequest();
     const proof = proofOf(this.#token.key, request);

@@ -9,8 +9,8 @@ interface Kept {
 }
 
 /**
- * Where hosts are reached, read again after two seconds. While it cannot be read, what was read last holds: a
- * connection to a host that is somewhere else now fails by its certificate.
+ * The addresses of hosts, read again after two seconds. While they are unreadable, the last known addresses are used: a
+ * connection to a host that has moved fails by its certificate.
  */
 export class HostPlaces {
   readonly #read: (hostId: string) => Promise<HostPlace | null>;
@@ -25,7 +25,7 @@ export class HostPlaces {
     return new HostPlaces((hostId) => findHostPlace(orm.em, hostId));
   }
 
-  /** Rejects when it was never read and cannot be read now. */
+  /** Rejects when the address was never read and is unreadable now. */
   find(hostId: string): Promise<HostPlace | null> {
     const kept = this.#kept.get(hostId);
     if (kept && kept.untilMs > performance.now()) return Promise.resolve(kept.place);

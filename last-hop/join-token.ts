@@ -2,8 +2,8 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { LastHopIdentity, LastHopRole } from '../domain/last-hop.ts';
 
 /**
- * Lets one machine have certificates of one identity. It never travels: a request carries an HMAC under its key. It
- * also names the authority, so that no reply can bring another one.
+ * Allows one machine to get certificates of one identity. The token is never transmitted: a request contains an HMAC
+ * with its key. It also identifies the authority, so that no reply can introduce another one.
  */
 export interface JoinToken extends LastHopIdentity {
   /** 32 bytes that only the authority can derive for this identity. */
@@ -19,7 +19,7 @@ export function writeJoinToken({ role, name, key, authorityDigest }: JoinToken):
   return [role, ...parts].join('.');
 }
 
-/** @throws {Error} when the text is no token; the text is not repeated */
+/** @throws {Error} when the text is not a token; the message does not contain the text */
 export function readJoinToken(text: string): JoinToken {
   const [, role, name, key, digest] = form.exec(text.trim()) ?? [];
   if (!role) throw new Error('the file holds no join token of the last hop');
@@ -32,7 +32,7 @@ export function readJoinToken(text: string): JoinToken {
   };
 }
 
-/** Shows that a request comes from a holder of the token. */
+/** Proves that a request comes from a holder of the token. */
 export function proofOf(key: Buffer, request: string): string {
   return createHmac('sha256', key).update(request).digest('base64url');
 }

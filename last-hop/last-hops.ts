@@ -6,21 +6,21 @@ import { localHostId } from './local-host-id.ts';
 import { Revocations } from './revocations.ts';
 import type { TunnelPlace } from './tunnel.ts';
 
-/** The sandbox's machine cannot be reached now: this process has no certificate yet, or the host is revoked. */
+/** The sandbox's machine is unreachable now: this process has no certificate yet, or the host is revoked. */
 export class LastHopUnavailable extends Error {
   override name = 'LastHopUnavailable';
 }
 
-/** Says how this process reaches the sandboxes of a host. */
+/** Determines how this process reaches the sandboxes of a host. */
 export interface SandboxWays {
   /**
-   * Null: directly, for they are on this machine or their network is routed to it.
+   * Null: directly, because they are on this machine or their network is routed to it.
    * @throws {LastHopUnavailable}
    */
   wayTo(hostId: string): Promise<TunnelPlace | null>;
 }
 
-/** The ways of a gateway or an API that has a join token. */
+/** The ways of a gateway or an API with a join token. */
 export class LastHops implements SandboxWays {
   readonly #credential: Pick<OwnCredential, 'current'>;
   readonly #places: HostPlaces;
@@ -31,7 +31,7 @@ export class LastHops implements SandboxWays {
     credential: Pick<OwnCredential, 'current'>;
     places: HostPlaces;
     revocations: Pick<Revocations, 'isRevoked'>;
-    /** The host on this machine; null: none is. */
+    /** The id of the host on this machine. Null: this machine has none. */
     localHostId: () => string | null;
   }) {
     this.#credential = deps.credential;
@@ -53,13 +53,16 @@ export class LastHops implements SandboxWays {
   }
 }
 
-/** The ways of a process, and what keeps them up. */
+/** The ways of a process, with the resources that they need. */
 export interface OpenLastHops {
   ways: SandboxWays;
   stop(): Promise<void>;
 }
 
-/** Null: the settings name no join token, and every sandbox is reached directly. @throws {Error} when the token is none */
+/**
+ * Null: the settings have no join token, and every sandbox is reached directly. @throws {Error} when the token is
+ * invalid
+ */
 export async function openLastHops(
   settings: {
     PLATFORM_LAST_HOP_GATEWAY_TOKEN_FILE?: string | undefined;

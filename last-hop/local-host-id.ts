@@ -4,8 +4,8 @@ import path from 'node:path';
 const readAgainMs = 1000;
 
 /**
- * Reads the id of the host on this machine: the one that the settings name, or the one that the host worker keeps in the
- * data folder, which it may make after this process has started. Null: no host worker uses this folder.
+ * The id of the host on this machine: the id of the settings, or the id that the host worker stores in the data folder,
+ * possibly after this process has started. Null: no host worker uses this folder.
  */
 export function localHostId(settings: {
   PLATFORM_HOST_ID?: string | undefined;

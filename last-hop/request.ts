@@ -31,7 +31,7 @@ export async function makeKeyAndRequest(): Promise<KeyAndRequest> {
   };
 }
 
-/** A checked certificate and the authority that all connections of the last hop trust. */
+/** A checked certificate, and the authority that all connections of the last hop trust. */
 export interface IssuedCertificate {
   certificate: string;
   authority: string;
@@ -39,8 +39,8 @@ export interface IssuedCertificate {
 }
 
 /**
- * Checks what was issued: by the authority that the token names, for this key and this identity.
- * @throws {Error} saying what is wrong with it
+ * Checks an issued certificate: it must be from the token's authority, for this key and this identity.
+ * @throws {Error} with the problem of the certificate
  */
 export function checkIssued(chain: string, key: string, token: JoinToken): IssuedCertificate {
   const [certificate, authority] = chain.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];

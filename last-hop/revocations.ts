@@ -7,8 +7,8 @@ import { type LastHopIdentity, uriOf } from '../domain/last-hop.ts';
 const everyMs = 5000;
 
 /**
- * The identities that are revoked. Until they could be read once, all are; while they cannot be read again, what was
- * read last holds, and certificates end by themselves.
+ * The revoked identities. Until they were read once, all identities count as revoked. While they cannot be read again,
+ * the last known ones apply, and certificates expire by themselves.
  */
 export class Revocations {
   readonly #orm: Orm;
@@ -29,7 +29,7 @@ export class Revocations {
     return this.#revoked?.has(uriOf(identity)) ?? true;
   }
 
-  /** Calls back when there are other ones than before. */
+  /** Calls back when the revoked identities have changed. */
   onChange(listener: () => void): void {
     this.#listeners.push(listener);
   }
@@ -52,7 +52,7 @@ export class Revocations {
         this.#revoked = revoked;
         if (isChanged) for (const listener of this.#listeners) listener();
       } catch (error) {
-        this.#logger.warn({ err: error }, 'revoked identities of the last hop cannot be read now');
+        this.#logger.warn({ err: error }, 'revoked identities of the last hop could not be read');
       }
       await delay(this.#everyMs, undefined, { signal }).catch(() => undefined);
     }

@@ -15,14 +15,14 @@ import type { Credential, OwnCredential } from './credential.ts';
 import type { HostPlaces } from './host-places.ts';
 import type { Revocations } from './revocations.ts';
 
-/** From the connection to the end of its first line. */
+/** The time limit from the connection to the end of its first line. */
 const defaultHandshakeMs = 5000;
 const connectTimeoutMs = 5000;
 const keepAliveProbeMs = 10_000;
 const defaultMaxConnections = 20_000;
-/** Connections of all peers together that have not shown a certificate and a first line yet. */
+/** The number of connections, of all peers together, that have not shown a certificate and a first line yet. */
 const defaultMaxUnproven = 512;
-/** Statuses in which a sandbox keeps its processes, so that what is open may stay open. */
+/** Statuses in which a sandbox keeps its processes, so that open tunnels may stay open. */
 const keepsTunnels = new Set(['running', 'pausing', 'paused', 'resuming']);
 
 /** The part of a route that the last hop needs. */
@@ -32,7 +32,7 @@ export interface PlacedSandbox {
   address: string | null;
 }
 
-/** Where sandboxes are, with news of changes: the gateway's own table of routes. */
+/** The places of sandboxes, with announcements of changes. This is the gateway's own table of routes. */
 export interface SandboxPlaces {
   find(sandboxId: SandboxId): Promise<PlacedSandbox | null>;
   suspect(sandboxId: SandboxId): boolean;
@@ -53,9 +53,9 @@ export interface LastHopServerOptions {
 /** A connection under TLS. */
 interface Accepted {
   raw: net.Socket;
-  /** It has shown a certificate of a gateway. */
+  /** The peer has shown the certificate of a gateway. */
   isSecure: boolean;
-  /** It has shown a first line, too. */
+  /** The peer has also sent a first line. */
   isProven: boolean;
   prove(): void;
 }
@@ -73,36 +73,36 @@ interface Tunnel {
 export const refusalReasons = [
   /** This end has no certificate yet. */
   'no_certificate',
-  /** Too many connections that have shown nothing yet. */
+  /** There are too many connections that have shown nothing yet. */
   'too_many',
-  /** No TLS 1.3 with a certificate of this authority that is in date, or not in time. */
+  /** The peer did not complete TLS 1.3 in time with a valid certificate of this authority. */
   'handshake',
-  /** The certificate is of no gateway, or revoked. */
+  /** The certificate is not one of a gateway, or it is revoked. */
   'identity',
-  /** The first line is malformed, or did not come in time. */
+  /** The first line is malformed or late. */
   'first_line',
   /** The sandbox does not run on this host, or this host was given up. */
   'not_here',
-  /** Nothing answers at that port of the sandbox. */
+  /** No process listens on that port of the sandbox. */
   'port_closed',
 ] as const;
 export type RefusalReason = (typeof refusalReasons)[number];
 
-/** Since the start of the process. */
+/** Counts since the start of the process. */
 export interface LastHopCounts {
-  /** Tunnels that were opened, and those that are open. */
+  /** The tunnels that were opened, and the open ones. */
   opened: number;
   open: number;
   refused: Readonly<Record<RefusalReason, number>>;
-  /** Through tunnels, without TLS and the first line. */
+  /** Bytes through tunnels, without TLS and the first line. */
   bytesToSandboxes: number;
   bytesFromSandboxes: number;
 }
 
 /**
- * The end of the last hop on the sandbox's machine. Takes TLS 1.3 connections of gateways and APIs only, each for one
- * connection to one port of one sandbox, which has to run on this host and to have an address in its network. Nothing
- * else is ever connected to. A tunnel ends when its sandbox has ended or moved, its host was given up, or its peer is
+ * The end of the last hop on the sandbox's machine. It accepts only TLS 1.3 connections of gateways and APIs. Each is
+ * for one connection to one port of one sandbox, which must run on this host and have an address in its network. It
+ * connects to nothing else. A tunnel ends when its sandbox has ended or moved, its host was given up, or its peer is
  * revoked.
  */
 export class LastHopServer {
@@ -114,9 +114,9 @@ export class LastHopServer {
   #tls: tls.Server | null = null;
   #unproven = 0;
   #opened = 0;
-  /** Refusals that the log may have. */
+  /** The number of refusals so far, to log only some of them. */
   #logged = 0;
-  /** Of tunnels that have ended. */
+  /** The bytes of ended tunnels. */
   readonly #endedBytes = { to: 0, from: 0 };
 
   constructor(options: LastHopServerOptions) {
@@ -130,19 +130,22 @@ export class LastHopServer {
     routes.onChange((sandboxId) => void this.#recheck(sandboxId));
   }
 
-  /** Listens on every address of this machine, beside other processes that do. Rejects when it cannot. */
+  /**
+   * Listens on every address of this machine. Other processes may listen on the same port. Rejects when it cannot
+   * listen.
+   */
   listen(port: number): Promise<net.AddressInfo> {
     return new Promise((resolve, reject) => {
       this.#server.once('error', reject);
       this.#server.listen({ port, reusePort: true }, () => {
         this.#server.off('error', reject);
-        this.#server.on('error', (error) => this.#options.logger.error({ err: error }, 'the last hop does not listen'));
+        this.#server.on('error', (error) => this.#options.logger.error({ err: error }, 'the last hop cannot listen'));
         resolve(this.#server.address() as net.AddressInfo);
       });
     });
   }
 
-  /** Accepts no more; connections may end by themselves for that long. */
+  /** Accepts no more connections. Open ones may end by themselves within `drainMs`. */
   async close(drainMs: number): Promise<void> {
     const closed = new Promise((resolve) => this.#server.close(resolve));
     const timer = setTimeout(() => {
@@ -187,7 +190,7 @@ export class LastHopServer {
     this.#tls.on('tlsClientError', (error) => this.#refuse('handshake', error.message));
   }
 
-  /** Until it has shown a certificate and a first line a connection has a place of few, and little time. */
+  /** Until a connection has shown a certificate and a first line, it occupies one of few places and has little time. */
   #accept(raw: net.Socket): void {
     const { maxUnproven = defaultMaxUnproven, handshakeTimeoutMs = defaultHandshakeMs } = this.#options;
     raw.on('error', () => undefined);
@@ -220,7 +223,7 @@ export class LastHopServer {
     });
     raw.setNoDelay(true);
     raw.setKeepAlive(true, keepAliveProbeMs);
-    // One that closes before it has shown anything gives its place back with that.
+    // If the peer closes before it has shown anything, the connection's place becomes free at once.
     raw.allowHalfOpen = false;
     this.#tls.emit('connection', raw);
   }
@@ -229,14 +232,14 @@ export class LastHopServer {
     const accepted = this.#accepted.get(keyOf(socket));
     socket.on('error', () => socket.destroy());
     const peer = identityIn(socket.getPeerCertificate().subjectaltname);
-    // A resumed session would carry a certificate past its end.
+    // A resumed session would keep a certificate in use after its expiry.
     if (socket.isSessionReused() || peer?.role !== 'gateway' || this.#options.revocations.isRevoked(peer)) {
       this.#refuse('identity');
       socket.destroy();
       return;
     }
     if (!accepted) {
-      // It has closed meanwhile.
+      // The socket was closed meanwhile.
       socket.destroy();
       return;
     }
@@ -290,7 +293,7 @@ export class LastHopServer {
       return;
     }
     this.#join({ socket, raw, upstream }, { peer, target, address });
-    // It may have changed while the connection was made.
+    // The route may have changed while the connection was made.
     void this.#recheck(target.sandboxId);
   }
 
@@ -298,7 +301,7 @@ export class LastHopServer {
     { socket, raw, upstream }: { socket: tls.TLSSocket; raw: net.Socket; upstream: net.Socket },
     of: Omit<Tunnel, 'upstream' | 'end'>,
   ): void {
-    // A reset: the peer must not take what it has of a reply for all of it.
+    // A reset, because the peer must not take an incomplete reply for a complete one.
     const end = () => {
       if (!raw.destroyed) raw.resetAndDestroy();
       socket.destroy();
@@ -315,7 +318,7 @@ export class LastHopServer {
       this.#endedBytes.to += upstream.bytesWritten;
       this.#endedBytes.from += upstream.bytesRead;
     });
-    // The end of one direction passes on as such; a connection that is gone takes the other with it.
+    // The end of one direction is forwarded as such. A lost connection also closes the other one.
     upstream.once('close', (hadError) => {
       if (hadError || !upstream.readableEnded) end();
     });
@@ -324,14 +327,14 @@ export class LastHopServer {
     upstream.pipe(socket);
   }
 
-  /** The address of a sandbox that runs here. Null: it does not, or this host may not serve it. */
+  /** The address of a sandbox that runs here. Null: it does not run here, or this host may not serve it. */
   async #addressOf(sandboxId: SandboxId): Promise<string | null> {
     const { routes } = this.#options;
     for (let isSecondLook = false; ; isSecondLook = true) {
       const route = await routes.find(sandboxId);
       const address = route?.status === 'running' && this.#isHere(route) ? route.address : null;
       if (address) return (await this.#isOwnAddress(address)) ? address : null;
-      // What is kept of it may be older than what the peer has read.
+      // The cached route may be older than the route that the peer has read.
       if (isSecondLook || !routes.suspect(sandboxId)) return null;
     }
   }
@@ -346,7 +349,7 @@ export class LastHopServer {
     return ipaddr.IPv4.parse(address).match(ipaddr.IPv4.parseCIDR(host.sandboxNetwork));
   }
 
-  /** Ends the tunnels of a sandbox, or of all, that its route allows no longer. */
+  /** Ends the tunnels of a sandbox, or of all sandboxes, that their routes no longer allow. */
   async #recheck(sandboxId: SandboxId | null): Promise<void> {
     const affected = [...this.#tunnels].filter(({ target }) => sandboxId === null || target.sandboxId === sandboxId);
     for (const tunnel of affected) {
@@ -354,7 +357,7 @@ export class LastHopServer {
       try {
         route = await this.#options.routes.find(tunnel.target.sandboxId);
       } catch {
-        // It cannot be read now: what is open may still be right. The next announcement brings another check.
+        // The route is unreadable now, so open tunnels may still be right. The next announcement brings another check.
         continue;
       }
       const isRight = route && this.#isHere(route) && route.address === tunnel.address;
@@ -366,19 +369,19 @@ export class LastHopServer {
     for (const tunnel of this.#tunnels) if (this.#options.revocations.isRevoked(tunnel.peer)) tunnel.end();
   }
 
-  /** @param detail for the log; null: it is a peer's usual request, which is not logged */
+  /** @param detail a text for the log; null: an ordinary request of a peer, which is not logged */
   #refuse(reason: RefusalReason, detail: string | null = ''): void {
     this.#refused[reason]++;
     if (detail === null) return;
-    // The first and then each hundredth, for anyone can cause them.
+    // Only the first and then each hundredth refusal is logged, because any client can cause them.
     const refusals = this.#logged++;
     if (refusals % 100 !== 0) return;
     const fields = { reason, detail, refusals: this.#logged };
-    this.#options.logger.warn(fields, 'a connection of the last hop is refused');
+    this.#options.logger.warn(fields, 'a connection of the last hop was refused');
   }
 }
 
-/** Of a TLS socket and of the one under it alike. */
+/** The key is the same for a TLS socket and for its underlying socket. */
 function keyOf(socket: net.Socket): string {
   return `${socket.remoteAddress} ${socket.remotePort} ${socket.localAddress}`;
 }
@@ -388,7 +391,7 @@ function refuse(socket: tls.TLSSocket, target: LastHopTarget, reply: string): vo
   else socket.destroy();
 }
 
-/** Null: nothing answers there. */
+/** Null: the port is closed or unreachable. */
 function connect(host: string, port: number): Promise<net.Socket | null> {
   return new Promise((resolve) => {
     const socket = net.connect({ host, port, noDelay: true, allowHalfOpen: true, keepAlive: true });

@@ -5,20 +5,20 @@ import type { Credential } from './credential.ts';
 
 const keepAliveProbeMs = 10_000;
 
-/** All that a connection to a sandbox of another machine takes. */
+/** The parameters of a connection to a sandbox of another machine. */
 export interface TunnelPlace {
   hostId: string;
   /** `host:port` of that machine's last hop. */
   address: string;
-  /** Of this process. */
+  /** The credential of this process. */
   credential: Credential;
 }
 
 /**
- * Connects to a port of a sandbox through its machine's gateway. What is written before the connection is there follows
- * the first line. The machine has to show a certificate of that host; otherwise the socket fails before anything is
- * sent.
- * @param onread as of `net.connect`
+ * Connects to a port of a sandbox through its machine's gateway. Data that is written before the connection is open
+ * follows the first line. The machine must show a certificate of that host. Otherwise the socket fails before any data
+ * is sent.
+ * @param onread as for `net.connect`
  */
 export function openTunnel(
   { hostId, address, credential }: TunnelPlace,
@@ -34,7 +34,7 @@ export function openTunnel(
     key: credential.key,
     cert: credential.certificate,
     ca: credential.authority,
-    // No name of a machine is in these certificates: the host's identity counts, wherever it is.
+    // The certificates contain no names of machines. Only the host's identity is checked, at any address.
     servername: '',
     checkServerIdentity: (_name, certificate) => {
       const identity = identityIn(certificate.subjectaltname);

@@ -5,16 +5,16 @@ import type { Logger } from 'pino';
 import { writeFileDurably } from '../config/durable-file.ts';
 import type { MailMessage } from './message.ts';
 
-/** The SMTP server refuses this mail for good: another attempt would be refused, too. */
+/** The SMTP server refuses this mail permanently, so another attempt cannot succeed. */
 export class MailRejectedError extends Error {
   override name = 'MailRejectedError';
 }
 
 export interface Mailer {
   /**
-   * Returns when the mail has been handed over.
+   * Returns when the server has accepted the mail.
    * @throws {MailRejectedError}
-   * @throws {Error} where another attempt may succeed
+   * @throws {Error} when another attempt may succeed
    */
   send(mail: MailMessage, signal: AbortSignal): Promise<void>;
 }
@@ -25,14 +25,14 @@ export interface MailerSettings {
   PLATFORM_DATA_DIR: string;
 }
 
-/** Sends through the SMTP server of the settings, or keeps mails as files where there is none. */
+/** Sends through the SMTP server of the settings. Without one, stores mails as files. */
 export function createMailer(settings: MailerSettings, logger: Logger): Mailer {
   return settings.SMTP_URL
     ? smtpMailer(settings.SMTP_URL, settings.PLATFORM_MAIL_FROM)
     : fileMailer(path.join(settings.PLATFORM_DATA_DIR, 'mails'), settings.PLATFORM_MAIL_FROM, logger);
 }
 
-/** For one step of the conversation; the caller's signal bounds all of it. */
+/** The time limit of one step of the SMTP conversation. The caller's signal limits the whole conversation. */
 const connectMs = 10_000;
 const silenceMs = 30_000;
 
@@ -56,7 +56,7 @@ function smtpMailer(url: string, from: string): Mailer {
   };
 }
 
-/** A file of the same name each time: an attempt that is repeated leaves one mail. */
+/** The name of the file is derived from the mail's id, so repeated attempts leave one file. */
 function fileMailer(folder: string, from: string, logger: Logger): Mailer {
   const transport = nodemailer.createTransport({ streamTransport: true, buffer: true });
   return {
@@ -65,7 +65,7 @@ function fileMailer(folder: string, from: string, logger: Logger): Mailer {
       await mkdir(folder, { recursive: true, mode: 0o700 });
       const file = path.join(folder, `${mail.id}.eml`);
       await writeFileDurably(file, message.toString());
-      logger.info({ file }, 'SMTP_URL is not set: a mail is kept as a file');
+      logger.info({ file }, 'SMTP_URL is not set: a mail is stored as a file');
     },
   };
 }
@@ -78,14 +78,14 @@ function fields({ id, to, subject, text, html }: MailMessage, from: string) {
     text,
     html: html.text,
     messageId: `<${id}@${/@([^\s>]+)>?$/.exec(from)![1]}>`,
-    // Out-of-office replies and the like have no reader here.
+    // Suppresses out-of-office replies, because no person would read them.
     headers: { 'Auto-Submitted': 'auto-generated' },
     disableFileAccess: true,
     disableUrlAccess: true,
   };
 }
 
-/** Sender, receiver or text are refused with a permanent code (RFC 5321, section 4.2.1). */
+/** Whether the sender, receiver or text was refused with a permanent code (RFC 5321, section 4.2.1). */
 function isRejection(error: unknown): boolean {
   const { code, responseCode } = error as { code?: string; responseCode?: number };
   return (code === 'EENVELOPE' || code === 'EMESSAGE') && responseCode !== undefined && responseCode >= 500;

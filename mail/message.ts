@@ -1,6 +1,6 @@
 import type { Html } from '../domain/html.ts';
 
-/** A mail as a template makes it. */
+/** The content of a mail, made by a template. */
 export interface MailContent {
   subject: string;
   text: string;
@@ -10,6 +10,9 @@ export interface MailContent {
 /** A mail to one person. */
 export interface MailMessage extends MailContent {
   to: { name: string; address: string };
-  /** The same at each attempt, so that the receiving server can drop a repeated mail. Without `<`, `>` and `@`. */
+  /**
+   * The same id at each attempt, so that the receiving server can drop a repeated mail. It contains no `<`, `>` and
+   * `@`.
+   */
   id: string;
 }

@@ -1,21 +1,21 @@
 import { Gauge, type Registry } from 'prom-client';
 
-/** What a host has now. */
+/** The current figures of a host. */
 export interface HostFigures {
-  /** Measured room for more sandboxes; negative: under pressure. Null: not measured yet. */
+  /** The measured room for more sandboxes. Negative: under pressure. Null: not measured yet. */
   free: { cpu: number; memoryMb: number; diskMb: number } | null;
-  /** Resources of which it has nothing left. */
+  /** Resources that are used up. */
   shortOf: readonly string[];
   /** Frozen sandboxes that are ready to be used. */
   warmSandboxes: number;
-  /** Its sandboxes stand still, because its lease is about to end or its disk is full. */
+  /** Its sandboxes are frozen, because its lease is about to end or its disk is full. */
   isFenced: boolean;
 }
 
 const resources = ['cpu', 'memory', 'disk'] as const;
 const mb = 1024 ** 2;
 
-/** Gauges of one host; the scrape's target says which. */
+/** Gauges of one host. The target of the scrape identifies the host. */
 export function createHostGauges(registry: Registry, read: () => HostFigures): void {
   const gauge = (name: string, help: string, collect: (gauge: Gauge<string>) => void, labelNames: string[] = []) => {
     new Gauge({

@@ -4,17 +4,17 @@ import http from 'node:http';
 import { Registry } from 'prom-client';
 
 export interface MetricsServer {
-  /** Where it listens. */
+  /** The port to listen on. */
   port: number;
   close(): Promise<void>;
 }
 
 /**
- * Serves `GET /metrics` of one process for Prometheus, to those who show the token (`Authorization: Bearer …`). Scrapes
- * at the same time share one collection.
- * @param collect all metrics as text
- * @param onError what fails is logged: a process works without its metrics
- * @returns null where the port cannot be listened on, as when another process has it
+ * Serves `GET /metrics` of one process for Prometheus to clients with the token (`Authorization: Bearer …`). Concurrent
+ * scrapes share one collection.
+ * @param collect returns all metrics as text
+ * @param onError called to log an error; a process also works without its metrics
+ * @returns null when it cannot listen on the port, for example because another process uses it
  */
 export async function serveMetrics(options: {
   host: string;

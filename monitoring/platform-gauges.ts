@@ -1,6 +1,6 @@
 import { Gauge, type Registry } from 'prom-client';
 
-/** The state of the whole platform, as its database has it. */
+/** The state of the whole platform according to its database. */
 export interface PlatformFigures {
   /** Living sandboxes by status. */
   sandboxes: Record<string, number>;
@@ -9,16 +9,17 @@ export interface PlatformFigures {
   outbox: { waiting: number; dead: number; oldestSeconds: number };
   webhooks: { waiting: number; oldestDueSeconds: number; delivered: number; failed: number; disabledEndpoints: number };
   importJobs: Record<string, number>;
-  /** Of the last comparison of ledger, invoices, charges and payment processor. Null: there was none. */
+  /** The last comparison of ledger, invoices, charges and payment processor. Null: there was none. */
   reconciliation: { differences: number; endedAt: Date } | null;
 }
 
-/** Longer than any of its statements should take, and shorter than Prometheus waits. */
+/** Longer than any of the statements should take, and shorter than Prometheus waits. */
 const readTimeoutMs = 5000;
 
 /**
- * The state of the whole platform as gauges. Every process that has them shows the same, so read them with `max`, not
- * `sum`. When the database does not answer, `platform_figures_up` is 0 and the others are absent rather than old.
+ * The state of the whole platform as gauges. All processes with these gauges show the same values, so aggregate them
+ * with `max` and not `sum`. When the database is unreachable, `platform_figures_up` is 0 and the other gauges are
+ * absent instead of outdated.
  */
 export class PlatformGauges {
   readonly #read: () => Promise<PlatformFigures>;
@@ -61,7 +62,7 @@ export class PlatformGauges {
     gauge('import_jobs', 'Imports of images that are not over, by status', ['status']);
   }
 
-  /** Reads everything again. It never throws. */
+  /** Reads all figures again. It never throws. */
   async refresh(): Promise<void> {
     const all = Object.values(this.#gauges);
     try {

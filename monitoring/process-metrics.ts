@@ -9,9 +9,9 @@ export interface PoolCounts {
 }
 
 /**
- * What every process measures of itself: processor, memory, file descriptors, garbage collection, the delay of its event
- * loop (`nodejs_eventloop_lag_…`), and its connections to Postgres.
- * @param pool null: the process has none
+ * The metrics of every process: processor, memory, file descriptors, garbage collection, the delay of its event loop
+ * (`nodejs_eventloop_lag_…`), and its connections to Postgres.
+ * @param pool null: the process has no connections to Postgres
  */
 export function createProcessRegistry(pool: (() => PoolCounts) | null): Registry {
   const registry = new Registry();

@@ -1,10 +1,13 @@
 import { Counter, Histogram, type Registry } from 'prom-client';
 import type { SandboxMove } from '../domain/sandbox-move.ts';
 
-/** From a warm start to an image that is pulled first. */
+/** The buckets range from a warm start to a start that first pulls an image. */
 const startBuckets = [0.05, 0.1, 0.2, 0.3, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
 
-/** What happens to sandboxes, counted where it is written. Reasons and steps are those of the domain, never free text. */
+/**
+ * Metrics of sandboxes, counted where the changes are written. Labels are reasons and steps of the domain, never free
+ * text.
+ */
 export class SandboxMetrics {
   readonly #moves: Counter<'status' | 'reason'>;
   readonly #starts: Histogram;
@@ -41,7 +44,7 @@ export class SandboxMetrics {
     });
   }
 
-  /** @param startedAfterMs for its first run: how long it took from its admission */
+  /** @param startedAfterMs for the first run: the time since the admission */
   moved({ status, reason, startedAfterMs }: SandboxMove): void {
     this.#moves.inc({ status, reason: reason ?? 'none' });
     if (startedAfterMs !== null) this.#starts.observe(startedAfterMs / 1000);

@@ -4,7 +4,9 @@ import type { Settings } from '../config/settings.ts';
 import { type Amount, fromSmallestUnit, toSmallestUnit } from '../domain/billing/money.ts';
 import { type ChargeState, chargeStateOf, type RefundStatus, refundStatusOf } from '../domain/billing/payments.ts';
 
-/** What may be stored of a payment method. The number and the check code of a card never reach the platform. */
+/**
+ * The fields of a payment method that may be stored. The number and the check code of a card never reach the platform.
+ */
 export interface ProcessorMethod {
   paymentMethodId: string;
   customerId: string | null;
@@ -24,7 +26,7 @@ export interface ProcessorSetup {
   customerId: string | null;
   status: string;
   paymentMethodId: string | null;
-  /** For the owner's browser alone. */
+  /** Only for the owner's browser. */
   clientSecret: string;
 }
 
@@ -38,25 +40,25 @@ export interface ProcessorCharge extends ChargeState {
 
 export interface ProcessorRefund {
   processorRefundId: string;
-  /** What the refund was asked for with. Null: it was made elsewhere, such as in the processor's own pages. */
+  /** The key of the refund's request. Null: it was made elsewhere, such as on the processor's own pages. */
   key: string | null;
   status: RefundStatus;
   failureReason: string | null;
 }
 
-/** What a notification of the processor is about. Its contents are read from the processor, not from the notification. */
+/** The object of a processor's notification. Its state is read from the processor, not from the notification. */
 export type ProcessorNotice =
   | { about: 'setup'; setupIntentId: string }
   | { about: 'charge'; paymentIntentId: string }
   | { about: 'method'; paymentMethodId: string }
   | { about: 'nothing' };
 
-/** The processor did not answer, or not with sense: whether it did what it was asked is not known. */
+/** The processor did not reply, or replied with nonsense, so it is unknown whether it carried out the call. */
 export class ProcessorUnavailableError extends Error {
   override name = 'ProcessorUnavailableError';
 }
 
-/** The processor refused, and did nothing. `code` is the processor's, such as `card_declined`. */
+/** The processor refused and did nothing. `code` is the processor's code, such as `card_declined`. */
 export class ProcessorRefusedError extends Error {
   override name = 'ProcessorRefusedError';
   readonly code: string;
@@ -69,7 +71,7 @@ export class ProcessorRefusedError extends Error {
   }
 }
 
-/** A notification whose signature is not the processor's, or is too old. */
+/** A notification with a signature that is not the processor's, or is too old. */
 export class ForgedNoticeError extends Error {
   override name = 'ForgedNoticeError';
 }
@@ -83,10 +85,10 @@ type PaymentSettings = Pick<
 >;
 
 const requestTimeoutMs = 20_000;
-/** A notification that was signed longer ago is a replay. */
+/** A notification with an older signature counts as a replay. */
 const toleranceSeconds = 300;
 
-/** The payment processor (Stripe, or a service with its API). Every call has a bound on its time. */
+/** The payment processor (Stripe, or a service with its API). Every call has a time limit. */
 export class PaymentProcessor {
   readonly publishableKey: string;
   readonly isTest: boolean;
@@ -103,13 +105,13 @@ export class PaymentProcessor {
       ...(port !== '' && { port }),
       protocol: protocol === 'http:' ? 'http' : 'https',
       timeout: requestTimeoutMs,
-      // The caller decides what follows a failure.
+      // The caller decides whether to retry.
       maxNetworkRetries: 0,
       telemetry: false,
     });
   }
 
-  /** Null: the settings name none. Reads the files with the keys. */
+  /** Null: the settings have no processor. Reads the files with the keys. */
   static of(settings: PaymentSettings): PaymentProcessor | null {
     const { PLATFORM_STRIPE_SECRET_KEY_FILE: secretFile, PLATFORM_STRIPE_WEBHOOK_SECRET_FILE: webhookFile } = settings;
     if (!secretFile || !webhookFile) return null;
@@ -122,7 +124,7 @@ export class PaymentProcessor {
     return new PaymentProcessor(keys, settings.PLATFORM_STRIPE_API_URL);
   }
 
-  /** The customer of an account. Asked again within a day, it is the same one. */
+  /** Creates the customer of an account. A repeated call within a day returns the same customer. */
   async createCustomer(account: { accountId: string; email: string }): Promise<string> {
     const { accountId, email } = account;
     const customer = await calling(() =>
@@ -134,7 +136,9 @@ export class PaymentProcessor {
     return customer.id;
   }
 
-  /** Begins to add a card that may be charged later without its owner. The secret is for the owner's browser alone. */
+  /**
+   * Begins a setup that adds a card for later charges without its owner. The secret is only for the owner's browser.
+   */
   async createSetup(customerId: string): Promise<{ setupIntentId: string; clientSecret: string }> {
     const intent = await calling(() =>
       this.#stripe.setupIntents.create({
@@ -175,7 +179,7 @@ export class PaymentProcessor {
     };
   }
 
-  /** Makes the processor forget a method of a customer. One that is detached already is fine. */
+  /** Makes the processor forget a payment method of a customer. Succeeds if the method is already detached. */
   async detachMethod(paymentMethodId: string): Promise<void> {
     try {
       await calling(() => this.#stripe.paymentMethods.detach(paymentMethodId));
@@ -187,8 +191,8 @@ export class PaymentProcessor {
   }
 
   /**
-   * Makes a charge that is not confirmed yet, so that its id can be stored first. Asked again with the same key, it is
-   * the same one; a charge that is not confirmed moves no money.
+   * Makes an unconfirmed charge, so that its id can be stored first. A repeated call with the same key returns the same
+   * charge. An unconfirmed charge moves no money.
    */
   async prepareCharge(wanted: {
     key: string;
@@ -215,10 +219,11 @@ export class PaymentProcessor {
   }
 
   /**
-   * Moves the money, without the owner of the card. A card that is declined, or that asks for its owner, is an outcome
-   * and no error.
-   * @param attempt.key each attempt has its own: the processor gives the outcome of one again, and moves nothing twice
-   * @throws {ProcessorUnavailableError} the outcome is not known; read the charge
+   * Moves the money without the owner of the card. If the card is declined, or requires an action of its owner, that is
+   * an outcome and not an error.
+   * @param attempt.key a different key for each attempt; for a known key the processor repeats its outcome and moves no
+   * money again
+   * @throws {ProcessorUnavailableError} when the outcome is unknown; read the charge
    */
   async confirmCharge(attempt: {
     key: string;
@@ -235,11 +240,13 @@ export class PaymentProcessor {
       );
       return chargeOf(intent);
     } catch (error) {
-      // A decline says so in an error; one that was confirmed before, too. What counts is how the charge is now.
+      // The processor reports a decline, and an already confirmed charge, as an error. The current state of the charge
+      // decides.
       if (!(error instanceof ProcessorRefusedError)) throw error;
       const charge = await this.readCharge(attempt.paymentIntentId);
       if (charge.status !== 'requires_confirmation') return charge;
-      // Refused before it was tried, as with a card that was removed meanwhile: another card may be charged.
+      // The charge was refused before it was tried, for example because the card was removed meanwhile. Another card
+      // may be charged.
       return { ...charge, status: 'requires_payment_method', failureReason: error.code.slice(0, 100) };
     }
   }
@@ -251,8 +258,8 @@ export class PaymentProcessor {
   }
 
   /**
-   * A page of the charges that were made between two times (Unix seconds), newest first.
-   * @param after the last one of the page before
+   * One page of the charges that were made between two times (Unix seconds), newest first.
+   * @param after the last charge of the previous page
    */
   async listCharges(wanted: {
     fromSeconds: number;
@@ -270,7 +277,7 @@ export class PaymentProcessor {
     return { charges: page.data.map(chargeOf), isLast: !page.has_more || page.data.length === 0 };
   }
 
-  /** Ends a charge that has not moved money. One that has stays. */
+  /** Cancels a charge that has not moved money. A charge that has moved money stays. */
   async cancelCharge(paymentIntentId: string): Promise<ProcessorCharge> {
     try {
       return chargeOf(await calling(() => this.#stripe.paymentIntents.cancel(paymentIntentId)));
@@ -281,9 +288,10 @@ export class PaymentProcessor {
   }
 
   /**
-   * Gives a part of a charge back, or all of it.
-   * @param wanted.key asked again with the same key within a day, it is the same refund; later, look it up first
-   * @throws {ProcessorUnavailableError} the outcome is not known; list the refunds
+   * Refunds a charge or a part of it.
+   * @param wanted.key a repeated call with the same key within a day returns the same refund; later, look the refund up
+   * first
+   * @throws {ProcessorUnavailableError} when the outcome is unknown; list the refunds
    */
   async refundCharge(wanted: {
     key: string;
@@ -305,7 +313,7 @@ export class PaymentProcessor {
     return refundOf(refund);
   }
 
-  /** Every refund of a charge, newest first. */
+  /** All refunds of a charge, newest first. */
   async listRefunds(paymentIntentId: string): Promise<ProcessorRefund[]> {
     const refunds: ProcessorRefund[] = [];
     await calling(async () => {
@@ -317,8 +325,8 @@ export class PaymentProcessor {
   }
 
   /**
-   * Checks who sent a notification, and reads what it is about.
-   * @param body exactly as it was sent
+   * Checks the signature of a notification, and reads which object it is about.
+   * @param body the unchanged body
    * @throws {ForgedNoticeError}
    */
   readNotice(body: string, signature: string): ProcessorNotice {
@@ -356,7 +364,7 @@ function chargeOf(intent: Stripe.PaymentIntent): ProcessorCharge {
   };
 }
 
-/** The field of a refund's metadata that has its key. */
+/** The field of a refund's metadata that contains its key. */
 const refundKey = 'refund_id';
 
 function refundOf(refund: Stripe.Refund): ProcessorRefund {
@@ -373,8 +381,8 @@ function idOf(reference: string | { id: string } | null | undefined): string | n
 }
 
 /**
- * Sorts the failures of a call: refused for certain, or not known. The processor's error goes no further: it may have a client
- * secret in it.
+ * Classifies the failures of a call: certainly refused, or unknown. The processor's error is not passed on, because it
+ * may contain a client secret.
  */
 async function calling<T>(call: () => Promise<T>): Promise<T> {
   try {
@@ -382,7 +390,7 @@ async function calling<T>(call: () => Promise<T>): Promise<T> {
   } catch (error) {
     if (!(error instanceof Stripe.errors.StripeError)) throw error;
     const status = error.statusCode ?? 0;
-    // 409: another request with the same key is under way. 429: try again later.
+    // 409: another request with the same key is in progress. 429: the caller should retry later.
     const isRefused = status >= 400 && status < 500 && status !== 409 && status !== 429 && status !== 401;
     if (isRefused) throw new ProcessorRefusedError(error.code ?? error.type, status === 404);
     throw new ProcessorUnavailableError(`The payment processor did not answer (${error.type} ${status})`);

@@ -16,14 +16,14 @@ interface Payments {
 }
 
 /**
- * Gives a charge back, or a part of it. Asked for again under its id, a refund is the same one.
- * @returns `failed` where the processor refused, `requested` where its answer is missing
+ * Refunds a charge or a part of it. A repeated call with the same id is the same refund.
+ * @returns `failed` when the processor refused, `requested` when its answer is missing
  * @throws {AppError} `not_found`, `payment_not_refundable`, `refund_too_large`
- * @throws {ProcessorUnavailableError} an earlier refund of the charge has no outcome yet; nothing was begun
+ * @throws {ProcessorUnavailableError} when an earlier refund of the charge has no outcome yet; nothing was begun
  */
 export async function refundCharge(payments: Payments, wanted: WantedRefund): Promise<PaymentRefund> {
   const { orm } = payments;
-  // The processor forgets a key after a day, so a refund that it may have made is looked up before it is asked for again.
+  // The processor forgets a key after a day, so open refunds are looked up first, in case it has already made this one.
   await settleOpenRefunds(payments, wanted.paymentIntentId);
   const refund = await keepRefund(orm.em, wanted);
   if (refund.status === 'requested') await carryOut(payments, refund);
@@ -43,20 +43,21 @@ async function carryOut(payments: Payments, refund: PaymentRefund): Promise<void
   try {
     await settleOpenRefunds(payments, paymentIntentId);
   } catch (error) {
-    // It stays `requested` until a notification, or the next refund of the charge.
+    // The refund stays `requested` until a notification arrives, or until the next refund of the charge.
     if (!(error instanceof ProcessorUnavailableError)) throw error;
   }
 }
 
 /**
- * Records what became of refunds that are not over. One that the processor does not know stays as it is.
+ * Records the outcomes of open refunds. A refund that the processor does not know stays as it is.
  * @throws {ProcessorUnavailableError}
  */
 export async function settleOpenRefunds({ orm, processor }: Payments, paymentIntentId: string): Promise<void> {
   const open = await listOpenRefunds(orm.em.fork(), paymentIntentId);
   if (open.length === 0) return;
   const known = await processor.listRefunds(paymentIntentId);
-  // The ledger first: until the refund's own row says so too, less can be given back, not more.
+  // The ledger is written first: until the refund's own row is also written, the refundable amount is too small, never
+  // too large.
   await recordCharge(orm.em, await processor.readCharge(paymentIntentId));
   for (const { refundId } of open) {
     const made = known.find(({ key }) => key === refundId);

@@ -28,10 +28,10 @@ tfoot td:first-child { text-align: right }
 @media print { body { background: #fff } main { margin: 0; padding: 0 } thead { display: table-header-group } tr { break-inside: avoid } }
 `;
 
-/** Allows the page's own style, and nothing else. */
+/** Allows only the page's own style. */
 export const receiptPolicy = `default-src 'none'; style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`;
 
-/** An invoice as a page that needs no other file, so it can be kept. */
+/** An invoice as a page that needs no other file, so that readers can store it. */
 export function receiptHtml(receipt: Receipt): string {
   const title = receiptTitle(receipt);
   const { currency } = receipt;

@@ -13,7 +13,9 @@ import {
   shownText,
 } from '../domain/billing/receipt.ts';
 
-/** DejaVu has Latin, Greek, Cyrillic, Armenian, Georgian, Hebrew and Arabic letters. Others are shown as boxes. */
+/**
+ * DejaVu has Latin, Greek, Cyrillic, Armenian, Georgian, Hebrew and Arabic letters. Other letters are shown as boxes.
+ */
 const fontFolder = 'dejavu-fonts-ttf/ttf';
 const { resolve } = createRequire(import.meta.url);
 const fonts = {
@@ -23,7 +25,7 @@ const fonts = {
 
 const margin = 50;
 const gap = 8;
-/** Lines that are laid out before other work of the process has its turn. */
+/** The number of lines that are laid out before the event loop gets a turn. */
 const linesPerTurn = 50;
 
 interface Column {
@@ -32,7 +34,7 @@ interface Column {
   align: 'left' | 'right';
 }
 
-/** They fill an A4 page between its margins: 495 points. */
+/** The columns fill an A4 page between its margins: 495 points. */
 const columns: readonly Column[] = [
   { label: 'Description', width: 195, align: 'left' },
   { label: 'Quantity', width: 95, align: 'right' },
@@ -40,7 +42,7 @@ const columns: readonly Column[] = [
   { label: 'Amount', width: 100, align: 'right' },
 ];
 
-/** Below them: what is summed, and the sum. */
+/** The columns of the sums below: the label and the amount. */
 const sumColumns: readonly Column[] = [
   { label: '', width: 395, align: 'right' },
   { label: '', width: 100, align: 'right' },
@@ -94,7 +96,7 @@ function header(document: Document): void {
   rule(document);
 }
 
-/** Cells beside each other, on the next page where this one has no room for them. */
+/** Draws cells in a row, on the next page if this one has no room for them. */
 function row(document: Document, cells: readonly string[], of = columns): void {
   const heights = cells.map((cell, index) => document.heightOfString(cell, { width: of[index]!.width - gap }));
   const bottom = document.page.height - margin - 20;
@@ -133,7 +135,7 @@ function numberPages(document: Document, invoiceId: string): void {
   document.font('regular').fontSize(8).fillColor('#4b5563');
   for (let page = start; page < start + count; page++) {
     document.switchToPage(page);
-    // Below the margin, where text would begin a new page.
+    // The text is below the margin, where it would otherwise begin a new page.
     document.page.margins.bottom = 0;
     const text = `${invoiceId}   ${page - start + 1} / ${count}`;
     document.text(text, margin, document.page.height - margin, { width: 495, align: 'right', lineBreak: false });

@@ -4,12 +4,12 @@ import type { ImageReference } from '../domain/image-reference.ts';
 import { type FoundManifest, type RegistryClient, RegistryError } from './registry-client.ts';
 import { readAll } from './registry-http.ts';
 
-/** An image that the platform cannot run, or a reference to no image. Final: no further attempt can succeed. */
+/** An image that the platform cannot run, or a text that is not an image reference. Further attempts cannot succeed. */
 export class UnusableImageError extends Error {
   override name = 'UnusableImageError';
 }
 
-/** The manifest of one image for this platform, by its digest. */
+/** The manifest of one image for this platform, with its digest. */
 export interface ExternalImage {
   found: FoundManifest;
   manifest: ImageManifest;
@@ -17,29 +17,29 @@ export interface ExternalImage {
 }
 
 const architectures: Partial<Record<string, string>> = { x64: 'amd64', arm64: 'arm64' };
-/** The platform that images for this machine are built for. */
+/** The architecture of images that run on this machine. */
 const architecture = architectures[process.arch] ?? process.arch;
 const maxConfigBytes = 8 * 1024 * 1024;
 
 const configTypes = [
   'application/vnd.oci.image.config.v1+json',
   'application/vnd.docker.container.image.v1+json',
-  // Of some images that are older than the media types.
+  // Some images are older than the media types.
   'application/octet-stream',
   '',
 ];
 const layerTypes =
   /^(|application\/vnd\.oci\.image\.layer\.v1\.tar(\+gzip|\+zstd)?|application\/vnd\.docker\.image\.rootfs\.diff\.tar(\.gzip|\.zstd)?)$/;
 
-/** Whether one of the layers has a compression that not every host can unpack. */
+/** Whether a layer has a compression that some hosts cannot unpack. */
 export function hasZstdLayers({ layers }: ImageManifest): boolean {
   return layers.some(({ mediaType }) => mediaType.endsWith('zstd'));
 }
 
 /**
  * Finds the image for this platform.
- * @throws {UnusableImageError} there is none
- * @throws {RegistryError} the registry refuses, or cannot be reached
+ * @throws {UnusableImageError} when there is none
+ * @throws {RegistryError} when the registry refuses or is unreachable
  */
 export async function findExternalImage(
   client: RegistryClient,
@@ -52,7 +52,7 @@ export async function findExternalImage(
   const { manifest } = found;
   if (manifest.kind !== 'image') throw new UnusableImageError('The image is a list of lists of images');
   requireRunnable(manifest);
-  // A list names the platform of each image; a single image names it in its configuration.
+  // A list gives the platform of each image. A single image has its platform in its configuration.
   if (found === named) await requirePlatform(client, manifest, signal);
   return { found, manifest, sizeBytes: sizeOf(blobsOf(manifest)) };
 }

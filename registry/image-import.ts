@@ -11,14 +11,14 @@ import { RegistryClient, type RegistryCredentials, RegistryError } from './regis
 import { RegistryHttp } from './registry-http.ts';
 import { SkopeoError, skopeoCopy } from './skopeo.ts';
 
-/** How far a copy is. */
+/** The progress of a copy. */
 export interface ImportProgress {
-  /** Of the blobs' bytes, those that are at the target or in transit. */
+  /** The bytes of the blobs that are at the target or in transit. */
   bytesDone: number;
   bytesTotal: number;
   blobsDone: number;
   blobsTotal: number;
-  /** Bytes that this attempt has read, repeated ones included. */
+  /** Bytes that this attempt has read, including repeated ones. */
   bytesRead: number;
 }
 
@@ -26,26 +26,26 @@ export interface ImportOptions {
   reference: ImageReference;
   credentials: RegistryCredentials | null;
   to: { path: string; tag: string };
-  /** Called with the size before anything is copied; throws to refuse the image. */
+  /** Called with the size before anything is copied. It throws to refuse the image. */
   onFound(image: ExternalImage): Promise<void>;
   onProgress(progress: ImportProgress): void;
   onLine(line: string): void;
   signal: AbortSignal;
 }
 
-/** The platform's own registry fails. It says nothing about the external image. */
+/** The platform's own registry failed. The external image may be fine. */
 export class TargetError extends Error {
   override name = 'TargetError';
 }
 
 const progressMs = 500;
 
-/** Copies images from external registries into the platform's. */
+/** Copies images from external registries to the platform's registry. */
 export class ImageImports {
   readonly #registry: PlatformRegistry;
   readonly #http: RegistryHttp;
 
-  /** @param sandboxNetworks of all hosts, as CIDR */
+  /** @param sandboxNetworks the networks of all hosts, as CIDR */
   constructor(settings: Settings, registry: PlatformRegistry, sandboxNetworks: () => Promise<readonly string[]>) {
     this.#registry = registry;
     const { PLATFORM_IMPORT_CA_FILE: caFile } = settings;
@@ -56,9 +56,9 @@ export class ImageImports {
   }
 
   /**
-   * Copies an image. Blobs that are at the target already are not copied again.
-   * @throws {UnusableImageError | ForbiddenAddressError} no attempt can succeed
-   * @throws {RegistryError | TargetError | SkopeoError} another attempt may
+   * Copies an image. Blobs that the target already has are not copied again.
+   * @throws {UnusableImageError | ForbiddenAddressError} when no attempt can succeed
+   * @throws {RegistryError | TargetError | SkopeoError} when another attempt may succeed
    */
   async copy(options: ImportOptions): Promise<StoredImage> {
     const { reference, credentials, to, signal } = options;
@@ -84,7 +84,7 @@ export class ImageImports {
         toPlainHttp: this.#registry.origin.startsWith('http:'),
         toCa: this.#registry.ca,
         asGzip: hasZstdLayers(image.manifest),
-        // An upload's URL contains a state that the registry has signed.
+        // An upload's URL contains a state that the registry has signed, so it is not logged.
         onLine: (line) =>
           options.onLine(line.replaceAll(source.address, reference.registry).replace(/\?[^\s"\\]+/g, '')),
         signal,
@@ -107,7 +107,7 @@ export class ImageImports {
     this.#http.close();
   }
 
-  /** TLS; a registry on loopback, which operators open for trials, may speak plain HTTP, as with Docker. */
+  /** Uses TLS. A registry on loopback, which operators open for trials, may use plain HTTP, as with Docker. */
   async #clientOf(
     { registry, repository }: ImageReference,
     credentials: RegistryCredentials | null,
@@ -124,7 +124,7 @@ export class ImageImports {
       return true;
     } catch (error) {
       signal.throwIfAborted();
-      // OpenSSL's error for a reply in plain HTTP.
+      // OpenSSL gives one of these errors for a reply in plain HTTP.
       if (/wrong version number|EPROTO|packet length too long|http request/i.test(String(error))) return false;
       return true;
     }

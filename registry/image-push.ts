@@ -3,29 +3,29 @@ import { createReadStream } from 'node:fs';
 import type { ImageBlob } from '../domain/image-manifest.ts';
 import type { PlatformRegistry, StoredImage } from './platform-registry.ts';
 
-/** A layer in a file. */
+/** A layer stored in a file. */
 interface LayerFile extends ImageBlob {
   file: string;
   mediaType: string;
-  /** Of the archive before its compression. */
+  /** The digest of the archive before its compression. */
   diffId: string;
 }
 
 const configType = 'application/vnd.oci.image.config.v1+json';
 const manifestType = 'application/vnd.oci.image.manifest.v1+json';
-/** Of each request of an upload; what a worker holds in memory of it. */
+/** The size of each request of an upload, which is also the memory that an upload uses. */
 const chunkBytes = 16 * 1024 * 1024;
 const architectures: Partial<Record<string, string>> = { x64: 'amd64', arm64: 'arm64' };
 
 /**
- * Pushes an image that has one layer more than another of the same registry, or that layer alone. Blobs that the
- * repository has are not sent again, and the manifest comes last: until then nothing of the image can be seen.
+ * Pushes an image that consists of another image of the same registry and one more layer, or of that layer alone. Blobs
+ * that the repository already has are not sent again. The manifest is sent last, so the image is invisible until then.
  */
 export async function pushImage(
   registry: PlatformRegistry,
   image: {
     base: { path: string; digest: string } | null;
-    /** The `config` of the image's configuration, where there is no base. */
+    /** The `config` of the image's configuration if there is no base. */
     config?: object;
     layer: LayerFile;
     to: { path: string; tag: string };
@@ -83,7 +83,7 @@ function withLayer(config: ImageConfigDocument, { diffId }: LayerFile): object {
   };
 }
 
-/** One manifest has media types of one kind; what they name is the same. */
+/** All media types of one manifest must be of one kind. The OCI type and the Docker type describe the same content. */
 function asOci(mediaType: string): string {
   const [, compression] =
     /^application\/vnd\.docker\.image\.rootfs\.diff\.tar(?:\.(gzip|zstd))?$/.exec(mediaType) ?? [];

@@ -1,7 +1,7 @@
 import type { ImageBlob } from '../domain/image-manifest.ts';
 import { type FoundManifest, type RegistryClient, RegistryError } from './registry-client.ts';
 
-/** Puts the parts of an image into one repository. */
+/** Uploads the parts of an image to one repository. */
 export class ImageUpload {
   readonly #client: RegistryClient;
   readonly #path: string;
@@ -15,14 +15,14 @@ export class ImageUpload {
     return this.#client.hasBlob(digest, signal);
   }
 
-  /** Takes a blob from another repository; through this process where the registry mounts none. */
+  /** Takes a blob from another repository. Copies it through this process if the registry cannot mount blobs. */
   async takeBlob(digest: string, from: string, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     if (await this.#client.mountBlob(digest, from)) return;
     throw new RegistryError('The registry mounts no blobs', 202);
   }
 
-  /** Sends a blob in parts. The registry holds it against the digest. */
+  /** Sends a blob in parts. The registry verifies its digest. */
   async pushBlob(digest: string, parts: AsyncIterable<Buffer> | Iterable<Buffer>, signal: AbortSignal): Promise<void> {
     let place = await this.#begin(signal);
     let sent = 0;
@@ -47,7 +47,7 @@ export class ImageUpload {
     return this.#send('POST', 'blobs/uploads/', { 'content-length': '0' }, undefined, [202], signal);
   }
 
-  /** @returns where the next request goes, below the repository */
+  /** @returns the path of the next request, below the repository */
   async #send(
     method: string,
     path: string,

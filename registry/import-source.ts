@@ -9,22 +9,22 @@ import { type FoundManifest, type RegistryClient, RegistryError } from './regist
 const passedOn = ['content-type', 'content-length', 'content-range', 'docker-content-digest', 'accept-ranges'];
 
 /**
- * One external image, served as a registry on loopback, which the copying tool reads. The client behind it sends all
- * requests to the internet, so each connection is checked, and the tool knows neither the external registry nor its
+ * Serves one external image as a registry on loopback, from which the copying tool reads. The client behind it sends
+ * all requests to the internet, so each connection is checked, and the tool knows neither the external registry nor its
  * password.
  */
 export class ImportSource {
   /** The reference that the tool copies. */
   readonly reference: string;
-  /** Its bearer token, for the tool alone. */
+  /** The address with a bearer token that only the tool knows. */
   readonly address: string;
-  /** Bytes of blobs that were read, repeated ones included. */
+  /** Bytes of blobs that were read, including repeated ones. */
   bytesRead = 0;
-  /** Why the external registry did not deliver what the tool requested last. */
+  /** Why the external registry did not deliver the tool's last request. */
   failure: unknown = null;
   readonly #server: http.Server;
   readonly #read = new Map<string, number>();
-  /** As the manifest has them. The tool gets nothing else. */
+  /** The sizes in the manifest. The tool can only read these blobs. */
   readonly #sizes: ReadonlyMap<string, number>;
 
   private constructor(server: http.Server, { digest, manifest }: FoundManifest) {
@@ -35,7 +35,7 @@ export class ImportSource {
     this.#sizes = new Map(blobs.map((blob) => [blob.digest, blob.size]));
   }
 
-  /** @param authorization that the tool must show */
+  /** @param authorization the header that the tool must send */
   static async open(
     client: RegistryClient,
     found: FoundManifest,
@@ -56,7 +56,7 @@ export class ImportSource {
     return source;
   }
 
-  /** The furthest byte of a blob that was read. */
+  /** The highest offset that was read of a blob. */
   readOf(digest: string): number {
     return this.#read.get(digest) ?? 0;
   }
@@ -116,7 +116,7 @@ export class ImportSource {
       const value = upstream.headers[name];
       return typeof value === 'string' ? [[name, value] as const] : [];
     });
-    // Stops redirects, challenges and anything else that an external registry may send.
+    // Blocks redirects, challenges and all other statuses that an external registry may send.
     const status = [200, 206, 404, 416].includes(upstream.status) ? upstream.status : 502;
     if (status === 502)
       this.failure = new RegistryError(`The external registry answers ${upstream.status}`, upstream.status);
@@ -127,7 +127,7 @@ export class ImportSource {
       if (status !== 200 && status !== 206) return;
       this.bytesRead += chunk.length;
       at += chunk.length;
-      // The limits of storage were checked against the sizes of the manifest.
+      // The storage limits were checked with the sizes in the manifest, so a larger blob is refused.
       if (at > size) upstream.body.destroy(new UnusableImageError('A layer has more bytes than the manifest says'));
       else this.#read.set(digest, Math.max(this.readOf(digest), at));
     };

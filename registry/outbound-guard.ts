@@ -4,7 +4,7 @@ import { isOwnService, type NamedService, namedServices, ownServices } from '../
 import type { Settings } from '../config/settings.ts';
 import { isAddressIn, isOutboundAddressAllowed } from '../domain/outbound-addresses.ts';
 
-/** The host that a user named leads to a forbidden address. */
+/** A user-supplied host has a forbidden address. */
 export class ForbiddenAddressError extends Error {
   override name = 'ForbiddenAddressError';
 }
@@ -15,15 +15,15 @@ export class UnknownHostError extends Error {
 }
 
 /**
- * Decides for every connection to a host that a user names, on the address that is connected to: not into private
- * networks but for ranges that the operator opened, and never to a service of the platform itself or to a sandbox.
+ * Checks the address of every connection to a user-supplied host. Private networks are refused, except ranges that the
+ * operator opened. Services of the platform and sandboxes are always refused.
  */
 export class OutboundGuard {
   readonly #ranges: readonly string[];
   readonly #services: readonly NamedService[];
   readonly #sandboxNetworks: () => Promise<readonly string[]>;
 
-  /** @param sandboxNetworks of all hosts, as CIDR */
+  /** @param sandboxNetworks the networks of all hosts, as CIDR */
   constructor(settings: Settings, sandboxNetworks: () => Promise<readonly string[]>) {
     this.#sandboxNetworks = sandboxNetworks;
     this.#ranges = settings.PLATFORM_OUTBOUND_RANGES;

@@ -7,7 +7,7 @@ import { ImageUpload } from './image-upload.ts';
 import { RegistryClient, type RegistryCredentials, RegistryError } from './registry-client.ts';
 import { RegistryHttp } from './registry-http.ts';
 
-/** An image of the platform's registry, as its manifest describes it. */
+/** An image of the platform's registry, according to its manifest. */
 export interface StoredImage {
   digest: string;
   blobs: ImageBlob[];
@@ -23,7 +23,7 @@ type RegistrySettings = Pick<
   | 'PLATFORM_REGISTRY_CA_FILE'
 >;
 
-/** The registry that holds the images of templates. Its repositories are `<prefix><project>/<repository>`. */
+/** The registry of the templates' images. Its repositories are `<prefix><project>/<repository>`. */
 export class PlatformRegistry {
   /** Host and port. */
   readonly address: string;
@@ -31,7 +31,7 @@ export class PlatformRegistry {
   readonly prefix: string;
   readonly origin: string;
   readonly credentials: RegistryCredentials | null;
-  /** PEM of an authority of the registry's own. */
+  /** PEM of the registry's own certificate authority. */
   readonly ca: string | null;
   readonly #http: RegistryHttp;
 
@@ -46,7 +46,7 @@ export class PlatformRegistry {
     this.#http = new RegistryHttp(this.ca ? { ca: this.ca } : {});
   }
 
-  /** Null: the settings name no registry. */
+  /** Null: the settings have no registry. */
   static of(settings: RegistrySettings): PlatformRegistry | null {
     const { PLATFORM_REGISTRY: address } = settings;
     return address ? new PlatformRegistry({ ...settings, PLATFORM_REGISTRY: address }) : null;
@@ -61,28 +61,28 @@ export class PlatformRegistry {
     return `${this.address}/${this.pathOf(place)}:${place.tag}`;
   }
 
-  /** Null: the reference names another registry. */
+  /** Null: the reference has another registry. */
   placeOf(reference: ImageReference): (RegistryPlace & { digest: string | null }) | null {
     return placeIn(this, reference);
   }
 
-  /** The project of a repository. Empty: it lies outside of the prefix. */
+  /** The project of a repository. Empty: the repository is outside the prefix. */
   projectOf(path: string): string {
     return path.startsWith(this.prefix) ? path.slice(this.prefix.length).split('/', 1)[0]! : '';
   }
 
-  /** Every repository that the registry lists. Null: it lists none, which some do not for any user. */
+  /** Every repository that the registry lists. Null: it lists none, because some registries have no such list. */
   async repositories(): Promise<string[] | null> {
     return this.#client(null, 'pull').list('_catalog', 'repositories');
   }
 
-  /** Digests of the manifests that a repository has tags for, and of the images that they list. */
+  /** Digests of the manifests that have tags in a repository, and of the images in those that are lists. */
   async taggedDigests(path: string): Promise<string[]> {
     const client = this.#client(path, 'pull');
     const digests = new Set<string>();
     for (const tag of (await client.list('tags/list', 'tags')) ?? []) {
       const found = await client.manifest(tag).catch((error) => {
-        // What no template can name is none of ours.
+        // No template can refer to such a manifest, so it is not ours.
         if (error instanceof RegistryError && error.status === 200) return null;
         throw error;
       });
@@ -92,7 +92,7 @@ export class PlatformRegistry {
     return [...digests].filter((digest) => digest.startsWith('sha256:'));
   }
 
-  /** @throws {RegistryError} when the registry is out of reach */
+  /** @throws {RegistryError} when the registry is unreachable */
   async requireUp(): Promise<void> {
     const signal = AbortSignal.timeout(5000);
     const reply = await this.#http
@@ -109,7 +109,7 @@ export class PlatformRegistry {
   /**
    * Reads the manifest of an image.
    * @param reference a tag or a digest
-   * @returns null: there is none, or it is a list for several platforms
+   * @returns null when there is none, or it is a list for several platforms
    */
   async find(path: string, reference: string): Promise<StoredImage | null> {
     const found = await this.#client(path, 'pull').manifest(reference);
@@ -120,7 +120,7 @@ export class PlatformRegistry {
 
   /**
    * Reads an image with its configuration.
-   * @throws {RegistryError} it is gone
+   * @throws {RegistryError} when it was removed
    */
   async read(
     path: string,
@@ -135,12 +135,12 @@ export class PlatformRegistry {
     return { layers, config: JSON.parse(bytes.toString('utf8')) };
   }
 
-  /** @param alsoPulls repositories that blobs are taken from */
+  /** @param alsoPulls the repositories that blobs are taken from */
   uploadTo(path: string, alsoPulls: string[]): ImageUpload {
     return new ImageUpload(this.#client(path, 'pull,push', alsoPulls), path);
   }
 
-  /** Which of the blobs a repository has. */
+  /** The subset of the blobs that a repository has. */
   async blobsThere(path: string, blobs: readonly ImageBlob[], signal?: AbortSignal): Promise<Set<string>> {
     const client = this.#client(path, 'pull');
     const there = new Set<string>();
@@ -148,14 +148,14 @@ export class PlatformRegistry {
     return there;
   }
 
-  /** Removes a manifest, with every tag that leads to it. Its blobs stay until the registry collects them. */
+  /** Removes a manifest with all of its tags. Its blobs stay until the registry collects them. */
   async remove(path: string, digest: string): Promise<void> {
     await this.#client(path, 'pull,push,delete').deleteManifest(digest);
   }
 
   /**
    * Makes an image of one repository available in another, without copying its blobs.
-   * @throws {RegistryError} there is no such image, or the registry does not mount blobs
+   * @throws {RegistryError} when there is no such image, or the registry cannot mount blobs
    */
   async copy(from: { path: string; digest: string }, to: { path: string; tag: string }): Promise<void> {
     const found = await this.#client(from.path, 'pull').manifest(from.digest);

@@ -11,7 +11,7 @@ export interface RegistryCredentials {
 /** An unexpected reply of a registry. */
 export class RegistryError extends Error {
   override name = 'RegistryError';
-  /** Status of the reply. 0: there was no reply. */
+  /** The status of the reply. 0: there was no reply. */
   readonly status: number;
 
   constructor(message: string, status: number, cause?: unknown) {
@@ -44,8 +44,8 @@ const maxListed = 1_000_000;
 const maxRedirects = 5;
 
 /**
- * Speaks to one repository of an OCI distribution registry, with the tokens that the registry asks for. Each connection,
- * those to token servers and behind redirects included, goes through the guard of `http`.
+ * A client of one repository of an OCI distribution registry, with the tokens that the registry asks for. Each
+ * connection, including those to token servers and after redirects, is checked by the guard of `http`.
  */
 export class RegistryClient {
   readonly #http: RegistryHttp;
@@ -77,7 +77,7 @@ export class RegistryClient {
   }
 
   /**
-   * A manifest by tag or digest. Null: there is none.
+   * A manifest by tag or digest. Null: it does not exist.
    * @throws {RegistryError}
    */
   async manifest(reference: string, signal?: AbortSignal): Promise<FoundManifest | null> {
@@ -111,7 +111,7 @@ export class RegistryClient {
     drained(reply, null);
   }
 
-  /** All pages of a list. Null: the registry has no such list, or does not give it to this user. */
+  /** All pages of a list. Null: the registry has no such list, or this user may not read it. */
   async list(path: string, field: string): Promise<string[] | null> {
     const found: string[] = [];
     for (let query = `n=${pageSize}`; ; ) {
@@ -125,20 +125,20 @@ export class RegistryClient {
       const items = textsIn(await readAll(reply.body, maxListBytes), field);
       found.push(...items);
       const next = /<[^>]*\?([^>]*)>;\s*rel="?next/.exec(String(reply.headers.link ?? ''))?.[1];
-      // A page without anything new would never end.
+      // A page without new items would repeat forever.
       if (!next || items.length === 0 || found.length > maxListed) return found;
       query = next;
     }
   }
 
-  /** Removes a manifest with its tags. A missing one is no error. */
+  /** Removes a manifest with its tags. A missing manifest is not an error. */
   async deleteManifest(digest: string): Promise<void> {
     const reply = await this.send({ method: 'DELETE', path: `manifests/${digest}` });
     if (reply.status !== 404) await requireStatus(reply, [200, 202]);
     drained(reply, null);
   }
 
-  /** A configuration, or another blob that is small. @throws {RegistryError} */
+  /** Reads a configuration or another small blob. @throws {RegistryError} */
   async smallBlob(digest: string, signal?: AbortSignal): Promise<Buffer> {
     const reply = await this.send({ method: 'GET', path: `blobs/${digest}`, signal });
     await requireStatus(reply, [200]);
@@ -157,7 +157,7 @@ export class RegistryClient {
 
   /**
    * Mounts a blob of another repository of the same registry, without copying it.
-   * @returns false: the registry does not support that
+   * @returns false when the registry cannot mount blobs
    */
   async mountBlob(digest: string, from: string): Promise<boolean> {
     const query = new URLSearchParams({ mount: digest, from });
@@ -170,7 +170,7 @@ export class RegistryClient {
     return drained(reply, reply.status === 201);
   }
 
-  /** A request below `/v2/<repository>/`, authorized and with redirects followed. The caller reads the body. */
+  /** Sends a request below `/v2/<repository>/` with authorization, and follows redirects. The caller reads the body. */
   async send(asked: Asked): Promise<HttpReply> {
     const url = new URL(`/v2/${this.#repository === null ? '' : `${this.#repository}/`}${asked.path}`, this.#origin);
     const first = await this.#ask(url, asked);
@@ -187,7 +187,7 @@ export class RegistryClient {
     return this.#reach(url, { method, headers: authorized, body, signal });
   }
 
-  /** Another host gets no credentials. */
+  /** Credentials are not sent to another host. */
   async #follow(from: URL, reply: HttpReply, asked: Asked): Promise<HttpReply> {
     let [url, last] = [from, reply];
     for (let count = 0; [301, 302, 303, 307, 308].includes(last.status); count++) {
@@ -223,7 +223,7 @@ export class RegistryClient {
     }
   }
 
-  /** The header that answers a challenge. Null: it wants credentials, and there are none or they were refused. */
+  /** The header that answers a challenge. Null: it requires credentials, and there are none or they were refused. */
   async #authorize(challenge: string, signal: AbortSignal | undefined): Promise<string | null> {
     const basic =
       this.#credentials &&
@@ -263,7 +263,7 @@ function readToken(bytes: Buffer): string | null {
   }
 }
 
-/** Discards the rest of a body, so that its connection is free. */
+/** Discards the rest of a body, so that its connection can be reused. */
 function drained<Value>(reply: HttpReply, value: Value): Value {
   reply.body.on('error', () => {});
   reply.body.resume();

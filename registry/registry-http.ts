@@ -5,14 +5,14 @@ import type { Readable } from 'node:stream';
 import tls from 'node:tls';
 import type { OutboundGuard } from './outbound-guard.ts';
 
-/** Time until the head of a reply, and between two chunks of its body. */
+/** The time limit until the head of a reply, and between two chunks of its body. */
 const headMs = 30_000;
 const silenceMs = 60_000;
 
 export interface RegistryHttpOptions {
-  /** Checks every connection. Absent for a server that the operator names. */
+  /** Checks every connection. Absent for a server that the operator configured. */
   guard?: OutboundGuard;
-  /** PEM of authorities that are trusted beside the usual ones. */
+  /** PEM of authorities that are trusted in addition to the usual ones. */
   ca?: string;
 }
 
@@ -24,7 +24,10 @@ export interface HttpReply {
 
 class StaleConnectionError extends Error {}
 
-/** One request over HTTP or TLS. Redirects are the caller's. @throws the signal's reason, or why there is no reply */
+/**
+ * Sends one request over HTTP or TLS. The caller handles redirects. @throws the signal's reason, or the reason of a
+ * missing reply
+ */
 export class RegistryHttp {
   readonly #options: RegistryHttpOptions;
   readonly #agents: { 'http:': http.Agent; 'https:': https.Agent };
@@ -49,7 +52,7 @@ export class RegistryHttp {
     const { guard } = this.#options;
     const hostname = url.hostname.replace(/^\[(.*)\]$/, '$1');
     const port = Number(url.port) || (url.protocol === 'https:' ? 443 : 80);
-    // The connection goes to the address that was checked; the name is used only for TLS and `Host`.
+    // The connection goes to the checked address. The name is used only for TLS and `Host`.
     const target = guard ? await guard.resolve(hostname, port) : null;
     request.signal?.throwIfAborted();
     const isRepeatable = request.method !== 'POST';
@@ -102,7 +105,7 @@ export class RegistryHttp {
   }
 }
 
-/** Lower than the registry's own limits: manifests, tokens and errors are small. */
+/** The limit is lower than the registry's own limits, because manifests, tokens and errors are small. */
 export async function readAll(body: Readable, maxBytes: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let size = 0;

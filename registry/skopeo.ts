@@ -14,7 +14,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import type { RegistryCredentials } from './registry-client.ts';
 
-/** The copying tool failed; the message has its own words. */
+/** The copying tool failed. The message is its output. */
 export class SkopeoError extends Error {
   override name = 'SkopeoError';
 }
@@ -22,20 +22,23 @@ export class SkopeoError extends Error {
 export interface SkopeoCopy {
   from: string;
   to: string;
-  /** By the address of the registry. They reach the tool by a file in memory. */
+  /** By the address of the registry. The tool gets them in a file in memory. */
   credentials: ReadonlyMap<string, RegistryCredentials>;
-  /** Plain HTTP to the target. */
+  /** Use plain HTTP to the target. */
   toPlainHttp: boolean;
-  /** PEM of an authority of the target. */
+  /** PEM of a certificate authority of the target. */
   toCa: string | null;
-  /** Layers are compressed again with gzip. */
+  /** Compress layers again with gzip. */
   asGzip: boolean;
   onLine(line: string): void;
   signal: AbortSignal;
 }
 
 const tailLength = 2000;
-/** It reads untrusted data, so it gets no privileges, no secrets in its environment, and no cache of other tenants. */
+/**
+ * The tool reads untrusted data, so it gets no privileges, no secrets in its environment, and no cache of other
+ * tenants.
+ */
 const nobody = 65_534;
 
 /** Copies an image between registries. @returns the digest of the manifest at the target */
@@ -87,7 +90,7 @@ async function run(copy: SkopeoCopy, folder: string): Promise<string> {
     });
   }
   const code = await new Promise<number | null>((resolve, reject) => {
-    // Aborting is an error at once, before the process has exited.
+    // An abort emits an error at once, before the process has exited.
     child.on('error', (error) => {
       if (error.name !== 'AbortError') reject(error);
     });
@@ -100,10 +103,10 @@ async function run(copy: SkopeoCopy, folder: string): Promise<string> {
 
 const folderPrefix = 'sandbox-platform-import-';
 
-/** A folder in memory, where the system has one. */
+/** A folder in memory, if the system has one. */
 const memoryFolder = () => (existsSync('/dev/shm') ? '/dev/shm' : os.tmpdir());
 
-/** Removes what a killed worker has left. */
+/** Removes the files of a killed worker. */
 function removeLeftovers(): void {
   for (const name of readdirSync(memoryFolder())) {
     const [, pid] = name.startsWith(folderPrefix) ? (/^(\d+)-/.exec(name.slice(folderPrefix.length)) ?? []) : [];

@@ -1,9 +1,9 @@
 import http from 'node:http';
 
 /**
- * Asks the supervisor that runs the embedded registry to sweep it: to make it read-only, remove the blobs that belong to
- * no image, and make it writable again. Resolves when that is done.
- * @param socket of the supervisor
+ * Asks the supervisor of the embedded registry to sweep it: to make it read-only, remove the blobs that belong to no
+ * image, and make it writable again. Resolves when that is done.
+ * @param socket the socket of the supervisor
  */
 export async function sweepEmbeddedRegistry(socket: string, signal: AbortSignal): Promise<void> {
   const reply = await new Promise<http.IncomingMessage>((resolve, reject) => {

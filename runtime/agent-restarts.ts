@@ -4,24 +4,24 @@ import type { SandboxSpec } from './driver.ts';
 import type { DriverLogger } from './driver-logger.ts';
 import { until } from './process/until.ts';
 
-/** After this time of running, an agent's waits start from the beginning. */
+/** An agent that has run for this long starts with the shortest wait again. */
 const steadyMs = 60_000;
 const firstWaitMs = 1000;
 const longestWaitMs = 10_000;
 const startSeconds = 5;
-/** How many agents restart at once, and how many of one account. */
+/** The number of agents that restart at once, in total and of one account. */
 const width = 2;
 const widthOfAccount = 1;
 
 interface Restarts {
-  /** Restarts in a row. */
+  /** Consecutive restarts. */
   count: number;
   lastMs: number;
   isUnderWay: boolean;
 }
 
 /**
- * When ended agents are started again: at once, then after waits that double, so that a sandbox that keeps ending its
+ * Decides when ended agents are restarted: at once, then after waits that double. So a sandbox that keeps ending its
  * agent costs its host little.
  */
 export class AgentRestarts {
@@ -33,7 +33,7 @@ export class AgentRestarts {
     this.#logger = logger;
   }
 
-  /** Whether the agent of that sandbox may be started again now. */
+  /** Whether the agent of this sandbox may be restarted now. */
   isDue(sandboxId: SandboxId): boolean {
     const before = this.#restarts.get(sandboxId);
     if (!before) return true;
@@ -42,9 +42,9 @@ export class AgentRestarts {
   }
 
   /**
-   * Starts an agent. A failure is logged.
+   * Restarts an agent. A failure is logged.
    * @param start returns whether there was an agent to start
-   * @param isThere whether the agent runs; until then it is not started again
+   * @param isThere whether the agent runs; until then it is not restarted again
    */
   async run(
     { sandboxId, accountId }: SandboxSpec,
@@ -61,12 +61,9 @@ export class AgentRestarts {
       if (!(await start())) return;
       turn.release();
       await until(isThere, { timeoutSeconds: startSeconds, everyMs: 10 });
-      this.#logger.warn({ sandboxId, count: now.count }, 'the agent of a sandbox had ended; it is started again');
+      this.#logger.warn({ sandboxId, count: now.count }, 'the agent of a sandbox had ended and was restarted');
     } catch (error) {
-      this.#logger.warn(
-        { err: error, sandboxId, count: now.count },
-        'the agent of a sandbox could not be started again',
-      );
+      this.#logger.warn({ err: error, sandboxId, count: now.count }, 'the agent of a sandbox could not be restarted');
     } finally {
       turn?.release();
       now.lastMs = performance.now();

@@ -2,7 +2,7 @@ import type { SandboxId } from '../domain/ids.ts';
 import { DriverError } from './driver.ts';
 import type { KeyedLock } from './process/keyed-lock.ts';
 
-/** What a driver does with sandboxes, one work of a sandbox at a time. */
+/** Runs the work of a driver, with at most one work per sandbox at a time. */
 export class CancellableWork {
   readonly #lock: KeyedLock;
   readonly #underway = new Map<SandboxId, Set<AbortController>>();
@@ -11,18 +11,18 @@ export class CancellableWork {
     this.#lock = lock;
   }
 
-  /** Some work is under way or waits for its turn. */
+  /** Some work is in progress or waits for its turn. */
   get isBusy(): boolean {
     return this.#underway.size > 0;
   }
 
-  /** Work of this sandbox is under way or waits for its turn. */
+  /** Work of this sandbox is in progress or waits for its turn. */
   isBusyWith(sandboxId: SandboxId): boolean {
     return this.#underway.has(sandboxId);
   }
 
   /**
-   * Runs work on a sandbox alone. The caller's signal and `cancel` end it, also while it waits for its turn.
+   * Runs work on a sandbox alone. The caller's signal and `cancel` end it, even while it waits for its turn.
    * @throws {DriverError} `aborted`
    */
   async run<Result>(
@@ -48,7 +48,7 @@ export class CancellableWork {
     }
   }
 
-  /** Cancels all work of a sandbox. `message` says why, in the error `aborted`. */
+  /** Cancels all work of a sandbox. `message` is the reason in the error `aborted`. */
   cancel(sandboxId: SandboxId, message: string): void {
     for (const stopper of this.#underway.get(sandboxId) ?? []) stopper.abort(new DriverError('aborted', message));
   }

@@ -12,17 +12,23 @@ import { FenceGuard } from './kubernetes/cluster-fence.ts';
 import { imageNames } from './kubernetes/cluster-images.ts';
 import { openKubernetesDriver } from './kubernetes/driver.ts';
 import { requireIsolation } from './kubernetes/isolation-probe.ts';
-import type { KubernetesDriverOptions, MountOptions, UdpOptions } from './kubernetes/options.ts';
+import type {
+  KubernetesDriverOptions,
+  MountOptions,
+  NodeFiguresOptions,
+  UdpOptions,
+  WarmOptions,
+} from './kubernetes/options.ts';
 import { createOciDriver } from './oci/driver.ts';
 import type { OciDriverOptions } from './oci/options.ts';
 
-/** Facts that a host worker finds out beyond the settings. */
+/** Facts that a host worker knows in addition to the settings. */
 export interface HostServices {
-  /** TCP ports, on the host's address that sandboxes see, that all of them may reach. */
+  /** TCP ports at the host's address for sandboxes that all sandboxes may reach. */
   hostServicePorts: number[];
   /** Servers in private networks, or on the host, that sandboxes with internet access may reach. */
   openServers: { address: string; port: number }[];
-  /** The present addresses of the platform's own services: neither object storage nor sandboxes reach them. */
+  /** The current addresses of the platform's own services, which neither object storage nor sandboxes may reach. */
   ownServices: () => Promise<OwnService[]>;
   logger: OciDriverOptions['logger'];
 }
@@ -30,10 +36,10 @@ export interface HostServices {
 const root = path.resolve(import.meta.dirname, '..');
 
 /**
- * Chooses where the sandboxes of a host run: the only place that knows the drivers. On a cluster it tries the isolation
- * before it returns: that takes long, and another process may still work as this host.
+ * Prepares the driver of a host. This is the only function that knows the drivers. For a cluster it checks the
+ * isolation before it returns, because the check takes long, and another process may still act as this host meanwhile.
  * @returns a function that opens the driver
- * @throws {IsolationError} when the settings require isolation that the cluster does not give
+ * @throws {IsolationError} when the settings require isolation that the cluster lacks
  */
 export async function prepareHostDriver(
   settings: Settings,
@@ -48,7 +54,7 @@ export async function prepareHostDriver(
   return () => openKubernetesDriver(options);
 }
 
-/** What ends the pods of a host that is a cluster when its lease is over, for a process that does nothing else. */
+/** The part that ends the pods of a host that is a cluster when its lease has expired, for a separate process. */
 export function createClusterGuard(settings: Settings, logger: HostServices['logger']): FenceGuard {
   const cluster = new Cluster(kubeConfig(settings), settings.PLATFORM_KUBERNETES_NAMESPACE);
   return new FenceGuard({ cluster, hostId: settings.PLATFORM_HOST_ID!, logger });
@@ -75,6 +81,7 @@ function clusterOptions(
     clientRanges: settings.PLATFORM_KUBERNETES_CLIENT_RANGES,
     clientNamespaces: settings.PLATFORM_KUBERNETES_CLIENT_NAMESPACES,
     closedRanges: closedRangesOf(settings),
+    nodeFigures: nodeFiguresOf(settings),
     udp: udpOf(settings),
     mounts: mountsOf(settings, ownServices),
     dns: settings.PLATFORM_SANDBOX_DNS?.split(',').map((address) => address.trim()),
@@ -83,9 +90,34 @@ function clusterOptions(
       memory: settings.PLATFORM_KUBERNETES_MEMORY_REQUEST_SHARE,
     },
     ownUsers: !settings.PLATFORM_KUBERNETES_HOST_USERS,
+    warm: warmOf(settings, builtin),
     openServers,
     logger,
   };
+}
+
+function nodeFiguresOf(settings: Settings): NodeFiguresOptions {
+  if (settings.PLATFORM_KUBERNETES_NODE_FIGURES === 'api-server') return { via: 'api-server' };
+  const [namespace, name] = settings.PLATFORM_KUBERNETES_KUBELET_ACCOUNT?.split('/') ?? [];
+  return {
+    via: 'kubelet',
+    caFile: settings.PLATFORM_KUBERNETES_KUBELET_CA_FILE,
+    ...(namespace && name && { account: { namespace, name } }),
+  };
+}
+
+/** What a sandbox of the base template has where its request and its account's plan say nothing else. */
+const baseShape = { cpuCount: 2, memoryMb: 512, storageGb: 10 };
+
+function warmOf(settings: Settings, builtin: Record<string, string>): WarmOptions | undefined {
+  const {
+    PLATFORM_WARM_POOL_SIZE: least,
+    PLATFORM_WARM_POOL_MAX_SIZE: most,
+    PLATFORM_WARM_POOL_MEMORY_MB: memoryMb,
+  } = settings;
+  if (least === 0) return undefined;
+  const image = settings.PLATFORM_BASE_IMAGE ?? (builtin['builtin:base'] ? 'builtin:base' : null);
+  return { size: { least, most }, memoryMb: memoryMb || undefined, base: image ? { image, ...baseShape } : null };
 }
 
 function udpOf(settings: Settings): UdpOptions | undefined {
@@ -105,7 +137,7 @@ function mountsOf(settings: Settings, ownServices: HostServices['ownServices']):
   return s3fsImage ? { s3fsImage, outboundRanges: settings.PLATFORM_OUTBOUND_RANGES, ownServices } : undefined;
 }
 
-/** Pods, also by the address at which clients reach their UDP ports. */
+/** The addresses of pods, and the address at which clients reach their UDP ports. */
 function closedRangesOf(settings: Settings): string[] {
   const { PLATFORM_UDP_PORTS: ports, PLATFORM_HOST_PUBLIC_ADDRESS: address = '' } = settings;
   return [
@@ -115,7 +147,7 @@ function closedRangesOf(settings: Settings): string[] {
   ];
 }
 
-/** The images that the operator has named, by `builtin:<template>`. */
+/** The images of the operator's settings, by `builtin:<template>`. */
 function builtinImagesOf(settings: Settings): Record<string, string> {
   const images = Object.entries(settings.PLATFORM_KUBERNETES_TEMPLATE_IMAGES).map(
     ([template, [image]]) => [`builtin:${template}`, image!] as const,
@@ -170,7 +202,7 @@ const imageLimitsOf = ({ PLATFORM_IMAGE_MAX_GB: gb }: Settings) => ({
   maxBytes: gb * 1024 ** 3,
 });
 
-/** A fifth of the file system, unless the settings say how much. */
+/** The budget of the image cache in the settings. The default is a fifth of the file system. */
 function imageCacheBytes({ PLATFORM_IMAGE_CACHE_GB: gb, PLATFORM_CACHE_DIR: folder }: Settings): number {
   if (gb > 0) return gb * 1024 ** 3;
   mkdirSync(folder, { recursive: true });

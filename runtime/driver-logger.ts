@@ -1,4 +1,4 @@
-/** The part of pino that the driver uses. */
+/** The part of pino that drivers use. */
 export interface DriverLogger {
   debug(fields: object, message: string): void;
   info(fields: object, message: string): void;

@@ -2,35 +2,38 @@ import type { SandboxId } from '../domain/ids.ts';
 import type { DiskRoom } from './disk/disk-room.ts';
 import type { SandboxDriver, SandboxSpec } from './driver.ts';
 
-/** Ports of the host, both ends included. */
+/** An inclusive range of ports of the host. */
 export interface PortRange {
   first: number;
   last: number;
 }
 
-/** Lets a host's sandboxes run only as long as the host's lease is valid. */
+/** Allows a host's sandboxes to run only while the host's lease is valid. */
 export interface HostFence {
-  /** They may run until then, by `uptimeSeconds`. A process of its own enforces it, also after this one has ended. */
+  /**
+   * Allows them to run until then, by `uptimeSeconds`. A separate process enforces it, even after this process has
+   * ended.
+   */
   keepOpenUntil(uptimeSeconds: number): Promise<void>;
-  /** Whether all of them are frozen (on a cluster: ended), or about to be. */
+  /** Whether all of them are frozen (on a cluster: ended), or are about to be. */
   readonly isClosed: boolean;
   /**
    * Thaws them, except paused ones.
-   * @returns false when the disk has no room for their writes, so that they stay frozen, or none is frozen
+   * @returns false when none is frozen, or when they stay frozen because the disk has no room for their writes
    */
   open(): Promise<boolean>;
 }
 
 /** A fence that also keeps a part of the disk free. */
 export interface DiskFence extends HostFence {
-  /** How much of the disk sandboxes must leave free: all are frozen before they use it. */
+  /** The bytes of the disk that sandboxes must leave free. All are frozen before they use these bytes. */
   keepFree(bytes: number): Promise<void>;
 }
 
-/** The disk space of the host that a running sandbox uses. */
+/** The use of the host's disk by a running sandbox. */
 export interface DiskUse {
   sandboxId: SandboxId;
-  /** The start or resume of its processes; null when it has no number. */
+  /** The start or resume of its processes. Null: it has no number. */
   run: number | null;
   /** Includes written data that is not on the disk yet. */
   bytes: number;
@@ -44,27 +47,27 @@ export interface LinkedSandbox {
   allowInternetAccess: boolean;
 }
 
-/** How far a host is with an image that it makes itself. */
+/** The state of an image that a host makes itself. */
 export interface HostImageState {
   /** `builtin:<template>`. */
   image: string;
   status: 'building' | 'available' | 'failed';
-  /** With `failed`: why, for everybody. */
+  /** With `failed`: the public reason. */
   message: string | null;
 }
 
-/** The images that a host makes itself; one build of each at a time. */
+/** The images that a host makes itself. Each has at most one build at a time. */
 export interface HostImages {
   readonly names: readonly string[];
-  /** Whether it can be used at once. */
+  /** Whether the image can be used at once. */
   isMade(image: string): Promise<boolean>;
-  /** Makes it where it is missing. @param signal ends the wait, not the build */
+  /** Makes the image if it is missing. @param signal ends the wait, not the build */
   get(image: string, signal: AbortSignal): Promise<unknown>;
-  /** Calls back when a build begins, and how it ended. */
+  /** Calls back when a build begins and when it ends. */
   onChange(listener: (state: HostImageState) => void): void;
 }
 
-/** How much of its processors and memory the place of the sandboxes has, and what all of its processes use. */
+/** The processors and memory of the place where sandboxes run, and their use by all processes. */
 export interface HostLoad {
   readonly coreCount: number;
   memory(): HostMemory;
@@ -77,63 +80,63 @@ export interface HostMemory {
   totalMb: number;
   /** Memory that new processes could get without swapping. */
   availableMb: number;
-  /** Percent of the last seconds in which every process that had work waited for memory. */
+  /** The percentage of the last seconds in which all processes with work waited for memory. */
   stalledPct: number;
 }
 
-/** Everything that a host worker needs of the place where its sandboxes run. */
+/** Everything that a host worker needs from the place where its sandboxes run. */
 export interface HostDriver extends SandboxDriver {
   /**
-   * The host's address that sandboxes see: the only address of the host on which they reach anything. Null: they reach
+   * The host's address for sandboxes. It is the only address of the host that they can reach. Null: they can reach
    * none.
    */
   readonly gateway: string | null;
-  /** The address at which clients on other machines reach this one; empty where it is not known. */
+  /** The address at which clients on other machines reach this machine. Empty: unknown. */
   readonly hostAddress: string;
   /** The network of its sandboxes, as CIDR. */
   readonly subnet: string;
-  /** Ports of the host that may lead to UDP ports of sandboxes. Null: none. */
+  /** Ports of the host that may be forwarded to UDP ports of sandboxes. Null: none. */
   readonly udpRange: PortRange | null;
-  /** What this host has and uses, from which its room for sandboxes follows. */
+  /** The resources and the load of this host, which determine its room for sandboxes. */
   readonly load: HostLoad;
-  /** Governs all sandboxes of this copy. */
+  /** The fence of all sandboxes of this copy. */
   readonly fence: DiskFence;
-  /** Folder of the sandboxes' disks. Null: they are on no file system of this machine. */
+  /** The folder of the sandboxes' disks. Null: the disks are on no file system of this machine. */
   readonly diskFolder: string | null;
-  /** Free space there, less written data that is not on the disk yet. */
+  /** Free space in that folder, less written data that is not on the disk yet. */
   diskRoom(): DiskRoom;
-  /** Free space and what sandboxes hold, together: it does not depend on how much they have written. */
+  /** The sum of free space and the sandboxes' disks. It does not depend on how much they have written. */
   diskCapacityBytes(): number;
-  /** Of each sandbox that is not paused. */
+  /** The disk use of each sandbox that is not paused. */
   diskUse(): Promise<DiskUse[]>;
-  /** Freezes its processes and returns at once; a `pause` afterwards makes it a pause. */
+  /** Freezes the processes of a sandbox and returns at once. A later `pause` makes it a pause. */
   halt(sandboxId: SandboxId): Promise<void>;
-  /** Ends its processes and cancels other work on it; its disk stays. `onExit` is not called. */
+  /** Ends the processes of a sandbox and cancels other work on it. Its disk stays. `onExit` is not called. */
   endAtOnce(sandboxId: SandboxId): Promise<void>;
-  /** Removes everything of this copy that belongs to no sandbox of the list. Call it when the host starts. */
+  /** Removes everything of this copy that belongs to no sandbox of the list. Call this when the host starts. */
   reconcile(knownSandboxIds: Iterable<SandboxId>): Promise<unknown>;
   /**
-   * Restores links and routes of running and frozen sandboxes that something outside has removed.
-   * @returns the sandboxes that had lost something
+   * Restores links and routes of running and frozen sandboxes that something outside the platform has removed.
+   * @returns the sandboxes with restored links or routes
    */
   repairLinks(sandboxes: readonly LinkedSandbox[]): Promise<SandboxId[]>;
-  /** The sandboxes of these that run without their agent, whose agent should be started again now. */
+  /** The sandboxes of the list that run without their agent, and whose agent should be restarted now. */
   withoutAgent(sandboxIds: Iterable<SandboxId>): SandboxId[];
   /**
-   * Starts the agent of a running sandbox again if it has ended; everything else in the sandbox continues. Returns once
-   * the agent runs, or did not start in time. Failures are logged, and the sandbox is due again later.
+   * Restarts the agent of a running sandbox if it has ended. Everything else in the sandbox continues. Returns when the
+   * agent runs, or failed to start in time. Failures are logged, and the sandbox is due again later.
    */
   restartAgent(spec: SandboxSpec): Promise<void>;
-  /** How many frozen sandboxes are ready to be used. */
+  /** The number of frozen sandboxes, or of pods without a sandbox, that are ready to be used. */
   readonly poolReady: number;
-  /** Images that frozen sandboxes are kept ready of, beside the base image. */
+  /** Images of which frozen sandboxes are kept ready, except the base image. */
   readonly pooledImages: readonly string[];
-  /** Ends those of an image that no template has any more. */
+  /** Ends the frozen sandboxes of an image that no template has any more. */
   dropPooled(image: string): Promise<void>;
-  /** Images of built-in templates, which the host makes itself. */
+  /** Images of built-in templates, made by the host. */
   readonly builtinImages: HostImages;
-  /** Which sandbox has this address now. Null: none. */
+  /** The sandbox that currently has this address. Null: none. */
   sandboxAt(address: string): Promise<SandboxId | null>;
-  /** Stops watching and ends the warm pool; sandboxes go on. */
+  /** Stops the watches and ends the warm pool. Sandboxes continue. */
   close(): Promise<void>;
 }

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import os from 'node:os';
 import type { HostLoad, HostMemory } from './host-driver.ts';
 
-/** Reads how much of the machine all of its processes use. */
+/** Reads the load of the machine by all of its processes. */
 export class MachineLoad implements HostLoad {
   readonly #proc: string;
   #processor: { busy: number; all: number };
@@ -43,7 +43,7 @@ export class MachineLoad implements HostLoad {
     }
   }
 
-  /** Ticks. Time that the hypervisor took counts as used. */
+  /** Processor time in ticks. Time that the hypervisor took counts as used. */
   #readProcessor(): { busy: number; all: number } {
     const line = readFileSync(`${this.#proc}/stat`, 'latin1').split('\n', 1)[0]!;
     const [user, nice, system, idle, iowait, ...others] = line.split(/\s+/).slice(1, 9).map(Number);

@@ -1,6 +1,6 @@
 import type { CreatePhase } from './driver.ts';
 
-/** Reports the phases of a create in their order; the work does not wait for the listener. */
+/** Reports the phases of a create in order. The work does not wait for the listener. */
 export class PhaseReports {
   readonly #listener: ((phase: CreatePhase) => void | Promise<void>) | undefined;
   #reported: Promise<void> = Promise.resolve();
@@ -15,7 +15,7 @@ export class PhaseReports {
     this.#reported.catch(() => {});
   }
 
-  /** Waits until every phase is reported. @throws the listener's error */
+  /** Waits until all phases are reported. @throws the listener's error */
   async finish(): Promise<void> {
     await this.#reported;
   }

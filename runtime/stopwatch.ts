@@ -1,4 +1,4 @@
-/** Milliseconds from its creation to each step. */
+/** Measures the milliseconds from its creation to each step. */
 export class Stopwatch {
   readonly steps: Record<string, number> = {};
   readonly #start = performance.now();

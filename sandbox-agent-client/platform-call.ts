@@ -11,12 +11,12 @@ import {
 
 const jsonBounds: JsonBounds = { ...defaultJsonBounds, maxDepth: 8, maxValues: 128, maxKeys: 128 };
 
-/** Where an agent listens, and the token that opens its `/platform/…` paths (agent/BOOT.md). */
+/** The address of an agent, and the token for its `/platform/…` paths (agent/BOOT.md). */
 export interface AgentEndpoint {
   address: string;
   port: number;
   platformToken: string;
-  /** Opens the connection through the sandbox's machine. Absent: to the address. */
+  /** Opens the connection through the sandbox's machine. Absent: the connection goes directly to the address. */
   openTunnel?: (() => net.Socket) | undefined;
 }
 
@@ -29,7 +29,7 @@ export interface PlatformCall {
   signal?: AbortSignal;
 }
 
-/** `json` is untrusted and of any shape; undefined where the reply has no body. */
+/** `json` is untrusted and of unknown shape. It is undefined when the reply has no body. */
 export interface AgentReply {
   status: number;
   json: unknown;
@@ -37,13 +37,14 @@ export interface AgentReply {
 
 /**
  * Calls a platform path of an agent.
- * @throws {UnusableReply} unreachable, too late, out of bounds, or not JSON; the signal's reason when it aborts
+ * @throws {UnusableReply} when the agent is unreachable or too slow, or its reply exceeds a limit or is not JSON; the
+ * signal's reason when it aborts
  */
 export async function callAgent(agent: AgentEndpoint, call: PlatformCall): Promise<AgentReply> {
   return asJson(await exchange(requestFor(agent, call), call.maxReplyBytes));
 }
 
-/** As `callAgent`; a reply of status 200 is a stream that the caller destroys. */
+/** As `callAgent`, but a reply with status 200 is a stream that the caller destroys. */
 export async function callAgentForStream(
   agent: AgentEndpoint,
   call: PlatformCall,

@@ -2,13 +2,13 @@ import http, { type IncomingMessage } from 'node:http';
 import net from 'node:net';
 import tls from 'node:tls';
 
-/** Status line and headers of one reply, final or informational. */
+/** The status line and headers of one reply, final or informational. */
 const maxHeadBytes = 16 * 1024;
-/** 1xx replies before the final one. An agent sends none. */
+/** The maximum number of 1xx replies before the final one. A genuine agent sends none. */
 const maxInformationalReplies = 8;
-/** Chunk sizes, trailers and 1xx replies may cost this much beside the body. */
+/** The maximum bytes of chunk sizes, trailers and 1xx replies, in addition to the body. */
 const framingAllowanceBytes = 256 * 1024;
-/** TCP probes a silent stream, so that a vanished sandbox is noticed. */
+/** TCP probes a silent stream at this interval, so that a vanished sandbox is noticed. */
 const keepAliveProbeMs = 10_000;
 
 /** One HTTP request to a server inside a sandbox. */
@@ -19,11 +19,11 @@ export interface SandboxRequest {
   path: string;
   headers?: Record<string, string>;
   body?: Buffer;
-  /** Opens the connection through the sandbox's machine. Absent: to the address. */
+  /** Opens the connection through the sandbox's machine. Absent: the connection goes directly to the address. */
   openTunnel?: (() => net.Socket) | undefined;
-  /** With TLS; the certificate is not checked. */
+  /** Use TLS. The certificate is not checked. */
   isTls?: boolean;
-  /** From the connect to the last byte; of a stream, to its first byte. */
+  /** The time limit from the connect to the last byte, or to the first byte of a stream. */
   deadlineMs: number;
   signal?: AbortSignal;
 }
@@ -33,15 +33,16 @@ export interface SandboxReply {
   body: Buffer;
 }
 
-/** The server inside the sandbox could not be reached, took too long, or broke a bound or the protocol. */
+/** The server inside the sandbox was unreachable, took too long, exceeded a limit, or violated the protocol. */
 export class UnusableReply extends Error {
   override name = 'UnusableReply';
 }
 
 /**
- * Sends one request and reads the whole reply. The server is hostile: root in a sandbox can replace it. So time, head,
- * body, framing and 1xx replies are bounded, upgrades are refused, and no socket is left when the promise settles.
- * @throws {UnusableReply}; the signal's reason as soon as it aborts, whatever the socket does.
+ * Sends one request and reads the whole reply. The server is untrusted, because root in a sandbox can replace it. So
+ * time, head, body, framing and 1xx replies are limited, upgrades are refused, and no socket is left when the promise
+ * settles.
+ * @throws {UnusableReply}; the signal's reason as soon as it aborts, in every state of the socket
  */
 export async function exchange(request: SandboxRequest, maxBodyBytes: number): Promise<SandboxReply> {
   const connection = new SandboxConnection(request, maxBodyBytes + framingAllowanceBytes);
@@ -53,7 +54,7 @@ export async function exchange(request: SandboxRequest, maxBodyBytes: number): P
   }
 }
 
-/** As `exchange`, for the status alone: the body is not read. */
+/** As `exchange`, but only for the status. The body is not read. */
 export async function statusOf(request: SandboxRequest): Promise<number> {
   const connection = new SandboxConnection(request, framingAllowanceBytes);
   try {
@@ -90,8 +91,8 @@ export async function canConnect(
 }
 
 /**
- * As `exchange`, for a reply whose body goes on for as long as the caller reads. Its head and its first byte come
- * within the deadline; a reply of another status than 200 is read whole.
+ * As `exchange`, for a reply with an endless body that the caller reads. Its head and its first byte must arrive within
+ * the deadline. A reply with another status than 200 is read completely.
  */
 export async function openStream(
   request: SandboxRequest,
@@ -115,7 +116,7 @@ export async function openStream(
   }
 }
 
-/** The body of a reply that goes on. Closed by `destroy`, at its end and when it breaks. */
+/** The body of an endless reply. It is closed by `destroy`, at its end, and when the connection breaks. */
 export class SandboxStream implements AsyncIterable<Buffer> {
   readonly #connection: SandboxConnection;
   readonly #chunks: AsyncIterator<Buffer>;
@@ -127,7 +128,7 @@ export class SandboxStream implements AsyncIterable<Buffer> {
     this.#first = first;
   }
 
-  /** Closes the socket; a read that waits is rejected. */
+  /** Closes the socket. A waiting read is rejected. */
   destroy(): void {
     this.#connection.fail(new UnusableReply('the stream was closed'));
   }
@@ -157,7 +158,7 @@ export class SandboxStream implements AsyncIterable<Buffer> {
   }
 }
 
-/** A socket with one request on it, and the one promise that every error of it rejects. */
+/** A socket with one request, and one promise that every error of it rejects. */
 class SandboxConnection {
   readonly #socket: net.Socket;
   readonly #request: http.ClientRequest | undefined;
@@ -168,7 +169,7 @@ class SandboxConnection {
   #deadline: NodeJS.Timeout;
   #failure: Error | null = null;
 
-  /** @param maxWireBytes all bytes that may be received, framing included; null: any number, for a stream */
+  /** @param maxWireBytes the limit of all received bytes, including framing; null: unlimited, for a stream */
   constructor(request: SandboxRequest, maxWireBytes: number | null) {
     const { address, port, method, path, headers, body, isTls = false, deadlineMs, signal, openTunnel } = request;
     signal?.throwIfAborted();
@@ -203,7 +204,7 @@ class SandboxConnection {
       throw new UnusableReply('the request cannot be sent', { cause: error });
     }
     this.#head = this.orFailure(this.#awaitHead(this.#request));
-    // The caller may fail before it asks for the head.
+    // The caller may fail before it waits for the head.
     this.#head.catch(() => {});
     this.#request.end(body);
   }
@@ -213,7 +214,7 @@ class SandboxConnection {
     return this.#head;
   }
 
-  /** Waits for `work`, at most as long as the connection is usable. */
+  /** Waits for `work`, or until the connection fails. */
   orFailure<T>(work: Promise<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       if (this.#failure) {
@@ -244,7 +245,7 @@ class SandboxConnection {
     for (const reject of waiting) reject(this.#failure);
   }
 
-  /** From here on the reader sets the pace of the reply. */
+  /** From here on the reader determines the speed of the reply. */
   endDeadline(): void {
     clearTimeout(this.#deadline);
   }
@@ -270,7 +271,7 @@ class SandboxConnection {
         informational += 1;
         if (informational > maxInformationalReplies) this.#refuse('too many 1xx replies');
       });
-      // Without these listeners Node closes the socket and says nothing to the caller.
+      // Without these listeners Node closes the socket and does not tell the caller.
       request.once('upgrade', () => this.#refuse('the reply is an upgrade'));
       request.once('connect', () => this.#refuse('the reply is a tunnel'));
       request.once('close', () => {
@@ -278,7 +279,7 @@ class SandboxConnection {
       });
       request.once('response', (reply: IncomingMessage) => {
         hasHead = true;
-        // An error while nobody reads is reported to the next read.
+        // An error between two reads is reported to the next read.
         reply.on('error', () => {});
         const { statusCode = 0, httpVersionMajor } = reply;
         if (httpVersionMajor !== 1) this.#refuse('the reply is not HTTP/1');
@@ -289,7 +290,7 @@ class SandboxConnection {
   }
 }
 
-/** Copies the body into one buffer: kept chunks would cost many times their bytes if they are tiny. */
+/** Copies the body into one buffer, because tiny chunks would cost many times their bytes. */
 async function bodyOf(connection: SandboxConnection, reply: IncomingMessage, maxBytes: number): Promise<Buffer> {
   let collected: Buffer = Buffer.alloc(0);
   let length = 0;

@@ -9,8 +9,8 @@ export interface TemporalSettings extends TemporalConnectionSettings {
 }
 
 /**
- * Connects lazily: while Temporal is away calls fail, but the process runs.
- * @param requestIdOf the id of the present request, which is sent along
+ * Connects lazily: while Temporal is away, calls fail but the process runs.
+ * @param requestIdOf returns the id of the current request, which is sent along
  */
 export function createTemporalClient(
   settings: TemporalSettings,

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** How Temporal is reached: its settings by name. */
+/** The settings of the connection to Temporal, by name. */
 export interface TemporalConnectionSettings {
   TEMPORAL_ADDRESS: string;
   TEMPORAL_TLS: boolean;
@@ -11,7 +11,7 @@ export interface TemporalConnectionSettings {
   TEMPORAL_API_KEY?: string | undefined;
 }
 
-/** For the connections of clients and of workers, which read the same. */
+/** Options for the connections of clients and of workers. */
 export interface TemporalConnectionOptions {
   address: string;
   tls: boolean | TlsOptions;
@@ -25,8 +25,8 @@ interface TlsOptions {
 }
 
 /**
- * An API key and each setting of TLS turn TLS on: neither is ever sent in the clear.
- * @throws when a file cannot be read
+ * An API key, and each TLS setting, turns TLS on, so that neither is ever sent unencrypted.
+ * @throws when a file is unreadable
  */
 export function temporalConnectionOptions(settings: TemporalConnectionSettings): TemporalConnectionOptions {
   const tls = tlsOptions(settings);

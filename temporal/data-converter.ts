@@ -3,7 +3,7 @@ import type { DataConverter } from '@temporalio/common';
 import type { PlatformSecrets } from '../config/secrets.ts';
 import { EncryptionCodec } from './payload-codec.ts';
 
-/** The one data converter that every client and worker of the platform must use. */
+/** The data converter that all clients and workers of the platform must use. */
 export function createDataConverter(secrets: PlatformSecrets): DataConverter {
   return {
     payloadCodecs: [new EncryptionCodec(secrets.codecKeys)],

@@ -6,7 +6,7 @@ import { searchAttributes } from './search-attributes.ts';
 
 const names = Object.values(searchAttributes).map(({ name }) => name);
 
-/** How long the history of a finished workflow can be read. */
+/** How long the history of a closed workflow is kept. */
 const retention = '7 days';
 
 /** Error codes of Temporal's API and of gRPC. */
@@ -14,9 +14,9 @@ const keyword = 2;
 const alreadyExists = 6;
 
 /**
- * Makes the namespace and its search attributes unless they are there. Resolves when a workflow started in it with one
- * of them can be found by it, so that no later start is refused by a service that has not heard of them yet.
- * @throws while Temporal is not ready; safe to call again
+ * Makes the namespace and its search attributes if they are missing. Resolves when a query by one of the attributes
+ * finds a workflow, because until then a service of Temporal that does not know them yet could refuse a start.
+ * @throws while Temporal is not ready; the call may be repeated
  */
 export async function ensureNamespace(connection: Connection, namespace: string): Promise<void> {
   try {
@@ -34,7 +34,7 @@ export async function ensureNamespace(connection: Connection, namespace: string)
   await untilFoundBySearchAttribute(connection, namespace);
 }
 
-/** Adds the platform's search attributes to a namespace that has none of them. */
+/** Adds the platform's search attributes to a namespace that lacks them. */
 export async function addSearchAttributes(connection: Connection, namespace: string, missing = names): Promise<void> {
   await connection.operatorService.addSearchAttributes({
     namespace,
@@ -42,7 +42,7 @@ export async function addSearchAttributes(connection: Connection, namespace: str
   });
 }
 
-/** Starts a workflow that no worker runs, waits until a query finds it, and has it removed, which takes a minute. */
+/** Starts a workflow that no worker runs, waits until a query finds it, and deletes it. The deletion ends later. */
 async function untilFoundBySearchAttribute(connection: Connection, namespace: string): Promise<void> {
   const client = new Client({ connection, namespace });
   const probeId = `namespace-probe-${randomUUID()}`;

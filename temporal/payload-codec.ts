@@ -8,7 +8,7 @@ const { Payload: PayloadMessage } = proto.temporal.api.common.v1;
 const ivBytes = 12;
 const tagBytes = 16;
 
-/** A payload of a list cannot be decrypted. The message names the reason and repeats little of the payload. */
+/** A payload of a list cannot be decrypted. The message has the reason and repeats little of the payload. */
 export class UnreadablePayloadError extends Error {
   override name = 'UnreadablePayloadError';
   /** Its index in the list. */
@@ -20,12 +20,12 @@ export class UnreadablePayloadError extends Error {
   }
 }
 
-/** AES-256-GCM over every payload: only holders of the key can read a workflow's history. */
+/** Encrypts every payload with AES-256-GCM, so that only holders of the key can read a workflow's history. */
 export class EncryptionCodec implements PayloadCodec {
   readonly #keys: ReadonlyMap<string, Buffer>;
   readonly #currentKeyId: string;
 
-  /** @param keys by id, 32 bytes each; the first encrypts, each decrypts what was written under its id */
+  /** @param keys by id, 32 bytes each. The first key encrypts. Each key decrypts the payloads that have its id. */
   constructor(keys: ReadonlyMap<string, Buffer>) {
     const [current] = keys.keys();
     if (!current) throw new Error('The payload codec needs at least one key');
@@ -47,8 +47,8 @@ export class EncryptionCodec implements PayloadCodec {
   }
 
   /**
-   * Payloads that were never encrypted (a search attribute's, an operator's own) are returned unchanged.
-   * @throws {UnreadablePayloadError} for the first that cannot be decrypted
+   * Payloads that were never encrypted (of a search attribute, or from an operator) are returned unchanged.
+   * @throws {UnreadablePayloadError} for the first payload that cannot be decrypted
    */
   async decode(payloads: Payload[]): Promise<Payload[]> {
     return payloads.map((payload, index) => {

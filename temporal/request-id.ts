@@ -3,7 +3,7 @@ import type { WorkflowClientInterceptor } from '@temporalio/client';
 import { defaultPayloadConverter, type Headers } from '@temporalio/common';
 import { requestIdHeader } from '../domain/request-id-header.ts';
 
-/** The id of the API's request that an activity works for. Null: it works for none. */
+/** The id of the API request that an activity works for. Null: it works for no request. */
 export const activityRequest = new AsyncLocalStorage<string | null>();
 
 /** The id in the headers of a workflow, an update or an activity. */
@@ -14,9 +14,9 @@ export function readRequestId(headers: Headers): string | null {
 }
 
 /**
- * Sends the id of the present request with each start and update, so that the lines of all processes about one request
- * can be found by it.
- * @param requestIdOf of the present request; undefined: there is none
+ * Sends the id of the current request with each start and update, so that the log lines of all processes about one
+ * request can be found by its id.
+ * @param requestIdOf returns the id of the current request; undefined when there is none
  */
 export function requestIdInterceptor(requestIdOf: () => string | undefined): WorkflowClientInterceptor {
   const withId = (headers: Headers): Headers => {

@@ -1,7 +1,7 @@
 import { defineSearchAttributeKey, type SearchAttributePair, SearchAttributeType } from '@temporalio/common';
 import type { LifePlan } from '../domain/life-plan.ts';
 
-/** Attributes that operators search workflows by. Ids and statuses only, never personal data. */
+/** Attributes by which operators search workflows. They contain only ids and statuses, never personal data. */
 export const searchAttributes = {
   accountId: defineSearchAttributeKey('AccountId', SearchAttributeType.KEYWORD),
   projectId: defineSearchAttributeKey('ProjectId', SearchAttributeType.KEYWORD),

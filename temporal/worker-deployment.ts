@@ -12,19 +12,20 @@ const failedPrecondition = 9;
 export interface WorkerVersion {
   buildId: string;
   /**
-   * `current`: new workflows, and those that upgrade by themselves, run on it. `draining`: pinned workflows that began on it
-   * are open; keep its workers. `drained`: its workers may be stopped. `inactive`: it has never been current.
+   * `current`: new workflows, and workflows that upgrade automatically, run on it. `draining`: pinned workflows that
+   * began on it are open, so keep its workers. `drained`: its workers may be stopped. `inactive`: it has never been
+   * current.
    */
   status: 'current' | 'draining' | 'drained' | 'inactive';
-  /** Open workflows that are pinned to it. */
+  /** The number of open workflows that are pinned to it. */
   pinnedWorkflows: number;
-  /** RFC 3339: since when it has been current. Null: it is not. */
+  /** RFC 3339. The time when it became current. Null: it is not current. */
   currentSince: string | null;
 }
 
 type VersionSummary = temporal.api.deployment.v1.WorkerDeploymentInfo.IWorkerDeploymentVersionSummary;
 
-/** What Temporal knows about the worker deployment of a platform. */
+/** Temporal's data about the worker deployment of a platform. */
 export class WorkerDeployment {
   readonly #client: Client;
   readonly #name: string;
@@ -34,7 +35,7 @@ export class WorkerDeployment {
     this.#name = deploymentName;
   }
 
-  /** Newest first. Empty: no worker of it has ever polled. */
+  /** The versions, newest first. Empty: no worker of the deployment has ever polled. */
   async versions(): Promise<WorkerVersion[]> {
     const found = await this.#describe();
     const summaries = found?.info.versionSummaries ?? [];
@@ -56,16 +57,17 @@ export class WorkerDeployment {
   }
 
   /**
-   * Has new workflows, and those that upgrade by themselves, run on the workers of a version.
-   * @throws a gRPC error where no worker of it polls
+   * Makes a version current: new workflows, and workflows that upgrade automatically, run on its workers.
+   * @throws a gRPC error when none of its workers polls
    */
   async setCurrent(buildId: string): Promise<void> {
     await this.#setCurrent(buildId, null);
   }
 
   /**
-   * Makes a version current where none is, so that the first workers of a deployment have work without an operator.
-   * @returns `unknown`: Temporal has not heard of the version yet, ask again; `other`: another version is current
+   * Makes a version current if none is, so that the first workers of a deployment get work without an operator.
+   * @returns `unknown` when Temporal does not know the version yet and the caller should retry; `other` when another
+   * version is current
    */
   async setFirst(buildId: string): Promise<'current' | 'other' | 'unknown'> {
     const found = await this.#describe();
@@ -78,15 +80,15 @@ export class WorkerDeployment {
       await this.#setCurrent(buildId, found!.conflictToken);
       return 'current';
     } catch (error) {
-      // Another worker was quicker: the next look says with what.
+      // Another worker was faster. The next call reads which version is current.
       if (hasCode(error, failedPrecondition)) return 'unknown';
       throw error;
     }
   }
 
   /**
-   * Has the open workflows that are pinned to a version go on with the current one, as the others do.
-   * @returns how many
+   * Moves the open workflows that are pinned to a version to the current one.
+   * @returns the number of moved workflows
    */
   async releasePinned(buildId: string): Promise<number> {
     let released = 0;
@@ -100,7 +102,7 @@ export class WorkerDeployment {
         });
         released++;
       } catch (error) {
-        // It has ended meanwhile.
+        // The workflow has ended meanwhile.
         if (!hasCode(error, notFound)) throw error;
       }
     }
@@ -122,7 +124,7 @@ export class WorkerDeployment {
     });
   }
 
-  /** Null: Temporal does not know it. */
+  /** Null: the deployment is unknown to Temporal. */
   async #describe() {
     try {
       const { workerDeploymentInfo, conflictToken } = await this.#client.workflowService.describeWorkerDeployment({
@@ -138,7 +140,7 @@ export class WorkerDeployment {
   }
 }
 
-/** Temporal counts what is open every few minutes; until then a version that was current is draining. */
+/** Temporal counts open workflows every few minutes. Until it has counted, a version that was current is draining. */
 function statusOf(summary: VersionSummary, current: string | null): WorkerVersion['status'] {
   if (summary.deploymentVersion!.buildId === current) return 'current';
   if (summary.drainageStatus === drained) return 'drained';

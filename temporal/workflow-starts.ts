@@ -3,7 +3,7 @@ import { controlTaskQueue } from '../domain/task-queues.ts';
 import { type WorkflowInput, type WorkflowType, workflowKinds } from '../domain/workflow-registry.ts';
 import { sandboxSearchAttributes, searchAttributes } from './search-attributes.ts';
 
-/** Search attributes that each workflow type starts with. */
+/** The search attributes of each workflow type at its start. */
 const searchAttributesOf: { [Type in WorkflowType]?: (input: WorkflowInput<Type>) => SearchAttributePair[] } = {
   sandbox: ({ plan }) => sandboxSearchAttributes(plan, 'starting'),
   passwordReset: ({ userId }) => [{ key: searchAttributes.userId, value: userId }],
@@ -18,7 +18,7 @@ const searchAttributesOf: { [Type in WorkflowType]?: (input: WorkflowInput<Type>
 
 /**
  * Options for `client.workflow.start` and similar calls.
- * @param objectId the object that the workflow is about
+ * @param objectId the id of the object that the workflow is about
  */
 export function startOptions<Type extends WorkflowType>(type: Type, objectId: string, input: WorkflowInput<Type>) {
   const { workflowId, mayRunAgain } = workflowKinds[type];

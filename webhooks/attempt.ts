@@ -3,7 +3,7 @@ import type { WebhookKeys } from './keys.ts';
 import type { WebhookSender } from './sender.ts';
 import { type SigningEndpoint, signedHeaders } from './signature.ts';
 
-/** Where an event is sent. */
+/** The target of an event. */
 export interface AttemptTarget extends SigningEndpoint {
   url: string;
   timeoutSeconds: number;

@@ -5,7 +5,7 @@ import { buildConnector } from 'undici';
 import { isOwnService, type OwnService } from '../config/own-services.ts';
 import { isAddressIn, isOutboundAddressAllowed } from '../domain/outbound-addresses.ts';
 
-/** No connection was made: users may not name this address. */
+/** No connection was made, because users may not use this address. */
 export class AddressRefusedError extends Error {
   override name = 'AddressRefusedError';
 }
@@ -16,33 +16,33 @@ export class NameNotResolvedError extends Error {
 }
 
 export interface Egress {
-  /** CIDR ranges that the operator opened beyond the public internet. */
+  /** CIDR ranges that the operator opened in addition to the public internet. */
   allowedRanges: readonly string[];
-  /** Addresses that are always refused, also within those ranges. */
+  /** Addresses that are always refused, even within the opened ranges. */
   ownServices(): Promise<readonly OwnService[]>;
-  /** CIDR ranges of sandboxes, which no connection may lead to either. */
+  /** CIDR ranges of sandboxes. Connections to them are refused too. */
   sandboxNetworks(): Promise<readonly string[]>;
-  /** CA certificates beside the usual ones, as PEM. */
+  /** CA certificates in PEM, in addition to the usual ones. */
   ca?: string | undefined;
-  /** Nameservers as `address` or `address:port`; the machine's by default. */
+  /** Nameservers as `address` or `address:port`. The default is the machine's nameservers. */
   nameservers?: readonly string[];
 }
 
 const mostAddresses = 4;
 const connectTimeoutMs = 10_000;
-/** Names of one machine seldom move; services of the platform and its hosts seldom change. */
+/** How long the addresses of our services and hosts are cached. They seldom change. */
 const closedPlacesKnownMs = 10_000;
 
-/** What is closed within every range that the operator opened. */
+/** Addresses that stay closed within every range that the operator opened. */
 interface ClosedPlaces {
   services: readonly OwnService[];
   networks: readonly string[];
 }
 
 /**
- * Makes the connections of webhooks. Each connection resolves the name, checks each of its addresses, and connects to
- * exactly the checked address, so that a name whose answer changes gains nothing. The address of the connected socket
- * is checked once more. Proxies of the environment are not used.
+ * Makes the connections of webhooks. Each connection resolves the name, checks each address, and connects to exactly
+ * the checked address, so changing DNS answers cannot bypass the check. The address of the connected socket is checked
+ * again. Proxies of the environment are not used.
  */
 export class CheckedConnector {
   readonly #egress: Egress;
@@ -82,7 +82,7 @@ export class CheckedConnector {
         socket.destroy();
         failure ??= new AddressRefusedError();
       } catch (error) {
-        // The first error says most: later addresses are often of a family that the machine does not have.
+        // The first error is the most useful one, because later addresses often have a family that the machine lacks.
         failure ??= error;
       }
     }
@@ -95,7 +95,7 @@ export class CheckedConnector {
     });
   }
 
-  /** Looks names up without the thread pool, which slow nameservers would occupy. */
+  /** Resolves names without the thread pool, because slow nameservers would occupy it. */
   async #addressesOf(hostname: string): Promise<string[]> {
     if (net.isIP(hostname)) return [hostname];
     if (/(^|\.)localhost\.?$/i.test(hostname)) return ['127.0.0.1', '::1'];
@@ -109,11 +109,11 @@ export class CheckedConnector {
     if (!isOutboundAddressAllowed(address, this.#egress.allowedRanges)) return false;
     const { services, networks } = await this.#closedPlaces();
     if (!isOwnService(services, address, port) && !isAddressIn(address, networks)) return true;
-    // Looks like a closed port: what the platform consists of is nobody's business.
+    // The refusal looks like a closed port, so that users learn nothing about the services of the platform.
     throw Object.assign(new Error('refused'), { code: 'ECONNREFUSED' });
   }
 
-  /** Where they cannot be read now, those that were read before count: an outage of ours is no endpoint's failure. */
+  /** If the closed addresses are unreadable now, the cached ones apply, because our outage must not fail a delivery. */
   #closedPlaces(): Promise<ClosedPlaces> {
     const before = this.#known;
     if (before && Date.now() < before.untilMs) return before.places;
@@ -129,7 +129,7 @@ export class CheckedConnector {
   }
 }
 
-/** The certificate is checked against the name, not the address. */
+/** The certificate is checked against the name and not the address. */
 function servernameOf({ hostname, servername, protocol }: buildConnector.Options): { servername?: string } {
   if (protocol !== 'https:' || net.isIP(hostname)) return {};
   return { servername: servername || hostname };

@@ -1,35 +1,35 @@
 import type { AccountId, WebhookEndpointId } from '../domain/ids.ts';
 
-/** How many requests of this process may be under way, or have no recorded outcome, at once. */
+/** The maximum numbers of this process's requests that are in progress, or have no recorded outcome. */
 export interface InFlightLimits {
   total: number;
   perAccount: number;
   perEndpoint: number;
-  /** For an endpoint with a request that has taken longer than a second. */
+  /** The limit of an endpoint with a request that has taken longer than a second. */
   perSlowEndpoint: number;
 }
 
-/** First attempts and attempts of workflows are counted apart: neither takes the other's room. */
+/** First attempts and attempts of workflows are counted separately, so that neither uses the other's room. */
 export const firstAttemptLimits: InFlightLimits = { total: 2048, perAccount: 128, perEndpoint: 64, perSlowEndpoint: 4 };
 export const retryLimits: InFlightLimits = { total: 256, perAccount: 64, perEndpoint: 8, perSlowEndpoint: 4 };
 
 const slowAfterMs = 1000;
 
-/** A request that takes up room until its outcome is recorded. */
+/** A request that counts until its outcome is recorded. */
 export interface Place {
-  /** The request has ended: from now on it does not make its endpoint a slow one. */
+  /** The request has ended. From now on it does not count as a slow one. */
   answered(): void;
-  /** Its outcome is recorded: there is room for another. */
+  /** The outcome is recorded, so the request no longer counts. */
   leave(): void;
 }
 
 /**
- * Counts requests, so that a slow or dead endpoint holds few sockets and delays no other. A request counts until its
- * outcome is recorded, which bounds how many are made again when this process is killed.
+ * Counts requests, so that a slow or dead endpoint holds few sockets and does not delay others. A request counts until
+ * its outcome is recorded. This bounds the number of requests that are repeated after this process is killed.
  */
 export class InFlight {
   readonly #limits: InFlightLimits;
-  /** Of each endpoint: how many count, and since when each that is not answered is under way. */
+  /** By endpoint: the count, and the start times of unanswered requests. */
   readonly #endpoints = new Map<WebhookEndpointId, { count: number; unanswered: Set<{ sinceMs: number }> }>();
   readonly #accounts = new Map<string, number>();
   #total = 0;
@@ -42,12 +42,12 @@ export class InFlight {
     return this.#total;
   }
 
-  /** How many more requests may begin altogether. */
+  /** The number of requests that may still begin, for all endpoints together. */
   get room(): number {
     return this.#limits.total - this.#total;
   }
 
-  /** Endpoints and accounts with requests in flight, and how many more each may have. */
+  /** Endpoints and accounts with requests in flight, and the number of further requests that each may have. */
   rooms(): { endpoints: Map<WebhookEndpointId, number>; accounts: Map<string, number> } {
     const { perAccount } = this.#limits;
     return {
@@ -57,9 +57,9 @@ export class InFlight {
   }
 
   /**
-   * Takes a place. An endpoint that has become slow since its room was asked for gets one all the same: what is taken
-   * already costs less as a request than as a workflow.
-   * @returns null: there is no room
+   * Takes a place. An endpoint that became slow after the check of its room still gets one, because a claimed delivery
+   * costs less as a request than as a workflow.
+   * @returns null when there is no room
    */
   enter(endpointId: WebhookEndpointId, accountId: AccountId): Place | null {
     const ofAccount = this.#accounts.get(accountId) ?? 0;
@@ -89,7 +89,7 @@ export class InFlight {
     };
   }
 
-  /** How many more requests an endpoint may have now. */
+  /** The number of further requests that an endpoint may have now. */
   roomOf(endpointId: WebhookEndpointId): number {
     const endpoint = this.#endpoints.get(endpointId);
     if (!endpoint) return this.#limits.perEndpoint;

@@ -7,7 +7,7 @@ const ed25519Prefix = Buffer.from('302e020100300506032b657004220420', 'hex');
 
 const keptKeys = 1000;
 
-/** What an endpoint's requests are signed with: an ed25519 key that is derived, and a secret of the caller's. */
+/** The keys that sign an endpoint's requests: a derived ed25519 key, and a secret that the caller knows. */
 export class WebhookKeys {
   readonly #secrets: Pick<PlatformSecrets, 'webhookKeySeed' | 'sealWebhookSecret' | 'openWebhookSecret'>;
 
@@ -17,7 +17,7 @@ export class WebhookKeys {
     this.#secrets = secrets;
   }
 
-  /** Derives the key; that takes longer than a signature, so the newest are kept. */
+  /** Derives the key. The newest keys are cached, because deriving takes longer than signing. */
   privateKey(endpointId: WebhookEndpointId, keyNumber: number): KeyObject {
     const name = `${endpointId}/${keyNumber}`;
     const known = this.#privateKeys.get(name);
@@ -30,7 +30,7 @@ export class WebhookKeys {
     return key;
   }
 
-  /** `whpk_` and base64 of the 32 bytes, as Standard Webhooks writes it. */
+  /** `whpk_` and the base64 of the 32 bytes, the format of Standard Webhooks. */
   publicKey(endpointId: WebhookEndpointId, keyNumber: number): string {
     const der = createPublicKey(this.privateKey(endpointId, keyNumber)).export({ format: 'der', type: 'spki' });
     return `whpk_${der.subarray(-32).toString('base64')}`;
@@ -38,13 +38,13 @@ export class WebhookKeys {
 
   /**
    * @param secret `whsec_…`
-   * @returns the form in which it is stored
+   * @returns the stored form
    */
   seal(endpointId: WebhookEndpointId, secret: string): string {
     return this.#secrets.sealWebhookSecret(endpointId, secret);
   }
 
-  /** The secret's bytes, which sign. */
+  /** The bytes of the secret that signs requests. */
   open(endpointId: WebhookEndpointId, sealed: string): Buffer {
     return Buffer.from(this.#secrets.openWebhookSecret(endpointId, sealed).slice('whsec_'.length), 'base64');
   }

@@ -3,10 +3,10 @@ import { type AttemptOutcome, keptReplyBytes } from '../domain/webhook-delivery.
 import { readRetryAfter } from '../domain/webhook-schedule.ts';
 import { AddressRefusedError, CheckedConnector, type Egress, NameNotResolvedError } from './checked-connector.ts';
 
-/** Bytes of a reply's body; more is not read, and the connection is closed. */
+/** The maximum number of bytes of a reply's body. After this many, the connection is closed. */
 const mostReplyBytes = 65_536;
 const mostHeaderBytes = 16_384;
-/** Replies with a status of 1xx before the real one. */
+/** The maximum number of 1xx replies before the final one. */
 const mostInterimReplies = 20;
 const idleConnectionMs = 10_000;
 
@@ -18,7 +18,7 @@ export interface WebhookRequest {
 }
 
 /**
- * Sends requests to endpoints, which are hostile: the time limit covers the whole exchange, bytes are bounded,
+ * Sends requests to endpoints, which are untrusted: the time limit covers the whole exchange, bytes are bounded,
  * redirects are not followed, and the address is checked at connect.
  */
 export class WebhookSender {
@@ -37,7 +37,7 @@ export class WebhookSender {
     });
   }
 
-  /** Never throws: the outcome has the error. */
+  /** Never throws. The outcome contains the error. */
   async send(request: WebhookRequest): Promise<AttemptOutcome> {
     const startedAt = new Date();
     const startedMs = performance.now();
@@ -72,7 +72,7 @@ export class WebhookSender {
         if (interim > mostInterimReplies) giveUp.abort(new Error('too many interim replies'));
       },
     });
-    // Leaving the loop destroys the stream; the loop reports the error.
+    // Leaving the loop destroys the stream, and the loop reports the error.
     body.on('error', () => {});
     exchange.httpStatus = statusCode;
     exchange.reply = '';
@@ -86,12 +86,12 @@ export class WebhookSender {
         bytes += chunk.length;
         const part = chunk.subarray(0, keptReplyBytes - keptBytes);
         keptBytes += part.length;
-        // A copy: a slice would keep the whole chunk in memory.
+        // A copy, because a slice would keep the whole chunk in memory.
         if (part.length > 0) kept.push(Buffer.from(part));
         if (bytes > mostReplyBytes) break;
       }
     } finally {
-      // Postgres stores no NUL in text.
+      // Postgres cannot store NUL in text.
       exchange.reply = Buffer.concat(kept).toString('utf8').replaceAll('\0', '\ufffd');
     }
   }
@@ -112,12 +112,12 @@ function problemOf(status: number): string | null {
   return `The endpoint answered ${status}`;
 }
 
-/** The public text of an error, which contains no text of the receiver. */
+/** The public text of an error. It contains no text of the receiver. */
 function textOf(error: unknown, timeoutSeconds: number): string {
   if (error instanceof TimeoutError || error instanceof errors.ConnectTimeoutError) {
     return `The endpoint did not answer within ${timeoutSeconds} seconds`;
   }
-  if (error instanceof AddressRefusedError) return "The endpoint's address may not be connected to";
+  if (error instanceof AddressRefusedError) return "The endpoint's address is not allowed";
   if (error instanceof NameNotResolvedError) return "The endpoint's name could not be resolved";
   if (error instanceof errors.HeadersOverflowError) return "The headers of the endpoint's reply are too large";
   const { code = '' } = error as { code?: string };

@@ -2,7 +2,7 @@ import { createHmac, sign } from 'node:crypto';
 import type { WebhookEndpointId } from '../domain/ids.ts';
 import type { WebhookKeys } from './keys.ts';
 
-/** The fields of an endpoint that its signatures depend on. */
+/** The fields of an endpoint that determine its signatures. */
 export interface SigningEndpoint {
   endpointId: WebhookEndpointId;
   keyNumber: number;
@@ -13,8 +13,9 @@ export interface SigningEndpoint {
 }
 
 /**
- * The headers of Standard Webhooks: `v1a` by ed25519, and `v1` if there is a secret; for 24 hours after a roll also by
- * the key before. https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
+ * The headers of Standard Webhooks: `v1a` by ed25519, and `v1` if there is a secret. For 24 hours after a roll there
+ * are also signatures by the previous key.
+ * https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
  */
 export function signedHeaders(
   keys: WebhookKeys,

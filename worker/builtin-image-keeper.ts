@@ -4,19 +4,19 @@ import type { Orm } from '../db/orm.ts';
 import { type ImageOfHost, recordImageOfHost } from '../db/repositories/builtin-images.ts';
 import type { HostImageState, HostImages } from '../runtime/host-driver.ts';
 
-/** How long after a build that failed the next one begins; the last one repeats. */
+/** The delays before the next build after a failed one. The last value repeats. */
 const retryMinutes = [1, 5, 15, 60];
 const writeAgainMs = 5000;
 
 /**
- * Keeps the built-in templates' images of one host: makes some of them in the background, tries builds that failed again,
- * and makes known how far each is, which is the status of its template.
+ * Keeps the built-in templates' images of one host: makes some of them in the background, retries failed builds, and
+ * publishes the state of each image, which is the status of its template.
  */
 export class BuiltinImageKeeper {
   readonly #options: KeeperOptions;
   readonly #stopping = new AbortController();
   readonly #failures = new Map<string, number>();
-  /** What is still to be written, by image; later states replace earlier ones. */
+  /** States that are not written yet, by image. Later states replace earlier ones. */
   readonly #unwritten = new Map<string, Pick<ImageOfHost, 'status' | 'message'>>();
   readonly #work = new Set<Promise<void>>();
   #writing = false;
@@ -25,13 +25,13 @@ export class BuiltinImageKeeper {
     this.#options = options;
   }
 
-  /** Returns when it is known which images are there; those to make ahead are made in the background. */
+  /** Returns when it is known which images exist. The images to make ahead are made in the background. */
   async start(): Promise<void> {
     const { images, ahead, logger } = this.#options;
     images.onChange((state) => this.#onChange(state));
     for (const image of images.names) {
       const isMade = await images.isMade(image).catch((error) => {
-        logger.warn({ err: error, image }, 'whether the image of a template is there is not known');
+        logger.warn({ err: error, image }, 'it could not be read whether the image of a template exists');
         return false;
       });
       const isAhead = ahead.some((name) => image === `builtin:${name}`);
@@ -40,7 +40,7 @@ export class BuiltinImageKeeper {
     }
   }
 
-  /** Ends all waits. Builds that are under way end with the driver. */
+  /** Ends all waits. Builds in progress end with the driver. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     this.#options.images.onChange(() => {});
@@ -62,22 +62,22 @@ export class BuiltinImageKeeper {
     this.#begin(image, seconds * 1000);
   }
 
-  /** Makes an image, after a wait. Its outcome comes by `onChange`. */
+  /** Makes an image after a delay. `onChange` reports the outcome. */
   #begin(image: string, afterMs: number): void {
     const { signal } = this.#stopping;
     this.#keep(
       delay(afterMs, undefined, { signal })
         .then(() => this.#make(image, signal))
         .then(
-          // One that was there already has begun no build.
+          // If the image already existed, no build began and no outcome was reported, so it is noted here.
           () => this.#note(image, { status: 'available', message: null }),
-          // The maker has logged and reported it.
+          // The maker has already logged and reported the error.
           () => {},
         ),
     );
   }
 
-  /** The disk is left to those who need it now. */
+  /** Makes an image only if the disk has room, so that sandboxes can use a nearly full disk. */
   async #make(image: string, signal: AbortSignal): Promise<void> {
     const { images, hasRoom, logger } = this.#options;
     if (hasRoom() || (await images.isMade(image))) {
@@ -106,7 +106,7 @@ export class BuiltinImageKeeper {
         if (this.#unwritten.get(image) === state) this.#unwritten.delete(image);
       } catch (error) {
         if (this.#stopping.signal.aborted) break;
-        logger.warn({ err: error, image }, 'the status of a template could not be written; writing it again');
+        logger.warn({ err: error, image }, 'the status of a template could not be written; trying again');
         await delay(writeAgainMs, undefined, { signal: this.#stopping.signal }).catch(() => {});
       }
     }
@@ -123,11 +123,11 @@ interface KeeperOptions {
   orm: Orm;
   images: HostImages;
   hostId: string;
-  /** Whether there is room on the disk for another image. */
+  /** Whether the disk has room for another image. */
   hasRoom: () => boolean;
-  /** Names of built-in templates. */
+  /** Names of the built-in templates whose images are made ahead. */
   ahead: readonly string[];
-  /** After the first failed build, the second, and so on; the last one repeats. */
+  /** The delays after the first failed build, the second, and so on. The last value repeats. */
   retrySeconds?: readonly number[];
   logger: Logger;
 }

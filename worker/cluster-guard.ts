@@ -5,8 +5,8 @@ import { stopSignal } from '../config/stop-signal.ts';
 import { createClusterGuard } from '../runtime/choose-driver.ts';
 
 /**
- * Ends the sandboxes of a host that is a cluster when no host worker has renewed the host's lease: beside each host
- * worker, in a process, and on a cluster in a container, of its own, so that it outlives that worker.
+ * Ends the sandboxes of a host that is a cluster when no host worker has renewed the host's lease. It runs beside each
+ * host worker in a separate process, and on a cluster in a separate container, so that it outlives the worker.
  */
 const settings = loadSettings();
 const logger = pino({ level: settings.PLATFORM_LOG_LEVEL, name: 'cluster-guard' }, logDestination());

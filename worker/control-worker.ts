@@ -29,7 +29,7 @@ import { createDataConverter } from '../temporal/data-converter.ts';
 import type { WebhookKeys } from '../webhooks/keys.ts';
 import type { WebhookSender } from '../webhooks/sender.ts';
 
-/** Runs workflows, and the activities that need no host. */
+/** Runs workflows and the activities that need no host. */
 export function createControlWorker(deps: {
   connection: NativeConnection;
   namespace: string;
@@ -43,11 +43,11 @@ export function createControlWorker(deps: {
   registry: PlatformRegistry | null;
   webhooks: { keys: WebhookKeys; sender: WebhookSender };
   workflowBundle: string;
-  /** The version that its workflows have, and that decides which tasks it gets. Null: it takes all tasks. */
+  /** The version of the worker's workflows, which determines the tasks that it gets. Null: it takes all tasks. */
   version: WorkerDeploymentVersion | null;
   /** Called after each change of a sandbox's status. */
   onMove?: (move: SandboxMove) => void;
-  /** Around each activity. */
+  /** Wraps each activity. */
   activityInterceptor?: ActivityInterceptorsFactory;
 }): Promise<Worker> {
   return Worker.create({
@@ -84,14 +84,14 @@ export function createControlWorker(deps: {
     }),
     dataConverter: createDataConverter(deps.secrets),
     ...(deps.activityInterceptor && { interceptors: { activity: [deps.activityInterceptor] } }),
-    // About 290 MiB: see `config/heap-limits.ts`. Workflows beyond this number are replayed when they get a message.
+    // They use about 290 MiB: see `config/heap-limits.ts`. Further workflows are replayed when they get a message.
     maxCachedWorkflows: 2000,
-    // One workflow watches each host for as long as it exists.
+    // The watch of each host is one activity that runs while the host exists.
     maxConcurrentActivityTaskExecutions: 2000,
     maxConcurrentWorkflowTaskExecutions: 100,
     workflowTaskPollerBehavior: { type: 'simple-maximum', maximum: 10 },
     shutdownGraceTime: '5s',
-    // V8 isolates that all workflows share: an idle sandbox must cost little.
+    // All workflows share V8 isolates, so that an idle sandbox costs little memory.
     reuseV8Context: true,
   });
 }

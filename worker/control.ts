@@ -30,7 +30,10 @@ import { WebhookRelay } from './webhook-relay.ts';
 import { serveWorkerMetrics } from './worker-metrics.ts';
 import { ensureWorkflowBundle } from './workflow-bundle.ts';
 
-/** The control worker's process: workflows, their database activities, and the outbox relay. Any number may run. */
+/**
+ * The control worker's process: workflows, their database activities, and the outbox relay. Any number of such
+ * processes may run.
+ */
 const settings = loadSettings();
 const logger = pino({ level: settings.PLATFORM_LOG_LEVEL, name: 'worker' }, logDestination());
 const sdkMetricsPort = settings.PLATFORM_WORKER_METRICS_PORT ? await freeLoopbackPort() : null;

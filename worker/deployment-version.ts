@@ -11,9 +11,9 @@ import { hashSources } from './workflow-bundle.ts';
 const root = path.resolve(import.meta.dirname, '..');
 
 /**
- * The version of this code's workers. Its build id is the release's number and a hash of what workflows are made from, so
- * a release that leaves the workflows as they are has the version of the one before.
- * @returns null: workers have no versions here
+ * The version of this code's workers. Its build id consists of the release's number and a hash of the workflows'
+ * sources, so a release with unchanged workflows keeps the version of the previous one.
+ * @returns null when workers have no versions here
  */
 export function workerVersion({
   PLATFORM_WORKER_DEPLOYMENT: deploymentName,
@@ -24,8 +24,8 @@ export function workerVersion({
 }
 
 /**
- * Makes the version of a worker that polls current where none is yet, and leaves the choice to the operator otherwise.
- * Resolves when a version is current, or at the signal.
+ * Makes the version of a polling worker current if no version is current. Otherwise the operator decides. Resolves when
+ * a version is current, or at the signal.
  */
 export async function takeFirstWork(
   client: Client,
@@ -40,14 +40,14 @@ export async function takeFirstWork(
       if (outcome === 'other') {
         logger.warn(
           { version: buildId },
-          'another version of workers is current: this one has no new work until it is',
+          'another version of workers is current; this worker gets no new work until its own version is',
         );
       }
       if (outcome !== 'unknown') return;
     } catch (error) {
       logger.warn({ err: error, version: buildId }, 'the current version of workers could not be read or set');
     }
-    // Ends early when the worker stops.
+    // The delay ends early when the worker stops.
     await delay(waitMs, undefined, { signal: stopping }).catch(() => {});
   }
 }

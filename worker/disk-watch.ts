@@ -10,18 +10,18 @@ import type { DiskFence, DiskUse, HostDriver } from '../runtime/host-driver.ts';
 import type { SandboxFacts } from './sandbox-facts.ts';
 
 const mib = 1024 ** 2;
-/** Short enough that even the fastest disk cannot fill the reserve between two checks. */
+/** An assumed write speed that no disk exceeds, so that the reserve cannot fill between two checks. */
 const bytesPerSecond = 4e9;
 const [shortestPauseMs, longestPauseMs] = [100, 1000];
 /** Growth is measured over this time. */
 const windowMs = 3000;
-/** A sandbox that grows by less does not count as filling the disk. */
+/** A sandbox with less growth does not count as filling the disk. */
 const smallGrowthBytes = 4 * mib;
-/** Sandboxes that grow by at least this share of the fastest one are paused with it. */
+/** Sandboxes with at least this share of the fastest one's growth are paused with it. */
 const shareOfFastest = 1 / 4;
-/** A host that was full takes sandboxes again when this much more than the limit is free. */
+/** A full host takes sandboxes again when the free space is this factor above the limit. */
 const recovered = 1.1;
-/** A sandbox whose workflow has not paused it in this time is reported again. */
+/** If the workflow of a sandbox has not paused it within this time, the sandbox is reported again. */
 const askAgainMs = 5000;
 const ballastEveryMs = 10_000;
 
@@ -31,9 +31,9 @@ interface Measure {
 }
 
 /**
- * Watches the free space of a host's disks. As space gets scarce, the host first takes no more sandboxes, then pauses
- * those that grow fastest (`host_disk_pressure`). The reserve below that is the platform's: before sandboxes could use
- * it, the lease guard freezes all of them until this watch has paused those that wrote.
+ * Watches the free space of a host's disks. When space gets scarce, the host first takes no more sandboxes, then pauses
+ * the ones that grow fastest (`host_disk_pressure`). The reserve below that limit is for the platform: before sandboxes
+ * could use it, the lease guard freezes all of them until this watch has paused the writers.
  */
 export class DiskWatch {
   readonly #deps: DiskWatchParts;
@@ -46,10 +46,10 @@ export class DiskWatch {
   #stopped = false;
   #fullDisk: FullDisk | null | undefined;
   #measures: Measure[] = [];
-  /** Sandboxes that this watch froze, and when their workflow was last asked to pause them. */
+  /** Sandboxes that this watch froze, with the time of the last request to their workflow to pause them. */
   readonly #halted = new Map<SandboxId, number>();
   readonly #ended = new Set<SandboxId>();
-  /** The first check makes the ballast: a disk may be full before the host has run for long. */
+  /** The first check makes the ballast, because a disk may fill soon after the host has started. */
   #ballastAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(deps: DiskWatchParts) {
@@ -59,14 +59,14 @@ export class DiskWatch {
     this.#folders = isOneDisk ? [diskFolder] : [diskFolder, cacheDir];
   }
 
-  /** Checks once, so that a host with a full disk is not offered, then repeatedly. */
+  /** Checks once, so that a host with a full disk is not offered. Then checks repeatedly. */
   async start(): Promise<void> {
     await this.look();
     await this.#writing;
     this.#next();
   }
 
-  /** Ends after the current check. */
+  /** Stops after the current check. */
   async stop(): Promise<void> {
     this.#stopped = true;
     if (this.#timer) clearTimeout(this.#timer);
@@ -81,12 +81,12 @@ export class DiskWatch {
     const pauseMs = Math.min(longestPauseMs, Math.max(shortestPauseMs, untilPressureMs));
     this.#timer = setTimeout(() => {
       this.#looking = this.look()
-        .catch((error) => this.#deps.logger.warn({ err: error }, 'the disk could not be watched; looking again'))
+        .catch((error) => this.#deps.logger.warn({ err: error }, 'the disk could not be checked; trying again'))
         .then(() => this.#next());
     }, pauseMs);
   }
 
-  /** One check. It waits for nothing that needs the database, which may have no space on this very disk. */
+  /** Runs one check. It never waits for the database, which may be out of space on this same disk. */
   async look(): Promise<void> {
     const { driver, cacheDir } = this.#deps;
     const room = driver.diskRoom();
@@ -102,14 +102,17 @@ export class DiskWatch {
     this.#startWriting(room, cache);
   }
 
-  /** One write at a time: the next check writes what has changed meanwhile. */
+  /** Writes run one at a time. The next check writes later changes. */
   #startWriting(room: DiskRoom, cache: DiskRoom | null): void {
     if (this.#writing) return;
     this.#writing = this.#writeFullDisk(room, cache).finally(() => {
       this.#writing = null;
     });
     this.#writing.catch((error) => {
-      this.#deps.logger.warn({ err: error }, 'the host could not say whether its disk is full; saying it again');
+      this.#deps.logger.warn(
+        { err: error },
+        'the state of the disk could not be written to the row of the host; trying again',
+      );
     });
   }
 
@@ -151,7 +154,7 @@ export class DiskWatch {
     }
     for (const { sandboxId, run, isFrozen } of uses) {
       if (this.#ended.has(sandboxId) || !this.#halted.has(sandboxId)) continue;
-      // A system call in progress continues to write, perhaps gigabytes. Only ending the processes stops it.
+      // A system call in progress may still write gigabytes. Only ending the processes stops it.
       if (!isFrozen && lastRoom) await this.#end(sandboxId, run);
       else if (performance.now() - this.#halted.get(sandboxId)! > askAgainMs) this.#ask(sandboxId, run);
     }
@@ -164,13 +167,16 @@ export class DiskWatch {
 
   async #end(sandboxId: SandboxId, run: number | null): Promise<void> {
     this.#ended.add(sandboxId);
-    this.#deps.logger.warn({ sandboxId }, 'ended: it went on writing to the last of the disk');
-    // Reported before the processes end, or their end may be seen and reported as a loss of memory.
+    this.#deps.logger.warn({ sandboxId }, 'ended: it continued to write to the reserve of the disk');
+    // The report comes before the end of the processes. Otherwise their end could be reported as a loss of memory.
     this.#report(sandboxId, { run, ended: true });
     await this.#deps.driver.endAtOnce(sandboxId);
   }
 
-  /** In the background: if Temporal has no space on its disk, it answers only after this watch has freed some. */
+  /**
+   * Reports in the background, because Temporal may be out of space on its disk and answer only after this watch has
+   * freed some.
+   */
   #report(sandboxId: SandboxId, report: { run: number | null; ended: boolean }): void {
     this.#deps.facts.diskPressure(sandboxId, report).catch((error) => {
       this.#deps.logger.warn({ err: error, sandboxId }, 'disk pressure could not be reported to its workflow');
@@ -178,8 +184,8 @@ export class DiskWatch {
   }
 
   /**
-   * Once the writers are frozen one by one, the others are thawed, although part of the reserve is used: down to half
-   * of it.
+   * When the writers are frozen one by one, the other sandboxes are thawed, although part of the reserve is used. At
+   * least half of the reserve is kept.
    */
   async #keepReserve({ bytes, limits }: DiskRoom): Promise<void> {
     const { fence, lease } = this.#deps;
@@ -197,7 +203,7 @@ export class DiskWatch {
 
   async #writeFullDisk(data: DiskRoom, cache: DiskRoom | null): Promise<void> {
     const ease = this.#fullDisk ? recovered : 1;
-    // A start writes little to the cache, so the cache may be full down to its reserve.
+    // A start writes little to the cache, so the cache counts as full only at its reserve.
     const cacheIsFull =
       cache !== null &&
       (cache.bytes < cache.limits.reserveBytes * ease || cache.inodes < cache.limits.reserveInodes * ease);
@@ -206,7 +212,7 @@ export class DiskWatch {
     if (fullDisk === this.#fullDisk) return;
     await setFullDisk(this.#deps.orm.em, this.#deps.hostId, fullDisk);
     if (fullDisk)
-      this.#deps.logger.warn({ fullDisk, room: data }, 'the disk is nearly full; no more sandboxes come here');
+      this.#deps.logger.warn({ fullDisk, room: data }, 'the disk is nearly full; this host takes no more sandboxes');
     else if (this.#fullDisk) this.#deps.logger.info('the disk has room again');
     this.#fullDisk = fullDisk;
   }
@@ -214,7 +220,7 @@ export class DiskWatch {
 
 interface DiskWatchParts {
   orm: Orm;
-  /** Of the sandboxes' disks. */
+  /** The folder of the sandboxes' disks. */
   diskFolder: string;
   driver: Pick<HostDriver, 'diskRoom' | 'diskUse' | 'halt' | 'endAtOnce'>;
   fence: Pick<DiskFence, 'keepFree' | 'isClosed'>;

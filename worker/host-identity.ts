@@ -7,7 +7,7 @@ import type { HostRegistration } from '../db/repositories/hosts.ts';
 import { makeId } from '../domain/ids.ts';
 import type { HostDriver } from '../runtime/host-driver.ts';
 
-/** What this host says of itself, and what its sandboxes may be promised together if the operator limits that. */
+/** The host's registration, with the total that may be promised to its sandboxes if the operator limits it. */
 export function describeHost(
   settings: Settings,
   hostId: string,
@@ -26,14 +26,14 @@ export function describeHost(
   };
 }
 
-/** The id that the settings name, or the one kept in the data folder. @throws {Error} when that one is damaged */
+/** The host id of the settings, or the id stored in the data folder. @throws {Error} when the stored id is damaged */
 export function hostIdOf(settings: Settings): string {
   return settings.PLATFORM_HOST_ID ?? keptHostId(settings.PLATFORM_DATA_DIR);
 }
 
 const keptHostIdForm = /^host-[a-z0-9]{20}$/;
 
-/** A host keeps its id across restarts: its sandboxes are found by it. */
+/** A host keeps its id across restarts, because its sandboxes are found by it. */
 function keptHostId(dataDir: string): string {
   const file = path.join(dataDir, 'host-id');
   try {

@@ -5,14 +5,14 @@ import type { HostFence } from '../runtime/host-driver.ts';
 import { uptimeSeconds } from '../runtime/uptime.ts';
 
 /**
- * Share of the lease's length: sandboxes are frozen when the lease was not renewed for this long, well before the host
- * is given up.
+ * The part of the lease's length after which sandboxes are frozen if the lease was not renewed. It ends well before the
+ * host is given up.
  */
 const fencedAfter = 0.8;
-/** A host that stops in order (an upgrade, a reboot) keeps its sandboxes for this long. */
+/** A host that stops in order (an upgrade, a reboot) keeps its sandboxes for this many seconds. */
 export const awaySeconds = 900;
 
-/** Keeps a host's lease alive as long as the process is, and its sandboxes running only as long as the lease is. */
+/** Renews a host's lease while the process runs, and lets its sandboxes run only while the lease is valid. */
 export class HostLease {
   readonly #connection: LeaseConnection;
   readonly #describe: () => HostRegistration;
@@ -25,10 +25,10 @@ export class HostLease {
   #offers = false;
   #heldUntilSeconds = 0;
 
-  /** @param deps.onLost called when the host was given up: its sandboxes have failed, and it must start anew */
+  /** @param deps.onLost called when the host was given up: its sandboxes have failed, and the process must restart */
   constructor(deps: {
     databaseUrl: string;
-    /** Read at each renewal: the capacity of a disk changes. */
+    /** Read at each renewal, because the capacity of a disk changes. */
     describe: () => HostRegistration;
     fence: HostFence;
     leaseSeconds: number;
@@ -45,8 +45,8 @@ export class HostLease {
 
   /**
    * Renews the lease without offering room yet.
-   * @returns whether the host was given up before; its sandboxes then stay frozen until `offer`
-   * @throws when Postgres cannot be reached
+   * @returns whether the host had been given up; then its sandboxes stay frozen until `offer`
+   * @throws when Postgres is unreachable
    */
   async hold(): Promise<{ lost: boolean }> {
     const { lost } = await this.#renew();
@@ -55,12 +55,12 @@ export class HostLease {
     return { lost };
   }
 
-  /** Offers the host for new sandboxes. Remains of a time when it was given up must be removed before. */
+  /** Offers the host for new sandboxes. If the host had been given up, its remains must be removed before. */
   async offer(): Promise<void> {
     await this.#renewing;
     this.#offers = true;
     const renewed = this.#renewAgain();
-    // A tick meanwhile does not renew beside it.
+    // Prevents a concurrent renewal by a tick.
     this.#renewing = renewed
       .catch(() => {})
       .finally(() => {
@@ -69,12 +69,12 @@ export class HostLease {
     await renewed;
   }
 
-  /** Thaws the sandboxes that were frozen for the lease, if the lease is valid. */
+  /** Thaws the sandboxes that were frozen because of the lease, if the lease is valid. */
   async letRunIfHeld(): Promise<void> {
     if (uptimeSeconds() < this.#heldUntilSeconds) await this.#letRun();
   }
 
-  /** Takes no new sandboxes from now on. The present ones continue. */
+  /** Takes no new sandboxes from now on. The existing ones continue. */
   async giveUp(): Promise<void> {
     if (this.#timer) clearInterval(this.#timer);
     await this.#renewing;
@@ -99,7 +99,7 @@ export class HostLease {
   }
 
   async #renew(): Promise<{ lost: boolean }> {
-    // Read the clock before the query, so the local expiry is never later than the database's.
+    // The clock is read before the query, so that the local expiry is never later than the database's.
     const asked = uptimeSeconds();
     const lease = { seconds: this.#leaseSeconds, offers: this.#offers };
     const { lost } = await renewLease(this.#connection.run, this.#describe(), lease);
@@ -112,6 +112,6 @@ export class HostLease {
 
   async #letRun(): Promise<void> {
     if (!this.#fence.isClosed || !(await this.#fence.open())) return;
-    this.#logger.warn('sandboxes stood still, for want of a lease or of room on the disk; they go on');
+    this.#logger.warn('sandboxes were frozen, because the lease or room on the disk was missing; they continue');
   }
 }

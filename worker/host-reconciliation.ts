@@ -22,19 +22,19 @@ export type ReconcilingDriver = SandboxDriver &
   Pick<HostDriver, 'reconcile' | 'repairLinks' | 'withoutAgent' | 'restartAgent'>;
 
 /**
- * Why a sandbox is reported. `room`: it is frozen and the disk has no room for it. A report with another reason is sent
- * at once.
+ * Why a sandbox is reported. `room`: it is frozen and the disk has no room for it. A report with a changed reason is
+ * sent at once.
  */
 type Loss = 'processes' | 'disk' | 'room';
 
 const everyMs = 4000;
-/** A workflow acts on a report much sooner than this; if it did not, the report is sent again. */
+/** A workflow normally acts on a report much sooner. If it has not, the report is sent again after this time. */
 const reportAgainAfterMs = 60_000;
 
 /**
  * Compares the sandboxes on this host with their rows: thoroughly when the host starts, and every few seconds
- * afterwards. Only sandboxes at rest are compared; in every other status an activity of the workflow is in progress and
- * is retried by itself.
+ * afterwards. Only sandboxes in the statuses `running` and `paused` are compared. In every other status an activity of
+ * the workflow is in progress, and Temporal retries it.
  */
 export class HostReconciliation {
   readonly #orm: Orm;
@@ -67,9 +67,9 @@ export class HostReconciliation {
   }
 
   /**
-   * Call before the host takes work: removes sandboxes that no row needs, gives back the room of ended ones, and
+   * Call this before the host takes work. It removes sandboxes that no row needs, releases the room of ended ones, and
    * reports processes that ended while the host was away.
-   * @param lastAlive when this host was last known to be up, which is when its processes ended if it restarted
+   * @param lastAlive when this host was last known to be up; after a restart of the host, its processes ended then
    */
   async takeOver(lastAlive: Date): Promise<void> {
     const rows = await sandboxesOnHost(this.#orm.em, this.#hostId);
@@ -85,7 +85,10 @@ export class HostReconciliation {
     }
     for (const row of living) await this.#alone(row.sandboxId, () => this.#bringToRest(row));
     await this.#look(lastAlive);
-    this.#logger.info({ sandboxes: living.length, cleaned: rows.length - living.length }, 'host reconciled');
+    this.#logger.info(
+      { sandboxes: living.length, cleaned: rows.length - living.length },
+      'the sandboxes of the host were reconciled with their rows',
+    );
   }
 
   /** An error with one sandbox is logged and does not stop the check of the others. */
@@ -93,36 +96,38 @@ export class HostReconciliation {
     try {
       await act();
     } catch (error) {
-      this.#logger.error({ err: error, sandboxId }, 'a sandbox could not be brought together with its row');
+      this.#logger.error({ err: error, sandboxId }, 'a sandbox could not be reconciled with its row');
     }
   }
 
-  /** Checks repeatedly from now on. */
+  /** Starts the repeated checks. */
   start(): void {
     this.#running ??= this.#lookOn();
   }
 
-  /** Ends after the current check. */
+  /** Stops after the current check. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     await this.#running;
   }
 
-  /** A pause or resume was given up while this host was away, although it had succeeded. The row decides. */
+  /**
+   * A pause or resume may have succeeded although the workflow gave it up while this host was away. The row decides.
+   */
   async #bringToRest(row: Sandbox): Promise<void> {
     if (row.status !== 'running' && row.status !== 'paused') return;
     const found = await this.#driver.inspect(row.sandboxId);
     const { state } = found;
     if (row.status === 'paused' && state === 'running') await this.#driver.pause(row.sandboxId);
     if (row.status === 'running' && state === 'paused') await this.#goOn(row, found);
-    // A host that lost its record of the sandbox knows none of its UDP ports.
+    // If the host lost its record of the sandbox, it has also lost its UDP ports.
     const { udpPorts } = this.#specOf(row);
     if (udpPorts.length > 0 && state !== 'exited' && state !== 'absent') {
       await this.#driver.exposeUdp(row.sandboxId, udpPorts);
     }
   }
 
-  /** On a full disk it is not resumed: it stays frozen, and its row becomes `paused`. */
+  /** Resumes a sandbox. If the disk is full, the sandbox stays frozen and its row becomes `paused`. */
   async #goOn(row: Sandbox, found: SandboxInspection): Promise<void> {
     try {
       await this.#driver.resume(this.#specOf(row));
@@ -153,7 +158,7 @@ export class HostReconciliation {
     await this.#restartAgents(resting);
   }
 
-  /** In the background, so that a sandbox that cannot start a process does not delay the check of others. */
+  /** Runs in the background, so that a sandbox that cannot start a process does not delay the check of others. */
   async #restartAgents(resting: readonly RestingSandbox[]): Promise<void> {
     const running = resting.flatMap(({ sandboxId, status }) => (status === 'running' ? [sandboxId] : []));
     for (const row of await runningSandboxes(this.#orm.em, this.#hostId, this.#driver.withoutAgent(running))) {
@@ -168,9 +173,9 @@ export class HostReconciliation {
     if (found.state === 'absent') {
       return this.#report(sandboxId, found, 'disk', () => this.#facts.diskLost(sandboxId, found.run));
     }
-    // Without processes, frozen or not, no memory can have been lost.
+    // A sandbox without processes cannot have lost memory.
     if (status === 'paused' && !holdsCompute) return;
-    // Processes that end by themselves leave a record of it; when the host goes down, they do not.
+    // Processes that end by themselves leave a record of it. A crash of the host leaves none.
     const { exit } = found;
     if (exit && status !== 'paused') this.#report(sandboxId, found, 'processes', () => this.#facts.exited(exit));
     else this.#report(sandboxId, found, 'processes', () => this.#facts.memoryLost(sandboxId, found.run, lastAlive));
@@ -187,7 +192,7 @@ export class HostReconciliation {
     send()
       .catch((error) => {
         this.#reports.delete(sandboxId);
-        this.#logger.warn({ err: error, sandboxId }, 'a report was not accepted; the next look makes it again');
+        this.#logger.warn({ err: error, sandboxId }, 'a report was not accepted; the next check repeats it');
       })
       .finally(() => {
         report.underWay = false;
@@ -196,11 +201,11 @@ export class HostReconciliation {
 }
 
 /**
- * On a host that was given up: waits until the platform has failed or moved each of its sandboxes. Until then some rows
- * still name this host.
+ * For a host that was given up. Waits until the platform has failed or moved each of its sandboxes. Until then some
+ * rows still refer to this host.
  */
 export async function whenGivenUp(orm: Orm, hostId: string, logger: Logger): Promise<void> {
-  logger.warn('this host was given up while it was away; its sandboxes are cleaned up');
+  logger.warn('this host was given up while it was away; removing its sandboxes');
   while ((await sandboxesBoundTo(orm.em, hostId)).length > 0) await delay(250);
 }
 

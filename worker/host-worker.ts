@@ -11,13 +11,13 @@ import type { PlatformRegistry } from '../registry/platform-registry.ts';
 import type { SandboxDriver } from '../runtime/driver.ts';
 import { createDataConverter } from '../temporal/data-converter.ts';
 
-/** Activities at once, most of which wait rather than work, and the share of one account. */
+/** The number of concurrent activities, most of which only wait, and the share of one account. */
 const defaultSlots = { slots: 200, accountShare: 50 };
 const endingSlots = 100;
 
 /**
- * Serves the queues of one host. Work that ends sandboxes has a queue and slots of its own: it needs nothing from the
- * inside of a sandbox, and must not wait for work that does.
+ * Serves the queues of one host. Work that ends sandboxes has a separate queue with separate slots: it needs no
+ * response from inside a sandbox, and must not wait for work that does.
  */
 export function createHostWorkers(
   deps: {
@@ -27,15 +27,15 @@ export function createHostWorkers(
     orm: Orm;
     plans: PlanCatalog;
     driver: SandboxDriver;
-    /** Null: the settings name none. */
+    /** Null: the settings have no registry. */
     registry: PlatformRegistry | null;
     slots?: number;
     accountShare?: number;
     /** Called after each change of a sandbox's status. */
     onMove?: (move: SandboxMove) => void;
-    /** Called with how long each step of a start took. */
+    /** Called with the duration of each step of a start. */
     onStep?: (step: SandboxSubstatus, ms: number) => void;
-    /** Around each activity. */
+    /** Wraps each activity. */
     activityInterceptor?: ActivityInterceptorsFactory;
   } & SpecSources,
 ): Promise<Worker[]> {
@@ -56,7 +56,7 @@ export function createHostWorkers(
     Worker.create({
       ...common,
       taskQueue: hostTaskQueue(deps.hostId),
-      // Ends too: those that an earlier version of the workflows put here.
+      // Includes activities that end sandboxes, because earlier versions of the workflows put them into this queue.
       activities: { ...activities, ...createTemplateBuildHostActivities(deps) },
       maxConcurrentActivityTaskExecutions: slots,
       activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 10 },

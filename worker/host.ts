@@ -41,7 +41,7 @@ import { serverAddresses } from './server-addresses.ts';
 import { TurnCredentialService, turnEnvironment } from './turn-credential-service.ts';
 import { serveWorkerMetrics } from './worker-metrics.ts';
 
-/** The host worker's process: one on each machine that runs sandboxes. When it ends, its sandboxes go on. */
+/** The host worker's process, one on each machine that runs sandboxes. Its sandboxes continue when the process ends. */
 const settings = loadSettings();
 const logger = pino({ level: settings.PLATFORM_LOG_LEVEL, name: 'host' }, logDestination());
 const sdkMetricsPort = settings.PLATFORM_HOST_METRICS_PORT ? await freeLoopbackPort() : null;
@@ -64,21 +64,22 @@ const [orm, connection, openDriver] = await Promise.all([
     logger,
   }),
 ]);
-// No process serves the host's queue between the end of one worker and the start of the next, so a worker that waits has
-// done all that takes long. The chart ends the working one when it finds this file.
+// Between the end of one worker and the start of the next, no process serves the host's queue. So a waiting worker does
+// its slow preparations first. The chart ends the active worker when this file exists.
 if (settings.PLATFORM_DRIVER === 'kubernetes') {
   mkdirSync(settings.PLATFORM_DATA_DIR, { recursive: true });
   writeFileSync(path.join(settings.PLATFORM_DATA_DIR, 'host-worker-prepared'), '');
 }
-// Pods belong to no machine, so a process elsewhere in the cluster could work as this host at the same time.
+// The host of a cluster belongs to no machine, so a process elsewhere in the cluster could act as this host at the same
+// time.
 const seat =
   settings.PLATFORM_DRIVER === 'kubernetes'
     ? await takeHostSeat({
         databaseUrl: settings.DATABASE_URL,
         hostId,
-        onWait: () => logger.info({ hostId }, 'another process works as this host; waiting for its end'),
+        onWait: () => logger.info({ hostId }, 'another process acts as this host; waiting for its end'),
         onLost(error) {
-          logger.fatal({ err: error }, 'another process may work as this host from now on; starting anew');
+          logger.fatal({ err: error }, 'another process may act as this host from now on; restarting');
           process.exit(1);
         },
       })
@@ -86,7 +87,7 @@ const seat =
 const driver = await openDriver();
 const registry = createProcessRegistry(() => poolCounts(orm));
 const reports = createLifeReports({ logger, metrics: new SandboxMetrics(registry), logWork: true });
-// Sandboxes that reach no address of the host cannot ask it for credentials.
+// Sandboxes that cannot reach an address of the host cannot get credentials from it.
 const turnAddress = driver.gateway;
 if (turn && turnAddress === null) logger.warn('sandboxes on a cluster get no TURN credentials');
 const environments = {
@@ -101,15 +102,15 @@ const lease = new HostLease({
   leaseSeconds: settings.PLATFORM_HOST_LEASE_SECONDS,
   logger,
   onLost() {
-    // A host that was given up does the same as at every start: clean up, then offer itself again.
-    logger.fatal('this host was given up while it could not renew its lease; starting anew');
+    // A host that was given up restarts, because the start cleans up and then offers the host again.
+    logger.fatal('this host was given up because it could not renew its lease; restarting');
     process.exit(1);
   },
 });
 await requireOwnDataFolder(orm, hostId, settings.PLATFORM_DATA_DIR, driver);
 const lastAlive = (await lastAliveAt(orm.em, hostId)) ?? new Date();
 const { lost } = await lease.hold();
-// First of all: running sandboxes write to the disk while this process starts.
+// The disk watch starts first, because running sandboxes write to the disk while this process starts.
 const { diskFolder } = driver;
 const diskWatch =
   diskFolder === null

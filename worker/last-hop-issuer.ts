@@ -4,10 +4,10 @@ import type { Orm } from '../db/orm.ts';
 import { answerRequests, certificateRequestChannel } from '../db/repositories/last-hop-certificates.ts';
 import type { LastHopAuthority } from '../last-hop/authority.ts';
 
-/** Requests whose announcement was lost are found by then. */
+/** The poll interval, which finds requests whose notification was lost. */
 const everyMs = 5000;
 
-/** Answers requests for certificates of the last hop. Any number of processes may; each request is answered once. */
+/** Issues requested certificates of the last hop. Any number of processes may run it. Each request gets one answer. */
 export class LastHopIssuer {
   readonly #orm: Orm;
   readonly #authority: LastHopAuthority;
@@ -49,7 +49,7 @@ export class LastHopIssuer {
       return;
     }
     this.#answering = this.#answerAll()
-      .catch((error) => this.#logger.warn({ err: error }, 'certificates of the last hop cannot be issued now'))
+      .catch((error) => this.#logger.warn({ err: error }, 'certificates of the last hop could not be issued'))
       .finally(() => {
         this.#answering = null;
       });
@@ -61,8 +61,9 @@ export class LastHopIssuer {
       const answered = await answerRequests(this.#orm.em, async (request, isRevoked) => {
         const issued = await this.#authority.issue(request, isRevoked);
         const { role, name } = request;
-        if ('refusal' in issued) this.#logger.warn({ role, name, refusal: issued.refusal }, 'a certificate is refused');
-        else this.#logger.info({ role, name, expiresAt: issued.expiresAt }, 'a certificate is issued');
+        if ('refusal' in issued)
+          this.#logger.warn({ role, name, refusal: issued.refusal }, 'a certificate was refused');
+        else this.#logger.info({ role, name, expiresAt: issued.expiresAt }, 'a certificate was issued');
         return issued;
       });
       if (answered > 0) this.#isAskedAgain = true;

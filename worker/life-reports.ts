@@ -5,7 +5,7 @@ import type { SandboxSubstatus } from '../domain/sandbox-state.ts';
 import type { SandboxMetrics } from '../monitoring/sandbox-metrics.ts';
 import { activityRequest, readRequestId } from '../temporal/request-id.ts';
 
-/** What a worker says about the lives of sandboxes, in its log and its metrics. */
+/** A worker's reports on the lives of sandboxes in its log and its metrics. */
 export interface LifeReports {
   onMove(move: SandboxMove): void;
   onStep(step: SandboxSubstatus, ms: number): void;
@@ -13,9 +13,9 @@ export interface LifeReports {
 }
 
 /**
- * One info line for each change of a sandbox's status, with the id of the request that asked for it (`request_id`, absent
- * where none did) and the sandbox's (`workflow_id`), as in the lines of the API.
- * @param logWork also one line for each activity: for hosts, where those are the work on a sandbox
+ * Logs one info line for each change of a sandbox's status. The line has the id of the request that asked for the
+ * change (`request_id`, absent if none did) and the id of the sandbox (`workflow_id`), as in the log of the API.
+ * @param logWork also log one line for each activity; for hosts, whose activities are the work on a sandbox
  */
 export function createLifeReports(deps: { logger: Logger; metrics: SandboxMetrics; logWork: boolean }): LifeReports {
   const { logger, metrics, logWork } = deps;

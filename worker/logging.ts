@@ -7,8 +7,8 @@ import { errorStatus, isErrorCode } from '../domain/errors.ts';
 type Level = 'trace' | 'debug' | 'info' | 'warn' | 'error';
 
 /**
- * Writes the log of the Temporal SDK into the process's own log. Call once, before the first worker or connection.
- * @param metricsPort of loopback, where the SDK is to serve its own metrics; null: it measures nothing
+ * Writes the log of the Temporal SDK into the process's own log. Call this once, before the first worker or connection.
+ * @param metricsPort the loopback port on which the SDK serves its own metrics; null: it collects none
  */
 export function logTemporalThrough(logger: Logger, metricsPort: number | null): void {
   Runtime.install({
@@ -31,23 +31,23 @@ export function logTemporalThrough(logger: Logger, metricsPort: number | null): 
   });
 }
 
-/** The log line for an entry of the SDK's log. Null: none. */
+/** The log line for an entry of the SDK's log. Null: the entry is dropped. */
 export function temporalLine({
   level,
   message,
   meta,
 }: Pick<LogEntry, 'level' | 'message' | 'meta'>): { level: Level; fields: object; message: string } | null {
-  // A host worker serves activities only.
+  // A host worker only serves activities, so this warning is expected.
   if (message.startsWith('No workflows registered')) return null;
   const { error, ...fields } = { ...meta };
-  // The workflow of a failed sandbox fails on purpose: no warning, and no stack.
+  // The workflow of a failed sandbox fails on purpose, so the line is no warning and has no stack.
   if (message === 'Workflow failed' && fields.workflowType === 'sandbox') {
     const text = isNativeError(error) ? error.message : 'The sandbox has failed';
     return { level: 'info', fields: { sandboxId: fields.workflowId }, message: text };
   }
-  // Deliveries take turns at a slow endpoint.
+  // A slow endpoint delays deliveries on purpose.
   if (error instanceof ApplicationFailure && error.type === 'endpoint_busy') return null;
-  // A full host or a wrong bucket password is an answer to a caller, not a fault of the platform.
+  // A full host or a wrong bucket password is an expected answer to a caller, not a fault of the platform.
   if (isRefusal(error)) {
     const { workflowId, activityType } = fields;
     return {

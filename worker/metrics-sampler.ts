@@ -11,13 +11,13 @@ import type { SandboxDriver, SandboxUsage } from '../runtime/driver.ts';
 
 const intervalMs = 5000;
 const minuteMs = 60_000;
-/** After a longer absence of the host worker, some minutes exist as samples only. */
+/** After a longer absence of the host worker, some minutes exist only as samples. */
 const catchUpMs = 60 * minuteMs;
 
 /**
- * Samples every running sandbox of a host each five seconds, on whole multiples of five, and stores what it used since
- * the sample before, or since it began to run: one statement a sample, and one more each minute. A sample that could
- * not be stored is not lost: the next one covers its time, too.
+ * Samples every running sandbox of a host at each whole multiple of five seconds, and stores its use since the previous
+ * sample, or since it began to run. It makes one statement per sample, and one more each minute. If a sample could not
+ * be stored, the next one covers its time too.
  */
 export class MetricsSampler {
   readonly #orm: Orm;
@@ -36,7 +36,7 @@ export class MetricsSampler {
 
   /**
    * @param deps.clock Unix milliseconds
-   * @param deps.onLook called with each sample, whether or not it could be stored
+   * @param deps.onLook called with each sample, even if it could not be stored
    */
   constructor(deps: {
     orm: Orm;
@@ -59,7 +59,7 @@ export class MetricsSampler {
     next();
   }
 
-  /** Ends after the current sample. */
+  /** Stops after the current sample. */
   async stop(): Promise<void> {
     this.#stopped = true;
     if (this.#timer) clearTimeout(this.#timer);
@@ -69,16 +69,18 @@ export class MetricsSampler {
   #lookAt(atMs: number, next: () => void): void {
     if (this.#stopped) return;
     this.#timer = setTimeout(() => {
-      // Timers go by another clock and may fire early: the sample would be taken for that of the five seconds before.
+      // Timers use another clock and may fire early. An early sample would count for the previous five seconds.
       const missingMs = atMs - this.#clock();
       if (missingMs > 0 && missingMs < intervalMs) return this.#lookAt(atMs, next);
       this.#looking = this.look()
-        .catch((error) => this.#logger.warn({ err: error }, 'metrics could not be stored; the next look covers them'))
+        .catch((error) =>
+          this.#logger.warn({ err: error }, 'metrics could not be stored; the next sample covers their time'),
+        )
         .then(next);
     }, atMs - this.#clock());
   }
 
-  /** One sample of all sandboxes. */
+  /** Takes one sample of all sandboxes. */
   async look(): Promise<void> {
     const nowMs = Math.floor(this.#clock() / intervalMs) * intervalMs;
     await this.#addUpBefore(Math.floor(nowMs / minuteMs) * minuteMs);
@@ -90,7 +92,7 @@ export class MetricsSampler {
     for (const { sandboxId } of metered) this.#minute!.sandboxIds.add(sandboxId);
   }
 
-  /** Adds up the samples before this minute; after a start also those that an earlier process may have left. */
+  /** Adds up the samples before this minute. The first call after a start includes samples of an earlier process. */
   async #addUpBefore(minuteStartMs: number): Promise<void> {
     const { em } = this.#orm;
     if (this.#minute?.startMs === minuteStartMs) return;
@@ -104,12 +106,12 @@ export class MetricsSampler {
   }
 }
 
-/** The use since the previous sample of the same run; in the first sample, since the run began. */
+/** The use since the previous sample of the same run, or since the run began if there is none. */
 function sinceLast(usage: SandboxUsage, previous: SandboxUsage | undefined): MeteredUsage[] {
   const isSameRun = previous?.sinceMs === usage.sinceMs;
   const from = isSameRun ? previous! : { atMs: usage.sinceMs, cpuSeconds: 0, receivedBytes: 0, sentBytes: 0 };
   const overSeconds = (usage.atMs - from.atMs) / 1000;
-  // The run has just begun: there is no time to divide by.
+  // The run has just begun, so there is no time to divide by.
   if (overSeconds <= 0) return [];
   return [
     {

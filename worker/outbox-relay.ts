@@ -17,9 +17,9 @@ const batchSize = 100;
 const idleMs = 500;
 
 /**
- * Starts and signals the workflows that committed changes requested, at least once each. Any number of relays may run;
- * one at a time holds an entry. A workflow's id follows from its object and, for most types, is never used again, so
- * two starts make one workflow.
+ * Starts and signals the workflows that committed changes requested, at least once each. Any number of relays may run,
+ * and only one at a time holds an entry. A workflow's id is derived from its object and, for most types, is never
+ * reused, so a repeated start makes no second workflow.
  */
 export class OutboxRelay {
   readonly #orm: Orm;
@@ -38,7 +38,7 @@ export class OutboxRelay {
     this.#running ??= this.#loop();
   }
 
-  /** Ends after the current batch. */
+  /** Stops after the current batch. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     await this.#running;
@@ -57,7 +57,7 @@ export class OutboxRelay {
     }
   }
 
-  /** One batch. @returns how many entries it took */
+  /** Relays one batch. @returns the number of its entries */
   async relayOnce(): Promise<number> {
     const due = await takeDueEntries(this.#orm.em, batchSize);
     const done = await Promise.all(due.map((entry) => this.#attempt(entry)));
@@ -90,7 +90,7 @@ export class OutboxRelay {
   }
 
   async #start(type: WorkflowType, workflowId: string, input: object): Promise<void> {
-    // The row has the workflow id already; the options would make it from the object's id.
+    // The row already has the workflow id. The options would make it from the object's id.
     const options = { ...startOptions(type, '', input as WorkflowInput<typeof type>), workflowId };
     try {
       await this.#client.workflow.start(type, options);
@@ -105,13 +105,14 @@ export class OutboxRelay {
       await handle.signal(signal, argument);
     } catch (error) {
       if (!(error instanceof WorkflowNotFoundError)) throw error;
-      // Temporal gives the same error for closed workflows. This call fails for one that is not started yet.
+      // Temporal gives the same error for a closed workflow and for one that is not started yet. `describe` fails only
+      // for the latter.
       await handle.describe();
     }
   }
 }
 
-/** gRPC's CANCELLED, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED and UNAVAILABLE: the same attempt may succeed later. */
+/** gRPC's CANCELLED, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED and UNAVAILABLE: the same call may succeed later. */
 const outageCodes = new Set([1, 4, 8, 14]);
 
 function isOutage(error: unknown): boolean {

@@ -6,10 +6,10 @@ import { countDisksOn } from '../db/repositories/hosts.ts';
 import type { SandboxDriver } from '../runtime/driver.ts';
 
 /**
- * Refuses a data folder that is not the one with this host's disks, such as the empty mount point of a disk that is not
- * mounted. Otherwise the host would report each of its sandboxes as lost, and their disks would be removed once they
- * are back.
- * @throws {Error} that says what to do
+ * Refuses a data folder that does not contain this host's disks, such as the empty mount point of an unmounted disk.
+ * Otherwise the host would report each of its sandboxes as lost, and would remove their disks when they are mounted
+ * again.
+ * @throws {Error} with the steps to resolve it
  */
 export async function requireOwnDataFolder(
   orm: Orm,

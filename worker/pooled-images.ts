@@ -4,10 +4,10 @@ import type { Orm } from '../db/orm.ts';
 import { imagesOfTemplates } from '../db/repositories/template-images.ts';
 import type { HostDriver } from '../runtime/host-driver.ts';
 
-/** Notifications may be missed. */
+/** The poll interval, because notifications may be lost. */
 const lookMs = 60_000;
 
-/** Has a host end the frozen sandboxes that it keeps of a template as soon as the template is gone. */
+/** When a template is deleted, its host ends the frozen sandboxes that it keeps of that template. */
 export class PooledImages {
   readonly #options: { orm: Orm; driver: Pick<HostDriver, 'pooledImages' | 'dropPooled'>; logger: Logger };
   readonly #listener: NotificationListener;
@@ -26,7 +26,7 @@ export class PooledImages {
       channel: 'template_images_changed',
       logger: options.logger,
       onNotification: () => this.#lookSoon(),
-      // Notifications of the time without a connection are missed.
+      // Notifications are lost while there is no connection.
       onLiveChange: () => this.#lookSoon(),
     });
   }
@@ -46,7 +46,7 @@ export class PooledImages {
     const { logger } = this.#options;
     this.#looking = this.#looking
       .then(() => this.#look())
-      .catch((error) => logger.warn({ err: error }, 'the templates of frozen sandboxes could not be looked at'));
+      .catch((error) => logger.warn({ err: error }, 'the templates of frozen sandboxes could not be read'));
   }
 
   async #look(): Promise<void> {

@@ -18,9 +18,9 @@ import type { HostDriver } from '../runtime/host-driver.ts';
 
 const everyMs = 2000;
 const mb = 1024 ** 2;
-/** Growth of the written data is measured over this time. */
+/** The growth of the written data is measured over this time. */
 const growthWindowMs = 10_000;
-/** A sandbox that ran for less than this still counts with its expected use. */
+/** A sandbox that has run for less than this still counts with its expected use. */
 const settledSeconds = 2;
 
 /**
@@ -33,7 +33,7 @@ export class RoomReporter {
   #timer: NodeJS.Timeout | null = null;
   #reporting: Promise<void> = Promise.resolve();
   #stopped = false;
-  /** The result of the last sample of the sandboxes; null once it was reported. */
+  /** The result of the last sample of the sandboxes. Null after it was reported. */
   #look: readonly MeteredUsage[] | null = null;
   #uses: ProcessorUse[] = [];
   readonly #sizes = new Map<SandboxId, SizedSandbox>();
@@ -47,13 +47,13 @@ export class RoomReporter {
     this.#deps = deps;
   }
 
-  /** Reports once, so that the host is not offered without figures, then repeatedly. */
+  /** Reports once, so that the host is not offered without figures. Then reports repeatedly. */
   async start(): Promise<void> {
     await this.report();
     this.#next();
   }
 
-  /** Ends after the current report. */
+  /** Stops after the current report. */
   async stop(): Promise<void> {
     this.#stopped = true;
     if (this.#timer) clearTimeout(this.#timer);
@@ -65,7 +65,7 @@ export class RoomReporter {
     return { free: this.#latestFree, shortOf: this.#shortOf };
   }
 
-  /** Takes the use of running sandboxes for the next report. */
+  /** Keeps the use of running sandboxes for the next report. */
   take(look: readonly MeteredUsage[]): void {
     this.#look = look;
   }
@@ -74,7 +74,9 @@ export class RoomReporter {
     if (this.#stopped) return;
     this.#timer = setTimeout(() => {
       this.#reporting = this.report()
-        .catch((error) => this.#deps.logger.warn({ err: error }, 'the host could not say what room it has'))
+        .catch((error) =>
+          this.#deps.logger.warn({ err: error }, 'the free room of the host could not be written to its row'),
+        )
         .then(() => this.#next());
     }, everyMs);
   }
@@ -85,7 +87,7 @@ export class RoomReporter {
     const isNewLook = this.#look !== null;
     this.#look = null;
     if (isNewLook) await this.#learn(settled);
-    // After the sample, so that the present free room includes the sandboxes in it.
+    // Read after the sample, so that the free room includes the sample's sandboxes.
     const free = this.#free();
     const shortOf = (['cpu', 'memory', 'disk'] as const).filter((resource) => free[keyOf[resource]] <= 0);
     const fresh = settled.filter(({ sandboxId }) => !this.#measured.has(sandboxId));
@@ -102,7 +104,7 @@ export class RoomReporter {
     this.#shortOf = shortOf;
   }
 
-  /** The template and the cores of each sandbox; read once for each. */
+  /** Reads the template and the cores of each sandbox once. */
   async #learn(settled: readonly MeteredUsage[]): Promise<void> {
     const present = new Set(settled.map((usage) => usage.sandboxId));
     for (const sandboxId of this.#sizes.keys()) if (!present.has(sandboxId)) this.#sizes.delete(sandboxId);
@@ -162,7 +164,7 @@ interface RoomReporterParts {
   orm: Orm;
   driver: Pick<HostDriver, 'diskRoom' | 'load'>;
   hostId: string;
-  /** MB to keep free of sandboxes. Undefined: a part of the machine's memory. */
+  /** The memory in MB to keep free of sandboxes. Undefined: a part of the machine's memory. */
   memoryReserveMb?: number | undefined;
   logger: Logger;
 }

@@ -9,8 +9,8 @@ const firstRetryMs = 200;
 const longestRetryMs = 5000;
 
 /**
- * Reports to workflows what a host saw of their sandboxes. Each method retries until Temporal has accepted the report
- * or the workflow has closed.
+ * Reports a host's observations of sandboxes to their workflows. Each method retries until Temporal has accepted the
+ * report or the workflow has closed.
  */
 export class SandboxFacts {
   readonly #client: Client;
@@ -23,7 +23,7 @@ export class SandboxFacts {
   }
 
   /**
-   * Its processes have ended. An end without a record was caused by the host, not by the sandbox.
+   * The sandbox's processes have ended. If the end was not recorded, the host caused it.
    * @throws {Error} when the host stops before the report is accepted
    */
   async exited(found: SandboxExit): Promise<void> {
@@ -35,8 +35,8 @@ export class SandboxFacts {
   }
 
   /**
-   * Its processes are gone, and the disk is there.
-   * @param at when they last ran
+   * The sandbox's processes are gone, and its disk is there.
+   * @param at when the processes last ran
    * @throws {Error} when the host stops before the report is accepted
    */
   async memoryLost(sandboxId: SandboxId, run: number | null, at: Date): Promise<void> {
@@ -44,7 +44,7 @@ export class SandboxFacts {
   }
 
   /**
-   * Nothing of it is left on this host, its disk included.
+   * Nothing of the sandbox is left on this host, and its disk is gone too.
    * @throws {Error} when the host stops before the report is accepted
    */
   async diskLost(sandboxId: SandboxId, run: number | null): Promise<void> {
@@ -52,7 +52,7 @@ export class SandboxFacts {
   }
 
   /**
-   * The disk of the host is nearly full, so the host has frozen or ended its processes.
+   * The disk of the host is nearly full, so the host has frozen or ended the sandbox's processes.
    * @throws {Error} when the host stops before the report is accepted
    */
   async diskPressure(sandboxId: SandboxId, { run, ended }: { run: number | null; ended: boolean }): Promise<void> {

@@ -4,7 +4,7 @@ import { type WorkflowType, workflowKinds } from '../domain/workflow-registry.ts
 
 type Scheduled = 'maintenance' | 'imageCollection' | 'reconciliation';
 
-/** How often each is started. The id of the schedule is that of the workflow. */
+/** The interval of each scheduled workflow. The id of the schedule is the id of the workflow. */
 const intervals: Readonly<Record<Scheduled & WorkflowType, IntervalSpec>> = {
   maintenance: { every: '1h' },
   imageCollection: { every: '6h' },
@@ -13,14 +13,14 @@ const intervals: Readonly<Record<Scheduled & WorkflowType, IntervalSpec>> = {
 };
 
 /**
- * Has the workflows that keep the platform in order started again and again, and once at once when a schedule is new.
- * Every control worker asks for the schedules when it starts; there is one of each.
+ * Creates the schedules of the workflows that maintain the platform. A new schedule also starts its workflow at once.
+ * Every control worker calls this when it starts. Each schedule exists once.
  */
 export async function ensureSchedules(client: Client): Promise<void> {
   for (const type of Object.keys(intervals) as Scheduled[]) await ensureSchedule(client, type);
 }
 
-/** One of them. */
+/** Creates one schedule. */
 export async function ensureSchedule(client: Client, type: Scheduled): Promise<void> {
   const id = workflowKinds[type].workflowId('');
   try {
@@ -28,7 +28,7 @@ export async function ensureSchedule(client: Client, type: Scheduled): Promise<v
       scheduleId: id,
       spec: { intervals: [intervals[type]] },
       action: { type: 'startWorkflow', workflowType: type, workflowId: id, taskQueue: controlTaskQueue },
-      // A round that was missed is made up for by the next.
+      // Rounds that were missed for longer than this are skipped, because the next round does their work.
       policies: { overlap: ScheduleOverlapPolicy.SKIP, catchupWindow: '10m' },
       state: { triggerImmediately: true },
     });

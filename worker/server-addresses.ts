@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 
 /**
  * The IPv4 addresses of a server that sandboxes use, resolved when the host starts, for the firewall.
- * @returns an empty list when its name does not resolve; sandboxes then reach it only if it is public
+ * @returns an empty list when its name does not resolve; then sandboxes reach the server only if it is public
  */
 export async function serverAddresses(
   what: string,

@@ -5,18 +5,18 @@ import type { TurnSettings } from '../config/turn-settings.ts';
 import type { SandboxId } from '../domain/ids.ts';
 import { iceServers, turnCredential } from '../domain/turn.ts';
 
-/** Requests of one address within a second. */
+/** The maximum number of requests of one address per second. */
 const requestsPerSecond = 20;
-/** Connections of one sandbox at once: enough for its programs, too few to take all of them. */
+/** The maximum number of connections of one sandbox: enough for its programs, and too few to use up all connections. */
 const connectionsPerSandbox = 8;
 const connectionsAtOnce = 2048;
 const clientTimeoutMs = 5000;
 
 /**
  * Gives sandboxes of this host credentials for the TURN server: `GET /api/turn-credential`, with `?internal=1` for
- * peers that reach the server by its internal address. The source address identifies the sandbox, and the firewall
- * drops packets with any other. The secret stays in this process, which also runs the host's sandboxes: no request of a
- * sandbox may end it or keep other sandboxes out.
+ * peers that reach the server by its internal address. The source address identifies the sandbox, because the firewall
+ * drops packets with any other source address. The secret stays in this process, which also runs the host's sandboxes,
+ * so no request of a sandbox may end the process or block other sandboxes.
  */
 export class TurnCredentialService {
   readonly #turn: TurnSettings;
@@ -40,7 +40,7 @@ export class TurnCredentialService {
     this.#server.on('connection', (socket) => this.#limitConnections(socket));
   }
 
-  /** @param address of this host, as its sandboxes see it */
+  /** @param address the address of this host for its sandboxes */
   async listen(address: string): Promise<void> {
     await new Promise<void>((resolve, reject) => {
       this.#server.once('error', reject).listen(this.#turn.servicePort, address, resolve);
@@ -59,7 +59,7 @@ export class TurnCredentialService {
       reply.writeHead(status, { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' });
       reply.end(JSON.stringify(body));
     } catch (error) {
-      this.#logger.error({ err: error }, 'a TURN credential could not be given');
+      this.#logger.error({ err: error }, 'a TURN credential could not be made');
       if (reply.headersSent) {
         reply.destroy();
         return;
@@ -112,7 +112,7 @@ function addressOf(socket: net.Socket): string {
   return socket.remoteAddress?.replace(/^::ffff:/, '') ?? '';
 }
 
-/** Environment variables that lead programs in a sandbox to this service and to the TURN server. */
+/** Environment variables with the addresses of this service and of the TURN server for programs in a sandbox. */
 export function turnEnvironment(turn: TurnSettings, hostAddress: string): Record<string, string> {
   return {
     TURN_CREDENTIAL_SERVICE_URL: `http://${hostAddress}:${turn.servicePort}`,

@@ -6,7 +6,10 @@ import type { Orm } from '../db/orm.ts';
 import { sandboxNetworks } from '../db/repositories/hosts.ts';
 import { WebhookSender } from '../webhooks/sender.ts';
 
-/** Sends webhooks where the settings allow it, and never to the platform's own services or to sandboxes. */
+/**
+ * Makes a sender for webhooks that obeys the settings and never connects to the platform's own services or to
+ * sandboxes.
+ */
 export function createWebhookSender(settings: Settings, orm: Orm): WebhookSender {
   const services = namedServices(settings);
   const caFile = settings.PLATFORM_WEBHOOK_CA_FILE;

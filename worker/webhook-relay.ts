@@ -3,13 +3,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { NotificationListener } from '../db/notification-listener.ts';
 import type { Orm } from '../db/orm.ts';
-import {
-  claimDeliveries,
-  type HeldDelivery,
-  type Result,
-  recordResults,
-  renewDeliveries,
-} from '../db/repositories/webhook-queue.ts';
+import type { DeliveryResult, HeldDelivery } from '../db/repositories/held-delivery.ts';
+import { claimDeliveries, renewDeliveries } from '../db/repositories/webhook-queue.ts';
+import { recordResults } from '../db/repositories/webhook-results.ts';
 import { judge } from '../domain/webhook-delivery.ts';
 import { failuresUntilUnhealthy, retrySpacingMs } from '../domain/webhook-schedule.ts';
 import { attempt } from '../webhooks/attempt.ts';
@@ -17,19 +13,19 @@ import { firstAttemptLimits, InFlight, type Place } from '../webhooks/in-flight.
 import type { WebhookKeys } from '../webhooks/keys.ts';
 import type { WebhookSender } from '../webhooks/sender.ts';
 
-/** Taken at once, and written at once, at most. */
+/** The maximum number of deliveries that are claimed, or written, at once. */
 const batchSize = 256;
 const idleMs = 500;
 const renewMs = 3000;
 const retryMs = 500;
-/** How long a stopping process waits for requests in flight; others repeat them. */
+/** How long a stopping process waits for requests in flight. Other relays repeat the unfinished ones. */
 const stopMs = 4000;
 
 /**
- * Makes the first attempt at each delivery, straight from the row. Any number of relays may run; one at a time holds a
- * delivery, and another takes it if that relay dies, so an endpoint gets each event at least once. A delivery that does
- * not succeed becomes a workflow. Endpoints that have failed five times in a row are left to workflows from the first
- * attempt on.
+ * Makes the first attempt at each delivery directly from its row. Any number of relays may run, and only one at a time
+ * holds a delivery. If that relay dies, another one takes the delivery, so an endpoint gets each event at least once. A
+ * delivery that fails becomes a workflow. For endpoints with five consecutive failures, a workflow also makes the first
+ * attempt.
  */
 export class WebhookRelay {
   readonly #orm: Orm;
@@ -38,10 +34,10 @@ export class WebhookRelay {
   readonly #listener: NotificationListener;
   readonly #holder = `relay-${randomUUID()}`;
   readonly #inFlight = new InFlight(firstAttemptLimits);
-  /** Until their results are written. `place`: none where no request is made. */
+  /** The held deliveries, until their results are written. `place` is null if no request is made. */
   readonly #held = new Map<string, { held: HeldDelivery; place: Place | null }>();
   readonly #stopping = new AbortController();
-  #results: Result[] = [];
+  #results: DeliveryResult[] = [];
   #writing: Promise<void> | null = null;
   #running: Promise<unknown> | null = null;
   #wake: () => void = () => {};
@@ -70,7 +66,7 @@ export class WebhookRelay {
     this.#running ??= Promise.all([this.#claimAll(), this.#renewAll()]);
   }
 
-  /** Takes no more deliveries and waits a moment for requests in flight. */
+  /** Claims no more deliveries and waits a moment for requests in flight. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     this.#wakeUp();
@@ -78,7 +74,7 @@ export class WebhookRelay {
     await this.#running;
     const deadlineMs = Date.now() + stopMs;
     while (this.#held.size > 0 && Date.now() < deadlineMs) await delay(20);
-    // Postgres may be away for longer; an attempt whose result is not written is repeated.
+    // Postgres may be away for longer. An attempt without a written result is repeated.
     await Promise.race([this.#writing, delay(Math.max(0, deadlineMs - Date.now()), undefined, { ref: false })]);
   }
 
@@ -96,7 +92,7 @@ export class WebhookRelay {
     }
   }
 
-  /** @returns how many deliveries it took */
+  /** @returns the number of claimed deliveries */
   async #claim(): Promise<number> {
     const limit = Math.min(batchSize, this.#inFlight.room);
     if (limit <= 0) return 0;
@@ -104,14 +100,14 @@ export class WebhookRelay {
     const wanted = { limit, perEndpoint, perAccount, rooms: this.#inFlight.rooms() };
     const claimed = await claimDeliveries(this.#orm.em, this.#holder, wanted);
     for (const held of claimed) {
-      // A delivery whose lease has expired during its attempt is still in flight.
+      // If the lease of a delivery has expired during its attempt, the delivery is still in flight.
       if (this.#held.has(held.deliveryId)) continue;
       const place = this.#placeFor(held);
       this.#held.set(held.deliveryId, { held, place });
       this.#deliver(held, place).then(
         (result) => this.#finish(result),
         (error) => {
-          // Another relay, or this one, takes it when its lease has run out.
+          // When the lease has expired, this or another relay takes the delivery.
           this.#release(held);
           this.#logger.error({ err: error, deliveryId: held.deliveryId }, 'a webhook delivery could not be attempted');
         },
@@ -126,10 +122,10 @@ export class WebhookRelay {
     return this.#inFlight.enter(endpointId, accountId);
   }
 
-  async #deliver(held: HeldDelivery, place: Place | null): Promise<Result> {
+  async #deliver(held: HeldDelivery, place: Place | null): Promise<DeliveryResult> {
     const { endpoint } = held;
     if (!endpoint) return { held, kind: 'given_up', error: 'The webhook is deleted or not active' };
-    // The workflow waits where there is no room, too.
+    // The workflow can wait until there is room.
     if (!place) return { held, kind: 'handed_over' };
     const outcome = await attempt(this.#webhooks, endpoint, held.event);
     place.answered();
@@ -143,7 +139,7 @@ export class WebhookRelay {
     this.#held.delete(deliveryId);
   }
 
-  #finish(result: Result): void {
+  #finish(result: DeliveryResult): void {
     this.#results.push(result);
     this.#writing ??= this.#writeAll().finally(() => {
       this.#writing = null;
@@ -151,9 +147,9 @@ export class WebhookRelay {
   }
 
   /**
-   * Writes outcomes as they come in, those of one write at once, until there are none. Room for more requests comes with
-   * each write: a relay that is killed leaves no more outcomes unwritten than it may have requests in flight. Postgres may
-   * be away for a while.
+   * Writes outcomes as they arrive, batch by batch, until there are none. Each write makes room for more requests. So a
+   * killed relay leaves at most as many unwritten outcomes as it may have requests in flight. Postgres may be away for
+   * a while.
    */
   async #writeAll(): Promise<void> {
     while (this.#results.length > 0) {
@@ -180,7 +176,10 @@ export class WebhookRelay {
         this.#holder,
         [...this.#held.values()].map(({ held }) => held),
       ).catch((error) =>
-        this.#logger.warn({ err: error }, 'webhook deliveries could not be renewed; others may make them again'),
+        this.#logger.warn(
+          { err: error },
+          'the leases of webhook deliveries could not be renewed; other relays may repeat the deliveries',
+        ),
       );
     }
   }

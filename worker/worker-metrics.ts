@@ -8,9 +8,9 @@ const sdkTimeoutMs = 5000;
 
 /**
  * Serves the metrics of a worker, followed by those of its Temporal SDK.
- * @param port 0: not at all
- * @param sdkPort where the SDK serves its own, on loopback
- * @returns null: not served
+ * @param port 0: the metrics are not served
+ * @param sdkPort the loopback port on which the SDK serves its own metrics
+ * @returns null when the metrics are not served
  */
 export async function serveWorkerMetrics(options: {
   settings: Settings;
@@ -31,7 +31,7 @@ export async function serveWorkerMetrics(options: {
       const [own, ofSdk] = await Promise.all([registry.metrics(), sdkPort === null ? '' : readSdkMetrics(sdkPort)]);
       return `${own}\n${ofSdk}`;
     },
-    onError: (error) => logger.warn({ err: error }, 'the metrics are not served'),
+    onError: (error) => logger.warn({ err: error }, 'the metrics port could not be served'),
   });
 }
 

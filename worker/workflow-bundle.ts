@@ -8,19 +8,22 @@ import { isOutOfSpace } from '../runtime/disk/out-of-space.ts';
 
 const root = path.resolve(import.meta.dirname, '..');
 
-/** Where an image of the platform has its bundle, made when the image is built. */
+/** The folder of the bundles in an image of the platform. They are made when the image is built. */
 const imageBundles = path.join(root, 'workflows/dist');
 
-/** `versioned`: for workers with a version; Temporal refuses from others what workflows then say about upgrades. */
+/**
+ * `versioned`: for workers with a version. Without a version, Temporal refuses workflows that declare a versioning
+ * behaviour.
+ */
 type BundleKind = 'plain' | 'versioned';
 const entries: Readonly<Record<BundleKind, string>> = { plain: 'index', versioned: 'versioned' };
 
 /**
- * The workflows as one file that a worker can load. Bundling takes seconds, so the result is kept by the hash of
- * everything it is made from.
- * @param cacheDir where bundles are kept
- * @param builtDir where a bundle may lie that `buildWorkflowBundles` made
- * @returns its path
+ * Bundles the workflows into one file for a worker. Bundling takes seconds, so the result is cached by the hash of its
+ * sources.
+ * @param cacheDir the folder of the cache
+ * @param builtDir the folder of the bundles that `buildWorkflowBundles` made, if there are any
+ * @returns the path of the bundle
  */
 export async function ensureWorkflowBundle(
   cacheDir: string,
@@ -39,14 +42,14 @@ export async function ensureWorkflowBundle(
     return file;
   } catch (error) {
     if (!isOutOfSpace(error)) throw error;
-    // Without a cache the worker still starts, with a bundle for this run only.
+    // If the cache is unusable, the worker still starts, with a bundle for this run only.
     const own = path.join(mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-workflows-')), 'bundle.js');
     writeFileSync(own, code);
     return own;
   }
 }
 
-/** Makes the bundles that `ensureWorkflowBundle` then takes instead of making one. */
+/** Makes the bundles that `ensureWorkflowBundle` uses. */
 export async function buildWorkflowBundles(builtDir = imageBundles): Promise<void> {
   mkdirSync(builtDir, { recursive: true });
   for (const kind of Object.keys(entries) as BundleKind[]) {
@@ -66,7 +69,7 @@ async function bundle(kind: BundleKind): Promise<string> {
   return code;
 }
 
-/** Of all that the workflows are made from. Worker versions have it in their names. */
+/** The hash of all sources of the workflows. It is part of worker versions. */
 export function hashSources(): string {
   const hash = createHash('sha256').update(readFileSync(path.join(root, 'package-lock.json')));
   const sources = globSync(['workflows/**/*.ts', 'domain/**/*.ts', 'temporal/*.{ts,cjs}'], { cwd: root }).sort();

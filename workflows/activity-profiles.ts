@@ -2,8 +2,8 @@ import type { ActivityOptions, LocalActivityOptions } from '@temporalio/workflow
 import { controlTaskQueue, hostEndingTaskQueue, hostTaskQueue } from '../domain/task-queues.ts';
 
 /**
- * Timeouts, retries and task queue of every kind of activity. A workflow takes its activities with one of these and sets
- * nothing by itself.
+ * Timeouts, retries and the task queue of each kind of activity. A workflow passes one of these profiles when it
+ * proxies its activities, and sets no option of its own.
  */
 
 /** Local activities on rows. Retried until they succeed: an outage of Postgres must not end a workflow. */
@@ -29,8 +29,9 @@ export const watch: ActivityOptions = {
 /** Calls of the host that has the sandbox. `scheduleToStartTimeout` shows that a host is away. */
 export const onHost = {
   /**
-   * A start may pull an image, so it has long. A missing heartbeat shows that a host died. Most attempts are for accounts
-   * that use their share of the host already; for other errors the host makes the failure final after fewer.
+   * A start may pull an image, so its timeout is long. A missing heartbeat shows that the host died. Most of the
+   * attempts are for accounts that already use their share of the host. For other errors the host makes the failure
+   * final after fewer attempts.
    */
   starting: (hostId: string): ActivityOptions => ({
     taskQueue: hostTaskQueue(hostId),
@@ -41,7 +42,7 @@ export const onHost = {
     retry: { initialInterval: '500ms', maximumInterval: '10s', maximumAttempts: 30 },
   }),
 
-  /** Pausing takes milliseconds; one that takes much longer has failed. */
+  /** A pause takes milliseconds. A pause that takes much longer has failed. */
   pausing: (hostId: string): ActivityOptions => ({
     taskQueue: hostTaskQueue(hostId),
     scheduleToStartTimeout: '20s',
@@ -52,7 +53,7 @@ export const onHost = {
     retry: { initialInterval: '500ms', maximumInterval: '5s' },
   }),
 
-  /** Limited in time: a host that is away cleans up when it is back and reconciles. */
+  /** The time is limited, because a host that is away cleans up when it is back and reconciles. */
   cleaning: (hostId: string): ActivityOptions => ({
     taskQueue: hostEndingTaskQueue(hostId),
     scheduleToStartTimeout: '30s',
@@ -63,8 +64,8 @@ export const onHost = {
   }),
 
   /**
-   * Copying, packing and pushing may take long. A missing heartbeat shows that the host worker died; what it had done
-   * lies on the disk, and the next attempt goes on from there.
+   * Copying, packing and pushing may take long. A missing heartbeat shows that the host worker died. Its finished work
+   * is on the disk, and the next attempt continues from there.
    */
   building: (hostId: string): ActivityOptions => ({
     taskQueue: hostTaskQueue(hostId),
@@ -76,7 +77,7 @@ export const onHost = {
     retry: { initialInterval: '1s', maximumInterval: '1m' },
   }),
 
-  /** Files of a build that is over. A host that is away removes them when it is back. */
+  /** Removes the files of a finished build. A host that is away removes them when it is back. */
   discarding: (hostId: string): ActivityOptions => ({
     taskQueue: hostTaskQueue(hostId),
     startToCloseTimeout: '2m',
@@ -94,9 +95,11 @@ export const onHost = {
 
 type OutsideKind = 'imageCopy' | 'registry' | 'money' | 'records' | 'mail' | 'mailWithLink' | 'webhook';
 
-/** Calls of services outside of the platform. */
+/** Calls of services outside the platform. */
 export const outside: Readonly<Record<OutsideKind, ActivityOptions>> = {
-  /** Copies an image between registries; heartbeats with its progress, and goes on from there. */
+  /**
+   * Copies an image between registries. Sends its progress as heartbeats, and the next attempt continues from there.
+   */
   imageCopy: {
     taskQueue: controlTaskQueue,
     startToCloseTimeout: '1h',
@@ -104,7 +107,7 @@ export const outside: Readonly<Record<OutsideKind, ActivityOptions>> = {
     cancellationType: 'WAIT_CANCELLATION_COMPLETED',
     retry: { initialInterval: '10s', backoffCoefficient: 6, maximumInterval: '5m', maximumAttempts: 4 },
   },
-  /** Small requests to the platform's registry. Given up after a day. */
+  /** Small requests to the platform's registry. The activity fails after a day of attempts. */
   registry: {
     taskQueue: controlTaskQueue,
     startToCloseTimeout: '60s',
@@ -112,9 +115,9 @@ export const outside: Readonly<Record<OutsideKind, ActivityOptions>> = {
     retry: { initialInterval: '2s', maximumInterval: '10m' },
   },
   /**
-   * Calls the payment processor. Never given up: while the outcome of a charge is unknown, it must be asked for. The
-   * activity itself is idempotent, by an id that is stored before the first attempt. A missing heartbeat moves it to another
-   * worker, for a customer waits for the plan.
+   * Calls the payment processor. The attempts never end, because a charge with an unknown outcome must be queried until
+   * it is known. The activity is idempotent by an id that is stored before the first attempt. A customer waits for the
+   * plan, so a missing heartbeat moves the activity to another worker.
    */
   money: {
     taskQueue: controlTaskQueue,
@@ -122,7 +125,7 @@ export const outside: Readonly<Record<OutsideKind, ActivityOptions>> = {
     heartbeatTimeout: '10s',
     retry: { initialInterval: '2s', maximumInterval: '10m' },
   },
-  /** Reads the records of the payment processor, many pages of them. Given up before the next night. */
+  /** Reads many pages of records from the payment processor. The attempts end before the next night. */
   records: {
     taskQueue: controlTaskQueue,
     startToCloseTimeout: '10m',
@@ -130,14 +133,14 @@ export const outside: Readonly<Record<OutsideKind, ActivityOptions>> = {
     heartbeatTimeout: '1m',
     retry: { initialInterval: '5s', maximumInterval: '10m' },
   },
-  /** Sends one mail, each attempt with the same Message-ID. Given up after two days. */
+  /** Sends one mail. Each attempt has the same Message-ID. The attempts end after two days. */
   mail: {
     taskQueue: controlTaskQueue,
     startToCloseTimeout: '60s',
     scheduleToCloseTimeout: '2 days',
     retry: { initialInterval: '10s', maximumInterval: '1h' },
   },
-  /** As `mail`, with a link that works for 30 minutes: a reader waits for it, and it is worth nothing later. */
+  /** As `mail`, for a link that works for 30 minutes. The attempts end early, because an expired link is useless. */
   mailWithLink: {
     taskQueue: controlTaskQueue,
     startToCloseTimeout: '60s',
@@ -145,8 +148,8 @@ export const outside: Readonly<Record<OutsideKind, ActivityOptions>> = {
     retry: { initialInterval: '2s', maximumInterval: '2m' },
   },
   /**
-   * One request to a webhook endpoint, whose failure is a result and no error. It is tried again where the worker died,
-   * the database is away, or the endpoint has as many requests in flight as it may.
+   * One request to a webhook endpoint. A failed request is a result, not an error. The activity is retried if the
+   * worker died, the database is away, or the endpoint has its maximum of requests in flight.
    */
   webhook: {
     taskQueue: controlTaskQueue,

@@ -17,10 +17,10 @@ import type { AccountId } from '../domain/ids.ts';
 import type { BillingInput } from '../domain/workflow-registry.ts';
 import { database, outside } from './activity-profiles.ts';
 
-/** There is a new way to pay: a method was added or chosen, or credit was granted. */
+/** The account has a new way to pay: a payment method was added or selected, or credit was granted. */
 export const paymentPossibleSignal = defineSignal<[{ accountId: AccountId }]>('paymentPossible');
 
-/** How long a renewal waits for a change of the plan that is under way. */
+/** How long a renewal waits for a plan change that is in progress. */
 const planChangeWaitMs = 15_000;
 
 const rows = proxyLocalActivities<BillingActivities>(database);
@@ -33,9 +33,9 @@ const does: Readonly<Record<BillingStep['kind'], string>> = {
 };
 
 /**
- * The periods of an account's subscription, for as long as it has one: begins each period, issues the invoice of the one before,
- * and charges it until it is paid or past due. The rows say what is next, so a run that follows another needs nothing of it.
- * Workflow id: `acc-…/billing`.
+ * Runs the billing periods of an account while it has a subscription: begins each period, issues the invoice of the
+ * previous period, and charges it until it is paid or past due. The rows hold the next step, so a continued run needs
+ * no state from the run before it. Workflow id: `acc-…/billing`.
  */
 export async function billing(input: BillingInput): Promise<void> {
   const { accountId } = input;
@@ -49,7 +49,7 @@ export async function billing(input: BillingInput): Promise<void> {
       mayBePaid = false;
       await rows.retryCharges({ accountId, atMs: Date.now() });
     }
-    // Also between two steps: a customer may send any number of signals in a period.
+    // Continues as new also between two steps, because a customer may send any number of signals in a period.
     if (mayContinueAsNew() && patched('next-run-between-steps')) await continueAsNew<typeof billing>(input);
     const next = await rows.findNextBillingStep(accountId);
     if (next === null) return;

@@ -8,8 +8,8 @@ const mails = proxyActivities<AccountMailActivities>(outside.mail);
 const rows = proxyLocalActivities<BudgetActivities>(database);
 
 /**
- * Mails that a threshold of a budget is reached, to each recipient by itself: an address that does not work keeps nobody
- * else from the mail. Fails when one of the mails could not be sent. Workflow id: `bgm-…`.
+ * Mails that a budget has reached a threshold. Each recipient gets a separate mail, so one bad address does not stop
+ * the others. Fails when one of the mails could not be sent. Workflow id: `bgm-…`.
  */
 export async function budgetMail({ messageId }: BudgetMailInput): Promise<void> {
   const count = await rows.countBudgetMailRecipients(messageId);

@@ -16,12 +16,12 @@ export const checkBudgetSignal = defineSignal<[Workflows['budget']['signals']['c
 
 const rows = proxyLocalActivities<BudgetActivities>(database);
 
-/** Between two checks, however many sandboxes are made: one check is for all of them. */
+/** The shortest time between two checks. One check covers all sandboxes that were made meanwhile. */
 const leastBetweenMs = 1000;
 
 /**
- * The budget of an account for as long as it exists: compares the usage with it every few minutes, when a period begins,
- * and when it is asked to. Workflow id: `acc-…/budget`.
+ * Watches an account's budget while it exists. Compares the usage with the budget every few minutes, when a period
+ * begins, and on each `checkBudget` signal. Workflow id: `acc-…/budget`.
  */
 export async function budget({ accountId }: BudgetInput): Promise<void> {
   let isAsked = false;
@@ -33,7 +33,7 @@ export async function budget({ accountId }: BudgetInput): Promise<void> {
     const checkedAtMs = Date.now();
     const nextAtMs = await rows.checkBudget({ accountId, atMs: checkedAtMs });
     if (nextAtMs === null && !isAsked) return;
-    // The next run begins with a check, which is what a signal asks for.
+    // The next run begins with a check, so a pending signal is not lost.
     if (workflowInfo().continueAsNewSuggested) await continueAsNew<typeof budget>({ accountId });
     const isEarly = await condition(() => isAsked, Math.max(1, (nextAtMs ?? 0) - Date.now()));
     const restMs = checkedAtMs + leastBetweenMs - Date.now();

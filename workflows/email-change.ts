@@ -4,15 +4,15 @@ import type { EmailChangeActivities } from '../activities/email-changes.ts';
 import type { EmailChangeInput } from '../domain/workflow-registry.ts';
 import { database, outside } from './activity-profiles.ts';
 
-/** A change is confirmed by both addresses, or cleared. */
+/** Both addresses have confirmed the change, or the change was cleared. */
 export const emailChangeEndedSignal = defineSignal<[{ changeId: string }]>('emailChangeEnded');
 
 const mails = proxyActivities<AccountMailActivities>(outside.mailWithLink);
 const rows = proxyLocalActivities<EmailChangeActivities>(database);
 
 /**
- * A change of an account's e-mail: mails a link to both addresses, and ends when both are used, when the change is
- * cleared, or when the links expire. Workflow id: `acc-…/email-change`.
+ * Changes an account's e-mail address: mails a link to the old and the new address, and ends when both links are used,
+ * when the change is cleared, or when the links expire. Workflow id: `acc-…/email-change`.
  */
 export async function emailChange({ changeId }: EmailChangeInput): Promise<void> {
   let isOver = false;
@@ -26,7 +26,7 @@ export async function emailChange({ changeId }: EmailChangeInput): Promise<void>
     mails.sendEmailChangeMail({ changeId, side: 'new' }),
   ]);
   await condition(() => isOver, Math.max(1, endsAtMs - Date.now()));
-  // Mails that could not be sent by now are given up with their links.
+  // The links expire now, so mails that are still unsent are not sent any more.
   if (!isOver) await rows.expireEmailChange(changeId);
   await sent;
 }

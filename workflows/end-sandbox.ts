@@ -9,7 +9,7 @@ import { sandboxDeletion } from './sandbox-deletion.ts';
 const firstRetryMs = 250;
 const longestRetryMs = 30_000;
 
-/** Asks a sandbox to end. Returns when its workflow has the signal, or when there is nothing left to end. */
+/** Asks a sandbox to end. Returns when the sandbox's workflow has the signal, or when nothing is left to end. */
 export async function endSandbox(sandboxId: SandboxId, forget: boolean): Promise<void> {
   for (let retryMs = firstRetryMs; ; retryMs = Math.min(2 * retryMs, longestRetryMs)) {
     try {
@@ -17,7 +17,7 @@ export async function endSandbox(sandboxId: SandboxId, forget: boolean): Promise
     } catch (error) {
       if (isCancellation(error)) throw error;
     }
-    // There is no workflow to signal: the sandbox has ended, or the outbox has not started it yet.
+    // No workflow can be signalled: the sandbox has ended, or the outbox has not started its workflow yet.
     const remains = await rows.findRemains(sandboxId);
     if (!remains) return;
     if (remains.over) return cleanUp(sandboxId, forget);
@@ -33,7 +33,7 @@ async function cleanUp(sandboxId: SandboxId, forget: boolean): Promise<void> {
       parentClosePolicy: 'ABANDON',
     });
   } catch (error) {
-    // Another request deletes it already.
+    // Another request already deletes it.
     if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
   }
 }

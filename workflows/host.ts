@@ -17,12 +17,12 @@ import { hostLostSignal } from './sandbox/messages.ts';
 const watching = proxyActivities<Pick<HostWatchActivities, 'watchUntilLost' | 'watchUntilBack'>>(watch);
 const { sandboxesBoundTo } = proxyLocalActivities<Pick<HostWatchActivities, 'sandboxesBoundTo'>>(database);
 
-/** Sandboxes signalled in one round. */
+/** The number of sandboxes signalled in one round. */
 const batchSize = 200;
 
 /**
- * Watches the lease of a machine that runs sandboxes. When the lease is lost, signals each sandbox whose processes were
- * there, until none is left; then the machine may come back. The workflow id is the host's id.
+ * Watches the lease of a machine that runs sandboxes. When the lease is lost, the workflow signals each sandbox with
+ * processes on the machine until none is left. Then the machine may come back. The workflow id is the host's id.
  */
 export async function host({ hostId }: HostInput): Promise<void> {
   upsertSearchAttributes([{ key: searchAttributes.hostId, value: hostId }]);
@@ -46,7 +46,7 @@ async function signalLoss(hostId: string): Promise<void> {
       const { sandboxId, run } = typeof each === 'string' ? { sandboxId: each, run: null } : each;
       return getExternalWorkflowHandle(sandboxId).signal(hostLostSignal, { hostId, run });
     });
-    // A workflow that has just closed cannot be signalled. The next round signals those that have not.
+    // A workflow that has just closed refuses the signal. The next round signals the remaining sandboxes.
     const failed = (await Promise.allSettled(signals)).some((each) => each.status === 'rejected');
     if (failed || bound.length <= batchSize) await sleep(`${pauseSeconds}s`, { summary: 'next round of signals' });
     else pauseSeconds = 0.5;

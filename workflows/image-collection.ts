@@ -10,7 +10,7 @@ const closingMs = 30_000;
 /** Attempts at an import end within an hour. */
 const maxClosingLooks = 150;
 
-/** What one round has done. */
+/** The result of one round. */
 export interface CollectionReport {
   found: number;
   removed: number;
@@ -18,8 +18,8 @@ export interface CollectionReport {
 }
 
 /**
- * Removes images from the platform's registry that nothing has referred to for a day, and has the embedded registry free
- * their space. A schedule starts it. Workflow id: `image-collection`.
+ * Removes images that have been unreferenced for a day from the platform's registry, and lets the embedded registry
+ * free their disk space. A schedule starts this workflow. Workflow id: `image-collection`.
  */
 export async function imageCollection(): Promise<CollectionReport> {
   const images = await looking.findUnusedImages();

@@ -14,7 +14,7 @@ import type { ImportJobId } from '../domain/ids.ts';
 import type { ImageImportInput } from '../domain/workflow-registry.ts';
 import { database, outside } from './activity-profiles.ts';
 
-/** The row of the job says `cancelled` already. */
+/** The import was cancelled. The row of the job already says `cancelled`. */
 export const importCancelledSignal = defineSignal<[{ jobId: ImportJobId }]>('importCancelled');
 
 const copying = proxyActivities<ImageImportActivities>(outside.imageCopy);
@@ -22,8 +22,8 @@ const cleaning = proxyActivities<ImageImportActivities>(outside.registry);
 const rows = proxyLocalActivities<ImageImportActivities>(database);
 
 /**
- * The import of an external image: copies it, with retries, and makes the template available with it. A cancelled job is
- * not written any more; what it has pushed is removed. Workflow id: `job-…`.
+ * Imports an external image: copies it, with retries, and makes its template available. After a cancellation the
+ * workflow no longer writes the job, and removes the parts that it has pushed. Workflow id: `job-…`.
  */
 export async function imageImport({ jobId, path }: ImageImportInput): Promise<void> {
   const copyScope = new CancellationScope();
@@ -40,13 +40,13 @@ export async function imageImport({ jobId, path }: ImageImportInput): Promise<vo
     setCurrentDetails(end);
     if (end !== 'completed') await cleaning.discardImport(path);
   } catch (error) {
-    // An operator may have cancelled the workflow itself.
+    // An operator may have cancelled the workflow directly.
     await CancellationScope.nonCancellable(async () => {
-      // Has no effect on a job that is cancelled already.
+      // This has no effect on a job that is already cancelled.
       await rows.failImport(jobId, reasonOf(error));
       await cleaning.discardImport(path);
     });
-    // The attempt of a worker that has died ends with a timeout, not as cancelled.
+    // If the worker has died, its attempt ends with a timeout and not as cancelled.
     if (isCancelled || isCancellation(error) || typeOf(error) === 'import_over') return;
     throw error;
   }

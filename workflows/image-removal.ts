@@ -6,8 +6,8 @@ import { outside } from './activity-profiles.ts';
 const images = proxyActivities<RegistryImageActivities>(outside.registry);
 
 /**
- * Removes an image from the platform's registry, unless something refers to it. What this workflow gives up, the
- * collection of unused images removes. Workflow id: `<image>/removal`.
+ * Removes an image from the platform's registry, unless something refers to it. If this workflow fails, the workflow
+ * `image-collection` removes the image later. Workflow id: `<image>/removal`.
  */
 export async function imageRemoval({ image }: ImageRemovalInput): Promise<boolean> {
   return images.removeUnusedImage(image);

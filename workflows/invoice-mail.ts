@@ -5,7 +5,10 @@ import { outside } from './activity-profiles.ts';
 
 const mails = proxyActivities<AccountMailActivities>(outside.mail);
 
-/** Mails that an invoice could not be charged. By itself, so that a mail server that is away delays no charge. Workflow id: `inv-…/1/mail`. */
+/**
+ * Mails that the charge of an invoice failed. A separate workflow, so that a mail server outage delays no charge.
+ * Workflow id: `inv-…/1/mail`.
+ */
 export async function invoiceMail(input: InvoiceMailInput): Promise<void> {
   await mails.sendInvoiceMail(input);
 }

@@ -4,7 +4,7 @@ import { upkeep } from './activity-profiles.ts';
 
 const activities = proxyActivities<MaintenanceActivities>(upkeep);
 
-/** What one round has done. */
+/** The result of one round. */
 export interface MaintenanceReport {
   partitionsMade: number;
   partitionsDropped: number;
@@ -20,8 +20,9 @@ export interface MaintenanceReport {
 }
 
 /**
- * One round of upkeep: makes the partitions for the metrics of the coming days, drops those of old days, removes rows that
- * are kept no longer, and moves usage to its sums. The schedule `maintenance` starts it each hour. A task that fails does not stop the others.
+ * One round of upkeep: makes the partitions for the metrics of the coming days, drops old partitions, removes rows past
+ * their retention, and adds usage records to their sums. The schedule `maintenance` starts it each hour. A task that
+ * fails does not stop the others.
  */
 export async function maintenance(): Promise<MaintenanceReport> {
   const purgesRows = patched('old-rows-are-purged');

@@ -4,14 +4,14 @@ import { passwordResetSeconds } from '../domain/password-reset.ts';
 import type { PasswordResetInput } from '../domain/workflow-registry.ts';
 import { outside } from './activity-profiles.ts';
 
-/** The password has been set: another reset may begin. */
+/** The password has been set. The workflow ends, and another reset may begin. */
 export const passwordSetSignal = defineSignal('passwordSet');
 
 const mails = proxyActivities<AccountMailActivities>(outside.mailWithLink);
 
 /**
- * A link to a new password, mailed to its user; works once, for 30 minutes. Another one can be asked for only when this
- * workflow is over, so it is the rate limit as well. Workflow id: `usr-…/password-reset`.
+ * Mails a user a link to set a new password. The link works once, for 30 minutes. A second reset is refused while this
+ * workflow runs, so the workflow is also the rate limit. Workflow id: `usr-…/password-reset`.
  */
 export async function passwordReset({ userId }: PasswordResetInput): Promise<void> {
   let isSet = false;

@@ -10,8 +10,9 @@ const rows = proxyLocalActivities<BillingActivities>(database);
 const money = proxyActivities<BillingActivities>(outside.money);
 
 /**
- * A change to a dearer plan: charges what the balance has not paid, then switches the plan; a charge that fails takes the change
- * back. While the outcome is unknown it asks the processor again. Workflow id: `acc-…/plan-change`.
+ * Changes an account to a more expensive plan: charges the part that the balance does not cover, then switches the
+ * plan. If the charge fails, the change is undone. While the outcome is unknown, the workflow asks the processor again.
+ * Workflow id: `acc-…/plan-change`.
  */
 export async function planChange(input: PlanChangeInput): Promise<void> {
   const { changeId } = input;

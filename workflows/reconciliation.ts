@@ -6,9 +6,10 @@ const rows = proxyActivities<ReconciliationActivities>(upkeep);
 const processor = proxyActivities<ReconciliationActivities>(outside.records);
 
 /**
- * Compares the ledger with our invoices and charges, and the charges with the payment processor's. What differs is kept as rows, logged and counted by
- * a metric; people decide what to do. The schedule of the same name starts it each night.
- * @returns how many differences there are of each kind
+ * Compares the ledger with our invoices and charges, and our charges with the payment processor's. Differences are kept
+ * as rows, logged, and counted by a metric. People decide what to do about them. The schedule `reconciliation` starts
+ * it each night.
+ * @returns the number of differences of each kind
  */
 export async function reconciliation(): Promise<Record<string, number>> {
   const id = `rec-${workflowInfo().runId}`;

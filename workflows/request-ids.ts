@@ -4,18 +4,21 @@ import { requestIdHeader } from '../domain/request-id-header.ts';
 
 type Headers = Parameters<NonNullable<NonNullable<WorkflowInterceptors['inbound']>[number]['execute']>>[0]['headers'];
 
-/** Of the message whose handler is called in this moment. */
+/** The request id of the message that is being handled now. */
 let arriving: string | null = null;
-/** Of the request that the workflow works for now; its activities get it. */
+/** The id of the request that the workflow currently works for. Its activities get this id. */
 let acting: string | null = null;
 
 /**
- * The id of the request whose message is handled now. Valid until the first `await` of the handler: then another message
- * may be handled.
+ * The request id of the message that is being handled now. Valid until the first `await` of the handler, because
+ * another message may be handled after it.
  */
 export const arrivingRequest = (): string | null => arriving;
 
-/** From now on activities are scheduled for this request. Null: for none, as when a timeout acts. */
+/**
+ * Activities that are scheduled from now on carry this request's id. Null: they carry none, for example when a timeout
+ * acts.
+ */
 export function actFor(requestId: string | null): void {
   acting = requestId;
 }
@@ -32,8 +35,8 @@ function withActing<Input extends { headers: Headers }>(input: Input): Input {
 }
 
 /**
- * Takes the ids of requests from messages to activities, for logs. Temporal loads it as an interceptor module. Headers
- * change no command of a recorded history.
+ * A Temporal interceptor module that passes request ids from messages to activities, for logs. Headers do not change
+ * the commands of a recorded history.
  */
 export const interceptors = (): WorkflowInterceptors => ({
   inbound: [

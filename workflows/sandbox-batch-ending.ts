@@ -2,12 +2,12 @@ import { setCurrentDetails } from '@temporalio/workflow';
 import type { BatchEndingInput } from '../domain/workflow-registry.ts';
 import { endSandbox } from './end-sandbox.ts';
 
-/** Sandboxes of a batch that are handled at the same time. */
+/** The number of sandboxes of a batch that are handled at the same time. */
 const concurrency = 50;
 
 /**
- * Ends the sandboxes of one accepted batch, each by a signal to its own workflow. The caller has its reply as soon as
- * this workflow is started. The workflow id is `bat-…`.
+ * Ends the sandboxes of one accepted batch with a signal to each sandbox's workflow. The caller gets the reply as soon
+ * as this workflow is started. The workflow id is `bat-…`.
  */
 export async function sandboxBatchEnding({ sandboxIds, forget }: BatchEndingInput): Promise<void> {
   const waiting = [...sandboxIds];

@@ -3,8 +3,8 @@ import type { SandboxDeletionInput } from '../domain/workflow-registry.ts';
 import { cleaningOn, rows } from './sandbox/activities.ts';
 
 /**
- * Terminates or deletes a sandbox that has ended (`failed` or `terminated`), whose own workflow is therefore closed. The
- * workflow id is `sbx-…/deletion`.
+ * Terminates or deletes a sandbox that is `failed` or `terminated`. Its own workflow is already closed. The workflow id
+ * is `sbx-…/deletion`.
  */
 export async function sandboxDeletion({ sandboxId, forget }: SandboxDeletionInput): Promise<void> {
   const remains = await rows.findRemains(sandboxId);

@@ -14,9 +14,9 @@ const rows = proxyLocalActivities<TemplateBuildActivities>(database);
 const registry = proxyActivities<TemplateBuildActivities>(outside.registry);
 
 /**
- * Makes the image of a template from what a sandbox has changed: its host copies the disk, packs a layer, and pushes it
- * with those of the sandbox's own image. The manifest comes last, so nothing half-pushed can be used. The sandbox itself
- * goes on and may end meanwhile. Workflow id: `tpl-…/build`.
+ * Makes the image of a template from the changes in a sandbox: the host copies the disk, packs a layer, and pushes it
+ * with the layers of the sandbox's image. The manifest is pushed last, so a half-pushed image cannot be used. The
+ * sandbox keeps running and may end meanwhile. Workflow id: `tpl-…/build`.
  */
 export async function templateBuild({ templateId, sandboxId, hostId }: TemplateBuildInput): Promise<void> {
   const host = proxyActivities<TemplateBuildHostActivities>(onHost.building(hostId));
@@ -39,7 +39,7 @@ export async function templateBuild({ templateId, sandboxId, hostId }: TemplateB
   }
 }
 
-/** What a host that is away has left, it removes a day after it is back. */
+/** A host that is away removes the files of the build a day after it is back. */
 function ignoreAbsentHost(error: unknown): void {
   if (!(error instanceof ActivityFailure)) throw error;
 }

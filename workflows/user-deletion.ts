@@ -12,26 +12,26 @@ import type { UserDeletionInput } from '../domain/workflow-registry.ts';
 import { database } from './activity-profiles.ts';
 import { endSandbox } from './end-sandbox.ts';
 
-/** How far a deletion is. */
+/** The progress of a deletion. */
 export interface DeletionProgress {
   status: 'in_progress' | 'completed';
   step: 'ending_sandboxes' | 'handing_over' | 'removing' | 'done';
-  /** Sandboxes that have not ended, as of the last look. */
+  /** The number of sandboxes that had not ended when the workflow last counted them. */
   sandboxesLeft: number;
 }
 
 export const progressQuery = defineQuery<DeletionProgress>('progress');
 
 const firstLookMs = 500;
-/** A sandbox whose host is away ends after some minutes. */
+/** The longest wait between two counts. A sandbox with an absent host ends after some minutes. */
 const longestLookMs = 30_000;
 
 const rows = proxyLocalActivities<UserDeletionActivities>(database);
 
 /**
- * Deletes a user who is disabled already: ends their sandboxes, hands over projects with ended sandboxes and templates
- * that others use to a root user of the account, and removes the rest. What a request that was under way adds meanwhile is
- * found by another round. Workflow id: `usr-…/deletion`.
+ * Deletes a disabled user: ends their sandboxes, hands over projects with ended sandboxes and templates that other
+ * users use to a root user of the account, and removes the rest. Another round finds what a concurrent request has
+ * added. Workflow id: `usr-…/deletion`.
  */
 export async function userDeletion(input: UserDeletionInput): Promise<void> {
   const { userId } = input;
@@ -70,7 +70,7 @@ async function endSandboxes(input: UserDeletionInput, progress: DeletionProgress
   }
 }
 
-/** Keeps the history short: each step finds by itself what is left to do. */
+/** Continues as new to keep the history short. Each step finds the remaining work in the rows. */
 async function next(input: UserDeletionInput): Promise<void> {
   if (workflowInfo().continueAsNewSuggested) await continueAsNew<typeof userDeletion>(input);
 }

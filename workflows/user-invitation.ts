@@ -7,8 +7,8 @@ import { outside } from './activity-profiles.ts';
 const mails = proxyActivities<AccountMailActivities>(outside.mail);
 
 /**
- * A link to a first password, mailed to a new user. Once it has expired, the user asks for another by "forgot password".
- * Workflow id: `usr-…/invitation`.
+ * Mails a new user a link to set the first password. After the link has expired, the user asks for another with "forgot
+ * password". Workflow id: `usr-…/invitation`.
  */
 export async function userInvitation({ userId }: UserInvitationInput): Promise<void> {
   const expiresAtMs = workflowInfo().startTime.getTime() + invitationSeconds * 1000;

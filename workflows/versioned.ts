@@ -2,7 +2,10 @@ import { setWorkflowOptions } from '@temporalio/workflow';
 import { isWorkflowType, workflowKinds } from '../domain/workflow-registry.ts';
 import * as workflows from './index.ts';
 
-/** The workflows as a worker with a version loads them: each with what an upgrade does with it. */
+/**
+ * The workflows for a worker with a version. Each has its versioning behaviour, which says what an upgrade does with
+ * it.
+ */
 export * from './index.ts';
 
 for (const [type, workflow] of Object.entries(workflows)) {

@@ -8,9 +8,9 @@ import { outside } from './activity-profiles.ts';
 const { attemptDelivery } = proxyActivities<WebhookDeliveryActivities>(outside.webhook);
 
 /**
- * An event on its way to an endpoint that did not take it at once: waits and tries again until it is delivered or given
- * up. The activity reads the endpoint anew each time, so that a change of it counts from the next attempt on. Workflow
- * id: `whd-…`, and `whd-…/2` and so on where the event is sent again later.
+ * Delivers an event to an endpoint after the first attempt failed: waits and tries again until the event is delivered
+ * or the attempts are used up. The activity reads the endpoint on each attempt, so a changed endpoint applies from the
+ * next attempt on. The workflow id is `whd-…`, and `whd-…/2` and so on if the event is sent again later.
  */
 export async function webhookDelivery(input: WebhookDeliveryInput): Promise<DeliveryStatus | 'superseded'> {
   const { deliveryId, createdAt, holder, roundFrom } = input;

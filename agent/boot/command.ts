@@ -16,7 +16,7 @@ export interface CommandRun {
 }
 
 /**
- * Starts `words` in a session of their own, with the sandbox's environment. Errors come as the child's `error` event.
+ * Starts `words` in a session of their own, with the sandbox's environment. Errors arrive as the child's `error` event.
  */
 export function spawnWords(run: CommandRun, environment: AgentEnvironment): ChildProcess {
   const ids = run.user === undefined ? undefined : identity(run.user);
@@ -31,7 +31,7 @@ export function spawnWords(run: CommandRun, environment: AgentEnvironment): Chil
   return child;
 }
 
-/** Ids for a `user` in the form of an image's: `name`, `uid`, `name:gid` or `uid:gid`. */
+/** The ids of a `user` in the form of an image's: `name`, `uid`, `name:gid` or `uid:gid`. */
 function identity(user: string): { options: { uid: number; gid: number }; env: Record<string, string> } {
   const [nameOrUid, group] = user.split(':');
   const account = findAccount(nameOrUid!);
@@ -43,8 +43,8 @@ function identity(user: string): { options: { uid: number; gid: number }; env: R
 }
 
 /**
- * The template's command. It runs once. The last 8 KiB of its output are kept in memory and in a file, which the host
- * can read when the sandbox has ended.
+ * The template's command, which runs once. The last 8 KiB of its output are kept in memory and in a file, which the
+ * host reads after the sandbox has ended.
  */
 export class SandboxCommand {
   readonly #child: ChildProcess;
@@ -65,11 +65,11 @@ export class SandboxCommand {
       this.#end(127);
     });
     this.#child.on('exit', (code, signal) => this.#end(code ?? 128 + (signalNumbers[signal ?? ''] ?? 0)));
-    // Lines written between the exit and the end of the pipes belong to the tail, too.
+    // Lines that were written between the exit and the end of the pipes also belong to the tail.
     this.#child.on('close', () => this.#writeTail());
   }
 
-  /** For `GET /platform/state`. */
+  /** The state for `GET /platform/state`. */
   state(): { pid: number; running: boolean; exitCode: number | null; outputTail: string } {
     return {
       pid: this.#child.pid ?? 0,

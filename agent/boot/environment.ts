@@ -1,19 +1,19 @@
 import fs from 'node:fs';
 
-/** The environment of the sandbox's processes and contexts. One object, filled by the boot document. */
+/** The environment of the sandbox's processes and contexts. It is one object, filled by the boot document. */
 export interface AgentEnvironment {
   /**
-   * Variables of every process: the image's, the sandbox's over them, and `HOME`, `USER`, `PATH`, … where neither has
-   * them.
+   * The variables of every process: those of the image, overridden by those of the sandbox, and defaults for `HOME`,
+   * `USER`, `PATH` and others.
    */
   variables(): Record<string, string>;
-  /** Home directory of the agent's user: where relative paths start, and the default `cwd`. */
+  /** Home directory of the agent's user, where relative paths start. Also the default `cwd`. */
   home(): string;
 }
 
 const defaultPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
-/** One line of passwd(5): a user's name, ids and home. */
+/** The name, ids and home of a user in one line of passwd(5). */
 export interface Account {
   name: string;
   uid: number;
@@ -22,13 +22,13 @@ export interface Account {
   shell: string;
 }
 
-/** The account of that name or number in `/etc/passwd`; undefined where there is none, or no such file. */
+/** The account with that name or number in `/etc/passwd`. Undefined when there is no such account or file. */
 export function findAccount(nameOrUid: string | number): Account | undefined {
   let text: string;
   try {
     text = fs.readFileSync('/etc/passwd', 'utf8');
   } catch {
-    // An image made from scratch has no accounts at all.
+    // An image made from scratch has no accounts.
     return undefined;
   }
   for (const line of text.split('\n')) {
@@ -41,18 +41,19 @@ export function findAccount(nameOrUid: string | number): Account | undefined {
 }
 
 /**
- * The environment of processes in this sandbox; `sandboxVariables` is read anew each time, so `init` can set it late.
+ * The environment of processes in this sandbox. `sandboxVariables` is called each time, so `init` can set the variables
+ * late.
  */
 export function createEnvironment(sandboxVariables: () => Record<string, string>): AgentEnvironment {
   const uid = process.getuid?.() ?? 0;
   const account = findAccount(uid);
   const name = account?.name ?? (uid === 0 ? 'root' : String(uid));
-  // As a login does, use only a home directory that exists: no process can start in a missing one.
+  // A missing home directory is not used, because no process can start in it.
   const home =
     [account?.home, uid === 0 ? '/root' : undefined].find((folder) => folder && fs.existsSync(folder)) ?? '/';
   const image: Record<string, string> = {};
   for (const [key, value] of Object.entries(process.env)) {
-    // Processes must not see the agent's own settings, which include tokens.
+    // Processes must not see the agent's own settings, which contain tokens.
     if (value !== undefined && !key.startsWith('AGENT_') && !key.startsWith('NODE_')) image[key] = value;
   }
   return {

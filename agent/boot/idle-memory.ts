@@ -4,7 +4,7 @@ import { isLoaded, libc } from '../native/libc.ts';
 const quietMs = 1000;
 
 /**
- * Gives memory back when the agent is idle. V8 keeps its heap until it needs to collect, which never happens in an idle
+ * Releases memory when the agent is idle. V8 keeps its heap until it needs a collection, which never happens in an idle
  * sandbox. One collection takes about 15 ms.
  */
 export class IdleMemory {
@@ -21,7 +21,7 @@ export class IdleMemory {
     else this.#timer = this.#startTimer();
   }
 
-  /** Gives memory back now; the next time only after it has been used. */
+  /** Releases memory now. Does nothing until the memory was used again. */
   release(): void {
     if (this.#timer) clearTimeout(this.#timer);
     this.#timer = null;
@@ -35,7 +35,7 @@ export class IdleMemory {
   }
 }
 
-/** V8's own collector, which node gives out only to programs started with a flag (that would cost 30 ms at start). */
+/** V8's own collector. Node exposes it only to programs with a flag, which would cost 30 ms at the start. */
 function collector(): (options: object) => void {
   const v8 = process.getBuiltinModule('node:v8');
   v8.setFlagsFromString('--expose-gc');

@@ -4,9 +4,10 @@ import { readJson, replyJson as reply } from '../http/json-exchange.ts';
 import type { RequestListener } from '../http/request-listener.ts';
 import { SandboxCommand, spawnWords } from './command.ts';
 import type { AgentEnvironment } from './environment.ts';
-import { parseCommand, parseInit, type SandboxInit, type SandboxState } from './sandbox-state.ts';
+import { writeHostname } from './hostname.ts';
+import { parseCommand, parseInit, parsePlatformToken, type SandboxInit, type SandboxState } from './sandbox-state.ts';
 
-/** The platform's own paths: the sandbox's name, its command's state, readiness probes. See BOOT.md. */
+/** The paths that are only for the platform: boot, state of the command, readiness probes. See BOOT.md. */
 export class PlatformPaths {
   readonly #state: SandboxState;
   readonly #environment: AgentEnvironment;
@@ -14,7 +15,7 @@ export class PlatformPaths {
   readonly #serveExec: RequestListener;
   #command: SandboxCommand | null = null;
 
-  /** @param serveExec serves `/platform/exec…`, which is loaded when it is first used */
+  /** @param serveExec serves `/platform/exec…`. It is loaded on first use. */
   constructor(state: SandboxState, environment: AgentEnvironment, tailFile: string, serveExec: RequestListener) {
     this.#state = state;
     this.#environment = environment;
@@ -22,8 +23,9 @@ export class PlatformPaths {
     this.#serveExec = serveExec;
   }
 
-  /** Gives the sandbox its name and starts its command. */
+  /** Sets the sandbox's id and starts its command. */
   initialise(init: SandboxInit): void {
+    if (init.hostname !== undefined) writeHostname(init.hostname);
     this.#state.init = init;
     if (init.command) this.#command = new SandboxCommand(init, this.#environment, this.#tailFile);
   }
@@ -54,12 +56,15 @@ export class PlatformPaths {
   }
 
   #serveInit(req: IncomingMessage, res: ServerResponse, body: unknown): void {
-    const init = parseInit(body);
+    const [init, ownToken] = [parseInit(body), parsePlatformToken(body)];
     if (this.#state.init && this.#state.init.sandboxId !== init.sandboxId) {
       reply(req, res, 409, { message: 'this agent already serves another sandbox' });
       return;
     }
-    if (!this.#state.init) this.initialise(init);
+    if (!this.#state.init) {
+      this.initialise(init);
+      if (ownToken !== undefined) this.#state.platformToken = ownToken;
+    }
     res.writeHead(204).end();
   }
 

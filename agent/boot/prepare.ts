@@ -5,9 +5,10 @@ import type { LoadedPaths } from '../http/sandbox-paths.ts';
 import type { SandboxState } from './sandbox-state.ts';
 
 /**
- * Does before the boot document what an agent otherwise does after it: loads everything, answers requests once, and gives
- * memory back. A member of the pool is prepared and then frozen, so the create that claims it does not pay for this.
- * @param server not yet listening; it is not afterwards either
+ * Does work before the boot document that an agent otherwise does after it: loads all modules, answers one request of
+ * each kind, and releases memory. A member of the pool is prepared and then frozen, so the create that claims it saves
+ * this time.
+ * @param server does not listen before or after the call
  */
 export async function prepare(
   state: SandboxState,
@@ -15,7 +16,7 @@ export async function prepare(
   load: () => Promise<LoadedPaths>,
 ): Promise<void> {
   const { releaseMemory } = await load();
-  // An abstract socket: it has no file, and only the sandbox's own network namespace reaches it.
+  // An abstract socket has no file, and only the sandbox's own network namespace can reach it.
   const path = `\0agent-${randomUUID()}`;
   const token = randomUUID();
   state.platformToken = token;
@@ -26,7 +27,7 @@ export async function prepare(
     path,
     `GET /platform/state HTTP/1.1\r\nHost: agent\r\nX-Platform-Token: ${token}\r\nConnection: close\r\n\r\n`,
   );
-  // Not waited for: after a restart, a process of the sandbox could keep a connection to it.
+  // The close is not awaited, because after a restart a process of the sandbox could keep a connection open.
   server.close();
   state.platformToken = null;
   releaseMemory();

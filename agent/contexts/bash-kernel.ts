@@ -5,13 +5,13 @@ import type { KernelStart, Run } from './kernel.ts';
 import { findExecutable } from './kernel-process.ts';
 import { type CurrentRun, ScriptKernel, startScript } from './script-kernel.ts';
 
-/** A bash that keeps its state between runs, kept by `kernels/bash_kernel.bash`. */
+/** A bash that keeps its state between runs. `kernels/bash_kernel.bash` maintains it. */
 export class BashKernel extends ScriptKernel {
   #text = '';
-  /** Whether the code of the current run has begun. An earlier signal is lost. */
+  /** Whether the code of the current run has begun. An earlier signal would be lost. */
   #begun = false;
 
-  /** @throws {ConnectError} `failed_precondition` where there is no bash */
+  /** @throws {ConnectError} `failed_precondition` when there is no bash */
   static async start(start: KernelStart): Promise<BashKernel> {
     const bash = findExecutable('bash', start.env);
     if (!bash) throw new ConnectError('bash is not available: install the package bash', Code.FailedPrecondition);
@@ -22,12 +22,12 @@ export class BashKernel extends ScriptKernel {
   protected request({ code, envVars }: Run): Buffer {
     this.#begun = false;
     const { before, after } = environmentCode(envVars);
-    // Bash has no way to hold a NUL.
+    // Bash cannot store a NUL.
     const parts = [before, code.replaceAll('\0', ''), after].map((part) => Buffer.from(part));
     return Buffer.concat([Buffer.from(`${parts.map((part) => part.length).join(' ')}\n`), ...parts]);
   }
 
-  /** One signal is not enough: if it arrives while bash starts a command that ignores it, bash goes on. */
+  /** One signal is not enough: if it arrives while bash starts a command that ignores it, bash continues. */
   protected stop(current: CurrentRun): void {
     if (this.#begun) this.signalUntilEnded(current, 0);
   }
@@ -41,12 +41,12 @@ export class BashKernel extends ScriptKernel {
         this.#begun = true;
         if (this.current?.interrupted) this.stop(this.current);
       }
-      // The end of the whole kernel reports a shell that died.
+      // If the shell died, the end of the whole kernel reports it.
       else if (word !== 'died') this.current?.finish({ ok: true, exitCode: Number(status), value: {} });
     }
   }
 
-  /** The script exits with its shell's status; above 128 a signal ended it. */
+  /** The script exits with its shell's status. A status above 128 means that a signal ended the shell. */
   protected override ending(): string {
     const status = Number(/^exit code (\d+)$/.exec(super.ending())?.[1]);
     if (!(status > 128)) return super.ending();
@@ -54,7 +54,7 @@ export class BashKernel extends ScriptKernel {
   }
 }
 
-/** Sets variables for one run and puts back what was there. Names were checked to be ones that bash knows. */
+/** Code that sets variables for one run and restores them afterwards. The names were checked to be valid in bash. */
 function environmentCode(envVars: Record<string, string>): { before: string; after: string } {
   const before: string[] = [];
   const after: string[] = [];

@@ -5,8 +5,8 @@ import { build } from 'esbuild';
 const scripts = path.join(import.meta.dirname, 'kernels');
 
 /**
- * Puts the scripts that run in the kernels' processes into the folder `out`; a sandbox has no packages of ours, so the
- * one that needs a package comes with it inside.
+ * Copies the scripts that run in the kernels' processes to the folder `out`. A sandbox has no packages of the platform,
+ * so a script that needs a package is bundled with it.
  */
 export async function buildKernelScripts(out) {
   const withPackages = 'node_imports.mjs';

@@ -1,4 +1,4 @@
-/** A Chart, as the kernels' scripts and displayed JSON give it. */
+/** A chart in the scripts' and displayed JSON's form. */
 export interface Chart {
   type: string;
   title: string;
@@ -13,7 +13,7 @@ export type ChartElement =
   | { kind: 'box'; label: string; box: BoxFacts }
   | { kind: 'nested'; chart: Chart };
 
-/** A coordinate is a number, a text (category, date), or absent where the data has a gap. */
+/** A coordinate is a number, a text (category, date), or absent at a gap of the data. */
 export interface Point {
   x: string | number | undefined;
   y: string | number | undefined;
@@ -31,9 +31,10 @@ export interface BoxFacts {
 const deepestNesting = 8;
 
 /**
- * Reads `{type, title, elements, extra?}`: elements in the contract's shape (`{"point_data": {…}}`, either case), or
- * bare (`{label, points}`, `{label, value}`, `{label, angle}`, `{label, median, …}`, `{type, elements}`).
- * @returns undefined for anything else: it is JSON, not a chart
+ * Reads `{type, title, elements, extra?}`. Its elements have the contract's form (`{"point_data": {…}}`, in snake or
+ * camel case), or a bare form (`{label, points}`, `{label, value}`, `{label, angle}`, `{label, median, …}`, `{type,
+ * elements}`).
+ * @returns undefined for any other JSON, which is not a chart
  */
 export function parseChart(value: unknown, depth = 0): Chart | undefined {
   if (!isRecord(value) || typeof value.type !== 'string' || value.type === '' || depth > deepestNesting)
@@ -105,7 +106,7 @@ function parseExtra(given: unknown): Record<string, string> {
   return Object.fromEntries(Object.entries(given).map(([name, value]) => [name, text(value)]));
 }
 
-/** A field by its proto name or its JSON name: `point_data` or `pointData`. */
+/** A field by its proto name or its JSON name, such as `point_data` or `pointData`. */
 function field(record: Record<string, unknown>, name: string): unknown {
   return record[name] ?? record[name.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase())];
 }
@@ -118,7 +119,7 @@ function coordinate(value: unknown): string | number | undefined {
   return typeof value === 'string' || typeof value === 'number' ? value : undefined;
 }
 
-/** NaN for a value that is no number; doubles of protobuf can carry it. */
+/** NaN for a value that is not a number. Protobuf doubles can represent NaN. */
 function number(value: unknown): number {
   return value === null || value === '' ? Number.NaN : Number(value);
 }

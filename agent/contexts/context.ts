@@ -4,17 +4,17 @@ import type { Kernel, Outcome } from './kernel.ts';
 import type { KernelLanguage } from './languages.ts';
 import type { RunOutput } from './run-output.ts';
 
-/** What CreateContext answers. */
+/** The reply of CreateContext. */
 export interface ContextInfo {
   id: string;
-  /** The name that the request used. */
+  /** The name in the request. */
   language: string;
   cwd: string;
   createdAt: Date;
   envVars: Record<string, string>;
 }
 
-/** One interpreter and the runs waiting for it. */
+/** One interpreter and its waiting runs. */
 export class Context {
   readonly info: ContextInfo;
   readonly language: KernelLanguage;
@@ -23,7 +23,7 @@ export class Context {
   #queue: Promise<void> = Promise.resolve();
   #runs = 0;
   #closed = false;
-  /** The kernel died or was ended: nothing can run here any more. */
+  /** The kernel died or was ended, so no code can run in this context any more. */
   #dead_ = false;
 
   /** @param interruptGraceMs how long an interrupted run may take to end before its kernel is killed */
@@ -39,14 +39,14 @@ export class Context {
   }
 
   /**
-   * Runs code after the earlier runs have ended. Its output goes to `output`, the main result or the error last. When
-   * `signal` aborts, the run is interrupted or not started, without a result.
+   * Runs code after the earlier runs have ended. Writes its output to `output`, and the main result or the error last.
+   * When `signal` aborts, the run is interrupted or not started, and has no result.
    */
   run(code: string, envVars: Record<string, string>, output: RunOutput, signal: AbortSignal): void {
     this.#queue = this.#queue.then(() => this.#runNow(code, envVars, output, signal));
   }
 
-  /** Ends the interpreter and everything in its process group. */
+  /** Ends the interpreter and all processes of its group. */
   async close(): Promise<void> {
     this.#closed = true;
     await this.#kernel.close();
@@ -90,7 +90,7 @@ export class Context {
   }
 }
 
-/** @throws {ConnectError} `invalid_argument` for a variable that cannot be in a process's environment */
+/** @throws {ConnectError} `invalid_argument` for a variable that a process's environment cannot contain */
 export function checkEnvVars(language: KernelLanguage, envVars: Record<string, string>): void {
   for (const [name, value] of Object.entries(envVars)) {
     const valid = language === 'bash' ? /^[A-Za-z_]\w*$/.test(name) : name !== '' && !/[=\0]/.test(name);

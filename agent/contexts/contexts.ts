@@ -17,13 +17,15 @@ import { type ExecuteEvent, RunOutput } from './run-output.ts';
 
 export interface ContextsOptions {
   environment: AgentEnvironment;
-  /** Folder of the scripts that run in the kernels' processes. */
+  /** The folder of the scripts that run in the kernels' processes. */
   scripts: string;
-  /** The Node that runs JavaScript and TypeScript; this process's own otherwise. */
+  /** The Node binary for JavaScript and TypeScript. The default is this process's binary. */
   node?: string;
   /** How long an interrupted run may take to end before its kernel is killed. */
   interruptGraceMs?: number;
-  /** The folder of a context that names none; `/workspace` otherwise. The home directory serves where it is missing. */
+  /**
+   * The folder of contexts without an own one. The default is `/workspace`, or the home directory if that is missing.
+   */
   defaultFolder?: string;
 }
 
@@ -31,13 +33,13 @@ export interface ExecuteRequest {
   /** Empty: the sandbox's default context of the language. */
   contextId: string;
   code: string;
-  /** Empty: the context's own, and Python for a default context. */
+  /** Empty: the context's own language, and Python for a default context. */
   language: string;
   envVars: Record<string, string>;
 }
 
 const defaultLanguage = 'python';
-/** Every built-in template has this folder. */
+/** All built-in templates have this folder. */
 const workspace = '/workspace';
 const defaultInterruptGraceMs = 5000;
 
@@ -52,16 +54,16 @@ export class Contexts {
   }
 
   /**
-   * Starts an interpreter and returns once it can run code.
+   * Starts an interpreter and returns when it can run code.
    * @throws {ConnectError} `invalid_argument` for an unknown language or a `cwd` that cannot be a folder,
-   *   `failed_precondition` where the template lacks the language
+   * `failed_precondition` when the template lacks the language
    */
   async create(request: { language: string; cwd: string }, signal: AbortSignal): Promise<ContextInfo> {
     const context = await this.#start(request.language || defaultLanguage, request.cwd, signal);
     return context.info;
   }
 
-  /** Ends a context, a dead one too. @throws {ConnectError} `not_found` */
+  /** Ends a context, even if its kernel has died. @throws {ConnectError} `not_found` */
   async destroy(contextId: string): Promise<void> {
     const context = this.#find(contextId);
     this.#contexts.delete(contextId);
@@ -69,9 +71,9 @@ export class Contexts {
   }
 
   /**
-   * Runs code and yields what it puts out; the last event is the main result or the error. When the reader leaves or
-   * `signal` aborts, the code is interrupted.
-   * @throws {ConnectError} `not_found` for an unknown context, and as `create` for a default one
+   * Runs code and yields its output. The last event is the main result or the error. When the reader leaves or `signal`
+   * aborts, the code is interrupted.
+   * @throws {ConnectError} `not_found` for an unknown context, and the errors of `create` for a default one
    */
   async *execute(request: ExecuteRequest, signal: AbortSignal): AsyncGenerator<ExecuteEvent> {
     const context = await this.#contextFor(request, signal);
@@ -120,15 +122,16 @@ export class Contexts {
     return context;
   }
 
-  /** Replaces a default context that died: no client knows its id, so no client could destroy it. */
+  /** Replaces a default context whose kernel has died. Clients do not know its id, so they cannot destroy it. */
   #defaultContext(language: string): Promise<Context> {
     const kernel = kernelLanguage(language);
-    // In sequence, so that two first runs of a language share a context. A failed start is tried again by the next run.
+    // Starts run in sequence, so that two first runs of a language share a context. After a failed start the next run
+    // tries again.
     const before = this.#defaults.get(kernel)?.catch(() => undefined) ?? Promise.resolve(undefined);
     const context = before.then(async (known) => {
       if (known && !known.dead) return known;
       if (known) await this.destroy(known.info.id);
-      // All clients share the context, so its start does not end when the client that caused it leaves.
+      // All clients share the context, so its start continues when the client that caused it leaves.
       return this.#start(language, '', new AbortController().signal);
     });
     this.#defaults.set(kernel, context);
@@ -174,8 +177,8 @@ async function startKernel(language: KernelLanguage, start: KernelStart): Promis
 }
 
 /**
- * Makes the folder that a context names, with its parents, where it is missing.
- * @throws {ConnectError} `invalid_argument` when the path is no folder and cannot be made one
+ * Makes the folder of a context, with its parents, if it is missing.
+ * @throws {ConnectError} `invalid_argument` when the path is not a folder and cannot become one
  */
 async function namedFolder(cwd: string, home: string): Promise<string> {
   const folder = resolvePath(cwd, home, 'cwd');

@@ -1,4 +1,7 @@
-/** Cuts what `kernels/node_kernel.mjs` sends into its frames: a type byte, the length (32 bits, little-endian), the payload. */
+/**
+ * Splits the data of `kernels/node_kernel.mjs` into its frames: a type byte, the length (32 bits, little-endian), the
+ * payload.
+ */
 export class FrameReader {
   #chunks: Buffer[] = [];
   #length = 0;

@@ -10,14 +10,14 @@ import { endBeforeAgent } from '../process/oom-score.ts';
 const lastWordsBytes = 8 * 1024;
 const leaveMs = 1000;
 
-/** The process of a kernel: leader of its own group, with a private folder for its sockets and files. */
+/** The process of a kernel. It leads its own group and has a private folder for its sockets and files. */
 export class KernelProcess {
   readonly child: ChildProcess;
-  /** Resolves with a text of how it ended. Its last output may still be in its pipes: see `pipesRead`. */
+  /** Resolves with a description of its end. Its last output may still be in its pipes: see `pipesRead`. */
   readonly exited: Promise<string>;
-  /** Aborted when it has ended. */
+  /** Aborted when the process has ended. */
   readonly gone: AbortSignal;
-  /** How it ended; undefined while it runs. */
+  /** A description of its end. Undefined while it runs. */
   ending: string | undefined;
   readonly #folder: string | undefined;
   #tail = Buffer.alloc(0);
@@ -50,7 +50,7 @@ export class KernelProcess {
     });
   }
 
-  /** Keeps the last output of `stream`, for the error when the kernel dies. */
+  /** Keeps the last output of `stream`, for the error if the kernel dies. */
   keepLastWords(stream: Readable): void {
     stream.on('data', (chunk: Buffer) => {
       this.#tail = Buffer.concat([this.#tail, chunk.subarray(-lastWordsBytes)]).subarray(-lastWordsBytes);
@@ -71,7 +71,7 @@ export class KernelProcess {
     }
   }
 
-  /** Waits for it to exit, then ends its group and removes its folder. */
+  /** Waits for its exit, then ends its group and removes its folder. */
   async close(): Promise<void> {
     if (this.ending === undefined) {
       this.signalGroup('SIGTERM');
@@ -83,24 +83,24 @@ export class KernelProcess {
   }
 }
 
-/** A private folder, short enough in name for Unix sockets in it. */
+/** A private folder with a name that is short enough for Unix sockets in it. */
 export function makeKernelFolder(): string {
   fs.mkdirSync(os.tmpdir(), { recursive: true, mode: 0o1777 });
   return fs.mkdtempSync(path.join(os.tmpdir(), 'context-'));
 }
 
-/** Where a kernel writes: pipes with names in its folder. */
+/** The output pipes of a kernel: named pipes in its folder. */
 export interface OutputPipes {
   stdout: Readable;
   stderr: Readable;
-  /** Descriptors for the child, to be closed here afterwards. */
+  /** Descriptors for the child. The parent must close them afterwards. */
   writeFds: [number, number];
 }
 
 /**
- * Pipes with names: programs can open them again as `/dev/stdout` and `/dev/stderr`, which they cannot with the
+ * Named pipes, because programs can open them again as `/dev/stdout` and `/dev/stderr`. That is impossible with the
  * sockets that Node makes for its children.
- * @returns undefined where there is no mkfifo(1) to make them with
+ * @returns undefined when there is no mkfifo(1)
  */
 export async function makeOutputPipes(folder: string, env: Record<string, string>): Promise<OutputPipes | undefined> {
   const mkfifo = findExecutable('mkfifo', env);
@@ -123,14 +123,14 @@ function openPipe(name: string): Pipe {
 }
 
 /**
- * Resolves when everything now in pipes and sockets has been read, except in paused ones: the poll phase between two
- * immediates reads it.
+ * Resolves when all data that is now in pipes and sockets has been read, except in paused ones. The event loop's poll
+ * phase between two immediates reads it.
  */
 export async function pipesRead(): Promise<void> {
   for (let turn = 0; turn < 2; turn++) await new Promise((resolve) => setImmediate(resolve));
 }
 
-/** The first executable of that name on `PATH`; a name with a slash is a path. */
+/** The first executable of that name on `PATH`. A name with a slash is a path. */
 export function findExecutable(name: string, env: Record<string, string>): string | undefined {
   const folders = (env.PATH ?? '').split(':').map((folder) => folder || '.');
   const candidates = name.includes('/') ? [name] : folders.map((folder) => path.join(folder, name));

@@ -1,29 +1,29 @@
 import type { Representations, RunError, RunOutput } from './run-output.ts';
 
-/** One interpreter with its state. Runs come one at a time. */
+/** One interpreter with its state. It executes one run at a time. */
 export interface Kernel {
   /**
-   * Runs `code` and resolves with how it ended, after everything it put out was written to `output`. Never rejects:
-   * a kernel that died, before or during the run, is an error outcome and says so.
+   * Runs `code` and resolves with its outcome, after its whole output was written to `output`. Never rejects: if the
+   * kernel has died, before or during the run, the outcome is an error with that explanation.
    */
   execute(run: Run, output: RunOutput): Promise<Outcome>;
 
-  /** Asks the code that runs to stop, as Ctrl-C would. */
+  /** Asks the running code to stop, as Ctrl-C does. */
   interrupt(): void;
 
-  /** Ends the interpreter at once; a run in progress ends with an error. */
+  /** Ends the interpreter at once. A run in progress ends with an error. */
   kill(): void;
 
-  /** Ends the interpreter and every process of its group, and removes its files. */
+  /** Ends the interpreter and all processes of its group, and removes its files. */
   close(): Promise<void>;
 }
 
 export interface Run {
   code: string;
-  /** Set for this run only, over the context's environment. */
+  /** Variables of this run only. They override those of the context. */
   envVars: Record<string, string>;
   startedAt: Date;
-  /** How many runs the context has had, this one included. */
+  /** The number of runs in the context so far, including this one. */
   count: number;
 }
 
@@ -31,19 +31,19 @@ export type Outcome =
   | { ok: true; exitCode: number; value: Representations; executionCount?: number }
   | { ok: false; error: RunError };
 
-/** What a kernel is started with. */
+/** The parameters of a kernel's start. */
 export interface KernelStart {
   cwd: string;
   env: Record<string, string>;
-  /** Folder of the scripts that run in the kernels' processes. */
+  /** The folder of the scripts that run in the kernels' processes. */
   scripts: string;
-  /** The Node that runs JavaScript and TypeScript. */
+  /** The Node binary for JavaScript and TypeScript. */
   node: string;
   /** Aborted when no client waits for the start any more. */
   signal: AbortSignal;
 }
 
-/** The error of a run whose kernel has died. */
+/** The error of a run after the death of its kernel. */
 export function kernelDied(language: string, how: string, lastWords: string): RunError {
   const memory = how.includes('SIGKILL') ? ' (often for lack of memory)' : '';
   return {

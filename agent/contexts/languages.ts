@@ -1,7 +1,7 @@
 import { Code } from '@connectrpc/connect';
 import { ConnectError } from '../rpc/connect-error.ts';
 
-/** Languages that have a kernel of their own. */
+/** Languages with their own kernel. */
 export type KernelLanguage = 'python' | 'javascript' | 'typescript' | 'bash' | 'r' | 'java';
 
 const kernelOf: Record<string, KernelLanguage> = {
@@ -18,8 +18,8 @@ const kernelOf: Record<string, KernelLanguage> = {
 };
 
 /**
- * The kernel for a language as clients name it, in either case.
- * @throws {ConnectError} `invalid_argument` for an unknown one
+ * The kernel of a language by a client's name for it, in any case.
+ * @throws {ConnectError} `invalid_argument` for an unknown name
  */
 export function kernelLanguage(name: string): KernelLanguage {
   const known = Object.hasOwn(kernelOf, name.toLowerCase()) ? kernelOf[name.toLowerCase()] : undefined;

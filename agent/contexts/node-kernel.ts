@@ -9,7 +9,7 @@ import { type MimeBundle, representations } from './representations.ts';
 import { displayEvent, type RunError } from './run-output.ts';
 import { type CurrentRun, ScriptKernel, type ScriptPipes, startScript } from './script-kernel.ts';
 
-/** How long the script may take to answer before its code counts as busy. */
+/** If the script takes longer than this to answer, its code counts as busy. */
 const busyMs = 100;
 
 /** A message frame of the script. */
@@ -19,7 +19,7 @@ type Message =
   | { type: 'done'; value: MimeBundle; exitCode: number; error?: undefined }
   | { type: 'done'; error: RunError };
 
-/** JavaScript or TypeScript in a Node process of its own, which runs `kernels/node_kernel.mjs`. */
+/** JavaScript or TypeScript in its own Node process, which runs `kernels/node_kernel.mjs`. */
 export class NodeKernel extends ScriptKernel {
   readonly #typescript: boolean;
   readonly #frames = new FrameReader();
@@ -65,7 +65,7 @@ export class NodeKernel extends ScriptKernel {
     return `${JSON.stringify({ code, typescript: this.#typescript, envVars, count })}\n`;
   }
 
-  /** The script itself ends code that awaits; signals end code that keeps the script busy. */
+  /** The script itself ends code that awaits. Signals end code that keeps the script busy. */
   protected stop(current: CurrentRun): void {
     this.pipes.requests.write(`${JSON.stringify({ interrupt: current.run.count })}\n`);
     this.signalUntilEnded(current, busyMs);

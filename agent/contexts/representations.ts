@@ -4,7 +4,7 @@ import type { Representations } from './run-output.ts';
 /** A Jupyter MIME bundle: one value in several formats. */
 export type MimeBundle = Record<string, unknown>;
 
-/** What `kernels/python_app.py` and `kernels/node_kernel.mjs` add to the formats of a value. */
+/** The MIME type that `kernels/python_app.py` and `kernels/node_kernel.mjs` use for charts. */
 const chartMime = 'application/vnd.sandbox.chart+json';
 const dataMime = 'application/vnd.sandbox.data+json';
 
@@ -22,7 +22,7 @@ const fields: Record<string, 'text' | 'html' | 'markdown' | 'svg' | 'png' | 'jpe
 };
 const base64 = new Set(['image/png', 'image/jpeg', 'application/pdf']);
 
-/** The contract's fields for a MIME bundle; formats without a field go to `extra`. */
+/** The contract's fields for a MIME bundle. Formats without a field go to `extra`. */
 export function representations(bundle: MimeBundle): Representations {
   const found: Representations = {};
   for (const [mime, value] of Object.entries(bundle)) {
@@ -41,7 +41,7 @@ export function representations(bundle: MimeBundle): Representations {
   return found;
 }
 
-/** Text may come as a list of lines. */
+/** A text may be a list of lines. */
 function asText(value: unknown): string {
   if (typeof value === 'string') return value;
   if (Array.isArray(value) && value.every((line) => typeof line === 'string')) return value.join('');

@@ -6,7 +6,7 @@ export type ExecuteEvent =
   | { type: 'result'; result: RunResult }
   | { type: 'error'; error: RunError };
 
-/** The representations of a value, as the contract's Result carries them: text, or base64 of binary formats. */
+/** The representations of a value in the form of the contract's Result: text, or base64 for binary formats. */
 export interface Representations {
   text?: string;
   html?: string;
@@ -20,7 +20,7 @@ export interface Representations {
   javascript?: string;
   data?: string;
   chart?: Chart;
-  /** Formats the contract has no field for, by MIME type. */
+  /** Formats without a field in the contract, by MIME type. */
   extra?: Record<string, string>;
 }
 
@@ -38,7 +38,7 @@ export interface RunError {
   traceback: string;
 }
 
-/** A result that the code displayed on its way. */
+/** A result that the code displayed before its end. */
 export function displayEvent(shown: Representations, run: { startedAt: Date; count: number }): ExecuteEvent {
   const finishedAt = new Date();
   const { startedAt, count: executionCount } = run;
@@ -91,7 +91,7 @@ export class RunOutput implements AsyncIterable<ExecuteEvent> {
     this.#wakeReader?.();
   }
 
-  /** Drops present and future output, and ends the reader's loop. */
+  /** Drops current and future output, and ends the reader's loop. */
   discard(): void {
     this.#discarded = true;
     this.#waiting.length = 0;

@@ -17,18 +17,18 @@ export interface CurrentRun {
   finish(outcome: Outcome): void;
 }
 
-/** The pipes to a kernel that one of the scripts in `kernels/` runs. */
+/** The pipes to a kernel that is one of the scripts in `kernels/`. */
 export interface ScriptPipes {
-  /** Where the script's code and its subprocesses write. */
+  /** The output of the script's code and of its subprocesses. */
   stdout: Readable;
   stderr: Readable;
-  /** Where the script reports on its runs. */
+  /** The script's reports on its runs. */
   replies: Readable;
   requests: Writable;
 }
 
 /**
- * Starts `command`, with the kernel's folder as its last word, and opens the pipes to it: descriptor 3 for replies,
+ * Starts `command`, with the kernel's folder as its last argument, and opens the pipes to it: descriptor 3 for replies,
  * 4 for requests.
  */
 export async function startScript(
@@ -64,7 +64,7 @@ export async function startScript(
   }
 }
 
-/** The common part of kernels that run a script of this project. The protocols over their pipes differ. */
+/** The common part of kernels that run a script of this project. Their protocols differ. */
 export abstract class ScriptKernel implements Kernel {
   protected readonly process: KernelProcess;
   protected readonly pipes: ScriptPipes;
@@ -75,7 +75,7 @@ export abstract class ScriptKernel implements Kernel {
     this.#language = language;
     this.process = process;
     this.pipes = pipes;
-    // A request to a kernel that has just died fails; the end of its process is reported separately.
+    // A request to a kernel that has just died fails. The end of its process is reported separately.
     pipes.requests.on('error', () => {});
     this.#forward('stdout', pipes.stdout);
     this.#forward('stderr', pipes.stderr);
@@ -94,7 +94,7 @@ export abstract class ScriptKernel implements Kernel {
         output,
         interrupted: false,
         finish: async (outcome) => {
-          // While the reader of the output lags behind, the pipes are not read at all.
+          // While the reader of the output is behind, the pipes are not read.
           do {
             await output.room();
             await pipesRead();
@@ -122,20 +122,20 @@ export abstract class ScriptKernel implements Kernel {
 
   async close(): Promise<void> {
     await this.process.close();
-    // A process that left the group may hold the other ends.
+    // A process that left the group may hold the other ends open.
     for (const pipe of Object.values(this.pipes)) pipe.destroy();
   }
 
   /** The message that asks the script to run `run`. */
   protected abstract request(run: Run): Buffer | string;
 
-  /** Takes the next bytes from the script. */
+  /** Processes the next bytes from the script. */
   protected abstract receive(chunk: Buffer): void;
 
   /** Makes the script end the run. */
   protected abstract stop(current: CurrentRun): void;
 
-  /** Sends an interrupt to the process group, again and again until the run has ended. */
+  /** Interrupts the process group repeatedly until the run has ended. */
   protected signalUntilEnded(current: CurrentRun, delayMs: number): void {
     setTimeout(() => {
       if (this.current !== current) return;
@@ -144,7 +144,7 @@ export abstract class ScriptKernel implements Kernel {
     }, delayMs);
   }
 
-  /** How the process ended, for a kernel that died. */
+  /** A description of the process's end, for a kernel that died. */
   protected ending(): string {
     return this.process.ending ?? '';
   }

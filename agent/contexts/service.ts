@@ -44,7 +44,7 @@ export function contextServices(environment: AgentEnvironment): AgentService[] {
   ];
 }
 
-/** The folder has the same place beside the bundle and beside the sources' main file. */
+/** The folder of the kernel scripts. Its relative place is the same for the bundle and for the sources. */
 function kernelScripts(): string {
   return path.join(path.dirname(process.argv[1]!), 'contexts', 'kernels');
 }

@@ -1,20 +1,22 @@
 import { Wakeup } from '../rpc/wakeup.ts';
 
-/** Limits of the kept output. The number of events has one, too: one-byte writes cost many times their bytes. */
+/**
+ * Limits of the kept output. The number of events is limited too, because one-byte writes cost many times their bytes.
+ */
 const maxBytes = 1024 * 1024;
 const maxEvents = 16_384;
-/** Output of one event at most. */
+/** The maximum output in one event. */
 const maxPieceBytes = 48 * 1024;
-/** Small writes that no reader has taken yet are joined up to this. */
+/** Small writes that no reader has taken yet are joined up to this size. */
 const joinedBytes = 4 * 1024;
 /** How far the fastest reader may lag before the process waits for it. */
 const comfortableLagBytes = maxBytes / 2;
 /**
- * How long the process waits for readers that take nothing, once per stall: so many times a second. A machine or a
- * sandbox that stands still for longer spends one of them.
+ * How long the process waits, once per stall, for readers that take nothing. The wait counts single seconds, so a pause
+ * of the machine or the sandbox costs only one of them.
  */
 const patienceSeconds = 5;
-/** How long a process with much output waits for its first reader, which connects a moment after the start. */
+/** How long a process with much output waits for its first reader, which connects shortly after the start. */
 const firstReaderMs = 3000;
 /** Readers wait for events without a time limit. */
 const dayMs = 86_400_000;
@@ -22,7 +24,7 @@ const dayMs = 86_400_000;
 export type OutputChannel = 'stdout' | 'stderr';
 export type ExecEnd = { type: 'end'; exitCode: number } | { type: 'error'; code: string; message: string };
 
-/** One event of a run. Sequence numbers count from 1, the `start`; a gap means that output was dropped. */
+/** One event of a run. Sequence numbers count from 1, which is `start`. A gap means that output was dropped. */
 export type ExecEvent = { sequence: number } & (
   | { type: OutputChannel; bytes: Buffer }
   | { type: 'start'; pid: number }
@@ -33,24 +35,24 @@ interface Output {
   sequence: number;
   type: OutputChannel;
   bytes: Buffer;
-  /** Bytes of output up to the end of this piece, since the start. */
+  /** The total number of output bytes up to the end of this piece. */
   endsAt: number;
-  /** A reader has the event, so it must not change any more. */
+  /** A reader has taken the event, so it must not change any more. */
   taken: boolean;
 }
 
 interface Reader {
   sequence: number;
-  /** Bytes of output that the reader has seen or lost. */
+  /** The number of output bytes that the reader has seen or lost. */
   readTo: number;
-  /** The reader takes nothing, so the process does not wait for it. */
+  /** The reader does not read, so the process does not wait for it. */
   hasStopped: boolean;
   something: Wakeup;
 }
 
 /**
- * The events of one run: its start, the newest MiB of its output, its end. Each reader reads at its own pace from any
- * event; a reader that stalls loses the oldest output and does not slow the others.
+ * The events of one run: its start, the newest MiB of its output, its end. Each reader reads at its own speed from any
+ * event. A reader that stalls loses the oldest output and does not slow the others.
  */
 export class EventRing {
   readonly #start: ExecEvent;
@@ -68,7 +70,7 @@ export class EventRing {
     this.#start = { sequence: 1, type: 'start', pid };
   }
 
-  /** The sequence number of the last event; undefined while more may come. */
+  /** The sequence number of the last event. Undefined while more events may come. */
   get lastSequence(): number | undefined {
     return this.#end?.sequence;
   }
@@ -96,7 +98,7 @@ export class EventRing {
     this.#wakeReaders();
   }
 
-  /** Drops everything; readers end without another event. */
+  /** Drops all events. Readers end without another event. */
   close(): void {
     this.#isClosed = true;
     this.#outputs.length = 0;
@@ -104,7 +106,8 @@ export class EventRing {
   }
 
   /**
-   * The events after number `after` (0: from the start) to the end; from the oldest kept one where those are dropped.
+   * The events after number `after` (0: from the start) to the end. If older events were dropped, it begins at the
+   * oldest one that is left.
    */
   async *read(after: number, signal: AbortSignal): AsyncGenerator<ExecEvent> {
     const readTo = this.#allBytes - this.#heldBytes;
@@ -134,8 +137,8 @@ export class EventRing {
   }
 
   /**
-   * Resolves when the process may write more: at once, unless all readers lag far behind. Then they get a moment to
-   * catch up, so that the fastest of them gets everything.
+   * Resolves when the process may write more: at once, unless all readers are far behind. Then readers get a moment to
+   * catch up, so that the fastest reader gets everything.
    */
   async room(): Promise<void> {
     if (this.#isReaderExpected && this.#heldBytes > comfortableLagBytes) {

@@ -5,11 +5,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 export const runVariable = 'SANDBOX_EXEC_RUN';
 
 const roundMs = 10;
-/** How long to repeat the kill. A process that outlives it waits inside the kernel and dies when that wait ends. */
+/** How long to repeat the kill. A process that survives it waits inside the kernel, and dies when that wait ends. */
 const limitMs = 2000;
 
 /**
- * Kills every process of a run: its session, its process group, its descendants, and processes that carry its variable.
+ * Kills every process of a run: its session, its process group, its descendants, and processes with its variable.
  * Repeats until none is left, because processes may start others meanwhile. A process that has left the session, lost
  * its parent and cleared its environment is not found.
  * @param pid the leader of the run's session
@@ -21,7 +21,7 @@ export async function killRun(pid: number, runId: string): Promise<void> {
     if (found.length === 0) return;
     for (const each of found) kill(each);
   }
-  console.error(`agent: processes of run ${runId} do not end`);
+  console.error(`agent: processes of run ${runId} have not ended`);
 }
 
 interface Process {
@@ -48,11 +48,11 @@ function processesOfRun(leader: number, mark: Buffer): number[] {
   return [...found];
 }
 
-/** Undefined for a process that is gone, or dead and not reaped yet. */
+/** Undefined for a process that is gone, or is dead and not reaped yet. */
 function readProcess(pid: number): Process | undefined {
   const stat = read(`/proc/${pid}/stat`)?.toString('latin1');
   if (!stat) return undefined;
-  // The name in parentheses may contain any character, also parentheses.
+  // The name in parentheses may contain any character, including parentheses.
   const [state, parent, group, session] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   if (state === 'Z' || state === 'X') return undefined;
   return { pid, parent: Number(parent), group: Number(group), session: Number(session) };
@@ -69,7 +69,7 @@ function read(file: string): Buffer | undefined {
   try {
     return fs.readFileSync(file);
   } catch (error) {
-    // The process ended meanwhile, or belongs to a user whose processes the agent may not read.
+    // The process has ended meanwhile, or belongs to a user whose processes the agent may not read.
     if (['ENOENT', 'ESRCH', 'EACCES', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined;
     throw error;
   }

@@ -1,9 +1,9 @@
 import type { RunEnd } from './run.ts';
 
-/** Of the newest ends; each is asked for soon after. */
+/** The number of kept ends. The platform asks for each end soon. */
 const kept = 64;
 
-/** How the last runs ended, also those before the newest, for the platform to report. */
+/** The ends of the last runs, for the platform's reports. */
 export class RunEnds {
   readonly #ends = new Map<string, RunEnd>();
   readonly #waiters = new Set<() => void>();
@@ -19,7 +19,7 @@ export class RunEnds {
     return this.#ends.get(runId);
   }
 
-  /** Resolves with the next end of any run, after `waitMs` or on `signal`. */
+  /** Resolves at the next end of any run, after `waitMs`, or on `signal`. */
   async next(waitMs: number, signal: AbortSignal): Promise<void> {
     if (signal.aborted) return;
     await new Promise<void>((resolve) => {

@@ -1,22 +1,22 @@
-/** A command that the platform asks for. The times are the platform's; the agent returns them unchanged. */
+/** A command of the platform. Its times are the platform's, and the agent returns them unchanged. */
 export interface RunRequest {
   runId: string;
-  /** For `bash -c`. */
+  /** The argument of `bash -c`. */
   command: string;
   cwd: string;
-  /** Over the sandbox's environment. */
+  /** Overrides variables of the sandbox's environment. */
   env: Record<string, string>;
-  /** What the command reads. */
+  /** The standard input of the command. */
   stdin: string;
   /** The user of the run, in a form that the platform chooses. */
   owner: string;
   startedAt: string;
   deadline: string;
-  /** From now to the deadline. */
+  /** The time from now to the deadline. */
   timeoutMs: number;
 }
 
-/** Reads a request from a JSON document. @throws {TypeError} names the wrong field */
+/** Reads a request from a JSON document. @throws {TypeError} with the name of the wrong field */
 export function parseRunRequest(document: unknown): RunRequest {
   const given = (document ?? {}) as Record<string, unknown>;
   const text = (name: string): string => {

@@ -12,19 +12,19 @@ import type { RunRequest } from './run-request.ts';
 /** The longest timer of Node, 25 days. */
 const longestTimerMs = 2 ** 31 - 1;
 
-/** How a run ended. */
+/** The end of a run. */
 export interface RunEnd {
   runId: string;
-  /** Null: it was cancelled, or ran to its deadline. */
+  /** Null: it was cancelled, or reached its deadline. */
   exitCode: number | null;
-  /** `cancelled` or `deadline_exceeded`; null: it ended by itself. */
+  /** `cancelled` or `deadline_exceeded`. Null: it ended by itself. */
   error: string | null;
   durationMs: number;
 }
 
 /**
- * One command from its start to its end, deadline or cancellation. Its standard input is what the request says. After an end by itself,
- * the processes that it left in the background go on.
+ * One command from its start to its end, deadline or cancellation. If it ends by itself, its background processes
+ * continue.
  */
 export class Run {
   readonly request: RunRequest;
@@ -45,8 +45,8 @@ export class Run {
   }
 
   /**
-   * Starts the command with bash, or with sh in an image that has no bash.
-   * @param cwd absolute, and a directory
+   * Starts the command with bash, or with sh in an image without bash.
+   * @param cwd an absolute path of a directory
    * @param onEnd called right before the last event, so that a reader of that event can start the next run
    * @throws errno of execve(2)
    */
@@ -71,7 +71,7 @@ export class Run {
     return this.events.lastSequence !== undefined;
   }
 
-  /** Kills every process of the run; resolves when its last event is written. */
+  /** Kills every process of the run. Resolves when its last event is written. */
   cancel(): Promise<void> {
     return this.#kill({ type: 'error', code: 'cancelled', message: 'The command was cancelled' });
   }
@@ -113,7 +113,7 @@ export class Run {
   }
 }
 
-/** Writes a command's input to its pipe, as fast as the command reads, and closes it. */
+/** Writes a command's input to its pipe, as fast as the command reads, and closes the pipe. */
 function feed(fd: number, text: string): void {
   if (text === '') {
     closeSync(fd);

@@ -13,10 +13,10 @@ import { eventFrame, readyFrame } from './stream-frames.ts';
 
 /** How long an ended run can be read, unless another run begins. */
 const endedKeptMs = 300_000;
-/** How long readers of an ended run may go on when another run begins. */
+/** How long readers of an ended run may continue when another run begins. */
 const lastReadersMs = 10_000;
 
-/** How long a question for the end of a run may wait for it. */
+/** How long a request for the end of a run may wait for it. */
 const longestWaitMs = 30_000;
 
 /** A refusal with a code that the platform maps to its own. */
@@ -31,8 +31,8 @@ class RunRefused extends Error {
 }
 
 /**
- * `/platform/exec…` (BOOT.md): one command at a time, and its events. The agent holds the claim, so that it applies to
- * every replica of the API. Only the platform's token opens these paths.
+ * Serves `/platform/exec…` (BOOT.md): one command at a time, and its events. The agent enforces that limit, so that it
+ * applies to all replicas of the API together. These paths need the platform's token.
  */
 export class ExecService {
   readonly #state: SandboxState;
@@ -131,7 +131,7 @@ export class ExecService {
     res.once('close', () => clearTimeout(giveUp));
   }
 
-  /** How a run ended. Waits for the end while it runs, as long as the question allows. */
+  /** Replies with the end of a run. If the run has not ended, waits for the end as long as the request allows. */
   async #serveEnd(url: URL, req: IncomingMessage, res: ServerResponse): Promise<void> {
     const runId = url.searchParams.get('run') ?? '';
     const waitMs = Number(url.searchParams.get('waitMs') ?? 0);
@@ -167,7 +167,7 @@ export class ExecService {
     this.#claimedBy = undefined;
   }
 
-  /** Drops the ended run; its present readers may go on for `readersMs`. */
+  /** Drops the ended run. Its current readers may continue for `readersMs`. */
   #forget(readersMs: number): void {
     clearTimeout(this.#forgetting);
     const events = this.#run?.events;

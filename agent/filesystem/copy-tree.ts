@@ -3,7 +3,7 @@ import { Code } from '@connectrpc/connect';
 import { ConnectError } from '../rpc/connect-error.ts';
 
 /**
- * Copies a tree with its owners, modes, times and links: what rename(2) cannot do from one filesystem to another.
+ * Copies a tree with its owners, modes, times and links, because rename(2) cannot move it to another file system.
  * @throws {ConnectError} `failed_precondition` for sockets, pipes and devices
  */
 export async function copyTree(source: Buffer, destination: Buffer): Promise<void> {
@@ -22,7 +22,7 @@ export async function copyTree(source: Buffer, destination: Buffer): Promise<voi
   } else if (stat.isFile()) await fs.copyFile(source, destination, fs.constants.COPYFILE_EXCL);
   else throw new ConnectError('cannot move a special file to another filesystem', Code.FailedPrecondition);
   await fs.chown(destination, stat.uid, stat.gid);
-  // After chown, which clears the set-id bits.
+  // After chown, because chown clears the set-id bits.
   await fs.chmod(destination, stat.mode & 0o7777);
   await fs.utimes(destination, stat.atime, stat.mtime);
 }

@@ -19,7 +19,7 @@ const kindLetters = new Map([
 
 const permissionTexts = new Map<number, string>();
 
-/** `drwxr-xr-x`, as `ls -l` shows it. */
+/** For example `drwxr-xr-x`, as in `ls -l`. */
 export function permissionsText(mode: number): string {
   const known = permissionTexts.get(mode);
   if (known) return known;
@@ -37,14 +37,14 @@ export function permissionsText(mode: number): string {
   return text;
 }
 
-/** Regular files are `FILE`, directories `DIRECTORY`; sockets, pipes and devices are neither. */
+/** Regular files are `FILE`, directories `DIRECTORY`. Sockets, pipes and devices are neither. */
 function typeOfMode(mode: number): FileType {
   if ((mode & kindMask) === kind.file) return FileType.FILE;
   if ((mode & kindMask) === kind.directory) return FileType.DIRECTORY;
   return FileType.UNSPECIFIED;
 }
 
-/** One entry of the file system with the fields of EntryInfo; times in milliseconds since 1970. */
+/** One entry of the file system with the fields of EntryInfo. Times are milliseconds since 1970. */
 export interface Entry {
   name: string;
   type: FileType;
@@ -56,13 +56,13 @@ export interface Entry {
   group: string;
   modifiedMs: number;
   symlinkTarget: string | undefined;
-  /** The directory itself, not a link to one. */
+  /** True for a directory, and false for a link to one. */
   isDirectory: boolean;
 }
 
 /**
- * The entry at `absolutePath`: of a symbolic link the link itself, but with the `type` of its target, so that clients
- * see which ones they can enter. A dangling link has no type. Returns a promise when the call may hang.
+ * The entry at `absolutePath`. For a symbolic link it is the link itself, but with the `type` of its target, so that
+ * clients know whether they can enter it. A dangling link has no type. Returns a promise if the call may hang.
  * @throws errno of lstat(2)
  */
 export function entryAt(absolutePath: string): Entry | Promise<Entry> {
@@ -106,13 +106,13 @@ function ofLink(entry: Entry, link: Buffer, reach: () => fs.Stats | undefined): 
     const reached = reach();
     entry.type = reached ? typeOfMode(reached.mode) : FileType.UNSPECIFIED;
   } catch {
-    // Dangling, a loop, or not visible to this user: a link without a type.
+    // The link is dangling or a loop, or its target is not visible to this user, so it has no type.
     entry.type = FileType.UNSPECIFIED;
   }
   return entry;
 }
 
-/** The entry as a message; times to the microsecond, which is what a double holds. */
+/** The entry as a message. Times have a precision of microseconds, which is the precision of a double. */
 export function entryMessage(entry: Entry): MessageInitShape<typeof EntryInfoSchema> {
   const seconds = Math.floor(entry.modifiedMs / 1000);
   return {
@@ -135,7 +135,7 @@ const typeNames: Record<FileType, string> = {
   [FileType.DIRECTORY]: 'FILE_TYPE_DIRECTORY',
 };
 
-/** The JSON form of the entry's message, ten times as fast as by reflection. */
+/** The JSON form of the entry's message. This is ten times as fast as reflection. */
 export function entryJson(entry: Entry): string {
   const link = entry.symlinkTarget === undefined ? '' : `,"symlinkTarget":${JSON.stringify(entry.symlinkTarget)}`;
   return (
@@ -149,7 +149,7 @@ export function entryJson(entry: Entry): string {
 let lastSecond = Number.NaN;
 let lastSecondText = '';
 
-/** RFC 3339 with as many digits of a second as the proto3 JSON form has: none, three or six. */
+/** RFC 3339 with the number of decimals of the proto3 JSON form: none, three or six. */
 function timestampText(ms: number): string {
   const second = Math.floor(ms / 1000);
   if (second !== lastSecond) {

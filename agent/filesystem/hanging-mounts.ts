@@ -1,6 +1,6 @@
 import fs from 'node:fs';
 
-/** File systems that another program or machine serves, whose answers may never come. */
+/** File systems that another program or machine serves, and that may never answer. */
 const remoteType = /^(fuse|nfs|cifs|smb|9p|ceph|afs|glusterfs|lustre)/;
 const recheckMs = 200;
 
@@ -8,8 +8,8 @@ let checkedAt = Number.NEGATIVE_INFINITY;
 let known = false;
 
 /**
- * Whether a call on a file may hang, because something remote is mounted somewhere (a link may lead there from
- * anywhere). If so, calls are made on the thread pool; otherwise directly, which is three times as fast.
+ * Whether a call on a file may hang, because a remote file system is mounted somewhere (any path may contain a link to
+ * it). Then calls are made on the thread pool. Otherwise they are made directly, which is three times as fast.
  */
 export function looksMayHang(): boolean {
   const now = performance.now();
@@ -25,7 +25,7 @@ function mountTypes(): string[] {
   try {
     text = fs.readFileSync('/proc/self/mountinfo', 'utf8');
   } catch {
-    // Without procfs the mounts are not known: rather slow than stuck.
+    // Without procfs the mounts are unknown, and slow calls are better than hanging ones.
     return ['fuse'];
   }
   return text.split('\n').map((line) => line.split(' - ', 2)[1]?.split(' ', 1)[0] ?? '');

@@ -5,18 +5,18 @@ import { toConnectError } from '../rpc/errors.ts';
 import { type Entry, entryAt } from './entry.ts';
 import { nameOfBytes, statOf, systemPath } from './path.ts';
 
-/** How long a listing holds the event loop before other requests get a turn. */
+/** How long a listing may block the event loop before other requests get a turn. */
 const sliceMs = 8;
-/** A longer reply would not fit the agent's memory. */
+/** A longer reply would not fit into the agent's memory. */
 const maxEntries = 250_000;
-/** A directory of this size, which holds a million names or more, is not read at all. */
+/** A directory of this size contains a million names or more, and is not read. */
 const maxDirectoryBytes = 32 * 1024 * 1024;
 
 /**
- * Everything below `root` to `depth` levels, directories before their contents, names in order, in slices. Entries that
- * vanish meanwhile are left out; so is the content of directories that this user may not read.
- * @throws {ConnectError} `not_found`, `invalid_argument` when `root` is no directory, `permission_denied`,
- *   `resource_exhausted` when there is more than one reply can hold
+ * Everything below `root` to `depth` levels, in slices. Directories come before their contents, and names are in order.
+ * Entries that vanish meanwhile are left out. So is the content of directories that this user may not read.
+ * @throws {ConnectError} `not_found`, `invalid_argument` when `root` is not a directory, `permission_denied`,
+ * `resource_exhausted` when one reply cannot hold all entries
  */
 export async function* walk(root: string, depth: number): AsyncGenerator<Entry[]> {
   try {
@@ -26,7 +26,7 @@ export async function* walk(root: string, depth: number): AsyncGenerator<Entry[]
     let slice: Entry[] = [];
     let count = 0;
     let sliceEnd = performance.now() + sliceMs;
-    /** Open directories, innermost last: their names, and the position in each. */
+    /** Open directories, innermost last, with their names and the position in each. */
     const open = [{ folder: root, names: await namesIn(root), next: 0 }];
     for (let level = open.at(-1); level; level = open.at(-1)) {
       if (level.next === level.names.length) {
@@ -36,7 +36,7 @@ export async function* walk(root: string, depth: number): AsyncGenerator<Entry[]
       const name = level.names[level.next]!;
       level.next += 1;
       const found = entryUnlessGone(level.folder === '/' ? `/${name}` : `${level.folder}/${name}`);
-      // Awaited only if there is something to wait for.
+      // Awaited only if it is a promise.
       const entry = found instanceof Promise ? await found : found;
       if (!entry) continue;
       count += 1;
@@ -58,12 +58,12 @@ export async function* walk(root: string, depth: number): AsyncGenerator<Entry[]
   }
 }
 
-/** The names in a directory, in order; see `nameOfBytes` for those that are not UTF-8. */
+/** The names in a directory, in order. See `nameOfBytes` for names that are not UTF-8. */
 async function namesIn(folder: string): Promise<string[]> {
   const target = systemPath(folder);
   if ((await stat(target)).size > maxDirectoryBytes) throw tooMany(folder);
   const names = await readdir(target, 'utf8');
-  // Before the first reply, if the size is known by then.
+  // Fails before the first reply if the size is already known.
   if (names.length > maxEntries) throw tooMany(folder);
   if (!names.some((name) => name.includes('\ufffd'))) return names;
   return (await readdir(target, 'buffer')).map(nameOfBytes);
@@ -95,7 +95,7 @@ function entryUnlessGone(path: string): Entry | undefined | Promise<Entry | unde
   }
 }
 
-/** Removed, or replaced by something else, between two calls. */
+/** The entry was removed or replaced between two calls. */
 function isGone(error: unknown): boolean {
   const { code } = error as NodeJS.ErrnoException;
   return code === 'ENOENT' || code === 'ENOTDIR' || code === 'ELOOP';

@@ -3,8 +3,8 @@ import path from 'node:path';
 import { systemPath } from './path.ts';
 
 /**
- * Makes a folder and its missing parents. Node's own `recursive` never ends in `/proc`, which answers "not found" for a
- * folder that cannot be made there, as if its parent were missing.
+ * Makes a folder and its missing parents. Node's own `recursive` option never ends in `/proc`: there the error for a
+ * folder that cannot be made is "not found", as if its parent were missing.
  * @throws errno
  */
 export async function makeFolders(folder: string): Promise<void> {

@@ -7,9 +7,9 @@ import { makeFolders } from './make-folders.ts';
 import { systemPath } from './path.ts';
 
 /**
- * Moves `source` to `destination`, replaces an existing entry, and makes the parents. On one file system this is a
- * rename; an entry that rename cannot replace is first renamed away, and restored when the move fails.
- * @throws errno; {ConnectError} `invalid_argument` when one path lies in the other
+ * Moves `source` to `destination`, replaces an existing entry, and makes missing parents. On one file system this is a
+ * rename. An entry that rename cannot replace is first renamed to another name, and restored when the move fails.
+ * @throws errno; {ConnectError} `invalid_argument` when one path contains the other
  */
 export async function move(source: string, destination: string): Promise<void> {
   const from = Buffer.from(systemPath(source));
@@ -40,7 +40,7 @@ export async function move(source: string, destination: string): Promise<void> {
   }
 }
 
-/** The errors of rename(2) and mkdir(2) when the destination cannot be replaced in one step. */
+/** The errors of rename(2) and mkdir(2) if the destination cannot be replaced in one step. */
 const inTheWay = new Set(['ENOTEMPTY', 'EEXIST', 'EISDIR', 'ENOTDIR']);
 
 async function renameOrCopy(from: Buffer, to: Buffer, partial: Buffer): Promise<void> {
@@ -60,7 +60,7 @@ async function renameOrCopy(from: Buffer, to: Buffer, partial: Buffer): Promise<
   await fs.rm(from, { recursive: true, force: true });
 }
 
-/** A name in the same directory that nothing else has. */
+/** An unused name in the same directory. */
 function nameBeside(destination: string): string {
   return path.join(path.dirname(destination), `.move-${process.pid}-${process.hrtime.bigint().toString(36)}`);
 }

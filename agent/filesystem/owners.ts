@@ -13,7 +13,7 @@ class NameTable {
     this.#file = file;
   }
 
-  /** The name of `id`; the number itself if the file has no name for it. */
+  /** The name of `id`, or the number itself if the file has no name for it. */
   nameOf(id: number): string {
     const now = Date.now();
     if (now - this.#checkedAt > recheckMs) {
@@ -24,7 +24,7 @@ class NameTable {
   }
 
   #refresh(): void {
-    // An image made from scratch has no such file; then only numbers are known.
+    // An image made from scratch has no such file, so only numbers are known.
     const stat = fs.statSync(this.#file, { throwIfNoEntry: false });
     const version = stat ? `${stat.ino}:${stat.mtimeMs}:${stat.size}` : '';
     if (version === this.#version) return;

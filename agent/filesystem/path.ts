@@ -5,8 +5,8 @@ import { ConnectError } from '../rpc/connect-error.ts';
 import { looksMayHang } from './hanging-mounts.ts';
 
 /**
- * Names that are not UTF-8 show each stray byte b as the code point U+F700 + b (U+F780 to U+F7FF, private
- * use), so that every name fits a string and comes back to the same bytes when a client sends it again.
+ * In names that are not UTF-8, each stray byte b becomes the code point U+F700 + b (U+F780 to U+F7FF, private use). So
+ * every name is a valid string, and is converted back to the same bytes when a client sends it.
  */
 const strayBase = 0xf700;
 const strayPattern = /[\uf780-\uf7ff]/;
@@ -25,7 +25,7 @@ export function nameOfBytes(bytes: Buffer): string {
   return out;
 }
 
-/** The form of a path for system calls: the text itself, or its bytes if it contains bytes that are not UTF-8. */
+/** The form of a path for system calls: the text itself, or its bytes if it is not UTF-8. */
 export function systemPath(text: string): string | Buffer {
   if (!strayPattern.test(text)) return text;
   const parts: Buffer[] = [];
@@ -37,7 +37,7 @@ export function systemPath(text: string): string | Buffer {
   return Buffer.concat(parts);
 }
 
-/** Length of the valid UTF-8 sequence at `at`, or 0. */
+/** The length of the valid UTF-8 sequence at `at`, or 0. */
 function sequenceLength(bytes: Buffer, at: number): number {
   const lead = bytes[at]!;
   const length =
@@ -60,8 +60,8 @@ function isReplacement(bytes: Buffer, at: number): boolean {
 }
 
 /**
- * The absolute path a client means: `~` and relative paths start at `home`; `.` and `..` are resolved as text.
- * @throws {ConnectError} `invalid_argument` for an empty one, or one with a NUL.
+ * The absolute path of a client's path: `~` and relative paths start at `home`, and `.` and `..` are resolved as text.
+ * @throws {ConnectError} `invalid_argument` for an empty path, or one with a NUL
  */
 export function resolvePath(given: string, home: string, field = 'path'): string {
   if (given === '') throw new ConnectError(`${field} must not be empty`, Code.InvalidArgument);

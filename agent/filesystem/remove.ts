@@ -3,9 +3,9 @@ import { promisify } from 'node:util';
 import { looksMayHang } from './hanging-mounts.ts';
 import { systemPath } from './path.ts';
 
-/** How long a removal holds the event loop before other requests get a turn. */
+/** How long a removal may block the event loop before other requests get a turn. */
 const sliceMs = 8;
-/** How often a directory is emptied again that fills, or becomes another kind of entry, meanwhile. */
+/** How often the removal of a directory is tried again if other processes add entries or replace it meanwhile. */
 const emptyTries = 5;
 
 /** The system calls of a removal, made directly or on the thread pool. */
@@ -20,13 +20,13 @@ const { unlink, rmdir, lstat } = fs.promises;
 const onThreads: Calls = { unlink, rmdir, open: promisify(fs.open), lstat };
 
 const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW } = fs.constants;
-/** Opened without read access, only to name entries through it. */
+/** Opens a directory without read access, only to address entries through it. */
 const pathOnly = 0o10000000;
 
 /**
- * Removes the entry at `absolutePath` with everything below it; links are not followed. A missing path is no error. A
- * directory is held open while it is emptied and its entries are named through it, so a directory that is moved away
- * meanwhile, or a link put in its place, does not lead elsewhere.
+ * Removes the entry at `absolutePath` with everything below it. Links are not followed. A missing path is not an error.
+ * A directory is kept open while it is emptied, and its entries are addressed through it. So if the directory is moved
+ * or replaced by a link meanwhile, nothing else is removed.
  * @throws errno
  */
 export async function remove(absolutePath: string): Promise<void> {
@@ -59,15 +59,15 @@ async function removeTree(calls: Calls, target: Buffer, turn: () => Promise<void
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       if (code === 'ENOENT') return;
-      // New entries have come meanwhile, or the path is something else now.
+      // New entries were added meanwhile, or the path is another kind of entry now.
       if ((code !== 'ENOTEMPTY' && code !== 'ENOTDIR') || tries === emptyTries) throw error;
     }
   }
 }
 
 /**
- * Calls back with a path (ending in a slash) that stays with the present folder at `folder`; does nothing when there is
- * none. Without procfs, it is the path itself.
+ * Calls back with a path (ending in a slash) that always refers to the folder that is now at `folder`. Does nothing
+ * when there is none. Without procfs, it is the path itself.
  */
 async function inFolder(
   calls: Calls,
@@ -91,7 +91,7 @@ async function inFolder(
   }
 }
 
-/** Whether it is removed; false: it is a directory. */
+/** True when the file was removed. False when it is a directory. */
 async function removeFile(calls: Calls, target: Buffer): Promise<boolean> {
   try {
     await calls.unlink(target);

@@ -84,7 +84,7 @@ export function filesystemServices(environment: AgentEnvironment): AgentService[
                 let text = '{"entries":[';
                 let separator = '';
                 for await (const entries of walk(resolve(path), depth || 1)) {
-                  // Sent one slice late, so that a listing of one slice is one piece.
+                  // Each slice is sent one slice later, so that a listing with a single slice is a single piece.
                   if (separator) {
                     yield text;
                     text = '';
@@ -109,7 +109,7 @@ export function filesystemServices(environment: AgentEnvironment): AgentService[
   ];
 }
 
-/** The entry. Its errors name the path. */
+/** The entry. Its errors contain the path. */
 function entryOf(absolute: string): Entry | Promise<Entry> {
   try {
     const entry = entryAt(absolute);

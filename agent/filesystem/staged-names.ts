@@ -2,27 +2,27 @@ import { randomUUID } from 'node:crypto';
 import path from 'node:path';
 import { nameOfBytes } from './path.ts';
 
-/** Chosen when it is first needed, not when the agent's startup snapshot is made, so that no two agents share it. */
+/** Chosen on first use and not when the agent's startup snapshot is made, so that no two agents share it. */
 let prefix: string | undefined;
-/** How long a replaced path is remembered: longer than the kernel's event about it can wait. */
+/** How long a replaced path is remembered, which is longer than the kernel's event about it can be delayed. */
 const rememberedMs = 1000;
 
 let created = 0;
 const replaced = new Map<string, NodeJS.Timeout>();
 
-/** A name for a file whose content is not complete yet. */
+/** A name for a file with incomplete content. */
 export function newStagedName(): string {
   prefix ??= `.upload-${randomUUID()}-`;
   created += 1;
   return `${prefix}${created.toString(36)}`;
 }
 
-/** Whether the last part of a path is such a name. */
+/** Whether the last part of a path is a staged name. */
 export function isStagedName(relativePath: string): boolean {
   return prefix !== undefined && path.basename(relativePath).startsWith(prefix);
 }
 
-/** Remembers that an upload is about to replace a file, which watchers report as a write. */
+/** Remembers that an upload is about to replace a file. Watchers then report a write. */
 export function rememberReplaced(target: Buffer): void {
   const name = nameOfBytes(target);
   clearTimeout(replaced.get(name));

@@ -1,9 +1,9 @@
 import type koffi from 'koffi';
 
 /**
- * The `fusermount` that libfuse in a sandbox runs. The host has made the mount already, and s3fs and its children
- * inherit the mount's descriptor; this program passes it on over a socket, as libfuse expects. It imports nothing,
- * because the files of the image decide whether Node treats a file without an extension as a module.
+ * The `fusermount` that libfuse in a sandbox runs. The host has already made the mount, and s3fs and its children
+ * inherit the mount's descriptor. This program passes the descriptor on over a socket, as libfuse expects. It has no
+ * imports, because files of the image could change how Node loads a module without a file extension.
  */
 const { _FUSE_COMMFD: socket, PLATFORM_FUSE_FD: fuse } = process.env;
 const isUnmount = process.argv.slice(2).some((word) => /^-[a-z]*u/.test(word));

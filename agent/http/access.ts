@@ -8,12 +8,12 @@ export function sameSecret(given: string, expected: string): boolean {
   return timingSafeEqual(a, b);
 }
 
-/** The file operation that a signed URL allows. */
+/** The file operation of a signed URL. */
 export interface SignedOperation {
   path: string;
   operation: 'read' | 'write';
   username: string;
-  /** Unix seconds; null: the signature does not expire. */
+  /** Unix seconds. Null: the signature does not expire. */
   expiration: string | null;
 }
 
@@ -29,18 +29,18 @@ export function fileSignature({ path, operation, username, expiration }: SignedO
 
 export type SignatureVerdict = 'valid' | 'invalid' | 'expired';
 
-/** Checks the `signature` of a file URL; `nowSeconds` is the clock. */
+/** Checks the `signature` of a file URL. `nowSeconds` is the current time. */
 export function judgeSignature(
   signature: string,
   signed: SignedOperation,
   token: string,
   nowSeconds = Date.now() / 1000,
 ): SignatureVerdict {
-  // The fields are joined by colons and only the path may have any: a user `y:read:root` would make a signature for
-  // reading `/a:write:y` one for writing `/a`.
+  // The fields are joined by colons, and only the path may contain colons. Otherwise a signature for reading
+  // `/a:write:y` as user `x` could also be one for writing `/a` as user `y:read:x`.
   if (signed.username.includes(':')) return 'invalid';
   if (signed.expiration !== null && !/^[0-9]{1,12}$/.test(signed.expiration)) return 'invalid';
-  // The signature first: a wrong one learns nothing about the expiry.
+  // The signature is checked first, so that a wrong signature reveals nothing about the expiry.
   if (!sameSecret(signature, fileSignature(signed, token))) return 'invalid';
   if (signed.expiration !== null && !(Number(signed.expiration) >= nowSeconds)) return 'expired';
   return 'valid';

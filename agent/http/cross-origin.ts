@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
 /**
- * Allows scripts of any web page to call the sandbox (as gRPC-Web is made for). A page has only the credentials it was
- * given: the agent uses no cookies. Returns whether the request was a preflight, which is then answered.
+ * Allows scripts of any web page to call the sandbox (gRPC-Web needs this). A page only has the credentials that it was
+ * given, because the agent uses no cookies. Returns true when the request was a preflight and was answered.
  */
 export function allowCrossOrigin(req: IncomingMessage, res: ServerResponse): boolean {
   res.setHeader('access-control-allow-origin', '*');

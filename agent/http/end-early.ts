@@ -1,11 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
-/** How long a client may go on sending the rest of a body. */
+/** How long a client may continue to send the rest of a body. */
 const lingerMs = 10_000;
 
 /**
- * Replies before the request's body has been read. The rest is read and dropped for a while: closing at once would
- * reset the connection, and a client that still sends would lose the reply.
+ * Replies before the request's body was read. The rest of the body is read and dropped for a while, because an
+ * immediate close would reset the connection, and a client that is still sending would lose the reply.
  */
 export function endEarly(
   req: IncomingMessage,

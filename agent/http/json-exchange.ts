@@ -3,7 +3,7 @@ import { endEarly } from './end-early.ts';
 
 const maxBodyBytes = 4 * 1024 * 1024;
 
-/** Replies with a JSON body, also before the request's body has been read. */
+/** Replies with a JSON body, even if the request's body was not read yet. */
 export function replyJson(req: IncomingMessage, res: ServerResponse, status: number, body: object): void {
   endEarly(req, res, status, { 'content-type': 'application/json' }, JSON.stringify(body));
 }

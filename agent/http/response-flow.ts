@@ -1,6 +1,9 @@
 import type { ServerResponse } from 'node:http';
 
-/** Writes pieces in one go. Resolves when the kernel has taken them all, or the client is gone: they may be reused. */
+/**
+ * Writes pieces at once. Resolves when the kernel has taken all of them, or the client is gone. Then they may be
+ * reused.
+ */
 export function writeThrough(res: ServerResponse, ...pieces: Buffer[]): Promise<void> {
   if (res.destroyed) return Promise.resolve();
   return new Promise((resolve) => {
@@ -17,7 +20,10 @@ export function writeThrough(res: ServerResponse, ...pieces: Buffer[]): Promise<
   });
 }
 
-/** Resolves when the client has taken most of what was written, or is gone; at once when it does not lag. */
+/**
+ * Resolves when the client has taken most of the written data, or is gone. Resolves at once if the client is not
+ * behind.
+ */
 export function drained(res: ServerResponse): Promise<void> {
   if (res.destroyed || !res.writableNeedDrain) return Promise.resolve();
   return new Promise((resolve) => {

@@ -17,11 +17,11 @@ import { endEarly } from './end-early.ts';
 import type { RequestListener } from './request-listener.ts';
 
 export interface LoadedPaths {
-  /** Every path for the sandbox's clients: files and procedures, behind the access token. */
+  /** Every path of the sandbox's clients: files and procedures, protected by the access token. */
   serve: RequestListener;
-  /** For the platform alone; its token is checked before. */
+  /** Paths only for the platform. The caller has checked its token. */
   serveExec: RequestListener;
-  /** Frees memory that is not needed until the next request. */
+  /** Releases memory that is not needed until the next request. */
   releaseMemory(): void;
 }
 
@@ -78,7 +78,7 @@ export function createSandboxPaths(state: SandboxState, environment: AgentEnviro
   return { serve, serveExec, releaseMemory: () => idle.release() };
 }
 
-/** Chooses codec and kind of call by the content type, as the Connect protocol defines it. */
+/** Chooses codec and kind of call by the content type, as the Connect protocol defines. */
 function serveConnect(
   req: IncomingMessage,
   res: ServerResponse,

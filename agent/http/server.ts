@@ -4,11 +4,11 @@ import net from 'node:net';
 import type { PlatformPaths } from '../boot/platform.ts';
 import type { RequestListener } from './request-listener.ts';
 
-/** Longest request head; longer ones are answered 431. */
+/** The longest request head. Longer ones get 431. */
 const maxHeadBytes = 64 * 1024;
-/** How long a client may take for a request's head, and to begin with it, in milliseconds. */
+/** How long a client may take to begin and to complete a request's head, in milliseconds. */
 const headTimeoutMs = 60_000;
-/** Most connections at once; more are closed on accept. */
+/** The maximum number of connections. Further ones are closed on accept. */
 const maxConnections = 10_000;
 
 /** The paths of the sandbox's clients. */
@@ -19,8 +19,8 @@ export interface SandboxPaths {
 }
 
 /**
- * The agent's server, not yet listening: `/health` and the platform's paths, which need nothing else loaded, and
- * `sandbox` for the rest. HTTP/1.1, and HTTP/2 in clear text for clients that begin with its preface.
+ * The agent's server, not listening yet. `/health` and the platform's paths need no other modules; `sandbox` serves the
+ * rest. It supports HTTP/1.1, and HTTP/2 in clear text for clients that begin with its preface.
  */
 export function createAgentServer(platform: PlatformPaths, sandbox: SandboxPaths): net.Server {
   let answered = false;
@@ -45,13 +45,13 @@ export function createAgentServer(platform: PlatformPaths, sandbox: SandboxPaths
     {
       maxHeaderSize: maxHeadBytes,
       headersTimeout: headTimeoutMs,
-      // No limit: uploads and streams of input take as long as they need.
+      // There is no limit, because uploads and streams of input take as long as they need.
       requestTimeout: 0,
       keepAliveTimeout: 120_000,
     },
     listener,
   );
-  // The server never listens itself; this starts its check of slow heads.
+  // The server itself never listens. This event starts its check of slow heads.
   http1.emit('listening');
 
   const server = net.createServer(
@@ -76,13 +76,13 @@ export function createAgentServer(platform: PlatformPaths, sandbox: SandboxPaths
 
 let loadedHttp2: http2.Http2Server | undefined;
 
-/** Loaded when the first client uses HTTP/2, which few do: the module alone is a MiB. */
+/** Loaded when the first client uses HTTP/2, because few clients do and the module takes a MiB. */
 function http2Server(listener: RequestListener): http2.Http2Server {
   if (!loadedHttp2) {
     const { createServer } = process.getBuiltinModule('node:http2');
     loadedHttp2 = createServer(listener as never);
     loadedHttp2.on('sessionError', () => {
-      // A client broke the protocol; its session is closed by then.
+      // A client broke the protocol, and its session is already closed.
     });
   }
   return loadedHttp2;

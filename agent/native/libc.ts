@@ -2,7 +2,7 @@ import os from 'node:os';
 import path from 'node:path';
 import type koffi from 'koffi';
 
-/** Functions of the C library that Node does not offer, called through koffi. Loaded when first used (3 ms, 1.5 MiB). */
+/** Functions of the C library that Node lacks, called through koffi. Loaded on first use (3 ms, 1.5 MiB). */
 export interface Libc {
   pipe2(fds: Buffer, flags: number): number;
   close(fd: number): number;
@@ -11,7 +11,7 @@ export interface Libc {
   ioctl(fd: number, request: number, argument: Buffer): number;
   poll(fds: Buffer, count: number, timeoutMs: number): number;
   waitpid(pid: number, status: Buffer, options: number): number;
-  /** Blocks until the child has executed its program: call `spawn.async`, which does so on a thread of the pool. */
+  /** Blocks until the child has executed its program. Call `spawn.async`, which blocks a thread of the pool. */
   posix_spawn: SpawnFunction;
   posix_spawn_file_actions_init(actions: Buffer): number;
   posix_spawn_file_actions_destroy(actions: Buffer): number;
@@ -82,7 +82,7 @@ function load(): { libc: Libc; errno: () => number } {
   const addon = { exports: {} as typeof koffi };
   process.dlopen(addon as NodeJS.Module, path.join(path.dirname(process.argv[1]!), 'native', 'koffi.node'));
   const ffi = addon.exports;
-  // Calls on threads need little; the defaults would cost some MiB for each.
+  // Calls on threads need little memory. The defaults would use some MiB for each.
   ffi.config({ async_stack_size: 64 * 1024, async_heap_size: 256 * 1024, resident_async_pools: 2 });
   const library = ffi.load(null);
   const functions = Object.entries(signatures).map(([name, signature]) => [name, library.func(signature)]);
@@ -90,7 +90,7 @@ function load(): { libc: Libc; errno: () => number } {
   return loaded;
 }
 
-/** Whether anything has used the C library yet. */
+/** Whether the C library was used yet. */
 export function isLoaded(): boolean {
   return loaded !== undefined;
 }
@@ -100,14 +100,14 @@ export function libc(): Libc {
   return load().libc;
 }
 
-/** An error in the shape that Node gives to those of the kernel. */
+/** An error in the form of Node's system errors. */
 export function systemError(syscall: string, errno: number, subject?: string): NodeJS.ErrnoException {
   const code = Object.entries(os.constants.errno).find(([, number]) => number === errno)?.[0] ?? `errno ${errno}`;
   const error: NodeJS.ErrnoException = new Error(`${code}: ${syscall}${subject === undefined ? '' : ` '${subject}'`}`);
   return Object.assign(error, { errno: -errno, code, syscall, path: subject });
 }
 
-/** `result`, unless it is -1: then the errno of the call just made is thrown. */
+/** Returns `result`. If it is -1, throws the errno of the last call. */
 export function checked(syscall: string, result: number, subject?: string): number {
   if (result !== -1) return result;
   throw systemError(syscall, load().errno(), subject);

@@ -5,14 +5,14 @@ import type { Channel } from './backlog.ts';
 
 export type ProcessEventInit = MessageInitShape<typeof ProcessEventSchema>;
 
-/** A piece of output on its way to clients. Each client calls `release` once. */
+/** A piece of output for clients. Each client calls `release` once. */
 export interface Piece {
   channel: Channel;
   bytes: Buffer;
   release(): void;
 }
 
-/** One client's view of a process: the output it has not taken yet, in order. */
+/** One client's view of a process: the output that it has not taken yet, in order. */
 export class Attachment {
   #pieces: Piece[] = [];
   #end: ProcessEventInit | undefined;

@@ -1,6 +1,6 @@
 export type Channel = 'stdout' | 'stderr' | 'pty';
 
-/** Output that no client has taken yet, the newest `maxBytes` of it. */
+/** The newest `maxBytes` of output that no client has taken yet. */
 export class Backlog {
   readonly #maxBytes: number;
   #pieces: { channel: Channel; bytes: Buffer }[] = [];
@@ -27,7 +27,7 @@ export class Backlog {
     }
   }
 
-  /** All of it, oldest first; it is empty afterwards. */
+  /** Returns all output, oldest first, and empties the backlog. */
   take(): { channel: Channel; bytes: Buffer }[] {
     const pieces = this.#pieces;
     this.#pieces = [];

@@ -2,7 +2,7 @@ import { release } from '../memory/released-bytes.ts';
 import type { ProcessEventInit } from './attachment.ts';
 
 const headBytes = 5;
-/** Base64 is made in steps of this many bytes (a multiple of 3), so that the strings on the way stay small. */
+/** Base64 is made in steps of this many bytes (a multiple of 3), so that the intermediate strings stay small. */
 const stepBytes = 12 * 1024;
 const jsonTail = Buffer.from('"}}}');
 const jsonHeads = {
@@ -17,8 +17,8 @@ const outputTags = { stdout: 0x0a, stderr: 0x12, pty: 0x1a };
 
 /**
  * Writes the frames of `data` events without reflection, which would copy the bytes three times. These events carry
- * nearly all bytes of a process's stream. JSON goes into one buffer that each frame reuses; a binary frame is a head
- * and the output's own bytes.
+ * nearly all bytes of a process's stream. JSON goes into one buffer that each frame reuses. A binary frame is a head
+ * followed by the output's own bytes.
  */
 export function dataFrames(codec: 'json' | 'proto'): (reply: { event?: ProcessEventInit }) => Buffer[] | undefined {
   let scratch: Buffer = Buffer.alloc(0);
@@ -44,7 +44,7 @@ export function dataFrames(codec: 'json' | 'proto'): (reply: { event?: ProcessEv
   };
 }
 
-/** The frame's head, and the three nested fields' tags and lengths. */
+/** The frame's head, with the tags and lengths of the three nested fields. */
 function protoHead(outputTag: number, length: number): Buffer {
   const output = [outputTag, ...varint(length)];
   const data = [dataTag, ...varint(output.length + length), ...output];

@@ -5,8 +5,8 @@ import { systemError } from '../native/libc.ts';
 const anyMayExecute = 0o111;
 
 /**
- * The file that a command names: the command itself when it contains a slash, else the first program of that name in
- * the search path of the new process.
+ * The file of a command: the command itself if it contains a slash, otherwise the first program of that name in the
+ * search path of the new process.
  * @throws ENOENT, or EACCES when the files of that name may not be executed
  */
 export async function findProgram(command: string, searchPath: string, cwd: string): Promise<string> {

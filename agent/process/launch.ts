@@ -10,7 +10,7 @@ export interface Program {
   cwd: string;
 }
 
-/** A started process and the agent's ends of its pipes, or of its terminal (`terminal`: both ways). */
+/** A started process and the agent's ends of its pipes, or of its terminal (`terminal`: both directions). */
 export interface Launched {
   pid: number;
   stdin?: number;
@@ -28,11 +28,11 @@ const setSigDefault = 0x04;
 const setSession = 0x80;
 const setWindowSize = 0x5414;
 const execFormatError = 8;
-/** Larger than any C library's posix_spawn_file_actions_t, posix_spawnattr_t, sigset_t. */
+/** Larger than posix_spawn_file_actions_t, posix_spawnattr_t and sigset_t in any C library. */
 const actionsBytes = 256;
 const attributesBytes = 512;
 const signalSetBytes = 128;
-/** Starts that may occupy threads of the pool at the same time. */
+/** The number of concurrent starts that may occupy threads of the pool. */
 const maxStartsAtOnce = 3;
 
 /** Starts a program with three pipes, as the leader of its own session. Rejects with the errno of execve(2). */
@@ -76,7 +76,7 @@ export async function launchOnTerminal(program: Program, columns: number, rows: 
     resizeTerminal(terminal, columns, rows);
     const pid = await spawn(program, (actions) => {
       const { posix_spawn_file_actions_addopen: open, posix_spawn_file_actions_adddup2: dup2 } = libc();
-      // The first terminal that a session's leader opens becomes the session's own.
+      // The first terminal that a session's leader opens becomes the session's controlling terminal.
       open(actions, 0, device, readWrite, 0);
       dup2(actions, 0, 1);
       dup2(actions, 0, 2);
@@ -104,7 +104,7 @@ function openPipe(): [number, number] {
 
 let attributes: Buffer | undefined;
 
-/** Attributes for a session of its own with default signal dispositions and an empty signal mask. */
+/** Attributes for a new session with default signal dispositions and an empty signal mask. */
 function spawnAttributes(): Buffer {
   if (attributes) return attributes;
   attributes = Buffer.alloc(attributesBytes);
@@ -120,7 +120,9 @@ function spawnAttributes(): Buffer {
 let starting = 0;
 const queue: (() => void)[] = [];
 
-/** posix_spawn(3) on a thread of the pool, so that the event loop goes on while the kernel loads the program. */
+/**
+ * Calls posix_spawn(3) on a thread of the pool, so that the event loop continues while the kernel loads the program.
+ */
 async function spawn(program: Program, addActions: (actions: Buffer) => void): Promise<number> {
   const file = await findProgram(program.command, program.env.PATH ?? '', program.cwd);
   if (starting >= maxStartsAtOnce) await new Promise<void>((go) => queue.push(go));
@@ -136,7 +138,7 @@ async function spawn(program: Program, addActions: (actions: Buffer) => void): P
   try {
     addActions(actions);
     posix_spawn_file_actions_addchdir_np(actions, program.cwd);
-    // The agent's own descriptors are close-on-exec; those it inherited may not be.
+    // The agent's own descriptors are close-on-exec. Inherited ones may not be.
     posix_spawn_file_actions_addclosefrom_np(actions, 3);
     watchForEnds();
     const envp = Object.entries(program.env).map(([name, value]) => `${name}=${value}`);
@@ -144,7 +146,7 @@ async function spawn(program: Program, addActions: (actions: Buffer) => void): P
     try {
       return await call(file, actions, words, envp);
     } catch (error) {
-      // A script without `#!`, which execvp(3) and every shell hand to sh.
+      // The program is a script without `#!`. execvp(3) and every shell run such a script with sh.
       if ((error as NodeJS.ErrnoException).errno !== -execFormatError) throw error;
       return await call('/bin/sh', actions, ['sh', file, ...program.args], envp);
     }

@@ -1,11 +1,11 @@
 import fs from 'node:fs';
 
-/** The highest score, so that the kernel ends even the smallest process before the agent. */
+/** The highest score, so that the kernel kills even the smallest process before the agent. */
 const score = '1000';
 
 /**
- * Makes the kernel end clients' processes before the agent when memory runs out; the end of the agent would end the
- * sandbox. Children inherit the score; children that `pid` has started already get it here. Raising it needs no
+ * Makes the kernel kill clients' processes before the agent when memory runs out, because the agent's end would end the
+ * sandbox. Children inherit the score, and existing children of `pid` get it here. Raising the score needs no
  * privilege.
  */
 export function endBeforeAgent(pid: number): void {
@@ -15,8 +15,8 @@ export function endBeforeAgent(pid: number): void {
     for (const child of children.split(' ')) if (child !== '') endBeforeAgent(Number(child));
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    // The process has ended, there is no /proc, or the process runs as another user now (sudo).
+    // The process has ended, there is no /proc, or the process now runs as another user (sudo).
     if (code === 'ENOENT' || code === 'ESRCH' || code === 'EACCES' || code === 'EPERM') return;
-    console.error('agent: a process is not marked to be ended first:', message);
+    console.error('agent: the OOM score of a process could not be raised:', message);
   }
 }

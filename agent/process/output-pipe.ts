@@ -11,15 +11,16 @@ const pipeBytes = 1024 * 1024;
 const readable = 1;
 
 /**
- * The readable end of a process's pipe or terminal. All reads go to one buffer, which grows when a read fills it.
- * `onBytes` gets a view of the buffer that is valid until it returns true or, after false, until `resume()`.
+ * The readable end of a process's pipe or terminal. All reads use one buffer, which grows when a read fills it.
+ * `onBytes` gets a view of the buffer. The view is valid until `onBytes` returns true or, after false, until
+ * `resume()`.
  */
 export class OutputPipe {
   readonly #fd: number;
   readonly #socket: net.Socket;
   #closed = false;
   #buffer: Buffer = Buffer.allocUnsafeSlow(firstBytes);
-  /** What `onBytes` was given last and has not released. */
+  /** The last bytes for `onBytes` that were not released yet. */
   #handedOut: Buffer | null = null;
 
   constructor(fd: number, isTerminal: boolean, onBytes: (bytes: Buffer) => boolean, onEnd: () => void) {
@@ -30,8 +31,8 @@ export class OutputPipe {
         const bytes = Buffer.from(buffer.buffer, buffer.byteOffset, length);
         if (length === this.#buffer.length && length < mostBytes) {
           this.#buffer = Buffer.allocUnsafeSlow(length * 4);
-          // A larger pipe wakes the writer less often. The call fails beyond the user's share of pipe memory, which is
-          // fine.
+          // A larger pipe wakes the writer less often. Beyond the user's share of pipe memory the call fails, which is
+          // acceptable.
           if (!isTerminal) libc().fcntl(fd, setPipeSize, pipeBytes);
         }
         const readsOn = onBytes(bytes);
@@ -43,7 +44,7 @@ export class OutputPipe {
     this.#socket = isTerminal
       ? new tty.ReadStream(fd, { onread } as net.SocketConstructorOpts)
       : new net.Socket({ fd, readable: true, writable: false, onread } as net.SocketConstructorOpts);
-    // Reading a terminal whose last process has gone fails with EIO.
+    // Reading a terminal fails with EIO after its last process has ended.
     this.#socket.on('error', () => this.#socket.destroy());
     this.#socket.on('end', () => this.#socket.destroy());
     this.#socket.once('close', () => {
@@ -53,7 +54,7 @@ export class OutputPipe {
     this.#socket.resume();
   }
 
-  /** Reads on, after `onBytes` has returned false. */
+  /** Continues to read after `onBytes` has returned false. */
   resume(): void {
     if (this.#handedOut) release(this.#handedOut);
     this.#handedOut = null;
@@ -61,8 +62,8 @@ export class OutputPipe {
   }
 
   /**
-   * Whether everything written so far has been read. poll(2) knows; a terminal's byte count (FIONREAD) leaves out
-   * bytes that the kernel has not passed to the reader's side yet.
+   * Whether everything that was written so far has been read. It uses poll(2), because a terminal's byte count
+   * (FIONREAD) leaves out bytes that the kernel has not passed to the reader's side yet.
    */
   get isEmpty(): boolean {
     if (this.#closed) return true;

@@ -17,7 +17,7 @@ import { RunningProcess } from './running-process.ts';
 const defaultColumns = 80;
 const defaultRows = 24;
 const maxSide = 65_535;
-/** How long, and how many, ended processes are kept whose end no client has seen. */
+/** How long, and how many, ended processes are kept if no client has seen their end. */
 const endedKeptMs = 10 * 60_000;
 const endedKept = 16;
 
@@ -43,7 +43,7 @@ export class ProcessTable {
   }
 
   /**
-   * The process to follow: a running one, or one that ended while it had no client, once.
+   * The process to follow: a running one, or, once, one that ended while it had no client.
    * @throws {ConnectError} `not_found`
    */
   findToFollow(selector: ProcessSelector | undefined): RunningProcess {
@@ -54,9 +54,9 @@ export class ProcessTable {
   }
 
   /**
-   * Starts a process in a session of its own, with pipes or on a terminal.
+   * Starts a process in its own session, with pipes or on a terminal.
    * @throws {ConnectError} `invalid_argument` for a wrong cwd or malformed words, `not_found` for a missing command,
-   * `permission_denied` for one that may not be run
+   * `permission_denied` for a command that may not be executed
    */
   async start({ process: given, pty, tag }: StartRequest): Promise<RunningProcess> {
     const config = given ?? create(ProcessConfigSchema);
@@ -119,7 +119,7 @@ function notFound({ selector }: ProcessSelector): ConnectError {
   return new ConnectError(`process with ${selector.case} ${selector.value} not found`, Code.NotFound);
 }
 
-/** The terminal's size, 80 by 24 where the client gives none. @throws {ConnectError} */
+/** The terminal's size. The default is 80 by 24. @throws {ConnectError} */
 export function terminalSize({ size }: PTY): { columns: number; rows: number } {
   const columns = size?.cols || defaultColumns;
   const rows = size?.rows || defaultRows;

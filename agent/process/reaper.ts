@@ -1,6 +1,6 @@
 import { libc } from '../native/libc.ts';
 
-/** How a process ended: with a code, or by a signal's number. */
+/** The end of a process: an exit code, or a signal's number. */
 export interface ProcessExit {
   code: number | null;
   signal: number | null;
@@ -11,8 +11,8 @@ const status = Buffer.alloc(4);
 const waiting = new Map<number, (exit: ProcessExit) => void>();
 
 /**
- * Waits for the child `pid`, which nothing else waits for, and resolves with how it ended. Children of
- * `node:child_process` are not affected: only pids given here are waited for.
+ * Waits for the child `pid` and resolves with its end. Children of `node:child_process` are not affected, because only
+ * pids passed to this function are waited for.
  */
 export function exitOf(pid: number): Promise<ProcessExit> {
   return new Promise((resolve) => {

@@ -10,21 +10,22 @@ import { OutputPipe } from './output-pipe.ts';
 import type { ProcessExit } from './reaper.ts';
 import { signalText } from './signals.ts';
 
-/** Output kept of a process without a client. */
+/** The maximum output that is kept of a process without a client. */
 const backlogBytes = 1024 * 1024;
-/** Input accepted but not yet read by the process. */
+/** The maximum input that the process has not read yet. */
 const inputMaxBytes = 64 * 1024 * 1024;
-/** How long the pipes of an ended process must be silent, when another process still holds them open. */
+/** How long the pipes of an ended process must be silent if another process still has them open. */
 const silenceMs = 50;
-/** The longest time between two looks at a process group whose leader has ended. */
+/** The longest time between two checks of a process group whose leader has ended. */
 const groupCheckMaxMs = 5000;
 
 /**
- * A process and its clients. Its output goes to every attached client, and no more of it is read until all have taken
- * it: the slowest client slows the process. Without a client it flows into a bounded backlog, so the process goes on.
+ * A process and its clients. Its output goes to every attached client, and more is read only when all of them have
+ * taken it. So the slowest client slows the process. Without a client the output flows into a bounded backlog, so the
+ * process continues.
  *
- * The end comes when the process has exited and its output has been read. What the process left in the background may
- * hold its pipes open. `endsWith` says what happens then: with `group` the end waits until the process group is gone,
+ * The process ends for its clients when it has exited and its output has been read. Its background processes may keep
+ * its pipes open. `endsWith` determines what happens then: with `group` the end waits until the process group is gone,
  * with `leader` it comes as soon as the pipes are silent.
  */
 export class RunningProcess {
@@ -99,7 +100,7 @@ export class RunningProcess {
     }
   }
 
-  /** @throws {ConnectError} `failed_precondition` when it has none, `invalid_argument` for an impossible size */
+  /** @throws {ConnectError} `failed_precondition` when it has no terminal, `invalid_argument` for an impossible size */
   resize(columns: number, rows: number): void {
     if (this.#launched.terminal === undefined) {
       throw new ConnectError(`process ${this.pid} has no terminal`, Code.FailedPrecondition);
@@ -108,8 +109,9 @@ export class RunningProcess {
   }
 
   /**
-   * Hands input to the process; resolves when its pipe has taken it, which is when it reads.
-   * @throws {ConnectError} `failed_precondition` for the wrong kind of input, or when it takes none any more
+   * Writes input to the process. Resolves when its pipe has taken the input.
+   * @throws {ConnectError} `failed_precondition` for the wrong kind of input, or when the process no longer accepts
+   * input
    */
   async write(kind: 'stdin' | 'pty', bytes: Uint8Array): Promise<void> {
     const terminal = this.#launched.terminal !== undefined;
@@ -136,7 +138,7 @@ export class RunningProcess {
     if (this.#input) return this.#input;
     this.#input = new net.Socket({ fd: this.#launched.stdin!, readable: false, writable: true });
     this.#input.on('error', () => {
-      // The process has closed its input. The write itself fails with that, so its caller learns of it.
+      // The process has closed its input. The write itself fails with that error, so its caller gets it.
     });
     return this.#input;
   }
@@ -154,7 +156,7 @@ export class RunningProcess {
     return pipe;
   }
 
-  /** Returns whether more may be read at once. */
+  /** Returns true when more may be read at once. */
   #take(pipe: OutputPipe, channel: Channel, bytes: Buffer): boolean {
     this.#silence?.refresh();
     if (this.#endEvent) return true;
@@ -188,8 +190,9 @@ export class RunningProcess {
   }
 
   /**
-   * Ends a process whose pipes are held open by processes that do not count: daemons outside its group, or, with
-   * `leader`, its whole group. What those write later is read and dropped, so that they do not die of a broken pipe.
+   * Ends a process whose pipes are kept open by processes that do not count: daemons outside its group, or, with
+   * `leader`, its whole group. Later output of those processes is read and dropped, so that they do not die of a broken
+   * pipe.
    */
   #watchSilence(): void {
     if (!this.#exit || this.#endEvent) return;
@@ -202,7 +205,7 @@ export class RunningProcess {
         this.#groupCheckMs = Math.min(this.#groupCheckMs * 2, groupCheckMaxMs);
         this.#watchSilence();
       }
-      // A busy event loop may be late with reading; that is not silence.
+      // A busy event loop may read late, which is not silence.
       else if (this.#outputs.every((output) => output.isEmpty)) this.#end();
       else this.#watchSilence();
     }, this.#groupCheckMs);
@@ -231,14 +234,14 @@ export class RunningProcess {
   }
 }
 
-/** Whether a process group has members left. The number of a group is not used again while it has. */
+/** Whether a process group has members left. Its number is not reused while it has. */
 function groupExists(group: number): boolean {
   try {
     process.kill(-group, 0);
     return true;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ESRCH') return false;
-    // EPERM: there are members that the agent may not signal.
+    // EPERM: the group has members that the agent may not signal.
     return true;
   }
 }

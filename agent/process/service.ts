@@ -67,13 +67,13 @@ export function processServices(environment: AgentEnvironment): AgentService[] {
   ];
 }
 
-/** Writes input to the process. The next message is read only when the process has taken this one. */
+/** Writes input to the process. The next message is read only after the process has taken this one. */
 async function send(process: RunningProcess, input: ProcessInput | undefined): Promise<void> {
   if (!input?.input.case) throw new ConnectError('input must hold stdin or pty', Code.InvalidArgument);
   await process.write(input.input.case, input.input.value);
 }
 
-/** A process's events for one client, `start` first; the process goes on when the client leaves. */
+/** A process's events for one client, `start` first. The process continues when the client leaves. */
 async function* follow(
   process: RunningProcess,
   intervalMs: number,

@@ -23,7 +23,7 @@ export function signalText(signal: number): string {
   return `signal: ${(name && descriptions[name]) ?? name ?? signal}`;
 }
 
-/** Whether the number is that of a signal. */
+/** Whether the number is a signal's number. */
 export function isSignal(number: number): boolean {
   return Number.isInteger(number) && number > 0 && number <= highestSignal;
 }

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import path from 'node:path';
 
-/** Makes `gen/` from `sandboxagent.proto` with buf and protoc-gen-es of this project; needs no network. */
+/** Makes `gen/` from `sandboxagent.proto` with this project's buf and protoc-gen-es. Needs no network. */
 const here = import.meta.dirname;
 const bin = path.resolve(here, '../../node_modules/.bin');
 execFileSync(path.join(bin, 'buf'), ['generate'], {

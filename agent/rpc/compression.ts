@@ -4,7 +4,7 @@ import { Code } from '@connectrpc/connect';
 import { ConnectError } from './connect-error.ts';
 import { maxMessageBytes } from './procedure.ts';
 
-/** Replies shorter than this are not worth it. */
+/** Shorter replies are not compressed. */
 const leastBytes = 1024;
 
 /** zlib is loaded when the first client uses it. */
@@ -13,8 +13,8 @@ function gzip(): typeof zlib {
 }
 
 /**
- * Whether what follows is compressed.
- * @throws {ConnectError} `unimplemented` for anything but gzip
+ * Whether the following data is compressed.
+ * @throws {ConnectError} `unimplemented` for other encodings than gzip
  */
 export function isGzip(encoding: string | string[] | undefined): boolean {
   if (encoding === undefined || encoding === 'identity' || encoding === '') return false;
@@ -22,7 +22,9 @@ export function isGzip(encoding: string | string[] | undefined): boolean {
   throw new ConnectError(`unknown compression "${encoding}": supported are gzip, identity`, Code.Unimplemented);
 }
 
-/** @throws {ConnectError} `resource_exhausted` when it would grow past the limit of a message, `invalid_argument` */
+/**
+ * @throws {ConnectError} `resource_exhausted` when the result would exceed the limit of a message, `invalid_argument`
+ */
 export function decompress(bytes: Buffer): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     gzip().gunzip(bytes, { maxOutputLength: maxMessageBytes }, (error, result) => {
@@ -34,7 +36,7 @@ export function decompress(bytes: Buffer): Promise<Buffer> {
   });
 }
 
-/** Whether the client of a unary call asked for a compressed reply, and it is worth it. */
+/** Whether the client of a unary call accepts a compressed reply, and the reply is long enough. */
 export function wantsGzip(req: IncomingMessage, replyBytes: number): boolean {
   const accepted = req.headers['accept-encoding'];
   if (accepted === undefined || replyBytes < leastBytes) return false;

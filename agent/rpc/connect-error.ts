@@ -1,8 +1,8 @@
 import type { Code } from '@connectrpc/connect';
 
 /**
- * An error for the client, in the shape by which the Connect library knows its own. It differs in one thing: the
- * library's makes a `Headers` for each, and the first of those loads Node's fetch, which takes 25 ms and some MiB.
+ * An error for the client in the form that the Connect library recognizes. The only difference is that the library's
+ * class makes a `Headers` object for each error, and the first one loads Node's fetch, which takes 25 ms and some MiB.
  */
 export class ConnectError extends Error {
   override name = 'ConnectError';
@@ -19,12 +19,12 @@ export class ConnectError extends Error {
     this.cause = cause;
   }
 
-  /** For the library's gRPC. */
+  /** Needed by the library's gRPC. */
   get metadata(): Headers {
     return new Headers();
   }
 
-  /** The library's own count, too. */
+  /** Errors of the library's own class count too. */
   static override [Symbol.hasInstance](value: unknown): boolean {
     return value instanceof Error && value.name === 'ConnectError' && 'code' in value && 'rawMessage' in value;
   }

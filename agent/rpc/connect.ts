@@ -10,16 +10,16 @@ import { type Codec, decodeRequest, encodeReply, maxMessageBytes, type Procedure
 import type { AgentCall } from './service.ts';
 
 /**
- * The Connect protocol over node:http/1.1, written for speed: nearly every call comes this way. gRPC, gRPC-Web and
- * HTTP/2 are the Connect library's (library.ts), with the same handlers.
+ * The Connect protocol over node:http/1.1, written for speed, because nearly all calls use it. The Connect library
+ * (library.ts) serves gRPC, gRPC-Web and HTTP/2 with the same handlers.
  */
 
-/** How long a client may pause within a request's body that is read whole, in milliseconds. */
+/** How long a client may pause within a request's body that is read as a whole, in milliseconds. */
 const bodyIdleMs = 60_000;
 
 /**
- * A call's view of a node request. The signal is made when a handler first uses it: most handlers never do, and an
- * abort error for every closed reply would cost more than the reply.
+ * A call's view of a node request. The signal is made when a handler first uses it: most handlers do not, and an abort
+ * error for every closed reply would cost more than the reply.
  */
 class NodeCall implements AgentCall {
   readonly #req: IncomingMessage;
@@ -52,13 +52,13 @@ class NodeCall implements AgentCall {
   }
 }
 
-/** Reads a body to its end. @throws {ConnectError} when it is too long, or the client pauses or leaves within it. */
+/** Reads a body to its end. @throws {ConnectError} when it is too long, or the client pauses or leaves within it */
 function readBody(req: IncomingMessage, maxBytes: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let length = 0;
     let idle: NodeJS.Timeout | undefined;
-    // Nearly every body arrives with its head; only the others need a timer.
+    // Nearly every body arrives with its head. Only the others need a timer.
     const soon = setImmediate(() => {
       idle = setTimeout(() => fail(new ConnectError('the request stopped halfway', Code.DeadlineExceeded)), bodyIdleMs);
     });
@@ -89,13 +89,13 @@ function readBody(req: IncomingMessage, maxBytes: number): Promise<Buffer> {
   });
 }
 
-/** Answers with a JSON error, however much of the request has been read. */
+/** Replies with a JSON error, even if the request was not read completely. */
 export function replyError(req: IncomingMessage, res: ServerResponse, error: ConnectError): void {
   const body = JSON.stringify(errorJson(error));
   endEarly(req, res, httpStatusOf(error.code), { 'content-type': 'application/json' }, body);
 }
 
-/** Serves one unary call whose content type is `application/json` or `application/proto`. */
+/** Serves one unary call with the content type `application/json` or `application/proto`. */
 export async function serveUnary(
   req: IncomingMessage,
   res: ServerResponse,
@@ -142,14 +142,14 @@ export async function serveUnary(
     res.writeHead(200, headers);
     res.end(reply);
   } catch (error) {
-    // The client has left, so there is no one to answer.
+    // The client has left, so there is no reply.
     if (!res.destroyed) replyError(req, res, toConnectError(error));
   } finally {
     clearTimeout(deadline);
   }
 }
 
-/** @throws {ConnectError} `invalid_argument` when the client speaks another version of the protocol */
+/** @throws {ConnectError} `invalid_argument` when the client uses another version of the protocol */
 function checkVersion(req: IncomingMessage): void {
   const version = req.headers['connect-protocol-version'];
   if (version !== undefined && version !== '1') {
@@ -158,7 +158,8 @@ function checkVersion(req: IncomingMessage): void {
 }
 
 /**
- * Milliseconds of `Connect-Timeout-Ms`. @throws {ConnectError} `invalid_argument` when it is no number of ten digits
+ * Milliseconds of `Connect-Timeout-Ms`. @throws {ConnectError} `invalid_argument` when it is not a number of at most
+ * ten digits
  */
 function timeoutOf(req: IncomingMessage): number | undefined {
   const given = req.headers['connect-timeout-ms'];
@@ -172,7 +173,7 @@ async function* encodedParts(procedure: Procedure, messages: AsyncIterable<unkno
   for await (const message of messages) yield encodeReply(procedure, 'proto', message);
 }
 
-/** Writes a reply: one part with its length, several as chunks, no faster than the client takes them. */
+/** Writes a reply: one part with its length, or several parts as chunks at the client's speed. */
 async function writeParts(
   res: ServerResponse,
   contentType: string,
@@ -199,7 +200,7 @@ async function writeParts(
   res.end();
 }
 
-/** Messages of a client's stream, one at a time: the socket is not read while the handler is busy. */
+/** The messages of a client's stream, one at a time. The socket is not read while the handler is busy. */
 async function* readMessages(req: IncomingMessage, procedure: Procedure, codec: Codec): AsyncGenerator<unknown> {
   const gzip = isGzip(req.headers['connect-content-encoding']);
   const parser = new FrameParser(maxMessageBytes);
@@ -233,8 +234,8 @@ function payloadOf(flags: number, payload: Buffer, gzip: boolean): Buffer | Prom
 }
 
 /**
- * Serves one streaming call whose content type is `application/connect+json` or `application/connect+proto`. Replies
- * are never compressed: they carry a process's output without delay.
+ * Serves one streaming call with the content type `application/connect+json` or `application/connect+proto`. Replies
+ * are never compressed, because they carry a process's output without delay.
  */
 export async function serveStream(
   req: IncomingMessage,
@@ -269,7 +270,7 @@ export async function serveStream(
     begin();
     const connectError = toConnectError(error);
     res.end(textFrame(frameFlag.endStream, JSON.stringify({ error: errorJson(connectError) })));
-    // A handler that fails during its client's stream leaves a body that is never read.
+    // If a handler fails during its client's stream, the rest of the body is never read.
     if (!req.complete) res.once('finish', () => req.destroy());
   } finally {
     clearTimeout(deadline);
@@ -280,7 +281,7 @@ function pastDeadline(): ConnectError {
   return new ConnectError('the deadline has passed', Code.DeadlineExceeded);
 }
 
-/** Writes replies until they end, the client leaves or the deadline passes; then the iterator is returned. */
+/** Writes replies until they end, the client leaves or the deadline passes. Then the iterator is returned. */
 async function pump(
   replies: AsyncIterator<unknown>,
   call: AgentCall,

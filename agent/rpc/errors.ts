@@ -30,14 +30,14 @@ const systemErrors: Record<string, readonly [Code, string]> = {
   EIO: [Code.Internal, 'input/output error'],
 };
 
-/** Whether `error` came from the kernel with an errno. */
+/** Whether `error` is a system error with an errno. */
 export function isSystemError(error: unknown): error is NodeJS.ErrnoException {
   return types.isNativeError(error) && 'syscall' in error && typeof (error as NodeJS.ErrnoException).code === 'string';
 }
 
 /**
- * The ConnectError for an error of a handler. The text of a system error begins with `subject` (a path, a command).
- * An unknown error becomes `internal`; its text goes to standard error only.
+ * Converts an error of a handler to a ConnectError. The text of a system error begins with `subject` (a path, a
+ * command). An unknown error becomes `internal`, and its text only goes to standard error.
  */
 export function toConnectError(error: unknown, subject?: string): ConnectError {
   if (error instanceof ConnectError) return error;

@@ -4,10 +4,10 @@ import { ConnectError } from './connect-error.ts';
 /** Flags of a Connect stream's frame. */
 export const frameFlag = { compressed: 0b1, endStream: 0b10 } as const;
 
-/** Five bytes before each message of a stream: flags, then the length, big-endian. */
+/** The head of each message of a stream: one byte of flags, then the length in four bytes, big-endian. */
 export const frameHeadBytes = 5;
 
-/** One frame around `payload`. */
+/** One frame with `payload`. */
 export function frame(flags: number, payload: Buffer | Uint8Array): Buffer {
   const out = Buffer.allocUnsafe(frameHeadBytes + payload.length);
   out[0] = flags;
@@ -16,7 +16,7 @@ export function frame(flags: number, payload: Buffer | Uint8Array): Buffer {
   return out;
 }
 
-/** One frame around UTF-8 text. */
+/** One frame with UTF-8 text. */
 export function textFrame(flags: number, text: string): Buffer {
   const length = Buffer.byteLength(text);
   const out = Buffer.allocUnsafe(frameHeadBytes + length);
@@ -27,8 +27,8 @@ export function textFrame(flags: number, text: string): Buffer {
 }
 
 /**
- * Cuts a byte stream, however it is split, into frames. Holds at most one unfinished frame, and refuses one longer
- * than `maxBytes` before taking its content in.
+ * Splits a byte stream that arrives in arbitrary pieces into frames. Keeps at most one unfinished frame, and refuses a
+ * frame longer than `maxBytes` before it reads the content.
  */
 export class FrameParser {
   readonly #head = Buffer.allocUnsafe(frameHeadBytes);
@@ -43,8 +43,9 @@ export class FrameParser {
   }
 
   /**
-   * Takes the next bytes and yields the frames they finish. A payload is a view of the input where it was whole in it.
-   * @throws {ConnectError} `resource_exhausted` for a frame that is too long, `invalid_argument` for unknown flags.
+   * Takes the next bytes and yields the completed frames. A payload is a view of the input if the input contains it
+   * completely.
+   * @throws {ConnectError} `resource_exhausted` for a frame that is too long, `invalid_argument` for unknown flags
    */
   *push(chunk: Buffer): Generator<{ flags: number; payload: Buffer }> {
     let at = 0;
@@ -86,7 +87,7 @@ export class FrameParser {
     }
   }
 
-  /** Whether the stream may end here: not within a frame. */
+  /** Whether the stream may end here, which is not within a frame. */
   get atBoundary(): boolean {
     return this.#headHave === 0;
   }

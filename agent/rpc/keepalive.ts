@@ -7,7 +7,7 @@ const maxMs = 3_600_000;
 
 /**
  * Milliseconds of silence before a stream sends a keepalive, from the `Keepalive-Ping-Interval` header in seconds.
- * @throws {ConnectError} `invalid_argument` when it is no positive number
+ * @throws {ConnectError} `invalid_argument` when it is not a positive number
  */
 export function keepaliveMs(call: AgentCall): number {
   const given = call.header('keepalive-ping-interval');

@@ -8,8 +8,8 @@ import type { AgentCall } from './service.ts';
 const never = 0xffff_ffff;
 
 /**
- * The same procedures by the Connect library: gRPC, gRPC-Web, and every protocol over HTTP/2. Compressed messages are
- * taken, replies are not compressed.
+ * The same procedures with the Connect library: gRPC, gRPC-Web, and every protocol over HTTP/2. It accepts compressed
+ * messages, and does not compress replies.
  */
 export function createLibraryListener(
   procedures: Iterable<Procedure>,
@@ -26,7 +26,7 @@ export function createLibraryListener(
   });
 }
 
-/** The handler as the library calls it, with the agent's own errors. */
+/** The handler in the form for the library, with the agent's own errors. */
 function implementation({ method, handler }: Procedure): unknown {
   if (method.methodKind === 'server_streaming') {
     return async function* (request: unknown, context: HandlerContext) {

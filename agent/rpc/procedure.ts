@@ -3,19 +3,19 @@ import { Code } from '@connectrpc/connect';
 import { ConnectError } from './connect-error.ts';
 import type { AgentCall, AgentService } from './service.ts';
 
-/** Longest message taken in, either protocol, after decompression. */
+/** The longest accepted message in all protocols, after decompression. */
 export const maxMessageBytes = 32 * 1024 * 1024;
 
 export type Codec = 'json' | 'proto';
 
-/** FastPath of any method. */
+/** The FastPath of any method. */
 interface AnyFastPath {
   json?: (request: Message) => string | Promise<string>;
   parts?: { json: (request: Message) => AsyncIterable<string>; messages: (request: Message) => AsyncIterable<unknown> };
   frames?: (codec: Codec) => (reply: unknown) => Buffer[] | undefined;
 }
 
-/** One procedure, ready to be called with bytes. */
+/** One procedure that can be called with bytes. */
 export interface Procedure {
   readonly method: DescMethod;
   readonly withoutToken: boolean;
@@ -43,13 +43,13 @@ export function procedureTable(services: readonly AgentService[]): Map<string, P
   return table;
 }
 
-/** Zero and empty values are written out: clients that know no proto3 see every field. */
+/** Zero and empty values are included, so that clients without proto3 see every field. */
 export const jsonWriteOptions = { alwaysEmitImplicit: true };
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 /**
- * The request message in `body`. An empty JSON body is an empty message.
+ * Decodes the request message in `body`. An empty JSON body is an empty message.
  * @throws {ConnectError} `invalid_argument`
  */
 export function decodeRequest(procedure: Procedure, codec: Codec, body: Buffer): Message {
@@ -64,7 +64,7 @@ export function decodeRequest(procedure: Procedure, codec: Codec, body: Buffer):
   }
 }
 
-/** The reply's bytes in binary, or its text in JSON. */
+/** The bytes of a binary reply, or the text of a JSON reply. */
 export function encodeReply(procedure: Procedure, codec: Codec, reply: unknown): Buffer | string {
   const schema = procedure.method.output;
   const message = isMessage(reply) ? reply : create(schema, reply as never);

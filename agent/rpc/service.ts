@@ -8,11 +8,11 @@ import type {
   MessageShape,
 } from '@bufbuild/protobuf';
 
-/** What a handler may know about the request it serves. */
+/** The facts of a request for its handler. */
 export interface AgentCall {
   /** Aborted when the client leaves, the deadline passes, or the call has ended. */
   readonly signal: AbortSignal;
-  /** The request header of that lower-case name. */
+  /** The value of the request header with that lower-case name. */
   header(name: string): string | undefined;
 }
 
@@ -20,7 +20,7 @@ export interface AgentCall {
  * A handler of one procedure. It returns a message (or its plain initialiser), or throws a ConnectError. Any other
  * error becomes `internal` and goes to the agent's log.
  *
- * A server-streaming handler is asked for a message only when the socket has taken the one before, so a slow client
+ * A server-streaming handler is asked for a message only after the socket has taken the previous one, so a slow client
  * slows the handler. When the client leaves, `call.signal` aborts and the iterator's `return()` is called.
  */
 export type Handler<M extends DescMethod> =
@@ -33,15 +33,15 @@ export type Handler<M extends DescMethod> =
         : never;
 
 /**
- * A faster way to the same reply as the handler's, for procedures where encoding by reflection costs more than the
- * work itself. Used for Connect without compression; every other protocol uses the handler.
+ * A faster way to the handler's reply, for procedures in which encoding by reflection costs more than the work itself.
+ * Used for Connect without compression. Every other protocol uses the handler.
  */
 export type FastPath<M extends DescMethod> =
   M extends DescMethodUnary<infer I, infer O>
     ? {
         /** The reply as JSON text. */
         json?: (request: MessageShape<I>) => string | Promise<string>;
-        /** A long reply in parts: pieces of its JSON text, or messages that merge into it. */
+        /** A long reply in parts: pieces of its JSON text, or messages that are merged. */
         parts?: {
           json: (request: MessageShape<I>) => AsyncIterable<string>;
           messages: (request: MessageShape<I>) => AsyncIterable<MessageInitShape<O>>;
@@ -50,23 +50,23 @@ export type FastPath<M extends DescMethod> =
     : M extends DescMethodServerStreaming<infer _I, infer O>
       ? {
           /**
-           * Makes an encoder for one stream: whole frames (heads included), in pieces, or undefined to encode as any
-           * other. The pieces are valid until the next reply is encoded.
+           * Makes an encoder for one stream. It returns whole frames (with heads) in pieces, or undefined for the usual
+           * encoding. The pieces are valid until the next reply is encoded.
            */
           frames?: (codec: 'json' | 'proto') => (reply: MessageInitShape<O>) => Buffer[] | undefined;
         }
       : never;
 
-/** Handlers by the method's local name. A missing one answers `unimplemented`. */
+/** Handlers by the method's local name. A missing handler gives `unimplemented`. */
 export type Handlers<S extends DescService> = { [P in keyof S['method']]?: Handler<S['method'][P]> };
 
 export interface ServiceOptions<S extends DescService> {
   fast?: { [P in keyof S['method']]?: FastPath<S['method'][P]> };
-  /** Procedures served without the access token, because their argument is itself a credential. */
+  /** Procedures without the access token, because their argument is itself a credential. */
   withoutToken?: readonly (keyof S['method'] & string)[];
 }
 
-/** Any service, its handlers by method name: what the server is made from. */
+/** Any service with its handlers by method name, the form for the server. */
 export interface AgentService {
   readonly service: DescService;
   readonly handlers: Readonly<Record<string, unknown>>;
@@ -74,7 +74,7 @@ export interface AgentService {
   readonly withoutToken: readonly string[];
 }
 
-/** Ties handlers to the service that the proto declares, so that their types are checked against it. */
+/** Connects handlers to the service that the proto declares, so that their types are checked against it. */
 export function agentService<S extends DescService>(
   service: S,
   handlers: Handlers<S>,

@@ -1,8 +1,8 @@
-/** Lets one waiter sleep until another party wakes it: the pause of a stream without events. */
+/** Lets one waiter sleep until another party wakes it. Streams without events wait like this. */
 export class Wakeup {
   #waiter: ((woken: boolean) => void) | undefined;
 
-  /** Ends the wait, if there is one. */
+  /** Ends the wait if there is one. */
   wake(): void {
     this.#waiter?.(true);
   }

@@ -7,14 +7,14 @@ import { writeThrough } from '../http/response-flow.ts';
 import { FileRequestError, fileErrorOf, replyFileError } from './file-error.ts';
 import { giveTransferBuffer, takeTransferBuffer } from './transfer-buffers.ts';
 
-/** Files and ranges up to here are sent in one piece. */
+/** Files and ranges up to this size are sent in one piece. */
 const smallBytes = 64 * 1024;
 
-/** `GET /download/{path}`: one file, whole or a range of it. */
+/** `GET /download/{path}`: one whole file or a range of it. */
 export async function serveDownload(req: IncomingMessage, res: ServerResponse, absolutePath: string): Promise<void> {
   let file: FileHandle | undefined;
   try {
-    // Without O_NONBLOCK the open of a pipe without a writer would wait for one.
+    // Without O_NONBLOCK, opening a pipe without a writer would block.
     file = await open(systemPath(absolutePath), constants.O_RDONLY | constants.O_NONBLOCK);
     const stat = await file.stat();
     if (stat.isDirectory()) throw new FileRequestError(400, `${absolutePath}: is a directory`);
@@ -31,7 +31,7 @@ export async function serveDownload(req: IncomingMessage, res: ServerResponse, a
     }
     headers['content-type'] = 'application/octet-stream';
     headers['content-disposition'] = disposition(path.basename(absolutePath));
-    // Files of procfs and sysfs have size 0 and yet content; only a read shows it.
+    // Files of procfs and sysfs have size 0 but may have content. Only a read shows that.
     if (stat.size === 0 && (await read(file, Buffer.alloc(1), 1, 0)) > 0) {
       res.writeHead(200, headers);
       if (req.method === 'HEAD') res.end();
@@ -53,7 +53,7 @@ export async function serveDownload(req: IncomingMessage, res: ServerResponse, a
   }
 }
 
-/** Changes whenever the file's content may have. */
+/** A value that changes whenever the file's content may have changed. */
 function etagOf(stat: Stats): string {
   return `"${stat.ino.toString(36)}-${stat.size.toString(36)}-${stat.mtimeMs.toString(36)}"`;
 }
@@ -63,7 +63,7 @@ function noneMatch(header: string | undefined, etag: string): boolean {
   return header.split(',').some((tag) => tag.trim() === '*' || tag.trim().replace(/^W\//, '') === etag);
 }
 
-/** Whether a `Range` counts: without `If-Range`, or when that still names this content. */
+/** Whether a `Range` applies: without `If-Range`, or when `If-Range` matches the current content. */
 function freshRange(req: IncomingMessage, stat: Stats, etag: string): boolean {
   const condition = req.headers['if-range'] as string | undefined;
   if (condition === undefined) return true;
@@ -72,8 +72,8 @@ function freshRange(req: IncomingMessage, stat: Stats, etag: string): boolean {
 }
 
 /**
- * The one range asked for; undefined: the whole file, as also for several ranges and other units.
- * @throws {FileRequestError} 416 when it lies outside the file
+ * The one requested range. Undefined: the whole file, also for several ranges and other units.
+ * @throws {FileRequestError} 416 when the range is outside the file
  */
 export function rangeOf(header: string | undefined, size: number): { start: number; end: number } | undefined {
   const match = /^bytes=\s*(\d*)\s*-\s*(\d*)\s*$/.exec(header ?? '');
@@ -88,7 +88,7 @@ export function rangeOf(header: string | undefined, size: number): { start: numb
   return { start, end };
 }
 
-/** `attachment`, with the name in ASCII and, where that loses something, in UTF-8 too (RFC 6266). */
+/** `attachment` with the name in ASCII, and also in UTF-8 if ASCII cannot represent it (RFC 6266). */
 function disposition(name: string): string {
   const ascii = name.replace(/[^\x20-\x7e]|["\\%]/g, '_');
   const plain = `attachment; filename="${ascii}"`;
@@ -97,7 +97,7 @@ function disposition(name: string): string {
   return `${plain}; filename*=UTF-8''${utf8}`;
 }
 
-/** Sends `[start, end)`, reading the next piece while the one before is on its way. */
+/** Sends `[start, end)`, and reads the next piece while the previous one is being sent. */
 async function send(file: FileHandle, res: ServerResponse, start: number, end: number): Promise<void> {
   if (end - start <= smallBytes) return sendSmall(file, res, start, end - start);
   const buffers = [takeTransferBuffer(), takeTransferBuffer()];
@@ -108,7 +108,7 @@ async function send(file: FileHandle, res: ServerResponse, start: number, end: n
       const buffer = buffers[turn]!;
       const length = await read(file, buffer, Math.min(buffer.length, end - at), at);
       if (length === 0) {
-        // Shorter than its length was: the promise of the header cannot be kept.
+        // The file has become shorter, so the reply cannot have its announced length.
         if (end !== Number.POSITIVE_INFINITY) res.destroy();
         break;
       }

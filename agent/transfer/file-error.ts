@@ -3,7 +3,7 @@ import { endEarly } from '../http/end-early.ts';
 import { ConnectError } from '../rpc/connect-error.ts';
 import { httpStatusOf, isSystemError, toConnectError } from '../rpc/errors.ts';
 
-/** A file request that cannot be served: its HTTP status and a text for the client. */
+/** A file request fails with this HTTP status and a text for the client. */
 export class FileRequestError extends Error {
   override name = 'FileRequestError';
   readonly status: number;
@@ -16,7 +16,7 @@ export class FileRequestError extends Error {
   }
 }
 
-/** The reply for whatever went wrong; a full disk is 507. */
+/** The reply for any error. A full disk is 507. */
 export function fileErrorOf(error: unknown, subject?: string): FileRequestError {
   if (error instanceof FileRequestError) return error;
   if (isSystemError(error) && (error.code === 'ENOSPC' || error.code === 'EDQUOT')) {
@@ -26,7 +26,7 @@ export function fileErrorOf(error: unknown, subject?: string): FileRequestError 
   return new FileRequestError(httpStatusOf(known.code), known.rawMessage);
 }
 
-/** Replies `{"message": …}`, whatever has been read of the request. */
+/** Replies `{"message": …}`, even if the request was not read completely. */
 export function replyFileError(req: IncomingMessage, res: ServerResponse, error: FileRequestError): void {
   const body = JSON.stringify({ message: error.message });
   endEarly(req, res, error.status, { ...error.headers, 'content-type': 'application/json' }, body);

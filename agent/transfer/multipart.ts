@@ -1,11 +1,11 @@
-/** A part's head, a piece of its content, its end; after the last part, the end of the body. */
+/** A part's head, a piece of its content, or its end; after the last part, the end of the body. */
 export type MultipartEvent =
   | { kind: 'part'; name: string; filename: string | undefined }
   | { kind: 'data'; bytes: Buffer }
   | { kind: 'partEnd' }
   | { kind: 'end' };
 
-/** The body is not what RFC 7578 allows; the text may be shown. */
+/** The body is not valid by RFC 7578. The text may be shown. */
 export class MultipartError extends Error {
   override name = 'MultipartError';
 }
@@ -15,7 +15,7 @@ const maxParts = 100;
 const maxPreambleBytes = 64 * 1024;
 const carriageReturn = 13;
 
-/** The boundary in a `multipart/form-data` content type; undefined when it is another type or has none. */
+/** The boundary in a `multipart/form-data` content type. Undefined for other types, or without a boundary. */
 export function boundaryOf(contentType: string | undefined): string | undefined {
   if (!contentType || !/^multipart\/form-data\s*(;|$)/i.test(contentType)) return undefined;
   const match = /;\s*boundary=(?:"([^"]{1,200})"|([^\s;"]{1,200}))/i.exec(contentType);
@@ -23,13 +23,13 @@ export function boundaryOf(contentType: string | undefined): string | undefined 
 }
 
 /**
- * Cuts a multipart body, however it is split, into its parts. Content is handed on as views of the input; only what
- * may be the beginning of a delimiter, and the head of a part, is held back.
+ * Splits a multipart body that arrives in arbitrary pieces into its parts. Content is passed on as views of the input.
+ * Only the possible beginning of a delimiter, and the head of a part, are kept back.
  */
 export class MultipartParser {
   readonly #delimiter: Buffer;
   #state: 'preamble' | 'afterDelimiter' | 'head' | 'content' | 'end' = 'preamble';
-  /** The first delimiter may stand at the very start: as if a line had ended before it. */
+  /** The first delimiter may be at the very start of the body. The parser treats that start as the end of a line. */
   #held: Buffer = Buffer.from('\r\n');
   #parts = 0;
   #skipped = 0;
@@ -38,12 +38,12 @@ export class MultipartParser {
     this.#delimiter = Buffer.from(`\r\n--${boundary}`);
   }
 
-  /** Whether the closing delimiter has been read. */
+  /** Whether the closing delimiter was read. */
   get finished(): boolean {
     return this.#state === 'end';
   }
 
-  /** Takes the next bytes and yields what they complete. @throws {MultipartError} */
+  /** Takes the next bytes and yields the events that they complete. @throws {MultipartError} */
   *push(chunk: Buffer): Generator<MultipartEvent> {
     let buffer = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk]);
     this.#held = buffer.subarray(0, 0);
@@ -57,13 +57,13 @@ export class MultipartParser {
           return;
         }
         if (line !== '\r\n') {
-          // Linear white space may pad a delimiter.
+          // White space may follow a delimiter.
           if (buffer[0] !== 32 && buffer[0] !== 9) throw new MultipartError('malformed boundary line');
           buffer = buffer.subarray(1);
           continue;
         }
         if (++this.#parts > maxParts) throw new MultipartError('too many parts');
-        // The line's end stays: a head without fields is then an empty line, too.
+        // The line's end stays in the buffer, so that a head without fields is an empty line too.
         this.#state = 'head';
       } else if (this.#state === 'head') {
         const end = buffer.indexOf('\r\n\r\n');
@@ -88,7 +88,7 @@ export class MultipartParser {
         this.#state = 'afterDelimiter';
       }
     }
-    // A copy: what is held must not keep a whole chunk alive.
+    // A copy, because the kept bytes must not keep a whole chunk in memory.
     this.#held = Buffer.from(buffer);
   }
 
@@ -99,7 +99,7 @@ export class MultipartParser {
     } else if (bytes.length > 0) yield { kind: 'data', bytes };
   }
 
-  /** Where a delimiter may begin that the buffer's end cuts off; the buffer's length where none can. */
+  /** The place at which the buffer's end may cut off a delimiter. The buffer's length if there is none. */
   #possibleDelimiter(buffer: Buffer): number {
     let at = Math.max(buffer.length - this.#delimiter.length + 1, 0);
     while (true) {
@@ -111,7 +111,7 @@ export class MultipartParser {
   }
 }
 
-/** Name and file name of a part. @throws {MultipartError} */
+/** The name and file name of a part. @throws {MultipartError} */
 function parseHead(head: string): { name: string; filename: string | undefined } {
   const disposition = /^content-disposition:\s*form-data\s*((?:;.*)?)$/im.exec(head)?.[1];
   if (disposition === undefined) throw new MultipartError('part without Content-Disposition: form-data');
@@ -123,7 +123,7 @@ function parseHead(head: string): { name: string; filename: string | undefined }
 function parameter(disposition: string, name: string): string | undefined {
   const match = new RegExp(`;\\s*${name}=(?:"((?:[^"\\\\]|\\\\.)*)"|([^\\s;"]*))`, 'i').exec(disposition);
   if (!match) return undefined;
-  // Browsers write quotes and line ends in a file name percent-encoded, other clients with a backslash.
+  // Browsers percent-encode quotes and line ends in a file name. Other clients use a backslash.
   return (
     match[2] ??
     match[1]!

@@ -7,16 +7,16 @@ import { serveDownload } from './download.ts';
 import { FileRequestError, fileErrorOf, replyFileError } from './file-error.ts';
 import { serveUpload, UnverifiedContent } from './upload.ts';
 
-/** How a file request shows that it is allowed. */
+/** The credentials of a file request. */
 export interface FileAccess {
-  /** The headers carried the sandbox's token, or the sandbox asks for none. */
+  /** The headers contained the sandbox's token, or the sandbox requires none. */
   byHeader: boolean;
   accessToken: string | null;
 }
 
 const unverified = new UnverifiedContent();
 
-/** `/upload` and `/download/{path}`, opened by headers or by a signed URL. */
+/** `/upload` and `/download/{path}`, authorized by headers or by a signed URL. */
 export async function serveFiles(
   req: IncomingMessage,
   res: ServerResponse,
@@ -47,7 +47,8 @@ export async function serveFiles(
       throw new FileRequestError(405, 'use GET', { allow: 'GET, HEAD' });
     const given = decodePath(url.pathname.slice('/download/'.length));
     const absolute = allow(resolve(given.startsWith('/') ? given : `/${given}`), given);
-    // `/download/notes.txt` may mean what `path=notes.txt` of an upload meant, but a signature for `/notes.txt` does not.
+    // `/download/notes.txt` may mean the same file as `path=notes.txt` of an upload, but a signature for `/notes.txt`
+    // may not.
     const inHome =
       access.byHeader || isSignedFor(query, operation, given, access.accessToken) ? resolve(given) : absolute;
     const missing = inHome !== absolute && (await statOf(absolute).catch(() => undefined)) === undefined;
@@ -65,7 +66,9 @@ function decodePath(encoded: string): string {
   }
 }
 
-/** @throws {FileRequestError} 401 unless the query is signed for one of `paths`, spellings of the same file */
+/**
+ * @throws {FileRequestError} 401 unless the query is signed for one of `paths`, which are spellings of the same file
+ */
 function checkSignature(
   query: URLSearchParams,
   operation: 'read' | 'write',
@@ -81,14 +84,14 @@ function isSignedFor(query: URLSearchParams, operation: 'read' | 'write', path: 
   return signatureVerdict(query, operation, path, token) === 'valid';
 }
 
-/** @throws {FileRequestError} 401 where there is no signature, or no token to check it by */
+/** @throws {FileRequestError} 401 when there is no signature, or no token to check it with */
 function signatureVerdict(
   query: URLSearchParams,
   operation: 'read' | 'write',
   path: string,
   token: string | null,
 ): SignatureVerdict {
-  // Standard base64 has `+`, which an unescaped query turns into a space.
+  // Standard base64 contains `+`, which becomes a space in an unescaped query.
   const signature = query.get('signature')?.replaceAll(' ', '+');
   if (signature === undefined || token === null) throw new FileRequestError(401, 'access token missing or wrong');
   const username = query.get('username') ?? 'root';

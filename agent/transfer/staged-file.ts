@@ -9,8 +9,8 @@ import { FileRequestError } from './file-error.ts';
 const newFileMode = 0o666;
 
 /**
- * Content on its way to a file: written beside its destination, and moved onto it when it is whole, so that readers see
- * the old file or the new one, and a broken upload leaves no trace.
+ * Content on its way to a file. It is written beside its destination, and moved there when it is complete. So readers
+ * see the old file or the new one, and a failed upload leaves nothing behind.
  */
 export class StagedFile {
   readonly file: FileHandle;
@@ -22,7 +22,7 @@ export class StagedFile {
     this.#staged = staged;
   }
 
-  /** In `folder`, which is made with its parents. @throws errno */
+  /** Creates the file in `folder`, which is made with its parents. @throws errno */
   static async create(folder: string): Promise<StagedFile> {
     const staged = Buffer.from(systemPath(path.join(folder, newStagedName())));
     try {
@@ -35,8 +35,9 @@ export class StagedFile {
   }
 
   /**
-   * Puts the content in its place. A file that was there gives it its mode and owner; through a link the file behind
-   * it is replaced. @throws errno; {FileRequestError} when something is there that is no regular file
+   * Moves the content to its place. It gets the mode and owner of the file that it replaces. If the destination is a
+   * link, the target of the link is replaced. @throws errno; {FileRequestError} when the destination exists and is not
+   * a regular file
    */
   async moveTo(destination: string): Promise<void> {
     const target = await writtenPath(destination);
@@ -57,14 +58,15 @@ export class StagedFile {
         await makeFolders(path.dirname(destination));
         await fs.rename(this.#staged, target);
       } else if (code === 'EBUSY' || code === 'EXDEV') {
-        // A mounted file (a container's /etc/hosts), or staged elsewhere before the path was known.
+        // The target is a mounted file (a container's /etc/hosts), or the content was staged elsewhere because its path
+        // was unknown.
         await fs.copyFile(this.#staged, target);
         await fs.rm(this.#staged);
       } else throw error;
     }
   }
 
-  /** Leaves nothing behind. Does nothing after `moveTo`. */
+  /** Removes the staged file. Does nothing after `moveTo`. */
   async discard(): Promise<void> {
     if (this.#open) await this.file.close();
     this.#open = false;
@@ -72,7 +74,7 @@ export class StagedFile {
   }
 }
 
-/** Where a program that writes to `destination` would write: links are followed. @throws errno */
+/** The path that a program that writes to `destination` would write: links are followed. @throws errno */
 export async function writtenPath(destination: string): Promise<Buffer> {
   const given = Buffer.from(systemPath(destination));
   try {
@@ -80,7 +82,7 @@ export async function writtenPath(destination: string): Promise<Buffer> {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
   }
-  // Nothing there yet, or a link to nothing, which is replaced itself.
+  // The path does not exist, or is a dangling link, which is itself replaced.
   return given;
 }
 

@@ -1,12 +1,12 @@
 import { release } from '../memory/released-bytes.ts';
 
-/** Size of one piece of a large file on its way. */
+/** The size of one piece of a large file during a transfer. */
 export const transferBytes = 512 * 1024;
 
 const kept = 4;
 const free: Buffer[] = [];
 
-/** Lends a buffer of `transferBytes`; made once and used again, since fresh memory costs more than the copy into it. */
+/** Lends a buffer of `transferBytes`. Buffers are reused, because fresh memory costs more than copying into it. */
 export function takeTransferBuffer(): Buffer {
   return free.pop() ?? Buffer.allocUnsafeSlow(transferBytes);
 }

@@ -5,29 +5,35 @@ import { boundaryOf, MultipartError, MultipartParser } from './multipart.ts';
 import { StagedFile, writtenPath } from './staged-file.ts';
 
 const maxPathBytes = 16 * 1024;
-/** Bytes gathered for one write; the socket is not read while a write waits and another is full. */
+/**
+ * The number of bytes that are gathered for one write. The socket is not read while one write is in progress and
+ * another is full.
+ */
 const writeBytes = 512 * 1024;
 
-/** What an upload needs to know of where it is allowed. */
+/** The permissions of an upload. */
 export interface UploadRules {
-  /** The destination of a signed URL; undefined: the form's `path` says it. */
+  /** The destination of a signed URL. Undefined: the form has a `path`. */
   path: string | undefined;
-  /** The absolute path that a given one means. Throws when it is malformed, or the credentials are not for it. */
+  /** Resolves a given path to an absolute one. Throws when it is malformed, or the credentials do not allow it. */
   resolve(given: string): string;
-  /** Bounds content whose path, which is what its signature is for, is not known yet; null: the caller is known. */
+  /** Limits content until its path, which its signature is for, is known. Null: the caller is already authorized. */
   unverified: UnverifiedContent | null;
-  /** Where content rests whose path is not known yet. */
+  /** The folder of content until its path is known. */
   waitingFolder: string;
 }
 
-/** Anyone can begin an upload with a wrong signature and keep its path back: so much may wait, of all of them. */
+/**
+ * The total content of all uploads that may wait for their path. A client without a valid signature can begin an upload
+ * and withhold its path.
+ */
 const maxUnverifiedBytes = 64 * 1024 * 1024;
 
-/** Counts content that waits for the path it is signed for. */
+/** Counts content that waits for the path of its signature. */
 export class UnverifiedContent {
   #bytes = 0;
 
-  /** @throws {FileRequestError} 413 where too much would wait */
+  /** @throws {FileRequestError} 413 when too much would wait */
   add(bytes: number): void {
     if (this.#bytes + bytes > maxUnverifiedBytes) {
       const text = 'too much content before its path: with a signed URL put the path first, or into the query';
@@ -42,8 +48,8 @@ export class UnverifiedContent {
 }
 
 /**
- * `POST /upload`: a form with `file` and `path` in either order, streamed to disk and put in place when
- * it is whole. Replies `uploaded: <path>`.
+ * `POST /upload`: a form with `file` and `path` in either order. It is streamed to disk and moved to its place when it
+ * is complete. Replies `uploaded: <path>`.
  */
 export async function serveUpload(req: IncomingMessage, res: ServerResponse, rules: UploadRules): Promise<void> {
   let upload: Upload | undefined;
@@ -64,7 +70,7 @@ export async function serveUpload(req: IncomingMessage, res: ServerResponse, rul
   }
 }
 
-/** Feeds the body to the parser as it comes; waits only where the upload has something to wait for. */
+/** Passes the body to the parser while it arrives. Waits only when the upload has to wait. */
 function readForm(req: IncomingMessage, parser: MultipartParser, upload: Upload): Promise<void> {
   return new Promise((resolve, reject) => {
     let busy = false;
@@ -122,7 +128,7 @@ class Upload {
     if (rules.path !== undefined) this.destination = rules.resolve(rules.path);
   }
 
-  /** Takes what the parser found; a promise when nothing more must come before it has settled. */
+  /** Processes an event of the parser. Returns a promise if no more events may come before it has settled. */
   take(event: { kind: string; name?: string; bytes?: Buffer }): Promise<void> | undefined {
     if (event.kind === 'part') return this.#beginPart(event.name!);
     if (event.kind === 'data') this.#data(event.bytes!);
@@ -130,7 +136,7 @@ class Upload {
     return undefined;
   }
 
-  /** More has been gathered than may wait in memory. */
+  /** More bytes were gathered than may wait in memory. */
   get isBehind(): boolean {
     return this.#writing !== undefined && this.#gatheredBytes >= writeBytes;
   }
@@ -141,7 +147,7 @@ class Upload {
     if (this.#failure) throw this.#failure;
   }
 
-  /** Moves the whole file to its place. Returns the destination. */
+  /** Moves the complete file to its place. Returns the destination. */
   async finish(): Promise<string> {
     if (!this.#staged) throw new FileRequestError(400, 'the form has no file');
     if (this.destination === undefined) throw new FileRequestError(400, 'the form has no path');
@@ -159,7 +165,7 @@ class Upload {
     this.#verified();
   }
 
-  /** Nothing of this upload waits for its path any more. */
+  /** The content of this upload no longer waits for its path. */
   #verified(): void {
     this.#rules.unverified?.remove(this.#unverifiedBytes);
     this.#unverifiedBytes = 0;
@@ -211,7 +217,7 @@ class Upload {
     this.#part = 'other';
   }
 
-  /** Begins to write what has been gathered. */
+  /** Begins to write the gathered bytes. */
   #write(): void {
     const pieces = this.#gathered;
     const bytes = this.#gatheredBytes;
@@ -232,7 +238,7 @@ class Upload {
     const { file } = this.#staged!;
     const { bytesWritten } = await file.writev(pieces);
     if (bytesWritten === bytes) return;
-    // A disk that fills up takes what fits; writing the rest brings the error.
+    // A disk that fills up accepts a part. Writing the rest then fails with the error.
     let rest = Buffer.concat(pieces).subarray(bytesWritten);
     while (rest.length > 0) rest = rest.subarray((await file.write(rest)).bytesWritten);
   }

@@ -8,28 +8,28 @@ import { ConnectError } from '../rpc/connect-error.ts';
 import { toConnectError } from '../rpc/errors.ts';
 import { type InotifyEvent, inotify, mask } from './inotify.ts';
 
-/** A change, named by its path relative to the watched directory; `.` is the directory itself. */
+/** A change, with its path relative to the watched directory. `.` is the directory itself. */
 export interface DirectoryChange {
   name: string;
   type: EventType;
 }
 
-/** Events kept for a slow reader. */
+/** The number of events that are kept for a slow reader. */
 const queueMax = 65_536;
-/** How long a scan of a tree holds the event loop at a time. */
+/** How long a scan of a tree may block the event loop at a time. */
 const sliceMs = 5;
-/** How long names reported by a scan are remembered, in case the kernel reports them as well. */
+/** How long names that a scan has reported are remembered, because the kernel may report them as well. */
 const scannedMs = 1000;
 
 /**
- * Watches a directory and, with `recursive`, all directories below it, also later ones. Events wait for the reader in a
- * bounded queue. When that queue or the kernel's overflows, `take` throws `data_loss`.
+ * Watches a directory and, with `recursive`, all directories below it, including later ones. Events wait for the reader
+ * in a bounded queue. If that queue or the kernel's overflows, `take` throws `data_loss`.
  */
 export class DirectoryWatcher {
   readonly #root: string;
   readonly #recursive: boolean;
   readonly #onChange: () => void;
-  /** Relative path of each watched directory, '' for the root, by the kernel's number. */
+  /** The relative path of each watched directory by the kernel's number. '' is the root. */
   readonly #directories = new Map<number, string>();
   #queue: DirectoryChange[] = [];
   #lost: ConnectError | undefined;
@@ -47,8 +47,8 @@ export class DirectoryWatcher {
   }
 
   /**
-   * Resolves when everything is watched; `onChange` is called whenever there is something to take.
-   * @throws {ConnectError} `not_found`, `invalid_argument` when it is no directory, `resource_exhausted` when the
+   * Resolves when everything is watched. Calls `onChange` whenever there are new changes.
+   * @throws {ConnectError} `not_found`, `invalid_argument` when it is not a directory, `resource_exhausted` when the
    * kernel has no more watches
    */
   static async open(root: string, recursive: boolean, onChange: () => void): Promise<DirectoryWatcher> {
@@ -97,7 +97,7 @@ export class DirectoryWatcher {
 
   onOverflow(): void {
     this.#lose('the kernel dropped events');
-    // The lost events may have been of new directories.
+    // The lost events may have been about new directories.
     if (this.#recursive) this.#enter('', false);
   }
 
@@ -106,13 +106,13 @@ export class DirectoryWatcher {
     if (directory === undefined) return;
     if (event.mask & mask.ignored) this.#directories.delete(event.watch);
     if (event.name.length === 0) {
-      // The event of the parent directory reports a directory below the root already.
+      // The parent directory's event already reports a directory below the root.
       if (event.watch === this.#rootWatch) this.#onRootEvent(event.mask);
       return;
     }
     const own = nameOfBytes(event.name);
     const name = directory === '' ? own : `${directory}/${own}`;
-    // A temporary file of an upload in progress.
+    // The entry is a temporary file of an upload in progress.
     if (isStagedName(own)) return;
     const isReplaced = (event.mask & mask.movedTo) !== 0 && wasReplaced(path.join(this.#root, name));
     const type = isReplaced ? EventType.WRITE : typeOf(event.mask);
@@ -176,7 +176,7 @@ export class DirectoryWatcher {
         this.#scanDirectory(next.relative, next.announce);
       } catch (error) {
         const { code } = error as NodeJS.ErrnoException;
-        // The directory was removed or replaced during the scan; events of its parent report that.
+        // The directory was removed or replaced during the scan. Events of its parent report that.
         if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'EACCES') continue;
         const reason = code === 'ENOSPC' ? 'the kernel has no more watches' : toConnectError(error).rawMessage;
         this.#pending = [];

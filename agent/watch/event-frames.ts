@@ -2,7 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf';
 import { EventTypeSchema, type WatchDirResponseSchema } from '../proto/gen/sandboxagent_pb.js';
 import { textFrame } from '../rpc/frames.ts';
 
-/** Writes the JSON frames of filesystem events without reflection, which would take most of the time of an event. */
+/** Writes the JSON frames of filesystem events without reflection, which would take most of an event's time. */
 export function eventFrames(
   codec: 'json' | 'proto',
 ): (reply: MessageInitShape<typeof WatchDirResponseSchema>) => Buffer[] | undefined {

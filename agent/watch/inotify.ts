@@ -48,14 +48,14 @@ export interface InotifyListener {
 }
 
 /**
- * One inotify instance for all watchers, because the kernel allows 128 instances a user. A directory with two listeners
- * has one watch descriptor, and each listener gets its events.
+ * One inotify instance for all watchers, because the kernel allows 128 instances per user. A directory with two
+ * listeners has one watch descriptor, and each listener gets its events.
  */
 class Inotify {
   #fd = -1;
   readonly #listeners = new Map<number, Set<InotifyListener>>();
 
-  /** Watches one directory. Returns its number, the same for the same directory. @throws errno */
+  /** Watches one directory. Returns its number, which is the same for the same directory. @throws errno */
   add(path: string | Buffer, listener: InotifyListener): number {
     if (this.#fd < 0) this.#open();
     const flags = wanted | onlyDirectory | doNotFollow;
@@ -70,13 +70,13 @@ class Inotify {
     const listeners = this.#listeners.get(watch);
     if (!listeners?.delete(listener) || listeners.size > 0) return;
     this.#listeners.delete(watch);
-    // Fails when the directory is gone, and its watch with it.
+    // This fails when the directory is gone, together with its watch.
     libc().inotify_rm_watch(this.#fd, watch);
   }
 
   /**
-   * Node cannot open an inotify descriptor as a stream, but it can open a pipe. So open a pipe, and put the inotify
-   * descriptor in its place with dup3(2) before the first read.
+   * Node cannot open an inotify descriptor as a stream, but it can open a pipe. So this opens a pipe, and replaces its
+   * descriptor with the inotify descriptor by dup3(2) before the first read.
    */
   #open(): void {
     const pipe = Buffer.alloc(8);
@@ -115,7 +115,7 @@ class Inotify {
       const listeners = this.#listeners.get(watch);
       if (!listeners) continue;
       if (eventMask & mask.ignored) this.#listeners.delete(watch);
-      // Padded with NULs.
+      // The name is padded with NULs.
       const end = nameLength === 0 ? nameAt : bytes.indexOf(0, nameAt);
       const name = Buffer.from(bytes.subarray(nameAt, end));
       for (const listener of [...listeners]) listener.onEvent({ watch, mask: eventMask, cookie, name });

@@ -7,12 +7,12 @@ import type { Handlers } from '../rpc/service.ts';
 import { Wakeup } from '../rpc/wakeup.ts';
 import { DirectoryWatcher } from './directory-watcher.ts';
 
-/** Watchers that are polled, at once. */
+/** The maximum number of polled watchers. */
 const maxWatchers = 256;
 
 type WatchHandlers = 'createWatcher' | 'getWatcherEvents' | 'removeWatcher' | 'watchDir';
 
-/** The watching part of `sandboxagent.Filesystem`: as a stream, and polled. */
+/** The watch procedures of `sandboxagent.Filesystem`: streamed and polled. */
 export function watchHandlers(resolve: (path: string) => string): Pick<Handlers<typeof Filesystem>, WatchHandlers> {
   const watchers = new Map<string, DirectoryWatcher>();
   const find = (watcherId: string) => {

@@ -6,7 +6,9 @@ import { samplesOf } from './samples.ts';
 /** Schemas of the agent's messages, made from its proto file (`test/clients/generated-types.test.ts`). */
 const messages = JSON.parse(readFileSync(path.join(import.meta.dirname, 'messages.json'), 'utf8'));
 
-/** The OpenAPI document of the agent in each sandbox, for the reference. Its schemas are made from the proto file. */
+/**
+ * The OpenAPI document of the agent in each sandbox, for the reference. Its schemas are generated from the proto file.
+ */
 export function agentDocument(baseDomain: string): object {
   const procedures = agentOperations.map((operation) => [
     `/sandboxagent.${operation.procedure}`,
@@ -20,7 +22,8 @@ export function agentDocument(baseDomain: string): object {
       description:
         'Files, processes and code of one sandbox, at its own domain through the gateway. `DOMAIN` is its `sandbox_domain`, `TOKEN` its ' +
         '`envd_access_token`; both are in the sandbox object. Procedures speak the Connect protocol, gRPC-Web, and gRPC over HTTP/2, in JSON or ' +
-        'protobuf. Where the name of the sandbox does not resolve, send requests to the gateway with `-H "Host: $DOMAIN"`.',
+        'protobuf. If the domain of the sandbox does not resolve, send requests to the gateway with `-H "Host: ' +
+        '$DOMAIN"`.',
     },
     servers: [
       { url: `http://{sandbox}.${baseDomain}`, variables: { sandbox: { default: 'sbx-5k2vq8m3w7xj4r6t9ypz1hdn' } } },
@@ -75,7 +78,7 @@ function procedureOf(operation: AgentOperation): object {
 
 const shell = (source: string) => [{ lang: 'shell', label: 'curl', source }];
 
-/** What is no procedure. */
+/** Paths that are not Connect procedures. */
 const plainPaths = {
   '/health': {
     get: {
@@ -89,8 +92,9 @@ const plainPaths = {
     post: {
       ...{ operationId: 'upload', tags: ['Files'], summary: 'Write a file' },
       description:
-        'The fields `file` and `path` in either order; with a signed URL `path` may be in the query. Missing folders are made. Readers see the old ' +
-        'file or the whole new one.',
+        'The form has the fields `file` and `path` in any order; with a signed URL `path` may be in the query. ' +
+        'Missing folders are created. Readers see either the old ' +
+        'file or the complete new one.',
       requestBody: {
         required: true,
         content: {
@@ -116,7 +120,7 @@ const plainPaths = {
     get: {
       ...{ operationId: 'download', tags: ['Files'], summary: 'Read a file' },
       description:
-        'A regular file, with `ETag` and `Last-Modified`. Knows `If-None-Match`, `If-Range` and one `Range`.',
+        'Sends a regular file, with `ETag` and `Last-Modified`. Supports `If-None-Match`, `If-Range` and one `Range`.',
       parameters: [
         { name: 'path', in: 'path', required: true, schema: { type: 'string' }, example: 'tmp/example/a.txt' },
       ],

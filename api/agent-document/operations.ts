@@ -1,18 +1,20 @@
-/** One of the agent's procedures, as the reference shows it. */
+/** One of the agent's procedures for the reference. */
 export interface AgentOperation {
-  /** `Filesystem/Stat`; its messages are `StatRequest` and `StatResponse` unless they are named. */
+  /**
+   * For example `Filesystem/Stat`. Its messages are `StatRequest` and `StatResponse` unless the operation names others.
+   */
   procedure: string;
   input?: string;
   output?: string;
   summary: string;
   description: string;
   stream?: 'server' | 'client';
-  /** Nothing of the example ends the stream. */
+  /** The stream of the example does not end. */
   isEndless?: true;
   withoutToken?: true;
-  /** Messages that a client sends; one, but for a client stream. */
+  /** The messages that a client sends. Only a client stream has more than one. */
   requests: readonly object[];
-  /** What comes back: a message, or those of a stream. */
+  /** The reply, or the messages of a reply stream. */
   replies: readonly object[];
 }
 
@@ -25,53 +27,55 @@ const folder = {
   permissions: 'drwxr-xr-x',
 };
 
-/** Ids that the examples name; a real sandbox gives others. */
+/** An id in the examples. A real sandbox returns another one. */
 export const exampleWatcherId = '7f9c2ba4e88f827d61604550';
 export const exampleContextId = 'ctx-5k2vq8m3w7xj4r6t';
 
-/** In an order in which the examples work one after the other. */
+/** The order is one in which the examples work one after the other. */
 export const agentOperations: readonly AgentOperation[] = [
   {
     procedure: 'Filesystem/MakeDir',
     summary: 'Make a folder',
-    description: 'Makes the folder and its parents. One that exists is `already_exists`.',
+    description: 'Creates the folder and missing parents. If the path exists, the error is `already_exists`.',
     requests: [{ path: '/tmp/example/made' }],
     replies: [{ entry: { ...folder, name: 'made', path: '/tmp/example/made' } }],
   },
   {
     procedure: 'Filesystem/Stat',
-    summary: 'What is at a path',
+    summary: 'Describe the entry at a path',
     description:
-      'A link is shown itself, with the type of its target and `symlinkTarget`. Nothing there is `not_found`.',
+      'The entry of a symbolic link describes the link itself, with the type of its target and ' +
+      '`symlinkTarget`. A missing path is `not_found`.',
     requests: [{ path: '/tmp/example/a.txt' }],
     replies: [{ entry }],
   },
   {
     procedure: 'Filesystem/ListDir',
     summary: 'List a folder',
-    description: '`depth` levels, 1 for 0; at most 250,000 entries. What may not be read is left out.',
+    description: 'Lists `depth` levels (0 means 1) and at most 250,000 entries. Unreadable folders are left out.',
     requests: [{ path: '/tmp/example', depth: 1 }],
     replies: [{ entries: [entry] }],
   },
   {
     procedure: 'Filesystem/Move',
     summary: 'Move a file or folder',
-    description: 'Replaces what is at the destination and makes its parents; also between file systems.',
+    description: 'Replaces an entry at the destination and creates missing parents. Also works between file systems.',
     requests: [{ source: '/tmp/example/a.txt', destination: '/tmp/example/moved/a.txt' }],
     replies: [{ entry: { ...entry, path: '/tmp/example/moved/a.txt' } }],
   },
   {
     procedure: 'Filesystem/CreateWatcher',
-    summary: 'Watch a folder, to be polled',
-    description: 'From now on changes are kept for `GetWatcherEvents`, 65,536 at most. There may be 256 watchers.',
+    summary: 'Watch a folder by polling',
+    description: 'Records changes from now on for `GetWatcherEvents`, 65,536 at most. A sandbox may have 256 watchers.',
     requests: [{ path: '/tmp/example', recursive: true }],
     replies: [{ watcherId: exampleWatcherId }],
   },
   {
     procedure: 'Filesystem/GetWatcherEvents',
-    summary: 'Take the changes since the last call',
+    summary: 'Get the changes since the last call',
     description:
-      'Needs no token: the id cannot be guessed. Events that were lost are `data_loss`: list the folder again.',
+      'Needs no token, because the id cannot be guessed. If events were lost, the error is `data_loss`: list ' +
+      'the folder again.',
     withoutToken: true,
     requests: [{ watcherId: exampleWatcherId }],
     replies: [{ events: [{ name: 'a.txt', type: 'EVENT_TYPE_WRITE' }] }],
@@ -88,7 +92,8 @@ export const agentOperations: readonly AgentOperation[] = [
     procedure: 'Filesystem/WatchDir',
     summary: 'Watch a folder, as a stream',
     description:
-      'The first message is `start`: the watch is set up. After a silence of 30 seconds comes a `keepalive`.',
+      'The first message is `start`, when the watch is set up. After 30 seconds without an event, a ' +
+      '`keepalive` is sent.',
     stream: 'server',
     isEndless: true,
     requests: [{ path: '/tmp/example', recursive: false }],
@@ -97,7 +102,8 @@ export const agentOperations: readonly AgentOperation[] = [
   {
     procedure: 'Filesystem/Remove',
     summary: 'Remove a file or folder',
-    description: 'With all that is in it. Links are not followed; nothing there is fine; `/` is refused.',
+    description:
+      'Removes the path and all entries below it. Links are not followed; a missing path is no error; `/` is refused.',
     requests: [{ path: '/tmp/example/moved' }],
     replies: [{}],
   },
@@ -105,8 +111,10 @@ export const agentOperations: readonly AgentOperation[] = [
     procedure: 'Process/Start',
     summary: 'Start a process and follow it',
     description:
-      'Runs a program in a session of its own; there is no shell unless you start one. The first event is `start` with the pid, ' +
-      'the last `end`. With `pty` it runs on a terminal. It goes on when its client leaves: `Connect` finds it by pid or tag.',
+      'Runs a program in a new session, without a shell unless you start one. The first event is `start` with ' +
+      'the pid, ' +
+      'the last is `end`. With `pty` it runs on a terminal. It continues when its client disconnects: ' +
+      '`Connect` finds it by pid or tag.',
     stream: 'server',
     requests: [{ process: { cmd: 'sh', args: ['-c', 'echo hello'], envs: { A: '1' }, cwd: '/tmp' }, tag: 'greeting' }],
     replies: [
@@ -118,15 +126,15 @@ export const agentOperations: readonly AgentOperation[] = [
   {
     procedure: 'Process/List',
     summary: 'List processes',
-    description: 'Those that were started through the agent and have not ended.',
+    description: 'Lists the processes that were started through the agent and have not ended.',
     requests: [{}],
     replies: [{ processes: [{ config: { cmd: 'cat', args: [], envs: {} }, pid: 43, tag: 'example' }] }],
   },
   {
     procedure: 'Process/Connect',
-    summary: 'Follow a process that runs',
+    summary: 'Follow a running process',
     description:
-      'Its output since the last client left comes first, up to 1 MiB. `not_found`: there is no such process.',
+      'First sends the output since the last client disconnected, up to 1 MiB. `not_found`: there is no such process.',
     stream: 'server',
     isEndless: true,
     requests: [{ process: { tag: 'example' } }],
@@ -136,14 +144,15 @@ export const agentOperations: readonly AgentOperation[] = [
     procedure: 'Process/SendInput',
     summary: 'Write to a process',
     description:
-      'To its standard input (`stdin`) or its terminal (`pty`), in base64. Answers when the process has taken it.',
+      'Writes base64 data to its standard input (`stdin`) or its terminal (`pty`). Replies when the process ' +
+      'has read it.',
     requests: [{ process: { tag: 'example' }, input: { stdin: 'bHMK' } }],
     replies: [{}],
   },
   {
     procedure: 'Process/StreamInput',
     summary: 'Write to a process, as a stream',
-    description: 'The first message names the process; `keepalive` may come at any time.',
+    description: 'The first message names the process. `keepalive` messages are allowed at any time.',
     stream: 'client',
     requests: [{ start: { process: { tag: 'example' } } }, { data: { input: { stdin: 'bHMK' } } }],
     replies: [{}],
@@ -151,14 +160,14 @@ export const agentOperations: readonly AgentOperation[] = [
   {
     procedure: 'Process/Update',
     summary: 'Resize a terminal',
-    description: 'A process without a terminal is `failed_precondition`.',
+    description: 'If the process has no terminal, the error is `failed_precondition`.',
     requests: [{ process: { tag: 'terminal' }, pty: { size: { cols: 120, rows: 40 } } }],
     replies: [{}],
   },
   {
     procedure: 'Process/SendSignal',
     summary: 'Send a signal',
-    description: 'To the whole process group: `SIGNAL_SIGTERM` or `SIGNAL_SIGKILL`.',
+    description: 'Signals the whole process group, with `SIGNAL_SIGTERM` or `SIGNAL_SIGKILL`.',
     requests: [{ process: { tag: 'example' }, signal: 'SIGNAL_SIGTERM' }],
     replies: [{}],
   },
@@ -167,8 +176,10 @@ export const agentOperations: readonly AgentOperation[] = [
     output: 'Context',
     summary: 'Make a code context',
     description:
-      'An interpreter that keeps its state. Languages: python, javascript, typescript, bash, and where the template has them r and java. ' +
-      'A missing `cwd` is made. A language that the template lacks is `failed_precondition`, with what to install.',
+      'A context is an interpreter that keeps its state. Languages: python, javascript, typescript, bash, and ' +
+      'r and java if the template has them. ' +
+      'A missing `cwd` is created. If the template lacks the language, the error is `failed_precondition` and ' +
+      'names the packages to install.',
     requests: [{ language: 'javascript', cwd: '/tmp/example' }],
     replies: [
       {
@@ -181,7 +192,8 @@ export const agentOperations: readonly AgentOperation[] = [
     procedure: 'ExecutionService/Execute',
     summary: 'Run code in a context',
     description:
-      'An empty `contextId` is the default context of the language. Output and displayed values come as they are made; the last event ' +
+      'An empty `contextId` is the default context of the language. Output and displayed values are sent ' +
+      'immediately; the last event ' +
       'is the main result or an error.',
     stream: 'server',
     requests: [{ contextId: exampleContextId, code: '6 * 7', language: 'javascript', envVars: {} }],
@@ -190,7 +202,7 @@ export const agentOperations: readonly AgentOperation[] = [
   {
     procedure: 'ContextService/DestroyContext',
     summary: 'End a code context',
-    description: 'Ends its interpreter and what it started. No such context is `not_found`.',
+    description: "Ends its interpreter and the interpreter's processes. An unknown context is `not_found`.",
     requests: [{ contextId: exampleContextId }],
     replies: [{ success: true }],
   },

@@ -1,13 +1,13 @@
 import type { AgentOperation } from './operations.ts';
 
-/** How an operation is called, in the form of OpenAPI's `x-codeSamples`. */
+/** A sample call of an operation in the form of OpenAPI's `x-codeSamples`. */
 export interface CodeSample {
   lang: string;
   label: string;
   source: string;
 }
 
-/** With curl and by a Connect and a gRPC client. `DOMAIN` is the sandbox's domain, `TOKEN` its access token. */
+/** Samples for curl, a Connect client and a gRPC client. `DOMAIN` is the sandbox's domain, `TOKEN` its access token. */
 export function samplesOf(operation: AgentOperation): CodeSample[] {
   return [
     { lang: 'shell', label: 'curl', source: operation.stream ? curlStream(operation) : curl(operation) },
@@ -22,7 +22,10 @@ function curl({ procedure, requests, withoutToken }: AgentOperation): string {
   -H 'Content-Type: application/json' -d '${JSON.stringify(requests[0])}'`;
 }
 
-/** Messages of streams have a frame: a byte of flags, four of length. The function of the shell writes it. */
+/**
+ * Each message of a stream is framed with one byte of flags and four bytes of length. The shell function writes the
+ * frame.
+ */
 function curlStream({ procedure, requests, isEndless }: AgentOperation): string {
   const frames = requests.map((request) => `frame '${JSON.stringify(request)}'`).join('; ');
   const endless = isEndless ? ' --max-time 5' : '';

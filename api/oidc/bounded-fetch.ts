@@ -1,9 +1,9 @@
 import type { CustomFetchOptions } from 'openid-client';
 
-/** Discovery documents, key sets, tokens and claims have a few KiB. */
+/** Discovery documents, key sets, tokens and claims take a few KiB. */
 const maxReplyBytes = 256 * 1024;
 
-/** The identity provider does not answer, or its reply is unusable. */
+/** The identity provider is unreachable, or its reply is unusable. */
 export class ProviderUnreachable extends Error {
   override name = 'ProviderUnreachable';
 }
@@ -36,7 +36,7 @@ async function readBody(reply: Response): Promise<Buffer> {
   let bytes = 0;
   for await (const chunk of reply.body ?? []) {
     bytes += chunk.length;
-    // Leaving the loop cancels the rest.
+    // Leaving the loop cancels the rest of the reply.
     if (bytes > maxReplyBytes) throw new ProviderUnreachable(`a reply has more than ${maxReplyBytes} bytes`);
     chunks.push(chunk);
   }

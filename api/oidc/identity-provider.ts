@@ -13,15 +13,21 @@ export interface SignInChecks {
   codeVerifier: string;
 }
 
-/** For one call to the provider. A sign-in makes at most four: metadata, tokens, keys, claims. */
+/** The time limit of one call to the provider. A sign-in makes at most four: metadata, tokens, keys, claims. */
 const callTimeoutMs = 5000;
-/** After this the metadata is read again, in the background. */
+/** Older metadata is read again in the background. */
 const metadataFreshMs = 3_600_000;
-/** Most sign-ins at one provider that this process finishes at once, and most that wait. */
+/**
+ * The maximum number of sign-ins at one provider that this process finishes at once, and the maximum number of waiting
+ * ones.
+ */
 const underWayAtMost = 16;
 const waitingAtMost = 32;
 
-/** One configured issuer: sends people there, and reads their identity from the answer that they bring back. */
+/**
+ * One configured issuer. Sends people to its sign-in page, and reads their identity from the answer that they bring
+ * back.
+ */
 export class IdentityProvider {
   readonly issuer: OidcIssuer;
   readonly #clientSecret: string | null;
@@ -32,7 +38,7 @@ export class IdentityProvider {
   #known: { configuration: oidc.Configuration; readAt: number } | null = null;
   #reading: Promise<oidc.Configuration> | null = null;
 
-  /** @param options.timeoutMs of one call to the provider */
+  /** @param options.timeoutMs the time limit of one call to the provider */
   constructor(options: {
     issuer: OidcIssuer;
     clientSecret: string | null;
@@ -48,7 +54,7 @@ export class IdentityProvider {
   }
 
   /**
-   * Where a person signs in, and the values that the answer must match.
+   * The address where a person signs in, and the values that the answer must match.
    * @throws {AppError} `identity_provider_unavailable`
    */
   async begin(): Promise<{ url: URL; checks: SignInChecks }> {
@@ -71,7 +77,7 @@ export class IdentityProvider {
 
   /**
    * Exchanges the code of an answer for the identity that the provider vouches for.
-   * @param query of the address that the provider sent the person to
+   * @param query the query of the callback address to which the provider sent the person
    * @throws {AppError} `identity_not_proven`, `sign_in_declined`, `identity_provider_unavailable`
    */
   async finish(query: string, checks: SignInChecks): Promise<ProvenIdentity> {
@@ -104,13 +110,13 @@ export class IdentityProvider {
     };
   }
 
-  /** The metadata, read once for all who wait for it. The previous metadata is used while it is read again. */
+  /** The metadata. Concurrent callers share one read. The previous metadata is used during a repeated read. */
   async #configuration(): Promise<oidc.Configuration> {
     const known = this.#known;
     if (known && Date.now() - known.readAt < metadataFreshMs) return known.configuration;
     this.#reading ??= this.#read()
       .catch((error) => {
-        // Wrong metadata is a fault of the provider. It says nothing about the person.
+        // Wrong metadata is a fault of the provider, not of the person.
         throw new ProviderUnreachable(reasonOf(error));
       })
       .finally(() => {
@@ -118,7 +124,10 @@ export class IdentityProvider {
       });
     if (!known) return this.#reading;
     this.#reading.catch((error) => {
-      this.#logger.warn({ issuer: this.issuer.id, reason: reasonOf(error) }, 'metadata of an issuer is not read again');
+      this.#logger.warn(
+        { issuer: this.issuer.id, reason: reasonOf(error) },
+        'metadata of an issuer could not be read again',
+      );
     });
     return known.configuration;
   }
@@ -128,14 +137,17 @@ export class IdentityProvider {
     const server = new URL(issuer);
     const configuration = await oidc.discovery(server, clientId, undefined, this.#authentication(), {
       [oidc.customFetch]: boundedFetch(this.#timeoutMs),
-      // Signatures are checked even though the token comes from the provider itself.
+      // Signatures are checked although the token comes directly from the provider.
       execute: [oidc.enableNonRepudiationChecks, ...(server.protocol === 'http:' ? [oidc.allowInsecureRequests] : [])],
     });
     this.#known = { configuration, readAt: Date.now() };
     return configuration;
   }
 
-  /** The secret goes where every provider must take it (RFC 6749 §2.3.1), unless its metadata names the body alone. */
+  /**
+   * The secret is sent in the way that every provider must support (RFC 6749 §2.3.1), unless its metadata only lists
+   * the body.
+   */
   #authentication(): oidc.ClientAuth {
     const secret = this.#clientSecret;
     if (secret === null) return oidc.None();
@@ -147,14 +159,15 @@ export class IdentityProvider {
     };
   }
 
-  /** Answers with public errors. What the provider said goes into the log, without codes and tokens. */
+  /** Throws public errors. The provider's messages go into the log, without codes and tokens. */
   async #calling<T>(call: () => Promise<T>): Promise<T> {
     try {
       return await call();
     } catch (error) {
       if (error instanceof AppError) throw error;
       const { id: issuer } = this.issuer;
-      if (isDeclined(error)) throw new AppError('sign_in_declined', 'The sign-in was cancelled or declined there');
+      if (isDeclined(error))
+        throw new AppError('sign_in_declined', 'The sign-in was cancelled or declined at the identity provider');
       if (isAboutIdentity(error)) {
         this.#logger.info({ issuer, reason: reasonOf(error) }, 'an identity is not proven');
         throw notProven();
@@ -167,13 +180,13 @@ export class IdentityProvider {
   #unavailable(): AppError {
     return new AppError(
       'identity_provider_unavailable',
-      `${this.issuer.label} cannot be reached now, or does not answer as it should; try again in a minute`,
+      `${this.issuer.label} cannot be reached now or sends invalid replies; try again in a minute`,
     );
   }
 }
 
 const notProven = () =>
-  new AppError('identity_not_proven', 'The answer of the identity provider is not valid; sign in again');
+  new AppError('identity_not_proven', 'The reply of the identity provider is not valid; sign in again');
 
 const declined = new Set([
   ...['access_denied', 'login_required', 'consent_required', 'interaction_required', 'account_selection_required'],
@@ -183,7 +196,7 @@ function isDeclined(error: unknown): boolean {
   return error instanceof oidc.AuthorizationResponseError && declined.has(error.error);
 }
 
-/** Codes of `openid-client` for an answer or token that is wrong, forged, expired or of another client. */
+/** Codes of `openid-client` for an answer or token that is wrong, forged, expired or meant for another client. */
 const aboutIdentity = new Set([
   'OAUTH_INVALID_RESPONSE',
   'OAUTH_JWT_CLAIM_COMPARISON_FAILED',
@@ -205,7 +218,7 @@ function isUnreachable(error: unknown): boolean {
   return false;
 }
 
-/** Texts of libraries and the provider's error code; never their causes, which hold replies with tokens. */
+/** Texts of libraries and the provider's error code. Causes are left out, because they contain replies with tokens. */
 function reasonOf(error: unknown): string {
   const texts: string[] = [];
   for (let cause = error; cause instanceof Error; cause = cause.cause) {

@@ -5,13 +5,13 @@ import type { Settings } from '../../config/settings.ts';
 import { notFound } from '../../domain/errors.ts';
 import { IdentityProvider } from './identity-provider.ts';
 
-/** The identity providers that people sign in through, as the settings name them. */
+/** The identity providers of the settings. */
 export class IdentityProviders {
   readonly #providers: ReadonlyMap<string, IdentityProvider>;
 
   /**
-   * @param options.timeoutMs of one call to a provider
-   * @throws {Error} when a client's secret cannot be read
+   * @param options.timeoutMs the time limit of one call to a provider
+   * @throws {Error} when a client's secret is unreadable
    */
   constructor(settings: Settings, options: { logger: Logger; timeoutMs?: number }) {
     this.#providers = new Map(
@@ -23,7 +23,7 @@ export class IdentityProviders {
     );
   }
 
-  /** What the buttons of the sign-in page say, and where they lead. */
+  /** The labels and addresses of the buttons on the sign-in page. */
   get buttons(): { label: string; url: string }[] {
     return [...this.#providers.values()].map(({ issuer: { id, label } }) => ({
       label,
@@ -39,5 +39,5 @@ export class IdentityProviders {
   }
 }
 
-/** Where the routes of all issuers are. */
+/** The path of the routes of all issuers. */
 export const oidcPath = '/v1/auth/oidc';

@@ -5,29 +5,29 @@ import { AppError } from '../../domain/errors.ts';
 import type { SignInChecks } from './identity-provider.ts';
 import { oidcPath } from './identity-providers.ts';
 
-/** From the start of a sign-in until the person is back from the provider. */
+/** The time limit of a sign-in, from its start to the person's return from the provider. */
 export const pendingSeconds = 600;
-/** Most in one browser; each tab may have one. */
+/** The maximum number in one browser. Each tab may have one. */
 const pendingAtMost = 5;
 const prefix = 'oidc-sign-in-';
-/** Other states cannot be sent back: not every text can be the name of a cookie. */
+/** A state with another format is refused, because not every text is a valid cookie name. */
 const ownName = /^oidc-sign-in-[\w-]{20,64}$/;
 
 /**
- * Sign-ins that people have begun at a provider. The browser keeps them, each in a sealed cookie that only its own
- * callback opens, so a flood of starts costs the platform no memory, and another browser cannot finish the sign-in.
+ * Sign-ins that people have begun at a provider. The browser keeps each one in an encrypted cookie that only its own
+ * callback can open. So a flood of starts costs the platform no memory, and another browser cannot finish the sign-in.
  */
 export class PendingSignIns {
   readonly #key: Buffer;
   readonly #isSecure: boolean;
 
-  /** @param isSecure clients reach the API by https */
+  /** @param isSecure true when clients reach the API by https */
   constructor(key: Buffer, isSecure: boolean) {
     this.#key = key;
     this.#isSecure = isSecure;
   }
 
-  /** Stores a sign-in in the browser. If the browser has too many already, it forgets them. */
+  /** Stores a sign-in in the browser. If the browser already has too many, all earlier ones are deleted. */
   keep(request: FastifyRequest, reply: FastifyReply, issuerId: string, checks: SignInChecks): void {
     const names = Object.keys(cookiesOf(request)).filter((name) => ownName.test(name));
     if (names.length >= pendingAtMost) for (const name of names.slice(0, 50)) this.#set(reply, name, '', 0);
@@ -36,8 +36,8 @@ export class PendingSignIns {
   }
 
   /**
-   * The sign-in that this browser began with a state; the browser forgets it.
-   * @throws {AppError} `sign_in_not_pending`: this browser began none with it, or too long ago
+   * Returns the sign-in that this browser began with a state, and deletes it from the browser.
+   * @throws {AppError} `sign_in_not_pending` when this browser began none with it, or too long ago
    */
   take(request: FastifyRequest, reply: FastifyReply, issuerId: string, state: string): SignInChecks {
     const name = prefix + state;
@@ -74,7 +74,7 @@ export class PendingSignIns {
 export const notPending = () =>
   new AppError(
     'sign_in_not_pending',
-    'This sign-in was not begun in this browser, is over, or took too long; begin again',
+    'This sign-in was not begun in this browser, was already completed, or took too long; begin again',
   );
 
 const expiry = () => Date.now() + pendingSeconds * 1000;

@@ -8,22 +8,22 @@ import type { IdentityProvider, SignInChecks } from './identity-provider.ts';
 import { notPending, pendingSeconds } from './pending-sign-ins.ts';
 
 interface Callback {
-  /** The query of the address that the provider sent the person to. */
+  /** The query of the callback address to which the provider sent the person. */
   query: string;
-  /** The sign-in that this browser began. */
+  /** The pending sign-in of this browser. */
   checks: SignInChecks;
-  /** The client's address. */
+  /** The address of the client. */
   address: string;
   requestId: string;
-  /** For the audit log. */
+  /** The action in the audit log. */
   action: string;
 }
 
 /**
- * Signs in the person who comes back from an identity provider. An attempt counts as a failed one of its address until
- * it has succeeded, unless users of this provider come from there.
- * @throws {AppError} `sign_in_not_pending`, `too_many_sign_ins`, and those of `IdentityProvider.finish` and
- *   `signInByIdentity`
+ * Signs in a person who comes back from an identity provider. Until it has succeeded, the attempt counts as a failure
+ * of its address, unless users of this provider have signed in from there.
+ * @throws {AppError} `sign_in_not_pending`, `too_many_sign_ins`, and the errors of `IdentityProvider.finish` and
+ * `signInByIdentity`
  */
 export async function signInThroughProvider(
   deps: ApiDependencies,
@@ -37,7 +37,7 @@ export async function signInThroughProvider(
   const isKnown = await isAddressOfIdentities(em, accountId, address);
   if (!isKnown) requireNoWait(await admitAddress(em, address), '');
   const identity = await provider.finish(callback.query, callback.checks).catch(async (error) => {
-    // An outage is not the person's fault.
+    // An outage of the provider is not a failed attempt of the person.
     const isOutage = error instanceof AppError && error.code === 'identity_provider_unavailable';
     if (isOutage && !isKnown) await forgiveAddress(em, address);
     throw error;

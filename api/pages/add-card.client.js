@@ -4,9 +4,9 @@ const button = form.querySelector('button');
 const state = document.querySelector('#state');
 
 const token = location.hash.slice(1);
-// The token stays neither in the address bar nor in the history.
+// Removes the token from the address bar and the history.
 history.replaceState(null, '', location.pathname);
-// Another link, opened in the same tab, changes only what is behind the `#`.
+// When another link is opened in the same tab, only the part after the `#` changes, so the page must be reloaded.
 addEventListener('hashchange', () => location.reload());
 
 function show(text, isProblem = false) {
@@ -14,7 +14,7 @@ function show(text, isProblem = false) {
   state.className = isProblem ? 'problem' : '';
 }
 
-/** The platform refused, or does not answer. `isFinal`: asking again does not help. */
+/** The platform refused, or is unreachable. `isFinal`: a retry cannot succeed. */
 class Failure extends Error {
   constructor(message, isFinal) {
     super(message);
@@ -43,7 +43,7 @@ async function ask(what) {
 
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** The card, once the payment processor has verified it. Null: it has not within two minutes. */
+/** The card, once the payment processor has verified it. Null: it was not verified within two minutes. */
 async function verified() {
   const end = Date.now() + 120_000;
   for (let waitMs = 500; Date.now() < end; waitMs = Math.min(waitMs * 1.5, 4000)) {
@@ -67,7 +67,7 @@ async function add(stripe, clientSecret, card) {
   button.disabled = true;
   show('One moment …');
   const { error } = await stripe.confirmCardSetup(clientSecret, { payment_method: { card } });
-  // One that was confirmed before, in another tab, is looked up like any other.
+  // The setup may already be confirmed, in another tab. Then `verified` finds its card too.
   if (error && error.code !== 'setup_intent_unexpected_state') {
     show(error.message ?? 'The payment processor does not answer. Try again.', true);
     button.disabled = false;

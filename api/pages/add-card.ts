@@ -20,8 +20,8 @@ const script = readFileSync(new URL('./add-card.client.js', import.meta.url), 'u
 const access = anyone({ requestsPerMinute: 120 });
 
 /**
- * The page that adds a card. Its script takes the token of the link from behind the `#` of the address and shows it in
- * each request; no cookie says who somebody is, so another site cannot make a browser act here.
+ * The page that adds a card. Its script reads the token of the link from the part of the address after the `#`, and
+ * sends it in each request. Requests are not authenticated by cookies, so another site cannot make a browser act here.
  */
 export function serveAddCard(api: Api, deps: ApiDependencies): void {
   const { PLATFORM_STRIPE_SCRIPT_URL: processorScript } = deps.settings;
@@ -35,7 +35,7 @@ export function serveAddCard(api: Api, deps: ApiDependencies): void {
 <button>Add the card</button>
 </form>
 <p id="state" role="status">Loading …</p>
-<p>The card goes to the payment processor and is kept there; this platform keeps its brand, its last four digits and its date of expiry.</p>
+<p>The card is sent to the payment processor and stored there. This platform stores only its brand, its last four digits and its expiry date.</p>
 <script src="${processorScript}"></script>
 <script type="module" src="${scriptPath}"></script>`;
     return sendPage(reply, 200, { title: 'Add a card', content }, policy);
@@ -48,7 +48,7 @@ export function serveAddCard(api: Api, deps: ApiDependencies): void {
       .send(script),
   );
 
-  // A scope of its own, in which errors are JSON.
+  // The scope is separate, so that its errors are JSON.
   api.register(async (scope) => {
     scope.setErrorHandler((error, request, reply) => sendError(error, request, reply));
     const schema = { hide: true, body: z.object({ token: z.string().max(2048) }) };
@@ -77,13 +77,13 @@ export function serveAddCard(api: Api, deps: ApiDependencies): void {
   });
 }
 
-/** @throws {AppError} `invalid_link`; `account_suspended` */
+/** Verifies the token of a link. @throws {AppError} `invalid_link`; `account_suspended` */
 async function openLink({ cardLinks, orm }: ApiDependencies, token: string): Promise<CardLink> {
   const link = await cardLinks.open(token);
   const caller = link && (await identifyCredential(orm.em, link.credentialId));
   const begun = link && (await findSetup(orm.em, link.setupIntentId));
   if (!link || !caller?.isRootUser || begun?.accountId !== caller.accountId) {
-    throw new AppError('invalid_link', 'The link is not valid, or no longer. Ask for another one');
+    throw new AppError('invalid_link', 'The link is not valid, or has expired. Request another one');
   }
   if (caller.isSuspended) throw new AppError('account_suspended', 'The account is suspended');
   return link;
@@ -94,7 +94,7 @@ function shown({ brand, last4 }: PaymentMethod) {
 }
 
 /**
- * Scripts, frames and requests of the payment processor alone, beside the page's own.
+ * Allows scripts, frames and requests of the payment processor in addition to the page's own.
  * https://docs.stripe.com/security/guide#content-security-policy
  */
 function cardPagePolicy(scriptUrl: string): string {

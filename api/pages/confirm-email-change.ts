@@ -3,7 +3,7 @@ import { html } from '../../domain/html.ts';
 import type { ApiDependencies } from '../dependencies.ts';
 import type { FormPage } from './form-page.ts';
 
-/** Behind the links that both addresses get when the e-mail of an account is to change. */
+/** The page behind the links that both addresses get when the e-mail address of an account is to be changed. */
 export const confirmEmailChangePage = (deps: ApiDependencies): FormPage => ({
   page: 'confirm-email-change',
   query: ['token'],

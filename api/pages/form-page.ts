@@ -8,28 +8,28 @@ import type { Api, ApiDependencies } from '../dependencies.ts';
 import { retryAfterSeconds } from '../plugins/errors.ts';
 import { type Page, sendPage } from './frame.ts';
 
-/** A form that acts only when its button is pressed. */
+/** A form that has no effect until its button is pressed. */
 export interface FormPage {
   page: AccountPage;
-  /** Fields that may come in the address. */
+  /** Fields that the address may contain. */
   query: readonly string[];
-  /** Fields of the form, those of the address included. */
+  /** Fields of the form, including those of the address. */
   fields: readonly string[];
   /**
-   * @param values from the address, or from a form that was refused
-   * @returns `below` is shown below the form
+   * @param values the values of the address, or of a refused form
+   * @returns the parts of the page; `below` is shown below the form
    */
   form(values: FormValues): { title: string; content: Html; button: string; below?: Html | null };
-  /** @throws {AppError} shown above the form, which can be sent again */
+  /** @throws {AppError} an error to show above the form, which can be submitted again */
   submit(values: FormValues, request: FastifyRequest): Promise<Page>;
 }
 
 export type FormValues = Readonly<Record<string, string>>;
 
-/** Longer than any password or token. */
+/** Longer than every password and token. */
 const maxFieldLength = 4096;
 
-/** Serves a form page under `/account`. If the operator has pages of their own, its address redirects there. */
+/** Serves a form page under `/account`. If the operator has configured own pages, its address redirects there. */
 export function serveFormPage(api: Api, { settings }: ApiDependencies, page: FormPage): void {
   const url = `/account/${page.page}`;
   const access = anyone({ requestsPerMinute: 60 });

@@ -2,20 +2,20 @@ import type { FastifyReply } from 'fastify';
 import type { AppError } from '../../domain/errors.ts';
 import { type Html, html } from '../../domain/html.ts';
 
-/** What a page shows below its title. */
+/** The parts of a page below its title. */
 export interface Page {
   title: string;
   content: Html;
 }
 
-/** The address of every page's style sheet: the policy below allows no style in the page itself. */
+/** The address of the style sheet of all pages. The policy below forbids inline styles. */
 export const stylePath = '/account/style.css';
 
-/** No scripts, nothing from other origins, no frames. */
+/** The policy forbids scripts, content of other origins, and frames. */
 const strictPolicy =
   "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/** No referrer either, which would contain the token. */
+/** The referrer is suppressed, because it would contain the token. */
 const pageHeaders = {
   'referrer-policy': 'no-referrer',
   'x-content-type-options': 'nosniff',
@@ -23,7 +23,7 @@ const pageHeaders = {
   'cache-control': 'no-store',
 };
 
-/** Answers with a page. @param policy its content security policy */
+/** Replies with a page. @param policy the content security policy of the page */
 export function sendPage(
   reply: FastifyReply,
   status: number,
@@ -50,7 +50,7 @@ ${content}
   return reply.code(status).headers(headers).type('text/html; charset=utf-8').send(page.text);
 }
 
-/** Shows the error with the code that documents and operators know. */
+/** Shows an error with its documented code. */
 export function sendProblemPage(reply: FastifyReply, failure: AppError): FastifyReply {
   return sendPage(reply, failure.status, {
     title: 'This did not work',

@@ -19,8 +19,9 @@ import { signInPage } from './sign-in.ts';
 const pages = [resetPasswordPage, signInPage, forgotPasswordPage, confirmEmailChangePage];
 
 /**
- * Small pages for people: `/`, and those under `/account` behind the links in mails. They are rendered here and need no script, but for the
- * one that adds a card. Opening one changes nothing: a button posts, with a token against forged requests that only the page itself knows.
+ * Small pages for people: `/`, and those under `/account` behind the links in mails. They are rendered on the server
+ * and need no script, except for the page that adds a card. Opening a page changes nothing. Its button sends a POST
+ * with an anti-forgery token that only the page contains.
  */
 export async function pagesForPeople(app: FastifyInstance, deps: ApiDependencies): Promise<void> {
   await app.register(cookie, { secret: deps.formKey.toString('base64') });

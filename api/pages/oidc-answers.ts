@@ -6,14 +6,14 @@ import type { AccessToken } from '../sign-in.ts';
 import { sendPage, sendProblemPage } from './frame.ts';
 import { signedInPage } from './sign-in.ts';
 
-/** Whether a person's browser asks. Programs get JSON. */
+/** Whether the request comes from a person's browser. Programs get JSON. */
 export function wantsPage({ headers }: FastifyRequest): boolean {
   return /\btext\/html\b/i.test(headers.accept ?? '');
 }
 
 /**
- * Shows a token to a person who has signed in through an identity provider. The operator's own console gets it behind the
- * `#` of its address, which browsers send to no server.
+ * Shows a token to a person who has signed in through an identity provider. The operator's console gets it after the
+ * `#` of its address, because browsers send that part to no server.
  */
 export function sendSignedIn(reply: FastifyReply, settings: Settings, token: AccessToken): FastifyReply {
   if (!settings.PLATFORM_CONSOLE_URL) return sendPage(reply, 200, signedInPage(token));
@@ -22,7 +22,7 @@ export function sendSignedIn(reply: FastifyReply, settings: Settings, token: Acc
   return redirectToConsole(reply, `${accountPageUrl(settings, 'sign-in')}#${fields}`);
 }
 
-/** Shows a person, the operator's console, or a program why a sign-in through an identity provider failed. */
+/** Reports a failed sign-in through an identity provider to a person, the operator's console, or a program. */
 export function problemHandler(settings: Settings) {
   return (error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply => {
     reply.header('cache-control', 'no-store');

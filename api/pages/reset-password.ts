@@ -5,7 +5,7 @@ import type { ApiDependencies } from '../dependencies.ts';
 import { setPasswordByLink } from '../new-password.ts';
 import type { FormPage } from './form-page.ts';
 
-/** Behind the link to a new password. */
+/** The page behind the link to set a new password. */
 export const resetPasswordPage = (deps: ApiDependencies): FormPage => ({
   page: 'reset-password',
   query: ['token'],

@@ -4,7 +4,9 @@ import { type AccessToken, signIn } from '../sign-in.ts';
 import type { FormPage } from './form-page.ts';
 import type { Page } from './frame.ts';
 
-/** For people who need an access token and have no console. Each identity provider has a button, which is a link. */
+/**
+ * A page for people who need an access token and have no console. Each identity provider has a button, which is a link.
+ */
 export const signInPage = (deps: ApiDependencies): FormPage => ({
   page: 'sign-in',
   query: [],
@@ -30,7 +32,7 @@ function providerButtons({ identityProviders: { buttons } }: ApiDependencies): H
   return html`\n<hr>${links}`;
 }
 
-/** Shows an access token, this once. */
+/** Shows an access token once. */
 export function signedInPage({ accessToken, expiresAt }: AccessToken): Page {
   return {
     title: 'You are signed in',

@@ -9,7 +9,7 @@ import { isId } from '../../domain/ids.ts';
 import { type Access, scopeFor } from '../access.ts';
 import { everyAccount } from '../schemas/account-filter.ts';
 
-/** The access of a route as it is enforced. */
+/** The enforced access of a route. */
 export interface RouteAccess {
   method: string;
   url: string;
@@ -18,7 +18,8 @@ export interface RouteAccess {
 
 /**
  * Enforces `config.access` of every route: refuses callers without access, and gives the handler its scope of rows
- * (`scopeOf`). The API does not start with a route without a declaration. `/openapi.json` shows each as `x-access`.
+ * (`scopeOf`). The API does not start if a route lacks a declaration. `/openapi.json` shows each declaration as
+ * `x-access`.
  */
 export const access = fp<{ orm: Orm }>(
   async (app, { orm }) => {
@@ -29,7 +30,7 @@ export const access = fp<{ orm: Orm }>(
     app.addHook('onRoute', (route) => {
       routes.push(route);
     });
-    // Plugins that are registered later may still add the declaration of their routes.
+    // Plugins that are registered later may still add declarations to their routes.
     app.addHook('onReady', async () => {
       for (const route of routes) declared.push(...declaredAccess(route));
     });
@@ -45,7 +46,9 @@ export const access = fp<{ orm: Orm }>(
       else request.scope = await operate(request, identity, named);
     });
 
-    /** An object without an account keeps the caller's own account as its scope, in which the handler does not find it. */
+    /**
+     * If an object has no account, the scope is the caller's own account. The handler does not find the object there.
+     */
     async function operate(request: FastifyRequest, { accountId }: Identity, named: string): Promise<Scope> {
       const operated = await findOwningAccount(orm.em, named);
       const namesObject = Object.values(request.params as Record<string, string>).includes(named);
@@ -57,7 +60,7 @@ export const access = fp<{ orm: Orm }>(
   { name: 'access', dependencies: ['authentication'] },
 );
 
-/** The declaration of a route, by method; puts it into its part of the OpenAPI document, too. */
+/** The declaration of a route for each of its methods. Also adds it to the OpenAPI document. */
 function declaredAccess(route: RouteOptions): RouteAccess[] {
   const { url, config, schema } = route;
   const methods = [route.method].flat();
@@ -68,7 +71,7 @@ function declaredAccess(route: RouteOptions): RouteAccess[] {
   return methods.map((method) => ({ method, url, access }));
 }
 
-/** Absent: the security of the whole document. */
+/** Absent: the default security of the document applies. */
 function securityOf(access: Access): { security?: Record<string, string[]>[] } {
   if (access.who === 'anyone') return { security: [] };
   if (access.who === 'user' && access.orToken) {
@@ -78,9 +81,9 @@ function securityOf(access: Access): { security?: Record<string, string[]>[] } {
 }
 
 /**
- * Names the account that an admin works on: the id of an object in the address, or the `account_id` of a list. Null:
- * the caller's own account.
- * @throws {AppError} `admin_required` where somebody else names an account
+ * The account that an admin works on, given by the id of an object in the address or by the `account_id` of a list.
+ * Null: the caller's own account.
+ * @throws {AppError} `admin_required` when another user names an account
  */
 function nameOfAccount({ params, query, routeOptions }: FastifyRequest, identity: Identity): string | null {
   const { rows } = routeOptions.config.access;
@@ -88,7 +91,7 @@ function nameOfAccount({ params, query, routeOptions }: FastifyRequest, identity
   const account = filtersByAccount(routeOptions.schema) ? (query as { account_id?: unknown }).account_id : undefined;
   if (typeof account === 'string' && account !== '') {
     if (identity.role === 'admin') return account;
-    if (account !== identity.accountId) throw new AppError('admin_required', 'Only admins may look at other accounts');
+    if (account !== identity.accountId) throw new AppError('admin_required', 'Only admins may see other accounts');
   }
   if (identity.role !== 'admin') return null;
   const [, id] =

@@ -6,16 +6,16 @@ import { type AuditedRequest, auditedRequest, insertAuditEvent } from '../../db/
 const readingMethods = new Set(['GET', 'HEAD', 'OPTIONS']);
 
 /**
- * Records every successful request of a caller that may change something. Changes of settings and roles record
- * themselves in their transaction, with what was before (`recordAudit`), and so do sign-ins and the use of mailed links,
- * which have no caller; the others are recorded here, before the reply is sent.
+ * Records every successful request of a caller that may have changed something. Three kinds of requests record
+ * themselves in their transactions (`recordAudit`): changes of settings and roles, which also record the old values,
+ * and sign-ins and uses of mailed links, which have no caller. All others are recorded here before the reply is sent.
  */
 export const audit = fp<{ orm: Orm }>(
   async (app, { orm }) => {
     app.decorateRequest('createdObject', null);
     const audited = new WeakMap<FastifyRequest, AuditedRequest>();
 
-    // After the body was read, whose events would lose the async context.
+    // The hook runs after the body was read, because the events of the body would lose the async context.
     app.addHook('preHandler', (request, _reply, done) => {
       const about = auditedOf(request);
       if (!about) return done();
@@ -36,7 +36,7 @@ export const audit = fp<{ orm: Orm }>(
         });
       } catch (error) {
         // The change is committed, so the caller must get the reply.
-        request.log.error({ err: error, action: about.action }, 'a change is missing in the audit log');
+        request.log.error({ err: error, action: about.action }, 'a change could not be recorded in the audit log');
       }
     });
   },
@@ -44,7 +44,7 @@ export const audit = fp<{ orm: Orm }>(
 );
 
 /**
- * Null: a known caller that only reads. A request without a caller is audited with every method: a GET may be a
+ * Null: a known caller that only reads. A request without a caller is audited for every method, because a GET may be a
  * sign-in.
  */
 function auditedOf({ identity, scope, method, routeOptions, ip, id }: FastifyRequest): AuditedRequest | null {
@@ -62,12 +62,12 @@ function auditedOf({ identity, scope, method, routeOptions, ip, id }: FastifyReq
   };
 }
 
-/** A repeated reply is no new change. */
+/** A repeated idempotent reply is not a new change. */
 function isNewSuccess(reply: FastifyReply): boolean {
   return reply.statusCode < 300 && !reply.hasHeader('idempotent-replayed');
 }
 
-/** The created object, or the last object that the address names. */
+/** The created object, or the last object in the address. */
 function objectOf(request: FastifyRequest): string | null {
   if (request.createdObject) return request.createdObject;
   const named = Object.entries((request.params ?? {}) as Record<string, string>).filter(([name]) =>

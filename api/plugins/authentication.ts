@@ -10,10 +10,10 @@ import { noSuchRoute } from './errors.ts';
 type Credential = { kind: 'key' | 'token'; secret: string };
 
 /**
- * Identifies and counts the caller before the body is read. Keys come as `X-API-Key` or `Authorization: Api-Key …`,
- * access tokens as `Authorization: Bearer …`. Requests without a valid one count by address, so that keys cannot be
- * guessed quickly. `access` decides what the caller may do. Unknown addresses are answered here, too: the framework
- * would read the body first.
+ * Identifies and counts the caller before the body is read. Keys are sent as `X-API-Key` or `Authorization: Api-Key …`,
+ * access tokens as `Authorization: Bearer …`. Requests without a valid credential are counted by address, so that keys
+ * cannot be guessed quickly. `access` decides what the caller may do. Unknown addresses are answered here too, because
+ * the framework would first read the body.
  */
 export const authentication = fp<{ orm: Orm; accessTokens: AccessTokens }>(
   async (app, { orm, accessTokens }) => {
@@ -29,7 +29,7 @@ export const authentication = fp<{ orm: Orm; accessTokens: AccessTokens }>(
       const { access } = request.routeOptions.config;
       if (access.who === 'anyone') return app.rateLimits.perPublicRoute(request, reply);
       const inQuery = access.who === 'user' && access.orToken ? tokenInQuery(request) : null;
-      // A token of the route's own; the route checks it.
+      // The route has tokens of its own kind and checks them.
       if (inQuery !== null && !isAccessTokenShape(inQuery)) return app.rateLimits.perAddress(request, reply);
       const credential: Credential | null =
         inQuery === null ? credentialOf(request) : { kind: 'token', secret: inQuery };
@@ -53,7 +53,9 @@ export const authentication = fp<{ orm: Orm; accessTokens: AccessTokens }>(
 
 function whyUnknown(credential: Credential | null): string {
   if (!credential) return 'An API key or an access token is required';
-  return credential.kind === 'key' ? 'The API key is not valid' : 'The access token is not valid, or no longer';
+  if (credential.kind === 'key') return 'The API key is not valid';
+  if (isAccessTokenShape(credential.secret)) return 'The access token is not valid, or has expired';
+  return 'This is not an access token. Send an API key in X-API-Key';
 }
 
 function tokenInQuery(request: FastifyRequest): string | null {

@@ -6,13 +6,13 @@ import { detailsText, maxDetails } from '../error-details.ts';
 import { onRequestEnd } from '../request-end.ts';
 
 const maxQueryParameters = 100;
-/** Bytes of bodies in memory at once, from the first byte to the reply: of one caller, and of all. */
+/** The maximum bytes of bodies in memory, from their first byte to the reply: of one caller, and of all callers. */
 const maxCallerBytes = 16 * 1024 * 1024;
 const maxBytes = 64 * 1024 * 1024;
 
 /**
- * Accepts JSON only; a request without a body that claims to carry JSON is fine. Runs after `access`, and its work
- * grows only with the size of the body.
+ * Accepts only JSON. A request may have the content type of JSON without a body. Runs after `access`, and its work is
+ * proportional to the size of the body.
  */
 export const bodies = fp(
   async (app) => {
@@ -30,7 +30,8 @@ export const bodies = fp(
       });
     });
 
-    // Node would request the body at once; request it when the caller is known and the body will be read.
+    // Node would ask for the body at once. Here the API asks for it only when the caller is known and the body will be
+    // read.
     app.server.on('checkContinue', (request, response) => app.server.emit('request', request, response));
     app.addHook('preParsing', async (request, reply) => {
       const encoding = request.headers['content-encoding'];
@@ -43,7 +44,7 @@ export const bodies = fp(
       if (length === 0 || length > limit) return;
       if (!underWay.tryAdd(request, length)) {
         reply.header('retry-after', 1);
-        throw new AppError('too_many_requests', 'Too many large bodies are under way; try again in 1 s');
+        throw new AppError('too_many_requests', 'Too many large requests are being processed; try again in 1 s');
       }
       onRequestEnd(reply, () => underWay.remove(request, length));
       if (request.headers.expect?.toLowerCase() === '100-continue') reply.raw.writeContinue();
@@ -54,15 +55,19 @@ export const bodies = fp(
       if (unstorableText(request.params).length > 0) throw notFound('Object');
       const details = [...unstorableText(request.body), ...unstorableText(request.query)].slice(0, maxDetails);
       if (details.length === 0) return;
-      throw new AppError('validation_failed', `The request has text that is not Unicode: ${detailsText(details)}`, {
-        details,
-      });
+      throw new AppError(
+        'validation_failed',
+        `The request has text that is not valid Unicode: ${detailsText(details)}`,
+        {
+          details,
+        },
+      );
     });
   },
   { name: 'bodies', dependencies: ['access'] },
 );
 
-/** Adds up the bodies in memory, so that requests are refused before the memory is full. */
+/** Adds up the bodies in memory, so that requests are refused before memory is exhausted. */
 class BodiesUnderWay {
   readonly #ofCallers = new Map<string, number>();
   #total = 0;
@@ -85,7 +90,7 @@ class BodiesUnderWay {
   }
 }
 
-/** Callers of public routes count together: their bodies are small. */
+/** Callers of public routes share one count, because their bodies are small. */
 function callerKey({ identity }: FastifyRequest): string {
   return identity ? (identity.keyId ?? identity.userId) : 'public';
 }
@@ -97,7 +102,9 @@ function requireShortQuery(request: FastifyRequest): void {
   throw new AppError('validation_failed', `The query has more than ${maxQueryParameters} parameters`);
 }
 
-/** The paths of texts that Postgres cannot store: with NUL or unpaired surrogates. Stops after a few. */
+/**
+ * The paths of texts that Postgres cannot store, because they contain NUL or unpaired surrogates. Stops after a few.
+ */
 function unstorableText(value: unknown): ErrorDetail[] {
   const found: ErrorDetail[] = [];
   const path: string[] = [];

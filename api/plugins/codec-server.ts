@@ -9,29 +9,29 @@ import { UnreadablePayloadError } from '../../temporal/payload-codec.ts';
 import { anyone } from '../access.ts';
 import { onRequestEnd } from '../request-end.ts';
 
-/** Temporal takes payloads of up to 2 MB, which are 2.7 MB in base64. */
+/** Temporal accepts payloads of up to 2 MB, which are 2.7 MB in base64. */
 const maxBodyBytes = 4 * 1024 * 1024;
 const jsonBounds: JsonBounds = { ...defaultJsonBounds, maxDepth: 8, maxValues: 20_000, maxKeys: 10_000 };
-/** Requests that are decoded at the same time; each may need a few times its body in memory. */
+/** The number of requests that are decoded concurrently. Each may need a multiple of its body in memory. */
 const maxConcurrent = 8;
-/** The Web UI asks once for every payload that it shows. */
+/** The Web UI sends one request for every payload that it shows. */
 const requestsPerMinute = 6000;
-/** Work between two turns of the event loop. */
+/** The bytes that are processed before the event loop gets a turn. */
 const sliceBytes = 256 * 1024;
 const slicePayloads = 100;
 
 export interface CodecServerOptions {
   codec: PayloadCodec;
-  /** Part of the path; with another token the route does not exist. */
+  /** A part of the path. With a wrong token the reply is that of an unknown route. */
   accessToken: string;
-  /** Origin of the Web UI, for cross-origin requests of browsers. */
+  /** The origin of the Web UI, for cross-origin requests of browsers. */
   webUiOrigin: string | null;
 }
 
 /**
- * Shows workflow payloads to operators in Temporal's Web UI and CLI: `POST /codec/<token>/decode` and `…/encode`, in the
- * protocol of both. The Web UI cannot send a header of ours, so the token is in the path; it is checked before a byte of
- * the body is read.
+ * Decodes workflow payloads for operators in Temporal's Web UI and CLI: `POST /codec/<token>/decode` and `…/encode`, in
+ * the protocol of both. The Web UI cannot send a custom header, so the token is in the path. The token is checked
+ * before any byte of the body is read.
  */
 export const codecServer = fp<CodecServerOptions>(
   async (app, { codec, accessToken, webUiOrigin }) => {
@@ -62,7 +62,7 @@ export const codecServer = fp<CodecServerOptions>(
         ...shared,
         method: 'POST',
         config: { access: anyone({ requestsPerMinute }), quiet: true, bodyBytes: maxBodyBytes, jsonBounds },
-        // Before the body is read, so that a waiting body takes no memory.
+        // This runs before the body is read, so that a waiting body takes no memory.
         preParsing: async (_request, reply) => {
           if (underWay >= maxConcurrent) {
             throw new AppError('temporarily_unavailable', 'Too many payloads are being decoded; try again');
@@ -83,7 +83,7 @@ export const codecServer = fp<CodecServerOptions>(
   { name: 'codec-server', dependencies: ['access', 'bodies'] },
 );
 
-/** Payloads as the Web UI and the CLI send them: bytes in base64. @throws {AppError} `validation_failed` */
+/** The payloads of a request of the Web UI or the CLI: bytes in base64. @throws {AppError} `validation_failed` */
 function payloadsIn(body: unknown): Payload[] {
   const payloads = isObject(body) ? (body.payloads ?? []) : null;
   if (!Array.isArray(payloads)) throw new AppError('validation_failed', 'The body has no list of payloads');
@@ -97,7 +97,7 @@ function payloadsIn(body: unknown): Payload[] {
   });
 }
 
-/** Works through the payloads in slices, so that other requests get their turn between them. */
+/** Processes the payloads in slices, so that other requests run between them. */
 async function inSlices(
   payloads: readonly Payload[],
   work: (slice: Payload[]) => Promise<Payload[]>,

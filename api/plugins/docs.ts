@@ -2,7 +2,10 @@ import reference from '@scalar/fastify-api-reference';
 import fp from 'fastify-plugin';
 import { anyone } from '../access.ts';
 
-/** `GET /docs`: the OpenAPI documents of the API and of the agent, for people. Its script is served from here; nothing is fetched from elsewhere. */
+/**
+ * `GET /docs`: the OpenAPI documents of the API and of the agent for people. Its script is served locally, and the page
+ * fetches nothing from other origins.
+ */
 export const docs = fp(
   async (app) => {
     app.addHook('onRoute', (route) => {
@@ -14,7 +17,7 @@ export const docs = fp(
       routePrefix: '/docs',
       logLevel: 'silent',
       configuration: {
-        // Without it the plugin serves the document at addresses of its own, too.
+        // Without this address the plugin also serves the document at addresses of its own.
         url: '/openapi.json',
         sources: [
           { slug: 'api', title: 'API', url: '/openapi.json', default: true },

@@ -2,8 +2,8 @@ import fp from 'fastify-plugin';
 import { onRequestEnd } from '../request-end.ts';
 
 /**
- * Counts requests in progress, so that a stopping process knows when the last reply was sent. Connections without any
- * request do not count; the HTTP server alone would wait for them.
+ * Counts requests in progress, so that a stopping process knows when it has sent the last reply. Idle connections do
+ * not count. The HTTP server alone would wait for them.
  */
 export const draining = fp(
   async (app) => {

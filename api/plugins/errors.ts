@@ -9,7 +9,7 @@ import { boundedDetails, boundedMessage } from '../error-details.ts';
 import { workflowError } from '../workflow-errors.ts';
 import { closeWhenUnread } from './unread-bodies.ts';
 
-/** Gives every failure the same shape, with only its public text and code. */
+/** Gives every failure the same form, with only its public text and code. */
 export const errors = fp(
   async (app) => {
     const patterns: RoutePattern[] = [];
@@ -35,13 +35,13 @@ export const errors = fp(
 export interface RoutePattern {
   methods: string[];
   pattern: RegExp;
-  /** How many parts of the address are variable. */
+  /** The number of variable parts in the address. */
   parameters: number;
 }
 
 /**
- * The error for an unknown address, or for a method that the address does not have; then `allow` lists its methods. As
- * in the router, a literal address takes precedence over one with parameters.
+ * The error for an unknown address, or for a known address with another method. In the second case `allow` lists the
+ * address's methods. As in the router, a literal address takes precedence over one with parameters.
  */
 export function noSuchRoute(
   app: Pick<FastifyInstance, 'routePatterns'>,
@@ -54,12 +54,12 @@ export function noSuchRoute(
   const fewest = Math.min(...matching.map((route) => route.parameters));
   const methods = new Set(matching.flatMap((route) => (route.parameters === fewest ? route.methods : [])));
   return {
-    error: new AppError('method_not_allowed', `${method} is not allowed here`),
+    error: new AppError('method_not_allowed', `${method} is not allowed on this route`),
     allow: [...methods].sort().join(', '),
   };
 }
 
-/** For failures before routing, such as a malformed address, which no hook sees. */
+/** For failures before routing, such as a malformed address. No hook runs for them. */
 export function onFrameworkError(
   this: FastifyInstance,
   error: Error,
@@ -71,7 +71,7 @@ export function onFrameworkError(
   sendError(error, request, reply);
 }
 
-/** The body of a failure. */
+/** The body of a failed reply. */
 export function errorBody(error: AppError, requestId: string) {
   return {
     success: false as const,
@@ -84,9 +84,9 @@ export function errorBody(error: AppError, requestId: string) {
   };
 }
 
-/** Default `Retry-After` of errors that do not set it: each 429 has one. */
+/** Default `Retry-After` of errors that do not set it. Every 429 has one. */
 const usualRetrySeconds: Record<TooManyCode | 'no_capacity', number> & { [code in ErrorCode]?: number } = {
-  // A sandbox that ends or pauses makes room at any time.
+  // Another sandbox may end or pause, and make room, at any time.
   no_capacity: 30,
   concurrent_limit_reached: 30,
   too_many_requests: 1,
@@ -97,34 +97,34 @@ const usualRetrySeconds: Record<TooManyCode | 'no_capacity', number> & { [code i
 
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const failure = failureOf(error, request, reply);
-  // Sent as text: a code that a route did not document must still reach the caller.
+  // Serialized without a schema, because a code that the route did not document must still reach the caller.
   return reply
     .code(failure.status)
     .type('application/json; charset=utf-8')
     .send(JSON.stringify(errorBody(failure, request.id)));
 }
 
-/** Errors that an operator should know of. */
+/** Errors that are logged for operators. */
 const faults: readonly ErrorCode[] = ['internal_error', 'temporarily_unavailable', 'payment_processor_unavailable'];
 
-/** What may be said of an error. Logs the rest, and sets the headers that belong to it. */
+/** The public part of an error. Logs the rest, and sets the headers of the error. */
 export function failureOf(error: unknown, request: FastifyRequest, reply: FastifyReply): AppError {
   const failure = toAppError(error, request);
-  // A full host is an answer (`no_capacity`), not a fault.
+  // `no_capacity` is an expected answer, not a fault.
   if (faults.includes(failure.code)) {
     request.log.error({ err: failure.cause ?? failure, code: failure.code }, 'request failed');
   } else {
-    // The text of a validation error repeats field names, which come from the caller.
+    // The text of a validation error contains field names from the caller, so it is not logged.
     const reason = failure.code === 'validation_failed' ? undefined : failure.message;
     request.log.debug({ code: failure.code, reason }, 'request refused');
   }
   const retryAfter = retryAfterSeconds(failure);
-  // The rate limit has set its own.
+  // The rate limit has already set its own header.
   if (retryAfter !== undefined && !reply.hasHeader('retry-after')) reply.header('retry-after', retryAfter);
   return failure;
 }
 
-/** For the header `Retry-After`. Undefined: the error does not say when a retry can succeed. */
+/** The value of the header `Retry-After`. Undefined: the error does not tell when a retry can succeed. */
 export function retryAfterSeconds({ code, data, retryAfterSeconds }: AppError): number | undefined {
   const minutes = data?.time_remaining_minutes;
   return retryAfterSeconds ?? (minutes === undefined ? usualRetrySeconds[code] : minutes * 60);
@@ -135,7 +135,7 @@ const frameworkErrors = new Map<string, { code: ErrorCode; message: string }>(
     FST_ERR_CTP_INVALID_MEDIA_TYPE: { code: 'unsupported_media_type', message: 'Send the body as application/json' },
     FST_ERR_CTP_INVALID_CONTENT_LENGTH: {
       code: 'invalid_json',
-      message: 'The body does not have the length its header says',
+      message: 'The length of the body differs from Content-Length',
     },
     FST_ERR_MAX_PARAM_LENGTH: { code: 'not_found', message: 'Object not found' },
     FST_ERR_BAD_URL: { code: 'validation_failed', message: 'The address is malformed' },
@@ -147,7 +147,7 @@ function toAppError(error: unknown, request: FastifyRequest): AppError {
   if ((error as { code?: string } | null)?.code === 'FST_ERR_CTP_BODY_TOO_LARGE') {
     return new AppError(
       'payload_too_large',
-      `The body is larger than the ${request.routeOptions.bodyLimit} bytes that this route takes`,
+      `The body is larger than the ${request.routeOptions.bodyLimit} bytes that this route allows`,
     );
   }
   const mapped = constraintError(error) ?? workflowError(error);
@@ -159,7 +159,7 @@ function toAppError(error: unknown, request: FastifyRequest): AppError {
       cause: error,
     });
   }
-  return new AppError('internal_error', 'Something went wrong on our side', { cause: error });
+  return new AppError('internal_error', 'An internal error occurred', { cause: error });
 }
 
 /** A regular expression for concrete addresses of a route, with or without a trailing slash. */

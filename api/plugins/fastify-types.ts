@@ -13,36 +13,38 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Null on public routes. Read it with `callerOf`. */
     identity: Identity | null;
-    /** Null where the route declares no rows, or there is no caller. Read it with `scopeOf`. */
+    /** Null when the route declares no rows, or there is no caller. Read it with `scopeOf`. */
     scope: Scope | null;
-    /** The account that an admin named, by one of its objects or by `account_id`. Null: the caller's own, or all. */
+    /**
+     * The account that an admin gave, by one of its objects or by `account_id`. Null: the caller's own account, or all.
+     */
     operatedAccount: OwningAccount | null;
-    /** The workflow a request made, for its log line. */
+    /** The workflow that the request started, for its log line. */
     workflowId: string | null;
-    /** The id of what the request creates, for the audit log. */
+    /** The id of the object that the request creates, for the audit log. */
     createdObject: string | null;
-    /** The object made by the request with an `Idempotency-Key` gets this id. */
+    /** The id for the object that a request with an `Idempotency-Key` makes. */
     idempotentObject: { id: string; takenOver: boolean } | null;
   }
   interface FastifyContextConfig {
-    /** Who may call the route and whose rows it works on. */
+    /** Who may call the route and which rows it works on. */
     access: Access;
     /** Largest body in bytes. Absent: 16 KiB if the route describes a body, otherwise 1 KiB. */
     bodyBytes?: number;
     /** Absent: `defaultJsonBounds`. */
     jsonBounds?: JsonBounds;
-    /** Logged at debug level only: probes ask every few seconds. */
+    /** Logged only at debug level, because probes send a request every few seconds. */
     quiet?: boolean;
     idempotency?: IdempotencyOptions;
   }
   interface FastifyInstance {
-    /** Resolves when no request is under way. */
+    /** Resolves when no request is in progress. */
     drained(): Promise<void>;
-    /** What `GET /metrics` answers. */
+    /** The text of `GET /metrics`. */
     collectMetrics(): Promise<string>;
     rateLimits: { perKey: RateLimiter; perAddress: RateLimiter; perPublicRoute: RateLimiter };
     routePatterns: RoutePattern[];
-    /** Who may call every route, for tests. */
+    /** The access of every route, for tests. */
     routeAccess: RouteAccess[];
     /** The limits of every route, for tests and documents. */
     routeLimits: RouteLimits[];

@@ -4,15 +4,15 @@ import { anyone } from '../access.ts';
 import type { Api, ReadinessCheck } from '../dependencies.ts';
 
 const limitMs = 2_000;
-/** Probes ask every few seconds, of each replica, from one address or several. */
+/** Probes send a request to each replica every few seconds, from one or several addresses. */
 const requestsPerMinute = 6000;
 
 const readiness = z.object({
   status: z.enum(['ready', 'unavailable']),
-  checks: z.record(z.string(), z.enum(['ok', 'unavailable'])).describe('By name, such as postgres and temporal'),
+  checks: z.record(z.string(), z.enum(['ok', 'unavailable'])).describe('By name, for example postgres and temporal'),
 });
 
-/** `GET /healthz`: the process is up. `GET /readyz`: its dependencies can be reached. Neither has the envelope. */
+/** `GET /healthz`: the process is up. `GET /readyz`: its dependencies are reachable. Neither has the envelope. */
 export const health = fp<{ checks: ReadinessCheck[] }>(
   async (app, { checks }) => {
     const shared = checks.map(sharedCheck);
@@ -24,7 +24,7 @@ export const health = fp<{ checks: ReadinessCheck[] }>(
         operationId: 'getHealth',
         tags: ['Operation'],
         summary: 'Whether the process is up',
-        description: 'Says nothing of what the process needs: for that ask `/readyz`.',
+        description: 'Does not check Postgres and Temporal; `/readyz` does.',
         response: { 200: z.object({ status: z.literal('ok') }).describe('It is up') },
       },
       handler: async () => ({ status: 'ok' as const }),
@@ -37,11 +37,11 @@ export const health = fp<{ checks: ReadinessCheck[] }>(
       schema: {
         operationId: 'getReadiness',
         tags: ['Operation'],
-        summary: 'Whether Postgres and Temporal are in reach',
-        description: '503 while one of them cannot be reached; each is named with its state.',
+        summary: 'Whether Postgres and Temporal are reachable',
+        description: 'Replies 503 while one of them is not reachable. The reply has the state of each.',
         response: {
-          200: readiness.describe('Everything is in reach'),
-          503: readiness.describe('Something is out of reach'),
+          200: readiness.describe('All are reachable'),
+          503: readiness.describe('At least one is not reachable'),
         },
       },
       handler: async (request, reply) => {
@@ -66,7 +66,7 @@ export const health = fp<{ checks: ReadinessCheck[] }>(
   { name: 'health', dependencies: ['access'] },
 );
 
-/** A check with a time limit. Probes that arrive during a check share its result, so that many probes cost no more. */
+/** A check with a time limit. Concurrent probes share one check, so many probes cost no more than one. */
 function sharedCheck({ name, check }: ReadinessCheck): ReadinessCheck {
   let underWay: Promise<void> | null = null;
   return {

@@ -10,28 +10,33 @@ import type { IdKind } from '../../domain/ids.ts';
 import { callerOf } from '../access.ts';
 import { RenewedClaim } from './renewed-claim.ts';
 
-/** The declaration of a route that takes `Idempotency-Key`, in its `config.idempotency`. */
+/** A route declares that it accepts `Idempotency-Key` with these options in its `config.idempotency`. */
 export interface IdempotencyOptions {
-  /** The kind of object it makes, whose id is fixed before the work (`createOnce`). `request`: no object of its own. */
+  /**
+   * The kind of the created object, whose id is fixed before the work (`createOnce`). `request`: the route creates no
+   * object.
+   */
   makes: IdKind;
   /** Fields of `data`, or of a reply without an envelope, that are not stored. */
   secrets?: readonly string[];
-  /** Completes a stored reply with the parts that may be sent again. */
+  /** Adds the secrets that may be sent again to a stored reply. */
   restore?(data: Record<string, unknown>, request: FastifyRequest): Record<string, unknown>;
 }
 
-/** Headers of a route that takes the key. */
+/** The headers of a route that accepts the key. */
 export const idempotencyHeaders = z.looseObject({
   'idempotency-key': z
     .string()
     .regex(/^[\x21-\x7e]{1,255}$/, 'must be 1 to 255 visible ASCII characters')
     .optional()
-    .describe('The same key, caller and body give the first reply again for 24 hours, less its secrets'),
+    .describe(
+      'The same caller with the same key and body gets the first reply again for 24 hours, without its secrets',
+    ),
 });
 
 /**
- * Stores the first successful reply to a key and repeats it. A request that failed made nothing, so its key is free at
- * once; the key of a request whose process died is taken over by its repetition after 15 seconds.
+ * Stores the first successful reply to a key and repeats it. A failed request has created nothing, so its key is free
+ * at once. If the process of a request died, a repeated request takes over its key after 15 seconds.
  */
 export const idempotency = fp<{ orm: Orm }>(
   async (app, { orm }) => {
@@ -40,7 +45,7 @@ export const idempotency = fp<{ orm: Orm }>(
     app.decorateRequest('idempotentObject', null);
 
     app.addHook('preValidation', async (request) => {
-      // Before validation, which fills in defaults that may change with a release.
+      // The hash is made before validation, because validation fills in defaults that may change with a release.
       if (request.routeOptions.config.idempotency && request.headers['idempotency-key']) {
         hashes.set(request, hashOf(request));
       }
@@ -57,7 +62,7 @@ export const idempotency = fp<{ orm: Orm }>(
       const claim = await claimIdempotencyKey(orm.em.fork(), { caller, key, requestHash, objectId });
       switch (claim.kind) {
         case 'reused':
-          throw new AppError('idempotency_key_reused', 'This Idempotency-Key was used with another request');
+          throw new AppError('idempotency_key_reused', 'This Idempotency-Key was already used with another request');
         case 'in_use':
           throw new AppError('idempotency_key_in_use', 'The first request with this Idempotency-Key is still running');
         case 'replay':
@@ -86,7 +91,7 @@ export const idempotency = fp<{ orm: Orm }>(
           await releaseIdempotencyKey(orm.em.fork(), held);
         }
       } catch (error) {
-        // The caller gets the reply now; the claim is taken over if they repeat the request.
+        // The caller gets the reply now. If the caller repeats the request, the repetition takes over the claim.
         request.log.error({ err: error }, 'idempotency key not settled');
       }
     });
@@ -96,7 +101,7 @@ export const idempotency = fp<{ orm: Orm }>(
 
 type Fields = Record<string, unknown>;
 
-/** Changes the content of a reply: its `data`, or the whole reply where there is no envelope. */
+/** Changes the content of a reply: its `data`, or the whole reply if it has no envelope. */
 function mapData(body: Fields, change: (data: Fields) => Fields): Fields {
   if (!('success' in body)) return change(body);
   return body.data ? { ...body, data: change(body.data as Fields) } : body;
@@ -120,7 +125,7 @@ function replay(
     .send(JSON.stringify(restored));
 }
 
-/** SHA-256 of the request; the order of a body's fields does not matter. */
+/** SHA-256 of the request. The order of a body's fields does not matter. */
 function hashOf(request: FastifyRequest): string {
   const body = JSON.stringify(request.body ?? null, (_key, value) =>
     value !== null && typeof value === 'object' && !Array.isArray(value)

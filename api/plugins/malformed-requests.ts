@@ -5,7 +5,7 @@ import { errorBody, noSuchRoute } from './errors.ts';
 
 type Refusal = ReturnType<typeof noSuchRoute>;
 
-/** Answers requests that Node cannot parse in the same shape as all errors, then closes. */
+/** Replies to requests that Node cannot parse in the same form as for other errors, then closes the connection. */
 export const onMalformedRequest: NonNullable<FastifyServerOptions['clientErrorHandler']> = function (
   this: FastifyInstance,
   error,
@@ -35,7 +35,7 @@ const statusLine: Record<number, string> = {
 
 const requestLine = /^(?<method>[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}) (?<target>\/[\x21-\x7e]{0,2047}) HTTP\/1\.[01]\r\n/;
 
-/** Node does not parse unknown methods; the rest of such a request is usually well formed. */
+/** Node does not parse unknown methods. The rest of such a request is usually well formed. */
 function unknownMethod(app: FastifyInstance, error: { code?: string; rawPacket?: unknown }): Refusal | null {
   if (error.code !== 'HPE_INVALID_METHOD' || !Buffer.isBuffer(error.rawPacket)) return null;
   const line = requestLine.exec(error.rawPacket.toString('latin1', 0, 4096));

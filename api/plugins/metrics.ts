@@ -10,8 +10,8 @@ import type { Api } from '../dependencies.ts';
 import { failures } from '../schemas/failures.ts';
 
 /**
- * Measures requests and serves `GET /metrics` to operators: an API key of a user with the role `admin`. `collectMetrics`
- * gives the same text, for the port of the metrics.
+ * Measures requests and serves `GET /metrics` to operators, who use an API key of a user with the role `admin`.
+ * `collectMetrics` gives the same text for the separate metrics port.
  */
 export const metrics = fp<{ orm: Orm }>(
   async (app, { orm }) => {

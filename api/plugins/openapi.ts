@@ -9,7 +9,10 @@ import { completeDocument, optionalBodyMark } from '../openapi-document.ts';
 
 const { maxDepth, maxValues, maxKeys } = defaultJsonBounds;
 
-/** The OpenAPI 3.1 document, made from the schemas that validate and serialise: `GET /openapi.json`. The agent's: `/agent-openapi.json`. */
+/**
+ * The OpenAPI 3.1 document, generated from the schemas that validate and serialise: `GET /openapi.json`. The agent's
+ * document is `/agent-openapi.json`.
+ */
 export const openapi = fp<{ serverUrl: string; baseDomain: string }>(
   async (app, { serverUrl, baseDomain }) => {
     await app.register(swagger, {
@@ -19,11 +22,14 @@ export const openapi = fp<{ serverUrl: string; baseDomain: string }>(
           title: 'Sandbox platform',
           description:
             'Isolated development sandboxes. Replies have an envelope `{success, data, message, timestamp}`; errors carry a stable `code`. ' +
-            'Optional fields may be null, and unknown ones are ignored. Every reply has `X-Request-Id`; `RateLimit-*` headers have the rest of the limit. ' +
+            'Optional fields may be null, and unknown fields are ignored. Every reply has `X-Request-Id`; ' +
+            '`RateLimit-*` headers show the rate limit. ' +
             `Bodies are JSON without Content-Encoding: at most \`x-max-body-bytes\` bytes, ${maxDepth} levels, ${maxValues} values and ${maxKeys} keys. ` +
-            'Public routes take `x-requests-per-minute` of one address. `x-access` names who may call a route (`anyone`, any `user`, an ' +
-            "`account_root`, an `operator` of the platform) and whose objects it works on (`none`, one's `own`, `by_role`: one's own, " +
-            'for an account root all of the account, all of the `account`, `everything`); any other object is 404.',
+            'Public routes accept `x-requests-per-minute` requests from one address. `x-access` shows who may ' +
+            'call a route (`anyone`, any `user`, an ' +
+            '`account_root`, an `operator` of the platform) and on whose objects it works (`none`; the ' +
+            "caller's `own`; `by_role`: the caller's own, " +
+            'or for an account root all of the account; all of the `account`; `everything`). Any other object is 404.',
           version: '1.0.0',
           license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
         },
@@ -81,7 +87,7 @@ export const openapi = fp<{ serverUrl: string; baseDomain: string }>(
   { name: 'openapi' },
 );
 
-/** Made at the first request: it does not change while the process runs. */
+/** Made on the first request. It does not change while the process runs. */
 const documents = new WeakMap<object, string>();
 function document(app: { swagger(): unknown }): string {
   const made = documents.get(app) ?? JSON.stringify(app.swagger());
@@ -89,7 +95,7 @@ function document(app: { swagger(): unknown }): string {
   return made;
 }
 
-/** Each named schema has a form for requests and one for replies; removes those without a reference. */
+/** Each named schema has a form for requests and one for replies. Removes the unreferenced forms. */
 function withoutUnusedSchemas<D extends ReturnType<typeof jsonSchemaTransformObject>>(document: D): D {
   const { components, paths } = document as { components?: { schemas?: Record<string, unknown> }; paths?: unknown };
   const schemas = components?.schemas ?? {};

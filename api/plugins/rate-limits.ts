@@ -5,7 +5,7 @@ import { AppError } from '../../domain/errors.ts';
 import { publicRequestsPerMinute } from '../access.ts';
 
 /**
- * Counts a request and sets the headers with the rest of the limit.
+ * Counts a request and sets the headers with the remaining requests.
  * @throws {AppError} `too_many_requests`
  */
 export type RateLimiter = (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
@@ -13,9 +13,9 @@ export type RateLimiter = (request: FastifyRequest, reply: FastifyReply) => Prom
 const windowMs = 60_000;
 
 /**
- * Limits a minute: one for each API key, one for each address (IPv6: /64) without a valid key, and for each address one
- * on each public route. Counted in this process alone, so behind n replicas a caller may reach n times as many. Each of
- * the three remembers 5,000 callers and forgets the one seen longest ago.
+ * Limits per minute: one for each API key, one for each address (IPv6: /64) without a valid key, and one for each
+ * address and public route. Each process counts separately, so a caller may make n times as many requests to n
+ * replicas. Each of the three limits remembers 5,000 callers and drops the least recently seen.
  */
 export const rateLimits = fp<{ perKey: number; perAddress: number }>(
   async (app, { perKey, perAddress }) => {

@@ -3,7 +3,10 @@ import { abandonedSeconds, type HeldClaim, renewIdempotencyClaim } from '../../d
 
 const renewMs = (abandonedSeconds * 1000) / 4;
 
-/** The claim of a running request: renewed until it ends, so that the claim of a process that died is free soon. */
+/**
+ * The claim of a running request. It is renewed until the request ends, so that the claim of a process that died
+ * expires soon.
+ */
 export class RenewedClaim {
   readonly #orm: Orm;
   readonly #onError: (error: unknown) => void;
@@ -19,7 +22,7 @@ export class RenewedClaim {
     this.#timer.unref();
   }
 
-  /** @returns the present claim, which is no longer renewed */
+  /** @returns the current claim, which is no longer renewed */
   async end(): Promise<HeldClaim> {
     clearInterval(this.#timer);
     await this.#renewal;

@@ -7,15 +7,17 @@ const usualForm = /^(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})
 const fitsIntoLogLine = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
 
 /**
- * The caller's `X-Request-Id` when it is a UUID or a trace id, else a new one. Request ids are in clear in the headers of
- * workflow histories, where everything else of a caller is encrypted: so they have no room for a text of the caller's choice.
+ * The caller's `X-Request-Id` if it is a UUID or a trace id, otherwise a new id. Request ids are unencrypted in the
+ * headers of workflow histories, where all other data of a caller is encrypted. So a caller cannot choose a free text.
  */
 export function requestIdOf(request: IncomingMessage): string {
   const given = request.headers['x-request-id'];
   return typeof given === 'string' && usualForm.test(given) ? given : randomUUID();
 }
 
-/** The caller's own `X-Request-Id` that another one replaced, for the log; undefined where there is none or it is odd. */
+/**
+ * The caller's `X-Request-Id` that was replaced, for the log. Undefined if there was none or it has unusual characters.
+ */
 export function replacedRequestId(request: IncomingMessage): string | undefined {
   const given = request.headers['x-request-id'];
   if (typeof given !== 'string' || usualForm.test(given)) return undefined;

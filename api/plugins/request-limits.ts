@@ -7,21 +7,21 @@ export interface RouteLimits {
   method: string;
   url: string;
   bodyBytes: number;
-  /** Who shares the count of requests: an API key on all its routes, or an address on this one. */
+  /** What is counted together: all requests of an API key, or the requests of an address to this route. */
   countedBy: 'key' | 'address';
-  /** Null: the setting for keys. */
+  /** Null: the limit for keys of the settings applies. */
   requestsPerMinute: number | null;
 }
 
-/** For a route without a body: `{}` and white space still pass. */
+/** The body limit of a route without a body: `{}` and white space still pass. */
 const withoutBodyBytes = 1024;
-/** For a route with a body that states no limit. */
+/** The default body limit of a route with a body. */
 const withBodyBytes = 16 * 1024;
 
 /**
- * Gives every route its limits, from what the route declares in `config`: `bodyBytes`, and `access` with the
- * `requestsPerMinute` of a public route. The defaults are small, so that a route that needs more has to say so. Bodies are held to their
- * limit by Fastify, requests by `authentication`.
+ * Gives every route its limits from its declarations in `config`: `bodyBytes`, and the `requestsPerMinute` in `access`
+ * of a public route. The defaults are small, so a route that needs more must declare it. Fastify enforces the body
+ * limit, and `authentication` the limit of requests.
  */
 export const requestLimits = fp(
   async (app) => {
@@ -44,7 +44,7 @@ function bodyLimitOf({ config, schema }: RouteOptions): number {
   return config?.bodyBytes ?? (schema?.body ? withBodyBytes : withoutBodyBytes);
 }
 
-/** The limits of a route, by method; puts them into its part of the OpenAPI document, too. */
+/** The limits of a route for each of its methods. Also adds them to the OpenAPI document. */
 function declaredLimits(route: RouteOptions): RouteLimits[] {
   const { url, config, bodyLimit: bodyBytes = withoutBodyBytes } = route;
   const methods = [route.method].flat();

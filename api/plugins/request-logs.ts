@@ -3,7 +3,7 @@ import fp from 'fastify-plugin';
 import type { SandboxId } from '../../domain/ids.ts';
 import { replacedRequestId } from './request-ids.ts';
 
-/** One line a request, without headers, query or body: those may carry secrets. */
+/** Logs one line per request, without headers, query or body, because those may contain secrets. */
 export const requestLogs = fp(
   async (app) => {
     app.addHook('onResponse', async (request, reply) => {
@@ -28,13 +28,13 @@ export const requestLogs = fp(
   { name: 'request-logs', dependencies: ['authentication'] },
 );
 
-/** The codec server's path contains its token, and so may a mistyped path. */
+/** The path without the codec server's token, which a mistyped path may contain too. */
 function pathOf(request: FastifyRequest): string {
   const path = request.url.split('?', 1)[0]!;
   return path.startsWith('/codec/') ? '/codec/…' : path;
 }
 
-/** A sandbox's id is its workflow's id, so one search finds the request and the history. */
+/** A sandbox's id is its workflow's id, so one search finds both the request and the history. */
 function workflowIdOf(request: FastifyRequest): string | undefined {
   if (request.workflowId) return request.workflowId;
   const params = request.params as { sandbox_id?: SandboxId } | undefined;

@@ -4,15 +4,16 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
 
 /**
- * After a refusal, the rest of the body is discarded for this time and up to this size, then the connection is closed.
+ * After a refusal, the rest of the body is discarded for this time and up to this size. Then the connection is closed.
  */
 const lingerMs = 1000;
 const lingerBytes = 1024 * 1024;
 const lookMs = 50;
 
 /**
- * Ends the connection of a request that is answered before its body has arrived, so that the API never has to read a
- * body that it refused. The caller gets a moment to read the reply: closing at once would reset the connection.
+ * Ends the connection of a request that was answered before its body has arrived, so that the API never has to read a
+ * refused body. The connection stays open for a moment so that the caller can read the reply. An immediate close would
+ * reset the connection.
  */
 export const unreadBodies = fp(
   async (app) => {
@@ -21,7 +22,7 @@ export const unreadBodies = fp(
   { name: 'unread-bodies' },
 );
 
-/** For replies that run no hook, too. */
+/** Also for replies that run no hook. */
 export function closeWhenUnread(request: FastifyRequest, reply: FastifyReply): void {
   if (!hasUnreadBody(request.raw)) return;
   reply.header('connection', 'close');
@@ -33,7 +34,7 @@ function hasUnreadBody(request: IncomingMessage): boolean {
   return request.headers['transfer-encoding'] !== undefined || Number(request.headers['content-length'] ?? 0) > 0;
 }
 
-/** Node calls `destroySoon` once it has written a reply with `Connection: close`. */
+/** Node calls `destroySoon` after it has written a reply with `Connection: close`. */
 function lingerBeforeClose(socket: Socket): void {
   socket.destroySoon = () => {
     const readBefore = socket.bytesRead;
@@ -47,7 +48,7 @@ function lingerBeforeClose(socket: Socket): void {
   };
 }
 
-/** Discards the rest without parsing it: parsing a chunk of one byte costs as much as a large one. */
+/** Discards the rest without parsing it, because parsing a one-byte chunk costs as much as a large one. */
 function discard(socket: Socket): void {
   socket.removeAllListeners('data');
   socket.on('data', () => undefined);

@@ -20,12 +20,12 @@ export const validatorCompiler: FastifySchemaCompiler<z.ZodType> =
     return { error: new AppError(paging ? 'invalid_pagination' : 'validation_failed', text, { details }) };
   };
 
-/** A query has no paths: an error within a list or an object of a parameter is reported for the parameter. */
+/** A query has no nested paths, so an error within a list or an object of a parameter is reported for the parameter. */
 function ofParameter(issue: z.core.$ZodIssue): z.core.$ZodIssue {
   return { ...issue, path: issue.path.slice(0, 1) };
 }
 
-/** For a union, report the errors of the member that came closest. */
+/** For a union, reports the errors of the best matching member. */
 function toDetails(issue: z.core.$ZodIssue): ErrorDetail[] {
   if (issue.code === 'invalid_union' && issue.errors.length > 0) {
     const closest = issue.errors.reduce((best, member) => (depth(member) > depth(best) ? member : best));

@@ -6,12 +6,12 @@ export function envelope<T extends z.ZodType>(data: T, what: string) {
   return z.object({ success: z.literal(true), data, message: z.string().optional(), timestamp: time() }).describe(what);
 }
 
-/** The envelope of a reply that carries only a message. */
+/** The envelope of a reply that only has a message. */
 export function messageEnvelope(what: string) {
   return z.object({ success: z.literal(true), message: z.string(), timestamp: time() }).describe(what);
 }
 
-/** Puts data, and a message where there is one, into the envelope. */
+/** Puts data, and an optional message, into the envelope. */
 export function success<T>(data: T, message?: string) {
   return { success: true as const, data, ...(message === undefined ? {} : { message }), timestamp: new Date() };
 }

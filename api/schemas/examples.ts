@@ -6,7 +6,7 @@ const endpointId = 'whk-3w7xj4r6t9ypz1hdn5k2';
 const deliveryId = 'whd-6m3z8r5tpydj2c7hnv4k';
 const userId = 'usr-2c7hnv4k9qwx6m3z8r5tpydj';
 
-/** Examples for the document, by the name of a field or of a parameter. */
+/** Examples for the document, by the name of a field or parameter. */
 export const fieldExamples: Readonly<Record<string, unknown>> = {
   access_key: 'AKIAIOSFODNN7EXAMPLE',
   access_token: 'eyJhbGciOiJIUzI1NiIsInR5cCI6ImF0K2p3dCJ9.<claims>.<signature>',
@@ -202,12 +202,12 @@ export const fieldExamples: Readonly<Record<string, unknown>> = {
   value: 'blue',
 };
 
-/** For fields that are text in one place and another type elsewhere. */
+/** Fields that are strings in one place and another type elsewhere. */
 export const textExamples: Readonly<Record<string, string>> = { metadata: '{"team": "blue"}' };
 
 const quotaRequest = { cpu_seconds_monthly: 360_000, template_storage_gb: 10, reason: 'A larger test matrix' };
 
-/** Bodies that each route accepts as they are, by its operation id. Ids in them are the reader's to replace. */
+/** A valid body of each route, by operation id. Readers replace the ids in them. */
 export const bodyExamples: Readonly<Record<string, object>> = {
   createSandbox: {
     name: 'hello',

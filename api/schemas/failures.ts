@@ -9,19 +9,19 @@ const details = z
   .optional()
   .describe('Path and reason of each field that was refused');
 
-/** Codes that say when the caller may ask again. */
+/** Codes whose replies contain the time of the earliest retry. */
 const pendingCodes: readonly ErrorCode[] = ['password_reset_pending', 'email_change_pending'];
 
 const pending = z
-  .object({ time_remaining_minutes: z.int().min(1).describe('Until it may be asked for again') })
+  .object({ time_remaining_minutes: z.int().min(1).describe('Minutes until it can be requested again') })
   .optional()
-  .describe('Of `password_reset_pending` and `email_change_pending`');
+  .describe('For `password_reset_pending` and `email_change_pending`');
 
 function failure(codes: ErrorCode[]) {
   return z
     .object({
       success: z.literal(false),
-      error: z.string().describe('For people; says nothing of the inside'),
+      error: z.string().describe('A message for people, without internal details'),
       code: z.enum(codes).describe('For programs; stable'),
       request_id: z.string(),
       timestamp: time(),
@@ -54,7 +54,7 @@ export const ofIdempotency: ErrorCode[] = ['idempotency_key_reused', 'idempotenc
 /** Further errors of a list. */
 export const ofPaging: ErrorCode[] = ['invalid_pagination'];
 
-/** Further errors of a route that starts a sandbox which is there: it is admitted, and its mounts are made. */
+/** Further errors of a route that starts an existing sandbox: the sandbox is admitted, and its mounts are made. */
 export const ofStarts: ErrorCode[] = [
   'concurrent_limit_reached',
   'quota_used_up',
@@ -68,7 +68,7 @@ export const ofStarts: ErrorCode[] = [
 
 /**
  * The error replies of a route, by status, each with its possible codes.
- * @param codes beyond those of every route
+ * @param codes the codes in addition to those of every route
  */
 export function failures(...codes: (ErrorCode | ErrorCode[])[]): Partial<Record<FailureStatus, z.ZodType>> {
   const byStatus = new Map<FailureStatus, ErrorCode[]>();

@@ -1,19 +1,21 @@
 import { z } from 'zod';
 import type { Id, IdKind } from '../../domain/ids.ts';
 
-/** An id that a caller gives, typed by its kind. A text of another shape is no id, so a look-up finds nothing. */
+/**
+ * An id from a caller, typed by its kind. A text of another form is not refused here; a look-up finds nothing for it.
+ */
 export const givenId = <Kind extends IdKind>(_kind: Kind, schema = z.string()) =>
   schema as unknown as z.ZodType<Id<Kind>, string>;
 
-/** A time in a reply; sent as RFC 3339 in UTC. */
+/** A time in a reply, sent as RFC 3339 in UTC. */
 export const time = () => z.date();
 
-/** An optional field of a request: absent, null and not given are the same. */
+/** An optional field of a request. Null counts as absent. */
 export function optional<T extends z.ZodType>(schema: T) {
   return schema.nullish().transform((value) => value ?? undefined);
 }
 
-/** An optional field of a request with a default; null counts as not given. */
+/** An optional field of a request with a default. Null counts as absent. */
 export function withDefault<T extends z.ZodType>(schema: T, fallback: z.output<T>) {
   return schema
     .nullish()
@@ -45,18 +47,18 @@ function unlessZero(value: unknown): unknown {
   return value === '' || value === 0 ? undefined : value;
 }
 
-/** An optional query parameter: empty, and the word `null`, count as not given. */
+/** An optional query parameter. An empty text and the word `null` count as absent. */
 export function optionalQuery<T extends z.ZodType>(schema: T) {
   return z.preprocess((value) => (value === '' || value === 'null' ? undefined : value), schema.optional()).optional();
 }
 
-/** A body all of whose fields are optional may be left out altogether. */
+/** A body with only optional fields may be absent. */
 export function optionalBody<T extends z.ZodObject>(schema: T) {
   return z.preprocess((body) => body ?? {}, schema);
 }
 
 /**
- * A record or a list whose members are counted before any of them is validated: a thousand wrong members would cost a
+ * A record or list whose members are counted before validation, because a thousand invalid members would create a
  * thousand issues.
  */
 export function counted<T extends z.ZodType>(max: number, members: string, schema: T) {
@@ -68,20 +70,20 @@ export function counted<T extends z.ZodType>(max: number, members: string, schem
   }, schema);
 }
 
-/** `true`, `1` and `yes`, or their opposites, in a query. */
+/** `true`, `1` or `yes`, or `false`, `0` or `no`, in a query. */
 export const queryFlag = () =>
   optionalQuery(z.enum(['true', 'false', '1', '0', 'yes', 'no'])).transform((word) =>
     word === undefined ? undefined : word === 'true' || word === '1' || word === 'yes',
   );
 
-/** A positive number that Postgres can hold as an integer. */
+/** A positive number in the range of a Postgres integer. */
 export const positiveInt = () => z.int().min(1).max(2_147_483_647);
 
-/** The pattern of a name, for the document: printable, and not blank unless it may be. */
+/** The pattern of a name for the document: printable, and not blank unless blank is allowed. */
 export const namePattern = '^[^\\x00-\\x1f\\x7f-\\x9f]*[^\\s\\x00-\\x1f\\x7f-\\x9f][^\\x00-\\x1f\\x7f-\\x9f]*$';
 const blankNamePattern = '^[^\\x00-\\x1f\\x7f-\\x9f]*$';
 
-/** A name. The domain holds it to its rules and refuses one as `invalid_name`; the document shows them. */
+/** A name. The domain checks its rules and refuses it as `invalid_name`. The schema only documents them. */
 export const nameOf = (maxLength: number, { mayBeBlank = false } = {}) =>
   z
     .string()
@@ -91,5 +93,5 @@ export const nameOf = (maxLength: number, { mayBeBlank = false } = {}) =>
 /** Free text of a person. */
 export const description = () => z.string().max(65_536);
 
-/** Bytes of a body with a description at its longest, every character escaped. */
+/** Bytes of a body with the longest description, with every character escaped. */
 export const bodyBytesWithDescription = 512 * 1024;

@@ -7,7 +7,7 @@ export const amount = () => z.number();
 
 export const currency = () => z.string().meta({ pattern: '^[A-Z]{3}$' });
 
-/** An amount in a body: above zero, with no more digits than the currency has. */
+/** An amount in a body: above zero, with at most the digits of the currency. */
 export function positiveAmount(code: string) {
   return z
     .number()
@@ -16,7 +16,7 @@ export function positiveAmount(code: string) {
     .transform((given, context): Amount => {
       const read = readAmount(given, code);
       if (read !== null) return read;
-      const message = `must have at most ${currencyDigits(code)} digits behind the point (${code})`;
+      const message = `must have at most ${currencyDigits(code)} decimal places (${code})`;
       context.addIssue({ code: 'custom', message });
       return z.NEVER;
     });

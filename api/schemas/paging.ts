@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Listing } from '../../db/repositories/page.ts';
 import { optionalQuery } from './fields.ts';
 
-/** No list gives more at once. */
+/** The largest page of all lists. */
 export const maxPageSize = 100;
 
 const size = () =>
@@ -11,16 +11,16 @@ const size = () =>
   );
 const start = () => optionalQuery(z.coerce.number().int().min(0).max(2_000_000_000));
 
-/** Query parameters of every list; spread into the route's query schema. */
+/** Query parameters of every list. Spread them into the route's query schema. */
 export const pagingQuery = {
   page: optionalQuery(z.coerce.number().int().min(1).max(10_000_000)).describe('Default 1'),
   limit: size().describe(`Items on a page; more than ${maxPageSize} are cut to that`),
   page_size: size().describe('Alias of limit'),
-  offset: start().describe('Items to pass over; wins over page'),
+  offset: start().describe('The number of items to skip; takes precedence over page'),
   skip: start().describe('Alias of offset'),
 };
 
-/** Query parameters of a list that can be sorted, beside `pagingQuery`. @param columns of its table */
+/** Query parameters of a sortable list, in addition to `pagingQuery`. @param columns the columns to sort by */
 export function sortingQuery<Column extends string>(columns: readonly Column[]) {
   return {
     sort_by: optionalQuery(z.enum(columns)).describe('Default created_at'),
@@ -31,7 +31,7 @@ export function sortingQuery<Column extends string>(columns: readonly Column[]) 
 type PagingQuery = { [name in keyof typeof pagingQuery]?: number | undefined };
 type SortingQuery<Column extends string> = { sort_by?: Column | undefined; sort_order?: 'asc' | 'desc' | undefined };
 
-/** The page and the order a query asks for; newest first when it does not say. */
+/** The requested page and order. The default order is newest first. */
 export function listingOf<Column extends string = 'created_at'>(
   query: PagingQuery & SortingQuery<Column>,
   defaultLimit: number,
@@ -51,7 +51,7 @@ export const paginationSchema = z
   })
   .meta({ id: 'Pagination' });
 
-/** Which page a reply holds, and how many items there are in all. */
+/** The page of a reply, and the total number of items. */
 export function paginationOf(
   page: { limit: number; offset: number },
   total: number,

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Person } from '../../db/repositories/people.ts';
 
-/** Someone as others see them: owner of a sandbox, a project, a key. */
+/** A person in replies to others, such as the owner of a sandbox, a project or a key. */
 export const personSchema = z
   .object({ user_id: z.string(), username: z.string(), display_name: z.string(), email: z.string() })
   .meta({ id: 'Person' });

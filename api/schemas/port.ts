@@ -13,12 +13,12 @@ export const portSchema = z
     service_port: portNumber(),
     protocol: z.enum(portProtocols),
     name: z.string(),
-    is_protected: z.boolean().describe('Asks for the access token'),
+    is_protected: z.boolean().describe('The port requires the access token'),
     host_port: z
       .string()
       .nullable()
       .optional()
-      .describe('Only of UDP: `<address>:<port>` where it is reached; null: nowhere now'),
+      .describe('Only for UDP: the `<address>:<port>` of the host; null: not reachable now'),
   })
   .meta({ id: 'Port' });
 
@@ -34,8 +34,10 @@ export const newPortSchema = z.object({
     })
     .meta({ minLength: 1, maxLength: maxPortName, pattern: namePattern }),
   protocol: withDefault(z.enum(portProtocols), 'TCP'),
-  service_port: optionalNonZero(portNumber()).describe('What the service inside listens on; `port` when left out'),
-  is_protected: withDefault(z.boolean(), false).describe('Ask for the access token'),
+  service_port: optionalNonZero(portNumber()).describe(
+    'The port on which the server in the sandbox listens; default: `port`',
+  ),
+  is_protected: withDefault(z.boolean(), false).describe('Require the access token'),
 });
 
 export function readNewPort(asked: z.output<typeof newPortSchema>): Port {

@@ -17,10 +17,10 @@ const shown = {
   sandbox_storage_gb_seconds: amount().nullable().describe(of('GB of sandbox storage × seconds in a month')),
   traffic_gb_seconds: amount().nullable().describe(of('GB transferred in a month')),
   template_storage_gb: amount().nullable().describe(of('GB of template images')),
-  concurrent_sandboxes: concurrent().nullable().describe('Sandboxes at once; null and 0: not limited for the user'),
+  concurrent_sandboxes: concurrent().nullable().describe('Concurrent sandboxes; null and 0: not limited for the user'),
 };
 
-/** The six quota fields of a request body, none of them required. */
+/** The six quota fields of a request body. All are optional. */
 export const quotaFields = {
   cpu_seconds_monthly: optional(count()),
   ram_gb_seconds: optional(amount()),
@@ -40,7 +40,7 @@ export const quotaRequestBody = z.object({
 
 type QuotaBody = { [name in keyof typeof quotaFields]?: number | undefined };
 
-/** Every field of a quota; absent ones are not limited. */
+/** Every field of a quota. Absent fields mean no limit. */
 export function quotaOf(body: QuotaBody): Quota {
   return {
     cpuSecondsMonthly: body.cpu_seconds_monthly ?? null,
@@ -52,7 +52,7 @@ export function quotaOf(body: QuotaBody): Quota {
   };
 }
 
-/** The fields of a quota that a body gives. */
+/** The quota fields that are present in a body. */
 export function quotaChangeOf(body: QuotaBody): Partial<Quota> {
   return Object.fromEntries(Object.entries(quotaOf(body)).filter(([, value]) => value !== null));
 }
@@ -64,7 +64,7 @@ export const allocationSchema = z
     user_id: z.string(),
     allocated_by_user_id: z.string(),
     ...shown,
-    status: z.enum(allocationStatuses).describe('Only an active one counts'),
+    status: z.enum(allocationStatuses).describe('Only an active allocation applies'),
     created_at: time(),
     updated_at: time(),
   })

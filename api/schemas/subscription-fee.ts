@@ -3,21 +3,21 @@ import type { InvoiceLine } from '../../domain/billing/invoice.ts';
 import { type Amount, isPositive, negated, sumOf, toJsonNumber } from '../../domain/billing/money.ts';
 import { amount } from './money.ts';
 
-/** What a plan costs in a period: `standard` less `credit` is `final`. */
+/** The cost of a plan in a period: `standard` less `credit` is `final`. */
 export const feeFields = {
-  standard: amount().describe('The price of the plan that the period began with, and of changes within it'),
-  credit: amount().describe('For what was not used of the plan before a change'),
+  standard: amount().describe('The price of the plan with which the period began, and of changes within it'),
+  credit: amount().describe('For the unused part of the plan before a change'),
   final: amount(),
 };
 
-/** Exact amounts of the plan in a period. */
+/** Exact amounts of a plan in a period. */
 interface Fee {
   standard: Amount;
   credit: Amount;
   final: Amount;
 }
 
-/** Adds up the lines of plans in the invoices of a period. Lines that include usage in a free plan belong to the usage. */
+/** Adds up the plan lines in the invoices of a period. Lines that include usage in a free plan belong to the usage. */
 export function feeOf(lines: readonly InvoiceLine[], currency: string): Fee {
   const amounts = lines
     .filter((line) => line.type === 'subscription' && !isIncludedUsage(line))
@@ -31,7 +31,7 @@ export function presentFee({ standard, credit, final }: Fee) {
   return { standard: toJsonNumber(standard), credit: toJsonNumber(credit), final: toJsonNumber(final) };
 }
 
-/** What usage costs, less what a free plan includes. */
+/** The cost of usage, less the usage that a free plan includes. */
 export function usageCostOf(lines: readonly InvoiceLine[], currency: string): Amount {
   return sumOf(
     lines.filter((line) => line.type === 'usage' || isIncludedUsage(line)).map((line) => line.amount),

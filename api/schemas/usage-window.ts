@@ -4,19 +4,19 @@ import { timeQuery } from './time-query.ts';
 
 const dayMs = 86_400_000;
 const defaultDays = 30;
-/** A year, and the day that makes it a leap year. */
+/** A year, including a leap day. */
 const maxDays = 366;
 const [firstMs, lastMs] = [Date.UTC(2000), Date.UTC(2200)];
 
 const form = 'ISO 8601, Unix seconds or milliseconds';
 
-/** Bounds of a report; spread into the route's query schema. */
+/** Bounds of a report. Spread them into the route's query schema. */
 export const windowQuery = {
   start: timeQuery().describe(`${form}; default ${defaultDays} days before the end`),
   end: timeQuery().describe(`${form}; default now. At most ${maxDays} days after the start`),
 };
 
-/** Bounds of a list; spread into the route's query schema. */
+/** Bounds of a list. Spread them into the route's query schema. */
 export const boundsQuery = {
   start: timeQuery().describe(`${form}; default: from the beginning`),
   end: timeQuery().describe(`${form}; default: up to now`),
@@ -45,7 +45,7 @@ export function windowOf(asked: AskedBounds, now: Date): UsageWindow {
  * @throws {AppError} `invalid_date_range`
  */
 export function boundsOf(asked: AskedBounds, now: Date): UsageWindow {
-  // What ends in this moment belongs to the list.
+  // An item that ends at this moment belongs to the list.
   const window = { start: asked.start ?? new Date(firstMs), end: asked.end ?? new Date(now.getTime() + dayMs) };
   requireOrder(window);
   return window;

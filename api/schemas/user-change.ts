@@ -9,7 +9,7 @@ export const userChangeBody = optionalBody(
     display_name: optionalNonZero(nameOf(maxDisplayName)),
     description: optional(description()),
     role: optionalNonZero(z.enum(['user', 'admin'])).describe(
-      'Account root only; only an admin gives or takes `admin`',
+      'Only for account root users; only an admin can grant or revoke `admin`',
     ),
     status: optionalNonZero(z.enum(['enabled', 'disabled'])).describe('Account root only'),
   }),

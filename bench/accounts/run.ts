@@ -17,8 +17,8 @@ import { inTurn, summarize, timed } from '../statistics.ts';
 import { holdAgainst, printTable } from '../table.ts';
 
 /**
- * What a sign-in costs beside its argon2, what knowing the caller costs, and what 50 sign-ins at once do to others.
- * `npm run bench -- accounts`
+ * The cost of a sign-in in addition to its argon2, the cost of identifying the caller, and the effect of 50 concurrent
+ * sign-ins on other requests. `npm run bench -- accounts`
  */
 const times = 200;
 const requests = 2000;
@@ -68,7 +68,7 @@ try {
   const byKey = { 'x-api-key': account.apiKey };
   const byToken = { authorization: `Bearer ${await signIn(emails[0]!)}` };
 
-  // In turn, so that a change of the machine's load meets both.
+  // The two are measured alternately, so that changes of the machine's load affect both.
   const argon: number[] = [];
   const signIns: number[] = [];
   await inTurn(times, async (index) => {
@@ -130,7 +130,7 @@ try {
   await stack.stop();
 }
 
-/** @returns their e-mails; all have the same password */
+/** @returns their e-mail addresses; all users have the same password */
 async function addUsers(of: Orm, count: number): Promise<string[]> {
   const em = of.em.fork();
   const names = Array.from({ length: count }, (_, index) => `user-${index}`);

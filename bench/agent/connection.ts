@@ -2,8 +2,8 @@ import { once } from 'node:events';
 import net from 'node:net';
 
 /**
- * One kept-alive HTTP/1.1 connection that does as little as it can, so that what is measured is the server. Replies
- * with a length or in chunks; bodies may be read as they come.
+ * One kept-alive HTTP/1.1 connection with minimal work, so that the server is what is measured. It reads replies with a
+ * length or in chunks. Bodies may be read while they arrive.
  */
 export class Connection {
   readonly #socket: net.Socket;
@@ -25,7 +25,7 @@ export class Connection {
     return new Connection(socket, port);
   }
 
-  /** Resolves with the body, or an empty one when `onBytes` took it. @throws {Error} for a status that is not 200 */
+  /** Resolves with the body, or with an empty one if `onBytes` took it. @throws {Error} for a status that is not 200 */
   request(head: string, body: Buffer | undefined, onBytes?: (bytes: Buffer) => void): Promise<Buffer> {
     return new Promise((resolve, reject) => {
       this.#reading = { resolve, reject, onBytes, pieces: [], status: 0, left: 0, chunked: false, state: 'head' };
@@ -36,7 +36,7 @@ export class Connection {
     });
   }
 
-  /** For bodies too large to hold. Resolves when the kernel can take more. */
+  /** For bodies that are too large for memory. Resolves when the kernel can take more. */
   async write(bytes: Buffer): Promise<void> {
     if (!this.#socket.write(bytes)) await once(this.#socket, 'drain');
   }
@@ -61,7 +61,7 @@ export class Connection {
     this.#rest = bytes;
   }
 
-  /** Bytes used; -1: more are needed first. */
+  /** The number of used bytes. -1: more bytes are needed first. */
   #step(reading: Reading, bytes: Buffer): number {
     if (reading.state === 'head') {
       const end = bytes.indexOf('\r\n\r\n');

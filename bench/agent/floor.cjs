@@ -1,5 +1,6 @@
 'use strict';
-// The floor for bench/agent/run.ts: the same work by the shortest program on Node that does it. No token, no checks, no protocol beyond what the client reads.
+// The floor for bench/agent/run.ts: the same work by the shortest Node program that does it. It has no token, no
+// checks, and only the parts of the protocol that the client reads.
 const { spawn } = require('node:child_process');
 const fs = require('node:fs');
 const http = require('node:http');
@@ -20,7 +21,7 @@ function entryOf(path) {
   };
 }
 
-/** A Connect frame around text. @param {string} text */
+/** A Connect frame with a text. @param {string} text */
 function frameOf(text, flags = 0) {
   const head = Buffer.alloc(5);
   head[0] = flags;
@@ -73,7 +74,7 @@ const server = http.createServer((req, res) => {
   if (req.url === '/health') return res.end('OK');
   if (req.url.startsWith('/download')) return fs.createReadStream(req.url.slice('/download'.length)).pipe(res);
   if (req.url === '/upload') {
-    // The form as it comes: no parts are looked for.
+    // The form is stored as it arrives, and its parts are not parsed.
     const file = fs.createWriteStream(req.headers['x-floor-path']);
     return req.pipe(file).on('finish', () => res.end());
   }

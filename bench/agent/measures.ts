@@ -5,13 +5,13 @@ import { StartRequestSchema } from '../../agent/proto/gen/sandboxagent_pb.js';
 import { Connection } from './connection.ts';
 import type { Subject } from './subject.ts';
 
-/** What a burst of requests took: milliseconds of each, and how many were answered a second. */
+/** The measurements of a burst of requests: the milliseconds of each, and the number of replies per second. */
 export interface Burst {
   latencyMs: number[];
   perSecond: number;
 }
 
-/** Sends `count` requests over `connections`, after some to warm up. */
+/** Sends `count` requests over `connections`, after some warm-up requests. */
 export async function burst(
   subject: Subject,
   connections: number,
@@ -40,7 +40,7 @@ export async function burst(
   return { latencyMs, perSecond };
 }
 
-/** Runs a command that prints nothing, to its end. */
+/** Runs a command without output to its end. */
 export async function startTrue(subject: Subject, connection: Connection): Promise<void> {
   let text = '';
   const message = Buffer.from(JSON.stringify({ process: { cmd: '/bin/true', args: [] } }));
@@ -50,7 +50,7 @@ export async function startTrue(subject: Subject, connection: Connection): Promi
   if (!text.includes('"end"')) throw new Error(`the command did not end: ${text}`);
 }
 
-/** Megabytes a second of a process's output as its client receives it. */
+/** Megabytes per second of a process's output as received by its client. */
 export async function stdoutSpeed(subject: Subject, mebibytes: number, codec: 'json' | 'proto'): Promise<number> {
   const process = { cmd: 'head', args: ['-c', `${mebibytes}M`, '/dev/zero'] };
   const message =
@@ -70,7 +70,7 @@ export async function stdoutSpeed(subject: Subject, mebibytes: number, codec: 'j
   return bytes / 1e6 / seconds;
 }
 
-/** Megabytes a second of one multipart upload. */
+/** Megabytes per second of one multipart upload. */
 export async function uploadSpeed(subject: Subject, file: string, mebibytes: number): Promise<number> {
   fs.rmSync(file, { force: true });
   const open =
@@ -97,7 +97,7 @@ export async function uploadSpeed(subject: Subject, file: string, mebibytes: num
   return bytes / 1e6 / seconds;
 }
 
-/** Megabytes a second of one download. */
+/** Megabytes per second of one download. */
 export async function downloadSpeed(subject: Subject, file: string): Promise<number> {
   const connection = await Connection.open(subject.port);
   let received = 0;
@@ -111,7 +111,7 @@ export async function downloadSpeed(subject: Subject, file: string): Promise<num
   return received / 1e6 / seconds;
 }
 
-/** Milliseconds from a file's creation to its event, and how many never came. */
+/** Milliseconds from a file's creation to its event, and the number of missing events. */
 export async function watchLatency(subject: Subject, folder: string, count: number) {
   const connection = await Connection.open(subject.port);
   let seen: (text: string) => void = () => {};
@@ -134,7 +134,7 @@ export async function watchLatency(subject: Subject, folder: string, count: numb
     const atMs = await Promise.race([came, new Promise<number>((resolve) => setTimeout(resolve, 2000, 0))]);
     if (atMs === 0) lost += 1;
     else latencyMs.push(atMs - startedMs);
-    // Apart, as keystrokes and edits are.
+    // The changes are separate, like keystrokes and edits.
     await new Promise((resolve) => setTimeout(resolve, 3));
   }
   connection.close();

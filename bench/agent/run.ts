@@ -6,8 +6,8 @@ import { burst, downloadSpeed, echoLatency, startTrue, stdoutSpeed, uploadSpeed,
 import { Subject } from './subject.ts';
 
 /**
- * `node bench/agent/run.ts`: the agent on loopback beside the floor, in turns, so that whatever else the machine does
- * meets both. Prints each measure with its ratio to the floor, and the goal.
+ * `node bench/agent/run.ts`: measures the agent on loopback and the floor alternately, so that other load of the
+ * machine affects both. Prints each measure with its ratio to the floor, and the goal.
  */
 const rounds = 3;
 const startRuns = 15;
@@ -20,7 +20,7 @@ const rows: Record<string, string | number>[] = [];
 
 const p50 = (values: readonly number[]) => summarize(values).p50;
 
-/** A row; `better` says which way is good, `goal` may be a number or a share of the floor. */
+/** A row. `better` is the direction of improvement. `goal` is a number or a share of the floor. */
 function row(
   measure: string,
   agent: number,
@@ -41,7 +41,7 @@ function row(
   });
 }
 
-/** Both in turns, `rounds` times; their medians. */
+/** Measures both alternately, `rounds` times, and returns their medians. */
 async function inTurns(
   subjects: Subject[],
   measure: (subject: Subject) => Promise<number>,

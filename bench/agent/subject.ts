@@ -10,7 +10,7 @@ const unaryHead = (method: string) =>
 const streamHead = (method: string, codec: string) =>
   `POST /sandboxagent.${method} HTTP/1.1\r\nContent-Type: application/connect+${codec}\r\nConnect-Protocol-Version: 1\r\n`;
 
-/** A server under measurement: the agent, or the floor. */
+/** A measured server: the agent or the floor. */
 export class Subject {
   readonly name: 'agent' | 'floor';
   readonly #script: string;
@@ -25,7 +25,7 @@ export class Subject {
     if (!fs.existsSync(this.#script)) throw new Error(`no ${this.#script}: run node agent/build.mjs`);
   }
 
-  /** Milliseconds from the start of its process to the first answer of `/health`. */
+  /** Milliseconds from the start of its process to the first reply of `/health`. */
   async start(): Promise<number> {
     this.port = await freePort();
     const startedMs = performance.now();
@@ -64,7 +64,7 @@ export class Subject {
     return connection.request(unaryHead(method), Buffer.from(JSON.stringify(message)));
   }
 
-  /** Sends one message and hands on what comes back, frame heads and all. */
+  /** Sends one message and passes on the reply, including frame heads. */
   stream(connection: Connection, method: string, message: Buffer, codec: string, onBytes: (bytes: Buffer) => void) {
     const head = Buffer.alloc(5);
     head.writeUInt32BE(message.length, 1);

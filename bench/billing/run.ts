@@ -27,8 +27,8 @@ import { trivialWorkflowsPerSecond } from '../webhooks/trivial-workflows.ts';
 import { usedMonth } from './used-month.ts';
 
 /**
- * The month's end of many accounts at the same moment: periods begin, invoices are issued and charged at a processor. Beside it,
- * what Temporal and the processor do by themselves. `BILLING_ACCOUNTS=30 npm run bench -- billing`
+ * The simultaneous month's end of many accounts: periods begin, invoices are issued and charged at a processor. For
+ * comparison it measures Temporal and the processor alone. `BILLING_ACCOUNTS=30 npm run bench -- billing`
  */
 const accountCount = Number(process.env.BILLING_ACCOUNTS ?? 1000);
 const aloneCount = Math.min(5, Math.ceil(accountCount / 10));
@@ -146,7 +146,7 @@ try {
   fs.rmSync(dataDir, { recursive: true });
 }
 
-/** Accounts whose period is over, each with a plan that costs, a card, and a month of usage in the sums. */
+/** Accounts with an ended period, a paid plan, a card, and a month of usage in the sums. */
 async function fill(): Promise<BilledAccount[]> {
   await sql("select make_usage_partitions((now() - interval '62 days')::date, now()::date)");
   const limit = pLimit(8);
@@ -267,7 +267,7 @@ interface InvoiceRow {
   is_next: boolean;
 }
 
-/** What is wrong, by account: its invoice, the processor's own records, the ledger, the next period. */
+/** The faults by account: its invoice, the processor's own records, the ledger, the next period. */
 async function findFaults(accounts: readonly BilledAccount[]): Promise<Map<string, string>> {
   const rows = await sql<InvoiceRow>(
     `select i.*, s.period_start = i.period_end as is_next,
@@ -301,13 +301,13 @@ async function findFaults(accounts: readonly BilledAccount[]): Promise<Map<strin
   return faults;
 }
 
-/** Of a decimal in text. Null: it is none, or has a part of a cent. */
+/** The cents of a decimal. Null: it is not a decimal, or has a fraction of a cent. */
 function cents(amount: string | undefined): bigint | null {
   const [, whole, decimals = '00'] = /^(-?\d+)(?:\.(\d\d)0*)?$/.exec(amount ?? '') ?? [];
   return whole === undefined ? null : BigInt(`${whole}${decimals}`);
 }
 
-/** Charges with nothing else: as many requests to the processor as an invoice makes. */
+/** Only charges: as many requests to the processor as an invoice makes. */
 async function measureBareCharges(): Promise<{ perSecond: number; processorShare: number }> {
   const platform = platformProcessor(processor);
   const methods = await sql<{ account_id: string; customer_id: string; payment_method_id: string }>(

@@ -1,13 +1,13 @@
-/** Usage of one kind within an hour. */
+/** Usage of one type within an hour. */
 export interface UsedHour {
   type: string;
   startMs: number;
-  /** In the small unit of the kind. */
+  /** In the small unit of the type. */
   amount: bigint;
   price: string;
 }
 
-/** A month of an account, and what its invoice must ask for, in cents. */
+/** A month of an account, with the expected amounts of its invoice in cents. */
 export interface UsedMonth {
   hours: UsedHour[];
   subtotal: bigint;
@@ -15,17 +15,17 @@ export interface UsedMonth {
 }
 
 const hourMs = 3_600_000;
-/** An event of each kind every so many hours. */
+/** Each type has an event once in this many hours. */
 const everyHours = 23;
 
 interface Kind {
   type: string;
-  /** So many of the small unit are one unit that has a price. */
+  /** The number of small units in one unit that has a price. */
   perUnit: bigint;
-  /** Of the small unit, a millisecond. */
+  /** Small units per millisecond. */
   mostRate: number;
   price: string;
-  /** In the second half of the month. */
+  /** The price in the second half of the month. */
   laterPrice: string;
   isCharged: boolean;
 }
@@ -36,15 +36,15 @@ const kinds: readonly Kind[] = [
   ['sandbox_storage_gb_seconds', 1000n, 100, '0.00000003', '0.00000004', true] as const,
   ['traffic_gb', 1_073_741_824n, 900, '0.05', '0.045', true] as const,
   ['template_storage_gb_seconds', 1_024_000n, 9000, '0.00000003', '0.00000003', true] as const,
-  // Only measured.
+  // Measured but not charged.
   ['cpu_seconds_used', 1000n, 16, '0.000014', '0.000014', false] as const,
 ].map(([type, perUnit, mostRate, price, laterPrice, isCharged]) => ({
   ...{ type, perUnit, mostRate, price, laterPrice, isCharged },
 }));
 
 /**
- * Usage from before a period until after it: some hours lie across its start and its end. The sums are of whole numbers, with
- * nothing of the platform's code.
+ * Usage from before a period until after it, so some hours overlap its start and its end. The sums use whole numbers
+ * and none of the platform's code.
  * @param seed each account has its own
  * @param fee the price of the plan, in cents
  * @param taxPercent a whole number
@@ -76,13 +76,13 @@ export function usedMonth(
   let subtotal = fee;
   for (const { kind, price, amount } of sums.values()) {
     const [, decimals] = price.split('.') as [string, string];
-    // A price is below one: 0.05 is 5 of a hundred.
+    // Prices are below one: 0.05 is 5 hundredths.
     subtotal += roundedQuotient(amount * BigInt(decimals) * 100n, kind.perUnit * 10n ** BigInt(decimals.length));
   }
   return { hours, subtotal, tax: roundedQuotient(subtotal * taxPercent, 100n) };
 }
 
-/** Rounded half to even. */
+/** Rounds half to even. */
 function roundedQuotient(numerator: bigint, denominator: bigint): bigint {
   const [whole, rest] = [numerator / denominator, numerator % denominator];
   const isUp = rest * 2n > denominator || (rest * 2n === denominator && whole % 2n === 1n);

@@ -1,6 +1,9 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 
-/** Loaded into a process (`--import`) that answers its parent with the longest delay of its event loop since it was last asked, ms. */
+/**
+ * Loaded into a process (`--import`). Tells its parent, on request, the longest delay of its event loop since the last
+ * request, in ms.
+ */
 const delays = monitorEventLoopDelay({ resolution: 1 });
 delays.enable();
 process.on('message', () => {

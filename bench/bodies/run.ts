@@ -6,11 +6,11 @@ import { holdAgainst, printTable, type Row } from '../table.ts';
 import { ordinaryBody, worstBodies } from './worst-bodies.ts';
 
 /**
- * How long the worst body of its size holds up each route, beside an ordinary one. `npm run bench -- bodies`;
- * `BENCH_BODIES=codec` for some routes.
+ * How long the worst body of each size delays each route, compared with an ordinary body. `npm run bench -- bodies`;
+ * `BENCH_BODIES=codec` selects routes.
  */
 const times = 7;
-/** Shorter delays are not seen. */
+/** Shorter delays cannot be measured. */
 const resolutionMs = 1;
 const pattern = new RegExp(process.env.BENCH_BODIES ?? '');
 
@@ -40,7 +40,7 @@ try {
   await stack.stop();
 }
 
-/** Every route of the OpenAPI document that may have a body, and those that it does not show. */
+/** Every route of the OpenAPI document that may have a body, and those that the document does not contain. */
 async function routesWithBodies(): Promise<MeasuredRoute[]> {
   const { paths } = (await (await fetch(`${api.url}/openapi.json`)).json()) as {
     paths: Record<string, Record<string, Operation>>;
@@ -66,7 +66,7 @@ async function routesWithBodies(): Promise<MeasuredRoute[]> {
   return [...documented, ...hidden];
 }
 
-/** Parameters of the right form: a wrong one would be refused before the body is looked at. */
+/** Parameters of the right format, because a wrong one would be refused before the body is read. */
 function withExamples(template: string, { parameters = [] }: Operation): string {
   return template.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
     const parameter = parameters.find((each) => each.in === 'path' && each.name === name);
@@ -92,7 +92,7 @@ async function measureRoute(route: MeasuredRoute): Promise<Row> {
   };
 }
 
-/** The median over some requests of the longest delay during each. */
+/** The median, over some requests, of the longest delay during each request. */
 async function longestDelay({ method, url }: MeasuredRoute, body: string): Promise<number> {
   JSON.parse(body);
   const delays = await inTurn(times, async () => {

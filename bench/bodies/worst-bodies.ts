@@ -1,19 +1,19 @@
-/** A JSON body, and what it tries. */
+/** A JSON body, and its target. */
 export interface WorstBody {
   name: string;
   text: string;
 }
 
-/** A text of at most `bytes` that has `item` as often as it fits, separated by commas. */
+/** A text of at most `bytes` that repeats `item` as often as possible, separated by commas. */
 const many = (bytes: number, item: string) =>
   Array(Math.max(1, Math.floor(bytes / (item.length + 1))))
     .fill(item)
     .join(',');
 const times = (bytes: number, item: string) => item.repeat(Math.max(1, Math.floor(bytes / item.length)));
-/** Of braces, names and quotes around what a body repeats. */
+/** The bytes of braces, names and quotes around the repeated part. */
 const frameBytes = 64;
 
-/** Valid JSON of at most `bytes` that aims at parsers, bounds, validation and error replies. */
+/** Valid JSON of at most `bytes` that attacks parsers, bounds, validation and error replies. */
 export function worstBodies(bytes: number): WorstBody[] {
   const inner = bytes - frameBytes;
   const wrongItems = `{"object_storage":[${many(Math.min(inner, 2700), '{}')}]}`;
@@ -36,7 +36,7 @@ export function worstBodies(bytes: number): WorstBody[] {
   ];
 }
 
-/** A body of about `bytes` that no route refuses for its form: fields that it does not know are ignored. */
+/** A body of about `bytes` that no route refuses for its format, because unknown fields are ignored. */
 export function ordinaryBody(bytes: number): string {
   return JSON.stringify({ template: 'none', ignored: Array(10).fill('i'.repeat(Math.max(0, bytes - 80) / 10)) });
 }

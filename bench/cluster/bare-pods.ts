@@ -10,7 +10,7 @@ import type { DriverHost } from '../../test/kubernetes/support/driver-host.ts';
 const seconds = 1800;
 const late = () => new Error('A bare pod took half an hour');
 
-/** Pods and disks as the driver makes them for sandboxes, and nothing else of a sandbox: no policy, no agent. */
+/** Pods and disks as the driver makes them for sandboxes, but without policies and agents. */
 export class BarePods {
   readonly #options: KubernetesDriverOptions;
   readonly #facts: ImageFacts;
@@ -26,9 +26,9 @@ export class BarePods {
     this.#watch = new ClusterWatch(config, this.#cluster, { namespace, selector: selectorOf(hostId), logger });
   }
 
-  /** @param options those of the driver beside */
+  /** @param options the options of the compared driver */
   static async open(host: DriverHost, facts: ImageFacts, options: Partial<KubernetesDriverOptions>): Promise<BarePods> {
-    // Not of the host, whose driver would take them for sandboxes.
+    // They do not belong to the host, because its driver would treat them as sandboxes.
     const pods = new BarePods({ ...host.options, ...options, hostId: 'bare' }, facts);
     await pods.#watch.open(() => {});
     return pods;
@@ -45,7 +45,7 @@ export class BarePods {
     await this.#watch.until(spec.sandboxId, ready, { seconds, late });
   }
 
-  /** Returns when they are gone, with their disks. */
+  /** Returns when the pods and their disks are gone. */
   async remove(specs: readonly SandboxSpec[]): Promise<void> {
     await Promise.all(
       specs.map(async ({ sandboxId }) => {

@@ -8,7 +8,10 @@ import { holdAgainst, printTable } from '../table.ts';
 
 const goalOverLocalMs = 30;
 
-/** Pauses with the node helper beside those of the local driver, in turns; each resume until a command has written. */
+/**
+ * Measures pauses with the node helper and pauses of the local driver alternately. Each resume is measured until a
+ * command has written.
+ */
 export async function measureMemoryPauses(
   cluster: KubernetesCluster,
   host: DriverHost,
@@ -42,7 +45,7 @@ export async function measureMemoryPauses(
   }
 }
 
-/** A sandbox that is paused and resumed again and again, with the milliseconds that this took. */
+/** A sandbox that is repeatedly paused and resumed, with the durations in milliseconds. */
 class PausedSandbox {
   readonly took: Record<'pause' | 'resume', number[]> = { pause: [], resume: [] };
   readonly #driver: SandboxDriver;

@@ -5,20 +5,22 @@ import { annotations } from '../../runtime/kubernetes/names.ts';
 import { DriverHost, pushAgentImage } from '../../test/kubernetes/support/driver-host.ts';
 import { KubernetesCluster } from '../../test/kubernetes/support/kubernetes-cluster.ts';
 import { pushBusybox } from '../../test/kubernetes/support/pods.ts';
-import { summarize, timed } from '../statistics.ts';
+import { type Summary, summarize, timed } from '../statistics.ts';
 import { holdAgainst, printTable, type Row } from '../table.ts';
 import { BarePods } from './bare-pods.ts';
 import { firstOutput, measureMemoryPauses } from './memory-pauses.ts';
+import { measureWarmPods } from './warm-pods.ts';
 
 /**
- * Sandboxes as pods, beside bare pods with the same spec and a disk each, in turns on one node. `npm run test:kubernetes`
- * builds the cluster. `BENCH_TIMES=10`, `BENCH_AT_ONCE=200`; `BENCH_ENFORCED=1`: with something that enforces policies.
+ * Compares sandboxes as pods with bare pods of the same spec with one disk each, alternately on one node. `npm run
+ * test:kubernetes` builds the cluster. `BENCH_TIMES=10`, `BENCH_AT_ONCE=200`; `BENCH_ENFORCED=1`: with a network plugin
+ * that enforces policies.
  */
 const times = Number(process.env.BENCH_TIMES ?? 10);
 const atOnce = Number(process.env.BENCH_AT_ONCE ?? 200);
-/** Those that start at once are of several accounts: one alone has half of the places. */
+/** Concurrent starts belong to several accounts, because a single account gets half of the places. */
 const accounts = 4;
-/** So many pods fit on one node of two processors, with a node helper. */
+/** With these requests, the pods and a node helper fit on one node with two processors. */
 const requestShare = { cpu: 0.009, memory: 1 / 8 };
 
 if (Object.values(kubernetesPrograms().dirs).every((dir) => fs.existsSync(dir))) await measure();
@@ -31,7 +33,8 @@ async function measure(): Promise<void> {
     const [image, agentImage] = [await pushBusybox(cluster), await pushAgentImage(cluster.registry)];
     host = await DriverHost.open(cluster, agentImage, { requestShare });
     const bare = await BarePods.open(host, await factsOf(host, image), { requestShare });
-    await oneAfterTheOther(host, bare, image);
+    const floor = await oneAfterTheOther(host, bare, image);
+    await measureWarmPods(cluster, { agentImage, image, floor }, times);
     await measureMemoryPauses(cluster, host, image, times);
     await allAtOnce(host, bare, image);
     await bare.close();
@@ -41,7 +44,8 @@ async function measure(): Promise<void> {
   }
 }
 
-async function oneAfterTheOther(host: DriverHost, bare: BarePods, image: string): Promise<void> {
+/** @returns what bare pods took */
+async function oneAfterTheOther(host: DriverHost, bare: BarePods, image: string): Promise<Summary> {
   const took = { bare: [], create: [], pause: [], resume: [] } as Record<string, number[]>;
   const phases = new Map<string, number[]>();
   for (let time = 0; time < times; time += 1) {
@@ -82,6 +86,7 @@ async function oneAfterTheOther(host: DriverHost, bare: BarePods, image: string)
     { measure: 'pause, which keeps the disk', value: summarize(took.pause!), unit: 'ms' },
     { measure: 'resume on the disk → first output', value: summarize(took.resume!), unit: 'ms' },
   ]);
+  return floor;
 }
 
 async function allAtOnce(host: DriverHost, bare: BarePods, image: string): Promise<void> {
@@ -123,7 +128,7 @@ async function allAtOnce(host: DriverHost, bare: BarePods, image: string): Promi
   for (const error of failures.slice(0, 3)) console.log(error);
 }
 
-/** What a driver has learned of an image. */
+/** The facts that a driver has determined about an image. */
 async function factsOf(host: DriverHost, image: string): Promise<ImageFacts> {
   const spec = await host.spec(image);
   await host.driver.create(spec);

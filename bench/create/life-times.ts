@@ -3,20 +3,20 @@ import proto from '@temporalio/proto';
 
 const type = proto.temporal.api.enums.v1.EventType;
 
-/** When the parts of a create happened that a workflow's history shows; Unix milliseconds. */
+/** The times of a create's parts that a workflow's history contains, in Unix milliseconds. */
 export interface LifeTimes {
   /** Temporal has stored the start. */
   started: number;
   /** The control worker has its first task. */
   firstTask: number;
-  /** The work of the host is on its queue, and taken from it. */
+  /** The host's work was put on its queue, and taken from it. */
   hostWorkAsked: number;
   hostWorkBegun: number;
-  /** Temporal has stored that the host has done it. */
+  /** Temporal has stored the completion of the host's work. */
   hostWorkDone: number;
-  /** The control worker has the task that follows. */
+  /** The control worker has the next task. */
   lastTask: number;
-  /** Temporal has stored the answer to the caller. */
+  /** Temporal has stored the reply to the caller. */
   answered: number;
 }
 

@@ -14,13 +14,13 @@ import { inTurn, summarize, timed } from '../statistics.ts';
 import { holdAgainst, printTable, type Row } from '../table.ts';
 import { type LifeTimes, readLifeTimes } from './life-times.ts';
 
-/** Where the time of a create goes, and the processor time: one after the other, cold and from the pool. */
+/** The time and the processor time of the parts of a create: one after the other, cold and from the pool. */
 const times = Number(process.env.BENCH_TIMES ?? 20);
 const concurrent = 10;
 /** The disk of the first members of a pool. */
 const storageGb = 10;
 const wanted = { cpu_count: 1, memory_mb: 256, storage_gb: storageGb, timeout: 3600 };
-/** How long the platform is measured while nothing happens. */
+/** How long the idle platform is measured. */
 const idleMs = 8000;
 /** Node writes a CPU profile of each of the platform's processes into this folder. */
 const profileDir = process.env.BENCH_PROFILE_DIR;
@@ -61,7 +61,7 @@ for (const [title, pool] of [
 interface Floors {
   start: number;
   update: number;
-  /** What a cold create needs beside Temporal: the container runtime and the start of Node. */
+  /** The parts of a cold create without Temporal: the container runtime and the start of Node. */
   cold: number;
   started: readonly TracedStart[];
 }
@@ -78,7 +78,7 @@ interface Created {
   traced: TracedStart[];
   pauses: number[];
   resumes: number[];
-  /** Of creates at once, until the last has its reply. */
+  /** For concurrent creates, until the last has its reply. */
   together: number;
   cpu: Row[];
 }
@@ -104,7 +104,7 @@ async function createAll(platform: RunningPlatform, pool: number): Promise<Creat
   const supervisor = platform.pidsOf('ops/local-stack/start.ts')[0]!;
   const use = () => platformUse(supervisor, platform.dataDir);
   if (pool > 0) await untilShims(use, pool);
-  // The first creates of a platform pay for what later ones find there.
+  // The first creates of a platform fill caches for later ones.
   for (let warm = 0; warm < 3; warm += 1) await client.deleteSandbox((await client.createSandbox(wanted)).sandbox_id);
   if (pool > 0) await untilShims(use, pool);
   const idle = await measured(use, () => delay(idleMs));
@@ -154,18 +154,18 @@ async function untilShims(use: () => Map<string, GroupUse>, count: number): Prom
     if (Date.now() > deadline) throw new Error(`there are ${shimsIn(use())} shims, not ${count}`);
     await delay(1000);
   }
-  // The last one is still being made.
+  // The last member is still being made.
   await delay(3000);
 }
 
-/** Processor time of the platform over a piece of work: milliseconds of a core by kind of process. */
+/** Processor time of the platform for a piece of work: milliseconds of a core by kind of process. */
 interface Spent {
   elapsedMs: number;
   parts: Map<string, number>;
   newShims: number;
 }
 
-/** Programs that have ended count apart. */
+/** Ended programs are counted separately. */
 async function measured(use: () => Map<string, GroupUse>, work: () => Promise<unknown>): Promise<Spent> {
   const before = use();
   const elapsedMs = await timed(work);
@@ -183,7 +183,7 @@ function allMs({ parts }: Spent): number {
   return [...parts.values()].reduce((sum, ms) => sum + ms, 0);
 }
 
-/** What a create costs, less what the platform uses in the same time when nothing happens. */
+/** The cost of a create, less the platform's idle use in the same time. */
 function cpuRows(idle: Spent, creates: Spent, refill: Spent | null): Row[] {
   const beyondIdle = (spent: Spent) => allMs(spent) - allMs(idle) * (spent.elapsedMs / idle.elapsedMs);
   const parts = [...creates.parts].map(([name, ms]) => {
@@ -207,7 +207,7 @@ function cpuRows(idle: Spent, creates: Spent, refill: Spent | null): Row[] {
   ];
 }
 
-/** @param isSandbox with the steps of the host worker */
+/** @param isSandbox includes the steps of the host worker */
 async function timeRows(platform: RunningPlatform, traced: readonly TracedStart[], isSandbox: boolean): Promise<Row[]> {
   const env = runningPlatformEnv(platform.dataDir, {});
   const connection = await Connection.connect({ address: env.TEMPORAL_ADDRESS! });
@@ -247,7 +247,7 @@ function readHostSteps(dataDir: string): Map<string, Record<string, number>> {
   for (const line of readFileSync(path.join(dataDir, 'logs', 'host.log'), 'utf8').split('\n')) {
     if (!line.includes('"sandbox started"')) continue;
     const { sandboxId, steps } = JSON.parse(line.slice(line.indexOf('{')));
-    // A resume logs its steps, too.
+    // A resume also logs its steps.
     if (!found.has(sandboxId)) found.set(sandboxId, steps);
   }
   return found;

@@ -11,7 +11,7 @@ import { type GroupUse, platformUse } from '../process-groups.ts';
 import { inTurn, summarize, timed } from '../statistics.ts';
 import { holdAgainst, printTable, type Row } from '../table.ts';
 
-/** How many idle sandboxes of `base` a machine carries, and what they cost. `BENCH_SANDBOXES=100,300,500` */
+/** The number of idle sandboxes of `base` that a machine can run, and their cost. `BENCH_SANDBOXES=100,300,500` */
 const counts = (process.env.BENCH_SANDBOXES ?? '500').split(',').map(Number);
 const times = Number(process.env.BENCH_TIMES ?? 20);
 const atOnce = 4;
@@ -115,7 +115,7 @@ function availableMib(): number {
   return Number(/^MemAvailable:\s+(\d+)/m.exec(readFileSync('/proc/meminfo', 'latin1'))![1]) / 1024;
 }
 
-/** MiB that the kernel charges to a sandbox, file cache included; the mean of all. */
+/** MiB that the kernel charges to a sandbox, including file cache; the mean of all sandboxes. */
 function chargedMib(sandboxes: readonly SandboxView[]): number {
   const parent = path.dirname(findCgroup('/sys/fs/cgroup', sandboxes[0]!.sandbox_id)!);
   const charged = sandboxes.map(({ sandbox_id: id }) => {
@@ -134,7 +134,7 @@ function readIfThere(file: string): string | null {
   }
 }
 
-/** Percent of a core that each part of the platform uses without requests. */
+/** The percentage of a core that each part of the platform uses without requests. */
 async function idleRows(supervisor: number): Promise<Row[]> {
   const look = () => ({ atMs: performance.now(), groups: platformUse(supervisor, platform.dataDir) });
   const first = look();

@@ -7,8 +7,8 @@ import { inTurn, summarize, timed } from '../statistics.ts';
 import { holdAgainst, printTable, type Row } from '../table.ts';
 
 /**
- * Exec through the API beside the agent's own Start, in turns, and batches beside single commands. Batches are of real
- * containers, and measured to their answer: 202, when each has accepted.
+ * Compares exec through the API with the agent's own Start, alternately, and batches with single commands. Batches use
+ * real containers, and are measured until their reply: 202, when each sandbox has accepted.
  */
 const times = Number(process.env.BENCH_TIMES ?? 60);
 const batchSize = 100;

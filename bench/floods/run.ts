@@ -2,7 +2,10 @@ import { FloodedGateway } from '../../test/gateway/floods/flooded-gateway.ts';
 import { floodKinds } from '../../test/gateway/floods/flooding-clients.ts';
 import { summarize } from '../statistics.ts';
 
-/** What each flood of a client costs the gateway and another tenant. `npm run bench -- floods`; `BENCH_FLOODS=PING` for some. */
+/**
+ * The cost of each flood of a client for the gateway and for another tenant. `npm run bench -- floods`;
+ * `BENCH_FLOODS=PING` selects floods.
+ */
 const durationMs = 4000;
 const mebibyte = 2 ** 20;
 const pattern = new RegExp(process.env.BENCH_FLOODS ?? '');

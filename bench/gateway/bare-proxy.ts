@@ -1,6 +1,6 @@
 import http from 'node:http';
 
-/** The yardstick: the least a proxy of node:http alone can do. `bare-proxy.ts <target port>`; prints its own port. */
+/** The reference: a minimal proxy of node:http. `bare-proxy.ts <target port>`; prints its own port. */
 const port = Number(process.argv[2]);
 const agent = new http.Agent({ keepAlive: true, maxFreeSockets: 256 });
 const server = http.createServer((request, response) => {

@@ -7,7 +7,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { freePort } from '../../test/support/free-port.ts';
 
-/** What is asked of an agent over several ways in turns, and the processes on these ways. */
+/** The measurements of an agent over several ways, made alternately, and the processes on these ways. */
 const latencyRequests = 1500;
 const throughputConnections = 32;
 export const throughputRequests = 6000;
@@ -30,14 +30,14 @@ export class Samples {
     return Math.max(...this.#byName.get(name)!);
   }
 
-  /** The median of the rounds' ratios: within a round the machine was as busy for the one as for the other. */
+  /** The median of the rounds' ratios, because within a round the machine's load is the same for both. */
   ratio(name: string, to: string): number {
     const others = this.#byName.get(to)!;
     return medianOf(this.#byName.get(name)!.map((value, round) => value / others[round]!));
   }
 }
 
-/** Programs of a bench, and a folder with a file to download. */
+/** The programs of a bench, and a folder with a file to download. */
 export class BenchProcesses {
   readonly dir = mkdtempSync(path.join(os.tmpdir(), 'bench-gateway-file-'));
   readonly file = path.join(this.dir, 'file.bin');
@@ -47,7 +47,7 @@ export class BenchProcesses {
     writeFileSync(this.file, Buffer.alloc(fileBytes, 7));
   }
 
-  /** The bundled agent as a host starts it, on loopback and open. */
+  /** The bundled agent as a host starts it, but on loopback and without a token. */
   async startAgent(): Promise<{ port: number; pid: number }> {
     const agent = path.join(root, 'agent/dist/agent.cjs');
     if (!existsSync(agent)) throw new Error('build the agent first: node agent/build.mjs');
@@ -69,7 +69,7 @@ export class BenchProcesses {
     }
   }
 
-  /** A program of the bench, which prints its port. */
+  /** A program of the bench. It prints its port. */
   async start(script: string, ...args: readonly string[]): Promise<{ port: number; pid: number }> {
     const child = spawn(process.execPath, [script, ...args], {
       stdio: ['ignore', 'pipe', 'inherit'],
@@ -89,7 +89,7 @@ export function medianOf(values: number[]): number {
   return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!;
 }
 
-/** Sends `/health` again and again on one connection; `onReply` returns whether to go on. */
+/** Repeats requests of `/health` on one connection. `onReply` returns whether to continue. */
 function healthLoop(port: number, onReply: () => boolean): Promise<void> {
   const request = `GET /health HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`;
   return new Promise((resolve, reject) => {
@@ -121,7 +121,7 @@ export async function latencyP50(port: number): Promise<number> {
   return medianOf(times);
 }
 
-/** Requests a second. */
+/** Requests per second. */
 export async function throughput(port: number, requests: number): Promise<number> {
   let sent = throughputConnections;
   const startedAt = performance.now();
@@ -129,7 +129,7 @@ export async function throughput(port: number, requests: number): Promise<number
   return (requests / (performance.now() - startedAt)) * 1000;
 }
 
-/** MiB a second of one download, read as cheaply as Node can. */
+/** MiB per second of one download, read as cheaply as Node can. */
 export function download(port: number, target: string): Promise<number> {
   const startedAt = performance.now();
   return new Promise((resolve, reject) => {

@@ -10,8 +10,8 @@ import { openCertificates } from '../../gateway/tls/certificates.ts';
 import { benchHostId, waysThrough } from '../last-hop/credentials.ts';
 
 /**
- * The gateway with one route and no database. `one-sandbox-gateway.ts <agent port> [<folder of an authority> <port of a
- * last hop>]`; with these it reaches the sandbox through a tunnel. Prints its own port.
+ * The gateway with one route and without a database. `one-sandbox-gateway.ts <agent port> [<folder of an authority>
+ * <port of a last hop>]`. With the optional arguments it reaches the sandbox through a tunnel. Prints its own port.
  */
 const agentPort = Number(process.argv[2]);
 const [, , , authorityFolder, lastHopPort] = process.argv;

@@ -4,14 +4,14 @@ import { cpuMsOf } from '../process-cpu.ts';
 import { BenchProcesses, download, fileBytes, latencyP50, Samples, throughput, throughputRequests } from './load.ts';
 
 /**
- * The gateway beside a direct connection and a bare node:http proxy, all to the same real agent, in turns so that what
- * else the machine does meets all of them. `node bench/gateway/run.ts [rounds]`
+ * Compares the gateway with a direct connection and a bare node:http proxy, all to the same real agent, alternately, so
+ * that other load of the machine affects all of them. `node bench/gateway/run.ts [rounds]`
  */
 const rounds = Number(process.env.BENCH_ROUNDS ?? 9);
 const ways = ['direct', 'bare', 'gateway'] as const;
 const here = import.meta.dirname;
 
-/** CPU seconds that each process with a part in a download spends on a GiB, over some downloads one after the other. */
+/** CPU seconds per GiB of each process in a download, over several downloads one after the other. */
 class DownloadCosts {
   readonly #pids: Record<string, number>;
   readonly #measured: Record<string, number>[] = [];
@@ -31,12 +31,12 @@ class DownloadCosts {
     this.#measured.push(Object.fromEntries(seconds));
   }
 
-  /** What else runs can only make it dearer. */
+  /** Other load of the machine can only increase the cost, so the lowest counts. */
   get cheapest(): Record<string, number> {
     return this.#measured.reduce((least, each) => (sumOf(each) < sumOf(least) ? each : least));
   }
 
-  /** The least seconds that a GiB can take: each process is one thread, and so many cores are there for all of them. */
+  /** The least seconds for a GiB: each process has one thread, and all of them share the cores. */
   get leastSeconds(): number {
     return Math.max(...Object.values(this.cheapest), sumOf(this.cheapest) / os.availableParallelism());
   }
@@ -95,7 +95,7 @@ function report(
   );
   const hop = latencyMs.ratio('gateway', 'bare');
   const rate = requestsPerSecond.ratio('gateway', 'bare');
-  // Three busy processes on few cores: what else runs can only slow them down, so the best round counts.
+  // Three busy processes share few cores, and other load can only slow them down, so the best round counts.
   const bytes = downloadMiBPerSecond.best('gateway') / downloadMiBPerSecond.best('direct');
   console.log(`p50 ÷ (direct + one bare hop)    ${hop.toFixed(2)}   goal ≤ 1.00   ${verdict(hop <= 1)}`);
   console.log(`requests/s ÷ bare proxy's        ${rate.toFixed(2)}   goal ≥ 0.80   ${verdict(rate >= 0.8)}`);

@@ -14,8 +14,8 @@ import { summarize, timed } from '../statistics.ts';
 import { holdAgainst, printTable, type Row } from '../table.ts';
 
 /**
- * The copy of an image of 200 MB from one registry to another, beside `skopeo copy` between the same registries in the same run: one at a
- * time, and ten at once. `npm run bench -- imports`
+ * Compares copying an image of 200 MB from one registry to another with `skopeo copy` between the same registries in
+ * the same run: one at a time, and ten at once. `npm run bench -- imports`
  */
 const megabytes = Number(process.env.BENCH_IMAGE_MB ?? 200);
 const times = Number(process.env.BENCH_TIMES ?? 5);
@@ -43,7 +43,7 @@ let count = 0;
 try {
   const ours: number[] = [];
   const bare: number[] = [];
-  // In turn, so that a busy moment of the machine meets both.
+  // Measured alternately, so that other load of the machine affects both.
   for (let round = 0; round < times; round++) {
     const [first, second] = [await newImage(megabytes), await newImage(megabytes)];
     bare.push(await timed(() => skopeo(first)));
@@ -89,7 +89,7 @@ try {
   fs.rmSync(folder, { recursive: true, force: true });
 }
 
-/** Of random bytes, which no registry has yet. @returns its name */
+/** An image of random bytes, which no registry has yet. @returns its name */
 async function newImage(sizeMb: number): Promise<string> {
   count += 1;
   const name = `image-${count}`;

@@ -6,7 +6,7 @@ import { proofOf, readJoinToken } from '../../last-hop/join-token.ts';
 import { LastHops } from '../../last-hop/last-hops.ts';
 import { checkIssued, makeKeyAndRequest } from '../../last-hop/request.ts';
 
-/** The two ends of a tunnel without a database: each process has its certificate from the authority of a folder. */
+/** The two ends of a tunnel without a database. Each process gets its certificate from the authority of a folder. */
 export const benchHostId = 'host-b';
 
 export const noRevocations = { isRevoked: () => false, onChange: () => undefined };
@@ -20,7 +20,7 @@ export async function credentialOf(identity: LastHopIdentity, authorityFolder: s
   return { key, ...checkIssued(issued.certificate, key, token) };
 }
 
-/** The host, with every address of loopback in its network. */
+/** The host. Its network contains every address of loopback. */
 export const hostPlaces = (lastHopPort: number | null) =>
   new HostPlaces(async () => ({
     lastHopAddress: lastHopPort === null ? null : `127.0.0.1:${lastHopPort}`,

@@ -15,8 +15,8 @@ import {
 import { benchHostId, waysThrough } from './credentials.ts';
 
 /**
- * What a sandbox of another machine costs: a gateway that reaches the agent through the last hop of its host, beside one
- * that connects to it directly, in turns. Both machines are this one, so the link itself costs nothing.
+ * The cost of a sandbox on another machine: compares a gateway that reaches the agent through the last hop of its host
+ * with one that connects to it directly, alternately. Both machines are this one, so the link itself costs nothing.
  */
 const rounds = Number(process.env.BENCH_ROUNDS ?? 9);
 const openings = 200;
@@ -27,7 +27,7 @@ try {
   const agent = await processes.startAgent();
   const authority = path.join(processes.dir, 'authority');
   const start = (script: string, ...args: string[]) => processes.start(path.join(import.meta.dirname, script), ...args);
-  // The first makes the authority; the gateway reads it.
+  // The first process makes the authority, and the gateway reads it.
   const end = await start('host-end.ts', authority);
   const gateway = '../gateway/one-sandbox-gateway.ts';
   const ports = {
@@ -36,7 +36,7 @@ try {
   };
   const place = (await (await waysThrough(authority, end.port)).wayTo(benchHostId))!;
   const target = { sandboxId: 'sbx-bench' as SandboxId, port: agent.port, wantsReply: true };
-  /** Until the sandbox's port has taken the connection. */
+  /** Measured until the sandbox's port has accepted the connection. */
   const open = {
     direct: async () => {
       const socket = net.connect(agent.port, '127.0.0.1');

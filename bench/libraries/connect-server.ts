@@ -9,7 +9,7 @@ import type { Rivals } from './in-turns.ts';
 const script = path.join(import.meta.dirname, 'procedures-server.ts');
 const stdoutMib = 32;
 
-/** The same handlers behind the agent's own Connect server and behind connect-node, each in a process of its own. */
+/** The same handlers with the agent's own Connect server and with connect-node, each in its own process. */
 export async function withConnectRivals(compare: (rivals: readonly Rivals[]) => Promise<void>): Promise<void> {
   const [ours, library] = [await start('ours'), await start('library')];
   const rivals = (

@@ -1,7 +1,7 @@
 import { summarize } from '../statistics.ts';
 import type { Row } from '../table.ts';
 
-/** Our own code beside the library that could take its place. */
+/** The project's own code, and the library that could replace it. */
 export interface Rivals {
   measure: string;
   unit: string;
@@ -12,7 +12,10 @@ export interface Rivals {
 
 const rounds = 5;
 
-/** Measures both in turns, so that other load of the machine slows both. The first round warms up and does not count. */
+/**
+ * Measures both alternately, so that other load of the machine slows both. The first round is a warm-up and does not
+ * count.
+ */
 export async function compareInTurns({ measure, unit, better, ours, library }: Rivals): Promise<Row> {
   const [ourValues, libraryValues]: [number[], number[]] = [[], []];
   for (let round = 0; round <= rounds; round += 1) {

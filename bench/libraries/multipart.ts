@@ -6,7 +6,7 @@ import type { Rivals } from './in-turns.ts';
 
 const boundary = '----WebKitFormBoundary7MA4YWxkTrZu0gW';
 const contentType = `multipart/form-data; boundary=${boundary}`;
-/** As a socket delivers them. */
+/** The size of the pieces from a socket. */
 const pieceBytes = 64 * 1024;
 
 /** Multipart bodies: one large file, and many small ones. */
@@ -44,7 +44,7 @@ function body(sizes: readonly number[]): Buffer {
     Buffer.from(
       `--${boundary}\r\nContent-Disposition: form-data; name="file"; filename="f${index}"\r\nContent-Type: application/octet-stream\r\n\r\n`,
     ),
-    // Line ends are frequent in it, as in text.
+    // It contains many line ends, like text.
     Buffer.alloc(size, 'some text of a line that is as long as lines are\r\n'),
     Buffer.from('\r\n'),
   ]);

@@ -8,7 +8,10 @@ import { processServices } from '../../agent/process/service.ts';
 import { createLibraryListener } from '../../agent/rpc/library.ts';
 import { procedureTable } from '../../agent/rpc/procedure.ts';
 
-/** `… ours|library`: serves the agent's procedures over Connect, by its own server or by connect-node. Prints its port. */
+/**
+ * `… ours|library`: serves the agent's procedures over Connect, with the agent's own server or with connect-node.
+ * Prints its port.
+ */
 const [, , which] = process.argv;
 // The agent looks for its native addon beside its bundle.
 process.argv[1] = path.resolve(import.meta.dirname, '../../agent/dist/agent.cjs');
@@ -16,7 +19,7 @@ const environment = createEnvironment(() => ({}));
 const init = { sandboxId: 'sbx-bench', accessToken: null, env: {}, command: null };
 const listener =
   which === 'ours'
-    ? createSandboxPaths({ platformToken: null, init }, environment).serve
+    ? createSandboxPaths({ platformToken: null, env: {}, init }, environment).serve
     : createLibraryListener(
         procedureTable([...filesystemServices(environment), ...processServices(environment)]).values(),
       );

@@ -5,7 +5,7 @@ import { multipartRivals } from './multipart.ts';
 import { terminalRivals } from './terminal.ts';
 import { withUpstreamRivals } from './upstream.ts';
 
-/** What the project has of its own where a library does the same: it stays only while it is faster or safer. */
+/** Compares the project's own code with libraries that do the same. Own code stays only while it is faster or safer. */
 const rows: Row[] = [];
 
 async function compare(rivals: readonly Rivals[]): Promise<void> {

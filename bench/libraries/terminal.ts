@@ -9,7 +9,7 @@ const outputMib = 64;
 const echoes = 300;
 const env = { PATH: '/usr/bin:/bin', TERM: 'xterm' };
 
-/** Programs on terminals of their own: their output, and how soon what is typed comes back. */
+/** Programs on separate terminals: their output, and the delay of the echo of typed input. */
 export function terminalRivals(): Rivals[] {
   // The agent looks for its native addon beside its bundle.
   process.argv[1] = path.resolve(import.meta.dirname, '../../agent/dist/agent.cjs');
@@ -56,7 +56,7 @@ const openOurs: Open = async (command, args, onBytes) => {
     },
     () => drained.resolve(),
   );
-  // Waiting for a signal does not keep Node alive; in the agent its server does.
+  // Waiting for a signal does not keep Node alive. In the agent its server does.
   const alive = setInterval(() => undefined, 1000);
   const ended = Promise.all([exited, drained.promise]).finally(() => clearInterval(alive));
   return { write: (text) => pipe.write(Buffer.from(text), () => {}), ended };

@@ -8,10 +8,10 @@ const heads: Record<string, (bodyBytes: number) => string> = {
   '/length': (bodyBytes) => `Content-Length: ${bodyBytes}\r\n\r\n`,
   '/chunks': () => 'Transfer-Encoding: chunked\r\n\r\n',
 };
-/** What is written of a body at once: as many bytes of it each. */
+/** The bytes of a body that are written at once. All pieces have the same number of bytes. */
 const pieces: Record<string, Buffer> = { '/length': bytes, '/chunks': Buffer.concat(Array(64).fill(chunk)) };
 
-/** Answers `/small`; `/length?<MiB>` and `/chunks?<MiB>` with large bodies, as cheaply as it can. Posts its port. */
+/** Serves `/small`, and large bodies with minimal work: `/length?<MiB>` and `/chunks?<MiB>`. Posts its port. */
 const server = net.createServer((socket) => {
   socket.on('data', (request) => {
     const [path, mebibytes] = request.toString('latin1').split(' ', 2)[1]!.split('?');

@@ -9,7 +9,7 @@ const bodyMib = 256;
 
 /** The gateway's connections to sandboxes: small requests, large bodies, and bodies in chunks. */
 export async function withUpstreamRivals(compare: (rivals: readonly Rivals[]) => Promise<void>): Promise<void> {
-  // On a thread of its own, so that only the client is measured.
+  // The server runs on its own thread, so that only the client is measured.
   const server = new Worker(new URL('./upstream-server.ts', import.meta.url));
   const [port] = (await once(server, 'message')) as [number];
   const pool = new Pool(`http://127.0.0.1:${port}`, { connections: 1, pipelining: 1 });

@@ -10,13 +10,15 @@ import { inTurn, timed } from '../statistics.ts';
 const run = promisify(execFile);
 const namespaces = ['pid', 'mount', 'uts', 'ipc', 'cgroup', 'network'].map((type) => ({ type }));
 
-/** An overlay of the base image, and `crun run` of `/bin/true` on it in namespaces of its own, under limits. */
+/**
+ * Makes an overlay of the base image, and runs `/bin/true` on it with `crun run` in its own namespaces, with limits.
+ */
 const script = `set -e
 mount -t overlay overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" "$2/rootfs"
 if mountpoint -q /sys/fs/cgroup/unified; then umount /sys/fs/cgroup/unified; fi
 exec crun --root "$2/state" run --bundle "$2" "$3"`;
 
-/** Milliseconds the container runtime takes by itself, on the same image. Needs root. */
+/** Milliseconds of the container runtime alone, on the same image. Needs root. */
 export async function measureContainerFloor(
   times: number,
   concurrent: number,

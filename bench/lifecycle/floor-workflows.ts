@@ -5,7 +5,7 @@ const { nothing } = proxyActivities<{ nothing(): Promise<void> }>({ startToClose
 export const done = defineUpdate<void, []>('done');
 export const again = defineUpdate<void, []>('again');
 
-/** The least a workflow can do for a caller: one activity, then the answer; and again when asked. */
+/** The minimal workflow with a reply: one activity, then the reply, and the same for each update. */
 export async function floor(): Promise<void> {
   let isDone = false;
   let rounds = 0;

@@ -2,7 +2,10 @@ import fs from 'node:fs';
 import path from 'node:path';
 import type { SandboxId } from '../../domain/ids.ts';
 
-/** MiB that the kernel counts against the processes of a sandbox: their own memory, and the cache of what they read. */
+/**
+ * MiB that the kernel charges to the processes of a sandbox: their own memory, and the cache of the files that they
+ * read.
+ */
 export function sandboxMemoryMib(sandboxId: SandboxId): { total: number; anonymous: number } {
   const folder = findCgroup('/sys/fs/cgroup', sandboxId);
   if (!folder) throw new Error(`no control group of ${sandboxId}`);

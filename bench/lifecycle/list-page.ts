@@ -3,7 +3,7 @@ import type { SandboxId } from '../../domain/ids.ts';
 import type { PlatformClient } from '../../ops/development/client/platform-client.ts';
 import { inTurn, timed } from '../statistics.ts';
 
-/** Fills the account with ended sandboxes, copies of one that is there, and reads pages of 50 of them. */
+/** Fills the account with ended sandboxes, copies of an existing one, and reads pages of 50 of them. */
 export async function measureListPage(
   platform: PlatformClient,
   databaseUrl: string,

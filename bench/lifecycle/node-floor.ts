@@ -4,7 +4,7 @@ import { inTurn } from '../statistics.ts';
 
 const listener = `require('node:http').createServer((q, r) => r.end('OK')).listen(0, '127.0.0.1', () => process.stdout.write('up'))`;
 
-/** Milliseconds from exec to a bare Node listener that accepts. */
+/** Milliseconds from exec to a bare Node listener that accepts connections. */
 export function measureNodeFloor(times: number): Promise<number[]> {
   return inTurn(times, async () => {
     const startedMs = performance.now();

@@ -20,7 +20,7 @@ interface Split {
   firstOutput: number;
 }
 
-/** Asks for a sandbox and runs a command in it, as a user would; then takes it away again. */
+/** Creates a sandbox and runs a command in it, like a user, and deletes it. */
 async function createAndRun(platform: PlatformClient): Promise<Split> {
   const startedMs = performance.now();
   const sandbox = await platform.createSandbox({ cpu_count: 1, memory_mb: 256, storage_gb: 1 });

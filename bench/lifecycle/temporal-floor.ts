@@ -13,18 +13,18 @@ export interface TemporalFloor {
   startConcurrent: number[];
   /** Milliseconds of a bare update with one activity. */
   update: number[];
-  /** The single starts of `start`, to be looked up in Temporal. */
+  /** The single starts of `start`, to look them up in Temporal. */
   started: TracedStart[];
 }
 
-/** A workflow that was started, and when its caller asked and had the reply; Unix milliseconds. */
+/** A started workflow, with the times of the caller's request and reply in Unix milliseconds. */
 export interface TracedStart {
   workflowId: string;
   askedAtMs: number;
   repliedAtMs: number;
 }
 
-/** What the same Temporal server takes for nothing but the bookkeeping. */
+/** The time that the same Temporal server takes only for bookkeeping. */
 export async function measureTemporalFloor(address: string, times: number, concurrent: number): Promise<TemporalFloor> {
   const taskQueue = `bench-${randomUUID()}`;
   const [connection, nativeConnection] = await Promise.all([

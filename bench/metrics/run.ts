@@ -7,11 +7,11 @@ import { inTurn, summarize, timed } from '../statistics.ts';
 import { holdAgainst, printTable } from '../table.ts';
 import { measureSamplesCost } from './samples-cost.ts';
 
-/** What samples of many sandboxes cost, and how fast a week of one is read. `npm run bench -- metrics` */
+/** The cost of samples of many sandboxes, and the time to read a week of one sandbox. `npm run bench -- metrics` */
 const sandboxes = 1000;
 const looks = 36;
 const days = 7;
-/** Sandboxes with a week of samples; one of them is read. */
+/** The number of sandboxes with a week of samples. One of them is read. */
 const withWeek = 8;
 const times = 300;
 
@@ -53,7 +53,7 @@ try {
   platform.removeData();
 }
 
-/** Rows that run, though nothing does. */
+/** Rows with the status `running`, without real sandboxes. */
 async function copySandbox(orm: Orm, sandboxId: SandboxId, count: number): Promise<SandboxId[]> {
   const em = orm.em.fork();
   const names = (await em.execute(
@@ -70,7 +70,10 @@ async function copySandbox(orm: Orm, sandboxId: SandboxId, count: number): Promi
   return made.map((row) => row.sandbox_id);
 }
 
-/** Every sample of a week, in the order hosts write them, and its minutes, with which the quarters of an hour come. */
+/**
+ * Every sample of a week, in the order in which hosts write them, and its minutes. The quarters of an hour follow from
+ * those.
+ */
 async function fillWeek(orm: Orm, ids: readonly string[]): Promise<void> {
   const em = orm.em.fork();
   const list = `{${ids.join(',')}}`;

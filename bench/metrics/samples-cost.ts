@@ -13,16 +13,16 @@ import { cpuMsOf } from '../process-cpu.ts';
 const intervalMs = 5000;
 
 export interface SamplesCost {
-  /** Milliseconds of a processor for each look, in this process and in the database's. */
+  /** Processor milliseconds of each sample, in this process and in the database's. */
   samplerMs: number;
   databaseMs: number;
 }
 
 /**
- * What it costs to look at many sandboxes: real control groups with a process in each, the real meter and sampler, a
- * real database. Only time is not waited for.
- * @param sandboxIds rows that are there
- * @param orm with one connection, so that its server process is one
+ * The cost of samples of many sandboxes: real control groups with a process in each, the real meter and sampler, a real
+ * database. Only the waits between samples are skipped.
+ * @param sandboxIds existing rows
+ * @param orm with one connection, so that it has one server process
  */
 export async function measureSamplesCost(
   orm: Orm,

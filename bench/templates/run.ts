@@ -19,7 +19,7 @@ import { until } from '../../test/support/until.ts';
 import { inTurn, summarize, timed } from '../statistics.ts';
 import { holdAgainst, printTable, type Row } from '../table.ts';
 
-/** Images of templates, beside the bare tools on the same image in the same run. `npm run bench -- templates` */
+/** Compares images of templates with the bare tools on the same image in the same run. `npm run bench -- templates` */
 const rounds = 3;
 const creates = 8;
 const changedMb = 100;
@@ -50,11 +50,11 @@ try {
   rmSync(folder, { recursive: true, force: true });
 }
 
-/** The base image's files in four layers in gzip, about 200 MB unpacked with what is added. */
+/** The base image's files in four gzip layers, about 200 MB unpacked with the additions. */
 async function pushLargeImage(): Promise<string> {
   const { rootfs } = await ensureBaseImage({ cacheDir: cacheDir() });
   const layers = [];
-  // umoci wants the digest of each unpacked layer.
+  // umoci needs the digest of each unpacked layer.
   const diffIds: string[] = [];
   for (const part of ['--exclude=./usr .', 'usr/bin usr/sbin', 'usr/share', 'usr/lib*']) {
     const file = path.join(folder, 'layer.tar.gz');
@@ -95,7 +95,7 @@ async function benchFirst(): Promise<void> {
   );
 }
 
-/** A first sandbox from the image, the next ones, and those of the base image. */
+/** Compares the first sandbox of the image, the next ones, and those of the base image. */
 async function benchSecond(): Promise<void> {
   const host = await LocalHost.open({ registry, registryInsecureHttp: true, warmPoolSize: 2, warmPoolMaxSize: 4 });
   try {
@@ -158,7 +158,7 @@ async function benchCreateTemplate(): Promise<void> {
   }
 }
 
-/** New files each time, half of which can be compressed. */
+/** Writes new files each time. Half of the data can be compressed. */
 async function change(spec: SandboxSpec, place: SandboxPlace, round: number): Promise<void> {
   const half = changedMb / 2;
   const script = `rm -rf /opt/changes; mkdir /opt/changes; cd /opt/changes

@@ -18,8 +18,8 @@ import { inTurn, summarize, timed } from '../statistics.ts';
 import { holdAgainst, printTable } from '../table.ts';
 
 /**
- * Reports over ten million usage events of one account in 30 days, and what recording usage adds to a transition.
- * `npm run bench -- usage`
+ * Reports over ten million usage events of one account in 30 days, and the additional cost of recording usage in a
+ * transition. `npm run bench -- usage`
  */
 const events = Number(process.env.USAGE_EVENTS ?? 10_000_000);
 const reports = 200;
@@ -79,7 +79,10 @@ try {
   await stack.stop();
 }
 
-/** Sandboxes of 20 users and 50 projects that each live five hours, with eight teams as metadata; their events and the sums of them. */
+/**
+ * Sandboxes of 20 users and 50 projects that each live five hours, with eight teams as metadata; their events and the
+ * sums of these events.
+ */
 async function fill(): Promise<void> {
   const em = orm.em.fork();
   await em.execute(`
@@ -125,7 +128,7 @@ async function fill(): Promise<void> {
 }
 
 async function equalsRawSum(start: Date, end: Date): Promise<string> {
-  // A window of whole hours: every event lies in it or not.
+  // A window of whole hours, so that every event is either completely inside or outside.
   const [from, to] = [start, end].map((time) => new Date(Math.floor(time.getTime() / 3_600_000) * 3_600_000));
   const [raw] = (await orm.em.fork().execute(
     `select sum(amount)::text as amount from usage_events
@@ -138,7 +141,7 @@ async function equalsRawSum(start: Date, end: Date): Promise<string> {
   return sum === raw!.amount ? `yes: ${sum} MB-milliseconds` : `no: ${sum}, not ${raw!.amount}`;
 }
 
-/** Pauses and resumes of two sandboxes in turn; the usage of one is recorded until next year already. */
+/** Pauses and resumes two sandboxes alternately. The usage of one is already recorded until next year. */
 async function transitionTimes() {
   const plans = loadPlans();
   const life = new SandboxLifeRepository(orm.em, plans);

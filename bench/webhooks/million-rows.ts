@@ -6,7 +6,7 @@ import { inTurn, type Summary, summarize, timed } from '../statistics.ts';
 const rows = 1_000_000;
 const times = 300;
 
-/** What reading costs beside a million deliveries of one webhook over four weeks, and how long a week takes to go. */
+/** The cost of reading with a million deliveries of one webhook over four weeks, and the time to drop a week. */
 export async function measureMillionRows(
   orm: Orm,
   api: PlatformClient,

@@ -1,6 +1,6 @@
 import http from 'node:http';
 
-/** A fast receiver in a process of its own: tells its parent which events came, with the time, some at once. */
+/** A fast receiver in its own process. It reports received events, with their times, to its parent in batches. */
 let came = [];
 const server = http.createServer((request, response) => {
   const id = request.headers['webhook-id'];

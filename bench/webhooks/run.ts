@@ -21,7 +21,7 @@ import { holdAgainst, printTable } from '../table.ts';
 import { measureMillionRows } from './million-rows.ts';
 import { trivialWorkflowsPerSecond } from './trivial-workflows.ts';
 
-/** Deliveries a second and their delay, beside what could make them otherwise. `npm run bench -- webhooks` */
+/** Deliveries per second and their delay, compared with alternative designs. `npm run bench -- webhooks` */
 const deliveries = 5000;
 const workflows = 300;
 const eventsPerSecond = 100;
@@ -98,7 +98,7 @@ try {
   fs.rmSync(dataDir, { recursive: true });
 }
 
-/** A process of the platform. `address`: where it listens, if it does. */
+/** A process of the platform. `address`: its listening address, if it has one. */
 async function start(script: string): Promise<{ child: ChildProcess; address: string }> {
   const child = fork(path.join(root, script), {
     execArgv: heapFlags(script, {}),
@@ -141,7 +141,7 @@ async function deliveriesPerSecond(): Promise<number> {
   return (deliveries * 1000) / (Date.now() - startedMs);
 }
 
-/** The same requests, each noted in its row, without leases, checks or signatures. */
+/** The same requests, each recorded in its row, without leases, checks or signatures. */
 async function loopPerSecond(): Promise<number> {
   const em = orm.em.fork();
   const rows = (await em.execute('select delivery_id, created_at, event_id, data from webhook_deliveries limit ?', [

@@ -6,7 +6,7 @@ import pLimit from 'p-limit';
 
 Runtime.install({ logger: new DefaultLogger('ERROR') });
 
-/** How many workflows with one activity each the server runs to their end in a second. */
+/** The number of workflows with one activity each that the server completes per second. */
 export async function trivialWorkflowsPerSecond(address: string, count: number): Promise<number> {
   const taskQueue = `bench-${randomUUID()}`;
   const [connection, nativeConnection] = await Promise.all([

@@ -4,7 +4,10 @@ import { MemoryDriver } from '../../test/support/memory-driver.ts';
 import { TestStack } from '../../test/support/test-stack.ts';
 import { printTable } from '../table.ts';
 
-/** Heap that the control worker keeps for each sandbox that runs, by the isolates of its workflows. `npm run bench -- workflows` */
+/**
+ * The heap of the control worker for each running sandbox, in the isolates of its workflows. `npm run bench --
+ * workflows`
+ */
 const sandboxes = Number(process.env.BENCH_SANDBOXES ?? 200);
 const atOnce = 20;
 
@@ -51,7 +54,7 @@ async function start(count: number): Promise<void> {
   }
 }
 
-/** After a collection of garbage, which a heap snapshot begins with. */
+/** Live bytes after a garbage collection, with which a heap snapshot begins. */
 async function liveBytes(): Promise<number> {
   let bytes = 0;
   for (const worker of workers) {

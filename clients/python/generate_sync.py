@@ -1,11 +1,11 @@
-"""Writes src/sandbox_platform/_sync from _async: the same client without asyncio. `--check` only compares."""
+"""Generates src/sandbox_platform/_sync, the client without asyncio, from _async. `--check` only compares."""
 
 import re
 import sys
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent / "src" / "sandbox_platform"
-# Written by hand on both sides: a task there is a thread here.
+# Written by hand on both sides, because the sync client uses threads instead of tasks.
 OWN = {"__init__.py", "deadline.py"}
 REPLACEMENTS = [
     (r"\basync (def|with|for)\b", r"\1"),

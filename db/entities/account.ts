@@ -1,7 +1,7 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
 import type { AccountId } from '../../domain/ids.ts';
 
-/** The tenant: users, projects and sandboxes belong to exactly one. */
+/** The tenant. Users, projects and sandboxes belong to exactly one account. */
 export const Account = defineEntity({
   name: 'Account',
   tableName: 'accounts',

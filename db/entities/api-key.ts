@@ -1,7 +1,7 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
 import type { AccountId, ApiKeyId, UserId } from '../../domain/ids.ts';
 
-/** An API key; of the secret only its SHA-256 and its first characters are kept. */
+/** An API key. Of its secret, only the SHA-256 and the first characters are stored. */
 export const ApiKey = defineEntity({
   name: 'ApiKey',
   tableName: 'api_keys',
@@ -12,7 +12,7 @@ export const ApiKey = defineEntity({
     name: p.string(),
     description: p.string().default(''),
     secretHash: p.string().hidden(),
-    /** The first 12 characters; the create reply shows 8 of them. */
+    /** The first 12 characters. The create reply shows 8 of them. */
     prefix: p.string(),
     isActive: p.boolean().default(true),
     lastUsedAt: p.datetime(3).nullable(),

@@ -1,7 +1,10 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
 import type { AccountId, EventId, UserId } from '../../domain/ids.ts';
 
-/** A fact about an object, numbered from 1 without gaps. Webhooks and notifications hang off these rows. */
+/**
+ * A fact about an object. The events of an object are numbered from 1 without gaps. Webhooks and notifications refer to
+ * these rows.
+ */
 export const Event = defineEntity({
   name: 'Event',
   tableName: 'events',

@@ -15,7 +15,7 @@ export const ImportJob = defineEntity({
     progressPercentage: p.integer().default(0),
     externalImageUrl: p.string(),
     registryImageUrl: p.string(),
-    /** The repository that it copies to. */
+    /** The target repository. */
     registryPath: p.string(),
     lastLogMessage: p.string().nullable(),
     errorMessage: p.string().nullable(),

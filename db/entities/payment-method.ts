@@ -1,7 +1,7 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
 import type { AccountId } from '../../domain/ids.ts';
 
-/** A card of an account at the payment processor, as far as it may be stored. */
+/** The storable fields of an account's card at the payment processor. */
 export const PaymentMethod = defineEntity({
   name: 'PaymentMethod',
   tableName: 'payment_methods',
@@ -10,7 +10,7 @@ export const PaymentMethod = defineEntity({
     accountId: p.string().$type<AccountId>(),
     /** The processor's id. */
     paymentMethodId: p.string(),
-    /** How it was added. */
+    /** The setup that added it. */
     setupIntentId: p.string().nullable(),
     type: p.string(),
     fingerprint: p.string().nullable(),
@@ -23,7 +23,7 @@ export const PaymentMethod = defineEntity({
     billingCountry: p.string().nullable(),
     isDefault: p.boolean().default(false),
     isDeleted: p.boolean().default(false),
-    /** The processor has checked it, with its owner where the bank asked for that. */
+    /** The processor has verified the card, together with its owner if the bank required that. */
     isVerified: p.boolean().default(false),
     verifiedAt: p.datetime(3).nullable(),
     createdAt: p.datetime(3).onCreate(() => new Date()),

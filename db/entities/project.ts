@@ -1,7 +1,7 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
 import type { AccountId, ProjectId, UserId } from '../../domain/ids.ts';
 
-/** A group of sandboxes of one user; each user has exactly one default. */
+/** A group of sandboxes of one user. Each user has exactly one default project. */
 export const Project = defineEntity({
   name: 'Project',
   tableName: 'projects',

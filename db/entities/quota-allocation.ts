@@ -3,7 +3,7 @@ import type { AccountId, UserId } from '../../domain/ids.ts';
 import type { AllocationStatus } from '../../domain/quotas.ts';
 import { quotaColumns } from './quota-columns.ts';
 
-/** The quota of one user, set by the account's root; a user has at most one active allocation. */
+/** The quota of one user, set by the account's root. A user has at most one active allocation. */
 export const QuotaAllocation = defineEntity({
   name: 'QuotaAllocation',
   tableName: 'quota_allocations',

@@ -1,6 +1,6 @@
 import { p } from '@mikro-orm/core';
 
-/** The six quota fields, as allocations and requests keep them. Null: not limited. */
+/** The six quota fields of allocations and requests. Null: no limit. */
 export const quotaColumns = {
   cpuSecondsMonthly: p.bigint('number').nullable(),
   ramGbSeconds: p.decimal('number').precision(20).scale(6).nullable(),

@@ -3,7 +3,7 @@ import type { AccountId, UserId } from '../../domain/ids.ts';
 import type { QuotaRequestStatus } from '../../domain/quotas.ts';
 import { quotaColumns } from './quota-columns.ts';
 
-/** A user's request for another quota; a user has at most one that is pending. */
+/** A user's request for another quota. A user has at most one pending request. */
 export const QuotaRequest = defineEntity({
   name: 'QuotaRequest',
   tableName: 'quota_requests',

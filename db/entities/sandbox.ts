@@ -4,7 +4,7 @@ import type { MountSlot } from '../../domain/object-storage.ts';
 import type { Port } from '../../domain/ports.ts';
 import type { LifecycleOutcome, SandboxReason, SandboxStatus, SandboxSubstatus } from '../../domain/sandbox-state.ts';
 
-/** The explanation of a failed sandbox, kept after its data is gone. */
+/** The explanation of a failed sandbox. It is kept after the sandbox's data was removed. */
 export interface SandboxFailure {
   message: string;
   exitCode: number | null;
@@ -14,7 +14,8 @@ export interface SandboxFailure {
 }
 
 /**
- * A sandbox as people list and search it. After its creation only the activities of its own workflow write its status.
+ * A sandbox in the form in which people list and search it. After its creation, only the activities of its own workflow
+ * write its status.
  */
 export const Sandbox = defineEntity({
   name: 'Sandbox',
@@ -28,7 +29,7 @@ export const Sandbox = defineEntity({
     description: p.string().default(''),
 
     templateId: p.string().$type<TemplateId>(),
-    /** A copy of the template's fields at the creation; the template may change or be deleted. */
+    /** A copy of the template's fields at the creation, because the template may be changed or deleted. */
     templateName: p.string(),
     templateSource: p.string(),
     templatePorts: p.json<Port[]>(),
@@ -40,7 +41,7 @@ export const Sandbox = defineEntity({
     memoryMb: p.integer(),
     storageGb: p.integer(),
     timeoutSeconds: p.integer(),
-    /** The time from which the timeout of the current running phase counts. */
+    /** The start of the current running phase's timeout. */
     timeoutFrom: p.datetime(3).nullable(),
     autoPause: p.boolean().default(false),
     secure: p.boolean().default(true),
@@ -50,10 +51,10 @@ export const Sandbox = defineEntity({
     customPorts: p.json<Port[]>(),
     /** By slot, without credentials. */
     objectStorage: p.json<MountSlot[]>().onCreate((row: { objectStorage?: MountSlot[] }) => row.objectStorage ?? []),
-    /** Its buckets are mounted by its own s3fs: this path, or if empty the one in its `PATH`. */
+    /** The sandbox's own s3fs mounts its buckets: the program at this path, or if empty the one in its `PATH`. */
     directMount: p.boolean().default(false),
     s3fsPath: p.string().default(''),
-    /** The host's ports that lead to its UDP ports, by its own; given back with the room. */
+    /** The host's UDP ports by the sandbox's UDP ports. They are released together with the room. */
     udpHostPorts: p.json<Record<string, number>>().onCreate(() => ({})),
     persistenceDays: p.integer().nullable(),
 
@@ -64,18 +65,20 @@ export const Sandbox = defineEntity({
     lifecycleOutcome: p.string().$type<LifecycleOutcome>().nullable(),
 
     region: p.string(),
-    /** The requested region, then the others by distance, in case it must be placed again. */
+    /** The requested region, then the others by distance, for a second placement. */
     nearestRegions: p.json<readonly string[]>(),
-    /** It may only be placed in its region. */
+    /** The sandbox may only be placed in its region. */
     regionForced: p.boolean().default(false),
     hostId: p.string(),
-    /** It has processes or frozen memory on its host, or is about to. */
+    /** The sandbox has processes or frozen memory on its host, or is about to. */
     holdsCompute: p.boolean().default(true),
-    /** Its host has measured it since its processes started; until then it counts with its expected use. */
+    /** The host has measured the sandbox since its processes started. Until then it counts with its expected use. */
     isMeasured: p.boolean().default(false),
-    /** It has a disk on its host, or is about to. */
+    /** The sandbox has a disk on its host, or is about to. */
     holdsDisk: p.boolean().default(true),
-    /** The number of its last start or resume that began on its host; null: none, or from before they were numbered. */
+    /**
+     * The number of the last start or resume that began on its host. Null: none, or it began before they were numbered.
+     */
     run: p.integer().nullable(),
     agentAddress: p.string().nullable(),
     agentPort: p.integer().nullable(),
@@ -84,7 +87,7 @@ export const Sandbox = defineEntity({
     pausedMs: p.bigint('number').default(0),
     phaseKind: p.string().$type<'running' | 'paused'>().nullable(),
     phaseSince: p.datetime(3).nullable(),
-    /** Its usage before this time is recorded; null: it has not run yet. */
+    /** Usage is recorded up to this time. Null: the sandbox has not run yet. */
     meteredUntil: p.datetime(3).nullable(),
 
     startedAt: p.datetime(3).nullable(),
@@ -95,7 +98,7 @@ export const Sandbox = defineEntity({
     resumedAt: p.datetime(3).nullable(),
     lastAccessedAt: p.datetime(3).nullable(),
     deletedAt: p.datetime(3).nullable(),
-    /** Events recorded so far; the next one takes this number plus one. */
+    /** The number of events so far. The next event has the following number. */
     eventSequence: p.integer().default(0),
     createdAt: p.datetime(3).onCreate(() => new Date()),
     updatedAt: p

@@ -3,7 +3,7 @@ import type { AccountId, TemplateId, UserId } from '../../domain/ids.ts';
 import type { ImageBlob } from '../../domain/image-manifest.ts';
 import type { Port } from '../../domain/ports.ts';
 
-/** What sandboxes are made from: an image and default resources. */
+/** The blueprint of sandboxes: an image and default resources. */
 export const Template = defineEntity({
   name: 'Template',
   tableName: 'templates',
@@ -22,9 +22,11 @@ export const Template = defineEntity({
     externalImageUrl: p.string().nullable(),
     externalRegistryUsername: p.string().nullable(),
     status: p.string().$type<'pending' | 'building' | 'pushing' | 'available' | 'failed'>(),
-    /** Encrypted for the import, which removes it when it completes. */
+    /** Encrypted for the import, which removes it when it is complete. */
     registryPassword: p.text().nullable(),
-    /** `registry:<path>@<digest>`, another reference that hosts pull, or `builtin:<name>`, which hosts make themselves. */
+    /**
+     * `registry:<path>@<digest>`, another reference that hosts pull, or `builtin:<name>`, which hosts make themselves.
+     */
     image: p.string().nullable(),
     registryImageUrl: p.string().nullable(),
     registryProject: p.string().nullable(),
@@ -40,7 +42,7 @@ export const Template = defineEntity({
     buildStartedAt: p.datetime(3).nullable(),
     pushStartedAt: p.datetime(3).nullable(),
     pushCompletedAt: p.datetime(3).nullable(),
-    /** The platform builds the image from what this sandbox has changed. Null: no such build is under way. */
+    /** The platform builds the image from the changes in this sandbox. Null: no such build is in progress. */
     buildSandboxId: p.string().nullable(),
     buildErrorMessage: p.string().nullable(),
     lastStorageSyncAt: p.datetime(3).nullable(),

@@ -1,7 +1,10 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
 import type { AccountId, UserId } from '../../domain/ids.ts';
 
-/** A person of an account. `role` admin is the platform's operator; `isRootUser` administers the account. */
+/**
+ * A person of an account. Users with the role `admin` operate the platform. Users with `isRootUser` administer the
+ * account.
+ */
 export const User = defineEntity({
   name: 'User',
   tableName: 'users',

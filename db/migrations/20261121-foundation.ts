@@ -1,6 +1,6 @@
 import { Migration } from '@mikro-orm/migrations';
 
-/** Accounts, users, projects, keys, templates, hosts, sandboxes, and what hangs off them. */
+/** Accounts, users, projects, keys, templates, hosts, sandboxes, and their dependent tables. */
 export class Migration20261121Foundation extends Migration {
   override up(): void {
     this.addSql(`

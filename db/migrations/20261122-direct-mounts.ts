@@ -1,6 +1,6 @@
 import { Migration } from '@mikro-orm/migrations';
 
-/** Sandboxes whose buckets are mounted by an s3fs of their own. */
+/** Sandboxes whose own s3fs mounts their buckets. */
 export class Migration20261122DirectMounts extends Migration {
   override up(): void {
     this.addSql(`alter table sandboxes add column direct_mount boolean not null default false`);

@@ -1,6 +1,6 @@
 import { Migration } from '@mikro-orm/migrations';
 
-/** Hosts can be on leave for a planned while, and can be given up. */
+/** Hosts can be away for a planned time, and can be given up. */
 export class Migration20261122HostLeases extends Migration {
   override up(): void {
     this.addSql(`

@@ -1,8 +1,8 @@
 import { Migration } from '@mikro-orm/migrations';
 
 /**
- * Quarters of an hour of what sandboxes used, so that a week is read in 672 rows. The database itself adds each minute to
- * its quarter in the statement that stores it: the two never differ, whichever process writes minutes.
+ * Quarter-hour sums of sandboxes' use, so that a week is read in 672 rows. The database adds each minute to its quarter
+ * in the statement that stores the minute, so the two tables always agree.
  */
 export class Migration20261122MetricsQuarters extends Migration {
   override up(): void {

@@ -1,8 +1,8 @@
 import { Migration } from '@mikro-orm/migrations';
 
 /**
- * What sandboxes used, and regions that hold: samples of every five seconds and their minutes, both in a partition a
- * day (UTC) so that old days go at once, without a trace in the tables.
+ * Sandboxes' use, and regions that are stored: samples every five seconds and their minutes. Both have a partition per
+ * day (UTC), so that old days can be dropped at once.
  */
 export class Migration20261122Metrics extends Migration {
   override up(): void {

@@ -1,6 +1,6 @@
 import { Migration } from '@mikro-orm/migrations';
 
-/** The order of regions in which a sandbox was placed, for when it is placed again. */
+/** The order of regions in which a sandbox was placed, for a second placement. */
 export class Migration20261122NearestRegions extends Migration {
   override up(): void {
     this.addSql(`alter table sandboxes add column nearest_regions jsonb not null default '[]'`);

@@ -1,6 +1,6 @@
 import { Migration } from '@mikro-orm/migrations';
 
-/** UDP ports: which of its host's leads to which of a sandbox's, and what a host has to give. */
+/** UDP ports: the mapping of a host's ports to a sandbox's ports, and the range that a host offers. */
 export class Migration20261122Ports extends Migration {
   override up(): void {
     this.addSql(`

@@ -1,6 +1,6 @@
 import { Migration } from '@mikro-orm/migrations';
 
-/** Which start or resume brought up a sandbox's processes, so that late reports about earlier ones are recognised. */
+/** The number of the start or resume of a sandbox's processes, to recognise late reports about earlier ones. */
 export class Migration20261122SandboxRuns extends Migration {
   override up(): void {
     this.addSql('alter table sandboxes add column run integer');

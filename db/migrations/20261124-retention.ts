@@ -1,6 +1,6 @@
 import { Migration } from '@mikro-orm/migrations';
 
-/** Rows that become old are found by their age, and by whose they are. */
+/** Indexes that find old rows by their age and owner. */
 export class Migration20261124Retention extends Migration {
   override up(): void {
     this.addSql(`

@@ -1,8 +1,8 @@
 import { Migration } from '@mikro-orm/migrations';
 
 /**
- * Hosts say what they really have left. What sandboxes were promised is a limit only where an operator sets one, so the
- * capacities of a host may be null.
+ * Hosts record their measured room. Promised resources are a limit only if an operator sets one, so the capacities of a
+ * host may be null.
  */
 export class Migration20261125MeasuredRoom extends Migration {
   override up(): void {

@@ -1,6 +1,8 @@
 import { Migration } from '@mikro-orm/migrations';
 
-/** Outbox entries may be signals, and end as dead letters. Objects without a counter of their own have numbered events. */
+/**
+ * Outbox entries may be signals, and may become dead letters. Objects without their own counter have numbered events.
+ */
 export class Migration20261126OutboxAndEvents extends Migration {
   override up(): void {
     this.addSql(`

@@ -8,7 +8,7 @@ const quota = `
   template_storage_gb numeric(20, 6) check (template_storage_gb >= 0),
   concurrent_sandboxes integer check (concurrent_sandboxes >= 0)`;
 
-/** What users may use, and their requests for more. */
+/** Quotas of users, and their requests for higher ones. */
 export class Migration20261127Quotas extends Migration {
   override up(): void {
     this.addSql(`

@@ -1,6 +1,6 @@
 import { Migration } from '@mikro-orm/migrations';
 
-/** Sessions of users who signed in, links in mails, and what slows down guesses of passwords. */
+/** Sessions of signed-in users, links in mails, and counts that slow down password guesses. */
 export class Migration20261128SignIn extends Migration {
   override up(): void {
     this.addSql(`

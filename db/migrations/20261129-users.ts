@@ -1,6 +1,9 @@
 import { Migration } from '@mikro-orm/migrations';
 
-/** Users that root users make: names are unique in an account, and gateways hear of users who are disabled or enabled. */
+/**
+ * Users made by root users: user names are unique in an account, and gateways are notified when users are disabled or
+ * enabled.
+ */
 export class Migration20261129Users extends Migration {
   override up(): void {
     this.addSql(`

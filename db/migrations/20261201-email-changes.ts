@@ -1,6 +1,6 @@
 import { Migration } from '@mikro-orm/migrations';
 
-/** Changes of an account's e-mail, which both addresses confirm. */
+/** Changes of an account's e-mail address, which both addresses confirm. */
 export class Migration20261201EmailChanges extends Migration {
   override up(): void {
     this.addSql(`

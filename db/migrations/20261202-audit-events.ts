@@ -1,6 +1,6 @@
 import { Migration } from '@mikro-orm/migrations';
 
-/** Who changed what. Rows can be added and read; nothing changes one, and none can be removed within a year. */
+/** The audit log. Rows can be added and read. No row can be changed, and none can be removed within a year. */
 export class Migration20261202AuditEvents extends Migration {
   override up(): void {
     this.addSql(`

@@ -1,9 +1,9 @@
 import { Migration } from '@mikro-orm/migrations';
 
 /**
- * Operators' commands are audited, too, and some of them concern no account. What only the owner of the tables may do, and
- * the platform has to do while it runs, are functions that run as the owner: a role that may neither change audit events
- * nor make tables can call them.
+ * Operators' commands are also audited, and some of them concern no account. Some actions of the running platform need
+ * the rights of the tables' owner. They are functions that run as the owner, so a role that may neither change audit
+ * events nor make tables can call them.
  */
 export class Migration20261210AuditOfEveryone extends Migration {
   override up(): void {

@@ -1,8 +1,8 @@
 import { Migration } from '@mikro-orm/migrations';
 
 /**
- * A sign-in takes two statements beside its argon2: these functions, whose plans each connection keeps. The counted attempt
- * need not survive a crash of Postgres; the session and its entry in the audit log do.
+ * A sign-in makes two statements in addition to its argon2: these functions, whose plans each connection caches. The
+ * counted attempt may be lost in a crash of Postgres. The session and its entry in the audit log may not.
  */
 export class Migration20261211QuickSignIn extends Migration {
   override up(): void {

@@ -1,6 +1,6 @@
 import { Migration } from '@mikro-orm/migrations';
 
-/** Users who sign in through an identity provider, and which of those sign-ins have been finished. */
+/** Users who sign in through an identity provider, and the states of finished sign-ins. */
 export class Migration20261212Identities extends Migration {
   override up(): void {
     this.addSql(`

@@ -1,6 +1,6 @@
 import { Migration } from '@mikro-orm/migrations';
 
-/** Templates that users make: what their images consist of, and the jobs that import them. */
+/** Templates of users: the contents of their images, and the jobs that import them. */
 export class Migration20261212Templates extends Migration {
   override up(): void {
     this.addSql(`

@@ -2,8 +2,8 @@ import { Migration } from '@mikro-orm/migrations';
 
 /**
  * Webhook endpoints, and a delivery for each event and endpoint. A trigger adds the deliveries in the transaction that
- * records the event, so neither is there without the other. Deliveries are kept in a partition a week (UTC), so that old
- * ones go at once; the default partition takes what comes when the maintenance has not made one.
+ * records the event, so they always exist together. Deliveries have a partition per week (UTC), so that old ones can be
+ * dropped at once. The default partition takes rows if the maintenance has not made a partition.
  */
 export class Migration20261212Webhooks extends Migration {
   override up(): void {

@@ -1,6 +1,6 @@
 import { Migration } from '@mikro-orm/migrations';
 
-/** Images in the platform's registry: what templates name, and what a look at the registry finds. */
+/** Images in the platform's registry: those of templates, and those found by reading the registry. */
 export class Migration20261213RegistryImages extends Migration {
   override up(): void {
     this.addSql(`

@@ -1,6 +1,6 @@
 import { Migration } from '@mikro-orm/migrations';
 
-/** Hosts hear of images that templates no longer have, and end what they keep ready of them. */
+/** Hosts are notified of images that no template has any more, and end their frozen sandboxes of these images. */
 export class Migration20261214WarmPools extends Migration {
   override up(): void {
     this.addSql(`

@@ -2,7 +2,7 @@ import { Migration } from '@mikro-orm/migrations';
 
 /**
  * Commands (exec) whose end becomes an event, from before their start until the event is recorded. Only webhooks that
- * name such events get them: `*` does not include them.
+ * list such events receive them; `*` does not include them.
  */
 export class Migration20261215WatchedRuns extends Migration {
   override up(): void {

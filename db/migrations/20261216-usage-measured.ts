@@ -1,8 +1,8 @@
 import { Migration } from '@mikro-orm/migrations';
 
 /**
- * Usage that is measured in rounds: a cursor says until when each object's is recorded. The images of templates are also
- * recorded by a trigger when their size or their owner changes, so that each second counts with what was there.
+ * Measured usage: for each object, a cursor contains the time up to which it is recorded. For images of templates, a
+ * trigger also records usage when their size or owner changes, so that each second counts with the right values.
  */
 export class Migration20261216UsageMeasured extends Migration {
   override up(): void {

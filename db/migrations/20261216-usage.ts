@@ -2,8 +2,9 @@ import { Migration } from '@mikro-orm/migrations';
 
 /**
  * Usage: append-only events, and their sums by hour and day. The statement that adds an event also adds it to
- * `usage_pending` (a trigger), from which it is moved to the sums: at any moment an event is either in the sums or pending.
- * Events are in a partition a month (UTC); the default partition takes what comes when the maintenance has not made one.
+ * `usage_pending` (a trigger), from which it is moved to the sums. So an event is always either in the sums or pending.
+ * Events have a partition per month (UTC). The default partition takes rows if the maintenance has not made a
+ * partition.
  */
 export class Migration20261216Usage extends Migration {
   override up(): void {

@@ -1,6 +1,6 @@
 import { Migration } from '@mikro-orm/migrations';
 
-/** A double-entry ledger: rows are added and read, and the entries of each transaction sum to zero. */
+/** A double-entry ledger. Rows are only added and read, and the entries of each transaction sum to zero. */
 export class Migration20261217Ledger extends Migration {
   override up(): void {
     this.addSql(`

@@ -1,6 +1,6 @@
 import { Migration } from '@mikro-orm/migrations';
 
-/** Accounts at the payment processor: their cards, as far as they may be stored, and their charges. */
+/** Accounts at the payment processor: the storable fields of their cards, and their charges. */
 export class Migration20261217Payments extends Migration {
   override up(): void {
     this.addSql(`

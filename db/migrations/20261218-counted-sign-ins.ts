@@ -1,8 +1,8 @@
 import { Migration } from '@mikro-orm/migrations';
 
 /**
- * A sign-in reads the user first and counts the attempt (`admit_sign_in`) while argon2 runs, so that the
- * count delays no sign-in.
+ * A sign-in first reads the user and counts the attempt (`admit_sign_in`) while argon2 runs, so that the count does not
+ * delay the sign-in.
  */
 export class Migration20261218CountedSignIns extends Migration {
   override up(): void {

@@ -1,7 +1,7 @@
 import { Migration } from '@mikro-orm/migrations';
 
 /**
- * What each account has bought, what changed it, and the invoices. Accounts that exist get their subscription from
+ * The subscription of each account, its changes, and the invoices. Existing accounts get their subscription from
  * `db/migrate.ts`, which knows the plans.
  */
 export class Migration20261219Subscriptions extends Migration {

@@ -1,6 +1,6 @@
 import { Migration } from '@mikro-orm/migrations';
 
-/** One budget an account, and the thresholds that were reported. Messages outlive their budget. */
+/** One budget per account, and the reported thresholds. Messages are kept after the deletion of their budget. */
 export class Migration20261220Budgets extends Migration {
   override up(): void {
     this.addSql(`

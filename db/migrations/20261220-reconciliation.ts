@@ -1,6 +1,6 @@
 import { Migration } from '@mikro-orm/migrations';
 
-/** Nightly comparisons of the ledger, the charges and the payment processor, and what differed. */
+/** Nightly comparisons of the ledger, the charges and the payment processor, and the differences. */
 export class Migration20261220Reconciliation extends Migration {
   override up(): void {
     this.addSql(`

@@ -1,6 +1,6 @@
 import { Migration } from '@mikro-orm/migrations';
 
-/** Usage events of months that are over and invoiced go with their partition; their sums stay. */
+/** Usage events of ended and invoiced months are dropped with their partition. Their sums stay. */
 export class Migration20261220UsageRetention extends Migration {
   override up(): void {
     this.addSql(`

@@ -1,6 +1,6 @@
 import { Migration } from '@mikro-orm/migrations';
 
-/** What operators gave back of charges. A row is there before the processor is asked, so no refund is made twice. */
+/** Refunds of charges by operators. A row is written before the processor is asked, so that no refund is made twice. */
 export class Migration20261221PaymentRefunds extends Migration {
   override up(): void {
     this.addSql(`

@@ -1,6 +1,6 @@
 import { Migration } from '@mikro-orm/migrations';
 
-/** How far each host is with the images that hosts make themselves; the status of built-in templates follows from it. */
+/** The state of each host's own images. The status of built-in templates follows from it. */
 export class Migration20261223BuiltinImages extends Migration {
   override up(): void {
     this.addSql(`

@@ -1,6 +1,6 @@
 import { Migration } from '@mikro-orm/migrations';
 
-/** What the invoice of a period asks for, by period: usage that is recorded later is on the next invoice. */
+/** The billed usage of each invoice by period. Usage that is recorded later is on the next invoice. */
 export class Migration20261225LateUsage extends Migration {
   override up(): void {
     this.addSql(`

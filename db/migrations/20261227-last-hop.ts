@@ -1,8 +1,8 @@
 import { Migration } from '@mikro-orm/migrations';
 
 /**
- * A host may be reached by others at `last_hop_address` instead of by routes into its sandboxes' network. Certificates
- * for these connections are asked for and issued through a table; revoked identities stay revoked.
+ * Other machines may reach a host at `last_hop_address` instead of by routes into its sandboxes' network. Certificates
+ * for these connections are requested and issued through a table. Revoked identities stay revoked.
  */
 export class Migration20261227LastHop extends Migration {
   override up(): void {

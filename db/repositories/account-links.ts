@@ -12,8 +12,7 @@ function hashLinkToken(token: string): string {
 
 /**
  * Stores a link that works once. Adding the same link again changes nothing, so an attempt may be repeated.
- * @param link.provesEmail it was only mailed to its user, so its use proves that they read their
- *   mail
+ * @param link.provesEmail the link was only mailed to its user, so using it proves that the user reads that mail
  */
 export async function addAccountLink(
   em: EntityManager,
@@ -36,7 +35,8 @@ export interface AccountLink {
 }
 
 /**
- * Links lead to passwords. A user who signs in through an identity provider gets none, and earlier links do not work.
+ * Links let users set passwords. A user who signs in through an identity provider gets no link, and that user's earlier
+ * links do not work.
  */
 const usable = `l.token_hash = ? and l.purpose = ? and l.ended_at is null and l.expires_at > now() and u.status = 'enabled'
   and (u.oauth_provider is null or u.password_hash is not null)`;
@@ -70,7 +70,7 @@ export async function findAccountLink(
 }
 
 /**
- * Uses a link up, in the transaction of `em` that acts on it. Of many uses at once, one succeeds. Its row stays until
+ * Uses a link in the transaction of `em` that acts on it. Of concurrent uses, one succeeds. The link's row stays until
  * it expires, so that a late attempt to mail it does not make it usable again.
  * @returns null when it was used, has expired, or does not exist
  */

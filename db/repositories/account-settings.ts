@@ -5,7 +5,7 @@ import { recordAudit } from './audit-events.ts';
 import { lockRow } from './lock-row.ts';
 import { scopeTransaction } from './scope.ts';
 
-/** Changes what an account says of itself. @returns the account as it is now */
+/** Changes the account's own settings. @returns the account after the change */
 export function changeAccount(
   em: EntityManager,
   accountId: AccountId,
@@ -22,13 +22,13 @@ export function changeAccount(
   });
 }
 
-/** What an account calls itself; without a name, its e-mail address. */
+/** The name of an account. Without one, its e-mail address. */
 export async function findAccountName(em: EntityManager, accountId: AccountId): Promise<string> {
   const { displayName, email } = await em.fork().findOneOrFail(Account, { accountId });
   return displayName || email;
 }
 
-/** Where an account's mails go. */
+/** The address for an account's mails. */
 export async function findAccountAddress(em: EntityManager, accountId: AccountId): Promise<string> {
   return (await em.fork().findOneOrFail(Account, { accountId })).email;
 }

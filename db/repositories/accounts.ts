@@ -26,14 +26,15 @@ export interface AccountIds {
 
 export interface MadeAccount extends AccountIds {
   keyId: ApiKeyId;
-  /** Returned once; only its hash is stored. */
+  /** Returned once. Only its hash is stored. */
   apiKey: string;
 }
 
 /**
- * Makes an account with its subscription, its root user, their default project and one API key, in the transaction of `em`.
+ * Makes an account with its subscription, its root user, their default project and one API key, in the transaction of
+ * `em`.
  * @param plans by default those of the seed file
- * @throws violates the constraint `users_email` when the e-mail belongs to another user
+ * @throws a violation of the constraint `users_email` when the e-mail address belongs to another user
  */
 export async function createAccount(em: EntityManager, wanted: NewAccount, plans = loadPlans()): Promise<MadeAccount> {
   const ids = await createAccountWithoutKey(em, wanted, plans);
@@ -51,7 +52,7 @@ export async function createAccount(em: EntityManager, wanted: NewAccount, plans
   return { ...ids, keyId, apiKey };
 }
 
-/** As `createAccount`, for an account whose first API key the operator makes later. */
+/** As `createAccount`, without an API key. The operator makes the first key later. */
 export async function createAccountWithoutKey(
   em: EntityManager,
   wanted: NewAccount,

@@ -2,11 +2,11 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import { AppError } from '../../domain/errors.ts';
 import { query } from '../query.ts';
 
-/** One lock for all accounts: changes that may remove the last admin run one after another. */
+/** One lock for all accounts, so that changes that may remove the last admin run one after the other. */
 const adminsLock = 7_403_113;
 
 /**
- * Waits for other changes that may take the last admin. Call it before anything else is locked.
+ * Waits for other changes that may remove the last admin. Call this before other rows are locked.
  * @param tx a transaction
  */
 export async function lockAdmins(tx: EntityManager): Promise<void> {
@@ -14,8 +14,8 @@ export async function lockAdmins(tx: EntityManager): Promise<void> {
 }
 
 /**
- * Makes sure that somebody is left who operates the platform: an enabled admin of an account that is not suspended. Call
- * it behind the change, which is rolled back when it throws.
+ * Ensures that an operator of the platform is left: an enabled admin of an account that is not suspended. Call this
+ * after the change. If it throws, the change is rolled back.
  * @throws {AppError} `last_admin`
  */
 export async function requireAnAdmin(tx: EntityManager): Promise<void> {

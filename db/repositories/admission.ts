@@ -31,7 +31,7 @@ import { requestSignal, requestStart } from './outbox.ts';
 import { planHeldBy, type SubscriptionStatus } from './subscriptions.ts';
 import { takeUdpPorts } from './udp-ports.ts';
 
-/** The caller's decisions about a new sandbox; the rest follows from the plan and from placement. */
+/** The caller's choices for a new sandbox. The other fields follow from the plan and from placement. */
 export type NewSandbox = Pick<
   Sandbox,
   | 'sandboxId'
@@ -62,10 +62,10 @@ export type NewSandbox = Pick<
 
 /**
  * Admits a sandbox and places it, in one transaction: a lock of the account, the plan's limits, room on a live host,
- * the row as `created`, its first event, and the outbox row that starts its workflow. So of many creates at once
- * exactly as many are admitted as the plan allows.
+ * the row as `created`, its first event, and the outbox row that starts its workflow. So concurrent creates never
+ * exceed the plan.
  * @throws {AppError} `plan_limit_exceeded`, `concurrent_limit_reached`, `quota_used_up`, `budget_restricted`,
- *   `account_suspended`, `subscription_past_due`, `no_capacity`, `locality_constraint_failed`, `template_not_found`
+ * `account_suspended`, `subscription_past_due`, `no_capacity`, `locality_constraint_failed`, `template_not_found`
  */
 export async function admitSandbox(
   em: EntityManager,
@@ -95,22 +95,22 @@ export async function admitSandbox(
   });
 }
 
-/** A template that is being deleted takes no more sandboxes, and a template with sandboxes is not deleted. */
+/** A template that is being deleted takes no more sandboxes, and a template with sandboxes cannot be deleted. */
 async function keepTemplate(tx: EntityManager, templateId: TemplateId): Promise<void> {
   const found = await query(tx, 'select 1 from templates where template_id = ? for key share', [templateId]);
-  if (found.length === 0) throw new AppError('template_not_found', 'There is no such template any more');
+  if (found.length === 0) throw new AppError('template_not_found', 'The template no longer exists');
 }
 
 /**
- * Holds the resume of a paused sandbox against the plan again, and against its host: it comes back where its disk is.
- * Call it inside the transaction that moves the row to `resuming`.
+ * Checks the resume of a paused sandbox against the plan and against its host, which must be the host with its disk.
+ * Call this inside the transaction that moves the row to `resuming`.
  * @throws {AppError} `concurrent_limit_reached`, `quota_used_up`, `budget_restricted`, `account_suspended`,
- *   `subscription_past_due`, `no_capacity`
+ * `subscription_past_due`, `no_capacity`
  */
 export async function admitResume(tx: EntityManager, plans: PlanCatalog, sandbox: Sandbox): Promise<void> {
   await lockAccountForOneMore(tx, plans, sandbox);
   const asked = await roomFor(tx, sandbox);
-  // The disk is used already, and so is most of the memory, which the host's figures include; only the rest needs room.
+  // The host's figures already include the sandbox's disk and most of its memory. Only the rest needs room.
   const memory = sandbox.holdsCompute ? 0 : asked.memoryMb;
   const expected = { cpu: 0, memoryMb: sandbox.holdsCompute ? 0 : asked.expected.memoryMb, diskMb: 0 };
   const needed = { ...asked, diskGb: 0, udpPorts: 0, memoryMb: memory, expected };
@@ -126,7 +126,7 @@ export async function roomFor(tx: EntityManager, sandbox: Sized): Promise<RoomNe
   return { ...nominal, udpPorts: udpPortsOf(sandbox).length, expected };
 }
 
-/** Two trips to the database: the counts must be taken after the lock is held. */
+/** This takes two round trips, because the counts must be read while the lock is held. */
 async function lockAccountForOneMore(
   tx: EntityManager,
   plans: PlanCatalog,
@@ -172,14 +172,14 @@ async function lockAccountForOneMore(
 }
 
 interface Concurrent {
-  /** Sandboxes that count now. */
+  /** The sandboxes that count now. */
   ofAccount: number;
   ofUser: number;
-  /** What the user's quota allows. Null: no limit. */
+  /** The limit of the user's quota. Null: no limit. */
   userLimit: number | null;
-  /** The user's quota limits what is metered. */
+  /** The user's quota limits metered usage. */
   isMetered: boolean;
-  /** Null: the account has no active one. */
+  /** Null: the account has no active budget. */
   budget: 'allows' | 'restricts' | null;
 }
 
@@ -210,8 +210,8 @@ async function countConcurrent(tx: EntityManager, accountId: AccountId, userId: 
 }
 
 /**
- * Finds a live host with room and locks its row until the transaction ends, so that nobody else takes the same room.
- * Only the chosen host is locked: creates on different hosts do not wait for each other.
+ * Finds a live host with room and locks its row until the transaction ends, so that no other transaction takes the same
+ * room. Only the selected host is locked, so creates on different hosts do not wait for each other.
  */
 export async function reserveHost(
   tx: EntityManager,
@@ -225,7 +225,7 @@ export async function reserveHost(
     if (where.hostId && full.size === 0 && open.length === 0) {
       throw new AppError(
         'host_unavailable',
-        'The host of this sandbox is away or takes no sandboxes now; try again when it is back',
+        'The host of this sandbox is down or accepts no sandboxes now; try again when it is back',
       );
     }
     const chosen = chooseHost(open, needed, where.wish ?? anyRegion);
@@ -246,7 +246,7 @@ const resourceNames: Record<Resource, string> = {
   udp_ports: 'UDP ports',
 };
 
-/** @param short resources that the hosts lack; empty: no host takes sandboxes */
+/** @param short the resources that the hosts lack; empty: no host takes sandboxes */
 function noRoom({ wish, hostId }: { wish?: RegionWish; hostId?: string }, short: readonly Resource[]): AppError {
   const what =
     short.length === 0 ? 'room' : `enough free ${short.map((resource) => resourceNames[resource]).join(' and ')}`;

@@ -19,7 +19,7 @@ export interface ApiKeyView {
   owner: Person;
 }
 
-/** Disabled ones included. They do not count towards the limit of the plan, but each is a row. */
+/** The limit includes disabled keys. They do not count towards the plan's limit, but each takes a row. */
 const mostKeysOfUser = 100;
 
 export const apiKeySortColumns = ['created_at', 'updated_at', 'last_used_at', 'name'] as const;
@@ -27,7 +27,7 @@ export const apiKeySortColumns = ['created_at', 'updated_at', 'last_used_at', 'n
 export interface ApiKeyFilter {
   userId?: UserId | undefined;
   isActive?: boolean | undefined;
-  /** Part of the name. */
+  /** A part of the name. */
   search?: string | undefined;
 }
 
@@ -40,13 +40,13 @@ const listed: ListedTable = {
   nullable: ['last_used_at'],
 };
 
-/** The key a caller may see. */
+/** A key that a caller may see. */
 export async function findApiKeyView(em: EntityManager, scope: Scope, keyId: ApiKeyId): Promise<ApiKeyView | null> {
   const row = await readOne(em, listed, [{ sql: 'k.key_id = ?', values: [keyId] }, withinScope(scope, 'k', 'user_id')]);
   return row && readView(em, row);
 }
 
-/** A page of the keys a caller may see. */
+/** A page of the keys that a caller may see. */
 export async function listApiKeyViews(
   em: EntityManager,
   scope: Scope,
@@ -62,7 +62,7 @@ export async function listApiKeyViews(
 }
 
 /**
- * Makes a key. Of simultaneous creates no more succeed than the user may have active.
+ * Makes a key. Concurrent creates never exceed the number of active keys that the user may have.
  * @returns the key and its secret, which is returned once and not stored
  * @throws {AppError} `api_key_limit_reached`, `api_key_name_taken`
  */
@@ -113,7 +113,7 @@ export async function updateApiKey(
 }
 
 /**
- * Turns a key on or off; off takes effect with the next request.
+ * Enables or disables a key. A disabled key stops working with the next request.
  * @throws {AppError} `not_found`, `api_key_limit_reached`
  */
 export async function setApiKeyActive(
@@ -141,7 +141,7 @@ export async function deleteApiKey(em: EntityManager, scope: Scope, keyId: ApiKe
   });
 }
 
-/** How many active keys a user may have: their own limit, else the plan's. */
+/** The number of active keys that a user may have: the user's own limit, or else the plan's. */
 export async function activeKeyLimit(
   em: EntityManager,
   scope: Scope,

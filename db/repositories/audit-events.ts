@@ -6,44 +6,44 @@ import { query } from '../query.ts';
 import { containing, type ListedTable, type Listing, readPage } from './page.ts';
 import { type Scope, withinScope } from './scope.ts';
 
-/** The actor of a change, and its request or command. */
+/** The actor of a change, and the request or command. */
 export interface AuditedRequest {
   /** The account of the object. Null: there is no caller, or the request concerns no account. */
   accountId: AccountId | null;
   userId: UserId | null;
   keyId: string | null;
   sessionId: SessionId | null;
-  /** The client's address; for an operator's command, the user and the machine. */
+  /** The client's address. For an operator's command, the user and the machine. */
   address: string;
   requestId: string;
-  /** The operation, as the OpenAPI document calls it, or the name of the command. */
+  /** The operation's id in the OpenAPI document, or the name of the command. */
   action: string;
-  /** The change has recorded itself. */
+  /** The change has already recorded itself. */
   isRecorded: boolean;
 }
 
-/** The request or command that is being served. Not set where the platform acts by itself. */
+/** The request or command that is being served. Unset when the platform acts on its own. */
 export const auditedRequest = new AsyncLocalStorage<AuditedRequest>();
 
-/** Settings of an object; never a secret. */
+/** Settings of an object. They are never secret. */
 export type AuditedFields = Record<string, string | number | boolean | null>;
 
-/** The fields of an event beside its actor. */
+/** The fields of an event in addition to its actor. */
 export interface AuditedChange {
-  /** The account of the object. Null: the whole platform is changed. */
+  /** The account of the object. Null: the change concerns the whole platform. */
   accountId: AccountId | null;
   objectId: string | null;
   before: AuditedFields | null;
   after: AuditedFields | null;
-  /** The user who has proven who they are by this request, where it had no caller before. */
+  /** The user whose identity this request has proven, if the request had no caller before. */
   provenUserId?: string;
   /** Replaces the operation, if several operations make the same change. */
   action?: string;
 }
 
 /**
- * Records a change in the transaction of `em` that makes it, with the fields that it changes. Does nothing where no
- * request is served.
+ * Records a change in the transaction of `em` that makes it, with the changed fields. Does nothing if no request is
+ * being served.
  */
 export async function recordAudit(em: EntityManager, change: AuditedChange): Promise<void> {
   const request = auditedRequest.getStore();
@@ -52,7 +52,7 @@ export async function recordAudit(em: EntityManager, change: AuditedChange): Pro
   request.isRecorded = true;
 }
 
-/** Leaves out the fields that stay as they are. */
+/** Removes unchanged fields. */
 function onlyChanged(change: AuditedChange): AuditedChange {
   const { before, after } = change;
   if (!before || !after) return change;
@@ -98,7 +98,7 @@ export interface AuditFilter {
   to?: Date | undefined;
   actorUserId?: UserId | undefined;
   objectId?: string | undefined;
-  /** Part of the action's name. */
+  /** A part of the action's name. */
   action?: string | undefined;
 }
 

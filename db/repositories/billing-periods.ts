@@ -14,9 +14,9 @@ import { lockRow } from './lock-row.ts';
 import { findSubscription, recordSubscriptionEvent, type Subscription } from './subscriptions.ts';
 
 /**
- * What is next for an account.
- * @param billed false: periods pass, and nothing is issued or charged
- * @returns null: the account has no subscription any more
+ * The next billing step of an account.
+ * @param billed false: periods pass, but no invoices are issued or charged
+ * @returns null when the account no longer has a subscription
  */
 export async function findNextBillingStep(
   em: EntityManager,
@@ -40,9 +40,9 @@ export async function findNextBillingStep(
 }
 
 /**
- * Begins the next period: with the plan that was planned, or with the present one, as the plans' file says now. The invoice of
- * the period that is over stays a draft until late usage has arrived.
- * @returns false: a change of the plan is under way, which belongs to the period that is over
+ * Begins the next period with the planned plan, or with the current one, at the terms of the current plans' file. The
+ * invoice of the ended period stays a draft until late usage has arrived.
+ * @returns false when a change of the plan is in progress, which belongs to the ended period
  */
 export async function renew(
   em: EntityManager,
@@ -75,7 +75,7 @@ export async function renew(
 async function beginPeriod(tx: EntityManager, plans: PlanCatalog, before: Subscription): Promise<Subscription> {
   const { accountId, plannedPlanName, periodEnd } = before;
   const named = (name: string) => plans.all.find(({ planName }) => planName === name);
-  // A plan that is not sold any more goes on for those who have it.
+  // A plan that is no longer sold continues for accounts that have it.
   const plan = (plannedPlanName && named(plannedPlanName)) || named(before.plan.planName) || before.plan;
   const anchor = plan.billingInterval === before.plan.billingInterval ? before.anchor : periodEnd;
   const { startMs, endMs } = periodAt(anchor.getTime(), plan.billingInterval, periodEnd.getTime());
@@ -109,7 +109,7 @@ async function recordDowngrade(tx: EntityManager, before: Subscription, after: S
   if (after.plan.isFree && !before.plan.isFree) await recordSubscriptionEvent(tx, after, 'subscription.canceled');
 }
 
-/** The draft of the subscription's period. The account's row is locked. */
+/** The draft of the subscription's period. The caller has locked the account's row. */
 async function bringDraft(tx: EntityManager, subscription: Subscription): Promise<Invoice> {
   const { accountId, periodStart, periodEnd, openingPlan, taxRate } = subscription;
   await query(
@@ -126,7 +126,7 @@ async function bringDraft(tx: EntityManager, subscription: Subscription): Promis
   return draft;
 }
 
-/** Makes the draft of the running period, or brings it up to date. */
+/** Makes or updates the draft of the running period. */
 export function refreshDraft(em: EntityManager, accountId: AccountId, at: Date): Promise<Invoice> {
   return em.fork().transactional(async (tx) => {
     await lockRow(tx, 'accounts', accountId);
@@ -147,7 +147,7 @@ async function writeLines(tx: EntityManager, draft: Invoice, at: Date): Promise<
   await writeDraft(tx, draft.invoiceId, lines, totalsOf(lines, draft.taxRate, draft.currency), usage);
 }
 
-/** Issues the invoice of a period that is over, once, and pays it from the balance as far as that goes. */
+/** Issues the invoice of an ended period, once, and pays as much of it as possible from the balance. */
 export async function issuePeriodInvoice(em: EntityManager, invoiceId: InvoiceId, at: Date): Promise<void> {
   const found = await findInvoice(em, invoiceId);
   if (!found) throw new Error(`There is no invoice ${invoiceId}`);

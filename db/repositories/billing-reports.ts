@@ -5,14 +5,14 @@ import { billOfPeriod } from './invoice-lines.ts';
 import { type Invoice, listInvoices } from './invoices.ts';
 import { currentPeriod, findSubscription, type Subscription } from './subscriptions.ts';
 
-/** What the running period of an account has cost so far. */
+/** The cost of an account's running period so far. */
 interface RunningPeriod {
   subscription: Subscription;
   start: Date;
   end: Date;
-  /** Of the plan that the period began with, and of usage. */
+  /** The lines of the plan with which the period began, and of usage. */
   lines: InvoiceLine[];
-  /** Of changes of the plan within the period, which were paid at once. */
+  /** Changes of the plan within the period. They were paid at once. */
   changes: Invoice[];
 }
 
@@ -27,7 +27,7 @@ export async function readRunningPeriod(
   const subscription = await findSubscription(em, accountId);
   if (!subscription) return null;
   const { start, end } = currentPeriod(subscription, now);
-  // One that was not renewed in time goes on with the plan that it has.
+  // A period that was not renewed in time continues with the current plan.
   const plan = start > subscription.periodStart ? subscription.plan : subscription.openingPlan;
   const { lines } = await billOfPeriod(em.fork(), { accountId, plan, periodStart: start, periodEnd: end }, now);
   const { invoices: changes } = await listInvoices(em.fork(), { rows: 'account', accountId }, everyInvoice, [
@@ -36,12 +36,14 @@ export async function readRunningPeriod(
   return { subscription, start, end, lines, changes };
 }
 
-/** The usage of the running period, stretched to all of it. */
+/** The projected usage of the whole running period. */
 export function projected(usedSoFar: string, { start, end }: Pick<RunningPeriod, 'start' | 'end'>, now: Date): string {
   return projectUsage(usedSoFar, { startMs: start.getTime(), endMs: end.getTime() }, now.getTime());
 }
 
-/** Invoices of periods that are over, newest first, each with those of changes within it. At most a hundred periods. */
+/**
+ * Invoices of ended periods, newest first, each with the invoices of plan changes within it. At most a hundred periods.
+ */
 export async function listBilledPeriods(
   em: EntityManager,
   accountId: AccountId,

@@ -3,7 +3,10 @@ import type { AccountId } from '../../domain/ids.ts';
 import { query } from '../query.ts';
 import { requestSignal } from './outbox.ts';
 
-/** Has unpaid invoices charged again, because there is a new way to pay them. Does nothing where there are none. */
+/**
+ * Signals that unpaid invoices should be charged again, because there is a new way to pay them. Does nothing without
+ * unpaid invoices.
+ */
 export async function signalPaymentPossible(tx: EntityManager, accountId: AccountId): Promise<void> {
   const unpaid = await query(
     tx,

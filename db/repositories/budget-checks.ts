@@ -23,23 +23,23 @@ import { requestSignal, requestStart } from './outbox.ts';
 import { currentPeriod, findSubscription } from './subscriptions.ts';
 import { sumUsage } from './usage-sums.ts';
 
-/** What decides about budgets beside their rows. */
+/** The rules for budgets in addition to their rows. */
 export interface BudgetRules {
-  /** Of all plans. */
+  /** The currency of all plans. */
   currency: string;
-  /** False: nothing is refused for money, so a hard limit only alerts. */
+  /** False: nothing costs money, so a hard limit only alerts. */
   isBilled: boolean;
-  /** Sandboxes that run are paused while a hard limit is used up. */
+  /** Running sandboxes are paused while a hard limit is used up. */
   pausesSandboxes: boolean;
 }
 
-/** Why a restriction ended. */
+/** The reason for the end of a restriction. */
 type Relief = 'budget_changed' | 'new_period' | 'deactivated' | 'deleted' | 'not_billed';
 
-/** The cost of an account's usage in the present period of its subscription. */
+/** The cost of an account's usage in the current period of its subscription. */
 export interface PeriodUsage {
   period: { start: Date; end: Date };
-  /** Exact. */
+  /** The exact amount. */
   used: Amount;
 }
 
@@ -49,7 +49,7 @@ export async function readPeriodUsage(em: EntityManager, accountId: AccountId, n
   return { period, used: exactSum(sums.map(({ cost }) => cost)) };
 }
 
-/** @throws where the account has no subscription: its plan is not in the plans' file, an operator's mistake */
+/** @throws when the account has no subscription: its plan is not in the plans' file, which is an operator's mistake */
 async function periodOf(em: EntityManager, accountId: AccountId, now: Date): Promise<{ start: Date; end: Date }> {
   const subscription = await findSubscription(em, accountId);
   if (!subscription) throw new Error(`${accountId} has no subscription`);
@@ -58,7 +58,7 @@ async function periodOf(em: EntityManager, accountId: AccountId, now: Date): Pro
 
 /**
  * Compares the usage of an account with its budget.
- * @returns when the next check is due, in Unix milliseconds; null: the account has no budget
+ * @returns the time of the next check, in Unix milliseconds; null when the account has no budget
  */
 export async function checkBudget(
   em: EntityManager,
@@ -77,7 +77,7 @@ export async function checkBudget(
 
 /**
  * Compares the usage with a budget whose row is locked: reports thresholds, and begins or ends its restriction.
- * @returns the budget as it is afterwards
+ * @returns the budget after that
  */
 export async function checkLocked(tx: EntityManager, rules: BudgetRules, budget: Budget, now: Date): Promise<Budget> {
   await query(tx, 'update budgets set checked_at = now() where id = ?', [budget.id]);
@@ -86,11 +86,11 @@ export async function checkLocked(tx: EntityManager, rules: BudgetRules, budget:
   const times = { periodStartMs: usage.period.start.getTime(), nowMs: now.getTime() };
   const reports = await newestReports(tx, budget.accountId);
   for (const [index, percent] of thresholdsToReport(budget, usage.used, reports, times).entries()) {
-    // A millisecond apart, so that lists have them in order.
+    // The times are a millisecond apart, so that lists keep the order.
     await report(tx, budget, usage, percent, new Date(now.getTime() + index));
   }
   const isRestricted = rules.isBilled && restricts(budget, usage.used);
-  // At each check: one that was admitted before the limit was found used up may begin to run later.
+  // Done at each check, because a sandbox that was admitted before the limit was used up may begin to run later.
   if (isRestricted && rules.pausesSandboxes) await pauseSandboxes(tx, budget.accountId);
   if (isRestricted && !budget.isRestricted) return beginRestriction(tx, budget, usage);
   if (!isRestricted && budget.isRestricted) {
@@ -100,7 +100,7 @@ export async function checkLocked(tx: EntityManager, rules: BudgetRules, budget:
   return budget;
 }
 
-/** The newest report of each threshold, also of budgets that were deleted. */
+/** The newest report of each threshold, including reports of deleted budgets. */
 async function newestReports(tx: EntityManager, accountId: AccountId): Promise<ThresholdReport[]> {
   const rows = await query<{ percent: number; period_start: string; created_at: string }>(
     tx,
@@ -170,7 +170,7 @@ async function beginRestriction(tx: EntityManager, budget: Budget, usage: Period
   ]);
   await notifyRoots(tx, budget, {
     title: 'Your budget refuses new sandboxes',
-    message: `The hard limit of ${budget.amount} ${budget.currency} is used up. Sandboxes and templates can be created, and sandboxes resumed, again on ${dayOf(end)}, or when you raise it. What runs goes on.`,
+    message: `The hard limit of ${budget.amount} ${budget.currency} is used up. Sandboxes and templates can be created, and sandboxes resumed, again on ${dayOf(end)}, or when you raise the budget. Running sandboxes continue.`,
     type: 'budget_restricted',
   });
   await recordBudgetEvent(tx, budget, 'budget.restricted', usageOf(budget, usage));
@@ -189,12 +189,12 @@ async function pauseSandboxes(tx: EntityManager, accountId: AccountId): Promise<
   }
 }
 
-/** Lifts the restriction of a budget whose row is locked, if it has one. @returns the budget as it is afterwards */
+/** Ends the restriction of a budget whose row is locked, if it has one. @returns the budget after that */
 export async function endRestriction(tx: EntityManager, budget: Budget, because: Relief): Promise<Budget> {
   if (!budget.isRestricted) return budget;
   await query(tx, 'update budgets set is_restricted = false, restricted_period_start = null where id = ?', [budget.id]);
   await notifyRoots(tx, budget, {
-    title: 'Your budget refuses nothing any more',
+    title: 'Your budget no longer refuses requests',
     message: 'Sandboxes and templates can be created, and sandboxes resumed, again.',
     type: 'budget_restored',
   });
@@ -217,7 +217,7 @@ const usageOf = ({ amount }: Budget, { period, used }: PeriodUsage) => ({
   period_end: period.end.toISOString(),
 });
 
-/** Notifies the enabled root users of the account. @returns the id of each one's notification */
+/** Notifies the enabled root users of the account. @returns the ids of the notifications */
 async function notifyRoots(
   tx: EntityManager,
   { id, accountId }: Budget,
@@ -233,14 +233,14 @@ async function notifyRoots(
   return ids;
 }
 
-/** The account's own address and those of the budget, each once. */
+/** The account's own address and those of the budget, without duplicates. */
 async function recipientsOf(tx: EntityManager, { accountId, notificationEmails }: Budget): Promise<string[]> {
   const [account] = await query<{ email: string }>(tx, 'select email from accounts where account_id = ?', [accountId]);
   const byKey = new Map([account!.email, ...notificationEmails].map((address) => [emailKey(address), address]));
   return [...byKey.values()];
 }
 
-/** The addresses may be anyone's, and budgets are changed as often as one likes. */
+/** Limits the mails, because the addresses may belong to strangers, and budgets may be changed any number of times. */
 async function mayMail(tx: EntityManager, accountId: AccountId, now: Date): Promise<boolean> {
   const [row] = await query<{ mailed: number }>(
     tx,
@@ -251,7 +251,7 @@ async function mayMail(tx: EntityManager, accountId: AccountId, now: Date): Prom
   return row!.mailed < maxMailedMessagesADay;
 }
 
-/** Six digits, rounded down. */
+/** Rounds down to six digits. */
 const shown = (used: Amount) => decimal(used).round(6, 0).toFixed(6);
 
 const dayOf = (time: Date) => time.toISOString().slice(0, 10);

@@ -20,7 +20,7 @@ export interface BudgetMessage {
   percentageUsed: Amount;
   /** The notification of each root user, by the user's id. */
   notificationIds: Readonly<Record<string, string>>;
-  /** A mail server has taken the mail for at least one of the recipients. */
+  /** A mail server has accepted the mail for at least one recipient. */
   emailSent: boolean;
   emailRecipients: readonly string[];
   emailSubject: string;
@@ -40,7 +40,7 @@ export async function listBudgetMessages(
   return { messages: rows.map(messageOf), total };
 }
 
-/** Null: there is no such message any more. */
+/** Null: the message does not exist any more. */
 export async function findBudgetMessage(em: EntityManager, id: string): Promise<BudgetMessage | null> {
   const row = await readOne(em.fork(), listed, [{ sql: 'm.id = ?', values: [id] }]);
   return row && messageOf(row);

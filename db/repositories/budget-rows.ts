@@ -5,16 +5,19 @@ import { AppError } from '../../domain/errors.ts';
 import type { AccountId } from '../../domain/ids.ts';
 import { query } from '../query.ts';
 
-/** What an account wants to spend on usage in a period of its subscription. An account has one at most. */
+/**
+ * The amount that an account wants to spend on usage in a period of its subscription. An account has at most one
+ * budget.
+ */
 export interface Budget extends BudgetTerms {
   id: number;
-  /** Names the budget in events and in the audit log. */
+  /** The id of the budget in events and in the audit log. */
   key: string;
   accountId: AccountId;
   currency: string;
   notificationEmails: readonly string[];
   isRestricted: boolean;
-  /** Start of the period that is restricted. Null: none is. */
+  /** The start of the restricted period. Null: no period is restricted. */
   restrictedPeriodStartMs: number | null;
   createdAt: Date;
   updatedAt: Date;
@@ -33,8 +36,8 @@ export async function lockBudget(tx: EntityManager, accountId: AccountId): Promi
 }
 
 /**
- * Refuses what costs money while a hard limit is used up. Call it in the transaction that makes the object, with the
- * account's row locked.
+ * Refuses actions that cost money while a hard limit is used up. Call this in the transaction that makes the object,
+ * with the account's row locked.
  * @throws {AppError} `budget_restricted`
  */
 export async function requireBudget(tx: EntityManager, accountId: AccountId): Promise<void> {

@@ -10,7 +10,7 @@ import { type BudgetRules, checkLocked, endRestriction } from './budget-checks.t
 import { type Budget, lockBudget } from './budget-rows.ts';
 import { requestSignal, requestStart } from './outbox.ts';
 
-/** What an account says about its budget. */
+/** The settings of an account's budget. */
 export interface BudgetWish {
   amount: Amount;
   alertThresholds: readonly AlertThreshold[];
@@ -43,14 +43,14 @@ export async function createBudget(
     const made = (await lockBudget(tx, accountId))!;
     await recordAudit(tx, { accountId, objectId: key, before: null, after: audited(made) });
     requestStart(tx, 'budget', accountId, { accountId });
-    // The workflow of a budget that was deleted a moment ago may still run, and then goes on with this one.
+    // The workflow of a budget that was deleted a moment ago may still run. Then it continues with this budget.
     requestSignal(tx, 'budget', accountId, 'checkBudget', { because: 'edit' });
     return checkLocked(tx, rules, made, new Date());
   });
 }
 
 /**
- * Changes the budget of an account, and compares the usage with it: so a larger amount lifts a restriction at once.
+ * Changes the budget of an account, and compares the usage with it, so a larger amount ends a restriction at once.
  * @throws {AppError} `not_found`
  */
 export async function changeBudget(
@@ -75,7 +75,7 @@ export async function changeBudget(
       updatedAt: now,
     };
     await recordAudit(tx, { accountId, objectId: before.key, before: audited(before), after: audited(after) });
-    // Before the row may say that it is inactive.
+    // Before the row becomes inactive.
     const present = after.isActive ? before : await endRestriction(tx, before, 'deactivated');
     await query(
       tx,
@@ -108,7 +108,10 @@ export async function deleteBudget(em: EntityManager, accountId: AccountId): Pro
   });
 }
 
-/** Has the workflows of active budgets started that were not checked for long: one that an operator ended, for example. */
+/**
+ * Starts the workflows of active budgets that were not checked for long, for example because an operator ended the
+ * workflow.
+ */
 export async function reviveBudgetChecks(em: EntityManager): Promise<number> {
   const tx = em.fork();
   const rows = await query<{ account_id: AccountId }>(

@@ -1,18 +1,18 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { query } from '../query.ts';
 
-/** How far a host is with an image that it makes itself. `missing`: it has not begun. */
+/** The state of an image that a host makes itself. `missing`: the host has not begun. */
 export interface ImageOfHost {
   hostId: string;
   image: string;
   status: 'missing' | 'building' | 'available' | 'failed';
-  /** With `failed`: why, for everybody. */
+  /** With `failed`: the public reason. */
   message: string | null;
 }
 
 /**
- * Records how far a host is, and gives the image's built-in template the status that follows from all hosts that are not
- * lost: `available` when one has the image, else `building` when one makes it, else `failed` when one could not, else
+ * Records the state of an image on a host, and sets the status of the image's built-in template from all hosts that are
+ * not lost: `available` when one has the image, else `building` when one makes it, else `failed` when one failed, else
  * `pending`.
  */
 export async function recordImageOfHost(
@@ -20,7 +20,7 @@ export async function recordImageOfHost(
   { hostId, image, status, message }: ImageOfHost,
 ): Promise<void> {
   await em.fork().transactional(async (tx) => {
-    // Reports of two hosts at once come one after the other; creates do not wait for this lock.
+    // Concurrent reports of two hosts run one after the other. Creates do not wait for this lock.
     await query(
       tx,
       'select 1 from templates where image = ? and account_id is null order by template_id for no key update',

@@ -12,11 +12,11 @@ import { lockRow } from './lock-row.ts';
 import { requestSignal, requestStart } from './outbox.ts';
 import { type Scope, scopeTransaction } from './scope.ts';
 
-/** The workflow of the change before needs a moment to close, once its row says that it is over. */
+/** The workflow of the previous change needs a moment to close after its row says that the change has ended. */
 const closingSeconds = 10;
 
 /**
- * Begins a change of the account's e-mail: a workflow mails a link to both addresses.
+ * Begins a change of the account's e-mail address: a workflow mails a link to both addresses.
  * @throws {AppError} `email_mismatch`, `email_not_changed`, `email_taken`, `email_change_pending`
  */
 export async function requestEmailChange(
@@ -29,7 +29,7 @@ export async function requestEmailChange(
     await lockRow(tx, 'accounts', accountId);
     const account = await tx.findOneOrFail(Account, { accountId });
     if (emailKey(account.email) !== emailKey(asked.currentEmail)) {
-      throw new AppError('email_mismatch', 'The current e-mail is not the one of the account');
+      throw new AppError('email_mismatch', "The current e-mail is not the account's e-mail");
     }
     if (emailKey(account.email) === emailKey(asked.newEmail)) {
       throw new AppError('email_not_changed', 'The new e-mail must differ from the current one');
@@ -57,7 +57,7 @@ async function requireFree(tx: EntityManager, accountId: AccountId, email: strin
     [emailKey(email), emailKey(email), accountId],
   );
   if (taken.length > 0)
-    throw new AppError('email_taken', 'A user or an account with this e-mail address exists already');
+    throw new AppError('email_taken', 'A user or an account with this e-mail address already exists');
 }
 
 async function requireNoRecentChange(tx: EntityManager, accountId: AccountId): Promise<void> {
@@ -73,12 +73,12 @@ async function requireNoRecentChange(tx: EntityManager, accountId: AccountId): P
   const seconds = Number(row?.seconds ?? 0);
   if (seconds <= 0) return;
   const minutes = Math.min(emailChangeSeconds / 60, Math.ceil(seconds / 60));
-  throw new AppError('email_change_pending', `Another change can be asked for in ${minutes} min`, {
+  throw new AppError('email_change_pending', `You can request another change in ${minutes} min`, {
     data: { time_remaining_minutes: minutes },
   });
 }
 
-/** How far the newest change of an account is. */
+/** The state of the newest change of an account. */
 export async function findEmailChangeStatus(
   em: EntityManager,
   accountId: AccountId,
@@ -95,7 +95,10 @@ export async function findEmailChangeStatus(
   return { isPending, confirmations: isPending && row!.is_begun ? 1 : 0 };
 }
 
-/** Ends pending changes; their links no longer work. A user who is not root ends only their own. @returns how many */
+/**
+ * Ends pending changes. Their links no longer work. A user who is not root ends only their own changes. @returns their
+ * number
+ */
 export async function clearEmailChanges(em: EntityManager, scope: Scope & { accountId: AccountId }): Promise<number> {
   return scopeTransaction(em, scope, async (tx) => {
     await lockRow(tx, 'accounts', scope.accountId);
@@ -116,9 +119,9 @@ const hashOf = (token: string) => createHash('sha256').update(token).digest('hex
 const columns = { current: 'current', new: 'new' } as const satisfies Record<EmailSide, string>;
 
 /**
- * Confirms a change for the address that the token was mailed to. With the second confirmation the account has the new
- * e-mail, and so has its user who had the old one.
- * @returns the address that still has to confirm; null: none, the e-mail is changed
+ * Confirms a change for the address to which the token was mailed. The second confirmation changes the e-mail address
+ * of the account, and of its user who had the old one.
+ * @returns the address that still has to confirm; null when the change is complete
  * @throws {AppError} `invalid_link`, `email_taken`
  */
 export async function confirmEmailChange(em: EntityManager, token: string): Promise<{ pendingEmail: string | null }> {
@@ -132,7 +135,7 @@ export async function confirmEmailChange(em: EntityManager, token: string): Prom
     );
     const side: EmailSide = change?.current_token_hash === hash ? 'current' : 'new';
     if (!change || change[`${side}_confirmed_at`] !== null) {
-      throw new AppError('invalid_link', 'The link is not valid: it was used already, has expired, or is incomplete');
+      throw new AppError('invalid_link', 'The link is not valid: it was already used, has expired, or is incomplete');
     }
     const { change_id: changeId, account_id: accountId, current_email: from, new_email: to } = change;
     await query(tx, `update email_changes set ${columns[side]}_confirmed_at = now() where change_id = ?`, [changeId]);
@@ -165,7 +168,7 @@ interface ChangeRow {
 
 /**
  * Stores the token of one of the links. Storing it again changes nothing.
- * @returns the facts for the mail; null: the change is over, or the link was used
+ * @returns the facts for the mail; null when the change has ended, or the link was used
  */
 export async function addEmailChangeToken(
   em: EntityManager,
@@ -189,7 +192,7 @@ export async function addEmailChangeToken(
   };
 }
 
-/** When the links of a change stop to work. Null: there is no such change, or it is over. */
+/** The expiry of a change's links. Null: the change does not exist or has ended. */
 export async function findEmailChangeEnd(em: EntityManager, changeId: string): Promise<number | null> {
   const [row] = await query<{ expires_at: string }>(
     em.fork(),

@@ -17,18 +17,19 @@ export type SandboxEventType =
   | 'sandbox.failed'
   | 'sandbox.project_switched';
 
-/** The object of an event, and who may receive it: the owner, and the account's root users. */
+/** The object of an event, and its receivers: the owner, and the account's root users. */
 export interface EventObject {
-  /** Prefixed, so that no two objects share it. */
+  /** The id has a prefix, so that no two objects share it. */
   objectId: string;
   accountId: AccountId;
-  /** Null: the object belongs to the account alone. */
+  /** Null: the object belongs only to the account. */
   userId: UserId | null;
 }
 
 /**
- * Records an event of any object, in the transaction of `em` that makes it true. Events of one object are numbered from 1
- * without gaps: the counter is locked until the transaction ends, and goes back with it. Call it late in a transaction.
+ * Records an event of any object, in the transaction of `em` that makes it true. The events of one object are numbered
+ * from 1 without gaps: the counter is locked until the transaction ends, and rolled back with it. Call this late in a
+ * transaction.
  */
 export async function recordEvent(
   em: EntityManager,
@@ -46,8 +47,8 @@ export async function recordEvent(
 }
 
 /**
- * The next event of a sandbox, counted on its row. Write it in the statement or transaction that makes it true: that
- * keeps the sequence without gaps and in order.
+ * The next event of a sandbox, counted on its row. Write it in the same statement or transaction as its cause, so that
+ * the sequence is without gaps and in order.
  */
 export function newSandboxEvent(sandbox: Sandbox, type: SandboxEventType, at: Date): Event {
   sandbox.eventSequence += 1;
@@ -62,12 +63,12 @@ export function newSandboxEvent(sandbox: Sandbox, type: SandboxEventType, at: Da
   return newEvent(object, sandbox.eventSequence, type, data, at);
 }
 
-/** Records an event of a sandbox whose row the caller has locked, in the transaction that makes it true. */
+/** Records an event of a sandbox whose row the caller has locked, in the transaction of the event's cause. */
 export function recordSandboxEvent(em: EntityManager, sandbox: Sandbox, type: SandboxEventType, at: Date): void {
   em.create(Event, newSandboxEvent(sandbox, type, at), { persist: true });
 }
 
-/** Records the end of a command. It is the only event of a run, which is an object of its own. */
+/** Records the end of a command. It is the only event of a run, which is its own object. */
 export function recordRunEnd(
   em: EntityManager,
   sandbox: { sandboxId: SandboxId; accountId: AccountId; ownerUserId: UserId },
@@ -85,7 +86,7 @@ export function recordRunEnd(
   em.create(Event, newEvent(object, 1, 'exec.finished', data, new Date()), { persist: true });
 }
 
-/** Receivers get `sequence` in the data, so that they can put events in order. */
+/** Receivers get `sequence` in the data, so that they can order events. */
 function newEvent(
   object: EventObject,
   sequence: number,

@@ -5,24 +5,24 @@ import { query } from '../query.ts';
 import { lockRow } from './lock-row.ts';
 import { requestSignal } from './outbox.ts';
 
-/** A host as operators see it. */
+/** A host in the form for operators. */
 export interface HostView {
   hostId: string;
   region: string;
   /**
-   * `ready`: takes sandboxes. `draining`: an operator drains it. `away`: it does not renew its lease, or is starting. `lost`:
-   * its sandboxes were given up.
+   * `ready`: takes sandboxes. `draining`: an operator drains it. `away`: it does not renew its lease, or is starting.
+   * `lost`: its sandboxes were given up.
    */
   state: 'ready' | 'draining' | 'away' | 'lost';
   drainingSince: Date | null;
   leaseExpiresAt: Date;
   /** Measured room for more sandboxes. Null: the host has not measured itself yet. */
   free: { cpu: number; memoryMb: number; diskMb: number } | null;
-  /** Resources of which it has nothing left. */
+  /** Used-up resources. */
   shortOf: string[];
-  /** Its disk that is nearly full: `data` or `cache`. */
+  /** The nearly full disk: `data` or `cache`. */
   fullDisk: string | null;
-  /** How many of its sandboxes have each status, ended ones left out. */
+  /** The number of its sandboxes by status, without ended ones. */
   sandboxes: Partial<Record<SandboxStatus, number>>;
 }
 
@@ -40,7 +40,7 @@ interface HostRow {
   sandboxes: HostView['sandboxes'];
 }
 
-/** All hosts by id, or one. */
+/** All hosts by id, or one of them. */
 export async function readHosts(em: EntityManager, hostId: string | null = null): Promise<HostView[]> {
   const rows = await query<HostRow>(
     em.fork(),
@@ -71,9 +71,9 @@ export async function readHosts(em: EntityManager, hostId: string | null = null)
 }
 
 /**
- * Begins or ends the drain of a host, in the transaction of `tx`. A create that chose the host has locked its row: it is
- * admitted before this, or sees that the host takes nothing.
- * @returns whether it was drained before. Null: there is no such host
+ * Begins or ends the drain of a host, in the transaction of `tx`. A concurrent create that chose the host has locked
+ * the host's row, so it is either admitted before the drain, or sees the drain.
+ * @returns whether the host was drained before; null when there is no such host
  */
 export async function setDraining(tx: EntityManager, hostId: string, draining: boolean): Promise<boolean | null> {
   if (!(await lockRow(tx, 'hosts', hostId))) return null;
@@ -89,8 +89,8 @@ export async function setDraining(tx: EntityManager, hostId: string, draining: b
 
 /**
  * Asks the workflows of the running sandboxes of a host to pause them.
- * @param asked sandboxes that were asked already and are left out
- * @returns the sandboxes that it asked
+ * @param asked sandboxes that were already asked and are left out
+ * @returns the asked sandboxes
  */
 export async function pauseSandboxesOn(
   em: EntityManager,

@@ -4,14 +4,14 @@ import type { SandboxId, TemplateId } from '../../domain/ids.ts';
 import type { FullDisk, HostRoom } from '../../domain/placement.ts';
 import { query } from '../query.ts';
 
-/** A host that has not measured itself for this long takes nothing: its figures say nothing of now. */
+/** A host without measurements for this long takes no sandboxes, because its figures are outdated. */
 const staleAfterSeconds = 30;
 /**
- * The half-life of the peak of a template's memory: in this time it falls half the way to the use of the newest
+ * The half-life of the peak of a template's memory: in this time the peak falls half the way to the use of the newest
  * sandboxes.
  */
 const peakHalfLifeSeconds = 3600;
-/** How much the newest sandboxes count in the mean of a template's processor use. */
+/** The weight of the newest sandboxes in the mean of a template's processor use. */
 const newestPart = 0.2;
 
 interface RoomRow {
@@ -31,11 +31,11 @@ interface RoomRow {
   memory_mb: string;
   disk_gb: string;
   udp_ports: string;
-  /** The sandboxes that are not measured yet: cores, MB, GB, and the use of their template or nulls. */
+  /** The unmeasured sandboxes: cores, MB, GB, and the use of their template or nulls. */
   unmeasured: [number, number, number, number | null, number | null][];
 }
 
-/** The rooms of hosts that take sandboxes now. Lock the row of one host first to rely on its room. */
+/** The rooms of hosts that currently take sandboxes. Lock the row of one host first to rely on its room. */
 export async function readRooms(tx: EntityManager, hostId: string | null = null): Promise<HostRoom[]> {
   const rows = await query<RoomRow>(
     tx,
@@ -81,7 +81,7 @@ function freeOf(row: RoomRow): FreeRoom | null {
   return lessExpected(free, expected);
 }
 
-/** Null: no sandbox of this template has been measured. */
+/** Null: no sandbox of this template was measured. */
 export async function templateUse(tx: EntityManager, templateId: TemplateId): Promise<TemplateUse | null> {
   const [row] = await query<{ cpu: number; memory_mb: number }>(
     tx,
@@ -91,7 +91,7 @@ export async function templateUse(tx: EntityManager, templateId: TemplateId): Pr
   return row ? { cpu: row.cpu, memoryMb: row.memory_mb } : null;
 }
 
-/** Has sandboxes of a template count with this until a host has measured some. */
+/** Sets the use that sandboxes of a template count with until a host has measured some. */
 export async function guessTemplateUse(em: EntityManager, templateId: TemplateId, use: TemplateUse): Promise<void> {
   await query(em, 'insert into template_peaks (template_id, cpu, memory_mb) values (?, ?, ?) on conflict do nothing', [
     templateId,
@@ -104,17 +104,17 @@ export async function guessTemplateUse(em: EntityManager, templateId: TemplateId
 export interface RoomReport {
   free: FreeRoom;
   shortOf: readonly string[];
-  /** Sandboxes that the host's figures include from now on. */
+  /** The sandboxes that the host's figures include from now on. */
   measuredIds: readonly string[];
   /** The use of these sandboxes, by template. */
   templates: ReadonlyMap<string, TemplateUse>;
 }
 
-/** Stores a host's measurements in one statement: an admission sees all of them or none. */
+/** Stores a host's measurements in one statement, so that an admission sees all or none of them. */
 export async function storeRoom(em: EntityManager, hostId: string, report: RoomReport): Promise<void> {
   const { free, shortOf, measuredIds, templates } = report;
   const column = (of: (use: TemplateUse) => number) => `{${[...templates.values()].map(of).join(',')}}`;
-  // A resume locks the row of the sandbox before that of the host, and so does this.
+  // Sandbox rows are locked before the host's row, in the same order as in a resume.
   await query(
     em.fork(),
     `with measured as (

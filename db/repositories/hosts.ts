@@ -10,22 +10,22 @@ export interface HostRegistration {
   hostId: string;
   region: string;
   regionName: string;
-  /** What sandboxes here may be promised together. Null: not limited. */
+  /** The total that may be promised to sandboxes. Null: unlimited. */
   cpuCapacity: number | null;
   memoryMbCapacity: number | null;
   diskGbCapacity: number | null;
-  /** Bandwidth of one sandbox to the internet, in each direction. Absent: not limited. */
+  /** Bandwidth of one sandbox to the internet, in each direction. Absent: unlimited. */
   bandwidthMbps?: number;
 }
 
-/** Sends one statement, with a time limit of its own; see `LeaseConnection`. */
+/** Sends one statement with its own time limit; see `LeaseConnection`. */
 export type RunStatement = (text: string, values: readonly unknown[]) => Promise<Record<string, unknown>[]>;
 
 /**
- * Makes or renews a host's lease and stores its capacity. The database's clock decides. A host that was given up gets
- * no lease until `rejoin`.
- * @param lease.offers false: it is there, but takes no new sandboxes yet
- * @returns whether it was given up
+ * Makes or renews a host's lease and stores its capacity. Times are those of the database's clock. A host that was
+ * given up gets no lease until `rejoin`.
+ * @param lease.offers false: the host is there, but takes no new sandboxes yet
+ * @returns whether the host was given up
  */
 export async function renewLease(
   run: RunStatement,
@@ -51,7 +51,7 @@ export async function renewLease(
   return { lost: row!.lost === true };
 }
 
-/** A host that stops in order gets no new sandboxes from now on, and is given up only when it stays away. */
+/** For a host that stops in order. It gets no new sandboxes from now on, and is given up only if it stays away. */
 export async function endLease(run: RunStatement, hostId: string, awaySeconds: number): Promise<void> {
   await run(
     `update hosts set lease_expires_at = now(), away_until = now() + make_interval(secs => $2)
@@ -60,7 +60,7 @@ export async function endLease(run: RunStatement, hostId: string, awaySeconds: n
   );
 }
 
-/** The lease of a host. A host that announced a restart counts as there. */
+/** The lease of a host. A host that announced a restart counts as present. */
 export interface HostStatus {
   isThere: boolean;
   lost: boolean;
@@ -76,7 +76,7 @@ export async function hostStatus(em: EntityManager, hostId: string): Promise<Hos
   return { isThere: row?.is_there ?? false, lost: row?.lost ?? false };
 }
 
-/** Says which disk of a host is nearly full; null: none is. Sandboxes then go to others. */
+/** Records which disk of a host is nearly full. Null: none. New sandboxes then go to other hosts. */
 export async function setFullDisk(em: EntityManager, hostId: string, fullDisk: FullDisk | null): Promise<void> {
   await query(em.fork(), 'update hosts set full_disk = ? where host_id = ?', [fullDisk, hostId]);
 }
@@ -87,23 +87,23 @@ export async function hasLease(em: EntityManager, hostId: string): Promise<boole
   return rows.length > 0;
 }
 
-/** Makes known in which network (CIDR) the sandboxes of a host are, each time that it starts. */
+/** Records the network (CIDR) of a host's sandboxes, at each start of the host. */
 export async function recordSandboxNetwork(em: EntityManager, hostId: string, network: string): Promise<void> {
   await query(em.fork(), 'update hosts set sandbox_network = ? where host_id = ?', [network, hostId]);
 }
 
-/** Makes known where gateways and APIs of other machines reach the sandboxes of a host. Null: by routes. */
+/** Records the address at which gateways and APIs of other machines reach the sandboxes of a host. Null: by routes. */
 export async function recordLastHop(em: EntityManager, hostId: string, address: string | null): Promise<void> {
   await query(em.fork(), 'update hosts set last_hop_address = ? where host_id = ?', [address, hostId]);
 }
 
-/** What a connection to a sandbox of a host depends on. */
+/** The facts that a connection to a sandbox of a host depends on. */
 export interface HostPlace {
-  /** `host:port`; null: its sandboxes are reached by routes. */
+  /** `host:port`. Null: its sandboxes are reached by routes. */
   lastHopAddress: string | null;
-  /** CIDR; null: it has not said so yet. */
+  /** CIDR. Null: the host has not recorded it yet. */
   sandboxNetwork: string | null;
-  /** It was given up, and has not come back clean. */
+  /** The host was given up, and has not come back clean. */
   isLost: boolean;
 }
 
@@ -124,7 +124,7 @@ export async function sandboxNetworks(em: EntityManager): Promise<string[]> {
   return rows.map((row) => row.sandbox_network);
 }
 
-/** Gives a host up, unless it came back in this moment. @returns whether it is given up, now or already */
+/** Gives a host up, unless it has just come back. @returns whether it is given up, now or already */
 export async function giveUpHost(em: EntityManager, hostId: string): Promise<boolean> {
   const rows = await query(
     em.fork(),
@@ -135,31 +135,31 @@ export async function giveUpHost(em: EntityManager, hostId: string): Promise<boo
   return rows.length > 0;
 }
 
-/** A host that was given up has removed those sandboxes and may take new ones. */
+/** Ends the given-up state of a host that has removed its old sandboxes, so that it may take new ones. */
 export async function rejoin(em: EntityManager, hostId: string): Promise<void> {
   await query(em.fork(), 'update hosts set lost_at = null where host_id = ?', [hostId]);
 }
 
 export interface BoundSandbox {
   sandboxId: SandboxId;
-  /** The number of its last start or resume that began; null: none has. */
+  /** The number of its last start or resume that began. Null: none has. */
   run: number | null;
 }
 
-/** Sandboxes that count on this host's processes: all that live, but paused ones need only its disk. */
+/** Sandboxes that depend on this host's processes: all living ones except paused ones, which only need its disk. */
 export async function sandboxesBoundTo(em: EntityManager, hostId: string): Promise<BoundSandbox[]> {
   const bound = ['created', 'starting', 'running', 'pausing', 'resuming'] as const;
   const rows = await em.fork().find(Sandbox, { hostId, status: { $in: [...bound] } }, { fields: ['sandboxId', 'run'] });
   return rows.map(({ sandboxId, run }) => ({ sandboxId, run: run ?? null }));
 }
 
-/** How many living sandboxes have their disk on this host. One that is starting may have none yet. */
+/** The number of living sandboxes with their disk on this host. A starting sandbox may have no disk yet. */
 export async function countDisksOn(em: EntityManager, hostId: string): Promise<number> {
   const living = ['running', 'pausing', 'paused', 'resuming'] as const;
   return em.fork().count(Sandbox, { hostId, holdsDisk: true, status: { $in: [...living] } });
 }
 
-/** A sandbox that no work is under way for, as reconciliation compares it. */
+/** A sandbox without work in progress, for reconciliation. */
 export interface RestingSandbox {
   sandboxId: SandboxId;
   status: 'running' | 'paused';
@@ -167,7 +167,7 @@ export interface RestingSandbox {
   allowInternetAccess: boolean;
 }
 
-/** Read every few seconds, so without the wide columns of the row. */
+/** Read every few seconds, so it leaves out the wide columns of the row. */
 export async function restingSandboxes(em: EntityManager, hostId: string): Promise<RestingSandbox[]> {
   const rows = await em
     .fork()
@@ -190,25 +190,25 @@ export async function runningSandboxes(em: EntityManager, hostId: string, sandbo
   return em.fork().find(Sandbox, { hostId, status: 'running', sandboxId: { $in: sandboxIds } });
 }
 
-/** The sandboxes that should have something on this host, for reconciliation. */
+/** The sandboxes with processes or a disk on this host according to their rows, for reconciliation. */
 export async function sandboxesOnHost(em: EntityManager, hostId: string): Promise<Sandbox[]> {
   return em.fork().find(Sandbox, { hostId, $or: [{ holdsCompute: true }, { holdsDisk: true }] });
 }
 
-/** Has the workflow that watches a host started, unless it is there. */
+/** Starts the workflow that watches a host, unless it runs already. */
 export async function askForHostWatch(em: EntityManager, hostId: string): Promise<void> {
   const tx = em.fork();
   requestStart(tx, 'host', hostId, { hostId });
   await tx.flush();
 }
 
-/** Regions that have, or had, a host. */
+/** Whether the region has, or had, a host. */
 export async function isKnownRegion(em: EntityManager, region: string): Promise<boolean> {
   const rows = await query(em.fork(), 'select 1 from hosts where region = ? limit 1', [region]);
   return rows.length > 0;
 }
 
-/** When this host last renewed its lease. Null: it never did. */
+/** When this host last renewed its lease. Null: never. */
 export async function lastAliveAt(em: EntityManager, hostId: string): Promise<Date | null> {
   const row = await em.fork().findOne(Host, { hostId });
   return row?.updatedAt ?? null;

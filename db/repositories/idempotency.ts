@@ -1,24 +1,26 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { query } from '../query.ts';
 
-/** What to do with a request that has an `Idempotency-Key`. */
+/** The result of a claim for a request with an `Idempotency-Key`. */
 export type IdempotencyClaim =
-  /** Run it. `objectId` is the id for the object it makes; `takenOver`: an earlier try may have made the object. */
+  /**
+   * Run the request. `objectId` is the id for its object. `takenOver`: an earlier try may already have made the object.
+   */
   | { kind: 'run'; claimedAt: string; objectId: string; takenOver: boolean }
-  /** Answer the same again. */
+  /** Send the stored reply again. */
   | { kind: 'replay'; status: number; body: unknown }
   /** The key was used with another request. */
   | { kind: 'reused' }
-  /** The first request still runs. */
+  /** The first request is still running. */
   | { kind: 'in_use' };
 
-/** How long a first reply is given again, and how long a request that does not renew its claim holds the key. */
+/** How long a first reply is repeated, and how long a request without renewal keeps its claim. */
 export const keptHours = 24;
 export const abandonedSeconds = 15;
 
 /**
- * Claims a key for a request, insert first, so that of many at once one runs. A claim that is not
- * renewed, for its process died, is taken over by the same request, and keeps its `objectId`.
+ * Claims a key for a request. It inserts first, so that only one of several concurrent requests runs. If a claim is not
+ * renewed because its process died, the same request takes it over and keeps its `objectId`.
  */
 export async function claimIdempotencyKey(
   em: EntityManager,
@@ -45,7 +47,7 @@ export async function claimIdempotencyKey(
     'select request_hash, reply_status, reply_body from idempotency_keys where caller = ? and key = ?',
     [claim.caller, claim.key],
   );
-  // Gone in between: the first request failed this very moment and gave its key back.
+  // The first request has just failed and released its key.
   if (!first) return { kind: 'in_use' };
   if (first.request_hash !== claim.requestHash) return { kind: 'reused' };
   if (first.reply_status === null) return { kind: 'in_use' };
@@ -59,8 +61,8 @@ export interface HeldClaim {
 }
 
 /**
- * The request still runs.
- * @returns when the claim now counts from; null when it was taken over meanwhile
+ * Renews the claim of a running request.
+ * @returns the new time of the claim; null when it was taken over meanwhile
  */
 export async function renewIdempotencyClaim(em: EntityManager, held: HeldClaim): Promise<string | null> {
   const [renewed] = await query<{ claimed_at: string }>(
@@ -73,7 +75,7 @@ export async function renewIdempotencyClaim(em: EntityManager, held: HeldClaim):
   return renewed?.claimed_at ?? null;
 }
 
-/** Keeps the first reply, unless the claim was taken over meanwhile. */
+/** Stores the first reply, unless the claim was taken over meanwhile. */
 export async function keepIdempotentReply(
   em: EntityManager,
   held: HeldClaim,
@@ -87,7 +89,7 @@ export async function keepIdempotentReply(
   );
 }
 
-/** Gives the key back: the request made nothing, so it may be sent again, also changed. */
+/** Releases the key: the request has created nothing, so it may be sent again, even changed. */
 export async function releaseIdempotencyKey(em: EntityManager, held: HeldClaim): Promise<void> {
   await query(
     em,

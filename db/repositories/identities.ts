@@ -16,9 +16,9 @@ export interface Identity {
   role: 'user' | 'admin';
   isRootUser: boolean;
   planName: string;
-  /** The plan as the account has bought it. Null: it has no subscription yet. */
+  /** The plan with the terms of its purchase. Null: the account has no subscription yet. */
   boughtPlan: Plan | null;
-  /** The account is suspended: it may look, but change nothing. */
+  /** The account is suspended: it may read, but change nothing. */
   isSuspended: boolean;
 }
 
@@ -41,8 +41,8 @@ const userColumns =
   'u.user_id, u.account_id, u.role, u.is_root_user, a.plan_name, b.plan as bought_plan, a.status as account_status';
 
 /**
- * The caller behind an API key. Asked on every request and never cached, so a disabled key stops working at once on
- * every replica. Null: no such key, disabled, or its user is disabled.
+ * The caller of an API key. Queried on every request and never cached, so a disabled key stops working at once on every
+ * replica. Null: there is no such key, it is disabled, or its user is disabled.
  */
 export async function identifyApiKey(em: EntityManager, secret: string): Promise<Identity | null> {
   if (!isApiKeyShape(secret)) return null;
@@ -55,7 +55,7 @@ export async function identifyApiKey(em: EntityManager, secret: string): Promise
     [hashApiKey(secret)],
   );
   if (!row) return null;
-  // To the minute is enough, and a write on every request is not.
+  // A precision of one minute is enough, and avoids a write on every request.
   if (!row.last_used_at || Date.now() - new Date(row.last_used_at).getTime() > 60_000) {
     await query(em.fork(), 'update api_keys set last_used_at = now() where key_id = ?', [row.key_id]);
   }
@@ -63,8 +63,8 @@ export async function identifyApiKey(em: EntityManager, secret: string): Promise
 }
 
 /**
- * The caller behind the claims of a genuine access token. Asked on every request and never cached, so a session that
- * ends is over at once on every replica. Null: it has ended, or its user is disabled.
+ * The caller of a genuine access token's claims. Queried on every request and never cached, so an ended session stops
+ * working at once on every replica. Null: the session has ended, or its user is disabled.
  */
 export async function identifySession(
   em: EntityManager,
@@ -81,7 +81,7 @@ export async function identifySession(
   return row ? { ...identityOf(row), sessionId: claims.sessionId } : null;
 }
 
-/** The caller behind the id of a key or a session. Null: it is over, or its user is disabled. */
+/** The caller of a key or session id. Null: it has ended, or its user is disabled. */
 export async function identifyCredential(em: EntityManager, credentialId: string): Promise<Identity | null> {
   const [row] = await query<UserRow>(
     em.fork(),
@@ -104,8 +104,8 @@ export function credentialOf({ keyId, sessionId }: Pick<Identity, 'keyId' | 'ses
 }
 
 /**
- * The keys and sessions of the list that still belong to an enabled user. A session whose hour has passed still counts:
- * streams that it opened continue.
+ * The keys and sessions of the list that still belong to an enabled user. A session that has expired still counts,
+ * because streams that it opened continue.
  */
 export async function usableCredentials(em: EntityManager, ids: readonly string[]): Promise<Set<string>> {
   if (ids.length === 0) return new Set();

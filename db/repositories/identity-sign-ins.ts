@@ -15,7 +15,7 @@ import { lockRow } from './lock-row.ts';
 import { type StartedSession, startIdentitySession } from './sign-ins.ts';
 import { addUser, auditedFields } from './user-management.ts';
 
-/** An identity according to a provider. Issuer and subject never change; the rest may. */
+/** An identity according to a provider. Its issuer and subject never change; other fields may. */
 export interface ProvenIdentity {
   issuer: string;
   subject: string;
@@ -32,18 +32,18 @@ export interface AdmissionByIssuer {
   createsUsers: boolean;
 }
 
-/** The request that ends a sign-in, as the audit log and the throttles need it. */
+/** The facts about the request that ends a sign-in, for the audit log and the throttles. */
 export interface IdentitySignInRequest {
   address: string;
   requestId: string;
   action: string;
   clientKey: string;
-  /** It counts as failed for its address until it has succeeded. */
+  /** The request counts as a failure of its address until it has succeeded. */
   isCounted: boolean;
 }
 
 /**
- * Marks a sign-in as finished. Of many attempts with the same state, on all replicas, one succeeds.
+ * Marks a sign-in as finished. Of concurrent attempts with the same state, on all replicas, one succeeds.
  * @returns false when it was finished before
  */
 export async function useSignInState(em: EntityManager, state: string, keptSeconds: number): Promise<boolean> {
@@ -56,7 +56,7 @@ export async function useSignInState(em: EntityManager, state: string, keptSecon
   return rows.length > 0;
 }
 
-/** Whether a user of the account who has an identity has signed in from the address lately. */
+/** Whether a user of the account with an identity has recently signed in from the address. */
 export async function isAddressOfIdentities(
   em: EntityManager,
   accountId: AccountId,
@@ -72,10 +72,10 @@ export async function isAddressOfIdentities(
 }
 
 /**
- * Begins a session of the user with this identity. At the first sign-in it becomes the identity of an invited user, or of
- * a new one where the issuer may create users; it never becomes that of a user who has a password.
+ * Begins a session of the user with this identity. On the first sign-in, the identity is added to an invited user, or
+ * to a new user if the issuer may create users. It is never added to a user with a password.
  * @throws {AppError} `email_not_verified`, `email_domain_not_allowed`, `not_invited`, `email_taken`, `user_disabled`,
- *   `account_suspended`, `user_limit_reached`
+ * `account_suspended`, `user_limit_reached`
  */
 export function signInByIdentity(
   em: EntityManager,
@@ -107,7 +107,7 @@ function findByIdentity(tx: EntityManager, { issuer, subject }: ProvenIdentity):
   return tx.findOne(User, { oauthProvider: issuer, oauthProviderId: subject });
 }
 
-/** The user who signs in, and the changes to the user. */
+/** The user who signs in, and the changes of that user. */
 interface SigningIn {
   user: User;
   before: AuditedFields | null;
@@ -124,7 +124,7 @@ async function firstSignIn(
   const email = requireAllowedEmail(identity, admission);
   const { accountId } = admission;
   await lockRow(tx, 'accounts', accountId);
-  // Another sign-in of the same person may have been first.
+  // Another sign-in of the same person may have been faster.
   const known = await findByIdentity(tx, identity);
   if (known) return unchanged(known);
   const found = await findByEmail(tx, email);
@@ -138,11 +138,14 @@ async function firstSignIn(
 /** @throws {AppError} `email_not_verified`, `email_domain_not_allowed` */
 function requireAllowedEmail(identity: ProvenIdentity, { emailDomains }: AdmissionByIssuer): string {
   if (!identity.isEmailVerified || identity.email === null) {
-    throw new AppError('email_not_verified', 'The identity provider does not say that your e-mail address is verified');
+    throw new AppError('email_not_verified', 'The identity provider does not report your e-mail address as verified');
   }
   const email = readEmailAddress(identity.email);
   if (email === null || !emailDomains.includes(email.split('@')[1]!)) {
-    throw new AppError('email_domain_not_allowed', 'Users with your e-mail address do not sign in this way');
+    throw new AppError(
+      'email_domain_not_allowed',
+      'Users with your e-mail address cannot sign in through this identity provider',
+    );
   }
   return email;
 }
@@ -154,7 +157,7 @@ async function findByEmail(tx: EntityManager, email: string): Promise<User | nul
   return row ? tx.findOneOrFail(User, { userId: row.user_id }, { refresh: true }) : null;
 }
 
-/** Gives the identity to a user who was invited and has not come in yet. */
+/** Adds the identity to an invited user who has not signed in yet. */
 async function join(
   tx: EntityManager,
   user: User,
@@ -163,7 +166,7 @@ async function join(
 ): Promise<SigningIn> {
   const isInvited = user.accountId === accountId && !user.passwordHash && !user.oauthProvider;
   if (!isInvited) {
-    throw new AppError('email_taken', 'A user with your e-mail address exists already, and signs in another way');
+    throw new AppError('email_taken', 'A user with your e-mail address already exists and signs in in another way');
   }
   await requireActive(tx, user);
   const before = identityFields(user);
@@ -192,7 +195,7 @@ async function create(tx: EntityManager, email: string, identity: ProvenIdentity
   return tx.findOneOrFail(User, { userId });
 }
 
-/** The first valid name of `wishes` that no user of the account has. The caller has locked the account. */
+/** The first valid name of `wishes` that no other user of the account has. The caller has locked the account. */
 async function freeUsername(
   tx: EntityManager,
   accountId: AccountId,
@@ -232,7 +235,11 @@ function identityFields(user: User): AuditedFields {
 }
 
 const notInvited = () =>
-  new AppError('not_invited', 'You have no user here yet; ask a root user of your account for an invitation');
-const ofAnotherAccount = () => new AppError('not_invited', 'You are no user of the account that signs in this way');
+  new AppError(
+    'not_invited',
+    'You have no user on this platform yet; ask a root user of your account for an invitation',
+  );
+const ofAnotherAccount = () =>
+  new AppError('not_invited', 'You are not a user of the account of this identity provider');
 const disabled = () => new AppError('user_disabled', 'Your user is disabled; ask a root user of your account');
 const suspended = () => new AppError('account_suspended', 'The account is suspended');

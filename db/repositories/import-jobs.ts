@@ -18,12 +18,12 @@ const listed: ListedTable = {
   key: 'job_id',
 };
 
-/** Finished jobs that a template keeps. */
+/** The number of finished jobs that are kept for a template. */
 const keptJobs = 20;
 
 export const importTag = 'latest';
 
-/** What an import copies to: derived from the template, never from what a caller names. */
+/** The target of an import. It is derived from the template, never from input of a caller. */
 export interface ImportTarget {
   project: string;
   repository: string;
@@ -35,13 +35,13 @@ export function importTargetOf(template: Template): ImportTarget {
   return { project: registryProjectOf(owner, template.visibility), repository: template.name, tag: importTag };
 }
 
-/** How an import's target is written in the registry. */
+/** The registry's notation of an import's target. */
 export interface ImportPlace {
   path: string;
   url: string;
 }
 
-/** Adds a job to a new or locked template, and has its workflow started. */
+/** Adds a job to a new or locked template, and requests the start of its workflow. */
 export function addImportJob(
   tx: EntityManager,
   template: Pick<Template, 'templateId' | 'accountId' | 'ownerUserId' | 'externalImageUrl'>,
@@ -67,9 +67,9 @@ export function addImportJob(
 }
 
 /**
- * Begins an import of a template that is there.
+ * Begins an import of an existing template.
  * @throws {AppError} `not_found`, `template_of_another_user`, `template_not_external`, `template_already_imported`,
- *   `import_in_progress`
+ * `import_in_progress`
  */
 export async function startImport(
   em: EntityManager,
@@ -81,7 +81,7 @@ export async function startImport(
   await changeTemplate(em, by, templateId, async (template, tx) => {
     const isActive = { templateId, status: { $in: [...activeImportStatuses] } };
     if (await tx.count(ImportJob, isActive)) {
-      throw new AppError('import_in_progress', 'An import of this template is under way');
+      throw new AppError('import_in_progress', 'An import of this template is running');
     }
     requireExternal(template);
     await removeOldJobs(tx, templateId);
@@ -90,14 +90,14 @@ export async function startImport(
   });
 }
 
-/** What a template is while its import is under way. */
+/** The fields of a template during its import. */
 export function pendingImport(now: Date): Partial<Template> {
   return { status: 'pushing', pushStartedAt: now, pushCompletedAt: null, buildErrorMessage: null };
 }
 
 function requireExternal(template: Template): void {
   if (template.templateSource === 'custom' && template.customImageSource === 'imported' && template.image) {
-    throw new AppError('template_already_imported', 'The image of this template is imported already');
+    throw new AppError('template_already_imported', 'The image of this template is already imported');
   }
   const isExternal = template.templateSource === 'custom' && template.customImageSource === 'external';
   if (!isExternal || !template.externalImageUrl || !template.accountId) {
@@ -137,7 +137,7 @@ export async function findImportJob(em: EntityManager, scope: Scope, jobId: Impo
   return job;
 }
 
-/** The job of a template that is under way, or the newest one. Null: there is none. */
+/** The running job of a template, or else the newest one. Null: there is none. */
 export async function findNewestImport(
   em: EntityManager,
   scope: Scope,
@@ -151,9 +151,9 @@ export async function findNewestImport(
 }
 
 /**
- * Cancels a job, which must win or lose against its completion as a whole: so it is the row that decides, and the
- * workflow is signalled in the same transaction.
- * @throws {AppError} `not_found`: there is no such job, or none of this template that is under way; `import_not_active`
+ * Cancels a job. The row decides whether the cancellation or the completion wins, and the workflow is signalled in the
+ * same transaction.
+ * @throws {AppError} `not_found` when there is no such job, or no running job of this template; `import_not_active`
  */
 export async function cancelImport(
   em: EntityManager,

@@ -13,7 +13,7 @@ import { requestStart } from './outbox.ts';
 import { recordUpload, type TemplateImage } from './template-changes.ts';
 import { storageExcess } from './template-storage.ts';
 
-/** What an attempt at an import needs; the password is sealed. */
+/** The facts for an attempt at an import. The password is encrypted. */
 export interface ImportPlan {
   templateId: TemplateId;
   externalImageUrl: string;
@@ -21,24 +21,24 @@ export interface ImportPlan {
   sealedPassword: string | null;
   path: string;
   tag: string;
-  /** As the API shows it; this process may reach the registry by another name. */
+  /** The URL that the API shows. This process may reach the registry by another name. */
   url: string;
 }
 
-/** Of the log, which the tool writes about an image that someone else made. */
+/** The limit of the log, because the tool logs facts about an untrusted image. */
 const maxLogLength = 65_536;
 const maxMessageLength = 2000;
 
-/** Null: the job is over, or gone. */
+/** Null: the job has ended or was deleted. */
 export async function findImportAccount(em: EntityManager, jobId: ImportJobId): Promise<string | null> {
   const active = { jobId, status: { $in: [...activeImportStatuses] } };
   return (await em.fork().findOne(ImportJob, active))?.accountId ?? null;
 }
 
 /**
- * Notes that an attempt begins.
- * @returns null: the job is over, or its template is gone; `wait`: the registry is being swept, or an image of this very
- *   repository is being removed
+ * Records that an attempt begins.
+ * @returns null when the job has ended, or its template was deleted; `wait` when the registry is being swept, or an
+ * image of the same repository is being removed
  */
 export async function beginImportAttempt(
   em: EntityManager,
@@ -46,7 +46,8 @@ export async function beginImportAttempt(
   retry: number,
 ): Promise<ImportPlan | 'wait' | null> {
   return em.fork().transactional(async (tx) => {
-    // Before the job, as a sweep does: it sees this job as running, or this attempt sees that the registry is closed.
+    // The registry's state is locked before the job, in the same order as in a sweep. So the sweep sees this job as
+    // running, or this attempt sees that the registry is closed.
     const [sweeps] = await query<{ closed: boolean }>(
       tx,
       'select coalesce(closed_until > now(), false) as closed from registry_sweeps for share',
@@ -74,8 +75,9 @@ export async function beginImportAttempt(
 }
 
 /**
- * Keeps how far an import is. The percentage never falls: an attempt that begins again has the blobs of the one before.
- * @returns false: the job is over, and the attempt must end
+ * Records the progress of an import. The percentage never falls, because a repeated attempt already has the blobs of
+ * the previous one.
+ * @returns false when the job has ended, and the attempt must end
  */
 export async function recordImportProgress(
   em: EntityManager,
@@ -97,9 +99,9 @@ export async function recordImportProgress(
 export type ImportEnd = 'completed' | 'over' | 'no_room';
 
 /**
- * Completes an import: the template becomes available with the image, and the password is forgotten.
- * @returns `over`: it was cancelled or its template deleted; `no_room`: the image is beyond the limits of storage. Then
- *   nothing refers to the image
+ * Completes an import: the template becomes available with the image, and the password is removed.
+ * @returns `over` when it was cancelled or its template deleted; `no_room` when the image exceeds the limits of
+ * storage. In both cases nothing refers to the image
  */
 export async function completeImport(
   em: EntityManager,
@@ -109,7 +111,7 @@ export async function completeImport(
 ): Promise<ImportEnd> {
   return em.fork().transactional(async (tx) => {
     const found = await tx.findOne(ImportJob, { jobId }, { fields: ['accountId'], disableIdentityMap: true });
-    // Imports of one account complete one after the other: together they keep the limits of storage, too.
+    // Imports of one account complete one after the other, so that together they respect the limits of storage.
     if (!found || !(await lockRow(tx, 'accounts', found.accountId))) return 'over';
     const job = await lockActive(tx, jobId);
     const template =
@@ -136,7 +138,7 @@ export async function completeImport(
   });
 }
 
-/** Ends an import that no attempt will bring further. */
+/** Marks an import as failed for good. */
 export async function failImport(em: EntityManager, jobId: ImportJobId, reason: string): Promise<void> {
   await em.fork().transactional(async (tx) => {
     const job = await lockActive(tx, jobId);

@@ -10,7 +10,7 @@ import { query } from '../query.ts';
 import type { BilledUsage, Invoice } from './invoices.ts';
 import { sumUsage } from './usage-sums.ts';
 
-/** How an invoice names what was used. */
+/** The names of usage on invoices. */
 const descriptions: { readonly [type in UsageType]?: string } = {
   cpu_seconds: 'Processor cores (core-seconds)',
   ram_gb_seconds: 'Memory (GB-seconds)',
@@ -21,17 +21,17 @@ const descriptions: { readonly [type in UsageType]?: string } = {
 
 interface BilledPeriod {
   accountId: AccountId;
-  /** The plan that the period began with. What became dearer since was charged at the change. */
+  /** The plan with which the period began. A change to a more expensive plan was charged at the change. */
   plan: Plan;
   periodStart: Date;
   periodEnd: Date;
 }
 
-/** What a period asks for, up to `now`. */
+/** The bill of a period up to `now`. */
 interface PeriodBill {
-  /** The price of the plan that it began with, what was used, and less what was used while the plan was a free one. */
+  /** The price of the initial plan, the usage, and a credit for the usage while the plan was free. */
   lines: InvoiceLine[];
-  /** What was used, without what a free plan includes. */
+  /** The usage, without the usage that a free plan includes. */
   usage: PricedUsage[];
 }
 
@@ -52,8 +52,8 @@ export async function billOfPeriod(em: EntityManager, period: BilledPeriod, now:
 }
 
 /**
- * Usage of the periods before that was recorded after their invoices: its lines, and what they ask for.
- * @param draft the invoice that it is to be on
+ * Usage of earlier periods that was recorded after their invoices: its lines and its amounts.
+ * @param draft the invoice for these lines
  */
 export async function lateUsageOf(
   em: EntityManager,

@@ -12,14 +12,15 @@ import { addNotification } from './notify.ts';
 import { requestStart } from './outbox.ts';
 import { readSubscription, recordSubscriptionEvent } from './subscriptions.ts';
 
-/** What is left to pay of an invoice. */
+/** The unpaid amount of an invoice. */
 export function amountDue({ totalAmount, paidFromBalance, currency }: Invoice): Amount {
   return difference(totalAmount, paidFromBalance, currency);
 }
 
 /**
- * Issues a draft whose lines are final, and pays it from the account's balance as far as that goes. The account's row is locked.
- * @returns the invoice as it is then
+ * Issues a draft with final lines, and pays as much of it as possible from the account's balance. The caller has locked
+ * the account's row.
+ * @returns the invoice after that
  */
 export async function issue(tx: EntityManager, draft: Invoice, at: Date): Promise<Invoice> {
   const { invoiceId, accountId, currency } = draft;
@@ -36,7 +37,7 @@ export async function issue(tx: EntityManager, draft: Invoice, at: Date): Promis
   return payFromBalance(tx, invoiceId, at);
 }
 
-/** Pays an open invoice from the account's balance as far as that goes. The account's row is locked. */
+/** Pays as much of an open invoice as possible from the account's balance. The caller has locked the account's row. */
 async function payFromBalance(tx: EntityManager, invoiceId: InvoiceId, at: Date): Promise<Invoice> {
   const invoice = (await findInvoice(tx, invoiceId, true))!;
   if (invoice.status !== 'open' && invoice.status !== 'past_due') return invoice;
@@ -58,12 +59,12 @@ async function payFromBalance(tx: EntityManager, invoiceId: InvoiceId, at: Date)
   return { ...after, status: 'paid', paidAt: at };
 }
 
-/** Whether the account's balance alone pays what is left. */
+/** Whether the account's balance covers the unpaid amount. */
 export async function balanceCovers(em: EntityManager, invoice: Invoice): Promise<boolean> {
   return compare(await balanceOf(em.fork(), invoice.accountId, invoice.currency), amountDue(invoice)) >= 0;
 }
 
-/** Pays from the balance, in a transaction of its own. */
+/** Pays from the balance, in its own transaction. */
 export function payFromBalanceOf(em: EntityManager, { accountId, invoiceId }: Invoice, at: Date): Promise<Invoice> {
   return em.fork().transactional(async (tx) => {
     await lockRow(tx, 'accounts', accountId);
@@ -72,9 +73,9 @@ export function payFromBalanceOf(em: EntityManager, { accountId, invoiceId }: In
 }
 
 /**
- * Marks an invoice as paid, in the transaction that books the payment. With the last one that is past due, the subscription
- * is active again.
- * @returns false: it was void, so the payment is for nothing
+ * Marks an invoice as paid, in the transaction that books the payment. When no invoice is past due any more, the
+ * subscription becomes active again.
+ * @returns false when the invoice was void, so the payment has no invoice
  */
 export async function markPaid(tx: EntityManager, invoiceId: string, at: Date): Promise<boolean> {
   const invoice = await findInvoice(tx, invoiceId, true);
@@ -96,8 +97,9 @@ export async function markPaid(tx: EntityManager, invoiceId: string, at: Date): 
 }
 
 /**
- * Records that an attempt at a charge has failed, once. The invoice of a period is tried again as
- * `domain/billing/dunning.ts` says; after the last day it is past due, and with it the subscription. The account gets a mail.
+ * Records a failed attempt at a charge, once. The invoice of a period is tried again according to
+ * `domain/billing/dunning.ts`. After the last day it becomes past due, and so does the subscription. The account gets a
+ * mail.
  * @param attempt the number of attempts before this one
  */
 export async function recordFailedAttempt(
@@ -128,7 +130,7 @@ export async function recordFailedAttempt(
       ],
     );
     if (isPastDue) await becomePastDue(tx, accountId, invoiceId);
-    // Who changes a plan gets the reason as the reply.
+    // For a change of the plan, the caller gets the reason in the reply.
     if (invoice.kind !== 'period') return;
     const input = { invoiceId, attempt: attempt + 1, nextAttemptAtMs: nextMs };
     requestStart(tx, 'invoiceMail', `${invoiceId}/${input.attempt}`, input);
@@ -148,14 +150,14 @@ async function becomePastDue(tx: EntityManager, accountId: AccountId, invoiceId:
       ...{ accountId, userId, type: 'subscription_past_due', category: 'billing' },
       title: 'An invoice is past due',
       message:
-        'Each attempt to charge it failed. Nothing is created or resumed until it is paid; add a payment method.',
+        'All attempts to charge it failed. Creates and resumes are refused until it is paid; add a payment method.',
       ...{ relatedEntityType: 'invoice', relatedEntityId: invoiceId },
     });
   }
   await recordSubscriptionEvent(tx, await readSubscription(tx, accountId), 'subscription.past_due');
 }
 
-/** Has a charge looked at again later: its outcome is not known. */
+/** Postpones the next check of a charge with an unknown outcome. */
 export async function postponeCharge(em: EntityManager, invoiceId: string, at: Date): Promise<void> {
   const later = new Date(at.getTime() + unknownOutcomeMs);
   await query(
@@ -165,7 +167,10 @@ export async function postponeCharge(em: EntityManager, invoiceId: string, at: D
   );
 }
 
-/** Takes an invoice back that was not paid, with what was used of the balance. The account's row is locked. */
+/**
+ * Voids an unpaid invoice, and returns the part that was paid from the balance. The caller has locked the account's
+ * row.
+ */
 export async function voidInvoice(tx: EntityManager, invoice: Invoice): Promise<void> {
   const { invoiceId, accountId, currency, paidFromBalance } = invoice;
   const posting = { accountId, currency, kind: 'invoice_voided', description: `Invoice ${invoiceId} is void` } as const;
@@ -187,7 +192,7 @@ export async function voidInvoice(tx: EntityManager, invoice: Invoice): Promise<
   });
 }
 
-/** Has invoices whose charge has failed charged again: at once, but not twice in a minute. */
+/** Requests a new charge of invoices whose charge has failed: at once, but not twice in a minute. */
 export async function retryCharges(em: EntityManager, accountId: AccountId, at: Date): Promise<void> {
   await query(
     em.fork(),

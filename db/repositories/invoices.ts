@@ -9,7 +9,7 @@ import { type ListedTable, type Listing, readPage } from './page.ts';
 import { type Scope, type SqlCondition, withinScope } from './scope.ts';
 
 /**
- * An invoice: of a whole period (`period`), issued when the period is over, or of a change to a dearer plan within one
+ * An invoice: of a whole period (`period`), issued after the period, or of a change to a more expensive plan
  * (`plan_change`).
  */
 export interface Invoice {
@@ -19,7 +19,7 @@ export interface Invoice {
   changeId: PlanChangeId | null;
   periodStart: Date;
   periodEnd: Date;
-  /** The plan whose price it asks for: of a period, the one that it began with. */
+  /** The plan in its lines. For a period, the plan with which it began. */
   plan: Plan;
   currency: string;
   taxRate: string;
@@ -37,7 +37,7 @@ export interface Invoice {
   failureReason: string | null;
   createdAt: Date;
   updatedAt: Date;
-  /** The charge that pays it, and the method it goes to. Null: there is none. */
+  /** The charge that pays it, and the payment method of the charge. Null: there is none. */
   paymentIntentId: string | null;
   paymentMethodId: string | null;
   lines: InvoiceLine[];
@@ -54,7 +54,7 @@ const listed: ListedTable = {
   joins: 'left join payment_intents p on p.invoice_id = v.invoice_id',
 };
 
-/** @param conditions beyond the scope, on the alias `v` */
+/** @param conditions in addition to the scope, on the alias `v` */
 export async function listInvoices(
   em: EntityManager,
   scope: Scope,
@@ -77,12 +77,12 @@ export async function findInvoice(em: EntityManager, invoiceId: string, lock = f
   return row ? invoiceOf(row) : null;
 }
 
-/** The invoice of a period that began at a time. Null: there is none. */
+/** The invoice of the period that began at this time. Null: there is none. */
 export function findPeriodInvoice(em: EntityManager, accountId: AccountId, start: Date): Promise<Invoice | null> {
   return findByBound(em, accountId, 'period_start', start);
 }
 
-/** The invoice of a period that ended at a time. Null: there is none. */
+/** The invoice of the period that ended at this time. Null: there is none. */
 export function findPeriodInvoiceEndingAt(em: EntityManager, accountId: AccountId, end: Date): Promise<Invoice | null> {
   return findByBound(em, accountId, 'period_end', end);
 }
@@ -134,15 +134,15 @@ function invoiceOf(row: Record<string, unknown>): Invoice {
   };
 }
 
-/** Usage of a period that an invoice asks for. */
+/** The billed usage of a period. */
 export interface BilledUsage extends PricedUsage {
-  /** When the period began, RFC 3339. */
+  /** The start of the period, RFC 3339. */
   periodStart: string;
 }
 
 /**
  * Replaces the lines and sums of a draft.
- * @param billedUsage what the lines ask for. Null: of no usage
+ * @param billedUsage the usage in the lines; null: they contain no usage
  */
 export async function writeDraft(
   tx: EntityManager,

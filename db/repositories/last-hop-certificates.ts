@@ -5,11 +5,11 @@ import { query } from '../query.ts';
 /** The channel of NOTIFY on which a request for a certificate is announced. */
 export const certificateRequestChannel = 'last_hop_certificate_requested';
 
-/** A request for a certificate, as a process makes it. */
+/** A process's request for a certificate. */
 export interface CertificateRequest extends LastHopIdentity {
   /** PKCS #10, DER, as base64. */
   request: string;
-  /** Shows that the process has the join token of this identity: see `proofOf`. */
+  /** Proves that the process has the join token of this identity: see `proofOf`. */
   proof: string;
 }
 
@@ -25,7 +25,7 @@ export async function requestCertificate(em: EntityManager, wanted: CertificateR
   return row!.certificate_id;
 }
 
-/** What became of a request: the chain as PEM, or why there is none. Null: nothing yet. */
+/** The answer to a request: the chain as PEM, or the reason for a refusal. Null: not answered yet. */
 export async function findIssued(
   em: EntityManager,
   certificateId: string,
@@ -39,14 +39,14 @@ export async function findIssued(
   return row?.refusal ? { refusal: row.refusal } : null;
 }
 
-/** How a request is answered. */
+/** The answer to a request. */
 export type Issued = { certificate: string; expiresAt: Date } | { refusal: string };
 
 /**
- * Answers the oldest open requests and deletes expired rows. Several processes may issue at the same time: each
- * request is answered once.
- * @param issue answers one request; `isRevoked` says whether its identity is
- * @returns how many were answered
+ * Answers the oldest open requests and deletes expired rows. Several processes may issue certificates at the same time.
+ * Each request is answered once.
+ * @param issue answers one request; `isRevoked` is true for a revoked identity
+ * @returns the number of answered requests
  */
 export async function answerRequests(
   em: EntityManager,
@@ -79,7 +79,7 @@ export async function answerRequests(
   });
 }
 
-/** From now on no certificate of this identity is accepted or issued. Only the owner of the tables can take it back. */
+/** From now on no certificate of this identity is accepted or issued. Only the owner of the tables can undo this. */
 export async function revokeLastHop(em: EntityManager, { role, name }: LastHopIdentity): Promise<void> {
   await query(em.fork(), 'insert into last_hop_revocations (role, name) values (?, ?) on conflict do nothing', [
     role,

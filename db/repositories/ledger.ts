@@ -18,21 +18,24 @@ import { type ListedTable, type Listing, readOne, readPage } from './page.ts';
 import { type Scope, withinScope } from './scope.ts';
 
 export interface LedgerPosting {
-  /** By default a new one. */
+  /** The default is a new id. */
   transactionId?: string;
   accountId: AccountId;
   kind: LedgerKind;
   currency: string;
   description: string;
-  /** What it is about, such as a charge: each is booked once. Null: there may be any number. */
+  /**
+   * The subject of the transaction, such as a charge, which is booked only once. Null: any number of transactions is
+   * allowed.
+   */
   reference: string | null;
   entries: LedgerEntries;
 }
 
 /**
- * Books a transaction, in the database transaction of `tx` that makes it true. The database refuses entries that do not
- * sum to zero when that commits.
- * @returns false: the reference is booked already, and nothing was added
+ * Books a transaction, in the database transaction of `tx` that makes it true. On commit, the database refuses entries
+ * that do not sum to zero.
+ * @returns false when the reference is already booked, and nothing was added
  */
 export async function post(tx: EntityManager, posting: LedgerPosting): Promise<boolean> {
   const { accountId, kind, currency, description, reference } = posting;
@@ -57,7 +60,7 @@ export async function post(tx: EntityManager, posting: LedgerPosting): Promise<b
   return true;
 }
 
-/** The credit that an account has. Lock the account's row first where something depends on it. */
+/** The credit of an account. If a decision depends on it, lock the account's row first. */
 export async function balanceOf(em: EntityManager, accountId: AccountId, currency: string): Promise<Amount> {
   const [row] = await query<{ balance: string }>(
     em,
@@ -78,8 +81,8 @@ export interface CreditChange {
 }
 
 /**
- * Gives credit to an account, or takes unused credit back that is paid out outside of the platform.
- * @throws {AppError} `not_found`: there is no such account; `balance_too_low`
+ * Grants credit to an account, or takes back unused credit that is paid out outside the platform.
+ * @throws {AppError} `not_found` when there is no such account; `balance_too_low`
  */
 export async function changeCredit(em: EntityManager, change: CreditChange): Promise<void> {
   const { transactionId, accountId, action, amount, currency, description } = change;
@@ -101,7 +104,7 @@ export async function changeCredit(em: EntityManager, change: CreditChange): Pro
   });
 }
 
-/** A transaction as its customer sees it: what it did to the balance. */
+/** A transaction in the form for its customer: its effect on the balance. */
 export interface BalanceChange {
   transactionId: string;
   accountId: AccountId;
@@ -113,7 +116,7 @@ export interface BalanceChange {
   createdAt: Date;
 }
 
-/** Transactions that move the balance, as a table of their own. */
+/** Transactions that change the balance, as a table. */
 const listed: ListedTable = {
   table: `(select t.*, (-e.amount)::text as amount from ledger_transactions t
              join ledger_entries e on e.transaction_id = t.transaction_id and e.ledger_account = 'balance')`,
@@ -148,7 +151,7 @@ function balanceChangeOf(row: Record<string, unknown>): BalanceChange {
   };
 }
 
-/** The sum of each ledger account of a customer, in text. For reconciliation. */
+/** The sum of each ledger account of a customer, as strings. For reconciliation. */
 export async function ledgerSums(
   em: EntityManager,
   accountId: AccountId,

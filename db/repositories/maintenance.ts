@@ -2,29 +2,29 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import { metricsKeptDays } from '../../domain/metrics-range.ts';
 import { query } from '../query.ts';
 
-/** For how many days to come the partitions of metrics are there already. */
+/** Partitions for metrics exist this many days in advance. */
 const partitionDaysAhead = 3;
 const webhookDaysAhead = 21;
 
-/** A query in the way of a partition ends within this; the statement is given up and tried again later. */
+/** How long a statement waits for queries that block a partition. Then it is cancelled and tried again later. */
 const patienceSeconds = 5;
 
-/** Makes the partitions that the coming days' metrics go to. @returns how many were missing */
+/** Makes the missing partitions for the metrics of the coming days. @returns their number */
 export function makeMetricsPartitions(em: EntityManager): Promise<number> {
   return patiently(em, `make_metrics_partitions(${today}, ${today} + ${partitionDaysAhead})`);
 }
 
-/** Removes the days whose every sample is older than seven days. @returns how many partitions went */
+/** Removes the days whose samples are all older than seven days. @returns the number of dropped partitions */
 export function dropOldMetricsPartitions(em: EntityManager): Promise<number> {
   return patiently(em, `drop_metrics_partitions(${today} - ${metricsKeptDays})`);
 }
 
-/** Makes the partitions of the coming weeks' deliveries of webhooks. @returns how many were missing */
+/** Makes the missing partitions for the webhook deliveries of the coming weeks. @returns their number */
 export function makeWebhookPartitions(em: EntityManager): Promise<number> {
   return patiently(em, `make_webhook_partitions(${today}, ${today} + ${webhookDaysAhead})`);
 }
 
-/** Removes the weeks whose every delivery is older than that. @returns how many partitions went */
+/** Removes the weeks whose deliveries are all older than that. @returns the number of dropped partitions */
 export function dropOldWebhookPartitions(em: EntityManager, keptDays: number): Promise<number> {
   return patiently(em, `drop_webhook_partitions(${today} - ${Math.ceil(keptDays)})`);
 }

@@ -16,11 +16,11 @@ interface QuotaUser {
   userId: UserId;
 }
 
-/** Holds for allocations that limit what is metered. */
+/** True for allocations that limit metered usage. */
 export const limitsWhatIsMetered =
   'coalesce(cpu_seconds_monthly, ram_gb_seconds, sandbox_storage_gb_seconds, traffic_gb_seconds) is not null';
 
-/** What a user has used of each type since the month began. */
+/** The usage of a user by type since the month began. */
 export async function readMonthlyUse(
   em: EntityManager,
   { accountId, userId }: QuotaUser,
@@ -33,8 +33,8 @@ export async function readMonthlyUse(
 }
 
 /**
- * Refuses one more running sandbox to a user whose quota of the month is used up. Call it in the transaction that admits the
- * sandbox.
+ * Refuses one more running sandbox to a user whose monthly quota is used up. Call this in the transaction that admits
+ * the sandbox.
  * @throws {AppError} `quota_used_up`
  */
 export async function requireMeteredQuota(tx: EntityManager, user: QuotaUser, now: Date): Promise<void> {
@@ -50,7 +50,8 @@ export async function requireMeteredQuota(tx: EntityManager, user: QuotaUser, no
 }
 
 /**
- * Notifies users whose quota is used to four fifths, and again when it is used up: of each part once a month.
+ * Notifies users when four fifths of a quota are used, and again when it is used up: once a month for each field of the
+ * quota.
  * @returns the users whose quota is used up
  */
 export async function warnOfQuotas(em: EntityManager, now: Date): Promise<QuotaUser[]> {
@@ -67,7 +68,7 @@ export async function warnOfQuotas(em: EntityManager, now: Date): Promise<QuotaU
   return spent;
 }
 
-/** Asks the workflows of a user's running sandboxes to pause them. @returns how many it asked */
+/** Asks the workflows of a user's running sandboxes to pause them. @returns the number of asked sandboxes */
 export async function pauseSandboxesOf(em: EntityManager, { accountId, userId }: QuotaUser): Promise<number> {
   const tx = em.fork();
   const rows = await query<{ sandbox_id: SandboxId }>(
@@ -89,7 +90,7 @@ async function warn(
   now: Date,
 ): Promise<void> {
   const { start, end } = quotaMonth(now);
-  // The id follows from what the notification is about, so that a second one is not added.
+  // The id is derived from the subject of the notification, so that it is not added twice.
   const about = [allocationId, field, usedUp, start.toISOString()].join('/');
   const id = `ntf-${createHash('sha256').update(about).digest('hex').slice(0, 20)}`;
   const until = end.toISOString().slice(0, 10);
@@ -101,8 +102,8 @@ async function warn(
       ...[id, accountId, userId],
       usedUp ? `Your quota of ${name} is used up` : `Your quota of ${name} is nearly used up`,
       usedUp
-        ? `You can create and resume sandboxes again on ${until}, or when you are allocated more. What runs goes on until its timeout.`
-        : `You have used four fifths of this month's quota. When it is used up, you can create and resume no sandboxes until ${until}.`,
+        ? `You can create and resume sandboxes again on ${until}, or when you get a larger quota. Running sandboxes continue until their timeout.`
+        : `You have used 80 % of this month's quota. When it is used up, you cannot create or resume sandboxes until ${until}.`,
       usedUp ? 'quota_used_up' : 'quota_nearly_used_up',
       allocationId,
     ],

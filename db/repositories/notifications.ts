@@ -14,7 +14,7 @@ export interface NotificationFilter {
 
 const listed: ListedTable = { table: 'notifications', alias: 'n', key: 'id' };
 
-/** A page of a user's notifications, and how many of all of them are unread, whatever the filter. */
+/** A page of a user's notifications, and the number of all unread ones, regardless of the filter. */
 export async function listNotifications(
   em: EntityManager,
   scope: Scope,
@@ -40,7 +40,7 @@ export async function findNotification(em: EntityManager, scope: Scope, id: stri
 
 /**
  * Marks notifications as read or unread.
- * @returns the ids of those that there are, in the order they were given
+ * @returns the ids of the existing ones, in the given order
  */
 export async function markNotifications(
   em: EntityManager,
@@ -58,12 +58,12 @@ export async function markNotifications(
   return inOrder(ids, rows);
 }
 
-/** Marks all unread notifications as read. @returns how many there were */
+/** Marks all unread notifications as read. @returns their number */
 export async function markAllNotificationsRead(em: EntityManager, scope: Scope): Promise<number> {
   return em.nativeUpdate(Notification, { ...entitiesWithin(scope, 'userId'), isRead: false }, { isRead: true });
 }
 
-/** @returns the ids of those that were there, in the order they were given */
+/** @returns the ids of the existing ones, in the given order */
 export async function deleteNotifications(em: EntityManager, scope: Scope, ids: readonly string[]): Promise<string[]> {
   const within = withinScope(scope, 'n', 'user_id');
   if (ids.length === 0) return [];
@@ -75,7 +75,7 @@ export async function deleteNotifications(em: EntityManager, scope: Scope, ids: 
   return inOrder(ids, rows);
 }
 
-/** @returns how many there were */
+/** @returns their number */
 export async function deleteAllNotifications(em: EntityManager, scope: Scope): Promise<number> {
   return em.nativeDelete(Notification, entitiesWithin(scope, 'userId'));
 }

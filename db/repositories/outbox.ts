@@ -10,18 +10,21 @@ import { OutboxEntry } from '../entities/outbox-entry.ts';
 import { query } from '../query.ts';
 import { readRow } from './read-row.ts';
 
-/** After so many attempts that Temporal refused, an entry is dead: about six minutes. An outage of Temporal does not count. */
+/**
+ * An entry is dead after this many attempts that Temporal refused, which takes about six minutes. An outage of Temporal
+ * does not count.
+ */
 const mostRefusals = 10;
 
-/** Most characters of a stored error. */
+/** The maximum length of a stored error, in characters. */
 const errorLength = 1000;
 
 /** Seconds until the next attempt: 1, 2, 4 … 60. */
 const backOff = "least(60, power(2, attempts)) * interval '1 second'";
 
 /**
- * Has the relay start a workflow once the transaction of `em` is committed. Of several starts of the same workflow, one
- * has effect.
+ * Requests that the relay starts a workflow after the transaction of `em` is committed. Of several starts of the same
+ * workflow, one has an effect.
  */
 export function requestStart<Type extends WorkflowType>(
   em: EntityManager,
@@ -34,8 +37,8 @@ export function requestStart<Type extends WorkflowType>(
 }
 
 /**
- * Has the relay signal a workflow once the transaction of `em` is committed: at least once, in any order, and also when
- * the workflow starts only later. Nothing happens when it has closed.
+ * Requests that the relay signals a workflow after the transaction of `em` is committed: at least once, in any order,
+ * and even if the workflow starts later. If the workflow has closed, the signal has no effect.
  */
 export function requestSignal<Type extends WorkflowType, Signal extends SignalName<Type>>(
   em: EntityManager,
@@ -49,15 +52,16 @@ export function requestSignal<Type extends WorkflowType, Signal extends SignalNa
 }
 
 /**
- * Takes up to `limit` due entries and puts off their next attempt, so that several relays never hold the same one at
- * once, and the entries of a relay that dies become due again. Retries of webhooks come last: one endpoint that fails
- * makes thousands, and sandboxes must not wait for them. `not_before` is rounded to milliseconds, also up: an entry
- * of this moment is due.
+ * Takes up to `limit` due entries and postpones their next attempt. So several relays never hold the same entry at
+ * once, and the entries of a relay that dies become due again. Retries of webhooks come last, because one failing
+ * endpoint makes thousands of them, and sandboxes must not wait for them. The comparison allows for `not_before` being
+ * rounded up to the next millisecond, so that a new entry is due at once.
  */
 export async function takeDueEntries(em: EntityManager, limit: number): Promise<OutboxEntry[]> {
   const rows = await query(
     em.fork(),
-    // Materialized: Postgres may run a subquery with locks once for each row, and each run takes others.
+    // Materialized, because Postgres may run a subquery with locks once for each row, and each run would lock other
+    // rows.
     `with due as materialized (
        select id from outbox where not_before < now() + interval '1 millisecond' and dead_at is null
         order by workflow_type = 'webhookDelivery', id limit ? for update skip locked
@@ -70,7 +74,7 @@ export async function takeDueEntries(em: EntityManager, limit: number): Promise<
   return rows.map((row) => ({ ...readRow(em, OutboxEntry, row), id: String(row.id) }));
 }
 
-/** Removes entries that are done. */
+/** Removes finished entries. */
 export async function removeEntries(em: EntityManager, ids: readonly string[]): Promise<void> {
   if (ids.length === 0) return;
   await query(em.fork(), 'delete from outbox where id = any(?::bigint[])', [`{${ids.join(',')}}`]);
@@ -82,8 +86,8 @@ export async function removeStartOf(em: EntityManager, workflowId: string): Prom
 }
 
 /**
- * Keeps why an attempt failed.
- * @param attempt.isRefusal Temporal was there; the entry is dead after ten of these
+ * Records the reason of a failed attempt.
+ * @param attempt.isRefusal Temporal was reachable; after ten refusals the entry is dead
  * @returns whether the entry is dead now
  */
 export async function recordFailedAttempt(
@@ -100,12 +104,12 @@ export async function recordFailedAttempt(
   return row?.dead ?? false;
 }
 
-/** Entries that nothing tries any more, oldest first. */
+/** Dead entries, oldest first. They are not tried any more. */
 export async function listDeadEntries(em: EntityManager): Promise<OutboxEntry[]> {
   return em.fork().find(OutboxEntry, { deadAt: { $ne: null } }, { orderBy: { id: 'asc' }, limit: 1000 });
 }
 
-/** Has dead entries tried again, all of them or one. @returns how many */
+/** Schedules dead entries again, all of them or one. @returns their number */
 export async function reviveEntries(em: EntityManager, id: string | null): Promise<number> {
   const rows = await query(
     em.fork(),
@@ -116,7 +120,7 @@ export async function reviveEntries(em: EntityManager, id: string | null): Promi
   return rows.length;
 }
 
-/** How many entries wait, and how many are dead. */
+/** The numbers of waiting and of dead entries. */
 export async function countEntries(em: EntityManager): Promise<{ waiting: number; dead: number }> {
   const [row] = await query<{ waiting: number; dead: number }>(
     em.fork(),

@@ -7,11 +7,11 @@ import { query } from '../query.ts';
 export interface OwningAccount {
   accountId: AccountId;
   planName: string;
-  /** The plan as it was bought. Null: it has no subscription yet. */
+  /** The plan with the terms of its purchase. Null: the account has no subscription yet. */
   boughtPlan: Plan | null;
 }
 
-/** Where objects that belong to an account are kept, and the column of their id. */
+/** The tables of objects that belong to an account, and the columns of their ids. */
 const tables: { [kind in IdKind]?: readonly [table: string, key: string] } = {
   account: ['accounts', 'account_id'],
   user: ['users', 'user_id'],
@@ -27,16 +27,16 @@ const tables: { [kind in IdKind]?: readonly [table: string, key: string] } = {
   invoice: ['invoices', 'invoice_id'],
 };
 
-/** Objects that keep the id of the payment processor, by its prefix. */
-const processorTables: Readonly<Record<string, readonly [table: string, key: string]>> = {
-  pm: ['payment_methods', 'payment_method_id'],
-  pi: ['payment_intents', 'payment_intent_id'],
-};
+/** Objects with an id of the payment processor, by its prefix. This is a map because callers send any prefix. */
+const processorTables = new Map<string, readonly [table: string, key: string]>([
+  ['pm', ['payment_methods', 'payment_method_id']],
+  ['pi', ['payment_intents', 'payment_intent_id']],
+]);
 
-/** The account that an object belongs to, by its id. Null: there is none. */
+/** The account of an object, by the object's id. Null: there is none. */
 export async function findOwningAccount(em: EntityManager, id: string): Promise<OwningAccount | null> {
   const kind = (Object.keys(tables) as IdKind[]).find((each) => isId(each, id));
-  const [table, key] = (kind && tables[kind]) ?? processorTables[id.split('_', 1)[0]!] ?? [];
+  const [table, key] = (kind && tables[kind]) ?? processorTables.get(id.split('_', 1)[0]!) ?? [];
   if (!table) return null;
   const [row] = await query<{ account_id: AccountId; plan_name: string; plan: Plan | null }>(
     em.fork(),

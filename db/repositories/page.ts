@@ -6,33 +6,36 @@ import { allOf, type SqlCondition } from './scope.ts';
 export interface Listing<Column extends string = 'created_at'> {
   sortBy: Column;
   sortOrder: 'asc' | 'desc';
-  /** Rows at most, and how many to pass over before them. */
+  /** The maximum number of rows, and the number of rows to skip before them. */
   limit: number;
   offset: number;
 }
 
 /**
- * A table whose rows people list and read, with the columns that are shown beside them. All of it is our own SQL, never
- * a caller's.
+ * A table whose rows people list and read, with additional shown columns. All of it is the platform's own SQL, never a
+ * caller's.
  */
 export interface ListedTable {
   table: string;
   alias: string;
-  /** Unique; makes the order of equal rows definite. */
+  /** Unique. It determines the order of equal rows. */
   key: string;
-  /** Expressions selected beside the table's own columns. */
+  /** Expressions that are selected in addition to the table's own columns. */
   beside?: string;
   /** Joins that neither add nor remove rows. */
   joins?: string;
-  /** Columns to sort by that may be null; null is last in both directions. Other columns sort in the order of their index. */
+  /**
+   * Columns to sort by that may be null. Null is last in both directions. Other columns sort in the order of their
+   * index.
+   */
   nullable?: readonly string[];
 }
 
 type Row = Record<string, unknown>;
 
 /**
- * A page of the rows that meet all conditions, and how many of them there are. The page is cut before anything is
- * joined, so that its cost does not grow with the table.
+ * A page of the rows that meet all conditions, and the number of such rows. The page is selected before the joins, so
+ * that its cost does not grow with the table.
  */
 export async function readPage<Column extends string>(
   em: EntityManager,
@@ -57,7 +60,7 @@ export async function readPage<Column extends string>(
   return { rows, total: counted!.total };
 }
 
-/** The row that meets all conditions, with the columns that a list shows beside it. */
+/** The row that meets all conditions, with the additional columns of a list. */
 export async function readOne(
   em: EntityManager,
   listed: ListedTable,
@@ -73,7 +76,7 @@ export async function readOne(
   return row ?? null;
 }
 
-/** A search: one of the columns contains the text, in any case. */
+/** A search condition: one of the columns contains the text, in any case. */
 export function containing(columns: readonly string[], text: string): SqlCondition {
   const pattern = `%${text.replace(/[\\%_]/g, '\\$&')}%`;
   return {

@@ -6,7 +6,7 @@ import { useAccountLink } from './account-links.ts';
 import { recordAudit } from './audit-events.ts';
 
 /**
- * Changes a password that is still the one that was checked. All sessions and open links of the user end.
+ * Changes a password if it is still the one that was checked. All sessions and open links of the user end.
  * @returns false when the password was changed meanwhile
  */
 export async function changePassword(
@@ -26,9 +26,9 @@ export async function changePassword(
 }
 
 /**
- * Sets the password of the user whom a link is for, and uses the link up. All sessions and other open links of the user
- * end; the address becomes a known one.
- * @returns the user; null when the link was used, has expired, or never was
+ * Sets the password of a link's user, and invalidates the link. All sessions and other open links of the user end. The
+ * address becomes a known one.
+ * @returns the user; null when the link was used, has expired, or never existed
  */
 export async function resetPassword(
   em: EntityManager,
@@ -38,7 +38,7 @@ export async function resetPassword(
     const link = await useAccountLink(tx, reset.token, 'password-reset');
     if (!link) return null;
     const { userId } = link;
-    // A sign-in through an identity provider may have made the user its own since the link was read.
+    // Since the link was read, the user may have signed in through an identity provider.
     const [user] = await query<{ account_id: AccountId }>(
       tx,
       `update users set password_hash = ?, email_verified = email_verified or ?, updated_at = now()
@@ -63,8 +63,8 @@ async function rememberAddress(tx: EntityManager, userId: UserId, address: strin
 }
 
 /**
- * The user who may have a link to a new password. Who signs in through an identity provider gets none: that one decides
- * who comes in.
+ * The user who may get a link to set a new password. A user who signs in through an identity provider gets none,
+ * because the provider controls that user's access.
  */
 export async function findResettableUser(
   em: EntityManager,

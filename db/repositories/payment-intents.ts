@@ -88,8 +88,8 @@ export type NewPaymentIntent = Pick<
 >;
 
 /**
- * Keeps a charge before it is confirmed. An invoice has one.
- * @returns the id of the charge that is kept for the invoice: the first one
+ * Stores a charge before it is confirmed. An invoice has one.
+ * @returns the id of the stored charge of the invoice, which is the first one
  */
 export async function keepPaymentIntent(em: EntityManager, made: NewPaymentIntent): Promise<string> {
   const metadata = JSON.stringify(made.invoiceId === null ? {} : { invoice_id: made.invoiceId });
@@ -106,7 +106,7 @@ export async function keepPaymentIntent(em: EntityManager, made: NewPaymentInten
   return (await findPaymentIntentOfInvoice(em, made.invoiceId))!;
 }
 
-/** Null: none was prepared. */
+/** Null: no charge was prepared. */
 export async function findPaymentIntentOfInvoice(em: EntityManager, invoiceId: string): Promise<string | null> {
   const [row] = await query<{
     payment_intent_id: string;
@@ -114,7 +114,7 @@ export async function findPaymentIntentOfInvoice(em: EntityManager, invoiceId: s
   return row?.payment_intent_id ?? null;
 }
 
-/** Lets an invoice have another charge: this one was cancelled, and can move no money any more. */
+/** Allows another charge for an invoice: this one was cancelled, and can no longer move money. */
 export async function releaseCanceledIntent(em: EntityManager, paymentIntentId: string): Promise<void> {
   await query(
     em.fork(),
@@ -123,7 +123,7 @@ export async function releaseCanceledIntent(em: EntityManager, paymentIntentId: 
   );
 }
 
-/** The present state of a charge, as read from the processor. */
+/** The current state of a charge, as read from the processor. */
 export interface ReportedCharge {
   paymentIntentId: string;
   paymentMethodId: string | null;
@@ -134,8 +134,8 @@ export interface ReportedCharge {
 
 /**
  * Records the state of a charge, with its ledger entries and events. Recording the same state again changes nothing. A
- * charge that has succeeded stays so: a state that arrives later may have been read earlier.
- * @returns false: the charge is not one of ours
+ * successful charge stays successful, because a state that arrives later may have been read earlier.
+ * @returns false when the charge is not one of ours
  */
 export async function recordCharge(em: EntityManager, reported: ReportedCharge): Promise<boolean> {
   return em.fork().transactional(async (tx) => {
@@ -178,7 +178,7 @@ async function recordSuccess(tx: EntityManager, intent: PaymentIntent): Promise<
   });
   const paysForNothing = invoiceId !== null && !(await markPaid(tx, invoiceId, new Date()));
   if (paysForNothing) {
-    // The invoice was void already: the customer has the money as credit.
+    // The invoice was already void, so the customer gets the money as credit.
     await post(tx, {
       ...{ accountId, currency, kind: 'credit_granted', description: `Charge ${paymentIntentId} of a void invoice` },
       reference: `credit ${paymentIntentId}`,
@@ -191,7 +191,7 @@ async function recordSuccess(tx: EntityManager, intent: PaymentIntent): Promise<
 async function recordRefund(tx: EntityManager, intent: PaymentIntent, total: Amount, added: Amount): Promise<void> {
   const { paymentIntentId, accountId, currency, invoiceId } = intent;
   const invoice = invoiceId === null ? null : await findInvoice(tx, invoiceId);
-  // With a void invoice its tax was taken back already.
+  // When an invoice is voided, its tax is also undone.
   const hasTax = invoice !== null && invoice.status !== 'void';
   const tax = hasTax ? refundedTax({ before: intent.amountRefunded, after: total }, invoice, currency) : '0';
   await post(tx, {

@@ -11,7 +11,7 @@ import { recordEvent } from './events.ts';
 import { lockRow } from './lock-row.ts';
 import { entitiesWithin, type Scope } from './scope.ts';
 
-/** The account as the payment processor's customer. Null: it is none yet. */
+/** The account's customer id at the payment processor. Null: it has none yet. */
 export async function findCustomer(em: EntityManager, accountId: AccountId): Promise<string | null> {
   const [row] = await query<{
     customer_id: string;
@@ -19,7 +19,7 @@ export async function findCustomer(em: EntityManager, accountId: AccountId): Pro
   return row?.customer_id ?? null;
 }
 
-/** Keeps the customer of an account. @returns the one that is kept: of several at once, the first */
+/** Stores the customer of an account. @returns the stored customer: of concurrent ones, the first */
 export async function keepCustomer(em: EntityManager, accountId: AccountId, customerId: string): Promise<string> {
   await query(
     em.fork(),
@@ -43,13 +43,13 @@ export async function requireRoomForMethod(em: EntityManager, accountId: Account
     throw new AppError('payment_method_limit_reached', `An account has at most ${maxMethods} payment methods`);
   }
   if (row!.setups >= maxOpenSetups) {
-    throw new AppError('too_many_requests', 'Too many cards were begun to be added; try again later', {
+    throw new AppError('too_many_requests', 'You began to add too many cards; try again later', {
       retryAfterSeconds: 3600,
     });
   }
 }
 
-/** Remembers which account began to add a card. */
+/** Records which account began to add a card. */
 export async function addSetup(em: EntityManager, accountId: AccountId, setupIntentId: string): Promise<void> {
   await query(
     em.fork(),
@@ -58,7 +58,7 @@ export async function addSetup(em: EntityManager, accountId: AccountId, setupInt
   );
 }
 
-/** The account that began to add a card, and its customer. Null: it was not begun here. */
+/** The account that began to add a card, and its customer. Null: the setup is not one of this platform. */
 export async function findSetup(
   em: EntityManager,
   setupIntentId: string,
@@ -75,7 +75,7 @@ export function findMethodOfSetup(em: EntityManager, setupIntentId: string): Pro
   return em.fork().findOne(PaymentMethod, { setupIntentId });
 }
 
-/** What may be stored of a card. */
+/** The storable fields of a card. */
 export type KeptMethod = Pick<
   PaymentMethod,
   | 'paymentMethodId'
@@ -91,8 +91,8 @@ export type KeptMethod = Pick<
 >;
 
 /**
- * Keeps a card that the processor has verified; the first one of an account is its default. Keeping it again changes
- * nothing, so the processor's notification and the customer's question may come in any order and at the same time.
+ * Stores a card that the processor has verified. The first card of an account becomes its default. Storing it again
+ * changes nothing, so the processor's notification and the customer's request may arrive in any order or concurrently.
  */
 export async function keepMethod(
   em: EntityManager,
@@ -137,7 +137,7 @@ export async function readMethod(em: EntityManager, scope: Scope, id: string): P
   return method;
 }
 
-/** The method that charges of an account go to. Null: it has none that is verified. */
+/** The payment method for charges of an account. Null: it has no verified one. */
 export function findDefaultMethod(em: EntityManager, accountId: AccountId): Promise<PaymentMethod | null> {
   return em.fork().findOne(PaymentMethod, { accountId, isDefault: true, isDeleted: false, isVerified: true });
 }
@@ -161,8 +161,8 @@ export function setDefaultMethod(em: EntityManager, accountId: AccountId, id: st
 }
 
 /**
- * Marks a method as deleted, after the processor has forgotten it. Where it was the default, the newest other one is the
- * default now.
+ * Marks a method as deleted, after the processor has forgotten it. If it was the default, the newest other one becomes
+ * the default.
  */
 export async function deleteMethod(em: EntityManager, paymentMethodId: string): Promise<void> {
   await em.fork().transactional(async (tx) => {

@@ -15,7 +15,7 @@ import type { AccountId } from '../../domain/ids.ts';
 import { query } from '../query.ts';
 import { recordAudit } from './audit-events.ts';
 
-/** What an operator gave back of a charge. */
+/** An operator's refund of a charge. */
 export interface PaymentRefund {
   refundId: string;
   paymentIntentId: string;
@@ -23,7 +23,7 @@ export interface PaymentRefund {
   amount: Amount;
   currency: string;
   status: RefundStatus;
-  /** The processor's code. Null: nothing has failed. */
+  /** The processor's code. Null: no failure. */
   failureReason: string | null;
   description: string;
   createdAt: Date;
@@ -32,14 +32,14 @@ export interface PaymentRefund {
 export interface WantedRefund {
   refundId: string;
   paymentIntentId: string;
-  /** Null: all that is left. */
+  /** Null: the whole remaining amount. */
   amount: Amount | null;
   description: string;
 }
 
 /**
- * Keeps a refund before the processor is asked for it. Kept again under its id, it stays as it is. Refunds whose outcome
- * is not known count as given back.
+ * Stores a refund before the processor is asked for it. If a refund with this id is already stored, it stays unchanged.
+ * Refunds with an unknown outcome count as refunded.
  * @throws {AppError} `not_found`, `payment_not_refundable`, `refund_too_large`
  */
 export async function keepRefund(em: EntityManager, wanted: WantedRefund): Promise<PaymentRefund> {
@@ -65,7 +65,7 @@ export async function keepRefund(em: EntityManager, wanted: WantedRefund): Promi
       throw new AppError('payment_not_refundable', `The charge has moved no money: it is ${intent.status}`);
     }
     const { account_id: accountId, currency } = intent;
-    // What the processor has accepted is in `amount_refunded` already.
+    // `amount_refunded` already includes the refunds that the processor has accepted.
     const open = (await listOpenRefunds(tx, paymentIntentId)).filter(({ status }) => status === 'requested');
     const given = sumOf([intent.amount_refunded, ...open.map(({ amount }) => amount)], currency);
     const left = greater(difference(intent.amount, given, currency), '0');
@@ -91,7 +91,7 @@ export async function findRefund(em: EntityManager, refundId: string): Promise<P
   return row ? refundOf(row) : null;
 }
 
-/** Refunds of a charge that are not over, oldest first. */
+/** Refunds of a charge without a final outcome, oldest first. */
 export async function listOpenRefunds(em: EntityManager, paymentIntentId: string): Promise<PaymentRefund[]> {
   const rows = await query(
     em,
@@ -101,7 +101,7 @@ export async function listOpenRefunds(em: EntityManager, paymentIntentId: string
   return rows.map(refundOf);
 }
 
-/** Records what became of a refund at the processor. */
+/** Records the outcome of a refund at the processor. */
 export async function settleRefund(
   em: EntityManager,
   refundId: string,

@@ -1,6 +1,6 @@
 import type { UserId } from '../../domain/ids.ts';
 
-/** A user as others see them. */
+/** A user in replies to others. */
 export interface Person {
   userId: UserId;
   username: string;
@@ -8,20 +8,20 @@ export interface Person {
   email: string;
 }
 
-/** SQL that selects a person from `alias`, read back by `readPerson` under the same prefix. */
+/** SQL that selects a person from `alias`. `readPerson` reads it with the same prefix. */
 export function selectPerson(alias: string, prefix: string): string {
   return ['user_id', 'username', 'display_name', 'email']
     .map((column) => `${alias}.${column} as ${prefix}_${column}`)
     .join(', ');
 }
 
-/** SQL that joins the first root user of the account of `alias`, as `root`; adds and removes no rows. */
+/** SQL that joins the first root user of the account of `alias` as `root`. It adds and removes no rows. */
 export function joinAccountRoot(alias: string, root: string): string {
   return `left join lateral (select * from users where account_id = ${alias}.account_id and is_root_user
                               order by created_at, user_id limit 1) ${root} on true`;
 }
 
-/** The person in a row. Null: the join found nobody. */
+/** The person in a row. Null: the join found no user. */
 export function readPerson(row: Record<string, unknown>, prefix: string): Person | null {
   const userId = row[`${prefix}_user_id`] as UserId | null | undefined;
   if (!userId) return null;

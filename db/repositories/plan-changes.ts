@@ -20,7 +20,7 @@ import { type ListedTable, type Listing, readPage } from './page.ts';
 import { type Scope, withinScope } from './scope.ts';
 import { findSubscription, recordSubscriptionEvent, type Subscription } from './subscriptions.ts';
 
-/** A change to a dearer plan, from its request to its end. */
+/** A change to a more expensive plan, from its request to its end. */
 export interface PlanChange {
   changeId: PlanChangeId;
   accountId: AccountId;
@@ -32,10 +32,10 @@ export interface PlanChange {
 }
 
 /**
- * Has an account change its plan. A dearer plan is paid at once for the rest of the period: from the balance, and what is left by
- * the workflow `acc-…/plan-change`. A cheaper one is planned for the period's end.
- * @param wanted.billed false: nothing is charged, and every change holds at once
- * @returns the id of the change that is under way. Null: it is done
+ * Changes an account's plan. A more expensive plan is paid at once for the rest of the period: from the balance, and
+ * the rest by the workflow `acc-…/plan-change`. A cheaper plan is planned for the end of the period.
+ * @param wanted.billed false: nothing is charged, and every change applies at once
+ * @returns the id of the change in progress; null when the change is complete
  * @throws {AppError} `unknown_plan`, `plan_change_in_progress`, `payment_required`, `subscription_past_due`
  */
 export function changePlan(
@@ -77,14 +77,14 @@ async function requireNoChange(tx: EntityManager, { accountId, periodEnd }: Subs
     accountId,
   ]);
   if (running.length > 0) {
-    throw new AppError('plan_change_in_progress', 'A change of the plan is under way; wait until it is over');
+    throw new AppError('plan_change_in_progress', 'A change of the plan is running; wait until it has ended');
   }
   if (at >= periodEnd) {
     throw new AppError('plan_change_in_progress', 'The next period is about to begin; try again in a minute');
   }
 }
 
-/** Changes the plan for nothing. */
+/** Changes the plan without a charge. */
 async function take(tx: EntityManager, subscription: Subscription, plan: Plan, at: Date): Promise<null> {
   const changeId = await addChange(tx, subscription.accountId, plan, '0', at);
   await switchPlan(tx, { changeId, plan, credit: '0', requestedAt: at }, subscription, null, at);
@@ -225,8 +225,8 @@ export async function findInvoiceOfChange(em: EntityManager, changeId: PlanChang
 }
 
 /**
- * Ends a change whose charge is over: with the new plan where its invoice is paid, and else as if it had never been. Does nothing
- * to one that has ended.
+ * Ends a change whose charge has ended: with the new plan if its invoice is paid, otherwise the change is undone. Does
+ * nothing if the change has already ended.
  */
 export async function endPlanChange(em: EntityManager, changeId: PlanChangeId, at: Date): Promise<void> {
   await em.fork().transactional(async (tx) => {

@@ -3,7 +3,7 @@ import { query } from '../query.ts';
 import { countEntries } from './outbox.ts';
 import { readReconciliationState } from './reconciliations.ts';
 
-/** Counts for operators, over all accounts. Each of its statements reads an index of what is not over. */
+/** Counts for operators, over all accounts. Each statement reads an index that contains only unfinished rows. */
 export async function readPlatformFigures(em: EntityManager) {
   const [sandboxes, hosts, entries, oldest, due, endpoints, jobs, reconciliation] = await Promise.all([
     counts(
@@ -56,7 +56,7 @@ export async function readPlatformFigures(em: EntityManager) {
   };
 }
 
-/** Shown with 0 as well, so that a graph does not end where a count does. */
+/** Statuses without sandboxes are shown as 0, so that graphs do not end. */
 const livingStatuses = { created: 0, starting: 0, running: 0, pausing: 0, paused: 0, resuming: 0, terminating: 0 };
 
 const hostStates = { ready: 0, draining: 0, away: 0, lost: 0 };

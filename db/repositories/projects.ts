@@ -29,7 +29,7 @@ const listed: ListedTable = {
   joins: `join users o on o.user_id = p.owner_user_id ${joinAccountRoot('p', 'r')}`,
 };
 
-/** The project a caller may see. */
+/** The project, if the caller may see it. */
 export async function findProjectView(
   em: EntityManager,
   scope: Scope,
@@ -39,7 +39,7 @@ export async function findProjectView(
   return row && readView(em, row);
 }
 
-/** A page of the projects a caller may see. */
+/** A page of the projects that a caller may see. */
 export async function listProjectViews(
   em: EntityManager,
   scope: Scope,
@@ -52,15 +52,15 @@ export async function listProjectViews(
   return { views: rows.map((row) => readView(em, row)), total };
 }
 
-/** The project new and evicted sandboxes of a user go to. */
+/** The project for new and evicted sandboxes of a user. */
 export async function findDefaultProjectId(em: EntityManager, userId: UserId): Promise<ProjectId> {
   const project = await em.findOneOrFail(Project, { ownerUserId: userId, isDefault: true }, { fields: ['projectId'] });
   return project.projectId;
 }
 
 /**
- * Makes a project. A user's first project is always the default. Of simultaneous creates no more succeed than the
- * account may have; a user without any project gets the first one in any case.
+ * Makes a project. A user's first project always becomes the default. Concurrent creates never exceed the limit of the
+ * account. A user without any project always gets a first one.
  * @throws {AppError} `project_name_taken`, `project_limit_reached`
  */
 export async function createProject(
@@ -93,7 +93,7 @@ export async function createProject(
 }
 
 /**
- * Changes a project the caller may see. Making it the default takes that from the one which was.
+ * Changes a project that the caller may see. If it becomes the default, the previous default loses that role.
  * @throws {AppError} `not_found`, `project_name_taken`, `only_default_project`
  */
 export async function updateProject(
@@ -128,7 +128,7 @@ function auditedFields(project: Project): AuditedFields {
 }
 
 /**
- * Removes an empty project. Rows of deleted sandboxes, which nobody can see, move to the owner's default project.
+ * Removes an empty project. Its rows of deleted sandboxes, which are invisible, move to the owner's default project.
  * @throws {AppError} `not_found`, `project_not_empty`, `only_default_project`
  */
 export async function deleteProject(em: EntityManager, scope: Scope, projectId: ProjectId): Promise<void> {
@@ -153,7 +153,7 @@ export async function deleteProject(em: EntityManager, scope: Scope, projectId: 
   });
 }
 
-/** Locks the project's owner first, then the project: the order every change of projects keeps. */
+/** Locks the project's owner first, then the project. Every change of projects uses this order. */
 async function lockProject(tx: EntityManager, scope: Scope, projectId: ProjectId): Promise<Project> {
   const seen = { projectId, ...entitiesWithin(scope) };
   const found = await tx.findOne(Project, seen, { fields: ['ownerUserId'], disableIdentityMap: true });

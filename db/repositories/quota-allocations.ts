@@ -16,7 +16,7 @@ const listed: ListedTable = {
   key: 'allocation_id',
 };
 
-/** The allocation that counts for a user. Null: only the plan limits them. */
+/** The allocation that applies to a user. Null: only the plan limits the user. */
 export function findActiveAllocation(em: EntityManager, userId: UserId): Promise<QuotaAllocation | null> {
   return em.findOne(QuotaAllocation, { userId, status: 'active' });
 }
@@ -35,16 +35,16 @@ export async function listAllocations(
 }
 
 /**
- * Allocates a quota to a user of the account. An earlier one of this user is `superseded`.
+ * Allocates a quota to a user of the account. The user's earlier allocation becomes `superseded`.
  * @param tx a transaction
- * @throws {AppError} `not_found`: there is no such user
+ * @throws {AppError} `not_found` when there is no such user
  */
 export async function allocateQuota(
   tx: EntityManager,
   to: { accountId: AccountId; userId: UserId },
   allocation: { allocationId: string; allocatedByUserId: UserId; quota: Quota },
 ): Promise<void> {
-  // Allocations of one user run one after the other: a user has at most one that is active.
+  // Allocations of one user run one after the other, so that a user has at most one active allocation.
   await lockRow(tx, 'users', to.userId);
   if (!(await tx.count(User, to))) throw notFound('User');
   const active = { userId: to.userId, status: 'active' as const };
@@ -94,7 +94,7 @@ export async function readAllocation(em: EntityManager, scope: Scope, allocation
 }
 
 /**
- * Changes or revokes the allocation that counts for a user.
+ * Changes or revokes the active allocation of a user.
  * @throws {AppError} `not_found`, `quota_not_active`
  */
 export async function changeAllocation(

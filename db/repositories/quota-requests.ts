@@ -14,7 +14,7 @@ import { allocateQuota, auditedQuota } from './quota-allocations.ts';
 import { readRow } from './read-row.ts';
 import { entitiesWithin, type Scope, scopeTransaction, withinScope } from './scope.ts';
 
-/** The quota that a user requests, and why. */
+/** The quota that a user requests, and the reason. */
 export type WantedQuota = Quota & { reason: string };
 
 const listed: ListedTable = {
@@ -47,8 +47,8 @@ export async function readQuotaRequest(em: EntityManager, scope: Scope, requestI
 }
 
 /**
- * Asks the account's root users for a quota, and notifies them.
- * @throws {AppError} `quota_request_pending`: the user has asked already
+ * Requests a quota from the account's root users, and notifies them.
+ * @throws {AppError} `quota_request_pending` when the user already has a pending request
  */
 export async function createQuotaRequest(
   em: EntityManager,
@@ -69,8 +69,8 @@ export async function createQuotaRequest(
       addNotification(tx, {
         accountId,
         userId: root.userId,
-        title: 'A user asks for a quota',
-        message: `${username} asks for a quota. Review the request ${requestId}.`,
+        title: 'A user requests a quota',
+        message: `${username} requests a quota. Review the request ${requestId}.`,
         type: 'quota_request_created',
         category: 'quota',
         relatedEntityType: 'quota_request',

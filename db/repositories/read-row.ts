@@ -4,8 +4,8 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 type Row = Record<string, unknown>;
 
 /**
- * Makes an entity's plain, unmanaged object from a row that SQL selected with all columns. For lists: an object that
- * the ORM manages costs ten times as much, and only writes need that.
+ * Makes an entity's plain, unmanaged object from a row with all columns that SQL selected. It is for lists: an object
+ * that the ORM manages costs ten times as much, and is only needed for writes.
  */
 export function readRow<Entity extends object>(em: EntityManager, entity: EntityName<Entity>, row: Row): Entity {
   const read: Row = {};
@@ -13,7 +13,7 @@ export function readRow<Entity extends object>(em: EntityManager, entity: Entity
   return read as Entity;
 }
 
-/** How a property of an entity is kept. */
+/** The storage of an entity's property. */
 export interface Column {
   name: string;
   column: string;
@@ -35,7 +35,7 @@ export function columnsOf<Entity extends object>(em: EntityManager, entity: Enti
   return columns;
 }
 
-/** Times, 64-bit integers and decimals come as text; everything else as it is. */
+/** Times, 64-bit integers and decimals arrive as strings. Other values need no conversion. */
 function converterOf(property: EntityProperty): Column['convert'] {
   if (property.runtimeType === 'Date') return (value) => (value === null ? null : new Date(value as string));
   const isNumber =

@@ -5,9 +5,9 @@ import { query } from '../query.ts';
 import type { Invoice } from './invoices.ts';
 
 /**
- * What the receipt of an issued invoice shows. Name and e-mail are those that the account has now; the charge is the one
- * that succeeded, if a card was charged.
- * @param issuer who asks for the money: lines of name and address
+ * The contents of an issued invoice's receipt. Name and e-mail address are the account's current ones. The charge is
+ * the successful one, if a card was charged.
+ * @param issuer the issuer's lines of name and address
  */
 export async function readReceipt(
   em: EntityManager,

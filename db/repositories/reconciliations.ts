@@ -15,18 +15,18 @@ import { query } from '../query.ts';
 export interface Reconciliation {
   reconciliationId: string;
   startedAt: Date;
-  /** Null: it is under way, or was given up. */
+  /** Null: it is in progress, or was cancelled. */
   endedAt: Date | null;
   readsProcessor: boolean;
   chargesFrom: Date;
   chargesUntil: Date;
 }
 
-/** Differences of one kind that one comparison keeps. */
+/** The maximum number of differences of one kind that are kept of a comparison. */
 const maxOfOneKind = 1000;
 const keptDays = 400;
 
-/** Begins a comparison, and forgets those that are older than a year. Begun again, it is the same one. */
+/** Begins a comparison, and deletes comparisons that are older than a year. Repeating it has no effect. */
 export async function beginReconciliation(
   em: EntityManager,
   reconciliationId: string,
@@ -44,7 +44,10 @@ export async function beginReconciliation(
   return reconciliationOf(row!);
 }
 
-/** What the ledger says of invoices, charges and refunds, and whether it is balanced. Each query selects the columns of a difference. */
+/**
+ * Checks of the ledger against invoices, charges and refunds, and of its balance. Each query selects the columns of a
+ * difference.
+ */
 const ledgerComparisons: readonly { kind: DifferenceKind; sql: string }[] = [
   {
     kind: 'ledger_not_balanced',
@@ -126,7 +129,7 @@ const ledgerComparisons: readonly { kind: DifferenceKind; sql: string }[] = [
   },
 ];
 
-/** Compares the ledger with itself, with our invoices and with our charges. @returns how many differences there are */
+/** Compares the ledger with itself, with our invoices and with our charges. @returns the number of differences */
 export async function compareLedger(em: EntityManager, reconciliationId: string): Promise<number> {
   let differences = 0;
   for (const { kind, sql } of ledgerComparisons) {
@@ -143,12 +146,12 @@ export async function compareLedger(em: EntityManager, reconciliationId: string)
   return differences;
 }
 
-/** A charge as the processor has it. */
+/** A charge at the processor. */
 export interface ProcessorsCharge extends ComparedCharge {
   customerId: string | null;
 }
 
-/** Compares charges that the processor has with ours. Charges of customers who are not ours are none of our business. */
+/** Compares charges at the processor with ours. Charges of customers that are not ours are ignored. */
 export async function compareCharges(
   em: EntityManager,
   reconciliationId: string,
@@ -239,9 +242,9 @@ async function keepDifference(tx: EntityManager, reconciliationId: string, diffe
 }
 
 /**
- * Ends a comparison. Where the processor was read, our charges of the time that it did not list are missing there; an hour at
- * each end is left out, as the clocks may differ.
- * @returns how many differences there are of each kind
+ * Ends a comparison. If the processor was read, our charges in the compared time that it did not list are missing
+ * there. An hour at each end is left out, because the clocks may differ.
+ * @returns the number of differences of each kind
  */
 export async function endReconciliation(
   em: EntityManager,
@@ -274,7 +277,7 @@ export async function endReconciliation(
   });
 }
 
-/** The newest comparison that has ended, with what differed. Null: there was none. */
+/** The newest ended comparison, with its differences. Null: there was none. */
 export async function readLastReconciliation(
   em: EntityManager,
 ): Promise<(Reconciliation & { differences: Difference[] }) | null> {
@@ -304,7 +307,7 @@ export async function readLastReconciliation(
   };
 }
 
-/** For metrics: when the last comparison ended, and how many differences it found. Null: there was none. */
+/** For metrics: the end of the last comparison, and its number of differences. Null: there was none. */
 export async function readReconciliationState(
   em: EntityManager,
 ): Promise<{ endedAt: Date; differences: number } | null> {

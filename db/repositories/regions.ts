@@ -8,13 +8,13 @@ export interface Region {
   name: string;
 }
 
-/** No sandbox needs less. */
+/** No sandbox needs less than this. */
 const smallest: RoomNeeded = {
   ...{ cpu: 1, memoryMb: 128, diskGb: 1, udpPorts: 0 },
   expected: { cpu: 0.1, memoryMb: 32, diskMb: 16 },
 };
 
-/** Regions of which a live host has room for a small sandbox, by id; each by the name its newest host gave it. */
+/** Regions with a live host that has room for a small sandbox, by id. Each has the name from its newest host. */
 export async function openRegions(em: EntityManager): Promise<Region[]> {
   const open = new Set((await readRooms(em)).filter((room) => fits(room, smallest)).map((room) => room.region));
   const named = await query<{ region: string; region_name: string }>(

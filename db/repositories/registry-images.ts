@@ -3,14 +3,15 @@ import { ownerOfProject, readRegistryImage, registryImage } from '../../domain/t
 import { query } from '../query.ts';
 import { isImageInUse } from './template-images.ts';
 
-/** Longer than a request takes from its look at an image to the row that names it. */
+/** Longer than the time from a request's read of an image to its row that refers to the image. */
 const holdSeconds = 120;
 /** Longer than a removal waits for the registry. */
 const removalSeconds = 120;
 
 /**
- * Keeps an image in the registry for as long as a request needs to name it. Call it before the image is read or written.
- * @returns false: the image is being removed at this moment
+ * Keeps an image in the registry until a request has written its reference to it. Call this before the image is read or
+ * written.
+ * @returns false when the image is just being removed
  */
 export async function holdImage(em: EntityManager, image: { path: string; digest: string }): Promise<boolean> {
   const rows = await query(
@@ -24,15 +25,15 @@ export async function holdImage(em: EntityManager, image: { path: string; digest
 }
 
 /**
- * Begins the removal of an image that nothing refers to. End it with `endRemoval`.
- * @returns false: something refers to it, is about to, or it is being removed already
+ * Begins the removal of an unreferenced image. End it with `endRemoval`.
+ * @returns false when something refers to it or is about to, or it is already being removed
  */
 export async function beginRemoval(em: EntityManager, image: string): Promise<boolean> {
   const stored = readRegistryImage(image);
   if (!stored) return false;
   const { path, digest } = stored;
   const on = em.fork();
-  // Committed by itself: an import that begins now must find the row to wait for.
+  // Committed separately, so that an import that begins now finds the row and waits for it.
   await query(on, 'insert into registry_images (path, digest) values (?, ?) on conflict do nothing', [path, digest]);
   return on.transactional(async (tx) => {
     const [row] = await query<{ busy: boolean }>(
@@ -65,7 +66,7 @@ export async function endRemoval(em: EntityManager, image: string, isRemoved: bo
   });
 }
 
-/** Repositories that the platform has written to, as far as it knows. */
+/** The known repositories that the platform has written to. */
 export async function knownRepositories(em: EntityManager): Promise<string[]> {
   const rows = await query<{ path: string }>(
     em.fork(),
@@ -74,7 +75,10 @@ export async function knownRepositories(em: EntityManager): Promise<string[]> {
   return rows.map(({ path }) => path);
 }
 
-/** Those of the projects whose user or account this platform has: a registry may hold images of others as well. */
+/**
+ * The projects of the list whose user or account belongs to this platform. A registry may also contain images of
+ * others.
+ */
 export async function findOwnProjects(em: EntityManager, projects: readonly string[]): Promise<Set<string>> {
   const owners = JSON.stringify(projects.map(ownerOfProject));
   const rows = await query<{ owner: string }>(
@@ -87,7 +91,7 @@ export async function findOwnProjects(em: EntityManager, projects: readonly stri
   return new Set(projects.filter((project) => found.has(ownerOfProject(project))));
 }
 
-/** Adds images that a look at the registry has found. */
+/** Adds images that were found in the registry. */
 export async function rememberImages(em: EntityManager, path: string, digests: readonly string[]): Promise<void> {
   await query(
     em.fork(),
@@ -97,7 +101,7 @@ export async function rememberImages(em: EntityManager, path: string, digests: r
 }
 
 /**
- * Notes since when nothing has referred to an image, and finds those of which that is long ago.
+ * Records since when an image has been unreferenced, and finds images that have been unreferenced for long.
  * @returns at most `limit` images
  */
 export async function findUnusedImages(em: EntityManager, keptHours: number, limit: number): Promise<string[]> {

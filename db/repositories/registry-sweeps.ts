@@ -1,20 +1,23 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { query } from '../query.ts';
 
-/** Longer than a sweep may take: a worker that dies in one closes the registry for so long. */
+/** Longer than a sweep may take. If a worker dies during a sweep, the registry stays closed for this long. */
 const closedMinutes = 15;
-/** A sweep waits so long for a time without imports; then new attempts wait for the sweep. */
+/** How long a sweep waits for a time without imports. After that, new attempts wait for the sweep. */
 const patience = "interval '1 day'";
 
-/** `closing`: the sweep waits for the present writers, and no other writer begins. */
+/** `closing`: the sweep waits for the current writers, and no new writer may begin. */
 export type SweepStart = 'begun' | 'nothing_to_sweep' | 'busy' | 'closing';
 
-/** Whether a sweep would free anything, or was none for a week, which clears what cancelled imports have left. */
+/**
+ * Whether a sweep would free space, or there was none for a week. A weekly sweep removes the leftovers of cancelled
+ * imports.
+ */
 const isWorthwhile = "removed_since > 0 or last_swept_at < now() - interval '7 days'";
 
 /**
- * Begins a sweep of the registry where no import and no build is under way: a sweep removes blobs that belong to no
- * manifest yet. End it with `endSweep`.
+ * Begins a sweep of the registry if no import and no build is in progress, because a sweep removes blobs that do not
+ * belong to a manifest yet. End it with `endSweep`.
  */
 export async function beginSweep(em: EntityManager): Promise<SweepStart> {
   return em.fork().transactional(async (tx) => {
@@ -42,7 +45,7 @@ export async function beginSweep(em: EntityManager): Promise<SweepStart> {
   });
 }
 
-/** Opens the registry again. @param isSwept false: the sweep has failed and is still wanted */
+/** Opens the registry again. @param isSwept false: the sweep has failed and is still needed */
 export async function endSweep(em: EntityManager, isSwept: boolean): Promise<void> {
   const swept = isSwept ? ', wanted_since = null, last_swept_at = now(), removed_since = 0' : '';
   await query(em.fork(), `update registry_sweeps set closed_until = null${swept}`);

@@ -6,11 +6,11 @@ import { type Column, columnsOf } from './read-row.ts';
 import type { SqlCondition } from './scope.ts';
 
 /**
- * Writes what differs between two states of a row, and what else follows from the change, in one statement. Nothing is
- * written when the row is not the version that was read.
- * @param change `version`: the row's `xmin` as it was read
- * @param inserts statements that read from `changed`, which has a row only if the row was that version
- * @returns whether the row was still that version
+ * Writes the difference between two states of a row, and the other effects of the change, in one statement. Writes
+ * nothing if the row is no longer the version that was read.
+ * @param change `version`: the row's `xmin` at the read
+ * @param inserts statements that read from `changed`, which has a row only if the row still had that version
+ * @returns whether the row still had that version
  */
 export async function replaceRow<Entity extends object>(
   em: EntityManager,

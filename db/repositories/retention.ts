@@ -3,37 +3,38 @@ import { addressesKnownDays, failuresForgottenAfterSeconds } from '../../domain/
 import { query } from '../query.ts';
 import { keptHours as idempotencyKeptHours } from './idempotency.ts';
 
-/** How long rows are kept that only ever become more. */
+/** How long rows of growing tables are kept. */
 export interface Retention {
   eventsDays: number;
   notificationsDays: number;
   endedSandboxesDays: number;
   webhookDeliveriesDays: number;
   /**
-   * The newest rows that are kept of one account (of one caller, for replies to idempotency keys), whatever their age.
+   * The maximum number of rows that are kept for one account (for replies to idempotency keys: one caller), regardless
+   * of their age.
    */
   rowsPerAccount: number;
 }
 
-/** Rows of a table that may go when they are old. Names of columns are ours, never a caller's. */
+/** The old rows of a table that may be removed. Names of columns are constants, never input of a caller. */
 interface OldRows {
   table: string;
   /** The column by whose value rows are counted. */
   owner: string;
-  /** The time from which a row's age counts; there is an index on it. */
+  /** The column of the time from which a row's age counts. It has an index. */
   since: string;
-  /** Which rows may go at all. */
+  /** The condition of rows that may be removed. */
   where: string;
 }
 
 const events: OldRows = { table: 'events', owner: 'account_id', since: 'created_at', where: 'true' };
 const notifications: OldRows = { ...events, table: 'notifications' };
-/** Kept for longer than a period of a yearly plan: they say which thresholds were reported in it. */
+/** Kept for longer than a period of a yearly plan, because they record the thresholds that were reported in it. */
 const budgetMessages: OldRows = { ...events, table: 'budget_messages' };
 const budgetMessagesDays = 400;
-/** A request that still runs renews the time of its claim. */
+/** A request that is still running renews the time of its claim. */
 const replies: OldRows = { ...events, table: 'idempotency_keys', owner: 'caller' };
-/** A sandbox stays until nothing of it is left on its host. */
+/** A sandbox's row stays until nothing of the sandbox is left on its host. */
 const endedSandboxes: OldRows = {
   table: 'sandboxes',
   owner: 'account_id',
@@ -41,10 +42,13 @@ const endedSandboxes: OldRows = {
   where: "status in ('terminated', 'failed') and not holds_compute and not holds_disk",
 };
 
-/** Each returns how many rows went. Rows go some at a time, so that no statement takes long. */
+/**
+ * Each of these functions returns the number of removed rows. Rows are removed in batches, so that no statement takes
+ * long.
+ */
 export const purgeEvents = (em: EntityManager, kept: Retention, atOnce?: number): Promise<number> =>
   purge(em, events, days(kept.eventsDays), kept, atOnce);
-/** With the messages of budgets. */
+/** Also removes the messages of budgets. */
 export const purgeNotifications = async (em: EntityManager, kept: Retention, atOnce?: number): Promise<number> =>
   (await purge(em, notifications, days(kept.notificationsDays), kept, atOnce)) +
   (await purge(em, budgetMessages, days(budgetMessagesDays), kept, atOnce));
@@ -54,13 +58,13 @@ export const purgeReplies = (em: EntityManager, kept: Retention, atOnce?: number
   purge(em, replies, `${idempotencyKeptHours} hours`, kept, atOnce);
 
 /**
- * Expired sessions, links and sign-ins, changes of e-mails, the audit log after a year, old counts of failed sign-ins
- * and known addresses.
+ * Removes expired sessions, links and sign-ins, changes of e-mail addresses, audit events after a year, old counts of
+ * failed sign-ins, and old known addresses.
  */
 export async function purgeSignIns(em: EntityManager, atOnce = 5000): Promise<number> {
   let purged = await purgeAuditEvents(em, atOnce);
   for (const [table, where] of [
-    // A stream that was opened in time may go on for longer.
+    // A stream that was opened in time may continue after the session's expiry.
     ['sessions', "expires_at < now() - interval '1 day'"],
     ['account_links', 'expires_at < now()'],
     ['used_sign_in_states', 'expires_at < now()'],
@@ -73,7 +77,7 @@ export async function purgeSignIns(em: EntityManager, atOnce = 5000): Promise<nu
   return purged;
 }
 
-/** Only the owner of the table may remove events; the function does it as the owner. */
+/** Only the owner of the table may remove events, so a function that runs as the owner does it. */
 async function purgeAuditEvents(em: EntityManager, atOnce: number): Promise<number> {
   for (let removed = 0; ; ) {
     const [row] = await query<{ purged: number }>(em.fork(), 'select purge_audit_events(?) as purged', [atOnce]);
@@ -89,7 +93,7 @@ async function purge(em: EntityManager, rows: OldRows, age: string, kept: Retent
   return ofAge + (await purgeSurplus(em, rows, kept.rowsPerAccount, atOnce));
 }
 
-/** Removes the oldest rows of each owner that has more than may be kept. */
+/** Removes the oldest rows of each owner with more rows than the maximum. */
 async function purgeSurplus(em: EntityManager, rows: OldRows, most: number, atOnce: number): Promise<number> {
   const { table, owner, since, where } = rows;
   const owners = await query<{ id: string }>(
@@ -99,7 +103,7 @@ async function purgeSurplus(em: EntityManager, rows: OldRows, most: number, atOn
   );
   let purged = 0;
   for (const { id } of owners) {
-    // As text: a Date has milliseconds only.
+    // As text, because a Date only has milliseconds.
     const [newest] = await query<{ since: string }>(
       em.fork(),
       `select (${since})::text as since from ${table} where ${where} and ${owner} = ? order by ${since} desc offset ? limit 1`,
@@ -130,8 +134,8 @@ async function removeAll(
 }
 
 /**
- * Removes deliveries that are over and beyond the number of their account, the oldest first. Old ones go with their
- * partition. By their keys: places of rows (`ctid`) are not unique among partitions.
+ * Removes ended deliveries above the maximum number of their account, oldest first. Old deliveries are dropped with
+ * their partition. Rows are addressed by their keys, because row locations (`ctid`) are not unique across partitions.
  */
 export async function purgeWebhookDeliveries(em: EntityManager, kept: Retention, atOnce = 5000): Promise<number> {
   const accounts = await query<{ id: string }>(

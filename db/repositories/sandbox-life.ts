@@ -25,7 +25,7 @@ import { replaceRow } from './replace-row.ts';
 import { takeUdpPorts } from './udp-ports.ts';
 import { usageStatements } from './usage-events.ts';
 
-/** Where it runs, and its mounts as they came to be; undefined: as they were. */
+/** The place of a running sandbox, and its mounts after the start. Undefined mounts: unchanged. */
 export interface RunningPlace {
   address: string;
   agentPort: number;
@@ -33,28 +33,30 @@ export interface RunningPlace {
 }
 
 /**
- * Every write of a sandbox's status. Called by the activities of its own workflow and by nothing else. Each is one
- * transaction and may be repeated: a move that is already made is left as it is, its events are not recorded twice.
+ * All writes of a sandbox's status. Only the activities of the sandbox's own workflow call this. Each write is one
+ * transaction and may be repeated: a move that was already made is not made again, and its events are not recorded
+ * twice.
  */
 export class SandboxLifeRepository {
   readonly #em: EntityManager;
   readonly #plans: PlanCatalog;
   readonly #onMove: (move: SandboxMove) => void;
 
-  /** @param onMove called after each change of a status that this repository has stored */
+  /** @param onMove called after each stored change of a status */
   constructor(em: EntityManager, plans: PlanCatalog, onMove: (move: SandboxMove) => void = () => undefined) {
     this.#em = em;
     this.#plans = plans;
     this.#onMove = onMove;
   }
 
-  /** The row, deleted or not. Null: there was never one. */
+  /** The row, deleted or not. Null: it never existed. */
   async find(sandboxId: SandboxId): Promise<Sandbox | null> {
     return this.#em.fork().findOne(Sandbox, { sandboxId });
   }
 
   /**
-   * `created` → `starting`. Also when it is `starting` already, because the worker that began it died.
+   * `created` → `starting`. Also succeeds if the row is already `starting`, because the worker that began the start may
+   * have died.
    * @param run the number of this start
    * @returns null when there is nothing to start: the row is gone, or has another status
    */
@@ -73,7 +75,7 @@ export class SandboxLifeRepository {
     return sandbox;
   }
 
-  /** The next step of `starting` or `terminating`; ignored once the status has moved on. */
+  /** The next step of `starting` or `terminating`. Ignored if the status has changed. */
   async step(sandboxId: SandboxId, during: SandboxStatus, substatus: SandboxSubstatus): Promise<void> {
     await this.#em.fork().nativeUpdate(Sandbox, { sandboxId, status: during }, { substatus, updatedAt: new Date() });
   }
@@ -117,8 +119,8 @@ export class SandboxLifeRepository {
   }
 
   /**
-   * → `paused`, at the moment its processes stopped running.
-   * @param memoryKept false when the host restarted: only the disk is left
+   * → `paused`, at the time when its processes stopped running.
+   * @param memoryKept false when the host restarted and only the disk is left
    */
   pause(sandboxId: SandboxId, reason: SandboxReason, at: Date, memoryKept: boolean): Promise<Sandbox> {
     return this.#move(sandboxId, 'paused', (row, record) => {
@@ -133,9 +135,9 @@ export class SandboxLifeRepository {
   }
 
   /**
-   * `paused` → `resuming`, admitted again.
+   * `paused` → `resuming`, if the sandbox is admitted again.
    * @param run the number of this resume
-   * @throws {AppError} of `admitResume`; the row then stays `paused`
+   * @throws {AppError} the errors of `admitResume`; then the row stays `paused`
    */
   beginResume(sandboxId: SandboxId, run: number | null): Promise<Sandbox> {
     return this.#move(
@@ -152,8 +154,7 @@ export class SandboxLifeRepository {
   }
 
   /**
-   * `resuming` → `paused`: the resume failed. The paused phase continues. A row that is still `paused` is left as it
-   * is.
+   * `resuming` → `paused`: the resume failed. The paused phase continues. A row that is still `paused` stays unchanged.
    */
   cancelResume(sandboxId: SandboxId, memoryKept: boolean): Promise<Sandbox> {
     return this.#move(sandboxId, 'paused', (row) => {
@@ -163,10 +164,10 @@ export class SandboxLifeRepository {
   }
 
   /**
-   * `running` or `paused` → `resuming`: its processes are about to be ended. A paused one is admitted as for a resume; a
-   * running one counts already.
+   * `running` or `paused` → `resuming`: its processes are about to be ended. A paused sandbox is admitted as for a
+   * resume. A running one already counts.
    * @param run the number of this restart
-   * @throws {AppError} of `admitResume`; the row then stays as it is
+   * @throws {AppError} the errors of `admitResume`; then the row stays unchanged
    */
   beginRestart(sandboxId: SandboxId, run: number, at: Date): Promise<Sandbox> {
     return this.#move(
@@ -175,7 +176,7 @@ export class SandboxLifeRepository {
       async (row, _tell, tx) => {
         if (row.status === 'paused') await admitResume(tx!, this.#plans, row);
         else {
-          // The running phase ends here, also when the restart fails.
+          // The running phase ends here, even if the restart fails.
           setPhase(row, 'paused', at);
           row.pausedAt = at;
           row.timeoutFrom = null;
@@ -190,8 +191,8 @@ export class SandboxLifeRepository {
   }
 
   /**
-   * `resuming` → `paused`: its processes were ended and others could not be started. One that is not `resuming` is left
-   * as it is: the restart was refused before it ended anything.
+   * `resuming` → `paused`: its processes were ended and new ones could not be started. If the row is not `resuming`,
+   * the restart was refused before it ended any process, and the row stays unchanged.
    */
   cancelRestart(sandboxId: SandboxId, from: 'running' | 'paused'): Promise<Sandbox> {
     return this.#change(sandboxId, (row, record) => {
@@ -203,7 +204,7 @@ export class SandboxLifeRepository {
     });
   }
 
-  /** → `terminating`. A failed one stays explained by its `failure`. */
+  /** → `terminating`. A failed sandbox keeps its `failure`. */
   beginTermination(sandboxId: SandboxId, reason: SandboxReason): Promise<Sandbox> {
     return this.#move(sandboxId, 'terminating', (row) => {
       row.substatus = 'cleaning_resources';
@@ -211,7 +212,7 @@ export class SandboxLifeRepository {
     });
   }
 
-  /** Its processes ended, whatever the status: the clock stops and its compute is free. */
+  /** Records, in every status, that its processes ended: the clock stops and its compute is released. */
   stop(sandboxId: SandboxId, at: Date): Promise<Sandbox> {
     return this.#change(sandboxId, (row, record) => {
       if (row.status === 'terminating') row.substatus = 'cleaning_data';
@@ -221,8 +222,8 @@ export class SandboxLifeRepository {
   }
 
   /**
-   * `terminating` → `terminated`. A failed life keeps its outcome.
-   * @param cleaned false when its host could not be reached: its room stays taken until reconciliation has cleaned it
+   * `terminating` → `terminated`. A failed sandbox keeps its outcome.
+   * @param cleaned false when its host was unreachable: its room stays reserved until reconciliation has cleaned up
    */
   endTermination(sandboxId: SandboxId, outcome: LifecycleOutcome, at: Date, cleaned: boolean): Promise<Sandbox> {
     return this.#move(sandboxId, 'terminated', (row, record) => {
@@ -234,7 +235,7 @@ export class SandboxLifeRepository {
     });
   }
 
-  /** → `failed`, with the explanation. `stop` and `releaseRoom` give its room back. */
+  /** → `failed`, with the explanation. `stop` and `releaseRoom` release its room. */
   fail(sandboxId: SandboxId, reason: SandboxReason, failure: SandboxFailure, at: Date): Promise<Sandbox> {
     return this.#move(sandboxId, 'failed', (row, record) => {
       row.reason = reason;
@@ -246,20 +247,20 @@ export class SandboxLifeRepository {
     });
   }
 
-  /** A paused one has no processes any more, frozen or not: only its disk is left. */
+  /** Records that a paused sandbox has no processes any more, frozen or not. Only its disk is left. */
   loseMemory(sandboxId: SandboxId): Promise<Sandbox> {
     return this.#change(sandboxId, (row) => {
       if (row.status === 'paused') row.holdsCompute = false;
     });
   }
 
-  /** Nothing of it is on its host any more. */
+  /** Records that nothing of the sandbox is left on its host. */
   releaseRoom(sandboxId: SandboxId): Promise<Sandbox> {
     return this.#change(sandboxId, giveBackRoom);
   }
 
   /**
-   * Moves one that has not started yet to another host with room, by the same wish as it was placed first.
+   * Moves a sandbox that has not started yet to another host with room, with its original region preferences.
    * @throws {AppError} `no_capacity`
    */
   placeAgain(sandboxId: SandboxId): Promise<Sandbox> {
@@ -282,7 +283,7 @@ export class SandboxLifeRepository {
     );
   }
 
-  /** From now on it answers 404 and is in no list. */
+  /** From now on the sandbox gives 404 and is in no list. */
   forget(sandboxId: SandboxId, at: Date): Promise<Sandbox> {
     return this.#change(sandboxId, (row) => {
       row.deletedAt ??= at;
@@ -290,8 +291,8 @@ export class SandboxLifeRepository {
   }
 
   /**
-   * Records what a sandbox used until `at`, between two transitions. While its host is away, it is unknown whether the sandbox
-   * runs: the next transition then records its usage.
+   * Records the usage of a sandbox until `at`, between two transitions. While its host is away, it is unknown whether
+   * the sandbox runs. Then the next transition records the usage.
    */
   closeUsage(sandboxId: SandboxId, at: Date): Promise<Sandbox> {
     return this.#change(sandboxId, async (row) => {
@@ -300,7 +301,7 @@ export class SandboxLifeRepository {
     });
   }
 
-  /** Another timeout; `from` moves the start of its clock. */
+  /** Sets another timeout. `from` moves the start of its clock. */
   setTimeout(sandboxId: SandboxId, timeoutSeconds: number, from: Date | null): Promise<Sandbox> {
     return this.#change(sandboxId, (row) => {
       row.timeoutSeconds = timeoutSeconds;
@@ -313,7 +314,8 @@ export class SandboxLifeRepository {
       sandboxId,
       async (row, record, tx) => {
         if (row.status === to) return;
-        // A worker that lost its workflow task may have gone on to the end already; another does it again from here.
+        // A worker that lost its workflow task may already have written the end. Another worker then repeats the
+        // earlier writes.
         if (row.status === 'terminating' && (to === 'running' || to === 'paused')) return;
         if ((row.status === 'terminating' || isOver(row.status)) && (to === 'pausing' || to === 'resuming')) {
           throw new AppError('sandbox_ended', `The sandbox is ${row.status}`);
@@ -330,8 +332,8 @@ export class SandboxLifeRepository {
   }
 
   /**
-   * Reads the row, changes it, and writes the change with its events in one statement, unless another write came
-   * between; then all over again. Callers wait for these writes, which take two round trips to the database.
+   * Reads the row, changes it, and writes the change with its events in one statement. If another write came in
+   * between, it starts again. Callers wait for these writes, which take two round trips to the database.
    */
   async #change(sandboxId: SandboxId, apply: Change, how?: 'in a transaction'): Promise<Sandbox> {
     const em = this.#em.fork();
@@ -350,7 +352,7 @@ export class SandboxLifeRepository {
     if (move) this.#onMove(move);
   }
 
-  /** @returns null when another write came between; nothing is changed then */
+  /** @returns null when another write came in between; then nothing is changed */
   async #changeOnce(
     em: EntityManager,
     sandboxId: SandboxId,
@@ -368,7 +370,7 @@ export class SandboxLifeRepository {
     const types: SandboxEventType[] = [];
     await apply(row, (type) => types.push(type), tx);
     if (!row.holdsCompute) row.isMeasured = false;
-    // After the status is set, so that each event carries the state it led to.
+    // Made after the status is set, so that each event has the state that it led to.
     const events = types.map((type) => newSandboxEvent(row, type, new Date()));
     const usage = usageStatements(before, row.meteredUntil ?? null, ', changed');
     const replaced = await replaceRow(em, Sandbox, { before, after: row, version: found.version }, events, usage);
@@ -377,10 +379,10 @@ export class SandboxLifeRepository {
 }
 
 type RecordEvent = (type: SandboxEventType) => void;
-/** `tx` is there when the change runs in a transaction, with the row locked. */
+/** `tx` is set when the change runs in a transaction with the row locked. */
 type Change = (row: Sandbox, record: RecordEvent, tx: EntityManager | null) => void | Promise<void>;
 
-/** Also says how far usage is recorded with this change: up to here in the phase that ends. */
+/** Also sets the time up to which usage is recorded with this change, which is the end of the phase. */
 function setPhase(row: Sandbox, kind: 'running' | 'paused' | null, at: Date): void {
   if (row.phaseKind || kind) row.meteredUntil = meteredAfter(row.meteredUntil ?? null, at);
   const phase = row.phaseKind && row.phaseSince ? { kind: row.phaseKind, since: row.phaseSince } : null;

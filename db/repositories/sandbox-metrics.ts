@@ -4,23 +4,23 @@ import type { MetricsRange } from '../../domain/metrics-range.ts';
 import { query } from '../query.ts';
 import { type Scope, withinScope } from './scope.ts';
 
-/** The use of one sandbox since its previous sample, and its present levels. */
+/** The use of one sandbox since its previous sample, and its current values. */
 export interface MeteredUsage {
   sandboxId: SandboxId;
-  /** Processor seconds and wall-clock seconds between the two looks. */
+  /** Processor seconds and wall-clock seconds between the two samples. */
   cpuSeconds: number;
   overSeconds: number;
   memoryBytes: number;
   diskBytes: number;
   diskTotalBytes: number;
-  /** Since the last look, as the sandbox sees it. */
+  /** Bytes since the last sample, from the sandbox's view. */
   receivedBytes: number;
   sentBytes: number;
 }
 
 /**
- * Stores a look at many sandboxes in one statement. What they have (cores, memory) is taken from their rows; a sandbox
- * without one is left out. The same moment twice is stored once.
+ * Stores a sample of many sandboxes in one statement. Their sizes (cores, memory) are taken from their rows. A sandbox
+ * without a row is left out. A repeated sample of the same time is stored once.
  */
 export async function insertSamples(em: EntityManager, at: Date, usages: readonly MeteredUsage[]): Promise<void> {
   if (usages.length === 0) return;
@@ -51,10 +51,10 @@ export async function insertSamples(em: EntityManager, at: Date, usages: readonl
 }
 
 /**
- * Adds up the samples of whole minutes, so that a query over days reads a twelfth of the rows, and with them their
- * quarters of an hour. A minute that was added up already stays as it is.
+ * Adds up the samples of whole minutes, so that a query over days reads a twelfth of the rows, and also their quarters
+ * of an hour. A minute that was already added up stays unchanged.
  * @param from the first minute
- * @param to where the last minute ends; it must be over for these sandboxes
+ * @param to the end of the last minute, which must have passed for these sandboxes
  */
 export async function addUpMinutes(
   em: EntityManager,
@@ -87,7 +87,7 @@ export async function sandboxesSampledSince(em: EntityManager, hostId: string, s
   return rows.map((row) => row.sandbox_id);
 }
 
-/** Means over one step. Bytes, and percent of all the cores it has. */
+/** Means over one step. Bytes, and percent of all of the sandbox's cores. */
 export interface MetricsItem {
   at: Date;
   cpuCount: number;
@@ -100,7 +100,7 @@ export interface MetricsItem {
 
 const minuteMs = 60_000;
 const quarterMs = 15 * minuteMs;
-/** A minute is added up soon after its end; until then its samples are read. */
+/** A minute is added up soon after its end. Until then its samples are read. */
 const addedUpAfterMs = 2 * minuteMs;
 
 const samples = `select sampled_at, 1, cpu_count, cpu_used_pct::float8, mem_total, mem_used::float8, disk_total, disk_used::float8
@@ -112,7 +112,7 @@ const addedUp = (unit: 'minutes' | 'quarters') =>
 /**
  * A sandbox's metrics from `start` to `end`, both included, in steps that begin at whole multiples of `stepSeconds`.
  * Steps without a sample are left out. Steps of whole minutes or quarters of an hour are read from their tables, and
- * finer rows only at the edges; the result is the same.
+ * finer rows only at the edges. The result is the same.
  */
 export async function readMetrics(
   em: EntityManager,
@@ -142,7 +142,7 @@ export async function readMetrics(
     arms.push(arm(samples, startMs, minutes.fromMs));
   }
   arms.push(arm(samples, minutes?.toMs ?? startMs, endMs, false));
-  // Sums only: a week has ten thousand rows.
+  // Only sums are selected, because a week has ten thousand rows.
   const rows = await query<MetricsRow>(
     em.fork(),
     `select extract(epoch from bucket)::float8 as at, cpu_count, cpu / samples as cpu_used_pct, mem_total::float8,
@@ -178,13 +178,15 @@ interface MetricsRow {
   disk_used: number;
 }
 
-/** Percent, over the last minute of the running sandboxes a caller may see. Null: none of them was sampled in it. */
+/**
+ * Percent, over the last minute, of the running sandboxes that a caller may see. Null: none of them was sampled in it.
+ */
 export interface UsageAverages {
   cpuPct: number | null;
   memoryPct: number | null;
 }
 
-/** Each sandbox counts the same, however many samples it has. */
+/** Each sandbox has the same weight, regardless of its number of samples. */
 export async function readUsageAverages(em: EntityManager, scope: Scope, now: Date): Promise<UsageAverages> {
   const mine = withinScope(scope, 's');
   const [row] = await query<{ cpu: number | null; memory: number | null }>(

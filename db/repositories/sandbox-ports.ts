@@ -6,8 +6,8 @@ import { Sandbox } from '../entities/sandbox.ts';
 import { takeUdpPorts } from './udp-ports.ts';
 
 /**
- * Adds a port of its own to a running sandbox; one of UDP gets a port of its host. A change that is repeated
- * (`addedBy`) finds that it is done.
+ * Adds an own port to a running sandbox. A UDP port also gets a port of its host. A repeated change (`addedBy`) has no
+ * effect.
  * @throws {AppError} `sandbox_not_running`, `port_taken`, `port_name_taken`, `port_limit_reached`, `no_capacity`
  */
 export async function addPort(em: EntityManager, sandboxId: SandboxId, port: Port): Promise<void> {
@@ -23,7 +23,7 @@ export async function addPort(em: EntityManager, sandboxId: SandboxId, port: Por
 }
 
 /**
- * The port that may be removed, read before anything is done about it.
+ * The port to remove, read before anything is changed.
  * @throws {AppError} `sandbox_not_running`, `not_found`, `port_of_template`
  */
 export async function removablePort(em: EntityManager, sandboxId: SandboxId, port: number): Promise<Port> {
@@ -32,7 +32,7 @@ export async function removablePort(em: EntityManager, sandboxId: SandboxId, por
   return findRemovablePort(row, port);
 }
 
-/** Removes a port of the sandbox's own, and gives the host's back. Nothing happens when it is gone already. */
+/** Removes an own port of the sandbox, and releases the host's port. Does nothing if it is already removed. */
 export async function removePort(em: EntityManager, sandboxId: SandboxId, port: number): Promise<void> {
   await em.fork().transactional(async (tx) => {
     const row = await lockSandbox(tx, sandboxId);

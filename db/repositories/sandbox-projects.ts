@@ -9,9 +9,9 @@ import { entitiesWithin, type Scope, scopeTransaction } from './scope.ts';
 import { recordUsage } from './usage-events.ts';
 
 /**
- * Puts a running sandbox into another project. The caller must be able to see both, and both must belong to
- * the same user: a project of someone else would hide the sandbox's usage from its owner.
- * @returns the project it was in
+ * Moves a running sandbox to another project. The caller must be able to see both, and both must belong to the same
+ * user, because a project of another user would hide the sandbox's usage from its owner.
+ * @returns the previous project
  * @throws {AppError} `not_found`, `project_of_another_user`, `sandbox_not_running`
  */
 export async function moveSandboxToProject(
@@ -22,7 +22,7 @@ export async function moveSandboxToProject(
 ): Promise<ProjectId> {
   const mine = entitiesWithin(scope);
   return scopeTransaction(em, scope, async (tx) => {
-    // Shared, so that the project cannot go in between and other moves into it do not wait.
+    // A shared lock, so that the project cannot be deleted meanwhile, and other moves into it do not wait.
     const project = await tx.findOne(Project, { projectId, ...mine }, { lockMode: LockMode.PESSIMISTIC_READ });
     if (!project) throw notFound('Project');
     const sandbox = await tx.findOne(
@@ -42,7 +42,7 @@ export async function moveSandboxToProject(
     }
     const previous = sandbox.projectId;
     if (previous !== projectId) {
-      // What it used until now belongs to the previous project.
+      // The usage until now belongs to the previous project.
       await recordUsage(tx, sandbox, new Date());
       sandbox.projectId = projectId;
       requestSignal(tx, 'sandbox', sandboxId, 'projectSwitched', { projectId });

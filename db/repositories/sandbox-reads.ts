@@ -8,18 +8,18 @@ import { joinAccountRoot, type Person, readPerson, selectPerson } from './people
 import { readRow } from './read-row.ts';
 import { type Scope, type SqlCondition, withinScope } from './scope.ts';
 
-/** A sandbox with the facts that are shown beside it. */
+/** A sandbox with the additional facts that replies show. */
 export interface SandboxView {
   sandbox: Sandbox;
   projectName: string;
-  /** Whether its template is still there. */
+  /** Whether its template still exists. */
   templateExists: boolean;
   owner: Person;
-  /** The account's first root user; only `findSandboxView` reads it. */
+  /** The account's first root user. Only `findSandboxView` reads it. */
   accountOwner: Person | null;
-  /** Where the UDP ports of its host are reached. */
+  /** The address of its host's UDP ports. */
   hostAddress: string | null;
-  /** Bandwidth to the internet on its host, in each direction; only `findSandboxView` reads it. Null: not limited. */
+  /** The bandwidth to the internet on its host, in each direction. Only `findSandboxView` reads it. Null: unlimited. */
   bandwidthMbps: number | null;
 }
 
@@ -27,9 +27,9 @@ export interface SandboxFilter {
   statuses?: SandboxStatus[] | undefined;
   projectId?: ProjectId | undefined;
   ownerUserId?: UserId | undefined;
-  /** Part of a name, a description or an id. */
+  /** A part of a name, a description or an id. */
   search?: string | undefined;
-  /** Every pair of one of these must be there. */
+  /** All pairs of at least one of these records must be present. */
   metadata?: Record<string, string>[] | undefined;
 }
 
@@ -55,7 +55,7 @@ const detailed: ListedTable = {
   joins: `${listed.joins} ${joinAccountRoot('s', 'r')}`,
 };
 
-/** The sandbox a caller may see, not deleted. */
+/** The sandbox, if the caller may see it and it is not deleted. */
 export async function findSandboxView(
   em: EntityManager,
   scope: Scope,
@@ -66,7 +66,7 @@ export async function findSandboxView(
   return row && readView(em, row as ViewRow);
 }
 
-/** A page of the sandboxes a caller may see, not deleted. */
+/** A page of the sandboxes that a caller may see, without deleted ones. */
 export async function listSandboxViews(
   em: EntityManager,
   scope: Scope,
@@ -83,11 +83,11 @@ export interface SandboxStats {
   running: number;
   terminated: number;
   failed: number;
-  /** Hours of running, the present phases included, to four decimals. */
+  /** Hours of running, including the current phases, with four decimals. */
   uptimeHours: number;
 }
 
-/** Counts over the sandboxes a caller may see. */
+/** Counts of the sandboxes that a caller may see. */
 export async function readSandboxStats(em: EntityManager, scope: Scope, now: Date): Promise<SandboxStats> {
   const mine = withinScope(scope, 's');
   const [row] = await query<{

@@ -14,7 +14,7 @@ export interface SandboxRouteRow {
   address: string | null;
   agentPort: number | null;
   secure: boolean;
-  /** Its owner is disabled: only its public ports are served. */
+  /** The owner of the sandbox is disabled, so only its public ports are served. */
   isLocked: boolean;
   ports: Port[];
 }
@@ -30,7 +30,7 @@ export async function findSandboxRoute(em: EntityManager, sandboxId: SandboxId):
   return row?.isDeleted ? null : row;
 }
 
-/** As `findSandboxRoute`, for deleted sandboxes too, which count as `terminated`. Null: it never existed. */
+/** As `findSandboxRoute`, but includes deleted sandboxes, which count as `terminated`. Null: it never existed. */
 export async function findEverKnownRoute(
   em: EntityManager,
   sandboxId: SandboxId,
@@ -52,7 +52,7 @@ export async function findEverKnownRoute(
   };
 }
 
-/** Notes that someone used these sandboxes, to the minute. */
+/** Records when these sandboxes were used, with a precision of one minute. */
 export async function recordAccess(em: EntityManager, sandboxIds: readonly SandboxId[], at: Date): Promise<void> {
   if (sandboxIds.length === 0) return;
   const minute = new Date(Math.floor(at.getTime() / 60_000) * 60_000);

@@ -5,7 +5,7 @@ import { query } from '../query.ts';
 import { readRow } from './read-row.ts';
 import { type Scope, withinScope } from './scope.ts';
 
-/** The sandboxes of the list that a caller may see, by id; without deleted ones. */
+/** The sandboxes of the list that a caller may see, by id, without deleted ones. */
 export async function findSandboxes(
   em: EntityManager,
   scope: Scope,

@@ -3,7 +3,7 @@ import type { SandboxId } from '../../domain/ids.ts';
 import type { SandboxStatus } from '../../domain/sandbox-state.ts';
 import { Sandbox } from '../entities/sandbox.ts';
 
-/** Only the status in a sandbox's row, deleted or not. Null: it never existed. */
+/** Reads only the status of a sandbox's row, deleted or not. Null: it never existed. */
 export async function findSandboxStatus(
   em: EntityManager,
   sandboxId: SandboxId,

@@ -4,7 +4,7 @@ import type { SandboxId } from '../../domain/ids.ts';
 import { Sandbox, type SandboxFailure } from '../entities/sandbox.ts';
 import { query } from '../query.ts';
 
-/** Notifies the owner that a timeout is near: once for each deadline and distance, however often it is called. */
+/** Notifies the owner that a timeout is near. Repeated calls for the same deadline and distance notify once. */
 export async function warnOfTimeout(
   em: EntityManager,
   sandboxId: SandboxId,
@@ -27,7 +27,7 @@ export async function warnOfExpiry(em: EntityManager, sandboxId: SandboxId, expi
     key: String(expires.getTime()),
     title: 'A paused sandbox is about to be removed',
     text: (name) =>
-      `${name} has been paused for long and will be removed at ${expires.toISOString()} unless it is resumed.`,
+      `${name} has been paused for a long time and will be removed at ${expires.toISOString()} unless it is resumed.`,
   });
 }
 
@@ -38,7 +38,7 @@ export async function warnOfDiskPressure(em: EntityManager, sandboxId: SandboxId
     key: String(pausedAt.getTime()),
     title: 'A sandbox was paused: the disk of its host is nearly full',
     text: (name) =>
-      `${name} was writing much while the disk of its host had little room left, and was paused at ${pausedAt.toISOString()}. ` +
+      `${name} wrote much data while the disk of its host was nearly full, and was paused at ${pausedAt.toISOString()}. ` +
       'It can be resumed when there is room again.',
   });
 }
@@ -61,7 +61,7 @@ async function warn(
   const fork = em.fork();
   const sandbox = await fork.findOne(Sandbox, { sandboxId });
   if (!sandbox) return;
-  // The id follows from the text, so that a retry inserts nothing.
+  // The id is derived from the text, so that a retry inserts nothing.
   const id = `ntf-${createHash('sha256').update(`${sandboxId}/${warning.type}/${warning.key}`).digest('hex').slice(0, 20)}`;
   await query(
     fork,

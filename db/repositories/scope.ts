@@ -2,13 +2,13 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import type { AccountId, UserId } from '../../domain/ids.ts';
 import { accountTransaction } from '../account-transaction.ts';
 
-/** The rows that a query may touch. A row outside of the scope is treated as if it did not exist. */
+/** The rows that a query may use. Rows outside the scope are treated as if they did not exist. */
 export type Scope =
   | { rows: 'user'; accountId: AccountId; userId: UserId }
   | { rows: 'account'; accountId: AccountId }
   | { rows: 'everything' };
 
-/** SQL that holds for rows `alias` within the scope, and its parameters. */
+/** An SQL condition for rows `alias` within the scope, and its parameters. */
 export function withinScope(scope: Scope, alias: string, ownerColumn = 'owner_user_id'): SqlCondition {
   switch (scope.rows) {
     case 'user':
@@ -23,7 +23,7 @@ export function withinScope(scope: Scope, alias: string, ownerColumn = 'owner_us
   }
 }
 
-/** `withinScope` as a condition of MikroORM, on an entity whose owner is the property `owner`. */
+/** `withinScope` as a condition of MikroORM, for an entity with the owner in the property `owner`. */
 export function entitiesWithin<Owner extends string = 'ownerUserId'>(
   scope: Scope,
   owner: Owner = 'ownerUserId' as Owner,
@@ -34,7 +34,9 @@ export function entitiesWithin<Owner extends string = 'ownerUserId'>(
   return within as { accountId?: AccountId } & { [property in Owner]?: UserId };
 }
 
-/** A transaction on rows within a scope; those of one account wait for each other here, not in the database. */
+/**
+ * Runs a transaction on rows within a scope. Transactions of one account wait for each other here, not in the database.
+ */
 export function scopeTransaction<T>(
   em: EntityManager,
   scope: Scope,
@@ -48,7 +50,7 @@ export interface SqlCondition {
   values: unknown[];
 }
 
-/** All of them at once. */
+/** All of the conditions at once. */
 export function allOf(conditions: readonly SqlCondition[]): SqlCondition {
   return { sql: conditions.map((item) => item.sql).join(' and '), values: conditions.flatMap((item) => item.values) };
 }

@@ -16,7 +16,7 @@ import { type AuditedRequest, auditedRequest } from './audit-events.ts';
 /** How long an access token works. */
 export const sessionSeconds = 3600;
 
-/** A user as a sign-in needs them. */
+/** The fields of a user that a sign-in needs. */
 export interface SignInUser {
   userId: UserId;
   passwordHash: string | null;
@@ -29,17 +29,17 @@ interface Attempt {
   address: string;
 }
 
-/** What is known of an attempt to sign in before it is counted. */
+/** The facts about an attempt to sign in before it is counted. */
 export interface FoundSignIn {
-  /** Null: there is none with this e-mail. */
+  /** Null: there is no user with this e-mail address. */
   user: SignInUser | null;
-  /** The user has signed in from this address lately. */
+  /** The user has recently signed in from this address. */
   isKnownAddress: boolean;
-  /** Above 0: earlier attempts make this one wait. It is neither counted nor looked at. */
+  /** Above 0: earlier attempts make this one wait. Then it is neither counted nor checked. */
   waitSeconds: number;
 }
 
-/** Finds the user with this e-mail, in any case, and how long an attempt has to wait. */
+/** Finds the user with this e-mail address, in any case, and the time that an attempt has to wait. */
 export async function findSignIn(em: EntityManager, attempt: Attempt): Promise<FoundSignIn> {
   const [row] = await query<{
     wait: number | null;
@@ -62,8 +62,9 @@ export async function findSignIn(em: EntityManager, attempt: Attempt): Promise<F
 }
 
 /**
- * Counts an attempt as failed, until `startSession` or `forgiveSignIn`. Many at once are counted one after the other.
- * @returns seconds to wait; above 0, the attempt is refused whatever its password is, and not counted
+ * Counts an attempt as failed, until `startSession` or `forgiveSignIn`. Concurrent attempts are counted one after the
+ * other.
+ * @returns the seconds to wait; above 0, the attempt is refused regardless of its password, and not counted
  */
 export async function countSignIn(
   em: EntityManager,
@@ -92,37 +93,39 @@ const wholeSeconds = (wait: number | null) => Math.ceil(Math.max(0, Number(wait)
 
 const arrayLiteral = (items: readonly (string | number)[]) => `{${items.join(',')}}`;
 
-/** Takes back what an attempt counted as a failure. */
+/** Undoes the counted failure of an attempt. */
 export async function forgiveSignIn(em: EntityManager, attempt: Attempt): Promise<void> {
   const keys = throttleKeys(attempt);
   await query(em.fork(), 'select forgive_sign_in(?, ?::text[])', [keys.pair, arrayLiteral([keys.address, keys.email])]);
 }
 
 /**
- * Counts an attempt of somebody who comes from an identity provider, and has no password to guess, by the address alone.
- * @returns the seconds to wait; 0: it may go on, and counts as failed until `startIdentitySession` or `forgiveAddress`
+ * Counts an attempt through an identity provider, which has no password to guess, only by its address.
+ * @returns the seconds to wait; 0: the attempt may continue, and counts as failed until `startIdentitySession` or
+ * `forgiveAddress`
  */
 export function admitAddress(em: EntityManager, address: string): Promise<number> {
   return countAttempt(em, [addressThrottle(address)]);
 }
 
-/** Takes back what an attempt of an address counted. */
+/** Undoes the counted attempt of an address. */
 export async function forgiveAddress(em: EntityManager, address: string): Promise<void> {
   await query(em.fork(), 'select forgive_sign_in(null, array[?::text])', [addressThrottle(address).key]);
 }
 
 export interface StartedSession {
   sessionId: SessionId;
-  /** Of the key that signs its token. */
+  /** The id of the key that signs its token. */
   keyId: string;
   startedAt: Date;
   expiresAt: Date;
 }
 
 /**
- * Begins a session of a user who has proven who they are, takes back what the attempt counted as a failure, and records
- * the sign-in in the audit log.
- * @param proof.passwordHash the hash that the password matched: a password that was changed meanwhile begins nothing
+ * Begins a session of a user with a proven identity, undoes the attempt's counted failure, and records the sign-in in
+ * the audit log.
+ * @param proof.passwordHash the hash that matched the password; if the password was changed meanwhile, no session
+ * begins
  * @returns null when the user may no longer sign in
  */
 export async function startSession(
@@ -136,9 +139,10 @@ export async function startSession(
 }
 
 /**
- * Begins a session of a user whose identity a provider has proven, in the transaction of `tx`. Who calls it records it.
- * @param user as the transaction has read them
- * @param attempt.isCounted it counted as failed for its address, which is taken back
+ * Begins a session of a user whose identity a provider has proven, in the transaction of `tx`. The caller records it in
+ * the audit log.
+ * @param user the row as read in the transaction
+ * @param attempt.isCounted the attempt counted as a failure of its address, which is undone
  * @returns null when the user may no longer sign in
  */
 export async function startIdentitySession(
@@ -176,7 +180,7 @@ async function beginSession(
   };
 }
 
-/** Ends a session: its token works nowhere any more. */
+/** Ends a session: its token no longer works. */
 export async function endSession(em: EntityManager, sessionId: SessionId): Promise<void> {
   await query(em.fork(), 'delete from sessions where session_id = ?', [sessionId]);
 }

@@ -11,28 +11,31 @@ import { requestStart } from './outbox.ts';
 
 export type SubscriptionStatus = 'active' | 'past_due' | 'canceled';
 
-/** What an account has bought, and until when. Each account has one, from its creation. */
+/** An account's plan and the time until which it is paid. Each account has one subscription from its creation on. */
 export interface Subscription {
   subscriptionId: Id<'subscription'>;
   accountId: AccountId;
   status: SubscriptionStatus;
-  /** As it was bought. The plans' file may say something else by now, which holds from the next period. */
+  /**
+   * The plan with the terms of its purchase. The plans' file may have changed since then; its new terms apply from the
+   * next period.
+   */
   plan: Plan;
-  /** The plan that the period began with. */
+  /** The plan with which the period began. */
   openingPlan: Plan;
-  /** Periods are counted from here. */
+  /** The time from which periods are counted. */
   anchor: Date;
   periodStart: Date;
   periodEnd: Date;
-  /** Takes effect when the period ends. Null: the present plan goes on. */
+  /** Takes effect when the period ends. Null: the current plan continues. */
   plannedPlanName: string | null;
-  /** A decimal in text: `0.19` is 19 %. */
+  /** A decimal as a string: `0.19` is 19 %. */
   taxRate: string;
   createdAt: Date;
   updatedAt: Date;
 }
 
-/** Null: there is no such account. @param em also within a transaction */
+/** Null: there is no such account. @param em may be in a transaction */
 export async function findSubscription(em: EntityManager, accountId: AccountId): Promise<Subscription | null> {
   const [row] = await query(
     em.isInTransaction() ? em : em.fork(),
@@ -42,7 +45,7 @@ export async function findSubscription(em: EntityManager, accountId: AccountId):
   return row ? subscriptionOf(row) : null;
 }
 
-/** @throws where the account has none: `db/migrate.ts` gives one to every account */
+/** @throws when the account has none: `db/migrate.ts` gives every account a subscription */
 export async function readSubscription(em: EntityManager, accountId: AccountId): Promise<Subscription> {
   const found = await findSubscription(em, accountId);
   if (!found) throw new Error(`${accountId} has no subscription`);
@@ -50,8 +53,8 @@ export async function readSubscription(em: EntityManager, accountId: AccountId):
 }
 
 /**
- * The period of a moment that is not before the stored period. The stored one may have ended a moment ago, or long ago if the
- * control workers were stopped.
+ * The period of a time that is not before the stored period. The stored period may have ended a moment ago, or long ago
+ * if the control workers were stopped.
  */
 export function currentPeriod(
   { anchor, plan, periodStart, periodEnd }: Pick<Subscription, 'anchor' | 'plan' | 'periodStart' | 'periodEnd'>,
@@ -62,7 +65,9 @@ export function currentPeriod(
   return { start: new Date(startMs), end: new Date(endMs) };
 }
 
-/** Subscribes a new account to a plan, with its first period from now, in the transaction that makes the account. */
+/**
+ * Subscribes a new account to a plan. Its first period begins now. Call this in the transaction that makes the account.
+ */
 export async function subscribe(tx: EntityManager, accountId: AccountId, plan: Plan, at = new Date()): Promise<void> {
   const subscriptionId = newId('subscription');
   const { startMs, endMs } = periodAt(at.getTime(), plan.billingInterval, at.getTime());
@@ -79,7 +84,7 @@ export async function subscribe(tx: EntityManager, accountId: AccountId, plan: P
 
 /**
  * Gives a subscription to each account that has none.
- * @returns accounts whose plan is not among the plans; they stay without one
+ * @returns accounts whose plan is unknown; they get none
  */
 export async function subscribeAccounts(em: EntityManager, plans: PlanCatalog): Promise<string[]> {
   const accounts = await query<{ account_id: AccountId; plan_name: string }>(
@@ -95,7 +100,10 @@ export async function subscribeAccounts(em: EntityManager, plans: PlanCatalog): 
   return unknown;
 }
 
-/** Whether an account is charged where accounts are: one with an operator of the platform is not, so that none is locked out. */
+/**
+ * Whether an account is charged on a platform with charges. An account with an operator of the platform is not charged,
+ * so that no operator is locked out.
+ */
 export async function isCharged(em: EntityManager, accountId: AccountId): Promise<boolean> {
   const operators = await query(
     em.isInTransaction() ? em : em.fork(),
@@ -105,12 +113,12 @@ export async function isCharged(em: EntityManager, accountId: AccountId): Promis
   return operators.length === 0;
 }
 
-/** Has the periods of an account begin to pass, in the transaction that makes the account. */
+/** Starts the periods of an account, in the transaction that makes the account. */
 export function startBilling(tx: EntityManager, accountId: AccountId): void {
   requestStart(tx, 'billing', accountId, { accountId });
 }
 
-/** The same for each account that has a subscription. It has no effect on those whose periods pass already. */
+/** The same for each account with a subscription. It has no effect on accounts whose periods have already started. */
 export async function startBillingOfAll(em: EntityManager): Promise<void> {
   await query(
     em.fork(),
@@ -121,12 +129,12 @@ export async function startBillingOfAll(em: EntityManager): Promise<void> {
   );
 }
 
-/** Accounts that are past due are not, where nothing is charged any more. */
+/** Makes past due accounts active on a platform that no longer charges. */
 export async function forgiveAll(em: EntityManager): Promise<void> {
   await query(em.fork(), "update subscriptions set status = 'active', updated_at = now() where status = 'past_due'");
 }
 
-/** @param rate a decimal in text, from 0 to 1 @returns false: the account has no subscription */
+/** @param rate a decimal as a string, from 0 to 1 @returns false when the account has no subscription */
 export async function setTaxRate(tx: EntityManager, accountId: AccountId, rate: string): Promise<boolean> {
   const before = await findSubscription(tx, accountId);
   if (!before) return false;
@@ -152,14 +160,14 @@ export function recordSubscriptionEvent(
   });
 }
 
-/** An account with the name of its plan, and what it has bought. */
+/** An account with the name of its plan, and the plan of its subscription. */
 export interface PlanHolder {
   planName: string;
-  /** Null: it has no subscription yet. */
+  /** Null: the account has no subscription yet. */
   boughtPlan: Plan | null;
 }
 
-/** The limits that hold for an account: those that it has bought. */
+/** The limits that apply to an account: those of its subscription. */
 export function planHeldBy({ planName, boughtPlan }: PlanHolder, plans: PlanCatalog): Plan {
   return boughtPlan ?? plans.get(planName);
 }

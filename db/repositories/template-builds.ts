@@ -9,20 +9,20 @@ import { addNotification } from './notify.ts';
 import { recordUpload, type TemplateImage } from './template-changes.ts';
 import { storageExcess } from './template-storage.ts';
 
-/** What a build needs of the rows. */
+/** The facts for a build from the rows. */
 interface BuildPlan {
   accountId: AccountId;
-  /** What the sandbox is made from. */
+  /** The image of the sandbox. */
   image: string;
   place: RegistryPlace;
 }
 
-/** `gone`: the template was deleted meanwhile, or its build is over already. */
+/** `gone`: the template was deleted meanwhile, or its build has already ended. */
 export type BuildEnd = 'completed' | 'no_room' | 'gone';
 
 const maxMessageLength = 2000;
 
-/** Null: the build is over, or its template or sandbox is gone. */
+/** Null: the build has ended, or its template or sandbox is gone. */
 export async function findBuild(
   em: EntityManager,
   templateId: TemplateId,
@@ -54,7 +54,7 @@ export async function recordPushing(em: EntityManager, templateId: TemplateId): 
     );
 }
 
-/** Gives a template the image that was built for it. */
+/** Gives a template its built image. */
 export async function completeBuild(
   em: EntityManager,
   plans: PlanCatalog,
@@ -63,10 +63,10 @@ export async function completeBuild(
 ): Promise<BuildEnd> {
   return em.fork().transactional(async (tx) => {
     const found = await tx.findOne(Template, { templateId });
-    // In the order of every other change: the account, then the template.
+    // Locks in the same order as every other change: the account, then the template.
     if (found?.accountId) await lockRow(tx, 'accounts', found.accountId);
     const template = await lockBuilding(tx, templateId);
-    // An attempt whose answer was lost has done so already.
+    // An earlier attempt whose reply was lost has already done this.
     if (!template) return found?.image === image.image ? 'completed' : 'gone';
     if (await storageExcess(tx, plans, template, image.imageBlobs ?? [])) {
       end(tx, template, 'The image is beyond the storage for private templates that your plan or your quota allows');
@@ -85,7 +85,7 @@ export async function completeBuild(
   });
 }
 
-/** Has no effect on a build that is over. */
+/** Has no effect on an ended build. */
 export async function failBuild(em: EntityManager, templateId: TemplateId, reason: string): Promise<void> {
   await em.fork().transactional(async (tx) => {
     const template = await lockBuilding(tx, templateId);

@@ -47,7 +47,7 @@ export type NewTemplate = Pick<
   Partial<Template>;
 
 /**
- * Adds a template of the caller's.
+ * Adds a template of the caller.
  * @throws {AppError} `template_name_taken`, `template_limit_reached`, `budget_restricted`
  */
 export async function createTemplate(
@@ -75,8 +75,8 @@ export async function createTemplate(
 
 /**
  * Changes a template that the caller may change.
- * @param change is asked for with the row locked
- * @throws {AppError} `not_found`, `template_of_another_user`, `template_name_taken`, and what `change` throws
+ * @param change called while the row is locked
+ * @throws {AppError} `not_found`, `template_of_another_user`, `template_name_taken`, and the errors of `change`
  */
 export async function changeTemplate(
   em: EntityManager,
@@ -91,7 +91,10 @@ export async function changeTemplate(
   });
 }
 
-/** Records that the image of a template is there. Call it with the row locked; built-in templates have no owner to inform. */
+/**
+ * Records that the image of a template exists. Call this with the row locked. Built-in templates have no owner to
+ * notify.
+ */
 export async function recordUpload(
   tx: EntityManager,
   { templateId, accountId, ownerUserId: userId, name }: Template,
@@ -102,7 +105,7 @@ export async function recordUpload(
 }
 
 /**
- * Deletes a template, and has its image removed where nothing else refers to it.
+ * Deletes a template, and requests the removal of its image if nothing else refers to it.
  * @throws {AppError} `not_found`, `template_of_another_user`, `template_in_use`, `import_in_progress`
  */
 export async function deleteTemplate(
@@ -112,7 +115,7 @@ export async function deleteTemplate(
 ): Promise<void> {
   await accountTransaction(em, by.caller.accountId, async (tx) => {
     const template = await lockChangeable(tx, by, templateId);
-    // Hosts know built-in templates, and the next start would bring one back.
+    // Hosts refer to built-in templates, and the next start would restore a deleted one.
     const { accountId, ownerUserId } = template;
     if (!accountId || !ownerUserId) throw ofAnotherUser();
     const inUse = await tx.count(Sandbox, { templateId, holdsDisk: true });
@@ -141,12 +144,12 @@ export async function requireNoImport(tx: EntityManager, templateId: TemplateId)
     );
   }
   if (await tx.count(ImportJob, { templateId, status: { $in: [...activeImportStatuses] } })) {
-    throw new AppError('import_in_progress', 'An import of this template is under way; cancel it first');
+    throw new AppError('import_in_progress', 'An import of this template is running; cancel it first');
   }
 }
 
 /**
- * Holds a request against the template before anything else is asked for it.
+ * Checks a request against the template before any other check.
  * @throws {AppError} `not_found`, `template_of_another_user`
  */
 export async function requireChangeable(
@@ -172,7 +175,7 @@ async function lockChangeable(
   return template;
 }
 
-/** The owner, who works on the whole account, and for public templates operators. */
+/** The owner, callers who work on the whole account, and for public templates operators. */
 function mayChange(template: Template, { caller, scope }: { caller: TemplateCaller; scope: Scope }): boolean {
   if (scope.rows === 'everything' || (template.visibility === 'public' && caller.role === 'admin')) return true;
   if (template.accountId !== scope.accountId) return false;

@@ -3,8 +3,8 @@ import { readRegistryImage } from '../../domain/template-image.ts';
 import { query } from '../query.ts';
 
 /**
- * Whether a template, a sandbox with a disk, or an import that is under way refers to an image of the platform's registry.
- * An import may be about to write this very manifest.
+ * Whether a template, a sandbox with a disk, or a running import refers to an image of the platform's registry. An
+ * import may be about to write this same manifest.
  */
 export async function isImageInUse(em: EntityManager, image: string): Promise<boolean> {
   const path = readRegistryImage(image)?.path ?? '';
@@ -20,7 +20,7 @@ export async function isImageInUse(em: EntityManager, image: string): Promise<bo
   return row!.used;
 }
 
-/** Which of these images templates have. */
+/** The images of the list that templates have. */
 export async function imagesOfTemplates(em: EntityManager, images: readonly string[]): Promise<Set<string>> {
   const rows = await query<{
     image: string;

@@ -10,8 +10,8 @@ import { findActiveAllocation } from './quota-allocations.ts';
 import { findSubscription, planHeldBy } from './subscriptions.ts';
 
 /**
- * Bytes of the images of private templates; a layer that several of them share counts once.
- * @param of an account, and where it is given one user of it
+ * The bytes of the images of private templates. A layer that several of them share counts once.
+ * @param of an account, and optionally one user of it
  */
 export async function templateStorageBytes(
   em: EntityManager,
@@ -33,14 +33,14 @@ export async function templateStorageBytes(
 }
 
 export interface StorageLimit {
-  /** Whose: the plan's of the account, or the quota's of the user. */
+  /** The exceeded limit: the plan's limit of the account, or the quota's limit of the user. */
   of: 'plan' | 'quota';
   limitGb: number;
 }
 
 /**
- * Whether an image of a private template would be beyond what the account's plan or the owner's quota allows.
- * @returns the limit; null: it fits
+ * Whether an image of a private template would exceed the account's plan or the owner's quota.
+ * @returns the limit; null when the image fits
  */
 export async function storageExcess(
   em: EntityManager,

@@ -16,13 +16,13 @@ export interface TemplateView {
 export interface TemplateFilter {
   status?: Template['status'] | undefined;
   visibility?: Template['visibility'] | undefined;
-  /** Exact. */
+  /** The exact name. */
   name?: string | undefined;
   /** Only templates from which a sandbox can be made now. */
   usable?: boolean | undefined;
 }
 
-/** The templates within the scope, and in addition public ones and those shared in the account. */
+/** The templates within the scope, and also public ones and those shared in the account. */
 function visible(scope: Scope): SqlCondition {
   const within = withinScope(scope, 't');
   const shared =
@@ -35,7 +35,7 @@ function visible(scope: Scope): SqlCondition {
   };
 }
 
-/** As `isUsable` of domain/template-image.ts. */
+/** The same as `isUsable` of domain/template-image.ts. */
 const usable =
   "t.image is not null and (t.status = 'available' or (t.account_id is null and t.image like 'builtin:%' and t.status in ('pending', 'building')))";
 
@@ -48,8 +48,8 @@ const listed: ListedTable = {
 };
 
 /**
- * The template that a caller names, by name or id, in any status. A name is looked up among the caller's own templates,
- * then the account's, the built-in ones, and other accounts' public ones.
+ * The template with a name or id, in any status. A name is looked up among the caller's own templates, then the
+ * account's, the built-in ones, and other accounts' public ones.
  */
 export async function findTemplateByNameOrId(
   em: EntityManager,
@@ -79,7 +79,7 @@ export async function findTemplateView(
   return row && readView(em, row);
 }
 
-/** A page of the templates a caller may see. */
+/** A page of the templates that a caller may see. */
 export async function listTemplateViews(
   em: EntityManager,
   scope: Scope,

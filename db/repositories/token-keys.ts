@@ -3,9 +3,9 @@ import { newId } from '../new-id.ts';
 import { query } from '../query.ts';
 
 /**
- * Has access tokens signed with a new key from now on, by each replica. The keys themselves are derived from their ids.
- * @param options.endSessions also end all that was signed before; else it works until it expires
- * @returns the new key's id, and how many sessions ended
+ * From now on all replicas sign access tokens with a new key. The keys themselves are derived from their ids.
+ * @param options.endSessions also ends all existing sessions; otherwise they work until they expire
+ * @returns the new key's id, and the number of ended sessions
  */
 export async function rotateTokenKeys(
   em: EntityManager,

@@ -6,13 +6,13 @@ import { lockRow } from './lock-row.ts';
 
 /** The UDP ports that a host offers to its sandboxes. */
 export interface UdpOffer {
-  /** The address, or the name, by which clients reach the host. */
+  /** The address or name at which clients reach the host. */
   publicAddress: string;
-  /** The range of its ports, both ends included. Null: it has none. */
+  /** The inclusive range of its ports. Null: it has none. */
   ports: { first: number; last: number } | null;
 }
 
-/** Stores this host's offer at each of its starts. Ports that sandboxes have already stay theirs. */
+/** Stores this host's offer at each of its starts. Sandboxes keep the ports that they already have. */
 export async function offerUdpPorts(em: EntityManager, hostId: string, offer: UdpOffer): Promise<void> {
   const udpPortFirst = offer.ports?.first ?? null;
   const udpPortLast = offer.ports?.last ?? null;
@@ -21,7 +21,7 @@ export async function offerUdpPorts(em: EntityManager, hostId: string, offer: Ud
 
 /**
  * Finds a free port of the host for each of these ports of a sandbox. The host's row is locked until the transaction
- * ends, so that no two sandboxes get the same one; they are taken once the sandbox's row is written.
+ * ends, so that no two sandboxes get the same port. The ports are taken when the sandbox's row is written.
  * @returns the host's port by the sandbox's
  * @throws {AppError} `no_capacity`
  */

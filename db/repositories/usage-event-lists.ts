@@ -7,7 +7,7 @@ import type { Listing } from './page.ts';
 import { allOf, type SqlCondition, withinScope } from './scope.ts';
 import { quantity, type UsageOf, units } from './usage-sums.ts';
 
-/** An event as people read it. Numbers are made from exact decimals. */
+/** An event in the form for people. Its numbers are made from exact decimals. */
 export interface UsageEvent {
   eventId: string;
   resourceType: ResourceType;
@@ -33,8 +33,8 @@ interface UsageEventFilter {
 }
 
 /**
- * A page of events whose period ended in a window, after its start and not after its end; newest first. They are counted by
- * the sums of hours and days, so a long list is counted as fast as a short one.
+ * A page of events whose period ended in a window, after its start and not after its end, newest first. Their number is
+ * computed from the sums of hours and days, so a long list is counted as fast as a short one.
  */
 export async function listUsageEvents(
   em: EntityManager,
@@ -64,7 +64,7 @@ export async function listUsageEvents(
 }
 
 const endedWithin = ({ start, end }: UsageWindow): SqlCondition => ({
-  // The bounds of the start let Postgres leave out partitions.
+  // The bounds of `period_start` let Postgres skip partitions.
   sql: `e.period_end > ?::timestamptz and e.period_end <= ?::timestamptz
         and e.period_start >= ?::timestamptz - interval '1 hour' and e.period_start < ?::timestamptz`,
   values: [start.toISOString(), end.toISOString(), start.toISOString(), end.toISOString()],
@@ -110,7 +110,7 @@ interface EventRow {
 
 function present(row: EventRow): UsageEvent {
   return {
-    // Made from what is unique about an event.
+    // Derived from the unique fields of an event.
     eventId: `use-${row.hash}`,
     resourceType: usageTypes[row.usage_type].resource,
     resourceId: row.resource_id,
@@ -130,7 +130,7 @@ function present(row: EventRow): UsageEvent {
   };
 }
 
-/** An event that ends with an hour belongs to that hour, in the sums and here. */
+/** An event that ends with an hour belongs to that hour, both in the sums and here. */
 async function countEvents(
   em: EntityManager,
   whose: (alias: string) => SqlCondition,

@@ -21,10 +21,10 @@ type Metered = Pick<
 >;
 
 /**
- * The statements that record what a sandbox used until then, in the phase, for the owner and in the project of the row as it
- * was `before`. The same period is never recorded twice.
- * @param until where the row's `meteredUntil` is set to
- * @param source more of the statements' FROM, such as `, changed`: they add nothing where it has no row
+ * The statements that record a sandbox's usage up to a time, for the phase, the owner and the project of the row
+ * `before` the change. The same period is never recorded twice.
+ * @param until the new value of the row's `meteredUntil`
+ * @param source an addition to the statements' FROM, such as `, changed`; if it has no row, nothing is added
  */
 export function usageStatements(before: Metered, until: Date | null, source = ''): SqlCondition[] {
   if (!until) return [];
@@ -51,7 +51,7 @@ export function usageStatements(before: Metered, until: Date | null, source = ''
   ];
 }
 
-/** What events say of the sandbox, kept from when it first runs. */
+/** The facts about the sandbox that events refer to. They are stored when it first runs. */
 function resourceStatement(sandbox: Metered, source: string): SqlCondition {
   return {
     sql: `insert into usage_resources (resource_id, account_id, name, cpu_count, memory_mb, metadata)
@@ -65,8 +65,8 @@ function resourceStatement(sandbox: Metered, source: string): SqlCondition {
 }
 
 /**
- * Records what a sandbox used until `at`, before its owner or project changes. Call it in the transaction of that change, with
- * the row locked; the caller writes the row.
+ * Records the usage of a sandbox until `at`, before its owner or project changes. Call this in the transaction of that
+ * change, with the row locked. The caller writes the row.
  */
 export async function recordUsage(tx: EntityManager, sandbox: Sandbox, at: Date): Promise<void> {
   if (!sandbox.phaseKind) return;

@@ -5,32 +5,32 @@ import { query } from '../query.ts';
 import type { SqlCondition } from './scope.ts';
 import { quantity, type UsageOf, units, usageIn } from './usage-sums.ts';
 
-/** What was used in all, for people: numbers made from decimals that are rounded to a millionth. */
+/** Totals of usage for people: numbers made from decimals that are rounded to a millionth. */
 export interface UsageTotals {
   cpuHours: number;
   memoryGbHours: number;
   storageGbHours: number;
   trafficGb: number;
   templateStorageGbHours: number;
-  /** Measured, and not charged. */
+  /** Measured and not charged. */
   cpuHoursUsed: number;
   memoryGbHoursUsed: number;
   cost: number;
 }
 
-/** What usage is summed by: a column, or the values of a key of the sandboxes' metadata. */
+/** The grouping of usage: by a column, or by the values of a key of the sandboxes' metadata. */
 export type UsageGrouping = { column: 'project_id' | 'user_id' } | { metadataKey: string };
 
 export interface UsageGroup {
-  /** Null: of none. */
+  /** Null: the group of usage without a value. */
   value: string | null;
   totals: UsageTotals;
 }
 
-/** Groups at most in one report, those that cost most. */
+/** The maximum number of groups in one report. Those with the highest costs are shown. */
 const maxUsageGroups = 1000;
 
-/** Columns that add up rows of `quantity`, `cost` and `usage_type`. */
+/** Columns that add up rows with `quantity`, `cost` and `usage_type`. */
 const totals = (() => {
   const sum = (type: UsageType, per: number) =>
     `coalesce(round(sum(quantity) filter (where usage_type = '${type}') / ${per}, 6), 0)::float8`;
@@ -63,13 +63,13 @@ const totalsOf = (row: TotalsRow): UsageTotals => ({
   cost: row.cost,
 });
 
-/** Sums of a query like `usageIn` by an expression `by` over its columns. */
+/** Sums of a query like `usageIn`, grouped by an expression `by` over its columns. */
 const summedBy = (used: string, by: string) => `
   select value, usage_type, ${quantity} as quantity, ${quantity} * unit_price as cost
     from (select ${by} as value, usage_type, unit_price, sum(amount) as amount from (${used}) used group by 1, 2, 3) used
     join ${units} using (usage_type)`;
 
-/** What was used in a window. */
+/** The totals of usage in a window. */
 export async function readUsageTotals(
   em: EntityManager,
   of: UsageOf,
@@ -85,7 +85,7 @@ export async function readUsageTotals(
   return totalsOf(row!);
 }
 
-/** The same by groups, those that cost most first, and how many there are. */
+/** The same by groups, those with the highest costs first, and the number of groups. */
 export async function readUsageGroups(
   em: EntityManager,
   of: UsageOf,
@@ -105,7 +105,7 @@ export async function readUsageGroups(
   return { groups: rows.map((row) => ({ value: row.value, totals: totalsOf(row) })), total: rows[0]?.total ?? 0 };
 }
 
-/** All usage with its label; what has none is all usage less what has one. */
+/** All usage with its label. Usage without a label is all usage less the labelled usage. */
 function labelledUsage(of: UsageOf, window: UsageWindow, key: string, now: Date): SqlCondition {
   const [all, labelled] = [usageIn(of, window, now), usageIn(of, window, now, key)];
   const columns = 'usage_type, unit_price';
@@ -118,7 +118,7 @@ function labelledUsage(of: UsageOf, window: UsageWindow, key: string, now: Date)
   };
 }
 
-/** What was used on each day (UTC) of a window on which anything was. */
+/** The usage of each day (UTC) of a window, without days without usage. */
 export async function readUsageByDay(
   em: EntityManager,
   of: UsageOf,
@@ -135,7 +135,7 @@ export async function readUsageByDay(
   return rows.map((row) => ({ date: row.date, totals: totalsOf(row) }));
 }
 
-/** What each type that is charged cost, and its share in percent. */
+/** The cost of each charged type, and its share in percent. */
 export async function readCosts(
   em: EntityManager,
   of: UsageOf,

@@ -7,13 +7,13 @@ import { readRow } from './read-row.ts';
 import { allOf, type SqlCondition, withinScope } from './scope.ts';
 import { livingRates, type UsageOf, units } from './usage-sums.ts';
 
-/** A session is the life of a sandbox from when it first ran. */
+/** A session is the life of a sandbox since it first ran. */
 type SessionStatus = 'active' | 'completed' | 'failed';
 
 export interface UsageSession {
   sandbox: Sandbox;
   status: SessionStatus;
-  /** What it has cost until now, rounded to a millionth. */
+  /** The cost so far, rounded to a millionth. */
   cost: number;
 }
 
@@ -43,7 +43,7 @@ function sessionStatusOf({ stoppedAt, lifecycleOutcome }: Sandbox): SessionStatu
   return lifecycleOutcome === 'failed' ? 'failed' : 'completed';
 }
 
-/** The sessions that went on at some time of the window. */
+/** The sessions that overlap with the window. */
 export async function countSessions(
   em: EntityManager,
   of: UsageOf,
@@ -69,7 +69,7 @@ export async function countSessions(
   return { total, active, completed: total - active - failed, failed, averageSeconds: average };
 }
 
-/** How many sessions began on each day (UTC) of a window on which any did. */
+/** The number of sessions that began on each day (UTC) of a window, without days without sessions. */
 export async function sessionsByDay(
   em: EntityManager,
   of: UsageOf,
@@ -91,7 +91,7 @@ function startedWithin({ start, end }: UsageWindow): SqlCondition {
   };
 }
 
-/** A page of the sessions that began in a window, newest first, deleted sandboxes among them. */
+/** A page of the sessions that began in a window, newest first, including those of deleted sandboxes. */
 export async function listSessions(
   em: EntityManager,
   of: UsageOf,
@@ -111,7 +111,7 @@ export async function listSessions(
   return { sessions, total };
 }
 
-/** What each of these sandboxes has cost until now. */
+/** The cost of each of these sandboxes so far. */
 async function costsOf(em: EntityManager, sandboxes: readonly Sandbox[], now: Date): Promise<Map<string, number>> {
   const ids = `{${sandboxes.map(({ sandboxId }) => sandboxId).join(',')}}`;
   const rates = livingRates();

@@ -5,7 +5,9 @@ import { partsOf, type UsageWindow } from '../../domain/usage-window.ts';
 import { priceOf } from '../usage-prices.ts';
 import { allOf, type Scope, type SqlCondition, withinScope } from './scope.ts';
 
-/** What was used of one type at one price. Decimals in text, exact: `cost` is `quantity` times `unitPrice`, not rounded. */
+/**
+ * The usage of one type at one price. Exact decimals as strings: `cost` is `quantity` times `unitPrice`, not rounded.
+ */
 export interface UsageSum {
   usageType: UsageType;
   /** In the small unit of the type: see `usageTypes`. */
@@ -15,16 +17,16 @@ export interface UsageSum {
   cost: string;
 }
 
-/** Whose usage: what the scope covers, of one project or of all. */
+/** The selected usage: that of the scope, of one project or of all. */
 export interface UsageOf {
   scope: Scope;
   projectId?: ProjectId | undefined;
 }
 
 /**
- * What was used in a window, exact to the millisecond: what is recorded, and what sandboxes that live now have used since.
- * A type has a sum for each price that it had. Types that were not used are left out.
- * @param now until when living sandboxes are counted
+ * The usage in a window, exact to the millisecond: recorded usage, and the later usage of living sandboxes. A type has
+ * a sum for each price that it had. Unused types are left out.
+ * @param now the time up to which living sandboxes are counted
  */
 export async function sumUsage(
   em: EntityManager,
@@ -33,7 +35,7 @@ export async function sumUsage(
   now = new Date(),
 ): Promise<UsageSum[]> {
   const used = usageIn(of, window, now);
-  // Within a transaction, on its connection: to wait for another one could last for ever.
+  // In a transaction it uses the same connection, because waiting for another one could take forever.
   const rows = (await (em.isInTransaction() ? em : em.fork()).execute(
     `select usage_type, amount::text, trim_scale(unit_price)::text as unit_price, ${quantity}::text as quantity,
             trim_scale(${quantity} * unit_price)::text as cost
@@ -51,20 +53,21 @@ export async function sumUsage(
   }));
 }
 
-/** A table of how many of the small unit make one unit of a type. */
+/** A table of the number of small units in one unit of a type. */
 export const units = `(values ${usageTypeNames
   .map((type) => `('${type}', ${usageTypes[type].perUnit}::numeric)`)
   .join(', ')}) units(usage_type, per_unit)`;
 
-/** Exact: each `per_unit` divides ten to the power of 30. */
+/** Exact, because each `per_unit` divides ten to the power of 30. */
 export const quantity = 'trim_scale(round(amount::numeric, 30) / per_unit)';
 
 /**
- * A query of the usage within a window. Rows: `at` (in the part of the window that the row is about), `user_id`, `project_id`,
- * `usage_type`, `unit_price`, `amount` in the small unit of the type, `label`. Whole days and hours come from their sums, with what
- * is still pending; the rest from single events, cut at the window; and what lives now from its row.
- * @param labelKey of the sandboxes' metadata, whose values are the labels; only sandboxes that have it are counted then. Null: all
- *   usage, without labels
+ * A query of the usage within a window. Rows: `at` (in the row's part of the window), `user_id`, `project_id`,
+ * `usage_type`, `unit_price`, `amount` in the small unit of the type, `label`. Whole days and hours are read from their
+ * sums and the pending events. The rest is read from single events, cut at the window, and from the rows of living
+ * sandboxes.
+ * @param labelKey a key of the sandboxes' metadata, whose values are the labels; then only sandboxes with this key are
+ * counted. Null: all usage, without labels
  */
 export function usageIn(of: UsageOf, window: UsageWindow, now: Date, labelKey: string | null = null): SqlCondition {
   const { days, hours, edges } = partsOf(window);
@@ -130,11 +133,11 @@ export function usageIn(of: UsageOf, window: UsageWindow, now: Date, labelKey: s
   return { sql: arms.map(({ sql }) => sql).join(' union all '), values: arms.flatMap(({ values }) => values) };
 }
 
-/** The whole part of an event's amount up to a time: so the parts of an event add up to it however it is cut. */
+/** The whole part of an event's amount up to a time, so that the parts of an event always add up to it. */
 const amountUpTo = (at: string) =>
   `div(e.amount * round(extract(epoch from ${at} - e.period_start) * 1000), round(extract(epoch from e.period_end - e.period_start) * 1000))`;
 
-/** What the living have used since their usage was last recorded. */
+/** The usage of living sandboxes since their usage was last recorded. */
 function usageOfTheLiving(
   whose: SqlCondition,
   { start, end }: UsageWindow,
@@ -160,7 +163,10 @@ function usageOfTheLiving(
   };
 }
 
-/** What a row `s` of the sandboxes uses each millisecond: `ratesOf` of the domain, in SQL. Only what `counts` is used now. */
+/**
+ * The use of a row `s` of the sandboxes per millisecond: `ratesOf` of the domain in SQL. Only types with `counts` are
+ * in use now.
+ */
 export function livingRates(): SqlCondition {
   return {
     sql: `(values

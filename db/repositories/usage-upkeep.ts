@@ -2,12 +2,12 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import { query } from '../query.ts';
 import { priceOf, usagePrices } from '../usage-prices.ts';
 
-/** For how many days to come the partitions of usage events are there already. */
+/** Partitions for usage events exist this many days in advance. */
 const daysAhead = 62;
-/** The lock that lets one process at a time record what was measured. */
+/** The lock that lets only one process at a time record measured usage. */
 const measuredLock = 7_403_117;
 
-/** What one round has done. */
+/** The result of one round. */
 export interface UsageUpkeep {
   partitionsMade: number;
   partitionsDropped: number;
@@ -16,8 +16,8 @@ export interface UsageUpkeep {
 }
 
 /**
- * Makes partitions for the coming months, records the disks of paused sandboxes and what was measured, moves events to the
- * sums of hours and days, and drops events of months that ended so many months ago.
+ * Makes partitions for the coming months, records the disks of paused sandboxes and measured usage, moves events to the
+ * sums of hours and days, and drops events of months that ended `keptMonths` ago.
  */
 export async function keepUsage(em: EntityManager, keptMonths: number): Promise<UsageUpkeep> {
   const partitionsMade = await makePartitions(em);
@@ -27,9 +27,9 @@ export async function keepUsage(em: EntityManager, keptMonths: number): Promise<
 }
 
 /**
- * Drops the events of each month that ended `keptMonths` ago or earlier, unless some are not in the sums or not on an invoice
- * yet. The sums stay.
- * @returns how many months went
+ * Drops the events of each month that ended `keptMonths` ago or earlier, unless some of them are not in the sums or not
+ * on an invoice yet. The sums stay.
+ * @returns the number of dropped months
  */
 export async function dropOldUsage(em: EntityManager, keptMonths: number): Promise<number> {
   return em.fork().transactional(async (tx) => {
@@ -43,7 +43,7 @@ export async function dropOldUsage(em: EntityManager, keptMonths: number): Promi
   });
 }
 
-/** A query in the way is not waited for: the next round tries again, weeks before the partition is needed. */
+/** Does not wait for blocking queries. The next round tries again, weeks before the partition is needed. */
 async function makePartitions(em: EntityManager): Promise<number> {
   return em.fork().transactional(async (tx) => {
     await query(tx, "set local lock_timeout = '5s'");
@@ -57,9 +57,9 @@ async function makePartitions(em: EntityManager): Promise<number> {
 }
 
 /**
- * Records the disks of sandboxes that stay paused, in one statement: their workflows need not wake for it. One that changes in this
- * moment is left out; its own transition records it.
- * @returns how many events it recorded
+ * Records the disks of sandboxes that stay paused, in one statement, so that their workflows need not wake up. A
+ * sandbox that changes at this moment is left out; its own transition records it.
+ * @returns the number of recorded events
  */
 export async function recordPausedUsage(em: EntityManager): Promise<number> {
   const [row] = await query<{ recorded: number }>(
@@ -89,10 +89,10 @@ export async function recordPausedUsage(em: EntityManager): Promise<number> {
 }
 
 /**
- * Records what was measured since the last round: the traffic, processor time and memory of sandboxes, by their minutes,
- * and the images of templates. An event covers a part of one hour. Minutes of one sandbox are stored in their order, so
- * the last one that was recorded tells which are new.
- * @returns how many events it recorded
+ * Records measured usage since the last round: the traffic, processor time and memory of sandboxes, by their minutes,
+ * and the images of templates. An event covers a part of one hour. Minutes of one sandbox are stored in order, so the
+ * last recorded minute determines which ones are new.
+ * @returns the number of recorded events
  */
 export async function recordMeasuredUsage(em: EntityManager, prices = usagePrices): Promise<number> {
   return em.fork().transactional(async (tx) => {
@@ -148,7 +148,7 @@ export async function recordMeasuredUsage(em: EntityManager, prices = usagePrice
   });
 }
 
-/** Moves pending events to the sums, some at a time. @returns how many it moved */
+/** Moves pending events to the sums in batches. @returns the number of moved events */
 export async function rollUpUsage(em: EntityManager, atOnce = 20_000): Promise<number> {
   for (let moved = 0; ; ) {
     const [row] = await query<{ moved: number }>(em.fork(), 'select roll_up_usage(?) as moved', [atOnce]);

@@ -12,15 +12,15 @@ import { findDefaultProjectId } from './projects.ts';
 import { type Scope, scopeTransaction } from './scope.ts';
 import { auditedFields, lockUser, requireOtherRoot } from './user-management.ts';
 
-/** Rows that one statement moves or removes. */
+/** The number of rows that one statement moves or removes. */
 const atOnce = 1000;
 
 const over = "status in ('terminated', 'failed')";
 
 /**
- * Begins the deletion of a user: disables them, removes their projects without sandboxes, and has the workflow do the
- * rest. For a user who is being deleted already it changes nothing.
- * @returns how many projects without sandboxes the user had
+ * Begins the deletion of a user: disables them, removes their projects without sandboxes, and starts the workflow that
+ * does the rest. If the user is already being deleted, it changes nothing.
+ * @returns the number of projects without sandboxes that the user had
  * @throws {AppError} `not_found`, `own_deletion`, `last_root_user`, `last_admin`
  */
 export async function requestUserDeletion(
@@ -41,7 +41,7 @@ export async function requestUserDeletion(
          and not exists (select 1 from sandboxes s where s.project_id = p.project_id and s.deleted_at is null)`,
       [userId],
     );
-    // Others have rows of deleted sandboxes, which the workflow moves first.
+    // Other projects have rows of deleted sandboxes, which the workflow moves first.
     await query(
       tx,
       `delete from projects p where p.owner_user_id = ?
@@ -57,7 +57,7 @@ export async function requestUserDeletion(
   });
 }
 
-/** Some sandboxes of a user that have not ended, and how many there are. */
+/** Some sandboxes of a user that have not ended, and the number of all of them. */
 export async function findSandboxesToEnd(
   em: EntityManager,
   userId: UserId,
@@ -73,8 +73,8 @@ export async function findSandboxesToEnd(
 
 /**
  * Hands a part of a user's objects over to the root user of the account: projects with their ended sandboxes, and
- * templates that others can see. Call it until it returns 0.
- * @returns how many rows it changed
+ * templates that others can see. Call this until it returns 0.
+ * @returns the number of changed rows
  */
 export async function handOver(em: EntityManager, userId: UserId): Promise<number> {
   return em.fork().transactional(async (tx) => {
@@ -101,7 +101,7 @@ export async function handOver(em: EntityManager, userId: UserId): Promise<numbe
   });
 }
 
-/** Otherwise a copy would go on until it finds that its template is gone. */
+/** Cancels the copies, which would otherwise continue until they find that their template is gone. */
 async function cancelPrivateImports(tx: EntityManager, userId: UserId): Promise<number> {
   const jobs = await query<{ job_id: ImportJobId }>(
     tx,
@@ -119,7 +119,7 @@ interface Successor {
   projectId: ProjectId;
 }
 
-/** There is always one: the last enabled root user can be neither disabled nor deleted. */
+/** A successor always exists, because the last enabled root user can be neither disabled nor deleted. */
 async function findSuccessor(tx: EntityManager, { accountId, userId }: User): Promise<Successor> {
   const root = await tx.findOneOrFail(
     User,
@@ -129,7 +129,7 @@ async function findSuccessor(tx: EntityManager, { accountId, userId }: User): Pr
   return { userId: root.userId, projectId: await findDefaultProjectId(tx, root.userId) };
 }
 
-/** Rows of deleted sandboxes move to the default project. */
+/** Moves rows of deleted sandboxes to the default project. */
 async function moveDeletedSandboxes(tx: EntityManager, userId: UserId, to: Successor): Promise<number> {
   const rows = await query(
     tx,
@@ -140,7 +140,7 @@ async function moveDeletedSandboxes(tx: EntityManager, userId: UserId, to: Succe
   return rows.length;
 }
 
-/** Projects get a name that the new owner does not have yet; those without any sandbox are removed. */
+/** Renames projects whose name the new owner already has. Removes projects without sandboxes. */
 async function moveProjects(tx: EntityManager, user: User, to: Successor): Promise<number> {
   const removed = await query(
     tx,
@@ -172,18 +172,19 @@ async function moveEndedSandboxes(tx: EntityManager, userId: UserId, to: Success
 }
 
 /**
- * Tables whose rows are removed with the user. Sessions, links and known addresses are removed by the row's deletion.
+ * Tables with rows that are removed with the user. Sessions, links and known addresses are removed by the deletion of
+ * the user's row.
  */
 const ownTables = ['api_keys', 'notifications', 'quota_allocations', 'quota_requests', 'webhook_endpoints'] as const;
 
 /**
- * Removes a part of what belongs to the user alone, and at last the user.
- * @returns `done`: the user does not exist any more; `left`: new objects have appeared that must be ended or handed
- *   over first
+ * Removes a part of the user's own objects, and finally the user.
+ * @returns `done`: the user does not exist any more; `left`: there are new objects that must be ended or handed over
+ * first
  */
 export async function removeUser(em: EntityManager, userId: UserId): Promise<'done' | 'more' | 'left'> {
   return em.fork().transactional(async (tx) => {
-    // Rows that refer to the user cannot be inserted while it is locked.
+    // While the user's row is locked, no rows that refer to it can be inserted.
     const found = await query(tx, 'select 1 from users where user_id = ? for update', [userId]);
     if (found.length === 0) return 'done';
     for (const table of ownTables) {

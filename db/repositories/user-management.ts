@@ -13,7 +13,7 @@ import { type ListedTable, type Listing, readPage } from './page.ts';
 import { readRow } from './read-row.ts';
 import { entitiesWithin, type Scope, scopeTransaction, withinScope } from './scope.ts';
 
-/** Users of an account, disabled ones included. */
+/** The maximum number of users of an account, including disabled ones. */
 export const mostUsersOfAccount = 1000;
 
 export interface NewUser {
@@ -24,7 +24,7 @@ export interface NewUser {
   description: string;
   role: User['role'];
   status: User['status'];
-  /** Null: a mail invites the user to set one. */
+  /** Null: a mail invites the user to set a password. */
   passwordHash: string | null;
 }
 
@@ -44,7 +44,7 @@ export interface UserChange {
 
 const listed: ListedTable = { table: 'users', alias: 'u', key: 'user_id' };
 
-/** A page of the users a caller may see. */
+/** A page of the users that a caller may see. */
 export async function listUsers(
   em: EntityManager,
   scope: Scope,
@@ -58,9 +58,9 @@ export async function listUsers(
 }
 
 /**
- * Makes a user with a default project. One without a password is invited by a mail.
- * @throws {AppError} `email_taken`, `username_taken`, `user_limit_reached`, and `admin_required` where a caller who is no
- *   admin makes one
+ * Makes a user with a default project. A user without a password is invited by a mail.
+ * @throws {AppError} `email_taken`, `username_taken`, `user_limit_reached`, and `admin_required` when a caller who is
+ * not an admin makes an admin
  */
 export async function createUser(
   em: EntityManager,
@@ -103,7 +103,7 @@ export async function addUser(
 }
 
 /**
- * Changes a user that the caller may see. Disabling ends at once what the user has open.
+ * Changes a user that the caller may see. Disabling a user at once ends the user's open sessions and connections.
  * @throws {AppError} `not_found`, `admin_required`, `last_root_user`, `last_admin`, `user_being_deleted`
  */
 export async function changeUser(
@@ -132,8 +132,8 @@ export async function changeUser(
 }
 
 /**
- * Locks a user for a change, and the account first: of changes at once, each sees which root users the ones before
- * have left.
+ * Locks a user for a change, after the account. So each of several concurrent changes sees the root users that the
+ * earlier ones have left.
  * @throws {AppError} `not_found`
  */
 export async function lockUser(tx: EntityManager, scope: Scope, userId: UserId): Promise<User> {
@@ -171,5 +171,5 @@ export async function requireOtherRoot(tx: EntityManager, user: User, what: stri
 }
 
 function requireAdmin(by: { role: User['role'] }): void {
-  if (by.role !== 'admin') throw new AppError('admin_required', 'Only an admin can give or take the role admin');
+  if (by.role !== 'admin') throw new AppError('admin_required', 'Only an admin can grant or revoke the role admin');
 }

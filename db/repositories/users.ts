@@ -11,7 +11,7 @@ export async function findProfile(em: EntityManager, userId: UserId): Promise<{ 
   return { user, account };
 }
 
-/** Where mails to an enabled user go. */
+/** The address for mails to an enabled user. */
 export async function findMailReader(
   em: EntityManager,
   userId: UserId,
@@ -20,7 +20,7 @@ export async function findMailReader(
   return user && { name: user.displayName, address: user.email };
 }
 
-/** A user, as far as the scope shows them. */
+/** A user, if the user is within the scope. */
 export function findUserWithin(em: EntityManager, scope: Scope, userId: UserId): Promise<User | null> {
   return em.fork().findOne(User, { ...entitiesWithin(scope, 'userId'), userId });
 }

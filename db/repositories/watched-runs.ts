@@ -4,24 +4,26 @@ import type { SandboxStatus } from '../../domain/sandbox-state.ts';
 import { query } from '../query.ts';
 import { recordRunEnd } from './events.ts';
 
-/** Ends of one sandbox that may wait to be reported. Its agent, which root there controls, may never answer. */
+/**
+ * The maximum number of unreported ends of one sandbox. Root in the sandbox controls the agent, which may never answer.
+ */
 const mostOfSandbox = 64;
 
-/** How long a start may be under way before it is asked whether it came about. */
+/** After this time, an unconfirmed start is checked at the agent. */
 const startSeconds = 20;
 
-/** How long a process may take to ask for the ends of a sandbox before another asks. */
+/** How long a process may take to ask for the ends of a sandbox, before another process asks. */
 const leaseSeconds = 60;
 
 export interface WatchedRun {
   runId: string;
-  /** As in the reply to the start. */
+  /** The same time as in the reply to the start. */
   startedAt: string;
   deadline: Date;
   hasStarted: boolean;
 }
 
-/** Runs of one sandbox whose ends are asked for, the oldest first. */
+/** Watched runs of one sandbox, oldest first. */
 export interface WatchedSandbox {
   sandboxId: SandboxId;
   accountId: AccountId;
@@ -33,7 +35,7 @@ export interface WatchedSandbox {
   runs: WatchedRun[];
 }
 
-/** How a run ended, as its event says it. */
+/** The end of a run in the form of its event. */
 export interface ReportedEnd {
   exitCode: number | null;
   error: string | null;
@@ -41,8 +43,8 @@ export interface ReportedEnd {
 }
 
 /**
- * Watches for the end of a run that is about to start, if a webhook wants such events.
- * @returns whether it does
+ * Watches for the end of a run that is about to start, if a webhook subscribes to such events.
+ * @returns whether the run is watched
  */
 export async function watchRun(
   em: EntityManager,
@@ -64,19 +66,19 @@ export async function watchRun(
   return rows.length > 0;
 }
 
-/** The agent has confirmed the start: from now on its end is asked for. */
+/** The agent has confirmed the start. From now on its end is queried. */
 export async function confirmRun(em: EntityManager, runId: string): Promise<void> {
   await query(em.fork(), 'update watched_runs set has_started = true, ask_at = clock_timestamp() where run_id = ?', [
     runId,
   ]);
 }
 
-/** The run did not come about. */
+/** The run did not start. */
 export async function forgetRun(em: EntityManager, runId: string): Promise<void> {
   await query(em.fork(), 'delete from watched_runs where run_id = ?', [runId]);
 }
 
-/** Takes sandboxes with ends to ask for. Other processes do not ask for these ends until the lease is over. */
+/** Claims sandboxes with ends to query. Other processes do not query these ends until the lease expires. */
 export async function claimWatchedRuns(
   em: EntityManager,
   limit: { sandboxes: number; perAccount: number },
@@ -126,7 +128,7 @@ export async function claimWatchedRuns(
   return [...sandboxes.values()];
 }
 
-/** The ends of these are asked for again, after a while. */
+/** Schedules the next query of these ends. */
 export async function askAgain(em: EntityManager, runIds: readonly string[], afterMs: number): Promise<void> {
   await query(
     em.fork(),
@@ -136,7 +138,7 @@ export async function askAgain(em: EntityManager, runIds: readonly string[], aft
   );
 }
 
-/** Records the end of a run as an event; a run that is reported twice has one event. */
+/** Records the end of a run as an event. A run that is reported twice has one event. */
 export async function reportRunEnd(
   em: EntityManager,
   sandbox: Pick<WatchedSandbox, 'sandboxId' | 'accountId' | 'ownerUserId'>,

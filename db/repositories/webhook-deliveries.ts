@@ -21,11 +21,11 @@ export interface WebhookDelivery {
   failedAt: Date | null;
   errorMessage: string | null;
   createdAt: Date;
-  /** The first attempt first. */
+  /** The first attempt comes first. */
   attempts: AttemptOutcome[];
 }
 
-/** The newest deliveries to an endpoint. Whether the caller may see the endpoint is asked before. */
+/** The newest deliveries to an endpoint. The caller of this function has checked access to the endpoint. */
 export async function listDeliveries(
   em: EntityManager,
   endpointId: WebhookEndpointId,
@@ -51,7 +51,7 @@ export async function findDelivery(
   return row ? readDelivery(row) : null;
 }
 
-/** Sends an endpoint an event without any content. @throws {AppError} `webhook_not_active` */
+/** Sends an event without content to an endpoint. @throws {AppError} `webhook_not_active` */
 export async function addTestDelivery(
   em: EntityManager,
   endpoint: WebhookEndpoint,
@@ -72,7 +72,7 @@ export async function addTestDelivery(
 }
 
 /**
- * Begins a delivery that is over again: the same event under the same id, with retries as for a new one.
+ * Repeats an ended delivery: the same event with the same id, with retries as for a new one.
  * @throws {AppError} `not_found`, `webhook_not_active`, `delivery_in_progress`
  */
 export async function redeliver(
@@ -91,7 +91,7 @@ export async function redeliver(
   );
   if (!row) {
     if (!(await findDelivery(em, endpoint.endpointId, deliveryId))) throw notFound('Delivery');
-    throw new AppError('delivery_in_progress', 'The delivery is not over yet');
+    throw new AppError('delivery_in_progress', 'The delivery has not ended yet');
   }
   await query(em, 'notify webhook_deliveries');
   return readDelivery(row);

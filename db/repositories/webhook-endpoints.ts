@@ -9,10 +9,13 @@ import { type ListedTable, type Listing, readOne, readPage } from './page.ts';
 import { readRow } from './read-row.ts';
 import { entitiesWithin, type Scope, scopeTransaction, withinScope } from './scope.ts';
 
-/** Of one user, and as many of the account itself: each event makes a delivery for every endpoint that wants it. */
+/**
+ * The maximum number of endpoints of one user, and the same for the account itself. Each event makes a delivery for
+ * every endpoint that subscribes to it.
+ */
 export const mostEndpoints = 50;
 
-/** How long what was rolled still signs. */
+/** How long the previous key and secret still sign after a roll. */
 const overlapMs = 24 * 3_600_000;
 
 const listed: ListedTable = {
@@ -35,7 +38,7 @@ export type NewWebhookEndpoint = Pick<
   | 'sealedSecret'
 >;
 
-/** The endpoint a caller may see. */
+/** The endpoint, if the caller may see it. */
 export async function findWebhookEndpoint(
   em: EntityManager,
   scope: Scope,
@@ -46,7 +49,7 @@ export async function findWebhookEndpoint(
   return row && readRow(em, WebhookEndpoint, row);
 }
 
-/** A page of the endpoints a caller may see. */
+/** A page of the endpoints that a caller may see. */
 export async function listWebhookEndpoints(
   em: EntityManager,
   scope: Scope,
@@ -72,8 +75,8 @@ export function createWebhookEndpoint(em: EntityManager, wanted: NewWebhookEndpo
 }
 
 /**
- * Changes an endpoint. One that is made active again begins without failures.
- * @throws {AppError} `not_found`, `webhook_limit_reached`, and those of `change`
+ * Changes an endpoint. When it becomes active again, its count of failures starts at zero.
+ * @throws {AppError} `not_found`, `webhook_limit_reached`, and the errors of `change`
  */
 export function changeWebhookEndpoint(
   em: EntityManager,
@@ -99,9 +102,9 @@ export function changeWebhookEndpoint(
 }
 
 /**
- * Signs with the next key, and with the secret that is given; what signed until now goes on signing for 24 hours.
+ * Signs with the next key, and with the given secret. The previous ones also sign for another 24 hours.
  * @param next.sealedSecret null: the endpoint has no secret
- * @throws {AppError} `not_found`, `validation_failed` where a secret must be given
+ * @throws {AppError} `not_found`, `validation_failed` when a secret is required
  */
 export function rollWebhookSecret(
   em: EntityManager,
@@ -123,7 +126,7 @@ export function rollWebhookSecret(
   });
 }
 
-/** Its deliveries that are not over end before their next attempt. @throws {AppError} `not_found` */
+/** Its unfinished deliveries end before their next attempt. @throws {AppError} `not_found` */
 export async function deleteWebhookEndpoint(
   em: EntityManager,
   scope: Scope,
@@ -137,7 +140,7 @@ export async function deleteWebhookEndpoint(
   });
 }
 
-/** Creates of the same account run one after the other, so none of them passes the limit. */
+/** Creates of the same account run one after the other, so that they do not exceed the limit. */
 async function requireRoom(tx: EntityManager, { accountId, userId }: { accountId: AccountId; userId?: UserId | null }) {
   await lockRow(tx, 'accounts', accountId);
   if ((await tx.count(WebhookEndpoint, { accountId, userId: userId ?? null })) < mostEndpoints) return;
@@ -155,7 +158,7 @@ async function lockEndpoint(tx: EntityManager, scope: Scope, endpointId: Webhook
   return endpoint;
 }
 
-/** Of a URL only its origin: its path and query may be secret. */
+/** Only the origin of the URL, because its path and query may be secret. */
 function auditedFields(endpoint: WebhookEndpoint): AuditedFields {
   return {
     user_id: endpoint.userId ?? null,

@@ -4,8 +4,8 @@ import { isGone } from '../../domain/webhook-delivery.ts';
 import { failingDaysUntilDisabled } from '../../domain/webhook-schedule.ts';
 import { User } from '../entities/user.ts';
 import { query } from '../query.ts';
+import type { DeliveryResult } from './held-delivery.ts';
 import { addNotification } from './notify.ts';
-import type { Result } from './webhook-queue.ts';
 
 interface Counts {
   endpoint_id: string;
@@ -13,7 +13,7 @@ interface Counts {
   delivered: number;
   failed: number;
   succeeded: boolean;
-  /** Failed attempts since the last success among these. */
+  /** The failed attempts in this batch since the last success. */
   failures: number;
   last_at: string | null;
   last_success_at: string | null;
@@ -23,10 +23,10 @@ interface Counts {
 }
 
 /**
- * Adds results to the counts of their endpoints. Disables those that are gone, or have only failed for five days, and
- * notifies their owners. Locks endpoints in the order of their ids, so that two of these never wait for each other.
+ * Adds results to the counts of their endpoints. Disables endpoints that are gone, or have only failed for five days,
+ * and notifies their owners. Locks endpoints in the order of their ids, so that concurrent calls do not deadlock.
  */
-export async function countAttempts(tx: EntityManager, results: readonly Result[]): Promise<void> {
+export async function countAttempts(tx: EntityManager, results: readonly DeliveryResult[]): Promise<void> {
   const byEndpoint = new Map<string, Counts>();
   for (const result of results) {
     if (result.kind === 'handed_over') continue;
@@ -84,9 +84,9 @@ const noCounts = (endpointId: WebhookEndpointId): Counts => ({
   ...{ last_at: null, last_success_at: null, first_failure_at: null, last_failure_at: null },
 });
 
-function add(counts: Counts, result: Exclude<Result, { kind: 'handed_over' }>): void {
+function add(counts: Counts, result: Exclude<DeliveryResult, { kind: 'handed_over' }>): void {
   const { held } = result;
-  // One that is sent again counts again, so that those that are over are never more than all.
+  // A repeated delivery counts again, so that there are never more ended deliveries than deliveries.
   counts.begun += held.attemptNumber === held.roundFrom ? 1 : 0;
   if (result.kind === 'given_up') {
     counts.failed += 1;
@@ -109,7 +109,7 @@ function add(counts: Counts, result: Exclude<Result, { kind: 'handed_over' }>): 
   counts.gone ||= isGone(outcome);
 }
 
-/** The owner, or the root users where the webhook is the account's. */
+/** The owner, or the root users if the webhook belongs to the account. */
 async function notifyOwners(tx: EntityManager, row: DisabledRow): Promise<void> {
   const whose = row.user_id ? { userId: row.user_id } : { accountId: row.account_id, isRootUser: true };
   const owners = await tx.find(User, { ...whose, status: 'enabled' }, { fields: ['userId'] });
@@ -120,7 +120,7 @@ async function notifyOwners(tx: EntityManager, row: DisabledRow): Promise<void> 
       accountId: row.account_id,
       userId,
       title: 'A webhook was disabled',
-      message: `${new URL(row.url).origin} gets no more events: ${why}. Set is_active to send to it again.`,
+      message: `${new URL(row.url).origin} no longer gets events: ${why}. Set is_active to send to it again.`,
       type: 'webhook_disabled',
       category: 'webhook',
       relatedEntityType: 'webhook',

@@ -1,51 +1,31 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { AccountId, EventId, WebhookDeliveryId, WebhookEndpointId } from '../../domain/ids.ts';
-import type { AttemptOutcome, DeliveredEvent, DeliveryStatus, Verdict } from '../../domain/webhook-delivery.ts';
+import type { DeliveryStatus } from '../../domain/webhook-delivery.ts';
 import { WebhookEndpoint } from '../entities/webhook-endpoint.ts';
 import { query } from '../query.ts';
-import { requestStart } from './outbox.ts';
+import { type HeldDelivery, keysOf } from './held-delivery.ts';
 import { readRow } from './read-row.ts';
-import { countAttempts } from './webhook-health.ts';
 
-/** How long a relay holds a delivery without renewing. Others take it then. */
+/** How long a relay holds a delivery without renewal. After that, another relay takes it. */
 const leaseSeconds = 10;
 
-/** That a relay looks at in one claim; each claim looks at others. */
+/** The number of endpoints that a relay considers in one claim. Each claim considers others. */
 const endpointsAtOnce = 256;
 
-/** That a claim looks at of each endpoint, at least; with few endpoints it looks at more. */
+/** The minimum number of deliveries that a claim considers for each endpoint. With few endpoints it considers more. */
 const fewest = 4;
-
-/** Of attempts that are kept with a delivery. */
-const keptAttempts = 20;
-
-/** A delivery in the hands of a relay or a workflow. */
-export interface HeldDelivery {
-  deliveryId: WebhookDeliveryId;
-  createdAt: Date;
-  accountId: AccountId;
-  endpointId: WebhookEndpointId;
-  holder: string;
-  status: DeliveryStatus;
-  attemptNumber: number;
-  round: number;
-  roundFrom: number;
-  nextRetryAt: Date | null;
-  event: DeliveredEvent;
-  /** As it is now; null: it is deleted, disabled, or its user is disabled. */
-  endpoint: WebhookEndpoint | null;
-}
 
 type Row = Record<string, unknown>;
 
-/** A row's endpoint as JSON, where it may receive. */
+/** A row's endpoint as JSON, if it may receive events. */
 const endpointOf = `(select to_jsonb(w) from webhook_endpoints w where w.endpoint_id = d.endpoint_id and w.is_active
    and (w.user_id is null or exists (select 1 from users u where u.user_id = w.user_id and u.status = 'enabled'))) as endpoint`;
 
 /**
- * Takes deliveries that are due, in turn from each endpoint, so that none waits behind the many of another. Each is held by
- * one relay at a time; those of a relay that dies are due again after ten seconds.
- * @param wanted.rooms how many more of an endpoint, or of an account, may be taken where it is not as many as usual
+ * Claims due deliveries in turn from each endpoint, so that the many deliveries of one endpoint do not delay others.
+ * Only one relay at a time holds a delivery. The deliveries of a relay that dies are due again after ten seconds.
+ * @param wanted.rooms the number of further deliveries of an endpoint or an account that may be claimed, if it differs
+ * from the usual one
  */
 export async function claimDeliveries(
   em: EntityManager,
@@ -94,7 +74,10 @@ export async function claimDeliveries(
   return rows.map((row) => readHeld(em, row));
 }
 
-/** Keeps what a relay still works on. It skips rows whose outcome is being written: that write may wait for others. */
+/**
+ * Renews the leases of deliveries that a relay still works on. Skips rows whose outcome is being written, because that
+ * write may wait for others.
+ */
 export async function renewDeliveries(em: EntityManager, holder: string, held: readonly HeldDelivery[]): Promise<void> {
   if (held.length === 0) return;
   await query(
@@ -110,7 +93,7 @@ export async function renewDeliveries(em: EntityManager, holder: string, held: r
   );
 }
 
-/** The delivery that a workflow holds. Null: it is gone, or another holds it. */
+/** The delivery that a workflow holds. Null: it is gone, or another holder has it. */
 export async function findHeldDelivery(
   em: EntityManager,
   key: { deliveryId: WebhookDeliveryId; createdAt: string; holder: string },
@@ -123,107 +106,13 @@ export async function findHeldDelivery(
   return row ? readHeld(em, row) : null;
 }
 
-/** Shows that a workflow's attempt is under way. */
+/** Records that a workflow's attempt is in progress. */
 export async function beginAttempt(em: EntityManager, held: HeldDelivery): Promise<void> {
   await query(
     em.fork(),
     "update webhook_deliveries set status = 'delivering' where delivery_id = ? and created_at = ? and holder = ?",
     [held.deliveryId, held.createdAt, held.holder],
   );
-}
-
-/** What became of a delivery that was held. */
-export type Result =
-  | { held: HeldDelivery; kind: 'attempted'; outcome: AttemptOutcome; verdict: Verdict }
-  /** It ends without an attempt. */
-  | { held: HeldDelivery; kind: 'given_up'; error: string }
-  /** A workflow makes even the first attempt. */
-  | { held: HeldDelivery; kind: 'handed_over' };
-
-/**
- * Writes results, where their holder still is the holder, together with the counts of the endpoints, and has a workflow
- * started for each delivery that a relay could not finish. One transaction.
- */
-export async function recordResults(em: EntityManager, results: readonly Result[]): Promise<void> {
-  if (results.length === 0) return;
-  await em.fork().transactional(async (tx) => {
-    const changes = results.map((result) => changeOf(result));
-    const written = await query<{ delivery_id: string }>(
-      tx,
-      `update webhook_deliveries d
-          set status = r.status, relay_at = null, holder = r.next_holder, next_retry_at = r.next_retry_at,
-              error_message = r.error_message, delivered_at = r.delivered_at, failed_at = r.failed_at,
-              http_status_code = case when r.attempted then r.http_status_code else d.http_status_code end,
-              attempt_number = d.attempt_number + r.attempted::int, max_attempts = coalesce(r.max_attempts, d.max_attempts),
-              attempts = case when r.attempted
-                then jsonb_path_query_array(d.attempts, '$[last - ${keptAttempts - 2} to last]') || r.attempt else d.attempts end
-         from jsonb_to_recordset(?::jsonb) as r(delivery_id text, created_at timestamptz, holder text, next_holder text,
-                status text, attempted boolean, attempt jsonb, http_status_code int, error_message text, max_attempts int,
-                next_retry_at timestamptz, delivered_at timestamptz, failed_at timestamptz)
-        where d.delivery_id = r.delivery_id and d.created_at = r.created_at and d.holder = r.holder
-       returning d.delivery_id`,
-      [JSON.stringify(changes)],
-    );
-    const ids = new Set(written.map((row) => row.delivery_id));
-    const done = results.filter(({ held }) => ids.has(held.deliveryId));
-    await countAttempts(tx, done);
-    for (const result of done) startWorkflow(tx, result);
-  });
-}
-
-/** The workflow that goes on with a delivery. */
-export function workflowOf({ deliveryId, round }: Pick<HeldDelivery, 'deliveryId' | 'round'>): string {
-  return round === 1 ? deliveryId : `${deliveryId}/${round}`;
-}
-
-const keysOf = ({ deliveryId, createdAt }: HeldDelivery) => ({ delivery_id: deliveryId, created_at: createdAt });
-
-function changeOf(result: Result): object {
-  const { held } = result;
-  const keys = { ...keysOf(held), holder: held.holder };
-  const workflow = workflowOf(held);
-  if (result.kind === 'handed_over') return { ...keys, status: 'pending', attempted: false, next_holder: workflow };
-  const endedAt = new Date();
-  if (result.kind === 'given_up') {
-    const error = { error_message: result.error, failed_at: endedAt };
-    return { ...keys, status: 'failed', attempted: false, next_holder: null, ...error };
-  }
-  const { outcome, verdict } = result;
-  return {
-    ...keys,
-    status: verdict.status,
-    attempted: true,
-    attempt: outcome,
-    http_status_code: outcome.httpStatus,
-    error_message: outcome.error,
-    max_attempts: held.endpoint ? held.roundFrom + 1 + held.endpoint.maxRetries : null,
-    next_holder: verdict.status === 'retrying' ? workflow : null,
-    next_retry_at: nextAttemptAt(result),
-    delivered_at: verdict.status === 'delivered' ? endedAt : null,
-    failed_at: verdict.status === 'failed' ? endedAt : null,
-  };
-}
-
-function nextAttemptAt({ outcome, verdict }: Result & { kind: 'attempted' }): Date | null {
-  if (verdict.status !== 'retrying') return null;
-  return new Date(Date.parse(outcome.startedAt) + outcome.durationMs + verdict.waitMs);
-}
-
-/** Nothing is started for results of the workflow itself. */
-function startWorkflow(tx: EntityManager, result: Result): void {
-  const { held } = result;
-  const workflow = workflowOf(held);
-  if (held.holder === workflow || result.kind === 'given_up') return;
-  if (result.kind === 'attempted' && result.verdict.status !== 'retrying') return;
-  requestStart(tx, 'webhookDelivery', workflow, {
-    deliveryId: held.deliveryId,
-    accountId: held.accountId,
-    createdAt: held.createdAt.toISOString(),
-    holder: workflow,
-    attemptsBefore: held.attemptNumber + (result.kind === 'attempted' ? 1 : 0),
-    roundFrom: held.roundFrom,
-    nextAttemptAtMs: result.kind === 'attempted' ? nextAttemptAt(result)!.getTime() : Date.now(),
-  });
 }
 
 function readHeld(em: EntityManager, row: Row): HeldDelivery {

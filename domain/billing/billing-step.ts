@@ -1,9 +1,9 @@
 import type { AccountId, InvoiceId } from '../ids.ts';
 
 /**
- * What the billing of an account does next, and when.
+ * The next step of an account's billing, and its time.
  * - `renew`: the next period begins
- * - `issue`: the invoice of a period that is over gets its final lines
+ * - `issue`: the invoice of an ended period gets its final lines
  * - `charge`: an invoice is charged, for the first time or again
  */
 export type BillingStep = { dueMs: number } & (

@@ -1,17 +1,17 @@
 import { type Amount, decimal } from './money.ts';
 
 export const limitTypes = ['soft', 'hard'] as const;
-/** `soft` only alerts; `hard` also refuses creates and resumes once it is used up. */
+/** `soft` only alerts. `hard` also refuses creates and resumes once the amount is used up. */
 export type LimitType = (typeof limitTypes)[number];
 
-/** How often the usage of an account with a budget is compared with it, beside the check on each creation. */
+/** How often the usage of an account is compared with its budget. Each creation also checks it. */
 export const checkIntervalMinutes = 5;
-/** After the amount was changed, a threshold that was reported is not reported again sooner than this. */
+/** After a change of the amount, a threshold that was already reported is not reported again within this time. */
 export const cooldownHours = 24;
 
 export const maxAlertThresholds = 20;
 export const maxNotificationEmails = 10;
-/** Messages of an account that are mailed in 24 hours. Further ones are kept, and notified, without a mail. */
+/** The number of an account's messages that are mailed in 24 hours. Further messages are only kept and notified. */
 export const maxMailedMessagesADay = 20;
 
 /** A share of the amount at which the account is alerted. */
@@ -26,7 +26,7 @@ export const defaultAlertThresholds: readonly AlertThreshold[] = [50, 80, 100].m
   enabled: true,
 }));
 
-/** `exceeded`: all of the amount is used. */
+/** `exceeded`: the whole amount is used. */
 export const thresholdTypes = ['warning', 'exceeded'] as const;
 export type ThresholdType = (typeof thresholdTypes)[number];
 
@@ -52,10 +52,10 @@ export interface ThresholdReport {
 }
 
 /**
- * The thresholds to report now, in ascending order. Each is reported once a period. After a change of the amount it is
- * reported again if usage is at or above it, at least `cooldownHours` after the last report.
+ * The thresholds to report now, in ascending order. Each threshold is reported once a period. After a change of the
+ * amount it is reported again if usage is at or above it, at least `cooldownHours` after the last report.
  * @param used the exact cost of the period's usage so far
- * @param reports the newest report of each threshold of the account, also of a budget that was deleted
+ * @param reports the newest report of each threshold of the account, including reports of deleted budgets
  */
 export function thresholdsToReport(
   terms: BudgetTerms,
@@ -85,18 +85,18 @@ function hasReached(used: Amount, amount: Amount, percent: number): boolean {
   return decimal(used).times(100).gte(decimal(amount).times(percent));
 }
 
-/** In percent, with two digits, rounded down: 100 means that all of it is used. */
+/** The used part in percent, with two digits, rounded down: 100 means that the whole amount is used. */
 export function percentageUsed(used: Amount, amount: Amount): Amount {
   return decimal(used).times(100).div(decimal(amount)).round(2, 0).toFixed(2);
 }
 
-/** What is left, and zero when nothing is. With six digits, rounded down. */
+/** The unused part of the amount, at least zero. Six digits, rounded down. */
 export function remainingOf(used: Amount, amount: Amount): Amount {
   const left = decimal(amount).minus(decimal(used));
   return left.lt(0) ? '0.000000' : left.round(6, 0).toFixed(6);
 }
 
-/** The exact sum of costs. Usage is rounded to the currency only where it becomes a line of an invoice. */
+/** The exact sum of costs. Usage is rounded to the currency only when it becomes a line of an invoice. */
 export function exactSum(costs: readonly Amount[]): Amount {
   return costs.reduce((sum, cost) => sum.plus(decimal(cost)), decimal('0')).toFixed();
 }

@@ -1,8 +1,8 @@
 import { type Amount, costOf, decimal, isPositive, negated, quotient, sumOf, taxOn } from './money.ts';
 
 /**
- * - `draft`: shows what the running period costs so far; it is not owed
- * - `open`: issued, and to be paid
+ * - `draft`: shows the cost of the running period so far. The customer does not owe it yet.
+ * - `open`: issued and unpaid
  * - `paid`: nothing is left to pay
  * - `past_due`: each attempt to charge it failed
  * - `void`: issued for a change that did not happen
@@ -10,7 +10,7 @@ import { type Amount, costOf, decimal, isPositive, negated, quotient, sumOf, tax
 export const invoiceStatuses = ['draft', 'open', 'paid', 'past_due', 'void'] as const;
 export type InvoiceStatus = (typeof invoiceStatuses)[number];
 
-/** The moves of an invoice. A past due one is paid by a later charge. */
+/** The allowed status changes of an invoice. A later charge can pay a past due invoice. */
 export const invoiceMoves: Readonly<Record<InvoiceStatus, readonly InvoiceStatus[]>> = {
   draft: ['open'],
   open: ['paid', 'past_due', 'void'],
@@ -36,21 +36,21 @@ export interface InvoiceTotals {
   totalAmount: Amount;
 }
 
-/** A price that is charged once, or a credit. */
+/** A one-time price, or a credit. */
 export function subscriptionLine(description: string, amount: Amount): InvoiceLine {
   return { type: 'subscription', description, quantity: '1', unitPrice: amount, amount };
 }
 
-/** What was used at one price. */
+/** The usage at one price. */
 export interface UsageSum {
   description: string;
-  /** A whole number of a small unit, of which `perUnit` make one unit that has a price. */
+  /** A whole number of small units. `perUnit` small units make one unit that has a price. */
   amount: string;
   perUnit: number;
   unitPrice: Amount;
 }
 
-/** A line for each price of each kind of usage that there was. The amount is rounded from the exact quantity. */
+/** One line for each price of each used type. The amount is rounded from the exact quantity. */
 export function usageLines(sums: readonly UsageSum[], currency: string): InvoiceLine[] {
   return sums
     .filter(({ amount }) => isPositive(amount))
@@ -60,7 +60,7 @@ export function usageLines(sums: readonly UsageSum[], currency: string): Invoice
     });
 }
 
-/** Usage on a free plan is shown, and costs nothing. Empty where there was none. */
+/** The lines of usage on a free plan, shown at a price of zero. Empty if there was no usage. */
 export function includedUsageLines(planName: string, lines: readonly InvoiceLine[], currency: string): InvoiceLine[] {
   const cost = sumOf(
     lines.filter(({ type }) => type === 'usage').map(({ amount }) => amount),
@@ -69,7 +69,10 @@ export function includedUsageLines(planName: string, lines: readonly InvoiceLine
   return isPositive(cost) ? [subscriptionLine(`Usage included in the ${planName} plan`, negated(cost, currency))] : [];
 }
 
-/** The lines that charge a plan until the period ends and credit what is left of the one before: nothing, where it was free. */
+/**
+ * The lines of a plan change: the new plan's price until the period ends, and a credit for the rest of the old plan.
+ * Empty if the old plan was free.
+ */
 export function prorationLines(
   plans: { old: string; new: string },
   { charge, credit }: { charge: Amount; credit: Amount },
@@ -80,7 +83,9 @@ export function prorationLines(
   return [charged, subscriptionLine(`Unused time of the ${plans.old} plan`, negated(credit, currency))];
 }
 
-/** Sums of lines. Only lines and the tax are rounded, so the sums are those a reader of the invoice gets. */
+/**
+ * Sums of lines. Only the lines and the tax are rounded, so a reader of the invoice who adds the lines gets these sums.
+ */
 export function totalsOf(lines: readonly InvoiceLine[], taxRate: string, currency: string): InvoiceTotals {
   const subtotal = sumOf(
     lines.map(({ amount }) => amount),
@@ -91,8 +96,8 @@ export function totalsOf(lines: readonly InvoiceLine[], taxRate: string, currenc
 }
 
 /**
- * What a period will cost if usage goes on as it did: the usage so far, stretched from the part of the period that is
- * over to all of it. In the first hour there is too little to go by, and it stays as it is.
+ * The cost of the period if usage continues at its rate so far: the usage divided by the elapsed part of the period. In
+ * the first hour the elapsed part is too short for an estimate, and the usage so far is returned.
  */
 export function projectUsage(usedSoFar: Amount, period: { startMs: number; endMs: number }, atMs: number): string {
   const [over, whole] = [atMs - period.startMs, period.endMs - period.startMs];

@@ -1,10 +1,10 @@
 import type { UsageType } from '../usage-types.ts';
 import type { Amount } from './money.ts';
 
-/** How many periods before its own an invoice looks back for usage that was recorded late. */
+/** The number of earlier periods in which an invoice looks for usage that was recorded late. */
 export const latePeriods = 2;
 
-/** What was used at one price, or what an invoice asked for of it. */
+/** The used or the billed amount at one price. */
 export interface PricedUsage {
   usageType: UsageType;
   unitPrice: Amount;
@@ -13,10 +13,11 @@ export interface PricedUsage {
 }
 
 /**
- * What was used in a period and is on no invoice. Never more of a type than the difference of all its prices: usage that was billed
- * before it was recorded may be recorded at another price, and is not billed again.
- * @param used all of the period, as it is recorded now
- * @param billed of the period, on all invoices
+ * The usage of a period that is on no invoice. For each type the result is never more than the difference summed over
+ * all prices: usage that was billed before it was recorded may be recorded at another price, and it is not billed
+ * again.
+ * @param used all recorded usage of the period
+ * @param billed all billed usage of the period, from all invoices
  */
 export function lateUsage(used: readonly PricedUsage[], billed: readonly PricedUsage[]): PricedUsage[] {
   const late: PricedUsage[] = [];

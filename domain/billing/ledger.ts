@@ -1,13 +1,13 @@
 import { type Amount, decimal, difference, inUnits, isZero, negated } from './money.ts';
 
 /**
- * Where money of one customer's account comes from and goes to. A debit is positive, a credit negative, so that the
- * entries of each transaction sum to zero.
- * - `balance`: prepaid credit; the platform owes it to the customer, so a positive balance is a negative sum
- * - `granted`: what the platform gave away
+ * The ledger accounts of one customer's account. A debit is positive, a credit negative, so the entries of each
+ * transaction sum to zero.
+ * - `balance`: prepaid credit. The platform owes it to the customer, so a positive balance is a negative sum.
+ * - `granted`: credit that the platform gave away
  * - `receivable`: issued on invoices and not paid
- * - `revenue`, `tax`: earned, and collected for the state
- * - `cash`: received through the payment processor, less what was paid back
+ * - `revenue`, `tax`: earned money, and money collected for the state
+ * - `cash`: money received through the payment processor, less refunds
  */
 export const ledgerAccounts = ['balance', 'granted', 'receivable', 'revenue', 'tax', 'cash'] as const;
 export type LedgerAccount = (typeof ledgerAccounts)[number];
@@ -33,13 +33,13 @@ function move(amount: Amount, currency: string, to: LedgerAccount, from: LedgerA
   ];
 }
 
-/** The operator gives credit away. */
+/** The operator grants credit. */
 export const grantEntries = (amount: Amount, currency: string) => move(amount, currency, 'granted', 'balance');
 
-/** Unused credit is paid back outside of the platform. */
+/** Unused credit is paid back outside the platform. */
 export const refundEntries = (amount: Amount, currency: string) => move(amount, currency, 'balance', 'cash');
 
-/** What an invoice asks for. */
+/** The entries of an issued invoice. */
 export function invoiceEntries(
   totals: { subtotal: Amount; taxAmount: Amount; totalAmount: Amount },
   currency: string,
@@ -51,7 +51,7 @@ export function invoiceEntries(
   ];
 }
 
-/** Takes back what `entries` booked. */
+/** The entries that undo `entries`. */
 export function reversed(entries: LedgerEntries, currency: string): LedgerEntries {
   return entries.map(({ ledgerAccount, amount }) => ({ ledgerAccount, amount: negated(amount, currency) }));
 }
@@ -62,7 +62,7 @@ export const balanceUseEntries = (amount: Amount, currency: string) => move(amou
 /** A charge pays for an invoice. */
 export const paymentEntries = (amount: Amount, currency: string) => move(amount, currency, 'cash', 'receivable');
 
-/** A charge is given back. What it paid for is no revenue any more, and the tax on that is not owed to the state. */
+/** A charge is refunded. The refunded part is no longer revenue, and its tax is no longer owed to the state. */
 export function paymentRefundEntries(amount: Amount, tax: Amount, currency: string): LedgerEntries {
   return [
     { ledgerAccount: 'revenue', amount: difference(amount, tax, currency) },
@@ -72,9 +72,9 @@ export function paymentRefundEntries(amount: Amount, tax: Amount, currency: stri
 }
 
 /**
- * The tax in what is given back of a charge: in proportion to the invoice's. The parts of a charge that is given back in several add up
- * to the tax in all of it, however it is divided.
- * @param refunded of the charge, before and after
+ * The tax in a partial refund of a charge, in proportion to the tax of the invoice. The taxes of all partial refunds
+ * add up to the tax of the full refund, for every division into parts.
+ * @param refunded the refunded amount of the charge, before and after this refund
  */
 export function refundedTax(
   refunded: { before: Amount; after: Amount },

@@ -2,17 +2,20 @@ import { Big } from 'big.js';
 import { currencyDigits } from './currency.ts';
 
 /**
- * Amounts of money are decimals in text, as Postgres gives its NUMERIC: exact, and the same in JSON. Prices of usage
- * have more digits than the currency; amounts on an invoice have exactly those of the currency.
+ * Amounts of money are decimals as strings, in the form of Postgres's NUMERIC: exact, and the same in JSON. Prices of
+ * usage have more digits than the currency. Amounts on an invoice have exactly the digits of the currency.
  */
 export type Amount = string;
 
-/** Amounts above this are refused everywhere: far from what a NUMERIC(18, 3) and a safe integer of cents hold. */
+/**
+ * Larger amounts are refused everywhere. This limit is far below the range of NUMERIC(18, 3) and of a safe integer of
+ * cents.
+ */
 export const maxAmount = 1_000_000_000;
 
 /**
- * Enough digits for every quotient: two quotients of amounts and milliseconds that differ, or one and a tie, are further
- * apart than 10^-40. So rounding the quotient rounds the true value.
+ * Enough digits for every quotient. Two different quotients of amounts and milliseconds are more than 10^-40 apart, and
+ * so are a quotient and a tie. So rounding the quotient gives the same result as rounding the true value.
  */
 const divisionDigits = 60;
 
@@ -22,7 +25,7 @@ Exact.RM = Big.roundHalfEven;
 
 const plain = /^-?\d{1,30}(\.\d{1,60})?$/;
 
-/** @throws {RangeError} when `text` is no plain decimal: exponents, signs such as `+`, `NaN` and `Infinity` are none */
+/** @throws {RangeError} when `text` is not a plain decimal. Exponents, a `+` sign, `NaN` and `Infinity` are refused. */
 export function decimal(text: Amount): Big {
   if (!plain.test(text)) throw new RangeError(`${JSON.stringify(text)} is not a decimal`);
   return new Exact(text);
@@ -31,7 +34,7 @@ export function decimal(text: Amount): Big {
 /** The amount with exactly the digits of the currency, rounded half to even. */
 export function inUnits(value: Big, currency: string): Amount {
   const rounded = value.round(currencyDigits(currency), Big.roundHalfEven);
-  // Big keeps the sign of a zero.
+  // Big keeps the sign of a negative zero.
   return (rounded.eq(0) ? new Exact(0) : rounded).toFixed(currencyDigits(currency));
 }
 
@@ -51,7 +54,7 @@ export function negated(amount: Amount, currency: string): Amount {
   return inUnits(decimal(amount).times(-1), currency);
 }
 
-/** Of a quantity at a unit price. Rounded once. */
+/** The cost of a quantity at a unit price. Rounded once. */
 export function costOf(quantity: string, unitPrice: Amount, currency: string): Amount {
   return inUnits(decimal(quantity).times(decimal(unitPrice)), currency);
 }
@@ -64,17 +67,17 @@ export function shareOf(amount: Amount, part: number, whole: number, currency: s
   return inUnits(decimal(amount).times(part).div(whole), currency);
 }
 
-/** Exact where the quotient has at most 60 digits behind the point, as with a divisor of small primes 2 and 5. */
+/** Exact if the quotient has at most 60 decimals, as for a divisor with only the prime factors 2 and 5. */
 export function quotient(amount: string, divisor: number): string {
   return decimal(amount).div(divisor).toFixed();
 }
 
-/** @param rate a decimal in text: `0.19` is 19 % */
+/** @param rate a decimal as a string: `0.19` is 19 % */
 export function taxOn(amount: Amount, rate: string, currency: string): Amount {
   return inUnits(decimal(amount).times(decimal(rate)), currency);
 }
 
-/** Negative, zero or positive, as `a` is less than, equal to or greater than `b`. */
+/** -1, 0 or 1 if `a` is less than, equal to or greater than `b`. */
 export function compare(a: Amount, b: Amount): -1 | 0 | 1 {
   return decimal(a).cmp(decimal(b));
 }
@@ -84,7 +87,10 @@ export const isPositive = (amount: Amount): boolean => compare(amount, '0') > 0;
 export const lesser = (a: Amount, b: Amount): Amount => (compare(a, b) <= 0 ? a : b);
 export const greater = (a: Amount, b: Amount): Amount => (compare(a, b) >= 0 ? a : b);
 
-/** An amount as payment processors take it: an integer of the smallest unit. @throws {RangeError} when it is none */
+/**
+ * An amount in the form of payment processors: an integer of the smallest unit. @throws {RangeError} when it is not an
+ * integer
+ */
 export function toSmallestUnit(amount: Amount, currency: string): number {
   const units = decimal(amount).times(new Exact(10).pow(currencyDigits(currency)));
   const whole = Number(units.toFixed(0));
@@ -94,24 +100,24 @@ export function toSmallestUnit(amount: Amount, currency: string): number {
   return whole;
 }
 
-/** @throws {RangeError} when `units` is no safe integer */
+/** @throws {RangeError} when `units` is not a safe integer */
 export function fromSmallestUnit(units: number, currency: string): Amount {
   if (!Number.isSafeInteger(units)) throw new RangeError(`${units} is no integer`);
   return inUnits(new Exact(units).div(new Exact(10).pow(currencyDigits(currency))), currency);
 }
 
 /**
- * Reads an amount that a person or a program gives, as a JSON number or in text.
- * @returns null when it is no amount of the currency: not finite, negative, too large, or with more digits than it has
+ * Reads an amount from a person or a program, given as a JSON number or as a string.
+ * @returns null when it is not an amount of the currency: not finite, negative, too large, or with too many decimals
  */
 export function readAmount(given: number | string, currency: string): Amount | null {
   return readDecimal(given, currencyDigits(currency));
 }
 
 /**
- * Reads a decimal that is not negative. A JSON number stands for its shortest decimal, which is what its sender wrote.
- * @param digits behind the point, at most
- * @returns null when it is none
+ * Reads a decimal that is not negative. A JSON number counts as its shortest decimal, which is the sender's notation.
+ * @param digits the maximum number of decimals
+ * @returns null when the value is not such a decimal
  */
 export function readDecimal(given: number | string, digits: number): Amount | null {
   const text = typeof given === 'number' ? shortestDecimal(given) : given.trim();
@@ -125,7 +131,7 @@ function shortestDecimal(given: number): string | null {
   return Number.isFinite(given) && Math.abs(given) <= maxAmount ? new Exact(given).toFixed() : null;
 }
 
-/** As a JSON number. Made from the decimal, never computed with. */
+/** The amount as a JSON number for replies. The platform never computes with it. */
 export function toJsonNumber(amount: Amount): number {
   return Number(amount);
 }

@@ -11,16 +11,16 @@ export type BillingInterval = 'month' | 'year';
 const monthsOf: Readonly<Record<BillingInterval, number>> = { month: 1, year: 12 };
 
 /**
- * The period of a moment. Period n begins n months after the anchor, at the anchor's time of day in UTC; in a month that
- * lacks the anchor's day, on its last day. Each start is counted from the anchor, so one in a short month moves no later
- * one: 31 January, 28 February, 31 March.
+ * The period that contains `atMs`. Period n begins n months after the anchor, at the anchor's time of day in UTC. In a
+ * month that lacks the anchor's day, it begins on the last day. Each start is counted from the anchor, so a short month
+ * does not shift later starts: 31 January, 28 February, 31 March.
  */
 export function periodAt(anchorMs: number, interval: BillingInterval, atMs: number): Period {
   const anchor = new Date(anchorMs);
   const at = new Date(atMs);
   const months = (at.getUTCFullYear() - anchor.getUTCFullYear()) * 12 + at.getUTCMonth() - anchor.getUTCMonth();
   let index = Math.floor(months / monthsOf[interval]);
-  // The month of the moment may begin in the period before.
+  // A period of this month may begin only after `atMs`. Then `atMs` is in the period before.
   if (startOf(anchorMs, interval, index) > atMs) index -= 1;
   return period(anchorMs, interval, index);
 }
@@ -40,7 +40,7 @@ function startOf(anchorMs: number, interval: BillingInterval, index: number): nu
   return Date.UTC(year, month, day) + timeOfDay;
 }
 
-/** Day 0 of the next month is the last one of this. */
+/** The last day of this month is day 0 of the next month. */
 function daysOf(year: number, month: number): number {
   return new Date(Date.UTC(year, month + 1, 0)).getUTCDate();
 }

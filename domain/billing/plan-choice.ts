@@ -2,10 +2,10 @@ import type { Plan } from '../plans.ts';
 import { compare } from './money.ts';
 
 /**
- * What the choice of a plan means.
- * - `keep`: the present plan; a change that was planned is cancelled
- * - `now`: dearer, or as dear: it holds at once, for its price until the period ends
- * - `later`: cheaper, or with periods of another length: it holds when the period ends
+ * The effect of selecting a plan.
+ * - `keep`: the current plan stays, and a planned change is cancelled
+ * - `now`: a plan of the same or a higher price applies at once, for its price until the period ends
+ * - `later`: a cheaper plan, or one with another period length, applies when the period ends
  */
 type PlanChoice = 'keep' | 'now' | 'later';
 

@@ -1,20 +1,20 @@
 import { type Amount, difference, shareOf } from './money.ts';
 import type { Period } from './periods.ts';
 
-/** What a change to a dearer plan costs for the rest of a period. */
+/** The cost of a change to a more expensive plan for the rest of a period. */
 export interface Proration {
-  /** For the part of the old plan's price that is not used. */
+  /** The unused part of the old plan's price. */
   credit: Amount;
-  /** For the new plan, until the period ends. */
+  /** The price of the new plan until the period ends. */
   charge: Amount;
   /** `charge − credit`, before tax. */
   due: Amount;
 }
 
 /**
- * Prorates by the millisecond. Both prices are rounded by themselves, since both are lines of an invoice; rounding
- * keeps their order, so nothing negative is due for a plan that is not cheaper.
- * @param atMs within the period
+ * Prorates by the millisecond. Both prices are rounded separately, because both are lines of an invoice. Rounding keeps
+ * their order, so the due amount of a plan that is not cheaper is never negative.
+ * @param atMs a time within the period
  */
 export function prorate(
   prices: { old: Amount; new: Amount; currency: string },

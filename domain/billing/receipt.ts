@@ -1,11 +1,11 @@
 import type { InvoiceLine, InvoiceStatus } from './invoice.ts';
 import { type Amount, decimal, isZero } from './money.ts';
 
-/** All that an invoice or a receipt shows. Texts may be from anybody. */
+/** The contents of an invoice or a receipt. The texts are untrusted. */
 export interface Receipt {
   invoiceId: string;
   status: Exclude<InvoiceStatus, 'draft'>;
-  /** Who asks for the money: lines of name and address. */
+  /** The issuer of the invoice: lines of name and address. */
   issuer: string;
   customer: { accountId: string; name: string; email: string };
   periodStart: Date;
@@ -16,29 +16,29 @@ export interface Receipt {
   currency: string;
   lines: readonly InvoiceLine[];
   subtotal: Amount;
-  /** A decimal in text: `0.19` is 19 %. */
+  /** A decimal as a string: `0.19` is 19 %. */
   taxRate: string;
   taxAmount: Amount;
   totalAmount: Amount;
   paidFromBalance: Amount;
   amountRefunded: Amount;
-  /** Such as `visa •••• 4242`. Null: no card was charged. */
+  /** For example `visa •••• 4242`. Null: no card was charged. */
   paymentMethod: string | null;
-  /** The charge at the payment processor. */
+  /** The id of the charge at the payment processor. */
   paymentReference: string | null;
 }
 
-/** An invoice has a receipt once it is paid. */
+/** A paid invoice has a receipt. */
 export function hasReceipt<T extends { status: InvoiceStatus }>(invoice: T): invoice is T & { status: 'paid' } {
   return invoice.status === 'paid';
 }
 
-/** What the document is called. */
+/** The title of the document. */
 export function receiptTitle({ status }: Pick<Receipt, 'status'>): string {
   return { paid: 'Receipt', open: 'Invoice', past_due: 'Invoice', void: 'Void invoice' }[status];
 }
 
-/** What is said of the invoice above its lines and below its sums, in pairs of a label and a text. */
+/** The facts of the invoice above its lines and below its sums, in pairs of a label and a text. */
 export function receiptFacts(receipt: Receipt): [label: string, text: string][] {
   const { customer, issuedAt, dueAt, paidAt, periodStart, periodEnd } = receipt;
   const optional = (label: string, at: Date | null): [string, string][] => (at ? [[label, dayOf(at)]] : []);
@@ -73,19 +73,28 @@ export function receiptSums(receipt: Receipt): [label: string, amount: string][]
   ];
 }
 
-/** The amount exactly as it is stored, and its currency. A minus is the sign of arithmetic, which is not broken at line ends. */
+/**
+ * The amount exactly as it is stored, and its currency. The sign is the minus of arithmetic, because a line does not
+ * break after it.
+ */
 export function amountText(amount: Amount, currency: string): string {
   return `${amount.replace('-', '\u2212')} ${currency}`;
 }
 
-/** A quantity without zeros at its end. One with many digits is rounded for the eye; the amount beside it is of the exact one. */
+/**
+ * A quantity without trailing zeros. A quantity with many digits is rounded for display; its amount is computed from
+ * the exact quantity.
+ */
 export function quantityText(quantity: string): string {
   const exact = decimal(quantity);
   const rounded = exact.round(6);
   return `${exact.eq(rounded) ? '' : '≈ '}${rounded.toFixed()}`;
 }
 
-/** Characters that are not shown, or that change the direction of what follows: an amount must read as it is. */
+/**
+ * Invisible characters, and characters that change the direction of the following text. They could make an amount look
+ * different.
+ */
 const deceiving = /[\p{Cc}\p{Zl}\p{Zp}\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]+/gu;
 const shownLength = 200;
 

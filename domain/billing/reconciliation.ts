@@ -2,15 +2,15 @@ import type { AccountId } from '../ids.ts';
 import { type Amount, compare } from './money.ts';
 
 /**
- * What a reconciliation may find. Nothing is corrected by itself.
+ * The kinds of differences that a reconciliation may find. People correct them.
  * - `ledger_not_balanced`: the entries of a transaction do not sum to zero
- * - `invoice_not_booked`: an issued invoice is not in the ledger with its amounts
- * - `booking_without_invoice`: the ledger has an invoice that is a draft, or that is not known
+ * - `invoice_not_booked`: the ledger lacks an issued invoice, or has other amounts for it
+ * - `booking_without_invoice`: the ledger has an invoice that is a draft or unknown
  * - `invoice_lines_differ`: the lines of an issued invoice do not add up to its subtotal
- * - `receivable_differs`: what an account owes by its invoices, and what the ledger says, differ
- * - `charge_not_booked`: a charge that succeeded is not in the ledger with its amount
- * - `booking_without_charge`: the ledger has a charge that did not succeed, or that is not known
- * - `refund_not_booked`: what was refunded of a charge, and what the ledger says, differ
+ * - `receivable_differs`: the open amount of an account differs between its invoices and the ledger
+ * - `charge_not_booked`: the ledger lacks a successful charge, or has another amount for it
+ * - `booking_without_charge`: the ledger has a charge that did not succeed or is unknown
+ * - `refund_not_booked`: the refunded amount of a charge differs between the charge and the ledger
  * - `charge_differs`: the processor has a charge with another status, amount or refund
  * - `charge_unknown`: the processor charged a customer of ours, and we have no such charge
  * - `charge_missing`: we have a charge that the processor does not have
@@ -32,17 +32,17 @@ export type DifferenceKind = (typeof differenceKinds)[number];
 
 export interface Difference {
   kind: DifferenceKind;
-  /** The transaction, invoice, charge or account. */
+  /** The id of the transaction, invoice, charge or account. */
   objectId: string;
   /** Null: not known. */
   accountId: AccountId | null;
-  /** What our rows say. */
+  /** The value in our rows. */
   expected: string;
-  /** What the ledger, or the processor, says. */
+  /** The value in the ledger or at the processor. */
   found: string;
 }
 
-/** A charge as one side has it. */
+/** A charge in our rows or at the processor. */
 export interface ComparedCharge {
   paymentIntentId: string;
   status: string;
@@ -51,12 +51,12 @@ export interface ComparedCharge {
   amountRefunded: Amount;
 }
 
-/** Days back from now in which charges are compared with the processor's. */
+/** The number of past days for which charges are compared with the processor's. */
 export const comparedDays = 35;
-/** Newer charges are left to the next night: their notifications may be on their way. */
+/** Newer charges are compared the next night, because their notifications may not have arrived yet. */
 export const settledAfterMinutes = 60;
 
-/** Whether both sides say the same about a charge. `1` and `1.00` are the same amount. */
+/** Whether both sides have the same facts of a charge. `1` and `1.00` are the same amount. */
 export function isSameCharge(ours: ComparedCharge, theirs: ComparedCharge): boolean {
   return (
     ours.status === theirs.status &&
@@ -66,7 +66,7 @@ export function isSameCharge(ours: ComparedCharge, theirs: ComparedCharge): bool
   );
 }
 
-/** For people. */
+/** A text for people. */
 export function describeCharge({ status, amount, currency, amountRefunded }: ComparedCharge): string {
   const refunded = compare(amountRefunded, '0') > 0 ? `, ${amountRefunded} refunded` : '';
   return `${status}, ${amount} ${currency}${refunded}`;

@@ -3,11 +3,11 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { build } from 'esbuild';
 
-/** Bundles the web pages into one folder, as `page-assets.ts` reads it: one script and one style sheet a page. */
+/** Bundles the web pages into one folder for `page-assets.ts`: one script and one style sheet per page. */
 const here = import.meta.dirname;
 const { values } = parseArgs({ options: { out: { type: 'string', default: path.join(here, 'dist') } } });
 const finished = path.resolve(values.out);
-/** A reader of the folder sees the old pages or the new ones, never a part. */
+/** The folder is built under another name and then renamed, so that readers see only complete pages. */
 const out = `${finished}.draft`;
 
 fs.rmSync(out, { recursive: true, force: true });

@@ -2,9 +2,10 @@ import { GatewayError } from '../error-reply.ts';
 import type { Exchange } from '../exchange.ts';
 
 /**
- * Refuses a request that a script of the page itself did not make. Browsers tell which page asks in `Sec-Fetch-Site` and
- * `Origin`, which no script can set. Names of ports of the sandbox are `same-site` and refused like any other.
- * @param host the Host as the client sent it
+ * Refuses a request that was not made by a script of the page. Browsers report the origin of a request in
+ * `Sec-Fetch-Site` and `Origin`, and scripts cannot set these fields. Host names of the sandbox's ports are `same-site`
+ * and also refused.
+ * @param host the unchanged Host of the client
  * @throws {GatewayError} 403 `cross_origin`
  */
 export function checkOwnOrigin({ headers, method }: Exchange, host: string): void {
@@ -12,7 +13,7 @@ export function checkOwnOrigin({ headers, method }: Exchange, host: string): voi
     const values = valuesOf(headers.forward, name);
     return values.length === 1 ? values[0]! : null;
   };
-  // A script, not a document, an image, a frame or a worker.
+  // The request was made by a script, and not for a document, an image, a frame or a worker.
   const isByScript = only('sec-fetch-site') === 'same-origin' && only('sec-fetch-dest') === 'empty';
   const reads = method === 'GET' || method === 'HEAD';
   const hasOrigin = valuesOf(headers.forward, 'origin').length > 0;
@@ -22,12 +23,12 @@ export function checkOwnOrigin({ headers, method }: Exchange, host: string): voi
   }
 }
 
-/** Destinations for which a browser would give a reply of the agent the origin of the pages. */
+/** Destinations for which a browser would give the agent's reply the origin of the pages. */
 const workerDestinations = new Set(['serviceworker', 'sharedworker', 'worker']);
 
 /**
- * Root in a sandbox can replace the agent, whose name is the origin of the pages too: its documents get no origin, and
- * its scripts cannot become workers.
+ * Isolates replies of the agent from the pages. The agent has the same origin as the pages, and root in a sandbox can
+ * replace it. So its documents get no origin, and its scripts cannot become workers.
  * @returns fields to add to the agent's reply, a flat list
  * @throws {GatewayError} 404 for the script of a worker
  */
@@ -46,7 +47,7 @@ function valuesOf(flat: string[], wanted: string): string[] {
   return values;
 }
 
-/** Name and port are compared, not the scheme: TLS may end at a proxy, and `Sec-Fetch-Site` compares it. */
+/** Compares only name and port. TLS may end at a proxy, and `Sec-Fetch-Site` already compares the scheme. */
 function isOriginOf(origin: string | null, host: string): boolean {
   const [, scheme, authority] = /^(https?):\/\/([a-z0-9.:-]+)$/.exec(origin ?? '') ?? [];
   if (!scheme || !authority) return false;

@@ -1,17 +1,17 @@
 import fs from 'node:fs';
 import path from 'node:path';
-import { type PageName, pageNames } from './page-paths.ts';
+import { type PageName, pageNames } from './agent-procedures.ts';
 
-/** A file of a page. Its name has a hash of its content. */
+/** A file of a page. Its name contains a hash of its content. */
 export interface PageAsset {
   name: string;
   type: string;
   bytes: Buffer;
 }
 
-/** The pages as `gateway/pages/build.mjs` made them. */
+/** The pages that `gateway/pages/build.mjs` has built. */
 export interface PageAssets {
-  /** What a page's document loads. */
+  /** The files that the document of each page loads. */
   readonly entries: Readonly<Record<PageName, { title: string; script: string; style: string }>>;
   readonly files: ReadonlyMap<string, PageAsset>;
 }
@@ -24,7 +24,7 @@ const titles: Readonly<Record<PageName, string>> = { terminal: 'Terminal', files
 
 /**
  * Reads the built pages into memory, about half a megabyte.
- * @throws when they have not been built
+ * @throws when they are not built
  */
 export function loadPageAssets(folder = path.join(import.meta.dirname, 'dist')): PageAssets {
   if (!fs.existsSync(folder)) throw new Error(`no built web pages in ${folder}: run node gateway/pages/build.mjs`);

@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 import type { Exchange } from '../exchange.ts';
-import type { PageName } from './page-paths.ts';
+import type { PageName } from './agent-procedures.ts';
 
 export interface PageDocument {
   status: number;
@@ -8,12 +8,12 @@ export interface PageDocument {
   /** Host and port of the page's origin, in lower case. */
   host: string;
   title: string;
-  /** Names of assets. */
+  /** Names of the assets. */
   script: string;
   style: string;
 }
 
-/** Sends a page. It is the same for every sandbox and every visitor: nothing of a sandbox is in it. */
+/** Sends a page. It is the same for all sandboxes and visitors, and contains no data of a sandbox. */
 export function documentReply(exchange: Exchange, document: PageDocument): void {
   const { page, title, script, style } = document;
   const html = `<!doctype html>
@@ -42,9 +42,9 @@ export function documentReply(exchange: Exchange, document: PageDocument): void 
 }
 
 /**
- * The page loads its own assets and calls its own paths, nothing else. `'self'` would take in the agent's paths, where
- * what the sandbox says would be a script of the page. xterm.js writes style elements and attributes, so the terminal
- * allows inline styles; with no other source of images, fonts or connections a style can send nothing anywhere.
+ * The page may only load its own assets and call its own paths. `'self'` would include the agent's paths, whose
+ * contents would then run as scripts of the page. xterm.js writes style elements and attributes, so the terminal allows
+ * inline styles. All other sources of images, fonts and connections are forbidden, so a style cannot send data.
  */
 function policyOf({ page, host }: PageDocument): string {
   const own = `${host}/${page}`;
@@ -62,7 +62,7 @@ function policyOf({ page, host }: PageDocument): string {
   ].join('; ');
 }
 
-/** Sends a reply of the gateway itself. `body` null: a status without one. */
+/** Sends a reply of the gateway itself. `body` null: the status has no body. */
 export function plainReply(exchange: Exchange, status: number, fields: string[], body: Buffer | null): void {
   const headers = [...fields, 'X-Request-Id', exchange.requestId, 'X-Content-Type-Options', 'nosniff'];
   headers.push('Referrer-Policy', 'no-referrer', 'Cross-Origin-Resource-Policy', 'same-origin');

@@ -1,21 +1,18 @@
-import { type AgentProcedure, agentProcedures } from './agent-calls.ts';
+import { type AgentProcedure, agentProcedures, type PageName, pageNames } from './agent-procedures.ts';
 
-export const pageNames = ['terminal', 'files'] as const;
-export type PageName = (typeof pageNames)[number];
-
-/** What a path of the web pages asks for. */
+/** The target of a path of the web pages. */
 export type PagePath =
   | { kind: 'document'; page: PageName }
   | { kind: 'asset'; page: PageName; name: string }
-  /** POST opens a session with the access token; GET says whether there is one. */
+  /** POST opens a session with the access token. GET tells whether a session exists. */
   | { kind: 'session'; page: PageName }
   | { kind: 'agent'; page: PageName; procedure: AgentProcedure; target: string }
-  /** Below a page, where there is nothing. */
+  /** An unknown path below a page. */
   | { kind: 'nothing'; page: PageName };
 
 /**
- * Reads the target of a request to a sandbox's own name. Null: it is not for a web page. Only these exact spellings
- * are of a page; any other goes to the agent, and without the session.
+ * Reads the target of a request to a sandbox's own host name. Null: it is not a path of a web page. Only these exact
+ * spellings belong to a page. Every other target goes to the agent without the session.
  */
 export function readPagePath(target: string): PagePath | null {
   const path = target.split('?', 1)[0]!;

@@ -3,17 +3,18 @@ import type { Exchange } from '../exchange.ts';
 import type { SandboxRoute } from '../routes.ts';
 import { secretsEqual } from '../signed-query.ts';
 import type { ResponseHead } from '../upstream/response-parser.ts';
-import { methodsOf, pageReplyHead, useAccessToken } from './agent-calls.ts';
+import { pageReplyHead, useAccessToken } from './agent-calls.ts';
+import { methodsOf } from './agent-procedures.ts';
 import { checkOwnOrigin } from './own-origin.ts';
 import type { PageAssets } from './page-assets.ts';
 import { documentReply, plainReply } from './page-documents.ts';
 import type { PagePath } from './page-paths.ts';
 import { sealSession, sessionCookieField, sessionEnd, sessionSeconds } from './page-session.ts';
 
-/** A call of a page that goes on to the agent. */
+/** A call of a page that is forwarded to the agent. */
 export interface PageCall {
   target: string;
-  /** Unix milliseconds at which the call is cut; null: the sandbox asks for no token. */
+  /** Unix milliseconds at which the call is cut. Null: the sandbox needs no token. */
   endsAtMs: number | null;
   replyHead: (head: ResponseHead) => ResponseHead;
 }
@@ -22,12 +23,14 @@ export interface PageRequest {
   exchange: Exchange;
   route: SandboxRoute;
   path: PagePath;
-  /** The Host as the client sent it. */
+  /** The unchanged Host of the client. */
   host: string;
   isRunning: boolean;
 }
 
-/** `/terminal` and `/files` on a sandbox's own name: documents, their assets, the session, and calls to the agent. */
+/**
+ * `/terminal` and `/files` on a sandbox's own host name: documents, their assets, the session, and calls of the agent.
+ */
 export class WebPages {
   readonly #assets: PageAssets;
 
@@ -36,8 +39,8 @@ export class WebPages {
   }
 
   /**
-   * Answers what has nothing private in it, in every state of the sandbox: a page that is open already explains the
-   * state and goes on when the sandbox does. A document has status 502 while the sandbox does not run.
+   * Answers requests for public files, for every status of the sandbox, because an open page explains the status and
+   * continues when the sandbox does. A document has status 502 while the sandbox does not run.
    * @returns whether the request was answered
    */
   serveStatic({ exchange, path, host, isRunning }: PageRequest): boolean {
@@ -58,7 +61,8 @@ export class WebPages {
   }
 
   /**
-   * The session, or a call to the agent. The sandbox runs and its owner is not disabled.
+   * Serves the session, or a call of the agent. The caller has checked that the sandbox runs and its owner is not
+   * disabled.
    * @returns the call to forward; null when the request was answered
    * @throws {GatewayError} 401 without a session or with a wrong token, 403 `cross_origin`, 404, 405
    */

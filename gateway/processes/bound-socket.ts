@@ -2,23 +2,23 @@ import { lookup } from 'node:dns/promises';
 import net from 'node:net';
 import { getSystemErrorName } from 'node:util';
 
-/** Node's own handle of a TCP socket. It can be sent to child processes, and `net.Server` can listen on it. */
+/** Node's internal handle of a TCP socket. It can be sent to child processes, and `net.Server` can listen on it. */
 export interface SocketHandle {
   getsockname(address: { address?: string; port?: number }): number;
   close(): void;
 }
 
 /**
- * The class with which `node:cluster` binds its sockets. Node has no public API to bind a socket without accepting from
- * it.
+ * The class that `node:cluster` uses to bind its sockets. Node has no public API to bind a socket without accepting
+ * from it.
  */
 const { _createServerHandle: bindHandle } = net as unknown as {
   _createServerHandle(address: string, port: number, family: number): SocketHandle | number;
 };
 
 /**
- * A bound TCP socket from which this process does not accept. While it is held, connections wait in the kernel's queue
- * if no other process accepts.
+ * A bound TCP socket on which this process does not accept connections. While the socket is open, connections wait in
+ * the kernel's queue if no other process accepts them.
  */
 export class BoundSocket {
   readonly handle: SocketHandle;
@@ -31,13 +31,13 @@ export class BoundSocket {
     this.port = port;
   }
 
-  /** Rejects when the address is taken or not of this machine. */
+  /** Rejects when the address is in use or does not belong to this machine. */
   static async bind(host: string, port: number): Promise<BoundSocket> {
     const { address, family } = await lookup(host);
     const handle = bindHandle(address, port, family);
     if (typeof handle === 'number') throw bindError(handle, host, port);
     const bound: { address?: string; port?: number } = {};
-    // An address in use is reported only here.
+    // An address in use is only reported by this call.
     const error = handle.getsockname(bound);
     if (error === 0) return new BoundSocket(handle, bound.address!, bound.port!);
     handle.close();

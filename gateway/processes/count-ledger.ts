@@ -1,8 +1,8 @@
 import type { Count } from './messages.ts';
 
-/** The primary's record of each process's counts, so that limits apply to all of them together. */
+/** The primary's record of the counts of all processes, so that limits apply to their sum. */
 export class CountLedger {
-  /** By kind, key and process; without zeros. */
+  /** By kind, key and process. Zeros are removed. */
   readonly #counts = new Map<string, Map<string, Map<number, number>>>();
 
   set(processId: number, [kind, key, count]: Count): void {
@@ -15,7 +15,7 @@ export class CountLedger {
     this.#counts.set(kind, keys);
   }
 
-  /** The count of all processes except one under a key. */
+  /** The count of all other processes for a key. */
   others(processId: number, kind: string, key: string): number {
     let sum = 0;
     for (const [id, count] of this.#counts.get(kind)?.get(key) ?? []) if (id !== processId) sum += count;
@@ -29,7 +29,7 @@ export class CountLedger {
     return removed;
   }
 
-  /** The counts of all other processes, for one that starts. */
+  /** The counts of all other processes, for a process that starts. */
   othersOf(processId: number): Count[] {
     return this.#all()
       .map(([kind, key]): Count => [kind, key, this.others(processId, kind, key)])

@@ -4,13 +4,13 @@ import { SharedCounts } from './shared-counts.ts';
 
 const signOfLifeIntervalMs = 1000;
 
-/** A serving process's side of `GatewayProcesses`. */
+/** The interface of a serving process to `GatewayProcesses`. */
 export class Membership {
   readonly counts = new SharedCounts((counts) => this.#send({ kind: 'counts', counts }));
   readonly ticketKeys: Buffer;
-  /** The gateway's port, which the primary has bound. */
+  /** The gateway's port, bound by the primary. */
   readonly socket: SocketHandle;
-  /** Gives the metrics of this process when the primary asks for them. */
+  /** Returns the metrics of this process when the primary asks for them. */
   collectMetrics: () => Promise<object[]> = async () => [];
 
   private constructor(ticketKeys: Buffer, socket: SocketHandle, onStop: () => void) {
@@ -24,10 +24,10 @@ export class Membership {
     setInterval(() => this.#send({ kind: 'alive' }), signOfLifeIntervalMs).unref();
   }
 
-  /** @param onStop the primary asks this process to drain and exit */
+  /** @param onStop called when the primary asks this process to drain and exit */
   static join(onStop: () => void): Promise<Membership> {
     if (!process.send) throw new Error('this program is started by gateway/server.ts');
-    // The primary has ended.
+    // The primary has exited.
     process.once('disconnect', () => process.exit(1));
     return new Promise((resolve) => {
       process.once('message', (message: ToProcess, socket) => {
@@ -49,7 +49,7 @@ export class Membership {
   #reply(collection: number): void {
     this.collectMetrics().then(
       (metrics) => this.#send({ kind: 'metrics', collection, metrics }),
-      // The primary goes on without them, and counts the processes that replied.
+      // The primary continues without these metrics, and counts the processes that replied.
       () => this.#send({ kind: 'metrics', collection, metrics: [] }),
     );
   }

@@ -1,29 +1,29 @@
-/** A count under a key of one kind of limit: `[kind, key, count]`. */
+/** A count for a key of one kind of limit: `[kind, key, count]`. */
 export type Count = [kind: string, key: string, count: number];
 
 /** From a serving process to the primary. */
 export type FromProcess =
-  /** It accepts connections. */
+  /** The process accepts connections. */
   | { kind: 'ready' }
-  /** A sign of life: its event loop runs. */
+  /** A heartbeat: the event loop of the process runs. */
   | { kind: 'alive' }
-  /** It accepts no more connections and exits once its requests have ended. */
+  /** The process accepts no more connections, and exits when its requests have ended. */
   | { kind: 'leaving' }
-  /** Its present counts under the keys that changed. */
+  /** The current counts of the process for changed keys. */
   | { kind: 'counts'; counts: Count[] }
-  /** Its metrics, as prom-client gives them as JSON; the reply to `collect`. */
+  /** The metrics of the process in prom-client's JSON form, the reply to `collect`. */
   | { kind: 'metrics'; collection: number; metrics: object[] };
 
 /** From the primary to a serving process. */
 export type ToProcess =
   /**
-   * The first message; it carries the handle of the listening socket. `ticketKeys`: base64, so that every process
-   * resumes the TLS sessions of the others.
+   * The first message, with the handle of the listening socket. `ticketKeys`: base64. They are shared so that each
+   * process can resume the TLS sessions of the others.
    */
   | { kind: 'welcome'; ticketKeys: string }
-  /** The sum of the other processes' counts under the keys that changed. */
+  /** The sums of the other processes' counts for changed keys. */
   | { kind: 'others'; counts: Count[] }
-  /** Send your metrics. */
+  /** Asks for metrics. */
   | { kind: 'collect'; collection: number }
-  /** Drain and exit. */
+  /** Asks the process to drain and exit. */
   | { kind: 'stop' };

@@ -10,25 +10,25 @@ const firstRestartDelayMs = 50;
 const maxRestartDelayMs = 1000;
 const readyTimeoutMs = 60_000;
 const checkEveryMs = 1000;
-/** Checks without a sign of life after which a process counts as hung. */
+/** After this many checks without a heartbeat a process counts as hung. */
 const maxMissedSigns = 8;
-/** Longer than a process takes to drain. */
+/** Longer than the drain of a process. */
 const stopTimeoutMs = 15_000;
-/** Failed starts in a row, without any serving process, after which the gateway gives up. */
+/** After this many consecutive failed starts without any serving process, the gateway gives up. */
 const maxFailedStarts = 5;
 
 export interface GatewayProcessesOptions {
-  /** The program of a serving process; it uses `Membership`. */
+  /** The program of a serving process. It uses `Membership`. */
   program: string;
   count: number;
   host: string;
   port: number;
   logger: Logger;
-  /** No process serves, and none can be started. */
+  /** Called when no process serves and none can be started. */
   onGivenUp: () => void;
 }
 
-/** How long serving processes have to send their metrics. A hung one is left out. */
+/** How long serving processes have to send their metrics. A hung process is left out. */
 const collectTimeoutMs = 2000;
 
 interface Member {
@@ -39,11 +39,11 @@ interface Member {
 }
 
 /**
- * Several processes that accept from one listening socket, so that the end of one drops only its own connections. This
- * process handles no request. It restarts processes that end, kills ones that hang, and adds up their counts for the
- * limits that all of them share. The kernel gives a new connection to a process that accepts, so a hung process gets
- * none. This process holds the socket as well, so that connections wait in its queue when no process is left. When this
- * process ends for any reason, the kernel kills the others (PR_SET_PDEATHSIG), hung ones too.
+ * Several processes that accept from one listening socket, so that the end of one closes only its own connections. This
+ * process handles no requests. It restarts processes that end, kills hung ones, and adds up their counts for the shared
+ * limits. The kernel gives a new connection to a process that accepts, so a hung process gets none. This process keeps
+ * the socket open too, so that connections wait in its queue when no other process is left. If this process ends for
+ * any reason, the kernel kills the others (PR_SET_PDEATHSIG), including hung ones.
  */
 export class GatewayProcesses {
   readonly #options: GatewayProcessesOptions;
@@ -64,7 +64,7 @@ export class GatewayProcesses {
   }
 
   /**
-   * Resolves with the address once every process serves. Rejects when the address is in use, or when a process ends
+   * Resolves with the address when every process serves. Rejects when the address is in use, or when a process ends
    * before that.
    */
   async start(): Promise<{ host: string; port: number }> {
@@ -77,7 +77,7 @@ export class GatewayProcesses {
     return { host, port };
   }
 
-  /** Lets every process drain and waits for their end. */
+  /** Drains all processes and waits for their end. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     this.#socket?.close();
@@ -94,8 +94,8 @@ export class GatewayProcesses {
   }
 
   /**
-   * The metrics of the processes that serve, one list a process. Those that do not reply in time are missing. One
-   * collection at a time.
+   * The metrics of the serving processes, one list per process. Processes that do not reply in time are left out. Only
+   * one collection runs at a time.
    */
   async collectMetrics(): Promise<object[][]> {
     const asked = [...this.#members.values()].filter(({ state }) => state === 'serving');
@@ -115,14 +115,14 @@ export class GatewayProcesses {
     return replies;
   }
 
-  /** Processes that serve now. */
+  /** The number of serving processes. */
   get servingCount(): number {
     return [...this.#members.values()].filter(({ state }) => state === 'serving').length;
   }
 
   #fork(): void {
     const { logger } = this.#options;
-    // setpriv(1) of util-linux asks for the signal and then becomes Node.
+    // setpriv(1) of util-linux requests the signal and then executes Node.
     const child = fork(this.#options.program, [], {
       execPath: 'setpriv',
       execArgv: ['--pdeathsig', 'KILL', '--', process.execPath, ...process.execArgv],
@@ -130,7 +130,7 @@ export class GatewayProcesses {
     const member: Member = { id: ++this.#lastId, child, state: 'starting', missedSigns: 0 };
     this.#members.set(member.id, member);
     const slow = setTimeout(() => {
-      logger.error({ childPid: child.pid }, 'a gateway process did not get ready');
+      logger.error({ childPid: child.pid }, 'a gateway process did not become ready');
       child.kill('SIGKILL');
     }, readyTimeoutMs);
     child.on('message', (message) => {
@@ -145,7 +145,7 @@ export class GatewayProcesses {
     child.once('exit', onExit);
     child.on('error', (error) => {
       logger.error({ err: error, childPid: child.pid }, 'a gateway process could not be started or reached');
-      // It was never started, so no exit event follows.
+      // The process was never started, so there will be no exit event.
       if (child.pid === undefined) onExit(null, null);
     });
     this.#send(child, { kind: 'welcome', ticketKeys: this.#ticketKeys }, this.#socket!.handle);
@@ -199,7 +199,7 @@ export class GatewayProcesses {
     this.#leave(member);
   }
 
-  /** Starts another process in place of one that ends or has ended. */
+  /** Starts another process in place of one that is ending or has ended. */
   #leave(member: Member): void {
     if (member.state === 'leaving' || this.#stopping.signal.aborted) return;
     const isServed = [...this.#members.values()].some(({ state }) => state === 'serving');
@@ -219,7 +219,7 @@ export class GatewayProcesses {
   #endHung(): void {
     for (const { child, state, ...member } of this.#members.values()) {
       if (state === 'starting' || member.missedSigns < maxMissedSigns) continue;
-      this.#options.logger.error({ childPid: child.pid }, 'a gateway process hangs and is ended');
+      this.#options.logger.error({ childPid: child.pid }, 'a gateway process hangs and is killed');
       child.kill('SIGKILL');
     }
     for (const member of this.#members.values()) member.missedSigns++;
@@ -234,7 +234,7 @@ export class GatewayProcesses {
     }
   }
 
-  /** A message to a process that is ending is lost; 'exit' follows. */
+  /** A message to an ending process is lost, and 'exit' follows. */
   #send(child: ChildProcess, message: ToProcess, socket?: SocketHandle): void {
     if (child.connected) child.send(message, socket as SendHandle | undefined, undefined, () => undefined);
   }

@@ -2,21 +2,21 @@ import type { Logger } from 'pino';
 import type { SocketHandle } from './bound-socket.ts';
 import { Membership } from './membership.ts';
 
-/** How long a process lets its requests end after an uncaught exception. */
+/** How long requests may take to end after an uncaught exception. */
 const failingDrainMs = 3000;
 const failingExitMs = 5000;
 
 /** The server in one process. */
 export interface Serving {
   listenOn(socket: SocketHandle): Promise<unknown>;
-  /** Accepts no more connections and lets requests end, for up to `drainMs`. */
+  /** Accepts no more connections and lets requests end for up to `drainMs`. */
   close(drainMs?: number): Promise<void>;
 }
 
 /**
- * Runs this process as one of several until the primary or a signal asks it to stop, or an uncaught exception leaves it
- * in an unknown state. It then accepts no more, drains for a moment and exits with 1, while the others serve and the
- * primary starts another.
+ * Runs this process as a serving process until the primary or a signal asks it to stop. After an uncaught exception its
+ * state is unknown: it stops accepting, drains for a moment and exits with 1, while the others serve and the primary
+ * starts another process.
  */
 export async function serveAsMember(
   logger: Logger,
@@ -33,7 +33,7 @@ export async function serveAsMember(
     closed.then(
       () => process.exit(code),
       (error: unknown) => {
-        logger.error({ err: error }, 'a gateway process did not close in order');
+        logger.error({ err: error }, 'a gateway process could not be closed properly');
         process.exit(1);
       },
     );
@@ -43,7 +43,7 @@ export async function serveAsMember(
   let hasFailed = false;
   process.on('uncaughtException', (error, origin) => {
     logger.fatal({ err: error, origin }, 'uncaught exception: this process ends');
-    // A second exception while it ends: exit at once.
+    // After a second exception the process exits at once.
     if (hasFailed || !serving) process.exit(1);
     hasFailed = true;
     setTimeout(() => process.exit(1), failingExitMs);

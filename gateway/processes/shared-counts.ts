@@ -2,17 +2,17 @@ import type { CountExchange } from '../../domain/bounded-counts.ts';
 import type { Count } from './messages.ts';
 
 const reportIntervalMs = 50;
-/** A count below this share of its limit is not reported; most never reach it. */
+/** Counts below this share of their limit are not reported. Most counts stay below it. */
 const reportShare = 1 / 16;
 
 /**
- * The counts of this process and of the others, for limits that all of them share. Others' counts are up to 50 ms old
- * and omit small ones, so a burst can exceed a limit by what the others admit meanwhile.
+ * The counts of this process and of the others, for shared limits. The others' counts are up to 50 ms old and omit
+ * small ones, so a burst can exceed a limit by what the others admit meanwhile.
  */
 export class SharedCounts implements CountExchange {
   readonly #report: (counts: Count[]) => void;
   readonly #others = new Map<string, Map<string, number>>();
-  /** The counts of this process that the primary has, by kind and key. */
+  /** The counts of this process that the primary knows, by kind and key. */
   readonly #reported = new Map<string, Set<string>>();
   readonly #changed = new Map<string, Map<string, number>>();
   #timer: NodeJS.Timeout | null = null;

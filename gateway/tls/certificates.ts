@@ -7,24 +7,25 @@ const checkEveryMs = 60 * 60 * 1000;
 export interface CertificateOptions {
   dataDir: string;
   baseDomain: string;
-  /** PEM files of the operator's certificate. Both or none. */
+  /** PEM files of the operator's certificate. Both or neither. */
   certFile: string | undefined;
   keyFile: string | undefined;
   logger: Logger;
   checkIntervalMs?: number;
 }
 
-/** The source of the gateway's certificate, which reports a newer one. */
+/** A source of the gateway's certificate. It also reports newer certificates. */
 export interface CertificateSource {
   current: Certificate;
-  /** Starts to look for a newer certificate: changed files, or a leaf that is about to expire. */
+  /** Starts to check for a newer certificate: changed files, or a leaf that expires soon. */
   watch(onNewer: (certificate: Certificate) => void): void;
   close(): void;
 }
 
 /**
- * The operator's certificate, read again when its files change; otherwise one of the local CA, renewed in time.
- * @throws {Error} when a file cannot be read, or only one of the two is named.
+ * The operator's certificate, read again when its files change. Without one, a certificate of the local CA, renewed in
+ * time.
+ * @throws {Error} when a file is unreadable, or only one of the two is configured
  */
 export async function openCertificates(options: CertificateOptions): Promise<CertificateSource> {
   const { certFile, keyFile, dataDir, baseDomain, logger } = options;
@@ -41,9 +42,9 @@ export async function openCertificates(options: CertificateOptions): Promise<Cer
           if (!(await isOld(source.current))) return;
           source.current = await load();
           onNewer(source.current);
-          logger.info('certificate renewed');
+          logger.info('the certificate was renewed');
         } catch (error) {
-          logger.error({ err: error }, 'certificate not renewed');
+          logger.error({ err: error }, 'the certificate could not be renewed');
         }
       }, options.checkIntervalMs ?? checkEveryMs).unref();
     },
@@ -71,7 +72,7 @@ function fromFiles(certFile: string, keyFile: string): CertificateOrigin {
 }
 
 async function fromLocalCa(dataDir: string, baseDomain: string): Promise<CertificateOrigin> {
-  // Imported here, on demand: the X.509 library takes a while to load.
+  // Imported on demand, because the X.509 library loads slowly.
   const { openLocalCa, issueLeaf, isNearExpiry } = await import('./local-ca.ts');
   return {
     load: async () => issueLeaf(await openLocalCa(dataDir), baseDomain),

@@ -11,21 +11,21 @@ const caLifetimeMs = 3650 * dayMs;
 /** The longest validity that clients accept. */
 const leafLifetimeMs = 397 * dayMs;
 const renewBeforeMs = 30 * dayMs;
-/** Clocks of clients may be behind. */
+/** The clocks of clients may be behind. */
 const backdateMs = 60 * 60 * 1000;
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
 
 x509.cryptoProvider.set(webcrypto);
 
-/** A certificate authority for this installation alone, used when no certificate is configured. */
+/** A certificate authority only for this installation, used when no certificate is configured. */
 export interface LocalCa {
   certificatePem: string;
   privateKeyPem: string;
 }
 
 /**
- * The CA in `<data>/ca`: `ca.pem`, to be trusted by clients, and `ca-key.pem`, mode 600. Makes one if there is none or
- * it is about to expire; processes that start at once agree on one.
+ * The CA in `<data>/ca`: `ca.pem`, for clients to trust, and `ca-key.pem`, mode 600. Makes one if there is none or it
+ * expires soon. Processes that start at the same time agree on one.
  */
 export async function openLocalCa(dataDir: string): Promise<LocalCa> {
   const dir = path.join(dataDir, 'ca');
@@ -43,14 +43,14 @@ export async function openLocalCa(dataDir: string): Promise<LocalCa> {
     return made;
   } catch (error) {
     await rm(draft, { recursive: true, force: true });
-    // Another process was faster: a rename never replaces a folder with files.
+    // Another process was faster, because a rename never replaces a folder that contains files.
     const others = await readCa(dir);
     if (others) return others;
     throw error;
   }
 }
 
-/** A certificate for `<base domain>` and `*.<base domain>`, whose key is never written to disk. */
+/** A certificate for `<base domain>` and `*.<base domain>`. Its key is never written to disk. */
 export async function issueLeaf(ca: LocalCa, baseDomain: string): Promise<Certificate> {
   const caCertificate = new x509.X509Certificate(ca.certificatePem);
   const caKey = await importKey(ca.privateKeyPem);
@@ -81,12 +81,12 @@ export async function issueLeaf(ca: LocalCa, baseDomain: string): Promise<Certif
   return { cert: `${leaf.toString('pem')}\n${ca.certificatePem}`, key: await exportKey(keys.privateKey) };
 }
 
-/** Whether the first certificate of a PEM text ends within a month, or has ended. */
+/** Whether the first certificate of a PEM text has expired or expires within a month. */
 export function isNearExpiry(pem: string): boolean {
   return new X509Certificate(pem).validToDate.getTime() - Date.now() < renewBeforeMs;
 }
 
-/** Why a CA can no longer be used; null when it can. */
+/** Why a CA is unusable. Null when it is usable. */
 function faultOf(ca: LocalCa): 'damaged' | 'expired' | null {
   try {
     if (!new X509Certificate(ca.certificatePem).checkPrivateKey(createPrivateKey(ca.privateKeyPem))) return 'damaged';
@@ -145,7 +145,7 @@ function importKey(pem: string): Promise<webcrypto.CryptoKey> {
   return webcrypto.subtle.importKey('pkcs8', pkcs8, algorithm, false, ['sign']);
 }
 
-/** 127 random bits: never read as a negative number. */
+/** 127 random bits, so that the number is never negative. */
 function serialNumber(): string {
   const bytes = randomBytes(16);
   bytes[0] = (bytes[0]! & 0x7f) | 0x40;

@@ -8,19 +8,19 @@ import { gatewayHeaders } from './request-head.ts';
 const { NGHTTP2_CANCEL, NGHTTP2_INTERNAL_ERROR, NGHTTP2_NO_ERROR, NGHTTP2_REFUSED_STREAM, NGHTTP2_FLAG_END_STREAM } =
   http2.constants;
 
-/** Replies without a body (RFC 9110 §6.4.1); Node ends their streams by itself. */
+/** Replies without a body (RFC 9110 §6.4.1). Node itself ends their streams. */
 const bodiless = new Set([204, 205, 304]);
-/** 1xx replies of one call are not passed on; more than this is a flood. */
+/** The maximum number of 1xx replies of one call. They are not forwarded, and more are a flood. */
 const maxInformational = 100;
 /** How long a sandbox may delay a call by allowing no streams. */
 const noStreamsTimeoutMs = 4000;
 
-/** A gRPC call is HTTP/2 from end to end: its status is in the trailers. */
+/** A gRPC call must be HTTP/2 from end to end, because its status is in the trailers. */
 export function isGrpc(contentType: string | null): boolean {
   return contentType !== null && /^application\/grpc($|[+;])/i.test(contentType);
 }
 
-/** Forwards one gRPC call: a stream of the client's connection onto a stream of the sandbox's. */
+/** Forwards one gRPC call from a stream of the client's connection to a stream of the sandbox's connection. */
 export class GrpcForwarding implements WaitingExchange {
   readonly #context: ForwardingContext;
   #upstream: http2.ClientHttp2Stream | null = null;
@@ -30,7 +30,7 @@ export class GrpcForwarding implements WaitingExchange {
     this.#context = context;
   }
 
-  /** @throws {SandboxUnreachable} when nothing there speaks HTTP/2; later errors are answered here */
+  /** @throws {SandboxUnreachable} when no HTTP/2 server is there; later errors are answered here */
   async start(): Promise<void> {
     const { exchange, pool, route, port, request } = this.#context;
     const session = pool.grpcSession(route, port);
@@ -109,14 +109,14 @@ export class GrpcForwarding implements WaitingExchange {
       trailers = forwardableTrailers((rest as [string[]])[0]);
     };
     const onAborted = () => {
-      // The reply is complete if it has the status; without it, its end could be taken for a proper one.
+      // The trailers with the status make the reply complete. Without them its end could be mistaken for a proper one.
       if (trailers) return;
       upstream.unpipe(client);
       if (client.headersSent) client.close(upstream.rstCode || NGHTTP2_INTERNAL_ERROR);
     };
     const onClose = () => {
       if (client.closed || client.destroyed) return;
-      // The sandbox's stream has closed without its end, whatever trailers it had sent.
+      // The sandbox's stream was closed without its end, regardless of its trailers.
       if (client.headersSent && !client.writableEnded) client.close(upstream.rstCode || NGHTTP2_INTERNAL_ERROR);
       else if (client.headersSent) this.#stopSending(client);
       // The server did not begin the call, so the client may safely retry.
@@ -140,7 +140,7 @@ export class GrpcForwarding implements WaitingExchange {
     if (exchange.hasBody) client.pipe(upstream);
   }
 
-  /** Status and fields for the client; null when no reply to it can carry them, and the call has been ended. */
+  /** Status and fields for the client. Null when they cannot be forwarded; then the call was ended. */
   #readHead(raw: string[]): { status: number; headers: http2.OutgoingHttpHeaders } | null {
     const status = Number(raw[raw.indexOf(':status') + 1]);
     if (!Number.isInteger(status) || status < 200 || status > 599) {
@@ -159,7 +159,7 @@ export class GrpcForwarding implements WaitingExchange {
     }
   }
 
-  /** Ends a call whose reply cannot be passed on. */
+  /** Ends a call whose reply cannot be forwarded. */
   #breakOff(reason: string): void {
     const { exchange, onBadReply } = this.#context;
     onBadReply(reason);
@@ -168,7 +168,7 @@ export class GrpcForwarding implements WaitingExchange {
     this.#upstream?.close(NGHTTP2_CANCEL);
   }
 
-  /** The call is over: a client that still sends gets a reset after the complete reply. */
+  /** The call has ended. A client that is still sending gets a reset after the complete reply. */
   #stopSending(client: http2.ServerHttp2Stream): void {
     if (this.#context.exchange.isRequestComplete) return;
     client.unpipe();

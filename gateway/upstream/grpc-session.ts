@@ -3,13 +3,13 @@ import net from 'node:net';
 
 const idleMs = 30_000;
 const connectTimeoutMs = 4000;
-/** Bytes of a call that the sandbox may send before its client reads: each of many calls may hold that much. */
+/** The bytes that the sandbox may send on one call before the client reads. Each of many calls may hold this much. */
 const streamWindowBytes = 64 * 1024;
 const keepaliveProbeDelayMs = 30_000;
 
-/** An HTTP/2 connection to a port of a sandbox (prior knowledge, no TLS), which its calls share. */
+/** An HTTP/2 connection to a port of a sandbox (prior knowledge, no TLS), shared by its calls. */
 export class GrpcSession {
-  /** Null until a tunnel to the sandbox's machine is there. */
+  /** Null until a tunnel to the sandbox's machine is open. */
   #session: http2.ClientHttp2Session | null = null;
   readonly ready: Promise<void>;
   #calls = 0;
@@ -19,8 +19,8 @@ export class GrpcSession {
   onClosed: () => void = () => undefined;
 
   /**
-   * @param tunnel opens the connection through the sandbox's machine, or gives null where the sandbox is reached
-   *   directly; null: it is
+   * @param tunnel opens the connection through the sandbox's machine, or returns null when the sandbox is reached
+   * directly; null: the sandbox is always reached directly
    */
   constructor(address: string, port: number, tunnel: (() => Promise<net.Socket | null>) | null = null) {
     this.ready = tunnel ? this.#openThrough(tunnel, address, port) : this.#open(address, port, null);
@@ -31,7 +31,7 @@ export class GrpcSession {
     let socket: net.Socket | null;
     try {
       socket = await tunnel();
-      // HTTP/2 writes past the socket's own queue, so what is in that has to have left.
+      // HTTP/2 bypasses the socket's own queue, so the queue must be empty first.
       if (socket) await sent(socket);
       if (this.#isAborted) {
         socket?.destroy();
@@ -78,12 +78,12 @@ export class GrpcSession {
     });
   }
 
-  /** New calls may be started on it. */
+  /** New calls may start on it. */
   get isUsable(): boolean {
     return !this.#isAborted && !this.#session?.closed && !this.#session?.destroyed && !this.#closeWhenIdle;
   }
 
-  /** The sandbox allows calls: it may set its limit of streams to zero. */
+  /** False: the sandbox has set its limit of streams to zero. */
   get allowsStreams(): boolean {
     return this.#session?.remoteSettings?.maxConcurrentStreams !== 0;
   }
@@ -102,20 +102,20 @@ export class GrpcSession {
     return stream;
   }
 
-  /** Accepts no more calls, and closes after the last one. */
+  /** Accepts no more calls, and closes after the last call. */
   closeWhenIdle(): void {
     this.#closeWhenIdle = true;
     if (this.#calls === 0) this.#session?.close();
   }
 
-  /** Closes at once; calls in progress fail. */
+  /** Closes at once. Calls in progress fail. */
   abort(): void {
     this.#isAborted = true;
     this.#session?.destroy();
   }
 }
 
-/** Resolves when the connection is there and what was written to it before has left. */
+/** Resolves when the connection is open and all bytes that were written to it are sent. */
 function sent(socket: net.Socket): Promise<void> {
   return new Promise((resolve, reject) => {
     const fail = (error?: Error) => {

@@ -10,15 +10,15 @@ import { framingOf, requestHead, type UpstreamRequest } from './request-head.ts'
 import { MalformedResponse, type ResponseHead } from './response-parser.ts';
 
 const repeatableMethods = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE']);
-/** A server that ignores `Expect` waits for the body. */
+/** After this time the body is requested from the client, because a server that ignores `Expect` waits for it. */
 const continueTimeoutMs = 1000;
-/** Bytes of all 1xx replies of one exchange that the gateway keeps for a client that does not read. */
+/** Bytes of all 1xx replies of one exchange that are kept for a client that does not read. */
 const maxInformationalBytes = 32 * 1024;
-/** The cost of a 1xx reply and of each of its fields beside their text. */
+/** The cost of a 1xx reply and of each of its fields, in addition to their text. */
 const informationalOverheadBytes = 128;
 const fieldOverheadBytes = 32;
 
-/** No connection; the request has not been sent. */
+/** There is no connection, and the request was not sent. */
 export class SandboxUnreachable extends Error {
   override name = 'SandboxUnreachable';
 }
@@ -32,15 +32,15 @@ export interface ForwardingContext {
   /** The key under which the client's requests are counted. */
   clientKey: string;
   waiting: WaitingBytes;
-  /** How long a client may read nothing while there are bytes for it. */
+  /** How long a client may read nothing while bytes wait for it. */
   stalledClientTimeoutMs: number;
-  /** Called when a reply of the sandbox was answered with 502 or broken off. */
+  /** Called when a reply of the sandbox was replaced by 502 or broken off. */
   onBadReply: (reason: string) => void;
-  /** Changes the head of the sandbox's reply; calls of web pages get no 1xx. Null: the head passes as it is. */
+  /** Changes the head of the sandbox's reply. Calls of web pages get no 1xx replies. Null: the head is unchanged. */
   page: { replyHead: (head: ResponseHead) => ResponseHead; isPage: boolean } | null;
 }
 
-/** Forwards one request to the sandbox and its response back, and keeps no more of either than the sockets do. */
+/** Forwards one request to the sandbox and its response back. It buffers no more than the sockets do. */
 export class HttpForwarding implements ConnectionUser, WaitingExchange {
   protected readonly context: ForwardingContext;
   protected readonly exchange: Exchange;
@@ -53,7 +53,7 @@ export class HttpForwarding implements ConnectionUser, WaitingExchange {
   #informationalBytes = 0;
   #continueTimer: NodeJS.Timeout | null = null;
   #stallTimer: NodeJS.Timeout | null = null;
-  /** Pieces of the response that were passed to the client's side and have not left yet. */
+  /** The number of pieces of the response that were passed to the client's side and are not sent yet. */
   #unflushed = 0;
   readonly #flushed: () => void;
   #stopWatching: () => void = () => undefined;
@@ -63,7 +63,7 @@ export class HttpForwarding implements ConnectionUser, WaitingExchange {
     this.exchange = context.exchange;
     this.#chunked = framingOf(context.exchange) === 'chunked';
     this.#flushed = this.exchange.faults.wrap(() => {
-      // An earlier piece has left; the buffer of the last one is still in use.
+      // Earlier pieces were sent, but the buffer of the last piece is still in use.
       if (--this.#unflushed > 0) return;
       this.clientCaughtUp();
       if (this.#responseDone) this.#settle();
@@ -75,7 +75,7 @@ export class HttpForwarding implements ConnectionUser, WaitingExchange {
     await this.connect(this.#isRepeatable ? 'replayable' : 'once');
   }
 
-  /** The client has disconnected, or has a response: this one, or a refusal of its malformed request. */
+  /** The client has disconnected or has a response: this one, or a refusal of its malformed request. */
   clientClosed(completed: boolean): void {
     if (this.#continueTimer) clearTimeout(this.#continueTimer);
     if (this.#stallTimer) clearTimeout(this.#stallTimer);
@@ -112,7 +112,7 @@ export class HttpForwarding implements ConnectionUser, WaitingExchange {
       this.#continue();
       return;
     }
-    // Early hints would have the browser load what the sandbox names.
+    // With early hints, the browser would load resources that the sandbox chooses.
     if (this.context.page?.isPage) return;
     this.#unflushed++;
     if (!this.exchange.sendInformational(head, this.#flushed)) this.waitForClient();
@@ -133,7 +133,8 @@ export class HttpForwarding implements ConnectionUser, WaitingExchange {
       return;
     }
     const hasLeft = this.exchange.finish(bytes, forwardableTrailers(trailers), this.#flushed);
-    // Only now: if `finish` threw, the response would not be done and the exchange would have to end in another way.
+    // Set only after `finish`: if `finish` threw, the response would not be done and the exchange would have to end in
+    // another way.
     this.#responseDone = true;
     if (hasLeft || this.#unflushed === 0) this.#settle();
     else this.waitForClient();
@@ -177,7 +178,7 @@ export class HttpForwarding implements ConnectionUser, WaitingExchange {
     }
   }
 
-  /** Reads no more until the last read has left: its buffer is reused. */
+  /** Stops reading until the last read was sent, because its buffer is reused. */
   protected waitForClient(): void {
     this.connection?.pause();
     if (this.#stallTimer) return;
@@ -191,7 +192,7 @@ export class HttpForwarding implements ConnectionUser, WaitingExchange {
     this.connection?.resume();
   }
 
-  /** Counts from now on the bytes that the client sends and the sandbox does not read. */
+  /** From now on, counts the bytes from the client that the sandbox does not read. */
   protected watchWaiting(): void {
     this.#stopWatching();
     this.#stopWatching = this.context.waiting.watch(this);
@@ -264,7 +265,9 @@ export class HttpForwarding implements ConnectionUser, WaitingExchange {
     body.once('end', faults.wrap(end));
   }
 
-  /** The response has left completely: its connection may carry the next request, if this one was sent completely. */
+  /**
+   * The response was sent completely. Its connection may carry the next request, if this request was sent completely.
+   */
   #settle(): void {
     const { connection } = this;
     this.connection = null;
@@ -281,7 +284,7 @@ export class HttpForwarding implements ConnectionUser, WaitingExchange {
   }
 }
 
-/** The data for readers that do not read exceeds the memory for it. */
+/** The data for slow readers exceeds the memory limit. */
 export function tooMuchWaits(): GatewayError {
   return new GatewayError(503, 'sandbox_busy', 'The sandbox does not read what is sent to it', {
     retryAfterSeconds: 1,

@@ -4,51 +4,54 @@ import { lastHopReplies } from '../../domain/last-hop.ts';
 import { release } from './released-bytes.ts';
 import { MalformedResponse, ResponseParser, type ResponseSink } from './response-parser.ts';
 
-/** The connection's user threw while it handled a response. */
+/** The connection's user threw while handling a response. */
 export class UserFault extends Error {
   override name = 'UserFault';
 }
 
 /**
- * Gets the events of a connection beside the response itself. An exception while it handles a response breaks the
- * connection and comes back as `onBroken`; the other methods must not throw.
+ * Receives the events of a connection in addition to the response. If it throws during a response, the connection is
+ * broken and `onBroken` gets the exception. The other methods must not throw.
  */
 export interface ConnectionUser extends ResponseSink {
-  /** The whole last read has been passed on. */
+  /** The whole last read was passed on. */
   onReadDone(): void;
-  /** There is room for more of the request's body. */
+  /** More of the request's body can be written. */
   onWritable(): void;
-  /** The connection broke, or the response is malformed; the connection is destroyed already. */
+  /** The connection broke, or the response is malformed. The connection is already destroyed. */
   onBroken(error: Error): void;
 }
 
-/** Opens a connection that reads into these buffers. The machine of the sandbox replies by one byte. */
+/** Opens a connection that reads into these buffers. The machine of the sandbox replies with one byte. */
 export type OpenTunnel = (onread: net.OnReadOpts) => net.Socket;
 
 const smallReadBytes = 16 * 1024;
 const bigReadBytes = 256 * 1024;
-/** A body with at least this much to come is read into a big buffer. */
+/** A body with at least this many remaining bytes is read into a big buffer. */
 const bigBodyBytes = 128 * 1024;
 const maxSpareBigBuffers = 16;
 /**
- * Of all connections of this process: clients that do not read keep theirs. Beyond this number, connections use small
- * ones.
+ * The number of big buffers of this process. Connections with clients that do not read keep theirs. When all are in
+ * use, connections use small buffers.
  */
 const maxBigBuffers = 128;
 const connectTimeoutMs = 5000;
 const keepaliveProbeDelayMs = 30_000;
 
-/** A read with more chunk lines than this takes as long as many ordinary ones. */
+/** A read with more chunk lines than this takes as long as many ordinary reads. */
 const costlyChunkLines = 512;
 
-/** After a costly read the sandbox waits for its turn: libuv would go on reading at once, before any timer runs. */
+/**
+ * After a costly read, the sandbox waits for its turn. Otherwise libuv would continue to read at once, before any
+ * timer.
+ */
 const costlyReads = new FairTurns(1);
 const spareBigBuffers: Buffer[] = [];
 let bigBuffersInUse = 0;
 
 /**
- * One HTTP/1.1 connection to a port of a sandbox, one request at a time. Reads reuse their buffers, so the bytes that a
- * user gets must have left for the client before reading continues: see `pause`.
+ * One HTTP/1.1 connection to a port of a sandbox, with one request at a time. Reads reuse their buffers, so the user's
+ * bytes must be sent to the client before reading continues: see `pause`.
  */
 export class Http1Connection {
   readonly #address: string;
@@ -60,7 +63,7 @@ export class Http1Connection {
   #small: Buffer | null = null;
   #big: Buffer | null = null;
   #user: ConnectionUser | null = null;
-  /** The buffer that the user got, until reading continues. */
+  /** The buffer that the user has, until reading continues. */
   #handedOut: Buffer | null = null;
   #readWasFull = false;
   #isReading = false;
@@ -68,13 +71,13 @@ export class Http1Connection {
   #waitsForTurn = false;
   #broken: Error | null = null;
   #ended = false;
-  /** `performance.now()` when it became idle. */
+  /** `performance.now()` when the connection became idle. */
   idleSinceMs = 0;
-  /** It carried a request before this one. */
+  /** The connection has carried an earlier request. */
   wasUsed = false;
   /** Bytes of the current response have arrived. */
   responseStarted = false;
-  /** Called once, when it can carry no more requests. */
+  /** Called once, when the connection can carry no more requests. */
   onClosed: () => void = () => undefined;
 
   private constructor(address: string, port: number, tunnel: OpenTunnel | null) {
@@ -105,8 +108,8 @@ export class Http1Connection {
   }
 
   /**
-   * Rejects with the system's error when nothing listens there, or after 5 s.
-   * @param tunnel opens the connection through the sandbox's machine; null: directly
+   * Rejects with the system's error when the port is closed, or after 5 s.
+   * @param tunnel opens the connection through the sandbox's machine; null: the connection is direct
    */
   static connect(address: string, port: number, tunnel: OpenTunnel | null = null): Promise<Http1Connection> {
     return new Promise((resolve, reject) => {
@@ -146,21 +149,21 @@ export class Http1Connection {
     return this.#parser.keepAliveTimeoutMs;
   }
 
-  /** Sends a request's head; the response goes to `user`. */
+  /** Sends a request's head. `user` gets the response. */
   send(head: string, method: string, user: ConnectionUser, { bodyFollows = false } = {}): void {
     this.#user = user;
     this.responseStarted = false;
     this.#parser.begin(method, user);
     if (bodyFollows) {
-      // In one write with the first bytes of the body: a server that answers after the head and closes would otherwise
-      // reset the connection while the body is sent, and its reply could be lost.
+      // The head is sent in one write with the first bytes of the body. Otherwise a server that replies after the head
+      // and closes would reset the connection during the body, and its reply could be lost.
       this.#socket.cork();
       setImmediate(() => this.#socket.uncork());
     }
     this.#socket.write(head, 'latin1');
   }
 
-  /** Sends bytes of the request's body as they are. False: wait for `onWritable`. */
+  /** Sends bytes of the request's body unchanged. False: wait for `onWritable`. */
   write(bytes: Buffer): boolean {
     return this.#socket.write(bytes);
   }
@@ -187,7 +190,7 @@ export class Http1Connection {
     this.#socket.end();
   }
 
-  /** Stops reading; the bytes of the last read stay valid until `resume`. */
+  /** Stops reading. The bytes of the last read stay valid until `resume`. */
   pause(): void {
     this.#paused = true;
   }
@@ -198,7 +201,7 @@ export class Http1Connection {
     this.#readOn();
   }
 
-  /** The user is done with the connection, and the bytes it got have left. */
+  /** The user no longer needs the connection, and its bytes were sent. */
   detach(): void {
     this.#user = null;
     this.wasUsed = true;
@@ -209,18 +212,20 @@ export class Http1Connection {
     this.resume();
   }
 
-  /** Closes it without a call to the user. */
+  /** Closes the connection without a call to the user. */
   destroy(): void {
     this.#user = null;
     this.#socket.destroy();
   }
 
-  /** Closes it at once, also in the middle of an exchange, and reports that to its user. */
+  /** Closes the connection at once, even during an exchange, and reports that to its user. */
   abort(): void {
     this.#break(new Error('the sandbox is no longer reached there'));
   }
 
-  /** Only during a read can another buffer be set for the next one; otherwise a big one stays with its connection. */
+  /**
+   * The buffer of the next read can be replaced only during a read. Otherwise a big buffer stays with its connection.
+   */
   get #canGiveUpBuffer(): boolean {
     return this.#big === null || this.#isReading;
   }
@@ -232,7 +237,7 @@ export class Http1Connection {
 
   #readOn(): void {
     if (this.#paused || this.#waitsForTurn || this.#socket.destroyed) return;
-    // During a read the rest of it is still to be handled.
+    // During a read, the rest of the read must still be handled.
     if (!this.#isReading) this.#release();
     this.#socket.resume();
   }
@@ -268,7 +273,7 @@ export class Http1Connection {
     if (this.#awaitsReply) return this.#onReplyRead((buffer as Buffer).subarray(0, length));
     this.responseStarted = true;
     this.#readWasFull = length === buffer.length;
-    // Left to the garbage collector: its bytes may still be on their way to the client.
+    // The garbage collector frees it, because its bytes may still be on their way to the client.
     if (buffer === this.#big && length < smallReadBytes) this.#giveUpBig();
     this.#isReading = true;
     this.#handedOut = (buffer as Buffer).subarray(0, length);
@@ -287,7 +292,7 @@ export class Http1Connection {
     return readsOn;
   }
 
-  /** A server of HTTP/1.1 says nothing before a request, so nothing may follow the byte. */
+  /** An HTTP/1.1 server sends nothing before a request, so no bytes may follow the reply byte. */
   #onReplyRead(bytes: Buffer): boolean {
     this.#awaitsReply = false;
     if (bytes.toString('latin1') !== lastHopReplies.connected) {

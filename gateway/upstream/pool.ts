@@ -9,16 +9,19 @@ import { Http1Connection, type OpenTunnel } from './http1-connection.ts';
 /** Statuses in which a sandbox keeps its processes, so that open exchanges may continue. */
 const keepsConnections = new Set(['running', 'pausing', 'paused', 'resuming']);
 const maxIdlePerPort = 64;
-/** How long an idle connection is kept when the server does not say how long it keeps it. */
+/** How long an idle connection is kept if the server does not give its own limit. */
 const defaultIdleMs = 4000;
-/** The same for a request that could not be sent again if the server closed just then. */
+/** The same for a request that could not be repeated if the server closed the connection just then. */
 const defaultIdleOnceMs = 1000;
 const maxIdleMs = 55_000;
-/** Subtracted from the server's keep-alive time, so that it does not close just as a request is sent. */
+/**
+ * Subtracted from the server's keep-alive time, so that the server does not close the connection just as a request is
+ * sent.
+ */
 const idleMarginMs = 1000;
 const sweepIntervalMs = 1000;
 
-/** Everything that is open to one sandbox at one address. */
+/** All open connections to one sandbox at one address. */
 interface SandboxUpstreams {
   sandboxId: SandboxId;
   hostId: string | null;
@@ -26,14 +29,14 @@ interface SandboxUpstreams {
   closed: boolean;
   connecting: number;
   connections: Map<Http1Connection, number>;
-  /** By port, longest idle first. */
+  /** By port. The longest idle connection is first. */
   idle: Map<number, Http1Connection[]>;
   sessions: Map<number, GrpcSession>;
 }
 
 /**
- * Connections to sandboxes. They belong to a sandbox, never to an address alone: when a route changes, the connections
- * to the old address are closed, so an old connection never reaches another sandbox that gets the address.
+ * Connections to sandboxes. They belong to a sandbox and not only to an address: when a route changes, the connections
+ * to the old address are closed. So an old connection never reaches another sandbox that gets the address.
  */
 export class UpstreamPool {
   readonly #routes: RouteTable;
@@ -54,8 +57,8 @@ export class UpstreamPool {
   }
 
   /**
-   * A connection to that port. `replayable`: an idle one may be used. `once`: an idle one only if the server surely
-   * still waits for a request. `fresh`: a new one. Rejects when nothing can be reached there.
+   * A connection to a port. `replayable`: may be an idle one. `once`: may be an idle one only if the server certainly
+   * still waits for a request. `fresh`: a new one. Rejects when the port is unreachable.
    */
   async acquire(route: SandboxRoute, port: number, need: 'replayable' | 'once' | 'fresh'): Promise<Http1Connection> {
     const upstreams = this.#of(route);
@@ -76,7 +79,7 @@ export class UpstreamPool {
     return connection;
   }
 
-  /** Takes back a connection whose response is complete and has left. */
+  /** Takes back a connection. Its response was sent completely. */
   release(connection: Http1Connection): void {
     const upstreams = this.#owners.get(connection);
     const port = upstreams?.connections.get(connection);
@@ -94,7 +97,7 @@ export class UpstreamPool {
     if (idle.length > maxIdlePerPort) idle.shift()?.destroy();
   }
 
-  /** An HTTP/2 connection to that port, shared by its calls. */
+  /** An HTTP/2 connection to a port, shared by its calls. */
   grpcSession(route: SandboxRoute, port: number): GrpcSession {
     const upstreams = this.#of(route);
     const known = upstreams.sessions.get(port);
@@ -145,7 +148,7 @@ export class UpstreamPool {
       throw new Error('the route changed while connecting');
     } finally {
       upstreams.connecting--;
-      // After the caller has registered the connection.
+      // Runs after the caller has registered the connection.
       setImmediate(() => this.#forgetIfEmpty(upstreams));
     }
   }
@@ -168,8 +171,8 @@ export class UpstreamPool {
     try {
       route = await this.#routes.find(sandboxId);
     } catch {
-      // The route cannot be read now: idle connections are not reused, open exchanges may still be right. The next
-      // announcement brings another check.
+      // The route is unreadable now, so idle connections are not reused, while open exchanges may still be right. The
+      // next announcement brings another check.
       this.#closeIdle(upstreams);
       return;
     }

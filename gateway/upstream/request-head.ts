@@ -1,11 +1,11 @@
 import type { Exchange } from '../exchange.ts';
 
 export interface UpstreamRequest {
-  /** The target for the sandbox, without a signature that the gateway has checked. */
+  /** The target for the sandbox, without the signature that the gateway has checked. */
   target: string;
-  /** The Host as the client sent it. */
+  /** The unchanged Host of the client. */
   host: string;
-  /** The agent checks its token itself; other ports never get it. */
+  /** The agent checks its token itself. Other ports never get the token. */
   passesAccessToken: boolean;
   /** Trust the `X-Forwarded-*` fields of the proxy in front. */
   trustProxy: boolean;
@@ -21,7 +21,7 @@ export function framingOf(exchange: Exchange): RequestFraming {
   return exchange.headers.contentLengths.length > 0 ? 'length' : 'chunked';
 }
 
-/** The head of the request to the sandbox, written anew from the parsed one. `extra`: flat list. */
+/** The head of the request to the sandbox, built from the parsed request. `extra`: flat list. */
 export function requestHead(exchange: Exchange, request: UpstreamRequest, extra: string[] = []): string {
   const { headers, method } = exchange;
   let head = `${method} ${request.target} HTTP/1.1\r\nHost: ${request.host}\r\n`;
@@ -37,7 +37,7 @@ export function requestHead(exchange: Exchange, request: UpstreamRequest, extra:
   return `${head}\r\n`;
 }
 
-/** The fields that the gateway adds for the sandbox, with the token if it is passed on; a flat list. */
+/** The fields that the gateway adds for the sandbox, with the token if it is forwarded, as a flat list. */
 export function gatewayHeaders(exchange: Exchange, request: UpstreamRequest): string[] {
   const { client, headers } = exchange;
   const peer = client.address.startsWith('::ffff:') ? client.address.slice(7) : client.address;

@@ -6,24 +6,24 @@ export interface ResponseHead {
   reason: string;
   /** Flat list of names and values, with `Content-Length` if it applies. */
   headers: string[];
-  /** Bytes of the body; null when the end of the connection ends it. */
+  /** The length of the body. Null when the body ends with the connection. */
   bodyLength: number | null;
-  /** The token of a 101's Upgrade field. */
+  /** The token in the Upgrade field of a 101. */
   upgrade: string | null;
 }
 
-/** Gets a response in parts. Byte ranges are valid only until the call returns. */
+/** Receives the parts of a response. Byte ranges are valid only until the call returns. */
 export interface ResponseSink {
   /** A 1xx other than 101. */
   onInformational(head: ResponseHead): void;
   onHead(head: ResponseHead): void;
-  /** The next bytes of the body; with `last` the response is complete, and `bytes` may be empty. */
+  /** The next bytes of the body. With `last` the response is complete, and `bytes` may be empty. */
   onBody(bytes: Buffer, last: boolean, trailers: string[]): void;
   /** After a 101: bytes of the other protocol. */
   onTunnelBytes(bytes: Buffer): void;
 }
 
-/** The sandbox's bytes are not HTTP/1.1. */
+/** The sandbox's bytes are not valid HTTP/1.1. */
 export class MalformedResponse extends Error {
   override name = 'MalformedResponse';
 }
@@ -31,7 +31,10 @@ export class MalformedResponse extends Error {
 const maxHeadBytes = 64 * 1024;
 const maxChunkLineBytes = 4096;
 const statusLine = /^HTTP\/1\.([01]) ([1-5][0-9]{2})(?: ([\t\x20-\x7e\x80-\xff]*))?$/;
-/** Chunk extensions, whose values are tokens or quoted. No white space, which parsers read differently. */
+/**
+ * Chunk extensions with values that are tokens or quoted strings. White space is refused, because parsers interpret it
+ * differently.
+ */
 const chunkSize =
   /^([0-9a-fA-F]{1,12})(?:;[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:=(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+|"(?:[\t\x20\x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t\x20-\x7e\x80-\xff])*"))?)*$/;
 const empty = Buffer.alloc(0);
@@ -43,8 +46,8 @@ type State = 'head' | 'length' | 'chunked' | 'until_close' | 'tunnel' | 'complet
 
 /**
  * A strict parser for the responses of one connection. It does not copy bodies: a body with a length is passed on as it
- * was read, chunks are moved together inside their buffer. That and big reads make it faster than a parser that passes
- * on every chunk.
+ * was read, and chunks are moved together inside their buffer. With that and with big reads, it is faster than a parser
+ * that passes on every chunk.
  */
 export class ResponseParser {
   #sink: ResponseSink | null = null;
@@ -53,7 +56,7 @@ export class ResponseParser {
   #pendingHead: Buffer = empty;
   #remaining = 0;
   #chunks: ChunkedDecoder | null = null;
-  /** Chunk lines that the last `feed` parsed: two for each chunk. */
+  /** The number of chunk lines that the last `feed` parsed: two for each chunk. */
   chunkLines = 0;
   /** The connection may carry another request after this response. */
   keepAlive = false;
@@ -74,13 +77,13 @@ export class ResponseParser {
     return this.#state === 'complete';
   }
 
-  /** Bytes of the body still to come, as far as known. */
+  /** The remaining bytes of the body, as far as known. */
   get remainingBytes(): number {
     if (this.#state === 'length') return this.#remaining;
     return this.#state === 'chunked' ? this.#chunks!.remainingInChunk : 0;
   }
 
-  /** @throws {MalformedResponse} also for bytes after the end of a response. */
+  /** @throws {MalformedResponse} also for bytes after the end of a response */
   feed(bytes: Buffer): void {
     this.chunkLines = 0;
     let rest = bytes;
@@ -123,7 +126,7 @@ export class ResponseParser {
   }
 
   /**
-   * The server closed the connection.
+   * Call this when the server has closed the connection.
    * @throws {MalformedResponse} when that does not end the current response
    */
   end(): void {
@@ -139,7 +142,7 @@ export class ResponseParser {
     const end = all.indexOf('\r\n\r\n', searchFrom, 'latin1');
     if ((end < 0 ? all.length : end) > maxHeadBytes) throw new MalformedResponse('header fields too large');
     if (end < 0) {
-      // The buffer of a read is reused for the next one.
+      // The buffer of a read is reused for the next read.
       this.#pendingHead = all === bytes ? Buffer.from(bytes) : all;
       return empty;
     }
@@ -177,7 +180,7 @@ export class ResponseParser {
           contentLength = value;
           break;
         case 'transfer-encoding':
-          // Readers disagree about a tab after the value: for some the body then ends with the connection.
+          // Readers disagree about a tab after the value. For some of them the body would then end with the connection.
           if (transferEncoding !== null || !/^[\t ]*chunked *$/i.test(line.slice(colon + 1))) {
             throw new MalformedResponse('transfer-encoding');
           }
@@ -251,7 +254,7 @@ export class ResponseParser {
   }
 }
 
-/** Decodes the chunked coding in place: afterwards the data of one read lies at the front of its buffer. */
+/** Decodes the chunked coding in place. Afterwards the data of one read is at the front of its buffer. */
 class ChunkedDecoder {
   #at: 'size' | 'data' | 'data_end' | 'trailers' = 'size';
   #line = '';
@@ -260,10 +263,10 @@ class ChunkedDecoder {
   done = false;
   decoded: Buffer = empty;
   trailers: string[] = [];
-  /** Of the last `decode`. */
+  /** The number of chunk lines in the last `decode`. */
   lines = 0;
 
-  /** Returns how many bytes of `bytes` belong to this body; fewer than all only when it is `done`. */
+  /** Returns how many of the bytes belong to this body. Only when it is `done` are there fewer than all. */
   decode(bytes: Buffer): number {
     let from = 0;
     let start = 0;

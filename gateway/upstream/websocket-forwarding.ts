@@ -5,12 +5,12 @@ import type { Http1Connection } from './http1-connection.ts';
 import { requestHead } from './request-head.ts';
 import { MalformedResponse, type ResponseHead } from './response-parser.ts';
 
-/** How long a client may take to read what the sandbox sent before it closed. */
+/** How long a client may take to read the last bytes of a sandbox that has closed. */
 const lastBytesTimeoutMs = 5000;
 
 /**
- * Forwards a WebSocket: after the sandbox's 101, bytes pass unchanged both ways. Any other reply goes to the client as
- * a response, and nothing is tunnelled.
+ * Forwards a WebSocket. After the sandbox's 101, bytes pass unchanged in both directions. Any other reply is forwarded
+ * as an ordinary response.
  */
 export class WebSocketForwarding extends HttpForwarding {
   #tunnel: Duplex | null = null;
@@ -60,7 +60,7 @@ export class WebSocketForwarding extends HttpForwarding {
     this.connection = null;
     const tunnel = this.#tunnel;
     tunnel.end(() => tunnel.destroy());
-    // A client that does not read would keep it open.
+    // A client that does not read would keep the tunnel open.
     setTimeout(() => tunnel.destroy(), lastBytesTimeoutMs).unref();
   }
 

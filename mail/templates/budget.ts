@@ -2,7 +2,7 @@ import type { LimitType } from '../../domain/billing/budget.ts';
 import type { MailContent } from '../message.ts';
 import { writeLetter } from './letter.ts';
 
-/** Says that a threshold of a budget is reached. */
+/** The mail that a threshold of a budget was reached. */
 export function budgetMail(alert: {
   subject: string;
   address: string;
@@ -22,9 +22,9 @@ export function budgetMail(alert: {
     before: [
       `The account ${accountName} has used ${usageAmount} ${currency} of its budget of ${budgetAmount} ${currency} (${percentageUsed} %). The period ends on ${until}.`,
       limitType === 'hard'
-        ? 'When all of it is used, sandboxes and templates cannot be created, and sandboxes not resumed, until the period ends or a root user raises the budget. Sandboxes that run go on.'
-        : 'This budget is a soft limit: it refuses nothing.',
+        ? 'When the budget is used up, creating sandboxes and templates and resuming sandboxes is refused until the period ends or a root user raises the budget. Running sandboxes continue.'
+        : 'This budget is a soft limit: it only sends alerts and refuses nothing.',
     ],
-    after: ['Root users of the account choose who gets this mail, and change the budget.'],
+    after: ['Root users of the account can change the budget and the recipients of this mail.'],
   });
 }

@@ -3,7 +3,7 @@ import type { EmailSide } from '../../domain/email-change.ts';
 import type { MailContent } from '../message.ts';
 import { writeLetter } from './letter.ts';
 
-/** Leads to the page where one of the two addresses confirms a change of an account's e-mail. */
+/** The mail with a link to confirm a change of an account's e-mail address. Both addresses get one. */
 export function emailChangeMail(change: {
   side: EmailSide;
   currentEmail: string;
@@ -21,7 +21,7 @@ export function emailChangeMail(change: {
     button: { label: 'Confirm the change', url: change.url },
     after: [
       `Both addresses have to confirm. The link works once, until ${until}.`,
-      'If you do not know of this, do nothing: the address stays as it is.',
+      'If you did not request this change, do nothing: the address will not change.',
     ],
   });
 }

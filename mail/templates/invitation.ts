@@ -2,7 +2,7 @@ import { DateTime } from 'luxon';
 import type { MailContent } from '../message.ts';
 import { writeLetter } from './letter.ts';
 
-/** Leads a new user to the page where they set their first password. */
+/** The mail with a link for a new user to set a first password. */
 export function invitationMail(invitation: {
   name: string;
   address: string;
@@ -16,8 +16,8 @@ export function invitationMail(invitation: {
     before: ['An account has been made for you. Set a password to sign in.', `You sign in as ${invitation.address}.`],
     button: { label: 'Set a password', url: invitation.url },
     after: [
-      `The link works once, until ${until}. After that, ask for another one with "forgot password".`,
-      'If you do not expect this, do nothing.',
+      `The link works once, until ${until}. After that, request another one with "forgot password".`,
+      'If you did not expect this mail, do nothing.',
     ],
   });
 }

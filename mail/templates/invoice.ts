@@ -1,15 +1,15 @@
 import type { MailContent } from '../message.ts';
 import { writeLetter } from './letter.ts';
 
-/** Says that an invoice could not be charged, and what follows. */
+/** The mail that the charge of an invoice failed, with the next steps. */
 export function invoiceMail(failed: {
   address: string;
   accountName: string;
   invoiceId: string;
-  /** What is left to pay. */
+  /** The unpaid amount. */
   amount: string;
   currency: string;
-  /** Of the payment processor, or ours. */
+  /** The payment processor's reason, or ours. */
   reason: string | null;
   /** Null: the account is past due. */
   nextAttemptAt: Date | null;
@@ -18,7 +18,7 @@ export function invoiceMail(failed: {
   const what = `${amount} ${currency} of the invoice ${invoiceId} of the account ${accountName}`;
   const why =
     reason === 'no_payment_method'
-      ? `There is no payment method that ${what} could be charged to.`
+      ? `The account has no payment method to charge ${what}.`
       : `The charge of ${what} was declined${reason === null ? '' : ` (${reason})`}.`;
   const when = nextAttemptAt && `${nextAttemptAt.toISOString().slice(0, 16).replace('T', ' ')} UTC`;
   return writeLetter({
@@ -27,10 +27,10 @@ export function invoiceMail(failed: {
     before: [
       why,
       when
-        ? `It is tried again on ${when}. When the last attempt fails, sandboxes can be neither created nor resumed.`
-        : 'No other attempt follows by itself. Until it is paid, sandboxes can be neither created nor resumed; what runs goes on until its timeout.',
-      'With another payment method, or with enough credit, it is charged again at once.',
+        ? `The next attempt is on ${when}. If the last attempt fails, sandboxes can be neither created nor resumed.`
+        : 'There are no further automatic attempts. Until the invoice is paid, sandboxes can be neither created nor resumed; running sandboxes continue until their timeout.',
+      'If you add another payment method or enough credit, the invoice is charged again immediately.',
     ],
-    after: ['Root users of the account add and choose payment methods.'],
+    after: ['Root users of the account can add and choose payment methods.'],
   });
 }

@@ -6,7 +6,7 @@ export interface Letter {
   subject: string;
   /** The reader's name. */
   greets: string;
-  /** Plain text, a paragraph each. */
+  /** Plain text, one paragraph per item. */
   before: readonly string[];
   button?: { label: string; url: string };
   after: readonly string[];

@@ -7,7 +7,7 @@ import { buffer } from 'node:stream/consumers';
 import { isInstalled } from '../../config/programs.mjs';
 import { checkImports } from './check/imports.ts';
 
-/** `npm run check`: types, lint and format, dead code, import directions. All of them, at the same time. */
+/** `npm run check`: types, lint and format, dead code, import directions. All run at the same time. */
 const root = path.resolve(import.meta.dirname, '../..');
 
 interface Outcome {
@@ -29,7 +29,7 @@ async function imports(): Promise<Outcome> {
   return { ok: offences.length === 0, output: offences.join('\n') };
 }
 
-/** Each program in Perl compiles, and perlcritic has nothing to say against it (`.perlcriticrc`). */
+/** Checks that each Perl program compiles, and that perlcritic has no complaint (`.perlcriticrc`). */
 async function perl(): Promise<Outcome> {
   if (!isInstalled('perlcritic'))
     return { ok: false, output: 'perlcritic is missing: apt-get install libperl-critic-perl' };

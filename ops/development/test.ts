@@ -5,8 +5,8 @@ import os from 'node:os';
 import path from 'node:path';
 
 /**
- * `npm test -- …`: Jest, with its own arguments. The last line is `N passed, N failed`; the exit status is 0 only when
- * tests ran and all of them passed.
+ * `npm test -- …`: runs Jest with the given arguments. The last line is `N passed, N failed`. The exit status is 0 only
+ * if tests ran and all of them passed.
  */
 const root = path.resolve(import.meta.dirname, '../..');
 const runDir = fs.mkdtempSync(path.join(os.tmpdir(), 'test-run-'));
@@ -21,11 +21,12 @@ const jest = spawn(
     stdio: 'inherit',
     env: {
       ...process.env,
-      // Workers need the option too; the warning that it is experimental is hidden.
+      // Workers need the option too. The warning that it is experimental is hidden.
       NODE_OPTIONS:
         `${process.env.NODE_OPTIONS ?? ''} --experimental-vm-modules --disable-warning=ExperimentalWarning`.trim(),
       TEST_COUNTS_FILE: countsFile,
-      // Tests start the platform's processes over and over; each then loads its modules as the first one compiled them.
+      // Tests start the platform's processes many times. Each process then loads the modules that the first one has
+      // compiled.
       NODE_COMPILE_CACHE: path.join(runDir, 'compiled'),
     },
   },
@@ -35,7 +36,7 @@ const [code] = await once(jest, 'exit');
 
 let { passed, failed } = { passed: 0, failed: 0 };
 if (fs.existsSync(countsFile)) ({ passed, failed } = JSON.parse(fs.readFileSync(countsFile, 'utf8')));
-// What the tests have started may still be writing there while it ends.
+// Programs that the tests have started may still be writing there while they end.
 fs.rmSync(runDir, { recursive: true, maxRetries: 5, retryDelay: 200 });
 // Jest itself may fail, for example before the first test.
 if (code !== 0 && failed === 0) failed = 1;

@@ -3,7 +3,7 @@ import { readPlatformEnv } from '../local-stack/supervisor/platform-env.ts';
 import { AgentClient } from './client/agent-client.ts';
 import { PlatformClient } from './client/platform-client.ts';
 
-/** `npm run try [-- command …]`: a sandbox, one command in it, and its end, against the running platform. */
+/** `npm run try [-- command …]`: creates a sandbox on the running platform, runs one command in it, and deletes it. */
 const dataDir = path.resolve(process.env.PLATFORM_DATA_DIR || '.data');
 const { PLATFORM_URL, PLATFORM_API_KEY } = { ...readPlatformEnv(dataDir), ...process.env };
 if (!PLATFORM_URL || !PLATFORM_API_KEY) {
@@ -12,17 +12,28 @@ if (!PLATFORM_URL || !PLATFORM_API_KEY) {
 }
 const [cmd = 'sh', ...args] =
   process.argv.length > 2 ? process.argv.slice(2) : ['sh', '-c', 'echo hello from $(hostname)'];
-const platform = new PlatformClient(PLATFORM_URL, PLATFORM_API_KEY);
-const startedMs = performance.now();
-const sandbox = await platform.createSandbox({ name: 'try' });
-console.log(`${sandbox.sandbox_id} is ${sandbox.status} after ${Math.round(performance.now() - startedMs)} ms`);
-const agent = new AgentClient(sandbox.sandbox_domain, sandbox.envd_access_token);
 try {
-  const { exitCode, stdout, stderr } = await agent.run(cmd, args);
-  process.stdout.write(stdout);
-  process.stderr.write(stderr);
-  console.log(`exit code ${exitCode}, ${Math.round(performance.now() - startedMs)} ms since create was asked`);
-} finally {
-  agent.close();
-  await platform.deleteSandbox(sandbox.sandbox_id);
+  await tryIn(new PlatformClient(PLATFORM_URL, PLATFORM_API_KEY));
+} catch (error) {
+  const { message, cause } = error as Error;
+  const isDown = message === 'fetch failed';
+  const text = isDown ? `no platform answers (${(cause as Error).message}); start it with: npm start` : message;
+  console.error(`${PLATFORM_URL}: ${text}`);
+  process.exitCode = 1;
+}
+
+async function tryIn(platform: PlatformClient): Promise<void> {
+  const startedMs = performance.now();
+  const sandbox = await platform.createSandbox({ name: 'try' });
+  console.log(`${sandbox.sandbox_id} is ${sandbox.status} after ${Math.round(performance.now() - startedMs)} ms`);
+  const agent = new AgentClient(sandbox.sandbox_domain, sandbox.envd_access_token);
+  try {
+    const { exitCode, stdout, stderr } = await agent.run(cmd, args);
+    process.stdout.write(stdout);
+    process.stderr.write(stderr);
+    console.log(`exit code ${exitCode}, ${Math.round(performance.now() - startedMs)} ms after the create request`);
+  } finally {
+    agent.close();
+    await platform.deleteSandbox(sandbox.sandbox_id);
+  }
 }

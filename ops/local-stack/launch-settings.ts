@@ -7,8 +7,8 @@ const port = z.preprocess(
 );
 
 /**
- * Settings of `npm start` alone, beside those of the processes in `config/settings.ts`. A named port must be free;
- * otherwise one is chosen and kept in the data folder.
+ * Settings that only `npm start` has, in addition to those of the processes in `config/settings/`. An explicit port
+ * must be free. Without one, a port is chosen and stored in the data folder.
  */
 const launchSettingsSchema = z.object({
   PLATFORM_API_PORT: port,
@@ -21,13 +21,13 @@ const launchSettingsSchema = z.object({
   PLATFORM_GATEWAY_METRICS_PORT: port,
   PLATFORM_WORKER_METRICS_PORT: port,
   PLATFORM_HOST_METRICS_PORT: port,
-  /** Where free ports are looked for, in place of 7080 and the other usual ones: for many copies on one machine. */
+  /** The first port to try, instead of 7080 and the other usual ones. For many copies on one machine. */
   PLATFORM_PORTS_FROM: port,
 });
 
 export type LaunchSettings = z.infer<typeof launchSettingsSchema>;
 
-/** @throws {SettingsError} naming each variable that is wrong */
+/** @throws {SettingsError} with the name of each wrong variable */
 export function loadLaunchSettings(env: NodeJS.ProcessEnv = process.env): LaunchSettings {
   const parsed = launchSettingsSchema.safeParse(env);
   if (parsed.success) return parsed.data;

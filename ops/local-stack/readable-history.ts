@@ -1,7 +1,7 @@
-/** Longest text of one value, and of all values of one event. */
+/** The maximum length of one value, and of all values of one event. */
 const [longestValue, longestLine] = [200, 600];
 
-/** An event of a history as Temporal's CLI prints it in JSON. */
+/** An event of a history in the CLI's JSON. */
 export interface HistoryEvent {
   eventId: string;
   eventTime: string;
@@ -12,7 +12,7 @@ export interface HistoryEvent {
 
 type Fields = Record<string, unknown>;
 
-/** Events that say nothing about what a workflow does. */
+/** Events without information about a workflow's behaviour. */
 const hidden = new Set([
   'WorkflowTaskScheduled',
   'WorkflowTaskStarted',
@@ -21,9 +21,9 @@ const hidden = new Set([
 ]);
 
 /**
- * One line an event: its number, time and name, what it is about, and its decoded input or result. Results name the
- * activity or timer that an earlier event began. Long values are cut, and sealed ones left out.
- * @param events in their order, payloads decrypted
+ * One line per event: its number, time and name, its subject, and its decoded input or result. A result's line has the
+ * name of its activity or timer. Long values are truncated, and encrypted ones left out.
+ * @param events in order, with decrypted payloads
  */
 export function* readableLines(events: Iterable<HistoryEvent>): Generator<string> {
   const begun = new Map<string, { subject: string; atMs: number }>();
@@ -42,7 +42,7 @@ export function* readableLines(events: Iterable<HistoryEvent>): Generator<string
   }
 }
 
-/** `EVENT_TYPE_TIMER_STARTED` or `TimerStarted` as `TimerStarted`. */
+/** Converts `EVENT_TYPE_TIMER_STARTED` or `TimerStarted` to `TimerStarted`. */
 function nameOf(type: string): string {
   if (!type.startsWith('EVENT_TYPE_')) return type;
   const words = type.slice('EVENT_TYPE_'.length).toLowerCase().split('_');
@@ -54,7 +54,7 @@ function attributesOf(event: HistoryEvent): Fields {
   return key ? fieldsOf(event[key]) : {};
 }
 
-/** What an event is about, from its own attributes. Empty: see `whatEnds`. */
+/** The subject of an event, from its own attributes. Empty: see `whatEnds`. */
 function subjectOf(name: string, attributes: Fields, event: HistoryEvent): string {
   const summary = payloadValues(event.userMetadata?.summary).map(textOf).join(' ');
   switch (name) {
@@ -79,7 +79,7 @@ function subjectOf(name: string, attributes: Fields, event: HistoryEvent): strin
   }
 }
 
-/** The activity, timer or update that an event ends, with how long it took. */
+/** The activity, timer or update that an event ends, with its duration. */
 function whatEnds(
   attributes: Fields,
   begun: ReadonlyMap<string, { subject: string; atMs: number }>,
@@ -128,7 +128,7 @@ function payloadTexts(given: unknown): string[] {
   return payloadValues(given).map((value) => JSON.stringify(shortened(value)) ?? 'undefined');
 }
 
-/** The values of payloads in each of the forms that the CLI prints: messages, lists of them, and plain values. */
+/** The values of payloads in all forms that the CLI prints: messages, lists of them, and plain values. */
 function payloadValues(given: unknown): unknown[] {
   if (given === undefined || given === null) return [];
   if (Array.isArray(given)) return given.flatMap((each) => (isPayload(each) ? payloadValues(each) : [each]));
@@ -151,7 +151,7 @@ function payloadValue({ metadata, data = '' }: Payload): unknown {
   return JSON.parse(Buffer.from(data, 'base64').toString());
 }
 
-/** The same value without sealed texts, and with long ones cut. */
+/** The value without encrypted texts, and with truncated long texts. */
 function shortened(value: unknown, key = ''): unknown {
   if (/sealed/i.test(key) && value !== null) return '<sealed>';
   if (typeof value === 'string' && value.length > longestValue) return `${value.slice(0, longestValue)}…`;

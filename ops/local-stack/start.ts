@@ -11,14 +11,14 @@ import { namesAdvice } from './supervisor/sandbox-names.ts';
 const startedMs = Date.now();
 const dataDir = path.resolve(process.env.PLATFORM_DATA_DIR || '.data');
 
-/** Errors that say all there is to say; a stack would only hide it. */
+/** Errors with a complete message, for which a stack would only be noise. */
 const plainErrors = [SettingsError, ProgramError, PortTakenError, DataFolderInUseError];
 
 function report(text: string): void {
   console.error(`${new Date().toTimeString().slice(0, 8)}  ${text}`);
 }
 
-/** For a shell to paste. */
+/** Quoted for a shell. */
 function quoted(file: string): string {
   return /^[\w./-]+$/.test(file) ? file : `'${file.replaceAll("'", "'\\''")}'`;
 }
@@ -33,10 +33,10 @@ async function announce({ env, settings, newApiKey }: StartedPlatform): Promise<
     ['Temporal UI', env.TEMPORAL_UI_URL ?? 'none known'],
     ['Logs', path.join(dataDir, 'logs')],
     ['Environment', `set -a; . ${quoted(platformEnvFile(dataDir))}; set +a`],
-    ...(newApiKey ? [['API key', `${newApiKey}  (kept in that file, shown only now)`]] : []),
+    ...(newApiKey ? [['API key', `${newApiKey}  (also in that file; not shown again)`]] : []),
   ];
   console.log(
-    `\nReady in ${((Date.now() - startedMs) / 1000).toFixed(1)} s. Ctrl-C stops the platform; sandboxes go on.\n`,
+    `\nReady in ${((Date.now() - startedMs) / 1000).toFixed(1)} s. Ctrl-C stops the platform; sandboxes continue.\n`,
   );
   for (const [name, value] of rows) console.log(`  ${name!.padEnd(12)} ${value}`);
   console.log('');
@@ -48,7 +48,7 @@ function fail(error: unknown): void {
   process.exitCode = 1;
 }
 
-// More than one signal comes for one Ctrl-C: from the terminal, and passed on by npm.
+// One Ctrl-C causes several signals: from the terminal, and forwarded by npm.
 let askedToStop = false;
 const stopAsked = new Promise<void>((resolve) => {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {

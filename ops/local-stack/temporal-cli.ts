@@ -11,13 +11,14 @@ import { NotRunningError, runningPlatformEnv } from './supervisor/running-platfo
 import { queriesForPeople } from './workflow-queries.ts';
 
 /**
- * `npm run temporal -- …`: Temporal's CLI with address, namespace, TLS, API key and codec endpoint of the running platform.
- * They go by the environment: everybody can read a command line, and the codec endpoint carries a token. `workflow show` prints one
- * line an event, unless an option asks for a form of the CLI's own; `queries` prints list queries.
+ * `npm run temporal -- …`: runs Temporal's CLI with the address, namespace, TLS, API key and codec endpoint of the
+ * running platform. They are passed in the environment, because every user of the machine can read a command line, and
+ * the codec endpoint contains a token. `workflow show` prints one line per event, unless an option selects one of the
+ * CLI's own formats. `queries` prints list queries.
  */
 function commandLine(settings: NodeJS.ProcessEnv): { program: string; env: NodeJS.ProcessEnv } {
   const program = [temporalPrograms().cli, temporalDevServer().cli].find((file) => fs.existsSync(file));
-  if (!program) throw new NotRunningError('The Temporal CLI is not there: npm start makes it.');
+  if (!program) throw new NotRunningError('The Temporal CLI is not installed: npm start installs it.');
   const { PLATFORM_URL, PLATFORM_SECRET_KEY, TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE } = settings;
   const canDecode = PLATFORM_URL && PLATFORM_SECRET_KEY;
   return {
@@ -32,7 +33,10 @@ function commandLine(settings: NodeJS.ProcessEnv): { program: string; env: NodeJ
   };
 }
 
-/** How the CLI calls the settings of TLS and the API key. An empty one is left out: to the CLI it would be a value. */
+/**
+ * The CLI's variables for the settings of TLS and the API key. Empty settings are left out, because the CLI would use
+ * them as values.
+ */
 function tlsVariables(settings: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const all = {
     TEMPORAL_TLS: settings.TEMPORAL_TLS,
@@ -45,10 +49,10 @@ function tlsVariables(settings: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value));
 }
 
-/** Options with which the CLI prints in its own way. */
+/** Options that select one of the CLI's own formats. */
 const ownForms = /^(-o|--output|--detailed|-f|--follow|-h|--help)(=|$)/;
 
-/** @param readable print a history as one line an event */
+/** @param readable print a history with one line per event */
 async function run(args: readonly string[], settings: NodeJS.ProcessEnv, readable: boolean): Promise<number> {
   const { program, env } = commandLine(settings);
   const all = readable ? [...args, '--output', 'json'] : args;
@@ -62,7 +66,10 @@ async function run(args: readonly string[], settings: NodeJS.ProcessEnv, readabl
   return ended;
 }
 
-/** Reads all events first: a line may name what an earlier event began. Nothing is printed after an error of the CLI. */
+/**
+ * Reads all events first, because a line may contain the name of an earlier event. Prints nothing after an error of the
+ * CLI.
+ */
 async function printReadable(output: Readable): Promise<void> {
   const history = await text(output);
   if (history.trim() === '') return;

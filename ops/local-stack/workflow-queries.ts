@@ -1,11 +1,11 @@
-/** A list query of workflows that operators ask often, by search attributes of the platform and of Temporal. */
+/** A frequent list query of workflows for operators, by search attributes of the platform and of Temporal. */
 export interface WorkflowQuery {
-  /** What it finds. */
+  /** A description of the workflows that it finds. */
   finds: string;
   query: string;
 }
 
-/** Columns of the Web UI's list that go with these queries; people add them there with "Columns". */
+/** Useful columns of the Web UI's list for these queries. People add them there with "Columns". */
 export const listColumns = [
   'Status',
   'Workflow ID',
@@ -17,7 +17,7 @@ export const listColumns = [
   'End',
 ];
 
-/** @param now times in the queries are absolute: Temporal's list filter knows no relative ones */
+/** @param now times in the queries are absolute, because Temporal's list filter has no relative times */
 export function workflowQueries(now: Date): WorkflowQuery[] {
   const before = (minutes: number) => new Date(now.getTime() - minutes * 60_000).toISOString();
   return [
@@ -36,11 +36,11 @@ export function workflowQueries(now: Date): WorkflowQuery[] {
       query: 'WorkflowType="sandbox" and SandboxStatus="terminating" and ExecutionStatus="Running"',
     },
     {
-      finds: 'deliveries of webhooks that are tried again',
+      finds: 'webhook deliveries that are retried',
       query: 'WorkflowType="webhookDelivery" and ExecutionStatus="Running"',
     },
     {
-      finds: 'imports and builds under way',
+      finds: 'running imports and builds',
       query: '(WorkflowType="imageImport" or WorkflowType="templateBuild") and ExecutionStatus="Running"',
     },
     { finds: 'watches of hosts', query: 'WorkflowType="host" and ExecutionStatus="Running"' },
@@ -51,7 +51,10 @@ export function workflowQueries(now: Date): WorkflowQuery[] {
   ];
 }
 
-/** What `npm run temporal -- queries` prints. @param ui the Web UI's namespace page; null: no Web UI is known */
+/**
+ * The output of `npm run temporal -- queries`. @param ui the Web UI's namespace page; null when there is no known Web
+ * UI
+ */
 export function queriesForPeople(now: Date, ui: { url: string; namespace: string } | null): string {
   const blocks = workflowQueries(now).map(({ finds, query }) =>
     [

@@ -21,10 +21,17 @@ const offline = offlineCommands[name];
 if (!command && !offline) {
   const all = Object.entries({ ...commands, ...offlineCommands });
   const lines = all.map(([each, { usage, does }]) => `  ${`${each} ${usage}`.padEnd(58)} ${does}`);
-  process.stdout.write(`Usage: npm run admin -- <command>\n\n${lines.join('\n')}\n`);
-  process.exit(name === 'help' ? 0 : 2);
+  const isHelp = ['help', '--help', '-h'].includes(name);
+  const text = `Usage: npm run admin -- <command>\n\n${lines.join('\n')}\n`;
+  if (isHelp) process.stdout.write(text);
+  else process.stderr.write(`${text}\nThere is no command ${name}\n`);
+  process.exit(isHelp ? 0 : 2);
 }
-const { usage, options } = (command ?? offline)!;
+const { usage, does, options } = (command ?? offline)!;
+if (rest.includes('--help') || rest.includes('-h')) {
+  process.stdout.write(`Usage: npm run admin -- ${name} ${usage}\n${does}\n`);
+  process.exit(0);
+}
 const plainErrors = [OperatorError, AppError, SettingsError, NotRunningError, DamagedFileError, TypeError];
 try {
   const result = command ? await runOnPlatform(command.run) : await offline!.run(valuesOf(options));
@@ -40,7 +47,7 @@ function valuesOf(known: ParseArgsOptionsConfig): Values {
   return parseArgs({ args: rest, options: known, strict: true }).values;
 }
 
-/** With the settings of the platform that runs on the data folder, or those of the environment. */
+/** Uses the settings of the platform that runs on the data folder, or those of the environment. */
 async function runOnPlatform(run: NonNullable<typeof command>['run']): Promise<unknown> {
   const values = valuesOf(options);
   process.env = runningPlatformEnv(path.resolve(process.env.PLATFORM_DATA_DIR || '.data'), process.env);
@@ -63,7 +70,7 @@ function userName(): string {
   try {
     return os.userInfo().username;
   } catch (error) {
-    // A container may run as a number that no user of its image has.
+    // A container may run as a number without a user in its image.
     if ((error as { info?: { code?: string } }).info?.code !== 'ENOENT') throw error;
     return `uid-${process.getuid!()}`;
   }

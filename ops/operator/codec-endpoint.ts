@@ -1,6 +1,6 @@
 import { codecAccessToken } from '../../temporal/codec-access.ts';
 
-/** `node ops/operator/codec-endpoint.ts`: the codec endpoint to give to a Temporal Web UI. Its path is a secret. */
+/** `node ops/operator/codec-endpoint.ts`: prints the codec endpoint for a Temporal Web UI. Its path is a secret. */
 const { PLATFORM_URL, PLATFORM_SECRET_KEY } = process.env;
 if (!PLATFORM_URL || !PLATFORM_SECRET_KEY) {
   console.error('Needs PLATFORM_URL and PLATFORM_SECRET_KEY.');

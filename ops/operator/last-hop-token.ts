@@ -3,8 +3,8 @@ import { parseArgs } from 'node:util';
 import { LastHopAuthority } from '../../last-hop/authority.ts';
 
 /**
- * `node ops/operator/last-hop-token.ts --role host|gateway --name …`, where the authority is: the join token of one
- * machine. Makes the authority when there is none.
+ * `node ops/operator/last-hop-token.ts --role host|gateway --name …`: prints the join token of one machine. Run it
+ * where the authority's folder is. Makes the authority if there is none.
  */
 const { PLATFORM_LAST_HOP_CA_DIR: folder } = process.env;
 const { role, name } = parseArgs({ options: { role: { type: 'string' }, name: { type: 'string' } } }).values;

@@ -2,8 +2,8 @@ import path from 'node:path';
 import { heapFlags } from '../../config/heap-limits.ts';
 
 /**
- * `node ops/operator/launch.ts <script> [arguments]`: becomes `node <script>` with the heap limits of that script, under the same
- * process id. For service managers; the supervisor of `npm start` passes the same options itself.
+ * `node ops/operator/launch.ts <script> [arguments]`: becomes `node <script>` with the heap limits of that script, with
+ * the same process id. For service managers; the supervisor of `npm start` itself passes the same options.
  */
 const [script, ...args] = process.argv.slice(2);
 if (!script || !process.execve) {

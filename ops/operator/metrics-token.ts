@@ -1,6 +1,9 @@
 import { deriveSecrets } from '../../config/secrets.ts';
 
-/** `node ops/operator/metrics-token.ts`: the token that the metrics of all processes ask for. Keep it in a file of Prometheus. */
+/**
+ * `node ops/operator/metrics-token.ts`: prints the token for the metrics of all processes. Store it in a file for
+ * Prometheus.
+ */
 const { PLATFORM_SECRET_KEY } = process.env;
 if (!PLATFORM_SECRET_KEY) {
   console.error('Needs PLATFORM_SECRET_KEY.');

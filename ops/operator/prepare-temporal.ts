@@ -4,8 +4,9 @@ import { temporalConnectionOptions } from '../../temporal/connection-options.ts'
 import { ensureNamespace } from '../../temporal/namespace.ts';
 
 /**
- * `node ops/operator/prepare-temporal.ts`: waits for the Temporal of `TEMPORAL_ADDRESS` and makes the platform's namespace and
- * search attributes there. For set-ups that start the processes one by one; `npm start` does it itself.
+ * `node ops/operator/prepare-temporal.ts`: waits for the Temporal of `TEMPORAL_ADDRESS` and makes the platform's
+ * namespace and search attributes there. For installations that start the processes one by one; `npm start` does this
+ * itself.
  */
 const address = process.env.TEMPORAL_ADDRESS || '127.0.0.1:7233';
 const namespace = process.env.TEMPORAL_NAMESPACE || 'default';

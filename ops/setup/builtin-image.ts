@@ -4,8 +4,9 @@ import { cachedCodeInterpreterImage, ensureCodeInterpreterImage } from '../../ru
 import { cacheDir } from './toolchain/locations.mjs';
 
 /**
- * `node ops/setup/builtin-image.ts base|code-interpreter|code-interpreter-all [--check]`: brings the image of that template
- * into the cache, pulled or made from packages, and reports its progress. With `--check` it only looks: status 0 when it is there.
+ * `node ops/setup/builtin-image.ts base|code-interpreter|code-interpreter-all [--check]`: pulls or makes the image of
+ * that template in the cache, and reports its progress. With `--check` it only checks whether the image is there:
+ * status 0 if it is.
  */
 const images = new Map([['base', { cached: cachedBaseImage, ensure: ensureBaseImage }]]);
 for (const [image, recipeDir] of Object.entries(interpreterRecipes)) {

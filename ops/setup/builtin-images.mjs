@@ -13,24 +13,24 @@ export function baseImage(root) {
 }
 
 /**
- * The image of the `code-interpreter` template. A host makes it in the background; tests do not wait for that.
+ * The image of the `code-interpreter` template. A host makes it in the background; tests need it at once.
  * @param {string} root
  */
 export function codeInterpreterImage(root) {
   return imagesAskedFor(root, ['code-interpreter'])[0];
 }
 
-/** How long each takes that hosts make in the background or when it is first asked for. */
+/** The expected durations of images that hosts make in the background or on demand. */
 const onDemand = {
   'code-interpreter': 'about a minute, once for this machine',
   'code-interpreter-all': 'about 3 minutes, once for this machine',
 };
 
 /**
- * The images of templates that the flag `--with` names, for set-up to make at once.
+ * The images of the templates in the flag `--with`, for set-up to make at once.
  * @param {string} root
  * @param {string[]} names
- * @throws {SetupError} for a name that is none of theirs
+ * @throws {SetupError} for an unknown name
  */
 export function imagesAskedFor(root, names) {
   return names.map((name) => {

@@ -20,7 +20,8 @@ export function webPagesBundle(root) {
 }
 
 /**
- * What a folder's `build.mjs` makes in its `dist`. Made again when a source of it is newer, or the Node that runs it.
+ * The result of a folder's `build.mjs` in its `dist`. It is made again when a source, or the Node that runs it, is
+ * newer.
  * @param {string} root
  * @param {{ title: string, folder: string, what: string }} bundled
  * @returns {import('./progress.mjs').Step}
@@ -28,7 +29,7 @@ export function webPagesBundle(root) {
 function bundle(root, { title, folder, what }) {
   const source = path.join(root, folder);
   const dist = path.join(source, 'dist');
-  /** Dated by the last build that went well. */
+  /** The time of this file is that of the last successful build. */
   const stamp = path.join(dist, '.made');
   return {
     title,
@@ -37,7 +38,7 @@ function bundle(root, { title, folder, what }) {
       const sources = fs
         .readdirSync(source, { recursive: true, withFileTypes: true })
         .filter((entry) => entry.isFile())
-        // Older releases of Node 20 know the folder of an entry by its former name only.
+        // Older releases of Node 20 only have the former name of this property.
         .map((entry) => path.join(entry.parentPath ?? entry.path, entry.name))
         .filter((file) => !file.startsWith(`${dist}${path.sep}`));
       return [...sources, projectNode(root)].every((file) => modifiedMs(file) <= madeMs);
@@ -49,7 +50,7 @@ function bundle(root, { title, folder, what }) {
   };
 }
 
-/** 0 for a file that is not there. */
+/** 0 for a missing file. */
 function modifiedMs(file) {
   return fs.statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0;
 }

@@ -1,14 +1,15 @@
 import { spawn } from 'node:child_process';
 import { seconds } from './progress.mjs';
 
-/** How often a long command says that it is still at work: each minute after the third time. */
+/** The interval of the progress messages of a long command: each minute after the third message. */
 const heartbeatMs = 20_000;
 
 /**
- * Runs a command to its end and gives what it printed. Its output is shown only when it fails.
+ * Runs a command to its end and returns its output. The output is shown only if the command fails.
  * @param {string} command
  * @param {readonly string[]} args
- * @param {{cwd?: string, env?: NodeJS.ProcessEnv, what?: string}} [options] `what` it is doing, for the heartbeat
+ * @param {{cwd?: string, env?: NodeJS.ProcessEnv, what?: string}} [options] `what`: its description in progress
+ * messages
  * @returns {Promise<string>} its standard output
  */
 export async function runCommand(command, args, { cwd, env, what = command } = {}) {
@@ -24,7 +25,7 @@ export async function runCommand(command, args, { cwd, env, what = command } = {
   let beats = 0;
   const heartbeat = setInterval(() => {
     beats += 1;
-    if (beats <= 3 || beats % 3 === 0) console.log(`    still at it: ${what}, ${seconds(started)}`);
+    if (beats <= 3 || beats % 3 === 0) console.log(`    still running: ${what}, ${seconds(started)}`);
   }, heartbeatMs);
   try {
     const code = await new Promise((resolve, reject) => {

@@ -3,7 +3,7 @@ import { isInstalled, missingPackages } from '../../config/programs.mjs';
 import { runCommand } from './command.mjs';
 import { SetupError } from './progress.mjs';
 
-/** Services that packages start when installed, and that the platform does not use. */
+/** Services that packages start on installation, and that the platform does not use. */
 const unwantedServices = {
   'docker-registry': ['docker-registry'],
   coturn: ['coturn'],

@@ -2,7 +2,7 @@ import fs from 'node:fs';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 
-/** `node download.mjs URL FILE`. When that fails, the last line on standard error says why. */
+/** `node download.mjs URL FILE`. If it fails, the last line on standard error is the reason. */
 const [url, file] = process.argv.slice(2);
 try {
   const reply = await fetch(url);

@@ -4,11 +4,11 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 
 /**
- * A lock that the kernel lets go of when its holder is gone, however it went: flock(1) holds it for as long as our end
- * of its standard input is open.
+ * A lock that the kernel releases when its holder ends for any reason: flock(1) holds it while this process's end of
+ * its standard input is open.
  */
 
-/** Somebody else holds the lock. */
+/** Another process holds the lock. */
 export class LockHeldError extends Error {
   /** @param {string} file */
   constructor(file) {
@@ -18,7 +18,7 @@ export class LockHeldError extends Error {
 }
 
 /**
- * Takes the lock of a file, making the file when it is missing.
+ * Takes the lock of a file, and makes the file if it is missing.
  * @param {string} file
  * @param {{wait: boolean}} options wait until it is free, or fail at once
  * @returns {Promise<{release: () => Promise<void>}>}
@@ -27,9 +27,9 @@ export class LockHeldError extends Error {
 export async function lockFile(file, { wait }) {
   fs.mkdirSync(path.dirname(file), { recursive: true });
   const mode = wait ? [] : ['--nonblock', '--conflict-exit-code', '75'];
-  // A session of its own: Ctrl-C on the terminal must not take the lock away while its owner still tidies up.
+  // Its own session, so that Ctrl-C on the terminal does not release the lock while its owner still cleans up.
   const holder = spawn('flock', ['--no-fork', ...mode, file, 'sh', '-c', 'echo held; exec cat'], {
-    // Our own environment may hold the platform's secrets.
+    // The environment of this process may contain the platform's secrets.
     env: { PATH: process.env.PATH },
     stdio: ['pipe', 'pipe', 'pipe'],
     detached: true,
@@ -44,7 +44,7 @@ export async function lockFile(file, { wait }) {
       reject(code === 75 ? new LockHeldError(file) : new Error(`flock ${file}: ${Buffer.concat(complaint)}`)),
     );
   });
-  // The lock alone must not keep a process alive that has nothing else to do.
+  // The lock alone must not keep an otherwise finished process alive.
   holder.unref();
   for (const stream of [holder.stdin, holder.stdout, holder.stderr]) stream.unref?.();
   return {

@@ -6,7 +6,7 @@ import { runCommand } from './command.mjs';
 import { versions } from './toolchain/locations.mjs';
 
 /**
- * Any Go from 1.21 on will do: it fetches the newer one that the modules ask for by itself.
+ * Any Go from 1.21 on, because it fetches the newer version that the modules require.
  * @returns {Promise<string | undefined>}
  */
 export async function findGo() {
@@ -21,27 +21,27 @@ export async function findGo() {
 }
 
 /**
- * A module of the version that the module proxy has: its own go.mod, and the folder with its files.
+ * A version of a module from the module proxy: its own go.mod, and the folder with its files.
  * @param {string} go
- * @param {string} module `k8s.io/kubernetes@v1.34.4`
+ * @param {string} module such as `k8s.io/kubernetes@v1.34.4`
  * @returns {Promise<{goMod: string, dir: string}>}
  */
 export async function goModule(go, module) {
-  // Outside of any module: what it prints is about this one alone.
+  // Run outside of any module, so that the output is only about this module.
   const options = { cwd: os.tmpdir(), env: { ...process.env, GOWORK: 'off', GOTOOLCHAIN: 'auto' } };
   const downloaded = JSON.parse(await runCommand(go, ['mod', 'download', '-json', module], options));
   return { goMod: fs.readFileSync(downloaded.GoMod, 'utf8'), dir: downloaded.Dir };
 }
 
 /**
- * Builds programs from their Go modules into a folder that is there only once all of them are.
+ * Builds programs from their Go modules into a folder that exists only when all of them are complete.
  * @param {string} go
  * @param {string} dir
  * @param {Record<string, [string, string]>} programs package and version of each, by the program's name
- * @param {{replaced?: Record<string, string>, required?: Record<string, string>, flags?: string[], linkerFlags?: string,
- * extras?: (folder: string) => Promise<void>}} [options] `replaced`: modules that stand for others (`k8s.io/api` →
- * `k8s.io/api@v0.34.4`); `required`: versions, at least, of modules that the programs use; `flags` of `go build`;
- * `linkerFlags`: beside those that leave out what debuggers read; `extras`: puts more than programs into the folder
+ * @param {{replaced?: Record<string, string>, required?: Record<string, string>, flags?: string[], linkerFlags?:
+ * string, extras?: (folder: string) => Promise<void>}} [options] `replaced`: modules that replace others (`k8s.io/api`
+ * → `k8s.io/api@v0.34.4`); `required`: minimum versions of modules that the programs use; `flags` of `go build`;
+ * `linkerFlags`: in addition to those that strip debug information; `extras`: adds other files to the folder
  */
 export async function buildGoPrograms(
   go,
@@ -50,7 +50,7 @@ export async function buildGoPrograms(
   { replaced = {}, required = {}, flags = ['-trimpath'], linkerFlags = '', extras } = {},
 ) {
   const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'go-build-'));
-  // Built beside its place and renamed, so that an interrupted build leaves nothing that looks whole.
+  // Built in a temporary folder and then renamed, so that an interrupted build leaves nothing that looks complete.
   const unfinished = `${dir}.unfinished`;
   const env = {
     ...process.env,

@@ -10,7 +10,8 @@ const names = ['kube-apiserver', 'kube-controller-manager', 'kube-scheduler', 'k
 
 /**
  * The programs of a Kubernetes cluster, from their Go modules: Kubernetes, etcd (Debian's 3.4 ends watches without a
- * resourceVersion after three seconds), Helm, and Cilium, which enforces NetworkPolicies. Go checks each module against its checksum database.
+ * resourceVersion after three seconds), Helm, and Cilium, which enforces NetworkPolicies. Go verifies each module with
+ * its checksum database.
  * @returns {import('./progress.mjs').Step}
  */
 export function kubernetes() {
@@ -45,7 +46,8 @@ export function kubernetes() {
  * @param {string} dir
  */
 async function buildKubernetes(go, dir) {
-  // Kubernetes names its own parts as v0.0.0, which are folders of its repository; as modules they are v0.<minor>.<patch>.
+  // Kubernetes refers to its own parts as v0.0.0, because they are folders of its repository. As modules they are
+  // v0.<minor>.<patch>.
   const [, minor, patch] = server.split('.');
   const { goMod } = await goModule(go, `k8s.io/kubernetes@v${server}`);
   const parts = [...goMod.matchAll(/^\s*(k8s\.io\/[a-z0-9-]+) => \.\/staging\//gm)].map(([, part]) => part);
@@ -57,9 +59,9 @@ async function buildKubernetes(go, dir) {
     Object.fromEntries(names.map((name) => [name, [`k8s.io/kubernetes/cmd/${name}`, server]])),
     {
       replaced: Object.fromEntries(parts.map((part) => [part, `${part}@v0.${minor}.${patch}`])),
-      // As a plain `go build` compiles: what the machine's build cache has of it is used.
+      // The flags of a plain `go build`, so that the machine's build cache is used.
       flags: [],
-      // Without these the version is one that clients cannot read.
+      // Without these flags the version is one that clients cannot parse.
       linkerFlags: Object.entries(version)
         .map(([name, value]) => `-X ${component}.${name}=${value}`)
         .join(' '),
@@ -74,8 +76,8 @@ async function buildCilium(go) {
   const packages = { [agent]: `${module}/daemon`, [cni]: `${module}/plugins/cilium-cni` };
   const programs = Object.entries(packages).map(([file, name]) => [path.basename(file), [name, cilium]]);
   await buildGoPrograms(go, dir, Object.fromEntries(programs), {
-    // Cilium names a commit of it that the module proxy does not have.
-    // As a plain `go build` compiles, like Kubernetes.
+    // Cilium refers to a commit of this module that the module proxy does not have.
+    // The flags of a plain `go build`, as for Kubernetes.
     flags: [],
     required: { 'github.com/osrg/gobgp/v4': gobgp },
     async extras(folder) {

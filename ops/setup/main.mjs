@@ -21,15 +21,15 @@ import { cacheDir } from './toolchain/locations.mjs';
 /**
  * `node ops/setup/main.mjs [--for start|test|faults|kubernetes|packages] [--with TEMPLATE]… [--then SCRIPT ARGS…]`
  *
- * Does the set-up that is missing, on whatever Node (20 or newer) the machine has, then runs the script with the
- * project's own Node in place of itself. `--with` makes the image of a built-in template at once that a host would make later:
- * `code-interpreter`, `code-interpreter-all`. Without dependencies: at first there are none.
+ * Runs the missing steps of set-up with the machine's own Node (20 or newer), then replaces itself with the project's
+ * own Node and the script. `--with` at once makes an image that a host would otherwise make later: `code-interpreter` or
+ * `code-interpreter-all`. This file has no dependencies, because at first no packages are installed.
  */
 const root = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, '');
 // `su` keeps the PATH of a user, which lacks the folders of system programs.
 process.env.PATH = fullPath();
-// Programs and images must be readable by users other than root: Postgres runs as one, and so do sandboxes. Files with
-// secrets have their modes given.
+// Programs and images must be readable by users other than root, because Postgres and sandboxes run as such users.
+// Files with secrets get their modes explicitly.
 process.umask(0o022);
 
 const thenAt = process.argv.indexOf('--then');
@@ -75,7 +75,7 @@ async function setUp() {
   const purpose = stepsFor[values.for];
   if (!purpose) throw new SetupError(`--for ${values.for}: give one of ${Object.keys(stepsFor).join(', ')}`);
   const steps = [...purpose(), ...imagesAskedFor(root, values.with)];
-  // Said before the first step: some take minutes.
+  // Printed before the first step, because some steps take minutes.
   if (values.for !== 'packages' && process.getuid() !== 0) {
     throw new SetupError('The local driver of sandboxes needs root. Run this as root.');
   }
@@ -90,18 +90,18 @@ async function setUp() {
   }
 }
 
-/** One after the other: a step may look with what an earlier one brings. */
+/** Steps run one after the other, because a step may need the results of an earlier one. */
 async function isAllDone(steps) {
   for (const step of steps) if (!(await step.isDone())) return false;
   return true;
 }
 
-/** Signals go on to the script; how it ends is how we end. */
+/** Forwards signals to the script, and ends with the script's exit status. */
 function runScript() {
   const child = spawn(projectNode(root), [path.resolve(root, script), ...scriptArgs], {
     stdio: 'inherit',
     env: {
-      // What was compiled once need not be compiled at the next start.
+      // Compiled code is cached for the next start.
       NODE_COMPILE_CACHE: path.join(cacheDir(), 'node-compile'),
       ...process.env,
       PATH: `${path.join(root, 'node_modules/.bin')}${path.delimiter}${process.env.PATH}`,
@@ -118,7 +118,7 @@ try {
   if (script) runScript();
 } catch (error) {
   console.error(error instanceof SetupError ? `\n${error.message}` : error);
-  // Who reads the last line of the tests must not mistake a part that could not be had for success.
+  // A reader of the tests' last line must not mistake a failed set-up for success.
   if (['test', 'faults', 'kubernetes'].includes(values.for)) console.log('\n0 passed, 1 failed');
   process.exitCode = 1;
 }

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { runCommand } from './command.mjs';
 
 /**
- * npm packages, exactly those of package-lock.json.
+ * The npm packages, exactly those of package-lock.json.
  * @param {string} root
  * @returns {import('./progress.mjs').Step}
  */
@@ -17,7 +17,7 @@ export function npmPackages(root) {
   };
 }
 
-/** npm leaves a record of what it installed; packages for other platforms are not in it. */
+/** Reads npm's record of installed packages. Packages for other platforms are not in it. */
 function areInstalled(root) {
   const recordFile = path.join(root, 'node_modules/.package-lock.json');
   if (!fs.existsSync(recordFile)) return false;
@@ -30,7 +30,7 @@ function areInstalled(root) {
 }
 
 /**
- * The Node that everything of ours runs on, whatever Node the machine has.
+ * The Node binary that all programs of the platform use, independent of the machine's Node.
  * @param {string} root
  */
 export function projectNode(root) {

@@ -5,8 +5,8 @@ import { lockFile } from './file-lock.mjs';
 import { paymentTestServer, versions } from './toolchain/locations.mjs';
 
 /**
- * A payment processor for tests (localstripe): Python packages in a folder of their own, brought by pip in a virtual
- * environment, because Debian's Python lets pip install nowhere else.
+ * A payment processor for tests (localstripe): Python packages in their own folder, installed by pip in a virtual
+ * environment, because Debian's pip refuses to install elsewhere.
  * @returns {import('./progress.mjs').Step}
  */
 export function paymentTestServerProgram() {

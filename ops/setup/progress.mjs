@@ -1,19 +1,19 @@
 /**
- * One thing that set-up sees to.
+ * One step of set-up.
  * @typedef {object} Step
- * @property {string} title as people read it: "Temporal"
- * @property {string} [expectation] what to expect of a long one: "about 6 minutes, once"
- * @property {() => boolean | Promise<boolean>} isDone quick: it is asked at every start
+ * @property {string} title a name for people, such as "Temporal"
+ * @property {string} [expectation] a hint for long steps, such as "about 6 minutes, once"
+ * @property {() => boolean | Promise<boolean>} isDone must be fast, because it runs at every start
  * @property {() => Promise<void>} run
  */
 
-/** A state that set-up cannot put right by itself; the text says what to do. */
+/** A problem that set-up cannot solve. The message contains instructions. */
 export class SetupError extends Error {
   name = 'SetupError';
 }
 
 /**
- * Time since then, as people read it.
+ * The time since then, as text for people.
  * @param {number} startedMs
  */
 export function seconds(startedMs) {
@@ -22,7 +22,7 @@ export function seconds(startedMs) {
 }
 
 /**
- * Runs the steps that are not done, in order, and says what each does and how long it took.
+ * Runs the missing steps in order, and reports the name and the duration of each.
  * @param {readonly Step[]} steps
  */
 export async function runMissing(steps) {

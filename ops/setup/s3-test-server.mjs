@@ -6,7 +6,7 @@ import { SetupError } from './progress.mjs';
 import { s3TestServer, versions } from './toolchain/locations.mjs';
 
 /**
- * A server of the S3 protocol that keeps objects as files and checks signatures (versitygw), for tests of mounts.
+ * A server of the S3 protocol for tests of mounts (versitygw). It stores objects as files and checks signatures.
  * @returns {import('./progress.mjs').Step}
  */
 export function s3TestServerProgram() {

@@ -6,12 +6,12 @@ import { projectNode } from './npm-packages.mjs';
 import { SetupError } from './progress.mjs';
 import { temporalDevServer, versions } from './toolchain/locations.mjs';
 
-/** Where Temporal's own SDKs download it from. */
+/** The address from which Temporal's own SDKs download it. */
 const defaultArchive = 'https://temporal.download/cli/archive';
 
 /**
- * Downloads Temporal's CLI, which carries a development server with SQLite and the Web UI.
- * `PLATFORM_TEMPORAL_DOWNLOAD` names a mirror.
+ * Downloads Temporal's CLI, which contains a development server with SQLite and the Web UI.
+ * `PLATFORM_TEMPORAL_DOWNLOAD` sets a mirror.
  * @param {string} root
  */
 export async function downloadDevServer(root) {
@@ -25,7 +25,7 @@ export async function downloadDevServer(root) {
   try {
     fs.rmSync(unfinished, { recursive: true, force: true });
     fs.mkdirSync(unfinished, { recursive: true });
-    // The project's Node knows the proxy variables and the system's certificates, which an older one may not.
+    // The project's Node supports the proxy variables and the system's certificates; an older one may not.
     const download = fileURLToPath(new URL('./download.mjs', import.meta.url));
     await runCommand(projectNode(root), ['--use-env-proxy', '--use-system-ca', download, url, tarball], {
       what: 'downloading Temporal',

@@ -14,8 +14,8 @@ const goModules = {
 };
 
 /**
- * Temporal: the server, its schema tool, Web UI and CLI, built once for this machine from their Go modules. Where there
- * is no Go to build with, its development server is downloaded instead.
+ * Temporal: the server, its schema tool, Web UI and CLI, built once for this machine from their Go modules. Without Go,
+ * the development server is downloaded instead.
  * @param {string} root
  * @returns {import('./progress.mjs').Step}
  */

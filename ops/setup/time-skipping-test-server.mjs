@@ -72,7 +72,7 @@ async function fetchJars(dir) {
 }
 
 /**
- * Runs it once and makes Java keep the loaded classes: it then starts in a third of the time, also on a busy machine.
+ * Runs it once and makes Java store the loaded classes. Then it starts in a third of the time, even on a busy machine.
  */
 async function archiveClasses(program, classes) {
   const unfinished = `${classes}.unfinished`;

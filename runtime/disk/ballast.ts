@@ -4,13 +4,13 @@ import { runCommand } from '../process/command.ts';
 import { ballastFiles, hasRoomToAdmit, readDiskRoom } from './disk-room.ts';
 import { isOutOfSpace } from './out-of-space.ts';
 
-/** Below these the platform's own writes are about to fail. */
+/** With less free space than this, the platform's own writes are about to fail. */
 const emergencyBytes = 24 * 1024 ** 2;
 const emergencyInodes = 48;
 
 /**
  * Makes the missing parts of a folder's ballast if there is room for them: a file of allocated blocks and a folder of
- * empty files. The platform gets this space back when everything else on the disk was used up.
+ * empty files. Removing the ballast gives the platform space when the rest of the disk is used up.
  */
 export async function ensureBallast(folder: string): Promise<void> {
   const room = readDiskRoom(folder);
@@ -20,7 +20,7 @@ export async function ensureBallast(folder: string): Promise<void> {
   mkdirSync(files.folder, { recursive: true, mode: 0o700 });
   try {
     if (room.freeBytes - room.bytes > 0) {
-      // Filled with zeros on file systems that cannot preallocate.
+      // File systems that cannot preallocate fill the file with zeros.
       await runCommand('fallocate', ['--posix', '--length', String(ballastBytes), files.space]);
     }
     if (!existsSync(files.inodes)) makeInodes(files.inodes, ballastInodes);
@@ -32,7 +32,7 @@ export async function ensureBallast(folder: string): Promise<void> {
 
 /**
  * Removes the ballast when the disk is so full that the platform's own writes are about to fail.
- * @returns whether there was any
+ * @returns whether there was a ballast
  */
 export function releaseBallastIfFull(folder: string): boolean {
   if (!existsSync(folder)) return false;
@@ -49,7 +49,7 @@ function releaseBallast(folder: string): boolean {
   return true;
 }
 
-/** Renamed last: the file counts only when it is complete. */
+/** Renamed last, so that the folder exists only when it is complete. */
 function makeInodes(folder: string, count: number): void {
   const draft = `${folder}.draft`;
   rmSync(draft, { recursive: true, force: true });

@@ -2,30 +2,30 @@ import { existsSync, statfsSync, statSync } from 'node:fs';
 import path from 'node:path';
 
 /**
- * The space that a file system keeps for the platform's own writes, and the limits at which its host acts. They follow
+ * The reserve of a file system for the platform's own writes, and the limits at which its host acts. They are computed
  * from its size.
  */
 export interface DiskLimits {
-  /** Below this no sandbox comes to the host, and none is resumed. */
+  /** Below this the host takes no sandbox and resumes none. */
   admitBytes: number;
   /** Below this the sandboxes that grow fastest are paused. */
   pauseBytes: number;
-  /** Below this every sandbox is frozen: the rest is the platform's. */
+  /** Below this every sandbox is frozen, because the rest is for the platform. */
   reserveBytes: number;
   admitInodes: number;
   reserveInodes: number;
-  /** Held by files that are removed in an emergency; see `Ballast`. */
+  /** The size of the files that are removed in an emergency; see `ballast.ts`. */
   ballastBytes: number;
   ballastInodes: number;
 }
 
 /** The free space on the file system of a folder. */
 export interface DiskRoom {
-  /** Less the missing part of the ballast. */
+  /** The free bytes, less the missing part of the ballast. */
   bytes: number;
-  /** Less the missing part of the ballast. `Infinity` on file systems without a limit of inodes. */
+  /** The free inodes, less the missing part of the ballast. `Infinity` on file systems without a limit of inodes. */
   inodes: number;
-  /** Regardless of the ballast. */
+  /** The free bytes, regardless of the ballast. */
   freeBytes: number;
   freeInodes: number;
   limits: DiskLimits;
@@ -34,7 +34,7 @@ export interface DiskRoom {
 const mib = 1024 ** 2;
 const clamp = (value: number, least: number, most: number) => Math.floor(Math.min(most, Math.max(least, value)));
 
-/** Files of the ballast, below the folder that it protects. */
+/** The files of the ballast, below the folder that it protects. */
 export const ballastFiles = (folder: string) => ({
   folder: path.join(folder, 'reserve'),
   space: path.join(folder, 'reserve', 'space'),
@@ -55,7 +55,7 @@ export function diskLimits(totalBytes: number, totalInodes: number): DiskLimits 
   };
 }
 
-/** A few system calls; cheap enough to ask many times a second. */
+/** Makes only a few system calls, so it may be called many times a second. */
 export function readDiskRoom(folder: string): DiskRoom {
   const { bavail, bsize, blocks, ffree, files } = statfsSync(folder);
   const limits = diskLimits(blocks * bsize, files);

@@ -1,5 +1,5 @@
 /**
- * Whether an error says that a file system had no blocks, inodes or quota left, for us or for a program that we ran.
+ * Whether an error means that a file system had no blocks, inodes or quota left, for us or for a program that we ran.
  */
 export function isOutOfSpace(error: unknown): boolean {
   const { code, stderr } = (error ?? {}) as { code?: unknown; stderr?: unknown };

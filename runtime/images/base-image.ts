@@ -8,10 +8,10 @@ import { type ImageConfig, imageFolder, readUnpackedImage, rootfsOf, type Unpack
 
 export interface BaseImageOptions {
   cacheDir: string;
-  /** Pulled instead of made from Debian packages, if set (`PLATFORM_BASE_IMAGE`). */
+  /** If set (`PLATFORM_BASE_IMAGE`), this image is pulled, and nothing is made from Debian packages. */
   reference?: string;
   registryInsecureHttp?: boolean;
-  /** Of an image that is pulled. */
+  /** The limits of a pulled image. */
   limits?: ImageLimits;
   onProgress?: (progress: ImageProgress) => void;
   signal?: AbortSignal;
@@ -28,8 +28,8 @@ const stages: [RegExp, string, number][] = [
 ];
 
 /**
- * The base image: pulled or made on first use, afterwards taken from the cache. Safe to call from many processes at
- * once: one makes it, the others wait. Needs root.
+ * The base image. It is pulled or made on first use, and later taken from the cache. Many processes may call this at
+ * the same time: one makes the image, and the others wait. Needs root.
  * @throws {Error} with the message of the program that failed
  */
 export async function ensureBaseImage(options: BaseImageOptions): Promise<UnpackedImage> {
@@ -47,15 +47,15 @@ export async function ensureBaseImage(options: BaseImageOptions): Promise<Unpack
   });
 }
 
-/** The base image if it is in the cache. Null for a reference, because only its registry knows which image it means. */
+/** The base image if it is in the cache. Null for a reference, because only its registry knows its current image. */
 export async function cachedBaseImage(options: BaseImageOptions): Promise<UnpackedImage | null> {
   return options.reference ? null : readUnpackedImage(imageFolder(options.cacheDir, baseRecipeDigest()));
 }
 
 /**
  * Makes the tree of the base image, with further Debian packages, from packages.
- * @returns what the image's processes are given
- * @throws {Error} with mmdebstrap's own words
+ * @returns the configuration of the image's processes
+ * @throws {Error} with the output of mmdebstrap
  */
 export async function makeFromPackages(
   rootfs: string,
@@ -68,7 +68,7 @@ export async function makeFromPackages(
   for (const excluded of baseRecipe.excludedPaths) args.push(`--dpkgopt=path-exclude=${excluded}`);
   for (const included of baseRecipe.includedPaths) args.push(`--dpkgopt=path-include=${included}`);
   for (const command of baseRecipe.customize) args.push(`--customize-hook=${command}`);
-  // Java's packages link their manual pages, and fail where the excluded folder is missing.
+  // Java's packages link their manual pages, and fail if the excluded folder is missing.
   if (further.length > 0) args.push('--essential-hook=mkdir --parents "$1/usr/share/man/man1"');
   args.push(baseRecipe.suite, rootfs);
   progress('starting mmdebstrap', 0);

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 
-/** How the base image is made from Debian packages. Any change gives it a new digest, so hosts make it again. */
+/** The recipe of the base image from Debian packages. Any change gives it a new digest, so hosts make it again. */
 export const baseRecipe = {
   suite: 'bookworm',
   packages: [
@@ -30,7 +30,7 @@ export const baseRecipe = {
     'xz-utils',
     'zip',
   ],
-  /** Removed from every package: nobody reads them in a sandbox. */
+  /** Removed from every package, because sandboxes do not need them. */
   excludedPaths: [
     '/usr/share/man/*',
     '/usr/share/doc/*',
@@ -39,25 +39,25 @@ export const baseRecipe = {
     '/usr/share/lintian/*',
   ],
   includedPaths: ['/usr/share/doc/*/copyright', '/usr/share/locale/locale.alias'],
-  /** Shell commands with the new tree as `$1`, in this order. */
+  /** Shell commands that run in this order, with the new tree as `$1`. */
   customize: [
     'chroot "$1" useradd --create-home --shell /bin/bash --uid 1000 user',
-    // The working directory of code contexts. Every user of the sandbox may write there.
+    // The working directory of code contexts. All users of the sandbox may write there.
     'install --directory --mode 1777 "$1/workspace"',
     'echo "user ALL=(ALL) NOPASSWD: ALL" > "$1/etc/sudoers.d/user" && chmod 440 "$1/etc/sudoers.d/user"',
-    // The sandbox's own files are mounted over these three.
+    // The sandbox's own files are mounted over these three files.
     ': > "$1/etc/resolv.conf" && echo sandbox > "$1/etc/hostname" && echo "127.0.0.1 localhost" > "$1/etc/hosts"',
     'rm -f "$1/etc/machine-id" && : > "$1/etc/machine-id"',
-    // Debian gives ping a file capability, which sandboxes lack, so ping would not start. Its ICMP socket needs no
-    // capability.
+    // Debian gives ping a file capability that sandboxes lack, so ping would not start. Its ICMP socket works without
+    // the capability.
     'cp "$1/usr/bin/ping" "$1/usr/bin/ping.plain" && mv "$1/usr/bin/ping.plain" "$1/usr/bin/ping"',
-    // pip refuses to install beside Debian's packages by default; a sandbox has one user, so it may.
+    // By default pip refuses to install beside Debian's packages. A sandbox has one user, so it is allowed here.
     'rm -f "$1"/usr/lib/python3*/EXTERNALLY-MANAGED',
   ],
   env: { LANG: 'C.UTF-8' },
 };
 
-/** The digest of this recipe, with further packages, on this processor. */
+/** The digest of this recipe with further packages on this processor architecture. */
 export function baseRecipeDigest(packages: readonly string[] = []): string {
   const wanted = packages.length > 0 ? { packages: [...baseRecipe.packages, ...packages] } : {};
   const text = JSON.stringify({ ...baseRecipe, ...wanted, arch: process.arch });

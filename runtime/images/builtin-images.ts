@@ -17,8 +17,8 @@ type Recipe = {
 };
 
 /**
- * The images that this host makes itself. Of each there is one build at a time, which all who ask for the image wait for;
- * one who stops waiting leaves the build to the others. Other processes that share the cache wait for it, too.
+ * The images that this host makes itself. Each has at most one build at a time, and all callers wait for it. If a
+ * caller stops waiting, the build continues for the others. Other processes with the same cache wait for it too.
  */
 export class BuiltinImages implements HostImages {
   readonly #recipes: ReadonlyMap<string, Recipe>;
@@ -32,7 +32,7 @@ export class BuiltinImages implements HostImages {
     this.#logger = options.logger;
   }
 
-  /** Of the recipes in these folders, by image. */
+  /** The images of the recipes in these folders. */
   static of(base: BaseImageOptions, folders: Readonly<Record<string, string>>, logger: DriverLogger): BuiltinImages {
     const recipe = (recipeDir: string): Recipe => ({
       cached: () => cachedCodeInterpreterImage({ ...base, recipeDir }),
@@ -46,20 +46,20 @@ export class BuiltinImages implements HostImages {
     return [...this.#recipes.keys()];
   }
 
-  /** Calls back when a build begins, and how it ended. An end by `close` is none. */
+  /** Calls back when a build begins and when it ends. An end by `close` is not reported. */
   onChange(listener: (state: HostImageState) => void): void {
     this.#listener = listener;
   }
 
-  /** Whether it is in the cache. */
+  /** Whether the image is in the cache. */
   async isMade(image: string): Promise<boolean> {
     return (await this.#recipe(image).cached()) !== null;
   }
 
   /**
-   * The image from the cache, or from the build that is under way or begins now.
+   * The image from the cache, or from the current build, or from a build that begins now.
    * @param signal ends the wait, not the build
-   * @throws {ImageBuildError} the build failed
+   * @throws {ImageBuildError} when the build failed
    */
   async get(image: string, signal: AbortSignal): Promise<UnpackedImage> {
     signal.throwIfAborted();
@@ -68,7 +68,7 @@ export class BuiltinImages implements HostImages {
     return unlessAborted(this.#build(image), signal);
   }
 
-  /** Ends the builds that are under way, with all that they have started. */
+  /** Ends the running builds with all of their processes. */
   async close(): Promise<void> {
     this.#stopping.abort();
     await Promise.allSettled(this.#builds.values());
@@ -85,7 +85,7 @@ export class BuiltinImages implements HostImages {
     if (present) return present;
     const build = this.#make(image).finally(() => this.#builds.delete(image));
     this.#builds.set(image, build);
-    // Callers that wait for the build get its failure; there may be no caller.
+    // Callers that wait for the build get its failure. There may be no caller.
     build.catch(() => {});
     return build;
   }
@@ -107,7 +107,7 @@ export class BuiltinImages implements HostImages {
     this.#listener({ image, status: 'building', message: null });
     try {
       const made = await this.#recipe(image).ensure({ signal, onProgress });
-      this.#logger.info({ image, seconds: seconds() }, 'the image of a template is made');
+      this.#logger.info({ image, seconds: seconds() }, 'the image of a template was made');
       this.#listener({ image, status: 'available', message: null });
       return made;
     } catch (error) {

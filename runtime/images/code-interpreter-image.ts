@@ -10,21 +10,21 @@ import { makeImageOnce } from './make-once.ts';
 import { type ImageConfig, imageFolder, readUnpackedImage, rootfsOf, type UnpackedImage } from './unpacked-image.ts';
 
 export interface CodeInterpreterImageOptions extends BaseImageOptions {
-  /** The folder of the recipe; `interpreter-recipe.ts` says what is in it. */
+  /** The folder of the recipe. `interpreter-recipe.ts` describes its files. */
   recipeDir: string;
 }
 
-/** Where every sandbox sees the platform's Node. */
+/** The path of the platform's Node in every sandbox. */
 const nodeInSandbox = '/.platform/bin/node';
 const enterTree = path.join(import.meta.dirname, 'enter-tree.pl');
 
 type Progress = (message: string, fraction: number) => void;
 
 /**
- * The image of a built-in template for code: the base image with what the recipe adds, the platform's Node as `node`, and
- * npm. Made on first use, from the package indexes this machine is set up for, and then taken from the cache. Safe to call
- * from many processes at once. Needs root, setpriv(1), unshare(1) and npm.
- * @throws {ImageBuildError} which step failed; the cause has the maker's own words
+ * The image of a built-in template for code: the base image with the additions of the recipe, the platform's Node as
+ * `node`, and npm. It is made on first use from the package indexes of this machine, and later taken from the cache.
+ * Many processes may call this at the same time. Needs root, setpriv(1), unshare(1) and npm.
+ * @throws {ImageBuildError} with the failed step; the cause has the output of the program
  */
 export async function ensureCodeInterpreterImage(options: CodeInterpreterImageOptions): Promise<UnpackedImage> {
   const { cacheDir, signal } = options;
@@ -58,7 +58,7 @@ export async function ensureCodeInterpreterImage(options: CodeInterpreterImageOp
   });
 }
 
-/** The image if it and the base image are in the cache; otherwise null, as in `cachedBaseImage`. */
+/** The image if both it and the base image are in the cache. Otherwise null, as in `cachedBaseImage`. */
 export async function cachedCodeInterpreterImage(options: CodeInterpreterImageOptions): Promise<UnpackedImage | null> {
   const recipe = await readInterpreterRecipe(options.recipeDir);
   const below =
@@ -67,7 +67,9 @@ export async function cachedCodeInterpreterImage(options: CodeInterpreterImageOp
   return readUnpackedImage(imageFolder(options.cacheDir, interpreterDigest(below, recipe, nodeInSandbox)));
 }
 
-/** The tree below what the recipe installs: a copy of the base image, or one made with the recipe's Debian packages. */
+/**
+ * The tree to which the recipe is added: a copy of the base image, or a tree made with the recipe's Debian packages.
+ */
 async function makeBelow(
   rootfs: string,
   base: UnpackedImage | null,
@@ -85,8 +87,8 @@ async function makeBelow(
 }
 
 /**
- * Runs the tree's own pip and the recipe's script. Only for that time the tree sees this machine's resolvers, certificates
- * and pip settings; none of them stay in the image.
+ * Runs the tree's own pip and the recipe's script. Only during that time the tree sees this machine's resolvers,
+ * certificates and pip settings. None of them stay in the image.
  */
 async function runRecipe(
   rootfs: string,
@@ -106,7 +108,7 @@ async function runRecipe(
     ...borrowed.map((file) => `mount --bind ${file} "$1${file}"`),
     'cp "$2"/* "$1/tmp"',
     'if [ -e /etc/pip.conf ]; then cp /etc/pip.conf "$1/tmp/pip.conf"; export PIP_CONFIG_FILE=/tmp/pip.conf; fi',
-    // This machine has no such folder.
+    // The tree cannot see such a folder of this machine.
     'unset PIP_FIND_LINKS PIP_CERT',
     'perl "$3" "$1" python3 -m pip install --quiet --no-cache-dir --only-binary :all: --root-user-action ignore --disable-pip-version-check -r /tmp/requirements.txt',
     'exec perl "$3" "$1" sh -e /tmp/finish.sh',

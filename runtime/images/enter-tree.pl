@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # enter-tree.pl TREE PROGRAM ARGS…
-# Becomes PROGRAM in TREE as a root that may own files there and nothing else: it can neither mount, make devices, load
-# modules, nor leave TREE again. What it runs is other people's: the installers of packages.
+# Executes PROGRAM in TREE as a root with few capabilities: it may own files there, but cannot mount, make devices, load
+# modules, or leave TREE. It runs untrusted programs: the installers of packages.
 use strict;
 use warnings;
 use POSIX ();

@@ -1,4 +1,6 @@
-/** An image that hosts make themselves could not be made. Its message is for everybody; the cause stays inside. */
+/**
+ * An image that hosts make themselves could not be made. Its message is public. The cause stays inside the platform.
+ */
 export class ImageBuildError extends Error {
   override name = 'ImageBuildError';
 }

@@ -12,24 +12,24 @@ interface Logger {
   error(fields: object, message: string): void;
 }
 
-/** A draft that nobody has touched for so long is of a process that was killed. */
+/** A draft that was not modified for this long belongs to a process that was killed. */
 const forgottenMs = 24 * 3600 * 1000;
 const noteEveryMs = 60_000;
 
 /**
- * The unpacked images of this machine, which several copies may share. They have a budget of disk space; beyond it those
- * that were used least lately go, but never one that a sandbox or pool member lies on, paused ones included.
+ * The unpacked images of this machine. Several copies may share them. They have a budget of disk space. Above it, the
+ * least recently used images are removed, but never an image that a sandbox or pool member uses, including paused ones.
  */
 export class ImageCache {
   readonly #folder: string;
   readonly #cacheDir: string;
   readonly #budgetBytes: number | null;
   readonly #logger: Logger;
-  /** Digests whose trees were looked at in this process, and when their use was noted last. */
+  /** Digests whose trees were checked in this process, with the time when their use was last noted. */
   readonly #known = new Map<string, number>();
   #trimming: Promise<void> = Promise.resolve();
 
-  /** @param options.budgetBytes null: images stay for ever */
+  /** @param options.budgetBytes null: images are never removed */
   constructor(options: { cacheDir: string; budgetBytes: number | null; logger: Logger }) {
     this.#cacheDir = options.cacheDir;
     this.#folder = path.join(options.cacheDir, 'images');
@@ -38,14 +38,14 @@ export class ImageCache {
   }
 
   /**
-   * Gets an image, and makes it again where its tree is not as it was unpacked. A tree is looked at once in a process.
-   * @param make as `ensureImage` and its kin do: from the cache, else anew
+   * Gets an image, and makes it again if its tree differs from the unpacked one. A tree is checked once per process.
+   * @param make gets the image from the cache or makes it, as `ensureImage` and similar functions do
    */
   async get(make: () => Promise<UnpackedImage>): Promise<UnpackedImage> {
     let image = await make();
     if (!this.#known.has(image.digest)) {
       if (!(await isImageWhole(image))) {
-        this.#logger.error({ digest: image.digest }, 'an unpacked image is damaged; it is made again');
+        this.#logger.error({ digest: image.digest }, 'an unpacked image is damaged; making it again');
         await this.#setAside(image);
         image = await make();
       }
@@ -56,15 +56,15 @@ export class ImageCache {
   }
 
   /**
-   * Keeps an image for as long as the folder is there.
-   * @throws {Error} it has gone meanwhile
+   * Keeps an image while the folder exists.
+   * @throws {Error} when the image was removed meanwhile
    */
   async keepFor(image: UnpackedImage, folder: string): Promise<void> {
     await noteImageUser(path.dirname(image.rootfs), folder);
     if (!existsSync(image.rootfs)) throw new Error('the image has just been removed from the cache');
   }
 
-  /** Waits for what is being removed. */
+  /** Waits until running removals have ended. */
   async settled(): Promise<void> {
     await this.#trimming;
   }
@@ -76,7 +76,7 @@ export class ImageCache {
     await utimes(path.dirname(image.rootfs), now / 1000, now / 1000).catch(() => {});
   }
 
-  /** Sandboxes may run on the tree, so it stays on the disk under another name. */
+  /** The tree stays on the disk under another name, because sandboxes may run on it. */
   async #setAside({ digest }: UnpackedImage): Promise<void> {
     const folder = imageFolder(this.#cacheDir, digest);
     await withFileLock(`${folder}.lock`, async () => {
@@ -109,20 +109,24 @@ export class ImageCache {
     }
   }
 
-  /** @returns false: something lies on it */
+  /** @returns false when something uses the image */
   async #evict(folder: string): Promise<boolean> {
     const image = folder.replace(/\.damaged-\d+$/, '');
     if (await hasImageUser(image)) return false;
     return withFileLock(`${image}.lock`, async () => {
       const gone = `${folder}.gone`;
       await rename(folder, gone);
-      // Who notes a use looks whether the image is there afterwards; here it is the other way round, so one of both sees.
+      // A user of an image first notes its use and then checks that the image exists. Here the order is reversed, so at
+      // least one of the two notices the other.
       if (await hasImageUser(image)) {
         await rename(gone, folder);
         return false;
       }
       this.#known.delete(path.basename(image).replace('-', ':'));
-      this.#logger.info({ image: path.basename(folder) }, 'an unpacked image that was not used lately is removed');
+      this.#logger.info(
+        { image: path.basename(folder) },
+        'an unpacked image was removed because it was not used recently',
+      );
       await rm(gone, { recursive: true, force: true });
       if (folder === image) await forgetImageUsers(image);
       return true;
@@ -130,7 +134,7 @@ export class ImageCache {
   }
 }
 
-/** On the disk, a file of several names once. */
+/** The size on the disk. A file with several names counts once. */
 async function sizeOf(folder: string): Promise<number> {
   return Number((await runCommand('du', ['-s', '-B1', folder])).split('\t', 1)[0]);
 }

@@ -10,19 +10,19 @@ export interface ImageOptions {
   cacheDir: string;
   /** `registry/repository:tag` or `registry/repository@sha256:…`. */
   reference: string;
-  /** Plain HTTP, only for a registry on loopback. */
+  /** Use plain HTTP. Only for a registry on loopback. */
   registryInsecureHttp?: boolean;
   limits?: ImageLimits | undefined;
   signal?: AbortSignal;
 }
 
-/** Larger than any image that people use, and smaller than what would fill a host. */
+/** Larger than every common image, and too small to fill a host. */
 export const defaultImageLimits: ImageLimits = { maxBytes: 32 * 1024 ** 3, maxFiles: 2_000_000 };
 
 /**
- * The image of a reference, unpacked. A digest that is in the cache costs no network; a tag is resolved each time,
- * because it may have moved. Safe to call from many processes at once.
- * @throws {CommandError} when the registry refuses or the image cannot be unpacked.
+ * The unpacked image of a reference. A digest in the cache needs no network. A tag is resolved each time, because it
+ * may have moved. Many processes may call this at the same time.
+ * @throws {CommandError} when the registry refuses or the image cannot be unpacked
  */
 export async function ensureImage(options: ImageOptions): Promise<UnpackedImage> {
   const { cacheDir, reference, signal } = options;

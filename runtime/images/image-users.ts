@@ -4,12 +4,12 @@ import { mkdir, readdir, readlink, rm, symlink } from 'node:fs/promises';
 import path from 'node:path';
 
 /**
- * Who lies on an image: for each folder of a sandbox or pool member, of any copy that shares the cache, a link to it
- * beside the image. A link counts for as long as the folder is there, so nothing has to be taken back.
+ * Records the users of an image: for each folder of a sandbox or pool member, of every copy that shares the cache,
+ * there is a link to it beside the image. A link is valid while its folder exists, so links need no explicit removal.
  */
 const usersOf = (imageFolder: string) => `${imageFolder}.users`;
 
-/** Call it once the folder is there and before its container runs. @param folder absolute */
+/** Call this after the folder exists and before its container runs. @param folder absolute */
 export async function noteImageUser(imageFolder: string, folder: string): Promise<void> {
   const link = path.join(usersOf(imageFolder), createHash('sha256').update(folder).digest('hex').slice(0, 32));
   await mkdir(usersOf(imageFolder), { recursive: true });
@@ -18,7 +18,7 @@ export async function noteImageUser(imageFolder: string, folder: string): Promis
   });
 }
 
-/** Whether a folder lies on the image; links of those that are gone are removed. */
+/** Whether a folder uses the image. Removes the links of missing folders. */
 export async function hasImageUser(imageFolder: string): Promise<boolean> {
   const links = await readdir(usersOf(imageFolder)).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'ENOENT') throw error;

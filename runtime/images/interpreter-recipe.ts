@@ -3,23 +3,26 @@ import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 
-/** What the image of a code interpreter has beyond the base image, as its folder says. */
+/** The additions of a code interpreter's image to the base image, as read from its folder. */
 export interface InterpreterRecipe {
-  /** Of the template. */
+  /** The name of the template. */
   name: string;
-  /** Debian packages of `packages`; with some, the image is made anew from packages and not from the base image. */
+  /**
+   * The Debian packages of the file `packages`. If there are any, the image is made from packages and not from the base
+   * image.
+   */
   packages: string[];
-  /** `requirements.txt`: Python packages, in the format of pip. */
+  /** The file `requirements.txt`: Python packages, in the format of pip. */
   requirements: string;
-  /** `finish.sh`, run in the tree when its packages are there. */
+  /** The file `finish.sh`. It runs in the tree after the packages are installed. */
   finish: string;
-  /** `npm-version`. */
+  /** The file `npm-version`. */
   npm: string;
 }
 
 /**
- * Reads the recipe in a folder. A file that is missing there is taken from the folder that `extends` names, and its
- * requirements and finish come after those of that folder.
+ * Reads the recipe in a folder. A missing file is taken from the folder in the file `extends`, and the requirements and
+ * finish of the recipe come after those of that folder.
  */
 export async function readInterpreterRecipe(folder: string): Promise<InterpreterRecipe> {
   const text = async (name: string) => {
@@ -40,7 +43,7 @@ export async function readInterpreterRecipe(folder: string): Promise<Interpreter
   };
 }
 
-/** Names the image by what it is made from: any change gives it a new digest, so hosts make it again. */
+/** A digest of the image's inputs. Any change gives it a new digest, so hosts make it again. */
 export function interpreterDigest(baseDigest: string, recipe: InterpreterRecipe, node: string): string {
   const inputs = { base: baseDigest, ...recipe, node };
   return `sha256:${createHash('sha256').update(JSON.stringify(inputs)).digest('hex')}`;

@@ -13,23 +13,23 @@ import {
 
 /** The progress of making an image. */
 export interface ImageProgress {
-  /** What is being done now, in one line for people. */
+  /** The current step, in one line for people. */
   message: string;
   /** 0 to 1. */
   fraction: number;
 }
 
 /**
- * The image of `digest` from the cache, made there if it is missing. Safe to call from many processes at once: one
- * makes it, the others wait. Half-made images are never visible, and are removed when making fails.
- * @param make fills the draft's tree (`rootfsOf(draft)`) and returns what the image's processes are given
+ * The image of `digest` from the cache. Makes it there if it is missing. Many processes may call this at the same time:
+ * one makes the image, and the others wait. Half-made images are never visible, and are removed after a failure.
+ * @param make fills the draft's tree (`rootfsOf(draft)`) and returns the configuration of the image's processes
  * @throws errors of `make`
  */
 export async function makeImageOnce(options: {
   cacheDir: string;
   digest: string;
   make: (draft: string) => Promise<ImageConfig>;
-  /** Another process is making it. */
+  /** Called when another process is making the image. */
   onWait?: () => void;
   signal?: AbortSignal;
 }): Promise<UnpackedImage> {
@@ -60,10 +60,10 @@ export async function makeImageOnce(options: {
   );
 }
 
-/** What wrote there is ending; its last files may come while the folder is emptied. */
+/** The processes that wrote there are ending, and may still write files while the folder is emptied. */
 const removeDraft = (draft: string) => rm(draft, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
 
-/** The image cannot be read any more. Sandboxes may run on its tree, so it stays on the disk under another name. */
+/** Moves an unreadable image aside. Sandboxes may run on its tree, so it stays on the disk under another name. */
 async function setAsideIfThere(folder: string): Promise<void> {
   if (existsSync(folder)) await rename(folder, `${folder}.damaged-${Date.now()}`);
 }

@@ -4,19 +4,19 @@ import type { PackedLayer } from '../driver.ts';
 import { writeLayer } from './write-layer.ts';
 
 const packProgram = path.join(import.meta.dirname, 'pack-tree.pl');
-/** Names in one layer. */
+/** The maximum number of names in one layer. */
 export const maxLayerFiles = 1_000_000;
 const refusedExitCode = 3;
 
-/** A tree that no layer can hold; the message says what it has. */
+/** A tree that a layer cannot hold. The message describes the problem. */
 export class UnpackableTreeError extends Error {
   override name = 'UnpackableTreeError';
 }
 
 /**
  * Packs a tree of files as the layer of an image.
- * @param tree.changes it is the upper layer of an overlay
- * @param tree.disk a file with an ext4 file system, in which the folder then is
+ * @param tree.changes the tree is the upper layer of an overlay
+ * @param tree.disk a file with an ext4 file system that contains the folder
  * @throws {UnpackableTreeError}
  */
 export async function packLayer(

@@ -1,12 +1,12 @@
 #!/usr/bin/perl
 # Writes a tree of files as the tar archive of an image's layer to standard output.
 #
-# Arguments, as `key=value`: arch; folder: the tree; changes: 1 where it is the upper layer of an overlay, whose marks
-# become those of images; disk: a file with an ext4 file system that the tree lies on, in which `folder` is then found;
-# maxFiles. Ends with 3 where the tree has what an image cannot hold, and says what.
+# Arguments, as `key=value`: arch; folder: the tree; changes: 1 if the tree is the upper layer of an overlay, whose
+# marks are converted to those of images; disk: a file with an ext4 file system that contains the tree, in which
+# `folder` is then found; maxFiles. Exits with 3 and a message if the tree contains something that an image cannot hold.
 #
-# Started in a mount namespace of its own. The tree is a tenant's: nothing of it is followed or executed, names are
-# bytes, and what it can make large is bounded.
+# It is started in its own mount namespace. The tree is untrusted: nothing in it is followed or executed, names are
+# bytes, and all sizes are bounded.
 use strict;
 use warnings;
 use Errno;
@@ -16,7 +16,7 @@ my %arg = map { split /=/, $_, 2 } @ARGV;
 my %nr = $arg{arch} eq 'arm64'
     ? (mount => 40, lgetxattr => 9, llistxattr => 12)
     : (mount => 165, lgetxattr => 192, llistxattr => 195);
-# Names longer than these cannot be unpacked by path.
+# Longer names cannot be unpacked by path.
 my ($max_path, $max_parts, $chunk) = (3800, 1 << 20, 1 << 20);
 # The largest numbers in the fields of a header.
 my ($max_size, $max_id) = (8**11 - 1, 8**7 - 1);
@@ -39,8 +39,8 @@ sub main {
     close STDOUT or die "write: $!\n";
 }
 
-# A loop device that detaches itself when this process, and with it the mount namespace, ends. Mounting puts right what
-# the journal holds: the file is a copy.
+# A loop device that detaches itself when this process, and with it the mount namespace, ends. The mount replays the
+# journal, which is safe because the file is a copy.
 sub mount_disk {
     return undef if !$arg{disk};
     my ($read_only, $nosuid, $nodev, $noexec) = (1, 2, 4, 8);
@@ -61,7 +61,8 @@ sub mount_disk {
     die "all loop devices are taken at once\n";
 }
 
-# Names lead to the files from here; those of folders end with a slash. Iterates where a tree may be deep.
+# Names are relative to the current folder, and names of folders end with a slash. The loop avoids recursion, because a
+# tree may be deep.
 sub add {
     my @left = @_;
     while (defined(my $name = pop @left)) {
@@ -76,11 +77,11 @@ sub add {
         elsif (S_ISFIFO($mode)) { put_header({ name => $name, type => '6' }, \@stat, 1) }
         elsif (S_ISCHR($mode) && $stat[6] == 0) { add_deletion($name, \@stat) }
         elsif (!$arg{changes} && (S_ISCHR($mode) || S_ISBLK($mode))) { add_device($name, \@stat) }
-        # Sockets are of a process that is not in the image; in an upper layer there are no other devices.
+        # Sockets belong to processes, which an image does not contain. An upper layer has no other devices.
     }
 }
 
-# In an order that does not change from one time to the next, the first at the end.
+# The entries in reverse order, so that the order is always the same.
 sub entries {
     my $folder = shift;
     my $start = $folder eq './' ? '' : $folder;
@@ -153,7 +154,7 @@ sub add_file {
     pad($bytes);
 }
 
-# Places and lengths of what is no hole; the last is empty where the file ends with a hole.
+# Offsets and lengths of the parts with data. The last part is empty if the file ends with a hole.
 sub parts_of {
     my ($in, $name) = @_;
     my ($seek_data, $seek_hole, $end, @parts) = (3, 4, 0);
@@ -179,14 +180,14 @@ sub put_part {
     }
 }
 
-# Writes the header of an entry, and before it what does not fit there or was not foreseen by ustar.
+# Writes the header of an entry, after an extended header for everything that ustar cannot represent.
 sub put_header {
     my ($entry, $stat, $has_attributes) = @_;
     my %record = %{ $entry->{records} // {} };
     my $marks = $has_attributes ? add_attributes(\%record, $entry->{name}) : {};
     my ($name, $link, $size) = ($entry->{name}, $entry->{link} // '', $entry->{size} // 0);
     my ($uid, $gid) = @{$stat}[4, 5];
-    # Before 1970 as then: ustar has no sign.
+    # Times before 1970 become 1970, because ustar has no sign.
     my $time = $stat->[9] < 0 ? 0 : $stat->[9];
     $record{path} = $name if length $name > 100 || $name =~ /[^\x20-\x7e]/;
     $record{linkpath} = $link if length $link > 100 || $link =~ /[^\x20-\x7e]/;
@@ -216,7 +217,8 @@ sub ustar {
     return $header;
 }
 
-# `<length> <key>=<value>\n`, where the length counts its own digits.
+# `<length> <key>=<value>
+# `. The length includes its own digits.
 sub record {
     my ($key, $value) = @_;
     my $rest = length(" $key=$value\n");
@@ -225,7 +227,7 @@ sub record {
     return "$length $key=$value\n";
 }
 
-# What belongs to the file, and the marks that the overlay has on it.
+# Writes the attributes of the file, and the overlay's marks on it.
 sub add_attributes {
     my ($record, $name) = @_;
     my $list = "\0" x 65536;
@@ -255,7 +257,7 @@ sub put {
     }
 }
 
-# For a message: a name may hold anything.
+# A name for a message, because names may contain any bytes.
 sub shown {
     my $name = shift;
     $name =~ s/([^\x20-\x7e]|\\)/sprintf '\\x%02x', ord $1/ge;

@@ -9,11 +9,11 @@ import { RegistryHttp } from '../../registry/registry-http.ts';
 import { type ImageLimits, ImageRefusedError, type LayerSource, layerInFile, unpackLayers } from './unpack-layers.ts';
 import { type ImageConfig, imageConfigOf, rootfsOf } from './unpacked-image.ts';
 
-/** The platform's registry, as a host's settings name it. */
+/** The platform's registry in a host's settings. */
 export interface HostRegistry {
   /** Host and port. */
   address: string;
-  /** Plain HTTP; only of one on loopback. */
+  /** Use plain HTTP. Only for a registry on loopback. */
   insecureHttp: boolean;
   username: string | null;
   passwordFile: string | null;
@@ -21,11 +21,11 @@ export interface HostRegistry {
   caFile: string | null;
 }
 
-/** Layers that arrive at once, beside the one that is unpacked. */
+/** The number of layers that are downloaded in advance while one is unpacked. */
 const layersAtOnce = 3;
 const loopback = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?$/;
 
-/** Pulls images of the platform's registry by digest, straight into trees. */
+/** Pulls images of the platform's registry by digest, directly into trees. */
 export class RegistryPull {
   readonly #http: RegistryHttp;
   readonly #origin: string;
@@ -39,10 +39,10 @@ export class RegistryPull {
   }
 
   /**
-   * Unpacks an image. The lowest layer is unpacked while it arrives, and the others arrive meanwhile. Manifest,
-   * configuration and layers are held against their digests.
-   * @throws {RegistryError} the registry has no such image, refuses, or cannot be reached
-   * @throws {ImageRefusedError} the image is at fault
+   * Unpacks an image. The lowest layer is unpacked during its download, and the next layers are downloaded meanwhile.
+   * The digests of manifest, configuration and layers are checked.
+   * @throws {RegistryError} when the registry lacks the image, refuses, or is unreachable
+   * @throws {ImageRefusedError} when the image is invalid
    */
   async pull(
     image: { path: string; digest: string },
@@ -96,7 +96,7 @@ function fetched(
       const bounded = async function* (source: AsyncIterable<Buffer>) {
         for await (const chunk of source) {
           seen += chunk.length;
-          // What is longer than its manifest says is noticed when it is unpacked; here it must not fill the disk.
+          // Unpacking detects a layer that is longer than its manifest says. Here such a layer must not fill the disk.
           if (seen > size + 1) return;
           yield chunk;
         }

@@ -1,11 +1,11 @@
 #!/usr/bin/perl
 # Unpacks a layer of an image, a tar archive on standard input, over the layers below it.
 #
-# Arguments, as `key=value`: arch; folder: the tree; maxFiles, maxBytes: what it may hold, each name and each byte that
-# is no hole. The last line of standard output is `<files> <bytes>`.
+# Arguments, as `key=value`: arch; folder: the tree; maxFiles, maxBytes: the limits of the tree, counting each name and
+# each byte that is not in a hole. The last line of standard output is `<files> <bytes>`.
 #
-# The archive is a stranger's. The tree becomes the root of this process before the first byte is read, so no link, no
-# `..` and no absolute name leads out of it. Ends with 3 where the archive is at fault, and says how.
+# The archive is untrusted. The tree becomes the root of this process before the first byte is read, so links, `..` and
+# absolute names cannot lead out of it. Exits with 3 and a message if the archive is invalid.
 use strict;
 use warnings;
 no warnings 'recursion';
@@ -18,7 +18,7 @@ my %nr = $arg{arch} eq 'arm64'
     : (mknodat => 259, fchownat => 260, utimensat => 280, lsetxattr => 189);
 my ($at_fdcwd, $no_follow, $chunk, $max_special, $max_parts) = (-100, 0x100, 1 << 20, 4 << 20, 1 << 20);
 my ($buffer, $place, $files, $bytes) = ('', 0, 0, 0);
-# Names that this layer has, with the folders above them; times of folders, which hold at the end.
+# The names in this layer, with their parent folders; the times of folders, which are set at the end.
 my (%own, %folder_time);
 
 if (!eval { main(); 1 }) {
@@ -33,7 +33,7 @@ sub main {
     chroot '.' or die "chroot: $!\n";
     chdir '/' or die "chdir: $!\n";
     while (my $entry = next_entry()) { unpack_entry($entry) }
-    # What follows is no entry, but counts in the digest.
+    # The remaining bytes are not entries, but are part of the digest.
     while (fill()) { $place = length $buffer }
     for my $folder (sort { $b cmp $a } keys %folder_time) { set_time($folder, $folder_time{$folder}) }
     print "$files $bytes\n";
@@ -43,7 +43,7 @@ sub refuse { my $reason = shift; die \$reason }
 
 # The archive.
 
-# The next entry, with what the entries before it say of it. Nothing at the end of the archive.
+# The next entry, with the extended headers before it. Undefined at the end of the archive.
 sub next_entry {
     my (%record, $long_name, $long_link);
     while (1) {
@@ -55,7 +55,8 @@ sub next_entry {
         elsif ($entry{type} eq 'L') { $long_name = special(\%entry) =~ s/\0.*//sr }
         elsif ($entry{type} eq 'K') { $long_link = special(\%entry) =~ s/\0.*//sr }
         else {
-            # GNU tar gives a sparse file another name in the header, for tools that do not know such files.
+            # For a sparse file, GNU tar writes another name into the header, for tools that do not support sparse
+            # files.
             $entry{name} = $record{'GNU.sparse.name'} // $record{path} // $long_name // $entry{name};
             $entry{link} = $record{linkpath} // $long_link // $entry{link};
             for my $key ('size', 'uid', 'gid') {
@@ -84,7 +85,7 @@ sub read_header {
 
 sub number {
     my $field = shift;
-    # Numbers beyond the octal digits are binary, marked by the highest bit; the next one is the sign.
+    # Numbers that do not fit into octal digits are binary, marked by the highest bit. The next bit is the sign.
     if (ord($field) & 0x80) {
         my ($first, @digits) = unpack 'C*', $field;
         my $value = $first & 0x7f;
@@ -118,7 +119,7 @@ sub records_of {
     return %record;
 }
 
-# So many bytes. Nothing where `may_end` and the archive has ended.
+# Returns this many bytes. Returns nothing if `may_end` is true and the archive has ended.
 sub take {
     my ($length, $may_end) = @_;
     while (length($buffer) - $place < $length) {
@@ -148,7 +149,7 @@ sub skip {
     }
 }
 
-# Some tools leave out what fills the last block of the last file.
+# Some tools omit the padding of the last file's last block.
 sub skip_padding {
     my $length = -$_[0] % 512;
     1 while length($buffer) - $place < $length && fill();
@@ -171,7 +172,7 @@ sub unpack_entry {
     my $type = $entry->{type};
     refuse('an entry of an unknown kind: ' . ord $type) if $type !~ /^[0\0 1-7]$/;
     my $has_content = $type =~ /^[0\0 7]$/;
-    # Archives of the first kind mark a folder by its name alone.
+    # Old archives mark a folder only by the slash at the end of its name.
     if ($has_content && $entry->{name} =~ m{/$}) { ($type, $has_content) = ('5', 0) }
     if ($name eq '') {
         refuse('a root that is no folder') if $type ne '5';
@@ -199,7 +200,7 @@ sub unpack_entry {
     return set_attributes($name, $entry, $type eq '5', $type eq '2');
 }
 
-# A name below the root, without `.`, empty parts and `..`; what leads out is refused.
+# A name below the root, without `.`, empty parts and `..`. A name that leads out of the root is refused.
 sub clean {
     my $name = shift;
     my @parts;
@@ -222,7 +223,7 @@ sub note_own {
     }
 }
 
-# Folders that no entry has named yet.
+# Makes parent folders that no entry has described yet.
 sub make_folders {
     my $name = shift;
     return if $name eq '' || -d $name;
@@ -233,7 +234,7 @@ sub make_folders {
     failed($name);
 }
 
-# An entry takes the place of what had its name; a folder keeps what a folder held.
+# An entry replaces an earlier file of its name. A folder keeps the contents of an earlier folder.
 sub make_way {
     my ($name, $is_folder) = @_;
     my @stat = lstat $name or return;
@@ -254,7 +255,7 @@ sub remove {
     rmdir $name or failed($name);
 }
 
-# A deletion, or a mark that nothing of the layers below is in a folder. What this layer itself has stays.
+# Deletes an entry, or hides the contents of a folder in the layers below. Entries of this layer stay.
 sub delete_below {
     my ($folder, $what) = @_;
     my $start = $folder eq '' ? '' : "$folder/";
@@ -298,7 +299,7 @@ sub unpack_file {
     return set_attributes($name, $entry);
 }
 
-# The map of the parts stands before them: a count, then the place and the length of each, a line a number.
+# The map of the parts comes first: a count, then the offset and length of each part, one number per line.
 sub unpack_sparse {
     my ($out, $name, $entry) = @_;
     my $size = $entry->{records}{'GNU.sparse.realsize'} // '';
@@ -346,14 +347,14 @@ sub set_attributes {
     my ($uid, $gid) = @{$entry}{ 'uid', 'gid' };
     refuse('an owner that cannot be: ' . shown($name)) if $uid > 0xfffffffe || $gid > 0xfffffffe;
     syscall($nr{fchownat}, $at_fdcwd, $name, $uid + 0, $gid + 0, $no_follow) == 0 or failed($name);
-    # After the owner, whose change takes the bits of set-user-id away.
+    # The mode is set after the owner, because changing the owner clears the set-user-id bits.
     if (!$is_link) { chmod $entry->{mode}, $name or failed($name) }
     set_extended($name, $entry->{records});
     if ($is_folder) { $folder_time{$name} = $entry->{time} }
     else { set_time($name, $entry->{time}) }
 }
 
-# Marks of overlays are none of an image's.
+# The marks of overlays are not part of an image.
 sub set_extended {
     my ($name, $record) = @_;
     for my $key (sort keys %{$record}) {
@@ -372,7 +373,7 @@ sub set_time {
     syscall($nr{utimensat}, $at_fdcwd, $name, $times, $no_follow) == 0 or failed($name);
 }
 
-# Errors that a name causes are the archive's fault, others this machine's.
+# Errors that are caused by a name are the archive's fault. Other errors are this machine's fault.
 sub failed {
     my $name = shown(shift);
     refuse("a name that cannot be: $name") if $!{ENAMETOOLONG} || $!{ELOOP} || $!{ENOTDIR};

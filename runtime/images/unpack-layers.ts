@@ -13,12 +13,12 @@ const unpackProgram = path.join(import.meta.dirname, 'unpack-layer.pl');
 const refusedExitCode = 3;
 const stderrTailLength = 4096;
 
-/** An image that no host can run, whatever is tried: its layers are damaged, hostile or too large. */
+/** An image that no host can run: its layers are damaged, malicious or too large. */
 export class ImageRefusedError extends Error {
   override name = 'ImageRefusedError';
 }
 
-/** What an image may be, unpacked. */
+/** The limits of an unpacked image. */
 export interface ImageLimits {
   /** Without holes of sparse files. */
   maxBytes: number;
@@ -30,14 +30,14 @@ export interface LayerSource extends ImageBlob {
   open(signal: AbortSignal | undefined): Promise<Readable>;
 }
 
-/** A layer that lies in a file as its registry has it. */
+/** A layer in a file, in the form of its registry. */
 export function layerInFile(file: string, blob: ImageBlob): LayerSource {
   return { ...blob, open: async () => createReadStream(file, { highWaterMark: 1024 * 1024 }) };
 }
 
 /**
- * Unpacks layers, the lowest first, into a folder that it makes. Each is held against its digest.
- * @throws {ImageRefusedError} the image is at fault
+ * Unpacks layers into a new folder, beginning with the lowest. The digest of each is checked.
+ * @throws {ImageRefusedError} when the image is invalid
  */
 export async function unpackLayers(
   layers: readonly LayerSource[],
@@ -46,7 +46,7 @@ export async function unpackLayers(
   signal?: AbortSignal,
 ): Promise<void> {
   await mkdir(rootfs);
-  // Whatever the umask is.
+  // Sets the mode explicitly, because the umask may differ.
   await chmod(rootfs, 0o755);
   const left = { maxBytes, maxFiles };
   for (const [at, layer] of layers.entries()) {
@@ -56,7 +56,7 @@ export async function unpackLayers(
       left.maxFiles -= files;
     } catch (error) {
       if (!(error instanceof ImageRefusedError)) throw error;
-      // What is left for this layer says nothing to the reader.
+      // The message has the limit of this layer. It is replaced by the limit of the image, which the reader knows.
       const text = error.message
         .replace(`more than ${left.maxBytes} bytes`, `more than the ${maxBytes} bytes that an image may have`)
         .replace(`more than ${left.maxFiles} files`, `more than the ${maxFiles} files that an image may have`);
@@ -98,7 +98,7 @@ async function unpackLayer(
       source,
       checkedBy(layer),
       decompressor(),
-      // Empty files and headers count, too.
+      // Empty files and headers also take bytes of the archive.
       limitedTo(2 * left.maxBytes + 4096 * left.maxFiles),
       child.stdin,
       { ...(signal && { signal }) },
@@ -106,7 +106,7 @@ async function unpackLayer(
   } catch (error) {
     signal?.throwIfAborted();
     const isOfSource = sourceFailed || error instanceof ImageRefusedError || error instanceof BlobDamagedError;
-    // A program that gives up does not read to the end; it says why.
+    // A program that fails does not read to the end, and prints the reason.
     const gaveUp = !isOfSource && !isOfDecompressor(error);
     if (gaveUp && (await Promise.race([ended, inAMoment()])) === refusedExitCode) {
       throw new ImageRefusedError(reason.trim());
@@ -124,12 +124,12 @@ async function unpackLayer(
   return { files: Number(files), bytes: Number(bytes) };
 }
 
-/** For a program that is about to end. */
+/** The delay before a program that should end by itself is ended. */
 const inAMoment = () => delay(5000, null, { ref: false });
 
 const isOfDecompressor = (error: unknown) => /^(Z_|ZSTD_|ERR_ZSTD)/.test((error as NodeJS.ErrnoException).code ?? '');
 
-/** Passes a blob on, and fails at its end where it is not the one that was meant. */
+/** Passes a blob on, and fails at its end if its digest or size is wrong. */
 function checkedBy({ digest, size }: ImageBlob): Transform {
   const [algorithm, expected] = digest.split(':') as [string, string];
   const hash = createHash(algorithm);
@@ -148,7 +148,7 @@ function checkedBy({ digest, size }: ImageBlob): Transform {
   });
 }
 
-/** A blob that arrived otherwise than its digest says: another attempt may bring the right one. */
+/** A blob does not match its digest. Another attempt may succeed. */
 class BlobDamagedError extends Error {
   override name = 'BlobDamagedError';
 }
@@ -164,7 +164,7 @@ function limitedTo(maxBytes: number): Transform {
   });
 }
 
-/** By the first bytes and not by the media type, which many images have wrong. */
+/** Detected by the first bytes, because many images have wrong media types. */
 function decompressor(): Duplex {
   return Duplex.from(async function* (source: AsyncIterable<Buffer>) {
     let first = Buffer.alloc(0);
@@ -188,13 +188,16 @@ function decompressor(): Duplex {
   });
 }
 
-/** A frame, or one that is skipped, as some tools put before the first. */
+/** A zstd frame, or a skippable frame, which some tools put before the first frame. */
 function isZstd(first: Buffer): boolean {
   const magic = first.length >= 4 ? first.readUInt32LE() : 0;
   return magic === 0xfd2fb528 || (magic & 0xfffffff0) >>> 0 === 0x184d2a50;
 }
 
-/** By the program: Node's own stream ends with the first frame, and `zstd:chunked` layers have thousands. */
+/**
+ * Uses the zstd program, because Node's own stream ends after the first frame, and `zstd:chunked` layers have
+ * thousands.
+ */
 async function* unzstd(packed: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   const program = spawn('zstd', ['--decompress', '--stdout', '--quiet'], {
     env: { PATH: process.env.PATH, LC_ALL: 'C' },

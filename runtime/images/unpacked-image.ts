@@ -5,7 +5,7 @@ import { writeFileDurably } from '../../config/durable-file.ts';
 import { DamagedFileError, readDocument } from '../../config/readable-document.ts';
 import { runCommand } from '../process/command.ts';
 
-/** What an image says about the processes started in it. */
+/** The image's configuration of the processes that are started in it. */
 export interface ImageConfig {
   env: Record<string, string>;
   workingDir: string | null;
@@ -15,14 +15,17 @@ export interface ImageConfig {
   cmd: string[];
 }
 
-/** An image as a tree of files with the owners of the image, ready to be the lower layer of sandboxes. */
+/** An image as a tree of files with the image's owners, ready to be the lower layer of sandboxes. */
 export interface UnpackedImage {
   /** `sha256:…` of its manifest or its recipe. */
   digest: string;
-  /** The tree. Never written to once it is complete. */
+  /** The tree. It is never written to after it is complete. */
   rootfs: string;
   config: ImageConfig;
-  /** Of the names, sizes, owners, modes and times in the tree as it was made. Absent: of an earlier version. */
+  /**
+   * A fingerprint of the names, sizes, owners, modes and times in the original tree. Absent: made by an earlier
+   * version.
+   */
   fingerprint?: string | undefined;
 }
 
@@ -41,7 +44,7 @@ const documentSchema = z.object({
 const configFile = 'image.json';
 const rootfsFolder = 'rootfs';
 
-/** Where the image of `digest` is unpacked. */
+/** The folder of the unpacked image of `digest`. */
 export function imageFolder(cacheDir: string, digest: string): string {
   return path.join(cacheDir, 'images', digest.replace(':', '-'));
 }
@@ -49,7 +52,7 @@ export function imageFolder(cacheDir: string, digest: string): string {
 /** The tree of the image that is being unpacked in `folder`. */
 export const rootfsOf = (folder: string) => path.join(folder, rootfsFolder);
 
-/** Marks the tree in `folder` as complete. The folder must be renamed to its final name afterwards. */
+/** Marks the tree in `folder` as complete. Afterwards the folder must be renamed to its final name. */
 export async function writeUnpackedImage(folder: string, digest: string, config: ImageConfig): Promise<void> {
   const fingerprint = await fingerprintOf(rootfsOf(folder));
   await writeFileDurably(path.join(folder, configFile), JSON.stringify({ digest, config, fingerprint }));

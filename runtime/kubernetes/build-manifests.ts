@@ -1,4 +1,4 @@
-import type { V1Container, V1NetworkPolicy, V1Pod, V1Volume } from '@kubernetes/client-node';
+import type { V1Container, V1Pod, V1Volume } from '@kubernetes/client-node';
 import type { SandboxId } from '../../domain/ids.ts';
 import { initWords } from '../sandbox-agent/runtime-folder.ts';
 import {
@@ -25,8 +25,8 @@ interface BuildPod {
   buildId: string;
   /** As nodes pull it. */
   image: string;
-  /** The sandbox whose disk it reads, and the node that has the disk. Null: it reads the image alone. */
-  sandbox: { id: SandboxId; node: string } | null;
+  /** The sandbox whose disk it reads, the disk's name, and the node that has it. Null: it reads the image alone. */
+  sandbox: { id: SandboxId; disk: string; node: string } | null;
   /** What it may write to its node's disk. */
   stageBytes: number;
 }
@@ -38,7 +38,7 @@ export const buildLabel = (buildId: string) => buildId.replace(/[^A-Za-z0-9-]/g,
 export function buildPodOf({ name, buildId, image, sandbox, stageBytes }: BuildPod, options: ManifestOptions): V1Pod {
   const storage = `${Math.ceil(stageBytes / 1024 ** 2)}Mi`;
   // Not read-only here: a driver of storage may take that for another way to attach what is attached already.
-  const disk: V1Volume[] = sandbox ? [{ name: diskVolume, persistentVolumeClaim: { claimName: sandbox.id } }] : [];
+  const disk: V1Volume[] = sandbox ? [{ name: diskVolume, persistentVolumeClaim: { claimName: sandbox.disk } }] : [];
   const container: V1Container = {
     name: sandboxContainer,
     image,
@@ -93,22 +93,3 @@ const onNode = (node: string) => ({
     nodeSelectorTerms: [{ matchFields: [{ key: 'metadata.name', operator: 'In', values: [node] }] }],
   },
 });
-
-/** Closes all pods of builds, in both directions. */
-export function buildsPolicyOf(options: ManifestOptions): V1NetworkPolicy {
-  const { namespace, hostId } = options;
-  return {
-    apiVersion: 'networking.k8s.io/v1',
-    kind: 'NetworkPolicy',
-    metadata: { name: `builds-${hostId}`, namespace, labels: ownerLabels(options) },
-    spec: {
-      podSelector: {
-        matchLabels: { [labels.host]: hostId },
-        matchExpressions: [{ key: labels.build, operator: 'Exists' }],
-      },
-      policyTypes: ['Ingress', 'Egress'],
-      ingress: [],
-      egress: [],
-    },
-  };
-}

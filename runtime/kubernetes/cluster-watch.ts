@@ -7,9 +7,12 @@ import type {
   V1Pod,
   V1Service,
 } from '@kubernetes/client-node';
+import type { SandboxId } from '../../domain/ids.ts';
 import type { DriverLogger } from '../driver-logger.ts';
 import type { Cluster } from './cluster.ts';
 import { againAfterMs, listWatch } from './list-watch.ts';
+import { sandboxOf } from './names.ts';
+import { SandboxNames } from './sandbox-names.ts';
 
 /**
  * The pods and disks of one host as the cluster reports them, and its Services where it has some: one list of each, then
@@ -22,7 +25,9 @@ export class ClusterWatch {
   readonly #services: ListWatch<V1Service> | null;
   readonly #namespace: string;
   readonly #logger: DriverLogger;
-  /** Called after each change of a pod or a disk of that name. */
+  readonly #podNames = new SandboxNames();
+  readonly #diskNames = new SandboxNames();
+  /** Called after each change of a pod or a disk of that name, or of that sandbox. */
   readonly #waiting = new Map<string, Set<() => void>>();
   readonly #timers = new Set<NodeJS.Timeout>();
   #closed = false;
@@ -52,11 +57,13 @@ export class ClusterWatch {
   async open(onPod: (pod: V1Pod, isGone: boolean) => void): Promise<void> {
     const first = Promise.withResolvers<never>();
     first.promise.catch(() => {});
-    this.#pods.on('change', (pod) => this.#wake(pod.metadata!.name!));
+    this.#podNames.follow(this.#pods);
+    this.#diskNames.follow(this.#disks);
+    this.#pods.on('change', (pod) => this.#wake(pod));
     this.#pods.on('add', (pod) => onPod(pod, false));
     this.#pods.on('update', (pod) => onPod(pod, false));
     this.#pods.on('delete', (pod) => onPod(pod, true));
-    this.#disks.on('change', (disk) => this.#wake(disk.metadata!.name!));
+    this.#disks.on('change', (disk) => this.#wake(disk));
     let isOpen = false;
     for (const informer of this.#informers()) {
       informer.on('error', (error) => {
@@ -82,6 +89,16 @@ export class ClusterWatch {
     return this.#disks.get(name, this.#namespace) ?? null;
   }
 
+  /** The pod of a sandbox. One that was made before the sandbox has another name. */
+  podOf(sandboxId: SandboxId): V1Pod | null {
+    return this.pod(sandboxId) ?? this.pod(this.#podNames.of(sandboxId) ?? sandboxId);
+  }
+
+  /** The disk of a sandbox, as with `podOf`. */
+  diskOf(sandboxId: SandboxId): V1PersistentVolumeClaim | null {
+    return this.disk(sandboxId) ?? this.disk(this.#diskNames.of(sandboxId) ?? sandboxId);
+  }
+
   pods(): readonly V1Pod[] {
     return this.#pods.list(this.#namespace);
   }
@@ -99,7 +116,7 @@ export class ClusterWatch {
   }
 
   /**
-   * Asks again after each change of the pod or the disk of this name, until there is an answer.
+   * Asks again after each change of the pod or the disk of this name, or of this sandbox, until there is an answer.
    * @param answer undefined: not yet; what it throws ends the wait
    * @throws {Error} with `late` after the time; the signal's reason when it aborts
    */
@@ -144,10 +161,12 @@ export class ClusterWatch {
     return [this.#pods, this.#disks, ...(this.#services ? [this.#services] : [])];
   }
 
-  #wake(name: string): void {
+  #wake(object: KubernetesObject): void {
     // A deletion is reported before the object has left the list of a watch that begins again.
     queueMicrotask(() => {
-      for (const look of [...(this.#waiting.get(name) ?? [])]) look();
+      for (const key of new Set([object.metadata!.name!, sandboxOf(object)])) {
+        for (const look of [...(this.#waiting.get(key ?? '') ?? [])]) look();
+      }
     });
   }
 }

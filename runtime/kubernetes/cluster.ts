@@ -1,4 +1,3 @@
-import https from 'node:https';
 import { Readable, Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
@@ -13,6 +12,7 @@ import {
   V1MicroTime,
   type V1NetworkPolicy,
   type V1Node,
+  type V1ObjectMeta,
   type V1PersistentVolumeClaim,
   type V1Pod,
   type V1ResourceQuota,
@@ -20,8 +20,10 @@ import {
   type V1Service,
   type V1Status,
 } from '@kubernetes/client-node';
+import { isGone } from './api-errors.ts';
 import type { LeaseReading } from './lease-watch.ts';
 import { fieldManager, labels, sandboxesOf } from './names.ts';
+import { within } from './within.ts';
 
 const applyOptions = setHeaderOptions('Content-Type', PatchStrategy.ServerSideApply);
 const mergeOptions = setHeaderOptions('Content-Type', PatchStrategy.MergePatch);
@@ -29,24 +31,8 @@ const execTimeoutMs = 20_000;
 /** An API server that restarts, or is busy, is asked again. */
 const triesAgainAfterMs = [100, 300, 1000, 3000];
 
-/** The API server did not give the summary of a node. */
-export class SummaryRefused extends Error {
-  override name = 'SummaryRefused';
-  readonly status: number;
-
-  constructor(status: number) {
-    super(
-      status === 403
-        ? 'the platform may not read what nodes use: it needs the verb get on nodes/proxy'
-        : `the summary of a node was answered with ${status}`,
-    );
-    this.status = status;
-  }
-}
-
 /** What the driver reads of a cluster, and writes to one namespace of it. */
 export class Cluster {
-  readonly #config: KubeConfig;
   readonly #core: CoreV1Api;
   readonly #coordination: CoordinationV1Api;
   readonly #networking: NetworkingV1Api;
@@ -54,7 +40,6 @@ export class Cluster {
   readonly #namespace: string;
 
   constructor(config: KubeConfig, namespace: string) {
-    this.#config = config;
     this.#coordination = config.makeApiClient(CoordinationV1Api);
     this.#core = config.makeApiClient(CoreV1Api);
     this.#networking = config.makeApiClient(NetworkingV1Api);
@@ -94,6 +79,18 @@ export class Cluster {
   async deletePod(name: string): Promise<string | null> {
     const answer = await unlessGone(() => this.#core.deleteNamespacedPod({ name, namespace: this.#namespace }));
     return answer?.metadata?.uid ?? null;
+  }
+
+  /** Begins to delete a pod, unless it has changed since it was read; then it stays. */
+  async deleteUnchangedPod({ metadata }: V1Pod): Promise<void> {
+    const of = { name: metadata!.name!, namespace: this.#namespace, body: unchanged(metadata!) };
+    await asked(() => this.#core.deleteNamespacedPod(of)).catch(unlessChanged);
+  }
+
+  /** As `deleteUnchangedPod`, of a disk. */
+  async deleteUnchangedDisk({ metadata }: V1PersistentVolumeClaim): Promise<void> {
+    const of = { name: metadata!.name!, namespace: this.#namespace, body: unchanged(metadata!) };
+    await asked(() => this.#core.deleteNamespacedPersistentVolumeClaim(of)).catch(unlessChanged);
   }
 
   /** Read from the API server, not from a watch. */
@@ -143,7 +140,7 @@ export class Cluster {
     return this.#core.listNamespacedService({ namespace: this.#namespace, labelSelector: selector });
   }
 
-  /** Ends all pods of the sandboxes of a host, and returns at once. */
+  /** Ends all pods of the sandboxes of a host, and those that wait for one, and returns at once. */
   async endSandboxPods(hostId: string): Promise<void> {
     const of = { namespace: this.#namespace, labelSelector: sandboxesOf(hostId) };
     await asked(() => this.#core.deleteCollectionNamespacedPod(of));
@@ -195,31 +192,6 @@ export class Cluster {
     ).items;
   }
 
-  /** What a node's kubelet says of itself and its pods. @throws {Error} also when it says too much, or not in time */
-  async nodeSummary(node: string, { maxBytes, timeoutMs }: { maxBytes: number; timeoutMs: number }): Promise<string> {
-    const { server } = this.#config.getCurrentCluster()!;
-    const url = new URL(`${server.replace(/\/$/, '')}/api/v1/nodes/${encodeURIComponent(node)}/proxy/stats/summary`);
-    const options: https.RequestOptions = { signal: AbortSignal.timeout(timeoutMs) };
-    await this.#config.applyToHTTPSOptions(options);
-    const answer = Promise.withResolvers<string>();
-    const request = https.get(url, options, (response) => {
-      const chunks: Buffer[] = [];
-      let bytes = 0;
-      response.on('error', answer.reject);
-      response.on('data', (chunk: Buffer) => {
-        bytes += chunk.length;
-        if (bytes > maxBytes) return request.destroy(new Error('the summary of a node is too large'));
-        chunks.push(chunk);
-      });
-      response.on('end', () => {
-        if (response.statusCode === 200) answer.resolve(Buffer.concat(chunks).toString());
-        else answer.reject(new SummaryRefused(response.statusCode ?? 0));
-      });
-    });
-    request.on('error', answer.reject);
-    return answer.promise;
-  }
-
   listPolicies(selector: string) {
     return this.#networking.listNamespacedNetworkPolicy({ namespace: this.#namespace, labelSelector: selector });
   }
@@ -269,8 +241,15 @@ export class Cluster {
   }
 }
 
+const unchanged = ({ uid, resourceVersion }: V1ObjectMeta) => ({ preconditions: { uid, resourceVersion } });
+
+/** It has changed, or is gone. */
+function unlessChanged(error: unknown): void {
+  if (!isGone(error)) throw error;
+}
+
 /** Asks again while the API server is away or busy; every request here may be sent twice. */
-async function asked<Answer>(ask: () => Promise<Answer>, signal?: AbortSignal): Promise<Answer> {
+export async function asked<Answer>(ask: () => Promise<Answer>, signal?: AbortSignal): Promise<Answer> {
   for (const pauseMs of triesAgainAfterMs) {
     signal?.throwIfAborted();
     try {
@@ -281,18 +260,6 @@ async function asked<Answer>(ask: () => Promise<Answer>, signal?: AbortSignal): 
     }
   }
   return ask();
-}
-
-/** Ends the wait after the time; the request itself continues. @throws {Error} after the time */
-async function within<Answer>(work: Promise<Answer>, timeoutMs: number): Promise<Answer> {
-  const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() => late.reject(new Error('the API server did not answer in time')), timeoutMs);
-  work.catch(() => {});
-  try {
-    return await Promise.race([work, late.promise]);
-  } finally {
-    clearTimeout(timer);
-  }
 }
 
 async function unlessGone<Answer>(ask: () => Promise<Answer>): Promise<Answer | null> {

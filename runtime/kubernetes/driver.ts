@@ -1,8 +1,5 @@
-import { createHash } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { V1Pod } from '@kubernetes/client-node';
 import type { SandboxId } from '../../domain/ids.ts';
-import type { MountSlot } from '../../domain/object-storage.ts';
 import type { UdpMapping } from '../../domain/ports.ts';
 import { AgentRestarts } from '../agent-restarts.ts';
 import { CancellableWork } from '../cancellable-work.ts';
@@ -21,41 +18,39 @@ import {
 import type { DiskUse, HostDriver, LinkedSandbox, PortRange } from '../host-driver.ts';
 import { PhaseReports } from '../phase-reports.ts';
 import { KeyedLock } from '../process/keyed-lock.ts';
-import { AgentClient, AgentError, agentPort } from '../sandbox-agent/agent-client.ts';
-import { whenProbeSucceeds } from '../sandbox-agent/ready-probe.ts';
+import { agentPort } from '../sandbox-agent/agent-client.ts';
 import { AgentProbes, refusesConnections } from './agent-probes.ts';
-import { isGone, isOverQuota } from './api-errors.ts';
 import { Cluster } from './cluster.ts';
 import { ClusterFence } from './cluster-fence.ts';
 import { NamedImages } from './cluster-images.ts';
-import { ClusterRoom, type CountedPod } from './cluster-room.ts';
+import { ClusterRoom } from './cluster-room.ts';
 import { ClusterWatch } from './cluster-watch.ts';
-import { ClusterImageBuilds, isOfBuild } from './image-builds.ts';
-import { type ImageFacts, readImageFacts } from './image-facts.ts';
-import { diskOf, lookPodOf, podOf, policyOf, requestShareOf, startAgentWords } from './manifests.ts';
-import { isMountPod } from './mounts/names.ts';
+import { countedPods } from './counted-pods.ts';
+import { EndReports, exitOf, isByItself, type SandboxEnd } from './end-reports.ts';
+import { ClusterImageBuilds } from './image-builds.ts';
+import { ImageLooks } from './image-looks.ts';
+import { closedPolicyOf, requestShareOf } from './manifests.ts';
 import { PodMounts, requireMountable } from './mounts/pod-mounts.ts';
-import { annotations, isFreezeWanted, isFrozen, runOf, sandboxContainer, sandboxOf, selectorOf } from './names.ts';
+import { annotations, isFreeWarm, isFreezeWanted, isFrozen, runOf, sandboxOf, selectorOf } from './names.ts';
 import { NoImageBuilds } from './no-image-builds.ts';
 import type { KubernetesDriverOptions } from './options.ts';
+import { PodEnds } from './pod-ends.ts';
 import { PodFreezer } from './pod-freezer.ts';
+import { isReady, placeOf } from './pod-place.ts';
 import { PodStarts } from './pod-starts.ts';
-import { addressOf, endOf, isUnschedulable, type PodEnd, startFailureOf } from './pod-state.ts';
+import { addressOf, endOf } from './pod-state.ts';
 import { bytesOf } from './quantities.ts';
+import { SandboxStarter, type Work } from './sandbox-starter.ts';
+import { absent, noUdpPorts, startFailure } from './start-errors.ts';
+import { summariesOf } from './summary-sources.ts';
 import { UdpPorts } from './udp-ports.ts';
+import type { WarmPods } from './warm-pods.ts';
+import { setUpWarmPods } from './warm-setup.ts';
 
-const askAgainMs = 200;
-/** How long the agent may take to answer after a thaw. */
-const thawSeconds = 5;
+/** How long the API server may take when the driver opens. */
+const openSeconds = 30;
 /** Time to hand over the boot document. */
 const agentRestartTimeoutMs = 20_000;
-
-/** How the processes of a sandbox ended, with the cluster's reason. */
-export interface SandboxEnd extends PodEnd {
-  sandboxId: SandboxId;
-  /** The start or resume that brought them up. */
-  run: number | null;
-}
 
 /**
  * Opens a namespace of a cluster as a host: lists its pods and disks once, and watches them from then on. It also
@@ -86,8 +81,6 @@ export class KubernetesDriver implements HostDriver {
   readonly fence: ClusterFence;
   readonly builds: ImageBuilds;
   readonly builtinImages: NamedImages;
-  readonly poolReady = 0;
-  readonly pooledImages: readonly string[] = [];
   readonly #options: KubernetesDriverOptions;
   readonly #cluster: Cluster;
   readonly #watch: ClusterWatch;
@@ -95,21 +88,20 @@ export class KubernetesDriver implements HostDriver {
   readonly #work = new CancellableWork(this.#lock);
   readonly #agentProbes = new AgentProbes();
   readonly #agentRestarts: AgentRestarts;
-  /** By image; a failed look is not kept. */
-  readonly #facts = new Map<string, Promise<ImageFacts>>();
-  /** Pods that this driver ends, or that are not ready yet, by uid: their end is no news. */
-  readonly #ended = new Set<string>();
+  readonly #reports: EndReports;
+  readonly #ends: PodEnds;
+  readonly #looks: ImageLooks;
+  readonly #starter: SandboxStarter;
   readonly #freezer: PodFreezer;
-  readonly #starts: PodStarts;
   /** Null: this host makes no images. */
   readonly #builds: ClusterImageBuilds | null;
   /** Null: sandboxes have no UDP ports. */
   readonly #udp: UdpPorts | null;
   /** Null: sandboxes have no mounts of object storage. */
   readonly #mounts: PodMounts | null;
+  /** Null: there are no warm pods. */
+  readonly #warm: WarmPods | null;
   readonly #seconds: { podStart: number; podEnd: number; agentStart: number };
-  #onEnd: ((end: SandboxEnd) => unknown) | undefined;
-  #onExit: ((exit: SandboxExit) => unknown) | undefined;
 
   constructor(options: KubernetesDriverOptions) {
     this.#options = options;
@@ -119,16 +111,19 @@ export class KubernetesDriver implements HostDriver {
     this.#watch = new ClusterWatch(options.config, this.#cluster, of);
     this.#udp = udp ? new UdpPorts(this.#cluster, this.#watch, { namespace, hostId, udp }) : null;
     this.udpRange = udp?.range ?? null;
-    this.#freezer = new PodFreezer(this.#cluster, this.#watch, options.helperTimeoutSeconds ?? 10);
+    const { helperTimeoutSeconds: helper } = options;
+    const helperSeconds = { freeze: helper ?? 10, thaw: helper ?? 30 };
+    this.#freezer = new PodFreezer({ cluster: this.#cluster, watch: this.#watch, seconds: helperSeconds, logger });
     this.#agentRestarts = new AgentRestarts(logger);
     this.subnet = options.podNetwork;
     const { names, images } = options.builtinImages ?? { names: [], images: {} };
     this.builtinImages = new NamedImages(names, images);
     this.fence = new ClusterFence({ cluster: this.#cluster, hostId, logger });
     const memoryShare = requestShareOf(options).memory;
-    const pods = () => this.#counted();
-    this.load = new ClusterRoom({ cluster: this.#cluster, namespace, memoryShare, pods, logger });
-    this.#starts = new PodStarts({ atOnce: options.startsAtOnce, coreCount: () => this.load.coreCount });
+    const pods = () => countedPods(this.#watch);
+    const summaries = summariesOf(options.config, options.nodeFigures);
+    this.load = new ClusterRoom({ cluster: this.#cluster, summaries, namespace, memoryShare, pods, logger });
+    const starts = new PodStarts({ atOnce: options.startsAtOnce, coreCount: () => this.load.coreCount });
     const { podStartTimeoutSeconds = 120, podEndTimeoutSeconds = 60, agentStartTimeoutSeconds = 30 } = options;
     this.#seconds = {
       podStart: podStartTimeoutSeconds,
@@ -138,32 +133,65 @@ export class KubernetesDriver implements HostDriver {
     this.#builds = options.buildsFolder === undefined ? null : this.#buildsIn(options.buildsFolder);
     this.builds = this.#builds ?? new NoImageBuilds();
     this.#mounts = mountsOf(options, this.#cluster, this.#watch, podStartTimeoutSeconds);
+    this.#reports = new EndReports(this.#cluster, this.#watch, logger);
+    const reports = this.#reports;
+    const common = { cluster: this.#cluster, watch: this.#watch, room: this.load, options, starts, reports };
+    this.#ends = new PodEnds({ ...common, mounts: this.#mounts, seconds: podEndTimeoutSeconds });
+    this.#looks = new ImageLooks({ ...common, ends: this.#ends, podStartSeconds: podStartTimeoutSeconds });
+    const warm = options.warm
+      ? setUpWarmPods(options.warm, {
+          ...common,
+          looks: this.#looks,
+          ends: this.#ends,
+          load: this.load,
+          fence: this.fence,
+          seconds: this.#seconds,
+          isBusy: () => this.#work.isBusy,
+        })
+      : null;
+    this.#warm = warm?.pods ?? null;
+    this.#starter = new SandboxStarter({
+      ...common,
+      looks: this.#looks,
+      ends: this.#ends,
+      freezer: this.#freezer,
+      udp: this.#udp,
+      mounts: this.#mounts,
+      warm,
+      seconds: this.#seconds,
+    });
   }
 
   async open(): Promise<void> {
-    await this.#watch.open((pod, isGone) => this.#notice(pod, isGone));
+    await this.#cluster.applyPolicy(closedPolicyOf(this.#options), AbortSignal.timeout(openSeconds * 1000));
+    await this.#watch.open((pod, isGone) => {
+      this.#reports.notice(pod, isGone);
+      this.#warm?.notice(pod, isGone);
+    });
+    this.#freezer.open();
     await this.#udp?.open();
     await this.#builds?.open();
     await this.load.open();
     this.fence.start();
+    await this.#warm?.open();
   }
 
   /** As `SandboxDriver.create`. */
   create(spec: SandboxSpec, options: CreateOptions = {}): Promise<SandboxPlace> {
-    return this.#begin(spec, options, async (work) => this.#existingPlace(spec) ?? this.#start(work));
+    return this.#begin(spec, options, async (work) => this.#existingPlace(spec) ?? this.#starter.start(work));
   }
 
   /** As `SandboxDriver.resume`: a thaw where the pause has kept the memory, and a start on the disk otherwise. */
   resume(spec: SandboxSpec, options: CreateOptions = {}): Promise<SandboxPlace> {
     return this.#begin(spec, options, async (work) => {
-      const pod = this.#readyPod(spec.sandboxId);
-      if (pod && isFreezeWanted(pod)) return this.#thaw(work, pod);
+      const pod = this.#starter.readyPod(spec.sandboxId);
+      if (pod && isFreezeWanted(pod)) return this.#starter.thaw(work, pod);
       if (pod) {
         await this.#number(pod, spec);
-        return placeOf(pod, 'existing', this.#slotsOf(spec, pod));
+        return placeOf(pod, 'existing', this.#starter.slotsOf(spec, pod));
       }
       this.#requireDisk(spec.sandboxId);
-      return this.#start(work);
+      return this.#starter.start(work);
     });
   }
 
@@ -173,7 +201,7 @@ export class KubernetesDriver implements HostDriver {
       const existing = this.#existingPlace(spec);
       if (existing) return existing;
       this.#requireDisk(spec.sandboxId);
-      return this.#start(work);
+      return this.#starter.start(work);
     });
   }
 
@@ -189,15 +217,15 @@ export class KubernetesDriver implements HostDriver {
    */
   async pause(sandboxId: SandboxId, signal?: AbortSignal): Promise<PauseResult> {
     return this.#work.run(sandboxId, signal, async (alive) => {
-      const pod = this.#watch.pod(sandboxId);
+      const pod = this.#watch.podOf(sandboxId);
       const end = pod && endOf(pod);
-      if (pod && end && byItself(end) && !pod.metadata?.deletionTimestamp) {
+      if (pod && end && isByItself(end) && !pod.metadata?.deletionTimestamp) {
         throw new DriverError('runtime_exited', "The sandbox's processes have ended", { exit: exitOf(pod, end) });
       }
-      if (!this.#watch.disk(sandboxId)) throw absent();
-      const running = this.#readyPod(sandboxId);
+      if (!this.#watch.diskOf(sandboxId)) throw absent();
+      const running = this.#starter.readyPod(sandboxId);
       if (running && (await this.#freezer.freeze(running, alive))) return { kept: 'memory' };
-      await this.#endPod(sandboxId, alive);
+      await this.#ends.endOf(sandboxId, alive);
       return { kept: 'disk' };
     });
   }
@@ -206,7 +234,7 @@ export class KubernetesDriver implements HostDriver {
   async stop(sandboxId: SandboxId): Promise<void> {
     this.#work.cancel(sandboxId, 'The sandbox was stopped');
     await this.#lock.run(sandboxId, async () => {
-      await this.#endPod(sandboxId);
+      await this.#ends.endOf(sandboxId);
       await this.#udp?.remove(sandboxId);
     });
   }
@@ -216,13 +244,14 @@ export class KubernetesDriver implements HostDriver {
     this.#work.cancel(sandboxId, 'The sandbox was removed');
     this.#agentRestarts.forget(sandboxId);
     await this.#lock.run(sandboxId, async () => {
-      await this.#endPod(sandboxId);
+      await this.#ends.endOf(sandboxId);
       await this.#udp?.remove(sandboxId);
       await this.#builds?.release(sandboxId);
       await this.#mounts?.remove(sandboxId);
       await this.#cluster.deletePolicy(sandboxId);
-      await this.#cluster.deleteDisk(sandboxId);
-      await this.#watch.until(sandboxId, () => (this.#watch.disk(sandboxId) ? undefined : true), {
+      const disk = this.#watch.diskOf(sandboxId)?.metadata?.name ?? sandboxId;
+      for (const name of new Set<string>([sandboxId, disk])) await this.#cluster.deleteDisk(name);
+      await this.#watch.until(sandboxId, () => (this.#watch.diskOf(sandboxId) ? undefined : true), {
         seconds: this.#seconds.podEnd,
         late: () => new Error('the disk of a sandbox is not gone in time'),
       });
@@ -231,13 +260,13 @@ export class KubernetesDriver implements HostDriver {
 
   /** As `SandboxDriver.inspect`, from what the watch has seen. */
   async inspect(sandboxId: SandboxId): Promise<SandboxInspection> {
-    const pod = this.#watch.pod(sandboxId);
-    const disk = this.#watch.disk(sandboxId);
+    const pod = this.#watch.podOf(sandboxId);
+    const disk = this.#watch.diskOf(sandboxId);
     if (!pod) return { sandboxId, state: disk ? 'exited' : 'absent', run: null, place: null, exit: null };
     const run = runOf(pod);
     const end = endOf(pod);
     if (end) {
-      const exit = byItself(end) && end.exitCode !== null ? exitOf(pod, end) : null;
+      const exit = isByItself(end) && end.exitCode !== null ? exitOf(pod, end) : null;
       return { sandboxId, state: 'exited', run, place: null, exit };
     }
     const place = isReady(pod) ? placeOf(pod, 'existing') : null;
@@ -263,29 +292,21 @@ export class KubernetesDriver implements HostDriver {
       const fields = { err: result.reason, sandboxId: unknown[at] };
       this.#options.logger.error(fields, 'an unknown sandbox could not be removed');
     }
-    // Pods that looked at an image for a process that is gone.
-    const looks = this.#watch.pods().filter((pod) => {
-      if (sandboxOf(pod) !== null || isOfBuild(pod) || isMountPod(pod)) return false;
-      return !this.#ended.has(pod.metadata!.uid!);
-    });
-    for (const pod of looks) {
-      if (!this.#facts.has(pod.spec!.containers[0]!.image!)) await this.#cluster.deletePod(pod.metadata!.name!);
-    }
+    await this.#looks.removeAbandoned();
     await this.#builds?.removeAbandoned();
     await this.#mounts?.removeOrphans();
+    await this.#warm?.removeAbandoned();
     return unknown;
   }
 
   /** As `SandboxDriver.onExit`; an end that the cluster has brought about has no exit code. */
   onExit(listener: (exit: SandboxExit) => unknown): void {
-    this.#onExit = listener;
-    this.#reportAll();
+    this.#reports.onExit(listener);
   }
 
   /** Calls back for each sandbox that was ready and whose processes end without a `stop` or `pause`, with the reason. */
   onEnd(listener: (end: SandboxEnd) => unknown): void {
-    this.#onEnd = listener;
-    this.#reportAll();
+    this.#reports.onEnd(listener);
   }
 
   /** As `SandboxDriver.usage`, measured by the nodes' kubelets some seconds ago. */
@@ -300,6 +321,7 @@ export class KubernetesDriver implements HostDriver {
   diskCapacityBytes(): number {
     const promised = this.#watch
       .disks()
+      .filter((disk) => !isFreeWarm(disk))
       .reduce((sum, { spec }) => sum + bytesOf(spec?.resources?.requests?.storage ?? '0'), 0);
     return this.diskRoom().freeBytes + promised;
   }
@@ -317,16 +339,14 @@ export class KubernetesDriver implements HostDriver {
   /** As `HostDriver.endAtOnce`: their node ends them within a second or two. */
   async endAtOnce(sandboxId: SandboxId): Promise<void> {
     this.#work.cancel(sandboxId, 'The sandbox was ended');
-    const pod = this.#watch.pod(sandboxId);
-    if (pod) this.#ended.add(pod.metadata!.uid!);
-    await this.#cluster.deletePod(sandboxId);
+    await this.#ends.beginOf(sandboxId);
   }
 
   /** As `SandboxDriver.exposeUdp`; nodes follow some moments later. @throws {DriverError} also when a port is in use */
   async exposeUdp(sandboxId: SandboxId, ports: readonly UdpMapping[]): Promise<void> {
     if (!this.#udp && ports.length > 0) throw noUdpPorts();
     await this.#lock.run(sandboxId, async () => {
-      const disk = this.#watch.disk(sandboxId);
+      const disk = this.#watch.diskOf(sandboxId);
       if (!disk) throw absent();
       await this.#udp?.lead(disk, ports);
     });
@@ -345,7 +365,7 @@ export class KubernetesDriver implements HostDriver {
   withoutAgent(sandboxIds: Iterable<SandboxId>): SandboxId[] {
     const idle = [...sandboxIds].filter((sandboxId) => !this.#work.isBusyWith(sandboxId));
     const places = idle.flatMap((sandboxId) => {
-      const pod = this.#readyPod(sandboxId);
+      const pod = this.#starter.readyPod(sandboxId);
       return pod && !isFreezeWanted(pod) ? [{ sandboxId, address: addressOf(pod)!, port: agentPort }] : [];
     });
     this.#agentProbes.look(places);
@@ -355,33 +375,49 @@ export class KubernetesDriver implements HostDriver {
   async restartAgent(spec: SandboxSpec): Promise<void> {
     const { sandboxId } = spec;
     const isGone = async () => {
-      const pod = this.#readyPod(sandboxId);
+      const pod = this.#starter.readyPod(sandboxId);
       return pod !== null && (await refusesConnections(addressOf(pod)!, agentPort));
     };
     await this.#agentRestarts.run(
       spec,
       () =>
         this.#work.run(sandboxId, AbortSignal.timeout(agentRestartTimeoutMs), async (signal) => {
-          if (!(await isGone())) return false;
+          const pod = this.#starter.readyPod(sandboxId);
+          if (!pod || !(await isGone())) return false;
           // The template's command runs once.
-          await this.#boot({ ...spec, command: null }, await this.#factsOf(spec, signal), signal);
+          await this.#starter.boot(pod, { ...spec, command: null }, await this.#looks.factsOf(spec, signal), signal);
           return true;
         }),
       async () => !(await isGone()),
     );
   }
 
-  /** There are no warm pods. */
-  async dropPooled(): Promise<void> {}
+  /** Warm pods: they are not frozen. */
+  get poolReady(): number {
+    return this.#warm?.ready() ?? 0;
+  }
+
+  poolReadyOf(image: string): number {
+    return this.#warm?.ready(image) ?? 0;
+  }
+
+  get pooledImages(): readonly string[] {
+    return this.#warm?.images ?? [];
+  }
+
+  async dropPooled(image: string): Promise<void> {
+    await this.#warm?.drop(image);
+  }
 
   async sandboxAt(address: string): Promise<SandboxId | null> {
     const pod = this.#watch.pods().find((each) => addressOf(each) === address);
     return pod ? sandboxOf(pod) : null;
   }
 
-  /** Stops watching; sandboxes go on. */
+  /** Stops watching and ends the warm pods; sandboxes go on. */
   async close(): Promise<void> {
-    await Promise.all([this.fence.stop(), this.load.close(), this.#agentProbes.close()]);
+    await this.#warm?.close();
+    await Promise.all([this.fence.stop(), this.load.close(), this.#agentProbes.close(), this.#freezer.close()]);
     await this.#watch.close();
   }
 
@@ -393,8 +429,8 @@ export class KubernetesDriver implements HostDriver {
       watch: this.#watch,
       options: this.#options,
       podStartSeconds: this.#seconds.podStart,
-      podOf: (sandboxId) => this.#readyPod(sandboxId),
-      factsOf: (image, signal) => this.#factsOfImage(image, signal),
+      podOf: (sandboxId) => this.#starter.readyPod(sandboxId),
+      factsOf: (image, signal) => this.#looks.factsOfImage(image, signal),
       alone: (sandboxId, signal, work) => this.#work.run(sandboxId, signal, work),
     });
   }
@@ -402,7 +438,7 @@ export class KubernetesDriver implements HostDriver {
   async #repairUdp(udp: UdpPorts, sandboxId: SandboxId): Promise<boolean> {
     if (this.#work.isBusyWith(sandboxId)) return false;
     return this.#lock.run(sandboxId, async () => {
-      const [ports, disk] = [udp.lost(sandboxId), this.#watch.disk(sandboxId)];
+      const [ports, disk] = [udp.lost(sandboxId), this.#watch.diskOf(sandboxId)];
       if (!ports || !disk) return false;
       try {
         await udp.lead(disk, ports);
@@ -412,23 +448,6 @@ export class KubernetesDriver implements HostDriver {
         return false;
       }
     });
-  }
-
-  *#counted(): Generator<CountedPod> {
-    for (const pod of this.#watch.pods()) {
-      if (endOf(pod)) continue;
-      const sandboxId = sandboxOf(pod);
-      const container = pod.spec!.containers.find(({ name }) => name === sandboxContainer);
-      const disk = sandboxId === null ? null : this.#watch.disk(sandboxId);
-      yield {
-        uid: pod.metadata!.uid!,
-        sandboxId,
-        node: pod.spec!.nodeName ?? null,
-        requestedBytes: bytesOf(container?.resources?.requests?.memory ?? '0'),
-        diskBytes: bytesOf(disk?.spec?.resources?.requests?.storage ?? '0'),
-        isRunning: isReady(pod) && !isFrozen(pod),
-      };
-    }
   }
 
   *#known(): Generator<SandboxId> {
@@ -441,255 +460,21 @@ export class KubernetesDriver implements HostDriver {
     }
   }
 
-  async #start({ spec, phases, signal }: Work): Promise<SandboxPlace> {
-    const { sandboxId } = spec;
-    phases.report('deploying');
-    const last = this.#watch.pod(sandboxId);
-    // The processes there may still run, and write to the disk.
-    if (last && endOf(last)?.reason === 'node_lost') throw nodeAway();
-    await this.#endPod(sandboxId, signal);
-    let leave = () => {};
-    try {
-      const facts = await this.#factsOf(spec, signal);
-      leave = await this.#starts.take(spec.accountId, signal);
-      const disk = await this.#cluster.applyDisk(diskOf(spec, facts, this.#options), signal);
-      const owner = { name: sandboxId, uid: disk.metadata!.uid! };
-      // Before anything of the sandbox runs.
-      await this.#cluster.applyPolicy(policyOf(spec, owner, this.#options), signal);
-      await this.#udp?.lead(disk, spec.udpPorts, signal);
-      const applied = await this.#cluster.applyPod(podOf(spec, facts, this.#options), signal);
-      const pod = await this.#whenRunning(sandboxId, signal);
-      phases.report('initializing');
-      const uid = applied.metadata!.uid!;
-      let slots: MountSlot[] | undefined;
-      await this.#whileRunning(sandboxId, uid, signal, async (alive) => {
-        // A bucket may take its time to answer.
-        if (spec.storage) leave();
-        // Before anything in the sandbox runs, so that it finds its mounts.
-        slots = await this.#applyMounts(spec, pod, alive);
-        await this.#boot(spec, facts, alive);
-        phases.report('waiting_ready');
-        const address = addressOf(pod)!;
-        const agent = new AgentClient(address, spec.platformToken);
-        await agent.whenReady(sandboxId, this.#seconds.agentStart, alive);
-        // The probe of a template may take as long as it likes.
-        leave();
-        if (spec.readyProbe) await whenProbeSucceeds(spec.readyProbe, { address, agent }, alive);
-      });
-      await phases.finish();
-      signal.throwIfAborted();
-      await this.#cluster.annotatePod(sandboxId, uid, { [annotations.phase]: 'ready' });
-      await this.#watch.until(sandboxId, () => (this.#readyPod(sandboxId) ? true : undefined), {
-        ...this.#inTime(this.#seconds.podEnd, 'The sandbox could not be started'),
-        signal,
-      });
-      return placeOf(pod, 'cold', slots);
-    } catch (error) {
-      await this.#endPod(sandboxId);
-      throw error;
-    } finally {
-      leave();
-    }
-  }
-
-  /** @throws {DriverError} with the processes frozen again */
-  async #thaw({ spec, phases, signal }: Work, pod: V1Pod): Promise<SandboxPlace> {
-    const { sandboxId, run, platformToken } = spec;
-    const slots = await this.#applyMounts(spec, pod, signal);
-    // From the thaw on an end of the processes belongs to this run.
-    const numbered: Record<string, string> = run === null ? {} : { [annotations.run]: `${run}` };
-    await this.#freezer.thaw(pod, numbered, signal, async () => {
-      const agent = new AgentClient(addressOf(pod)!, platformToken);
-      await agent.whenReady(sandboxId, thawSeconds, signal);
-      await phases.finish();
-    });
-    return placeOf(pod, 'thaw', slots);
-  }
-
-  /** @returns its mounts; undefined for a sandbox without */
-  async #applyMounts(spec: SandboxSpec, pod: V1Pod, signal: AbortSignal): Promise<MountSlot[] | undefined> {
-    const { sandboxId, storage } = spec;
-    if (!storage || !this.#mounts) return storage && [...storage.slots];
-    const seen = () => this.#watch.disk(sandboxId) ?? undefined;
-    const inTime = this.#inTime(this.#seconds.podEnd, 'The sandbox could not be started');
-    const disk = await this.#watch.until(sandboxId, seen, { ...inTime, signal });
-    return this.#mounts.apply({ spec, pod, disk }, storage, signal);
-  }
-
-  #slotsOf(spec: SandboxSpec, pod: V1Pod): MountSlot[] | undefined {
-    const disk = this.#watch.disk(spec.sandboxId);
-    return spec.storage && disk ? this.#mounts?.current(disk, pod, spec.storage.slots) : undefined;
-  }
-
-  /** Sends the agent its boot document, which is kept nowhere. */
-  async #boot(spec: SandboxSpec, { cwd, user }: ImageFacts, signal: AbortSignal): Promise<void> {
-    const { sandboxId, accessToken, env, command, platformToken } = spec;
-    const init = { sandboxId, accessToken, env, command, cwd, user };
-    const document = Buffer.from(JSON.stringify({ platformToken, init }));
-    await this.#cluster.run(sandboxId, sandboxContainer, startAgentWords(document.length), document, signal);
-  }
-
-  #whenRunning(name: string, signal: AbortSignal): Promise<V1Pod> {
-    const running = () => {
-      const pod = this.#watch.pod(name);
-      const failure = pod && startFailureOf(pod);
-      if (failure) throw failure;
-      return pod && addressOf(pod) ? pod : undefined;
-    };
-    const late = () => {
-      const pod = this.#watch.pod(name);
-      return pod && isUnschedulable(pod) ? noCapacity() : notStarted('the cluster did not start its pod in time');
-    };
-    return this.#watch.until(name, running, { seconds: this.#seconds.podStart, late, signal });
-  }
-
-  /** Runs `act` unless the pod ends before, whose end is then the error. */
-  async #whileRunning(
-    sandboxId: SandboxId,
-    uid: string,
-    signal: AbortSignal,
-    act: (signal: AbortSignal) => Promise<void>,
-  ): Promise<void> {
-    const stopped = new AbortController();
-    const ended = this.#watch.until(
-      sandboxId,
-      () => {
-        const pod = this.#watch.pod(sandboxId);
-        const failure = pod?.metadata?.uid === uid ? startFailureOf(pod) : notStarted('its pod is gone');
-        if (failure) throw failure;
-        return undefined as true | undefined;
-      },
-      { seconds: this.#seconds.podStart + this.#seconds.agentStart + 3600, late: absent, signal: stopped.signal },
-    );
-    const cut = new AbortController();
-    ended.catch((error) => cut.abort(error));
-    try {
-      await act(AbortSignal.any([signal, cut.signal]));
-    } catch (error) {
-      if (cut.signal.aborted && !signal.aborted) throw cut.signal.reason;
-      throw error;
-    } finally {
-      stopped.abort();
-    }
-  }
-
-  /** Ends the pod of a sandbox, and waits until its node has ended its processes. */
-  async #endPod(name: string, signal?: AbortSignal): Promise<void> {
-    const seen = this.#watch.pod(name);
-    if (seen) this.#ended.add(seen.metadata!.uid!);
-    const uid = await this.#cluster.deletePod(name);
-    await this.#mounts?.end(name);
-    if (uid === null) return;
-    const late = () => notStarted('its last pod is not gone in time');
-    const seconds = this.#seconds.podEnd;
-    if (this.#watch.pod(name)?.metadata?.uid === uid) {
-      const gone = () => (this.#watch.pod(name)?.metadata?.uid === uid ? undefined : true);
-      await this.#watch.until(name, gone, { seconds, late, ...(signal && { signal }) });
-      return;
-    }
-    // So new that the watch has not seen it, or so old that it has seen its end.
-    for (const endMs = performance.now() + seconds * 1000; await this.#cluster.isThere(name, uid); ) {
-      if (performance.now() > endMs) throw late();
-      await sleep(askAgainMs, undefined, { signal });
-    }
-  }
-
-  /** From the disk of the sandbox, or by a pod of its image. */
-  async #factsOf(spec: SandboxSpec, signal: AbortSignal): Promise<ImageFacts> {
-    const stored = this.#watch.disk(spec.sandboxId)?.metadata?.annotations?.[annotations.image];
-    if (stored !== undefined) return readImageFacts(stored);
-    return this.#factsOfImage(this.#options.imageOf(spec.image), signal);
-  }
-
-  #factsOfImage(image: string, signal: AbortSignal): Promise<ImageFacts> {
-    let found = this.#facts.get(image);
-    if (!found) {
-      found = this.#look(image);
-      this.#facts.set(image, found);
-      found.catch(() => this.#facts.delete(image));
-    }
-    return untilAborted(found, signal);
-  }
-
-  async #look(image: string): Promise<ImageFacts> {
-    const hash = createHash('sha256').update(image).digest('hex').slice(0, 20);
-    const name = `look-${this.#options.hostId}-${hash}`.slice(0, 63);
-    const leave = await this.#starts.take('images');
-    const signal = AbortSignal.timeout(this.#seconds.podStart * 1000);
-    try {
-      await this.#cluster.applyPod(lookPodOf(name, image, this.#options), signal);
-      const said = await this.#watch.until(
-        name,
-        () => {
-          const pod = this.#watch.pod(name);
-          const terminated = pod?.status?.containerStatuses?.[0]?.state?.terminated;
-          if (terminated?.exitCode === 0) return terminated.message ?? '';
-          const failure = pod && startFailureOf(pod);
-          if (failure) throw failure;
-        },
-        this.#inTime(this.#seconds.podStart, "The sandbox's image could not be pulled in time"),
-      );
-      return readImageFacts(said);
-    } finally {
-      await this.#endPod(name).finally(leave);
-    }
-  }
-
   #existingPlace(spec: SandboxSpec): SandboxPlace | null {
-    const pod = this.#readyPod(spec.sandboxId);
+    const pod = this.#starter.readyPod(spec.sandboxId);
     return pod && !isFreezeWanted(pod) && runOf(pod) === (spec.run ?? 0)
-      ? placeOf(pod, 'existing', this.#slotsOf(spec, pod))
+      ? placeOf(pod, 'existing', this.#starter.slotsOf(spec, pod))
       : null;
   }
 
-  #readyPod(sandboxId: SandboxId): V1Pod | null {
-    const pod = this.#watch.pod(sandboxId);
-    return pod && isReady(pod) && addressOf(pod) ? pod : null;
-  }
-
-  async #number(pod: V1Pod, { sandboxId, run }: SandboxSpec): Promise<void> {
+  async #number(pod: V1Pod, { run }: SandboxSpec): Promise<void> {
     if (run === null || runOf(pod) === run) return;
-    await this.#cluster.annotatePod(sandboxId, pod.metadata!.uid!, { [annotations.run]: `${run}` });
+    const { name, uid } = pod.metadata!;
+    await this.#cluster.annotatePod(name!, uid!, { [annotations.run]: `${run}` });
   }
 
   #requireDisk(sandboxId: SandboxId): void {
-    if (!this.#watch.disk(sandboxId)) throw absent();
-  }
-
-  #inTime(seconds: number, message: string) {
-    return { seconds, late: () => new DriverError('start_failed', message, { retryable: true }) };
-  }
-
-  #reportAll(): void {
-    for (const pod of this.#watch.pods()) this.#notice(pod, false);
-  }
-
-  /** Reports the end of a ready sandbox once; what this driver ends itself is no news. */
-  #notice(pod: V1Pod, isGone: boolean): void {
-    const sandboxId = sandboxOf(pod);
-    const { uid, name } = pod.metadata!;
-    const end =
-      endOf(pod) ?? (isGone ? ({ reason: 'deleted', exitCode: null, output: '', message: '' } as const) : null);
-    const hasListener = this.#onEnd !== undefined || this.#onExit !== undefined;
-    if (sandboxId && end && isReady(pod) && !this.#ended.has(uid!) && hasListener) {
-      this.#ended.add(uid!);
-      this.#report(pod, { ...end, sandboxId, run: runOf(pod) }, isGone).catch((error) => {
-        this.#ended.delete(uid!);
-        this.#options.logger.error({ err: error, sandboxId }, 'the end of a sandbox could not be reported');
-      });
-    }
-    if (isGone) this.#ended.delete(uid!);
-    if (isGone && sandboxId === null)
-      this.#options.logger.debug({ pod: name }, 'a pod that looked at an image is gone');
-  }
-
-  async #report(pod: V1Pod, end: SandboxEnd, isGone: boolean): Promise<void> {
-    const { sandboxId, reason, message } = end;
-    if (!byItself(end)) this.#options.logger.warn({ sandboxId, reason, message }, 'the cluster has ended a sandbox');
-    await this.#onEnd?.(end);
-    await this.#onExit?.(exitOf(pod, end));
-    const { name, uid } = pod.metadata!;
-    if (!isGone) await this.#cluster.annotatePod(name!, uid!, { [annotations.phase]: 'ended' }).catch(unlessGone);
+    if (!this.#watch.diskOf(sandboxId)) throw absent();
   }
 
   #begin(spec: SandboxSpec, options: CreateOptions, act: (work: Work) => Promise<SandboxPlace>): Promise<SandboxPlace> {
@@ -706,22 +491,6 @@ export class KubernetesDriver implements HostDriver {
   }
 }
 
-interface Work {
-  spec: SandboxSpec;
-  phases: PhaseReports;
-  signal: AbortSignal;
-}
-
-const isReady = (pod: V1Pod) => pod.metadata?.annotations?.[annotations.phase] === 'ready';
-const byItself = ({ reason }: PodEnd) => reason === 'exited' || reason === 'out_of_memory';
-
-const placeOf = (pod: V1Pod, from: SandboxPlace['from'], slots?: MountSlot[]): SandboxPlace => ({
-  address: addressOf(pod)!,
-  agentPort,
-  from,
-  ...(slots && { slots }),
-});
-
 function mountsOf(options: KubernetesDriverOptions, cluster: Cluster, watch: ClusterWatch, podStartSeconds: number) {
   const { mounts, closedRanges = [], podNetwork, config } = options;
   if (!mounts) return null;
@@ -733,46 +502,4 @@ function mountsOf(options: KubernetesDriverOptions, cluster: Cluster, watch: Clu
     apiServer: config.getCurrentCluster()!.server,
     podStartSeconds,
   });
-}
-
-const exitOf = (pod: V1Pod, end: PodEnd): SandboxExit => ({
-  sandboxId: sandboxOf(pod)!,
-  run: runOf(pod),
-  // That of processes which the cluster ends says nothing about them.
-  exitCode: byItself(end) ? end.exitCode : null,
-  outOfMemory: end.reason === 'out_of_memory',
-  commandOutput: end.output,
-});
-
-const absent = () => new DriverError('sandbox_absent', 'The sandbox and its disk are gone from this host');
-const noUdpPorts = () =>
-  new DriverError('not_on_a_cluster', 'The cluster of this sandbox has no UDP ports for sandboxes');
-const noCapacity = (cause?: unknown) =>
-  new DriverError('no_capacity', 'The cluster has no room for the sandbox now; try again later', { cause });
-const nodeAway = () =>
-  new DriverError('host_unavailable', 'The machine of this sandbox is away; try again when it is back');
-const notStarted = (text: string) =>
-  new DriverError('start_failed', 'The sandbox could not be started', { cause: new Error(text), retryable: true });
-
-function startFailure(error: unknown, signal: AbortSignal): DriverError {
-  if (signal.aborted) return new DriverError('aborted', 'The start was cancelled', { cause: error });
-  if (error instanceof DriverError) return error;
-  if (isOverQuota(error)) return noCapacity(error);
-  const message =
-    error instanceof AgentError ? "The sandbox's agent did not answer" : 'The sandbox could not be started';
-  return new DriverError('start_failed', message, { cause: error, retryable: true });
-}
-
-function untilAborted<Result>(work: Promise<Result>, signal: AbortSignal): Promise<Result> {
-  signal.throwIfAborted();
-  return new Promise((resolve, reject) => {
-    const abort = () => reject(signal.reason);
-    signal.addEventListener('abort', abort, { once: true });
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
-  });
-}
-
-/** A pod that is gone by now needs no note. */
-function unlessGone(error: unknown): void {
-  if (!isGone(error)) throw error;
 }

@@ -12,12 +12,12 @@ import { type DiskCopy, DriverError, type ImageBuilds, type PackedImage, type Pa
 import { defaultImageLimits } from '../images/image-store.ts';
 import { maxLayerFiles } from '../images/pack-layer.ts';
 import { writeLayer } from '../images/write-layer.ts';
-import { buildDisk, buildLabel, buildPodOf, buildStage, buildsPolicyOf } from './build-manifests.ts';
+import { buildDisk, buildLabel, buildPodOf, buildStage } from './build-manifests.ts';
 import type { Cluster } from './cluster.ts';
 import type { ClusterWatch } from './cluster-watch.ts';
 import { type ImageFacts, readImageFacts } from './image-facts.ts';
 import { type ArchiveLimits, ArchiveRefusedError, LayerArchive } from './layer-archive.ts';
-import { nodeWords } from './manifests.ts';
+import { closedPolicyOf, nodeWords } from './manifests.ts';
 import { annotations, isFrozen, labels, sandboxContainer } from './names.ts';
 import type { KubernetesDriverOptions } from './options.ts';
 import { type PodCommand, PodCommandError, startPodCommand } from './pod-command.ts';
@@ -101,14 +101,14 @@ export class ClusterImageBuilds implements ImageBuilds {
     const { host, signal } = { host: this.#host, signal: callersSignal ?? never };
     try {
       const running = this.#requirePod(sandboxId);
-      const disk = host.watch.disk(sandboxId);
+      const disk = host.watch.diskOf(sandboxId);
       const { folders } = readImageFacts(disk?.metadata?.annotations?.[annotations.image] ?? '');
       const diskBytes = bytesOf(disk?.spec?.resources?.requests?.storage ?? '0');
       const limits = { maxFiles: maxLayerFiles, maxBytes: diskBytes, folders: new Set(folders) };
       const of = {
         buildId,
         image: imageThatRuns(running),
-        sandbox: { id: sandboxId, node: running.spec!.nodeName! },
+        sandbox: { id: sandboxId, disk: disk?.metadata?.name ?? sandboxId, node: running.spec!.nodeName! },
         stageBytes: diskBytes + stageExtraBytes,
       };
       return await this.#withPod(of, signal, async (name) => {
@@ -125,7 +125,7 @@ export class ClusterImageBuilds implements ImageBuilds {
             return 0;
           }
           // Not ended by the signal: the processes are to go on.
-          const inSandbox = (words: string[]) => this.#start(sandboxId, isolated(words), never);
+          const inSandbox = (words: string[]) => this.#start(pod.metadata!.name!, isolated(words), never);
           const work = () => pack('pack', longestStandstillSeconds, alive);
           return (await duringStandstill(inSandbox, longestStandstillSeconds + 10, work)).standstillMs;
         });
@@ -218,7 +218,7 @@ export class ClusterImageBuilds implements ImageBuilds {
     this.#pods.add(name);
     try {
       // Before anything of the pod runs.
-      await cluster.applyPolicy(buildsPolicyOf(options), signal);
+      await cluster.applyPolicy(closedPolicyOf(options), signal);
       await cluster.applyPod(buildPodOf({ ...of, name }, options), signal);
       const runs = () => {
         const pod = watch.pod(name);

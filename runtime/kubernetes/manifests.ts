@@ -3,6 +3,7 @@ import type {
   V1NetworkPolicy,
   V1NetworkPolicyEgressRule,
   V1NetworkPolicyIngressRule,
+  V1ObjectMeta,
   V1PersistentVolumeClaim,
   V1Pod,
   V1PodSpec,
@@ -69,38 +70,79 @@ export interface OwnerDisk {
 
 export const ownedBy = (disk: OwnerDisk) => [{ apiVersion: 'v1', kind: 'PersistentVolumeClaim', ...disk }];
 
-/** The disk of a sandbox, which outlives its pods. */
-export function diskOf(spec: SandboxSpec, facts: ImageFacts, options: ManifestOptions): V1PersistentVolumeClaim {
+/**
+ * The disk of a sandbox, which outlives its pods.
+ * @param name another one where it was made before the sandbox
+ */
+export function diskOf(
+  spec: SandboxSpec,
+  facts: ImageFacts,
+  options: ManifestOptions,
+  name: string = spec.sandboxId,
+): V1PersistentVolumeClaim {
+  return claimOf({ ...onDisk(spec, name, options), name }, spec.storageGb, facts, options);
+}
+
+/** A disk for an image. */
+export function claimOf(
+  metadata: V1ObjectMeta,
+  storageGb: number,
+  facts: ImageFacts,
+  options: ManifestOptions,
+): V1PersistentVolumeClaim {
   return {
     apiVersion: 'v1',
     kind: 'PersistentVolumeClaim',
-    metadata: { ...metadataOf(spec, options), annotations: { [annotations.image]: JSON.stringify(facts) } },
+    metadata: { ...metadata, annotations: { ...metadata.annotations, [annotations.image]: JSON.stringify(facts) } },
     spec: {
       accessModes: ['ReadWriteOnce'],
-      resources: { requests: { storage: `${spec.storageGb}Gi` } },
+      resources: { requests: { storage: `${storageGb}Gi` } },
       ...(options.storageClass !== undefined && { storageClassName: options.storageClass }),
     },
   };
 }
 
-/** The processes of one start or resume of a sandbox. */
-export function podOf(spec: SandboxSpec, facts: ImageFacts, options: ManifestOptions): V1Pod {
-  const image = options.imageOf(spec.image);
+/**
+ * The processes of one start or resume of a sandbox.
+ * @param claimName its disk, which has another name where it was made before the sandbox
+ */
+export function podOf(
+  spec: SandboxSpec,
+  facts: ImageFacts,
+  options: ManifestOptions,
+  claimName: string = spec.sandboxId,
+): V1Pod {
+  const of = onDisk(spec, claimName, options);
+  const metadata = { ...of, annotations: { ...of.annotations, [annotations.run]: `${spec.run ?? 0}` } };
+  return imagePodOf({ metadata, hostname: spec.sandboxId, claimName }, spec, facts, options);
+}
+
+/** What the pod of an image depends on, of a sandbox's spec. */
+export type PodShape = Pick<SandboxSpec, 'image' | 'cpuCount' | 'memoryMb'>;
+
+/** A pod whose container has an image's folders from a disk, and waits for an agent. */
+export function imagePodOf(
+  { metadata, hostname, claimName }: { metadata: V1ObjectMeta; hostname: string; claimName: string },
+  shape: PodShape,
+  facts: ImageFacts,
+  options: ManifestOptions,
+): V1Pod {
+  const image = options.imageOf(shape.image);
   return {
     apiVersion: 'v1',
     kind: 'Pod',
-    metadata: { ...metadataOf(spec, options), annotations: { [annotations.run]: `${spec.run ?? 0}` } },
+    metadata,
     spec: {
       ...commonSpec(options),
-      hostname: spec.sandboxId,
+      hostname,
       initContainers: [
-        platformOf(options, requestedMillicores(spec, options)),
+        platformOf(options, requestedMillicores(shape, options)),
         {
           name: diskContainer,
           image,
           command: [node, `${scripts}/prepare-disk.cjs`, diskMount, ...facts.folders],
           securityContext: rootContext,
-          resources: resourcesOf(spec, options),
+          resources: resourcesOf(shape, options),
           volumeMounts: [platformVolumeMount, { name: diskVolume, mountPath: diskMount }],
         },
       ],
@@ -115,7 +157,7 @@ export function podOf(spec: SandboxSpec, facts: ImageFacts, options: ManifestOpt
             { name: 'AGENT_COMMAND_TAIL', value: tailFile },
           ],
           ports: [{ name: 'agent', containerPort: agentPort }],
-          resources: resourcesOf(spec, options),
+          resources: resourcesOf(shape, options),
           securityContext: rootContext,
           terminationMessagePath: tailFile,
           volumeMounts: [
@@ -128,7 +170,7 @@ export function podOf(spec: SandboxSpec, facts: ImageFacts, options: ManifestOpt
           ],
         },
       ],
-      volumes: [platformVolume, { name: diskVolume, persistentVolumeClaim: { claimName: spec.sandboxId } }],
+      volumes: [platformVolume, { name: diskVolume, persistentVolumeClaim: { claimName } }],
     },
   };
 }
@@ -175,7 +217,7 @@ export function policyOf(
       ownerReferences: ownedBy(disk),
     },
     spec: {
-      podSelector: { matchLabels: { [labels.sandbox]: spec.sandboxId } },
+      podSelector: { matchLabels: { [labels.sandbox]: disk.name } },
       policyTypes: ['Ingress', 'Egress'],
       ingress: ingressOf(options),
       egress: spec.allowInternetAccess ? internet(options) : [],
@@ -183,7 +225,27 @@ export function policyOf(
   };
 }
 
-function ingressOf({ clientRanges, clientNamespaces = [] }: ManifestOptions): V1NetworkPolicyIngressRule[] {
+/**
+ * Closes all pods of a host, in both directions: those that look at an image or work for a build have no other policy. What
+ * the policy of a sandbox or of a mount opens stays open, because policies of one pod add up.
+ */
+export function closedPolicyOf(options: Pick<ManifestOptions, 'hostId' | 'namespace'>): V1NetworkPolicy {
+  const { namespace, hostId } = options;
+  return {
+    apiVersion: 'networking.k8s.io/v1',
+    kind: 'NetworkPolicy',
+    metadata: { name: `closed-${hostId}`, namespace, labels: ownerLabels(options) },
+    spec: {
+      podSelector: { matchLabels: ownerLabels(options) },
+      policyTypes: ['Ingress', 'Egress'],
+      ingress: [],
+      egress: [],
+    },
+  };
+}
+
+/** The platform may reach its pods, and nothing else may. */
+export function ingressOf({ clientRanges, clientNamespaces = [] }: ManifestOptions): V1NetworkPolicyIngressRule[] {
   const peers = [
     ...clientRanges.map((cidr) => ({ ipBlock: { cidr } })),
     // Some network plugins, such as Cilium, take addresses of pods for no part of a range.
@@ -277,11 +339,11 @@ export function commonSpec({
 export const requestShareOf = ({ requestShare }: Pick<ManifestOptions, 'requestShare'>) =>
   requestShare ?? { cpu: 1 / 16, memory: 1 / 4 };
 
-function requestedMillicores({ cpuCount }: SandboxSpec, options: ManifestOptions): number {
+function requestedMillicores({ cpuCount }: PodShape, options: ManifestOptions): number {
   return Math.max(1, Math.round(cpuCount * 1000 * requestShareOf(options).cpu));
 }
 
-function resourcesOf(spec: SandboxSpec, options: ManifestOptions): V1Container['resources'] {
+function resourcesOf(spec: PodShape, options: ManifestOptions): V1Container['resources'] {
   const { memory } = requestShareOf(options);
   return {
     limits: { cpu: `${spec.cpuCount}`, memory: `${spec.memoryMb}Mi`, 'ephemeral-storage': `${ephemeralMb}Mi` },
@@ -306,3 +368,14 @@ export const metadataOf = (
   namespace: options.namespace,
   labels: { ...ownerLabels(options), [labels.sandbox]: sandboxId },
 });
+
+/** Of a pod, or a disk, of a sandbox whose disk has this name. */
+function onDisk({ sandboxId }: Pick<SandboxSpec, 'sandboxId'>, diskName: string, options: ManifestOptions) {
+  const { labels: own, ...rest } = metadataOf({ sandboxId }, options);
+  const isOther = diskName !== sandboxId;
+  return {
+    ...rest,
+    labels: { ...own, [labels.sandbox]: diskName },
+    ...(isOther && { annotations: { [annotations.sandbox]: sandboxId as string } }),
+  };
+}

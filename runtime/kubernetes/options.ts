@@ -3,6 +3,7 @@ import type { OwnService } from '../../config/own-services.ts';
 import type { DriverLogger } from '../driver-logger.ts';
 import type { PortRange } from '../host-driver.ts';
 import type { ImageLimits } from '../images/unpack-layers.ts';
+import type { WarmShape } from './warm-manifests.ts';
 
 /** How UDP ports of sandboxes are reached from outside of the cluster: by a Service for each sandbox that has some. */
 export interface UdpOptions {
@@ -29,6 +30,29 @@ export interface MountOptions {
   outboundRanges: readonly string[];
   /** The present addresses of the platform's own services, which no endpoint leads to. */
   ownServices: () => Promise<OwnService[]>;
+}
+
+/** Where the figures of nodes and pods come from. */
+export type NodeFiguresOptions =
+  | {
+      /** Each kubelet itself, whose serving certificate must be valid: the right `get` on `nodes/stats`. */
+      via: 'kubelet';
+      /** PEM file of the authorities of these certificates. Undefined: the authority of the API server. */
+      caFile?: string;
+      /** The service account that kubelets see, by a short-lived token. Undefined: they see the driver's own credentials. */
+      account?: { namespace: string; name: string };
+    }
+  /** The API server, which asks the kubelet: the right `get` on `nodes/proxy`, which also runs commands in any pod. */
+  | { via: 'api-server' };
+
+/** Pods that are ready before their sandbox. */
+export interface WarmOptions {
+  /** Pods of the base image at least; of each image and size at most, after bursts of creates. */
+  size: { least: number; most: number };
+  /** What all of them may request of the nodes' memory. Undefined: a sixteenth of it. */
+  memoryMb?: number | undefined;
+  /** What sandboxes of the base template are by default. Null: none is kept ready before the first create. */
+  base: WarmShape | null;
 }
 
 export interface KubernetesDriverOptions {
@@ -65,6 +89,8 @@ export interface KubernetesDriverOptions {
   imageLimits?: ImageLimits;
   /** Resolvers for sandboxes with internet access. Undefined: the cluster's. */
   dns?: readonly string[];
+  /** Undefined: each kubelet itself, with the driver's own credentials. */
+  nodeFigures?: NodeFiguresOptions;
   /** Undefined: sandboxes have no UDP ports. */
   udp?: UdpOptions;
   /** Undefined: sandboxes have no mounts of object storage. */
@@ -81,7 +107,12 @@ export interface KubernetesDriverOptions {
   podEndTimeoutSeconds?: number;
   /** How long the agent may take to answer, 30 s by default. */
   agentStartTimeoutSeconds?: number;
-  /** How long a node's helper may take to freeze or thaw a sandbox; 10 s by default. */
+  /** Undefined: there are no warm pods. */
+  warm?: WarmOptions | undefined;
+  /**
+   * How long a node's helper may take to freeze or thaw a sandbox; 10 s and 30 s by default. A pause without it keeps the
+   * disk, a resume cannot go on without it, and the kubelet starts a killed helper again after ten seconds or more.
+   */
   helperTimeoutSeconds?: number;
   logger: DriverLogger;
 }

@@ -1,41 +1,74 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { V1Pod } from '@kubernetes/client-node';
 import { DriverError } from '../driver.ts';
+import type { DriverLogger } from '../driver-logger.ts';
+import { KeyedLock } from '../process/keyed-lock.ts';
 import { AgentError } from '../sandbox-agent/agent-client.ts';
 import { isGone } from './api-errors.ts';
 import type { Cluster } from './cluster.ts';
 import type { ClusterWatch } from './cluster-watch.ts';
-import { annotations, isFreezeWanted } from './names.ts';
+import { annotations, isFreezeWanted, isFrozen } from './names.ts';
 import { endOf } from './pod-state.ts';
+import { helperAway } from './start-errors.ts';
+
+const writeAgainMs = 1000;
 
 /** What the pod of a sandbox may come to while its helper is asked. */
 type Outcome = 'done' | 'late' | 'ended';
 
-/** Has sandboxes frozen and thawed by the helper of their node: an annotation asks, another one answers. */
-export class PodFreezer {
-  readonly #cluster: Cluster;
-  readonly #watch: ClusterWatch;
-  readonly #timeoutSeconds: number;
+interface FreezerOptions {
+  cluster: Cluster;
+  watch: ClusterWatch;
+  /** How long the helper of a node may take. */
+  seconds: { freeze: number; thaw: number };
+  logger: DriverLogger;
+}
 
-  constructor(cluster: Cluster, watch: ClusterWatch, timeoutSeconds: number) {
-    this.#cluster = cluster;
-    this.#watch = watch;
-    this.#timeoutSeconds = timeoutSeconds;
+/**
+ * Has sandboxes frozen and thawed by the helper of their node: an annotation asks, another one answers. It withdraws a
+ * request that has failed, also after the API server was away or this process was restarted. Otherwise the helper would
+ * freeze a sandbox later that is running for the platform.
+ */
+export class PodFreezer {
+  readonly #options: FreezerOptions;
+  /** Writes to one pod come one after the other. */
+  readonly #lock = new KeyedLock();
+  /** The state that is still to be written to each pod, by its uid. */
+  readonly #owed = new Map<string, { pod: V1Pod; frozen: boolean }>();
+  readonly #closing = new AbortController();
+  #writing: Promise<void> | null = null;
+
+  constructor(options: FreezerOptions) {
+    this.#options = options;
+  }
+
+  /** Withdraws requests of an earlier process that no helper has carried out yet. Call it when the watch is open. */
+  open(): void {
+    for (const pod of this.#options.watch.pods()) {
+      if (isFreezeWanted(pod) && !isFrozen(pod) && !endOf(pod)) this.#owe(pod, false);
+    }
+  }
+
+  /** Requests that could not be withdrawn yet are withdrawn by the next process. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.#writing;
   }
 
   /**
    * Freezes the sandbox of a pod.
-   * @returns false: its node has no helper that answers, or the pod ends; the request is then taken back
+   * @returns false: its node has no helper that answers, or the pod ends; the request is then withdrawn
    * @throws the signal's reason when it aborts; the sandbox runs on
    */
   async freeze(pod: V1Pod, signal: AbortSignal): Promise<boolean> {
     // A helper marks each pod of its node.
     if (pod.metadata?.annotations?.[annotations.frozenNow] === undefined) return false;
     try {
-      const outcome = await this.#ask(pod, { [annotations.frozen]: 'true' }, signal);
-      if (outcome === 'late') await this.#annotate(pod, { [annotations.frozen]: 'false' });
+      const outcome = await this.#ask(pod, true, { signal });
+      if (outcome === 'late') await this.#write(pod, false);
       return outcome === 'done';
     } catch (error) {
-      await this.#annotate(pod, { [annotations.frozen]: 'false' });
+      await this.#write(pod, false);
       throw error;
     }
   }
@@ -43,7 +76,7 @@ export class PodFreezer {
   /**
    * Thaws the sandbox of a pod, and freezes it again when `verify` fails.
    * @param more annotations that are written with the same request
-   * @throws {DriverError} `agent_not_answering` after an `AgentError`; `start_failed` when the helper does not answer;
+   * @throws {DriverError} `agent_not_answering` after an `AgentError`; `host_unavailable` when the helper does not answer;
    *   `runtime_exited` when the pod ends
    */
   async thaw(
@@ -53,44 +86,87 @@ export class PodFreezer {
     verify: () => Promise<void>,
   ): Promise<void> {
     try {
-      const outcome = await this.#ask(pod, { ...more, [annotations.frozen]: 'false' }, signal);
+      const outcome = await this.#ask(pod, false, { more, signal });
       if (outcome === 'ended') throw new DriverError('runtime_exited', "The sandbox's processes have ended");
-      if (outcome === 'late') {
-        throw new DriverError('start_failed', 'The sandbox could not be thawed in time', { retryable: true });
-      }
+      if (outcome === 'late') throw helperAway();
       await verify();
     } catch (error) {
-      await this.#ask(pod, { [annotations.frozen]: 'true' }, new AbortController().signal);
+      await this.#ask(pod, true, {}).catch(() => this.#owe(pod, true));
       if (!(error instanceof AgentError)) throw error;
       throw new DriverError('agent_not_answering', "The sandbox's agent does not answer", { cause: error });
     }
   }
 
-  /** Writes annotations, and waits until the helper has done what they ask for. */
-  async #ask(pod: V1Pod, wanted: Record<string, string>, signal: AbortSignal): Promise<Outcome> {
+  /** Writes what is asked for, and waits until the helper has done it. */
+  async #ask(
+    pod: V1Pod,
+    frozen: boolean,
+    { more, signal }: { more?: Record<string, string>; signal?: AbortSignal },
+  ): Promise<Outcome> {
+    const { watch, seconds } = this.#options;
     const { name, uid } = pod.metadata!;
-    if (!(await this.#annotate(pod, wanted))) return 'ended';
+    this.#owed.delete(uid!);
+    if (!(await this.#annotate(pod, frozen, more))) return 'ended';
     const late = new Error('the helper of the node has not answered in time');
     const look = (): Outcome | undefined => {
-      const seen = this.#watch.pod(name!);
+      const seen = watch.pod(name!);
       if (!seen || seen.metadata?.uid !== uid || endOf(seen)) return 'ended';
-      const isAsked = isFreezeWanted(seen) === (wanted[annotations.frozen] === 'true');
-      return isAsked && seen.metadata?.annotations?.[annotations.frozenNow] === wanted[annotations.frozen]
-        ? 'done'
-        : undefined;
+      const isAsked = isFreezeWanted(seen) === frozen;
+      return isAsked && seen.metadata?.annotations?.[annotations.frozenNow] === `${frozen}` ? 'done' : undefined;
     };
-    const of = { seconds: this.#timeoutSeconds, late: () => late, signal };
-    return this.#watch.until(name!, look, of).catch((error): Outcome => {
+    const of = { seconds: frozen ? seconds.freeze : seconds.thaw, late: () => late, ...(signal && { signal }) };
+    return watch.until(name!, look, of).catch((error): Outcome => {
       if (error === late) return 'late';
       throw error;
     });
   }
 
+  /** Writes the state that a failed request leaves, now or as soon as the API server accepts it. */
+  async #write(pod: V1Pod, frozen: boolean): Promise<void> {
+    try {
+      await this.#annotate(pod, frozen);
+    } catch (error) {
+      const { logger } = this.#options;
+      logger.warn(
+        { err: error, pod: pod.metadata!.name },
+        'a freeze request could not be withdrawn yet; it is tried again',
+      );
+      this.#owe(pod, frozen);
+    }
+  }
+
+  #owe(pod: V1Pod, frozen: boolean): void {
+    this.#owed.set(pod.metadata!.uid!, { pod, frozen });
+    this.#writing ??= this.#writeOwed();
+  }
+
+  async #writeOwed(): Promise<void> {
+    const { signal } = this.#closing;
+    while (this.#owed.size > 0 && !signal.aborted) {
+      for (const [uid, owed] of [...this.#owed]) {
+        await this.#annotateIfOwed(uid, owed).then(
+          () => this.#owed.get(uid) === owed && this.#owed.delete(uid),
+          () => sleep(writeAgainMs, undefined, { signal }).catch(() => {}),
+        );
+      }
+    }
+    this.#writing = null;
+  }
+
+  #annotateIfOwed(uid: string, owed: { pod: V1Pod; frozen: boolean }): Promise<unknown> {
+    // A newer request of the same pod has removed it meanwhile.
+    return this.#lock.run(uid, async () => this.#owed.get(uid) === owed && this.#send(owed.pod, owed.frozen));
+  }
+
   /** @returns false: the pod is gone */
-  async #annotate(pod: V1Pod, wanted: Record<string, string>): Promise<boolean> {
+  #annotate(pod: V1Pod, frozen: boolean, more: Record<string, string> = {}): Promise<boolean> {
+    return this.#lock.run(pod.metadata!.uid!, () => this.#send(pod, frozen, more));
+  }
+
+  async #send(pod: V1Pod, frozen: boolean, more: Record<string, string> = {}): Promise<boolean> {
     const { name, uid } = pod.metadata!;
     try {
-      await this.#cluster.annotatePod(name!, uid!, wanted);
+      await this.#options.cluster.annotatePod(name!, uid!, { ...more, [annotations.frozen]: `${frozen}` });
       return true;
     } catch (error) {
       if (isGone(error)) return false;

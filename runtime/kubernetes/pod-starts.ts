@@ -4,8 +4,8 @@ import type { AccountId } from '../../domain/ids.ts';
 /** Nodes start pods no faster when more than these are under way for each of their cores. */
 const startsPerCore = 8;
 
-/** For whom a pod starts: an account, or all whose image is looked at. */
-type Starter = AccountId | 'images';
+/** For whom a pod starts: an account, all whose image is looked at, or a sandbox that is not there yet. */
+type Starter = AccountId | 'images' | 'warm';
 
 /**
  * Bounds how many pods of a driver start at once. Nodes start a few a second; of many that are made together the last would

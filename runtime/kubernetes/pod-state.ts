@@ -2,6 +2,7 @@ import type { V1ContainerStatus, V1Pod } from '@kubernetes/client-node';
 import { DriverError } from '../driver.ts';
 import { diskContainer } from './manifests.ts';
 import { sandboxContainer } from './names.ts';
+import { notStarted } from './start-errors.ts';
 
 /**
  * Why the processes of a sandbox are gone: they ended by themselves, the kernel killed their first one for lack of
@@ -93,15 +94,36 @@ export function startFailureOf(pod: V1Pod): DriverError | null {
   return new DriverError('runtime_exited', 'The sandbox ended before it was ready', { cause: new Error(end.message) });
 }
 
-const notStarted = (text: string) =>
-  new DriverError('start_failed', 'The sandbox could not be started', { cause: new Error(text), retryable: true });
-
 function statusOf(pod: V1Pod, name: string): V1ContainerStatus | undefined {
   return pod.status?.containerStatuses?.find((each) => each.name === name);
 }
 
 /** Whether no node has room for a pod. */
 export function isUnschedulable(pod: V1Pod): boolean {
+  return schedulerRefusal(pod) !== null;
+}
+
+/** The scheduler's words for a disk that is not on a node; up to Kubernetes 1.32, from 1.33 on, and for zones. */
+const diskElsewhere = /volume node affinity|PersistentVolume's node affinity|no available volume zone/;
+/** Its words for a node without room, which may be the one with the disk. */
+const fullNode = /Insufficient|Too many pods/;
+
+/** Whether the disk of a pod is bound to nodes that take no pods now: cordoned, away or gone. It cannot start elsewhere. */
+export function isDiskOnClosedNode(pod: V1Pod): boolean {
+  const refusal = schedulerRefusal(pod);
+  return refusal !== null && diskElsewhere.test(refusal) && !fullNode.test(refusal);
+}
+
+/** Why the scheduler places a pod on no node. Null: it has placed it, or has not tried. */
+function schedulerRefusal({ status }: V1Pod): string | null {
+  const scheduled = status?.conditions?.find(({ type }) => type === 'PodScheduled');
+  return scheduled?.status === 'False' && scheduled.reason === 'Unschedulable' ? (scheduled.message ?? '') : null;
+}
+
+const shortages = /Insufficient |Too many pods|exceed max volume count/;
+
+/** Whether a pod would get a node if others ended. One that waits for its disk, for example, would not. */
+export function lacksRoom(pod: V1Pod): boolean {
   const scheduled = pod.status?.conditions?.find(({ type }) => type === 'PodScheduled');
-  return scheduled?.status === 'False' && scheduled.reason === 'Unschedulable';
+  return isUnschedulable(pod) && shortages.test(scheduled?.message ?? '');
 }

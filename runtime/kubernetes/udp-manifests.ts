@@ -31,7 +31,7 @@ export function udpServiceOf(
     },
     spec: {
       ...kindOf(options.udp),
-      selector: { [labels.sandbox]: sandboxId },
+      selector: { [labels.sandbox]: disk.name },
       // Two ports of a sandbox may lead to the same one inside, so each is known by the port that clients use.
       ports: ports.map(({ hostPort, servicePort }) => ({
         name: `udp-${hostPort}`,
@@ -59,7 +59,7 @@ export function udpPolicyOf(
       ownerReferences: ownedBy(disk),
     },
     spec: {
-      podSelector: { matchLabels: { [labels.sandbox]: sandboxId } },
+      podSelector: { matchLabels: { [labels.sandbox]: disk.name } },
       policyTypes: ['Ingress'],
       ingress: [{ ports: inner.map((port) => ({ protocol: 'UDP', port })) }],
     },

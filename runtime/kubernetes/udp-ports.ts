@@ -68,9 +68,9 @@ export class UdpPorts {
     ports: readonly UdpMapping[],
     signal: AbortSignal = new AbortController().signal,
   ): Promise<void> {
-    const sandboxId = metadata!.name as SandboxId;
+    const sandboxId = sandboxOf({ metadata })!;
     if (ports.length === 0) return this.remove(sandboxId);
-    const owner = { name: sandboxId, uid: metadata!.uid! };
+    const owner = { name: metadata!.name!, uid: metadata!.uid! };
     try {
       await this.#applyService(udpServiceOf(sandboxId, ports, owner, this.#options), signal);
       await this.#cluster.applyPolicy(udpPolicyOf(sandboxId, ports, owner, this.#options), signal);

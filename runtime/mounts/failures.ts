@@ -1,13 +1,16 @@
 import type { MountSlot } from '../../domain/object-storage.ts';
 import { type DirectMount, DriverError } from '../driver.ts';
 
-/** Of an endpoint in a range that the operator opened, a caller learns no more than this unless an S3 server answered. */
+/**
+ * The only message for an endpoint in a range that the operator opened, unless an S3 server answered. It hides the
+ * state of the operator's network from callers.
+ */
 export const noUsableAnswer = 'the storage could not be reached, or gave no usable answer';
 
-/** Whether an S3 server has answered, or what is wrong is no matter of the endpoint. */
+/** Whether an S3 server has answered, or the failure has nothing to do with the endpoint. */
 export const hasAnswered = (said: string) => /<Code>\w+<\/Code>|s3fs: No such file|dev\/fuse|fsopen/.test(said);
 
-/** The last messages of s3fs, in words for users. Its own words name hosts and files of this machine. */
+/** Explains the last messages of s3fs to users. The messages themselves contain hosts and files of this machine. */
 export function explainS3fs(said: string, direct?: DirectMount): string {
   if (direct && /executable file .*not found|open executable|exec failed|exec: /.test(said)) {
     return `the image has no program ${direct.s3fsPath}`;
@@ -28,7 +31,7 @@ export function mountFailure(slot: MountSlot, reason: string, cause?: unknown): 
   return new DriverError('object_storage_mount_failed', `${slot.uri} could not be mounted: ${reason}`, { cause });
 }
 
-/** Why a folder could not be made the place of a mount, in words for users. */
+/** Explains to users why a folder could not become a mount point. */
 export function explainPlace(said: string, mountPoint: string): string {
   if (/Not a directory|File exists/.test(said)) return `a part of ${mountPoint} is not a folder`;
   if (/symbolic links/.test(said)) return `a part of ${mountPoint} is a symbolic link`;

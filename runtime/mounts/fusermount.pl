@@ -1,7 +1,7 @@
 #!/usr/bin/perl
-# What libfuse runs as `fusermount` beside the host's s3fs. hold-mount.pl has made the mount already and left its
-# descriptor open in s3fs and its children, so this only sends the descriptor over libfuse's socket. It loads no module:
-# the root of s3fs has none, not even strict.pm.
+# libfuse runs this program as `fusermount` beside the host's s3fs. hold-mount.pl has already made the mount and left
+# its descriptor open in s3fs and its children. So this program only sends the descriptor over libfuse's socket. It
+# loads no module, because the root folder of s3fs contains none, not even strict.pm.
 ## no critic (RequireUseStrict)
 exit 0 if grep { /^-[a-z]*u/ } @ARGV;
 my ($byte, $sol_socket, $scm_rights) = ("\0", 1, 1);

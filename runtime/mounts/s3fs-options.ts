@@ -1,7 +1,10 @@
 import type { MountCredentials } from '../../domain/object-storage.ts';
 import type { StorageTarget } from '../../domain/storage-endpoint.ts';
 
-/** How s3fs reaches its endpoint, and the owner of its files: the sandbox's root, readable by everyone in it. */
+/**
+ * The options of s3fs for its endpoint and for the owner of its files: the sandbox's root. All users of the sandbox can
+ * read them.
+ */
 export function s3fsOptions(target: StorageTarget): string[] {
   return [
     ...['allow_other', 'uid=0', 'gid=0', 'umask=0000'],
@@ -13,7 +16,7 @@ export function s3fsOptions(target: StorageTarget): string[] {
   ];
 }
 
-/** In the form of an AWS credentials file. */
+/** The credentials in the format of an AWS credentials file. */
 export function credentialsFile({ accessKey, secretKey, sessionToken }: MountCredentials): string {
   const token = sessionToken === null ? '' : `aws_session_token=${sessionToken}\n`;
   return `[default]\naws_access_key_id=${accessKey}\naws_secret_access_key=${secretKey}\n${token}`;

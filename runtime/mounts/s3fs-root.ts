@@ -5,14 +5,14 @@ import { runCommand } from '../process/command.ts';
 import { withFileLock } from '../process/file-lock.ts';
 import { identityOf, librariesOf } from '../sandbox-agent/runtime-folder.ts';
 
-/** Perl starts s3fs and replaces `fusermount`. */
+/** Perl starts s3fs, and runs the replacement of `fusermount`. */
 const programs = ['s3fs', 'perl'];
 const fusermountFile = path.join(import.meta.dirname, 'fusermount.pl');
 /** Mount points in the container of s3fs. */
 const folders = ['bucket', 'buffers', 'dev', 'etc/ssl/certs', 'proc', 'root', 'tmp'];
 const accounts = { passwd: 'root:x:0:0::/root:/bin/false\n', group: 'root:x:0:\n' };
 
-/** The same folder for every mount of this process while it exists. */
+/** Returns the same folder for every mount of this process while the folder exists. */
 export function s3fsRootIn(cacheDir: string): () => Promise<string> {
   let known: string | null = null;
   return async () => {
@@ -22,7 +22,7 @@ export function s3fsRootIn(cacheDir: string): () => Promise<string> {
 }
 
 /**
- * The root folder of the host's s3fs in its container: s3fs, the libraries it loads, and no file that says anything
+ * The root folder of the host's s3fs in its container: s3fs, the libraries that it loads, and no file with information
  * about this machine. Made once, and again when one of the files has changed.
  * @throws {Error} when s3fs is missing
  */

@@ -10,8 +10,8 @@ const bytesPerGb = 1024 ** 3;
 const building = new Map<string, Promise<string>>();
 
 /**
- * An empty file system of this size, as a sparse file of a few hundred KiB that each new disk is a copy of.
- * Made once for each size.
+ * An empty file system of this size, as a sparse file of a few hundred KiB. Each new disk is a copy of it. Made once
+ * for each size.
  */
 export function ensureBlankDisk(folder: string, storageGb: number): Promise<string> {
   const file = path.join(folder, 'blank', `${storageGb}gb.ext4`);
@@ -23,7 +23,9 @@ export function ensureBlankDisk(folder: string, storageGb: number): Promise<stri
   return work;
 }
 
-/** Whether the file is a result of `makeBlankDisk`: of its size, and with ext4's magic number in the superblock. */
+/**
+ * Whether the file is a result of `makeBlankDisk`: it has the right size, and ext4's magic number in its superblock.
+ */
 function isBlankDisk(file: string, storageGb: number): boolean {
   if (!existsSync(file)) return false;
   const mark = Buffer.alloc(2);
@@ -45,14 +47,14 @@ async function makeBlankDisk(file: string, storageGb: number): Promise<string> {
   const handle = await open(draft, 'wx', 0o600);
   await handle.truncate(sizeBytes(storageGb));
   await handle.close();
-  // No blocks reserved for root, and tables marked as zeroed, because a hole in a file reads as zeros.
+  // No blocks are reserved for root. Tables are marked as zeroed, because a hole in a file reads as zeros.
   const features = ['-O', '^resize_inode', '-m', '0', '-E', 'lazy_itable_init=1,lazy_journal_init=1'];
   await runCommand('mkfs.ext4', ['-q', '-F', ...features, draft]);
   await renameDurably(draft, file);
   return file;
 }
 
-/** @throws {DriverError} `host_disk_full` when the file system of the disks has no room for one more sandbox. */
+/** @throws {DriverError} `host_disk_full` when the file system of the disks has no room for one more sandbox */
 export function requireHostDisk(folder: string): void {
   if (hasRoomToAdmit(readDiskRoom(folder))) return;
   throw new DriverError('host_disk_full', "The host's disk is full", { retryable: true });

@@ -10,7 +10,7 @@ import { chooseProcessors, readProcessorList } from './processors.ts';
 /** The hierarchies mounted on this machine. */
 interface Hierarchies {
   version: 1 | 2;
-  /** Every mounted hierarchy; on version 2 there is one. */
+  /** Every mounted hierarchy. Version 2 has only one. */
   roots: string[];
   /** The hierarchy of version 2 when it is mounted beside version 1. */
   hybridRoot: string | null;
@@ -20,13 +20,13 @@ interface Hierarchies {
 export interface Limits {
   cpuCount: number;
   memoryMb: number;
-  /** Runs only when nothing else wants the processor. */
+  /** The sandbox runs only when no other process wants the processor. */
   background?: boolean;
-  /** Where it may run, as `choose` gave them. Absent: on every processor. */
+  /** The processors that it may use, as `choose` returned them. Absent: every processor. */
   processors?: readonly number[];
 }
 
-/** Files with the usage of an instance. */
+/** Files with the usage counters of an instance. */
 export interface UsageFiles {
   /** Version 1: nanoseconds. Version 2: a line `usage_usec <count>`. */
   cpu: string;
@@ -34,50 +34,57 @@ export interface UsageFiles {
   memoryStat: string;
 }
 
-/** The groups of one bucket's processes: s3fs and its relay. */
+/** The groups of the processes of one bucket: s3fs and its relay. */
 export interface MountGroups {
-  /** As the container runtime takes it; the same in every hierarchy. */
+  /** The path in the form of the container runtime. It is the same in every hierarchy. */
   runtimePath: string;
-  /** Folders that must exist before the processes do. */
+  /** Folders that must exist before the processes start. */
   made: string[];
   /** The folders that the relay joins. */
   relay: string[];
-  /** The group below the sandbox's own to which s3fs is moved after the runtime has started it. Version 1 only. */
+  /** The group below the sandbox's own to which s3fs is moved after the runtime has started it. Only on version 1. */
   charged: string[];
-  /** Texts for files of the folders. */
+  /** Files in the folders, and the text to write to each. */
   limits: [file: string, text: string][];
-  /** All folders to remove when the processes have ended. */
+  /** All folders, to be removed when the processes have ended. */
   all: string[];
-  /** The group that is never frozen. Version 1 only. */
+  /** The group that is never frozen. Only on version 1. */
   freezerRoot: string | null;
 }
 
-/** The groups of buckets are below this group, apart from the sandboxes' own, so that each is frozen alone. */
+/**
+ * The parent of the groups of buckets. They are outside the sandboxes' own groups, so that each is frozen separately.
+ */
 const storageGroup = 'storage';
-/** CPU weight within the sandbox, against 1024 of each of its own processes. */
+/** CPU weight within the sandbox. Each of the sandbox's own processes has 1024. */
 const storageCpuShares = 4096;
 const cpuPeriodMicroseconds = 100_000;
-/** Memory that all sandboxes together leave to the host: the larger of these. */
+/** Memory that all sandboxes together leave to the host: the larger of these two values. */
 const hostMemoryBytes = 512 * 1024 ** 2;
 const hostMemoryFraction = 0.06;
-/** And the share of the machine's process numbers that they may have. */
+/** The share of the machine's process numbers that sandboxes may have. */
 const sandboxPidFraction = 0.75;
-/** Socket buffers, which version 1 counts apart from other memory. */
+/** The share of the memory for socket buffers, which version 1 counts separately from other memory. */
 const socketMemoryFraction = 1 / 8;
 const pageBytes = 4096;
-/** Rounds of moving: a process may fork during a move, and each round leaves fewer that can. */
+/**
+ * The maximum number of rounds that move processes. A process may fork during a move, and each round leaves fewer that
+ * can.
+ */
 const gatherRounds = 100;
 const writeErrorsOfGoneGroup = new Set(['ENOENT', 'ENODEV']);
 
-/** Control groups of one copy's sandboxes: `<root>/<parent>/<instance>` in each hierarchy, version 1, hybrid or 2. */
+/**
+ * Control groups of one copy's sandboxes: `<root>/<parent>/<instance>` in each hierarchy, on version 1, hybrid or 2.
+ */
 export class Cgroups {
   readonly version: 1 | 2;
   readonly hybridRoot: string | null;
   readonly parent: string;
   readonly #roots: string[];
-  /** Where sandboxes may run. Null: not known yet. */
+  /** The processors for sandboxes. Null: not read yet. */
   #processors: readonly number[] | null = null;
-  /** Where the instances may run that may not run everywhere. */
+  /** The processors of the instances that may not use all of them. */
   readonly #pins = new Map<string, readonly number[]>();
 
   constructor(parent: string, hierarchies: Hierarchies = findHierarchies()) {
@@ -88,8 +95,8 @@ export class Cgroups {
   }
 
   /**
-   * Makes the copy's own groups: one that shims move to, so that a service manager that ends the host worker leaves
-   * them alone, and one above all sandboxes, which leaves memory and process numbers to the host.
+   * Makes the copy's own groups. One is for shims, so that a service manager that ends the host worker does not end
+   * them. One is the parent of all sandboxes, and leaves memory and process numbers to the host.
    */
   async prepare(): Promise<void> {
     for (const root of this.#roots) await mkdir(path.join(root, this.parent), { recursive: true });
@@ -116,14 +123,14 @@ export class Cgroups {
       await set('memory', 'memory.limit_in_bytes', memoryBytes);
       await set('cpu', 'cpu.shares', String(Math.min(262_144, 1024 * cpus)));
       // The kernel slows down every TCP connection at the second number of tcp_mem. It shows that number only in the
-      // machine's own network namespace; a host worker in another namespace goes without.
+      // machine's own network namespace, so a host worker in another namespace sets no limit.
       if (existsSync('/proc/sys/net/ipv4/tcp_mem')) {
         await set('memory', socketLimitFile, String(kernelNumber('net/ipv4/tcp_mem') * pageBytes));
       }
     }
   }
 
-  /** Whether this machine can say on which processors a group runs. */
+  /** Whether this machine can restrict a group to processors. */
   #pinsProcessors(): boolean {
     if (this.version === 1) return this.#roots.some((root) => path.basename(root).split(',').includes('cpuset'));
     return readFileSync(path.join(this.#roots[0]!, 'cgroup.controllers'), 'latin1').split(/\s+/).includes('cpuset');
@@ -135,7 +142,7 @@ export class Cgroups {
       this.#processors = readProcessorList(await readFile(this.#file('cpuset', '', 'cpuset.cpus.effective'), 'latin1'));
       return;
     }
-    // A new group of version 1 has neither processors nor memory, and so would those below it.
+    // A new group of version 1 has neither processors nor memory, and so would the groups below it.
     const root = this.#controllerRoot('cpuset');
     for (const name of ['cpuset.cpus', 'cpuset.mems']) {
       const own = this.#file('cpuset', '', name);
@@ -145,13 +152,13 @@ export class Cgroups {
     this.#processors = readProcessorList(await readFile(this.#file('cpuset', '', 'cpuset.cpus'), 'latin1'));
   }
 
-  /** The processors on which sandboxes may run. */
+  /** The processors that sandboxes may use. */
   processors(): readonly number[] {
     this.#processors ??= Array.from({ length: os.availableParallelism() }, (_, number) => number);
     return this.#processors;
   }
 
-  /** Chooses where an instance may run: on as many processors as it has, those that the fewest others have. */
+  /** Selects the processors of an instance: as many as it has cores, those with the fewest other instances. */
   choose(instance: string, cpuCount: number): readonly number[] {
     const all = this.processors();
     if (cpuCount >= all.length || !this.#pinsProcessors()) return all;
@@ -161,7 +168,7 @@ export class Cgroups {
     return chosen;
   }
 
-  /** Lets an instance run on these processors only. Its processes move at once. */
+  /** Restricts an instance to these processors. Its processes move at once. */
   async pin(instance: string, processors: readonly number[]): Promise<void> {
     if (!this.#pinsProcessors()) return;
     if (processors.length < this.processors().length) this.#pins.set(instance, processors);
@@ -169,7 +176,7 @@ export class Cgroups {
     await writeFile(this.#file('cpuset', instance, 'cpuset.cpus'), processors.join(',')).catch(ignoreGoneGroup);
   }
 
-  /** What an instance has of its machine, as the kernel holds it to. */
+  /** The size of an instance according to the limits of the kernel. */
   sizeOf(instance: string): OwnSize {
     const [memory, cpus] =
       this.version === 2 ? ['memory.max', 'cpuset.cpus.effective'] : ['memory.limit_in_bytes', 'cpuset.cpus'];
@@ -180,7 +187,7 @@ export class Cgroups {
     return { memoryMb: Math.floor(Number(read('memory', memory!)) / 1024 ** 2), processors };
   }
 
-  /** What an instance uses now. */
+  /** The current use of an instance. */
   useOf(instance: string): GroupUse {
     const { memory, memoryStat } = this.usageFiles(instance);
     const time =
@@ -196,9 +203,9 @@ export class Cgroups {
   }
 
   /**
-   * Groups that shims move to, outside of those of the host worker: systemd ends everything in its own hierarchy,
-   * Docker in any. In hierarchies of version 1 with limits it is the root: a shim must not be frozen with the
-   * sandboxes, and a new cpuset without processors accepts no process.
+   * The groups that shims move to, outside the groups of the host worker: systemd ends all processes in its own
+   * hierarchy, Docker in every hierarchy. In hierarchies of version 1 with limits it is the root, because a shim must
+   * not be frozen with the sandboxes, and a new cpuset without processors accepts no process.
    */
   shimFolders(): string[] {
     const roots = this.version === 1 ? this.#roots.filter((root) => !this.#isTracked(root)) : [];
@@ -209,20 +216,21 @@ export class Cgroups {
     return this.#roots.filter((root) => this.#isTracked(root)).map((root) => path.join(root, this.parent, 'shims'));
   }
 
-  /** Whether service managers look in this hierarchy for the processes of a service. */
+  /** Whether service managers search this hierarchy for the processes of a service. */
   #isTracked(root: string): boolean {
     return this.version === 2 || /\/(systemd|unified)$/.test(root);
   }
 
-  /** Folders of an instance in every hierarchy, whether they exist or not. */
+  /** The folders of an instance in every hierarchy, even if they do not exist. */
   foldersOf(instance: string): string[] {
     return this.#roots.map((root) => path.join(root, this.parent, instance));
   }
 
   /**
-   * Groups of a bucket's processes. They are frozen apart from the sandbox: after it, because its processes may wait
-   * for them; and a new bucket is mounted while the sandbox is frozen. Their use is charged to the sandbox and limited
-   * below it. (Version 2 has one hierarchy, so there they have the same limits but count beside the sandbox.)
+   * The groups of a bucket's processes. They are frozen separately from the sandbox: after the sandbox, because its
+   * processes may wait for them, and because a new bucket is mounted while the sandbox is frozen. Their use is charged
+   * to the sandbox and limited below it. (Version 2 has only one hierarchy, so there they have the same limits but
+   * count separately from the sandbox.)
    */
   mountGroups(instance: string, name: string, limit: { memoryBytes: number; processes: number }): MountGroups {
     const apart = path.join(storageGroup, instance, name);
@@ -240,7 +248,7 @@ export class Cgroups {
       [this.#file('memory', path.join(instance, name), 'memory.limit_in_bytes'), memory],
       [this.#file('pids', path.join(instance, name), 'pids.max'), String(limit.processes)],
     ];
-    // Processes that wait for a bucket must not take processor time from the ones that serve it.
+    // Processes that wait for a bucket must not take processor time from the processes that serve it.
     limits.push([this.#file('cpu', path.join(instance, name), 'cpu.shares'), String(storageCpuShares)]);
     if (this.#limitsSwap()) {
       limits.splice(1, 0, [this.#file('memory', path.join(instance, name), 'memory.memsw.limit_in_bytes'), memory]);
@@ -256,7 +264,7 @@ export class Cgroups {
     };
   }
 
-  /** Names of the groups of a sandbox's buckets, as instances. */
+  /** Names of the groups of a sandbox's buckets, in the form of instances. */
   async #storageOf(instance: string): Promise<string[]> {
     const names = new Set<string>();
     for (const folder of this.foldersOf(path.join(storageGroup, instance))) {
@@ -265,7 +273,7 @@ export class Cgroups {
     return [...names];
   }
 
-  /** Numbers on the host of the processes that serve buckets of a sandbox, by the sandbox's instance. */
+  /** Host process numbers of the processes that serve buckets of a sandbox, by the sandbox's instance. */
   async storageProcessesOf(instance: string): Promise<number[]> {
     const pids = new Set<number>();
     for (const group of await this.#storageOf(instance)) {
@@ -274,12 +282,15 @@ export class Cgroups {
     return [...pids];
   }
 
-  /** Thaws the processes of a sandbox's buckets; the sandbox may stay frozen. */
+  /** Thaws the processes of a sandbox's buckets. The sandbox may stay frozen. */
   async thawStorage(instance: string): Promise<void> {
     for (const group of await this.#storageOf(instance)) await this.#setFrozen(group, false);
   }
 
-  /** The files that freeze and thaw a sandbox and its buckets; the buckets first, as the sandbox may wait for them. */
+  /**
+   * The files that freeze and thaw a sandbox and its buckets. The buckets come first, because the sandbox may wait for
+   * them.
+   */
   async freezerFiles(instance: string): Promise<string[]> {
     return [...(await this.#storageOf(instance)), instance].map((group) => this.freezerFile(group));
   }
@@ -298,12 +309,12 @@ export class Cgroups {
     });
   }
 
-  /** The file that lists the processes of an instance. */
+  /** The file with the list of an instance's processes. */
   processesFile(instance: string): string {
     return this.#file('pids', instance, 'cgroup.procs');
   }
 
-  /** The file with a line `oom_kill <count>`. */
+  /** The file that contains a line `oom_kill <count>`. */
   oomFile(instance: string): string {
     return this.#file('memory', instance, this.version === 2 ? 'memory.events' : 'memory.oom_control');
   }
@@ -324,12 +335,12 @@ export class Cgroups {
     return this.#file('freezer', instance, this.version === 2 ? 'cgroup.freeze' : 'freezer.state');
   }
 
-  /** The file that freezes the group above all sandboxes, and the text to write there. */
+  /** The file that freezes the group of all sandboxes, and the text to write there. */
   get fence(): { file: string; text: string } {
     return { file: this.freezerFile(''), text: this.version === 2 ? '1' : 'FROZEN' };
   }
 
-  /** Whether a freeze was requested; a process in a system call freezes when the call ends. */
+  /** Whether a freeze was requested. A process in a system call freezes when the call ends. */
   get isFenced(): boolean {
     const file = this.version === 2 ? 'cgroup.freeze' : 'freezer.self_freezing';
     try {
@@ -340,7 +351,7 @@ export class Cgroups {
     }
   }
 
-  /** Bytes of files that an instance, or all of them together (`''`), wrote and that are not on the disk yet. */
+  /** Bytes of files that an instance, or all of them (`''`), has written and that are not on the disk yet. */
   unwrittenBytes(instance: string): number {
     const names = this.version === 2 ? 'file_dirty|file_writeback' : 'total_dirty|total_writeback';
     try {
@@ -353,7 +364,7 @@ export class Cgroups {
     }
   }
 
-  /** Freezes every process of an instance, without waiting until each is frozen. */
+  /** Freezes every process of an instance, and returns before all of them are frozen. */
   async halt(instance: string): Promise<void> {
     try {
       await writeFile(this.freezerFile(instance), this.version === 2 ? '1' : 'FROZEN');
@@ -367,9 +378,9 @@ export class Cgroups {
   }
 
   /**
-   * Kills every process of an instance. Version 1 does not end killed processes in a frozen group, so behind a closed
-   * fence they are moved out of it.
-   * @returns how many there were
+   * Kills every process of an instance. On version 1, killed processes in a frozen group do not end, so they are first
+   * moved out of a closed fence.
+   * @returns the number of processes
    */
   async kill(instance: string): Promise<number> {
     const pids = await this.processesOf(instance);
@@ -388,10 +399,10 @@ export class Cgroups {
 
   /**
    * Freezes every process of an instance.
-   * @param servers those of its processes that others may wait for, which then cannot be frozen; these are frozen last.
-   *   Version 2 has no such order.
+   * @param servers processes of the instance on which others may wait. A waiting process cannot be frozen, so these
+   * servers are frozen last. Version 2 cannot order the processes.
    * @param signal ends the wait for the kernel
-   * @returns false when the kernel did not manage in time; the processes then run again
+   * @returns false when the kernel did not freeze all of them in time; then they run again
    */
   async freeze(
     instance: string,
@@ -415,7 +426,7 @@ export class Cgroups {
     return done;
   }
 
-  /** Moves processes back that were moved out of the freezer, and those that they have started meanwhile. */
+  /** Moves processes back that were moved out of the freezer, together with their new children. */
   async #gather(instance: string): Promise<void> {
     const inside = path.join(path.dirname(this.freezerFile(instance)), 'cgroup.procs');
     for (let round = 0; round < gatherRounds; round += 1) {
@@ -446,7 +457,7 @@ export class Cgroups {
     }
   }
 
-  /** In the format of the OCI runtime specification, for a new container. */
+  /** The limits of a new container in the format of the OCI runtime specification. */
   resources(limits: Limits, processLimit: number): object {
     const memoryBytes = limits.memoryMb * 1024 * 1024;
     const swap = this.#limitsSwap() ? { swap: memoryBytes } : {};
@@ -476,7 +487,7 @@ export class Cgroups {
       return;
     }
     const files = ['memory.limit_in_bytes', ...(this.#limitsSwap() ? ['memory.memsw.limit_in_bytes'] : [])];
-    // The second must never be below the first, so the order of the writes depends on the direction.
+    // The second limit must never be below the first, so the order of the writes depends on the direction.
     const before = Number(await readFile(this.#file('memory', instance, files[0]!), 'latin1'));
     if (Number(memoryBytes) > before) files.reverse();
     for (const file of files) await set('memory', file, memoryBytes);
@@ -486,14 +497,14 @@ export class Cgroups {
     if (limits.processors) await this.pin(instance, limits.processors);
   }
 
-  /** Host's numbers of the processes in an instance. */
+  /** Host process numbers of the processes in an instance. */
   async processesOf(instance: string): Promise<number[]> {
     return readPids(this.processesFile(instance));
   }
 
   /**
    * Ends every process of an instance and removes its groups.
-   * @throws {Error} when a process in it does not end
+   * @throws {Error} when one of its processes does not end
    */
   async destroy(instance: string): Promise<void> {
     this.#pins.delete(instance);
@@ -506,7 +517,7 @@ export class Cgroups {
     for (const folder of this.foldersOf(instance)) await removeTree(folder);
   }
 
-  /** Kills the processes that serve the buckets of a sandbox, moved out of its frozen groups. */
+  /** Kills the processes that serve the buckets of a sandbox, after moving them out of its frozen groups. */
   async #killStorage(instance: string): Promise<number> {
     const pids = await this.storageProcessesOf(instance);
     for (const pid of pids) killIfThere(pid);
@@ -528,7 +539,7 @@ export class Cgroups {
     return [...names];
   }
 
-  /** Removes the copy's own groups; its instances must be gone. */
+  /** Removes the copy's own groups. Its instances must be gone. */
   async teardown(): Promise<void> {
     for (const folder of this.#ownShimFolders()) await removeGroup(folder);
     for (const root of this.#roots) {
@@ -559,7 +570,7 @@ const socketBytes = ({ memoryMb }: Limits) => Math.floor(memoryMb * 1024 * 1024 
 const cpuQuota = ({ cpuCount }: Limits) => Math.round(cpuCount * cpuPeriodMicroseconds);
 const cpuShares = ({ cpuCount, background }: Limits) =>
   background ? 2 : Math.max(2, Math.min(262_144, Math.round(cpuCount * 1024)));
-/** The conversion that runtimes use for shares of version 1. */
+/** The conversion of version 1 shares that container runtimes use. */
 const cpuWeight = (limits: Limits) => 1 + Math.floor(((cpuShares(limits) - 2) * 9999) / 262_142);
 
 /** The first number in a file below /proc/sys. */
@@ -591,7 +602,7 @@ async function readPids(file: string): Promise<number[]> {
   }
 }
 
-/** Names of the groups in a group; none when it does not exist. */
+/** Names of the groups in a group. Empty when the group does not exist. */
 async function foldersBelow(folder: string): Promise<string[]> {
   try {
     const entries = await readdir(folder, { withFileTypes: true });
@@ -602,7 +613,7 @@ async function foldersBelow(folder: string): Promise<string[]> {
   }
 }
 
-/** Removes a group and those in it. */
+/** Removes a group and the groups in it. */
 async function removeTree(folder: string): Promise<void> {
   for (const name of await foldersBelow(folder)) await removeTree(path.join(folder, name));
   await removeGroup(folder);
@@ -626,7 +637,7 @@ async function removeGroup(folder: string): Promise<void> {
   if (!removed) throw new Error(`control group ${folder} stays busy`);
 }
 
-/** Reads how control groups are mounted. */
+/** Reads where control groups are mounted. */
 function findHierarchies(): Hierarchies {
   const roots: string[] = [];
   let unified: string | null = null;

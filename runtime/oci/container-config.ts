@@ -15,18 +15,19 @@ export interface ContainerPlan {
   seccomp: SeccompConfig;
 }
 
-/** The folder of the sandbox that the host reads when the sandbox has ended. */
+/** A folder of the sandbox that the host reads after the sandbox has ended. */
 export const tailMount = '/run/platform';
-/** Where the shim mounts the user namespace that it has made, in its own mount namespace. */
+/** The shim mounts the sandbox's user namespace here, in its own mount namespace. */
 const userNamespaceFile = '/mnt/user';
-/** Processes and threads in one sandbox. */
+/** The maximum number of processes and threads in one sandbox. */
 export const processLimit = 1024;
-/** Most open terminals in one sandbox; the kernel has a limit for all. */
+/** The maximum number of open terminals in one sandbox. The kernel has one limit for all sandboxes. */
 export const terminalLimit = 128;
 
 /**
- * The capabilities of root in a sandbox. Not NET_RAW (no forged packets), NET_ADMIN, SYS_ADMIN, MKNOD, SYS_PTRACE (a
- * user may debug its own processes), nor anything that has effect beyond the user namespace.
+ * The capabilities of root in a sandbox. Left out are NET_RAW (no forged packets), NET_ADMIN, SYS_ADMIN, MKNOD,
+ * SYS_PTRACE (a user may debug its own processes without it), and all capabilities with effects outside the user
+ * namespace.
  */
 const capabilities = [
   'AUDIT_WRITE',
@@ -44,8 +45,8 @@ const capabilities = [
 ].map((name) => `CAP_${name}`);
 
 /**
- * Hidden files: they would show other sandboxes, the host's load and memory, or the host itself. Any counter that one
- * sandbox can change and another can read is a channel between them.
+ * Hidden files. They would reveal other sandboxes, the host's load and memory, or the host itself. A counter that one
+ * sandbox can change and another can read is a covert channel between them.
  */
 const maskedPaths = [
   '/proc/acpi',
@@ -110,21 +111,21 @@ const maskedPaths = [
   '/sys/module',
   '/sys/power',
 ];
-/** Their folders differ by machine, so they are looked up. */
+/** The folders in these differ between machines, so they are listed at run time. */
 const maskedFoldersBelow: Record<string, RegExp> = {
-  // Hides all control groups but the sandbox's own.
+  // Hides all control groups except the sandbox's own.
   '/sys/fs': /^(?!cgroup$)/,
-  // The host's hardware; only processors and the sandbox's own link are in these two.
+  // Hides the host's hardware. The two other folders have only processors and the sandbox's own link.
   '/sys/devices': /^(?!(system|virtual)$)/,
-  // The state, speed and temperature of each processor.
+  // Hides the state, speed and temperature of each processor.
   '/sys/devices/system/cpu': /^(cpufreq|cpuidle)$/,
 };
 const maskedFoldersOfProcessors = ['cpufreq', 'cpuidle', 'thermal_throttle'];
 export const readonlyPaths = ['/proc/sys', '/proc/sysrq-trigger'];
 
-/** Files that programs need; the sandbox sees contents of its own there (`own-files.ts`). */
+/** Files that programs need. The sandbox sees its own contents there (`own-files.ts`). */
 const ownFiles = Object.keys(ownFileTexts({ memoryMb: 1, processors: [0] })).filter((name) => name !== 'empty');
-/** The only paths below `/proc` that runc allows as mount points. */
+/** The only paths below `/proc` that runc accepts as mount points. */
 const boundByRunc = new Set(['diskstats', 'loadavg', 'meminfo', 'stat', 'swaps'].map((name) => `/proc/${name}`));
 
 /** A path where the sandbox sees its own file or folder `name` instead of the host's. */
@@ -134,8 +135,8 @@ interface OwnPath {
 }
 
 /**
- * Own files and hidden paths. They are hidden by the sandbox's own files, because runtimes hide paths with a file that
- * all sandboxes share.
+ * Own files and hidden paths. Paths are hidden with files of the sandbox, because runtimes would hide them with a file
+ * that all sandboxes share.
  */
 function ownPaths(): OwnPath[] {
   return [
@@ -150,12 +151,12 @@ function ownPaths(): OwnPath[] {
 const isBoundBy = (runtime: 'crun' | 'runc', { destination }: OwnPath) =>
   runtime === 'crun' || !destination.startsWith('/proc/') || boundByRunc.has(destination);
 
-/** Paths that the shim binds before anything of the sandbox runs, because the runtime refuses to. */
+/** Paths that the shim binds before any process of the sandbox runs, because the runtime refuses to bind them. */
 export function pathsBoundByShim(runtime: 'crun' | 'runc'): OwnPath[] {
   return ownPaths().filter((each) => !isBoundBy(runtime, each));
 }
 
-/** Masked paths that this machine has. */
+/** The masked paths that exist on this machine. */
 export function presentMaskedPaths(): string[] {
   const below = Object.entries(maskedFoldersBelow).flatMap(([folder, pattern]) =>
     foldersIn(folder).flatMap((name) => (pattern.test(name) ? [`${folder}/${name}`] : [])),
@@ -173,7 +174,7 @@ const foldersIn = (folder: string) =>
     : [];
 
 /**
- * The container's configuration (OCI runtime specification) over the folders that the shim prepares in the bundle:
+ * The container's configuration (OCI runtime specification) for the folders that the shim prepares in the bundle:
  * `root`, `tail`, `platform`. It contains no secret.
  */
 export function containerConfig(plan: ContainerPlan): object {
@@ -200,7 +201,7 @@ export function containerConfig(plan: ContainerPlan): object {
     process: processOf(initWords, []),
     mounts: [
       { destination: '/proc', type: 'proc', source: 'proc', options: ['nosuid', 'noexec', 'nodev'] },
-      // The runtime takes a bound folder as it is, and mounts no device of the host.
+      // The runtime uses a bound folder unchanged, and mounts no device of the host.
       { destination: '/dev', type: 'bind', source: 'dev', options: ['bind', 'rw', 'nosuid', 'noexec'] },
       {
         destination: '/dev/pts',
@@ -240,7 +241,7 @@ export function containerConfig(plan: ContainerPlan): object {
       maskedPaths: [],
       readonlyPaths,
       sysctl: {
-        // Root may not send raw packets, so ping works by this setting, and any user may serve on port 80.
+        // Root may not send raw packets, so ping needs this setting. Any user may listen on port 80.
         'net.ipv4.ping_group_range': '0 65535',
         'net.ipv4.ip_unprivileged_port_start': '0',
         ...(existsSync('/proc/sys/net/ipv6') ? { 'net.ipv6.conf.default.disable_ipv6': '1' } : {}),
@@ -250,8 +251,8 @@ export function containerConfig(plan: ContainerPlan): object {
 }
 
 /**
- * The agent in that container, in the format of the runtime's `exec`.
- * @param prepares loads everything before it reads its boot document, for a member of the pool
+ * The agent's process in that container, in the format of the runtime's `exec`.
+ * @param prepares the agent loads everything before it reads its boot document, for a member of the pool
  */
 export function agentProcess(prepares: boolean): object {
   const env = [`AGENT_PORT=${agentPort}`, `AGENT_COMMAND_TAIL=${tailMount}/command.tail`];
@@ -267,14 +268,14 @@ function processOf(args: string[], env: string[]): object {
     cwd: '/',
     capabilities: { bounding: capabilities, effective: capabilities, permitted: capabilities },
     rlimits: resourceLimits(),
-    // In the sandbox, sudo and the like gain only the sandbox's own root.
+    // sudo and similar programs can only become the sandbox's own root.
     noNewPrivileges: false,
   };
 }
 
 const tmpfs = (destination: string, options: string[]) => ({ destination, type: 'tmpfs', source: 'tmpfs', options });
 
-/** Never above the host worker's own hard limits: raising those takes a privilege that root may lack. */
+/** The limits never exceed the host worker's own hard limits, because root may lack the privilege to raise those. */
 function resourceLimits(): { type: string; soft: number; hard: number }[] {
   const line = /^Max open files\s+\S+\s+(\S+)/m.exec(readFileSync('/proc/self/limits', 'latin1'));
   const hard = line?.[1] === 'unlimited' ? 1_048_576 : Math.min(Number(line?.[1] ?? 4096), 1_048_576);

@@ -17,17 +17,20 @@ import { ownFileTexts } from './own-files.ts';
 import { forgetLastRun, readAgent, readPids } from './sandbox-folder.ts';
 import type { SeccompConfig } from './seccomp.ts';
 
-/** One run of a container, in a sandbox's folder. */
+/** One run of a container in a sandbox's folder. */
 export interface ContainerRun {
   folder: string;
-  /** Names the container and its cgroup. */
+  /** The name of the container and its cgroup. */
   instance: string;
   hostname: string;
   image: UnpackedImage;
   limits: Limits;
   storageGb: number;
   connection: SandboxConnection;
-  /** For a member of the pool: the agent does all its work that does not need the boot document before it gets it. */
+  /**
+   * For a member of the pool: before the agent gets its boot document, it does all work that does not need the
+   * document.
+   */
   prepares?: boolean;
   onStep?: (step: LaunchStep) => void;
   signal?: AbortSignal;
@@ -36,13 +39,13 @@ export interface ContainerRun {
 const endTimeoutSeconds = 10;
 const mountPatienceSeconds = 5;
 /**
- * When the host runs out of memory, sandboxes are killed before the platform's processes. The agent leaves room for its
- * children.
+ * If the host runs out of memory, the kernel kills sandboxes before the platform's processes. The agent's score leaves
+ * room for higher scores of its children.
  */
 const sandboxOomScore = 300;
 const sysResourceCapability = 24n;
 
-/** Starts and ends containers. It does not know what a sandbox is, or which ones should run. */
+/** Starts and ends containers. It knows nothing of sandboxes and which of them should run. */
 export class ContainerRunner {
   readonly #copy: Copy;
   readonly #cgroups: Cgroups;
@@ -69,11 +72,11 @@ export class ContainerRunner {
 
   /**
    * Starts a container on the folder's disk, or on a blank one. Its agent waits for the boot document from `Boot`.
-   * @throws {DriverError} with nothing left running
+   * @throws {DriverError} after which no process of the container runs
    */
   async start(run: ContainerRun): Promise<Boot> {
     const { folder, instance, connection } = run;
-    // A member of the pool has everything until it is claimed.
+    // A member of the pool may use all processors until it is claimed.
     const processors = run.prepares ? this.#cgroups.processors() : this.#cgroups.choose(instance, run.limits.cpuCount);
     const limits = { ...run.limits, processors };
     const own = ownFileTexts({ memoryMb: limits.memoryMb, processors });
@@ -126,7 +129,7 @@ export class ContainerRunner {
     });
   }
 
-  /** The shim hides from the runtime the hierarchies that it must not see, and joins their groups before. */
+  /** The groups that the shim joins, and the hierarchies that it then hides from the runtime. */
   #shimGroups(): { shimCgroups: string; hiddenCgroups: string } {
     const { hide } = this.#runtime;
     const isHidden = (folder: string) => hide !== null && folder.startsWith(`${hide}/`);
@@ -143,15 +146,15 @@ export class ContainerRunner {
     return pids !== null && isAlive(pids.shim);
   }
 
-  /** Whether the container of a folder runs without its agent, so that the shim can start the agent again. */
+  /** Whether the container of a folder runs without its agent, so that the shim can restart the agent. */
   isAgentGone(folder: string): boolean {
     const agent = readAgent(folder);
     return !(agent && isAlive(agent)) && existsSync(path.join(folder, 'agent.sock')) && this.isRunning(folder);
   }
 
   /**
-   * Ends the container of a folder and removes what it held outside of the folder. Works in every state.
-   * @throws {Error} when the kernel does not free it
+   * Ends the container of a folder and removes its resources outside the folder. Works in every state.
+   * @throws {Error} when the kernel does not release them
    */
   async end(folder: string, instance: string, address: string): Promise<void> {
     const pids = readPids(folder);
@@ -159,21 +162,21 @@ export class ContainerRunner {
       // The shim cannot end processes behind a closed fence.
       if (this.#cgroups.isFenced) await this.#cgroups.kill(instance);
       const gone = () => !isAlive(pids.shim);
-      // How long data that the sandbox has written to its buckets may take to arrive; processes that wait for it cannot
-      // end before.
+      // Data that the sandbox has written to its buckets may still be uploaded for this long, and processes that wait
+      // for the upload cannot end earlier.
       await until(gone, { timeoutSeconds: mountPatienceSeconds, everyMs: 3 });
       await endMounts(folder);
       if (!(await until(gone, { timeoutSeconds: endTimeoutSeconds, everyMs: 3 }))) signalProcess(pids.shim, 'SIGKILL');
     }
     await endMounts(folder);
-    // The shim does this itself, unless it was killed.
+    // Normally the shim does this, but the shim may have been killed.
     await this.#cgroups.destroy(instance);
     await this.#network.release(address, instance);
   }
 
   /**
-   * Ends what the kernel shows of a sandbox, whatever its files say: its folder may have been removed by hand, its
-   * record lost. After a regular end nothing is left.
+   * Ends the processes and mounts of a sandbox that the kernel shows, without using its files: its folder may have been
+   * removed by hand, or its record may be lost. After a regular end it finds nothing.
    */
   async endStrays(name: string, folder: string): Promise<void> {
     const strays = liveShims(this.#copy).filter((shim) => shim.folder === folder);
@@ -190,8 +193,9 @@ export class ContainerRunner {
 }
 
 /**
- * Whether a sandbox's own id can own its user namespace. runc sets limits from without, for which a root that lacks
- * CAP_SYS_RESOURCE must be the owner; what the kernel counts by user is then shared with every other sandbox.
+ * Whether a sandbox's own id can own its user namespace. runc sets limits from outside the namespace. If root lacks
+ * CAP_SYS_RESOURCE, this only works when root is the owner, and then the kernel's per-user limits are shared by all
+ * sandboxes.
  */
 function ownsNamespaces(runtime: OciRuntime): boolean {
   const effective = /^CapEff:\s+([0-9a-f]+)/m.exec(readFileSync('/proc/self/status', 'latin1'))?.[1] ?? '0';

@@ -1,19 +1,19 @@
 #!/usr/bin/perl
-# Copies the disk of a sandbox as it is at one moment, while the sandbox's processes stand still.
+# Copies the disk of a sandbox at one moment, while the sandbox's processes are frozen.
 #
 # Arguments, as `key=value`: arch; folder: the mounted disk; disk: its file; target: the copy; warmBytes; seconds; thaw:
-# files of the freezers, separated by colons, or empty where the sandbox is to stay frozen; thawText; groups.
+# files of the freezers, separated by colons, or empty if the sandbox is to stay frozen; thawText; groups.
 #
-# While the sandbox runs, it brings to the disk what the kernel holds back, reads the file into the page cache, and says
-# `ready`. The host worker freezes the sandbox and answers with a line. What the sandbox wrote meanwhile goes to the
-# disk; the kernel drops exactly those pages of the cache, so most of the copy comes from memory. It thaws the sandbox
-# and says `copied <bytes>`.
+# While the sandbox runs, the program writes the kernel's dirty pages to the disk, reads the file into the page cache,
+# and prints `ready`. The host worker freezes the sandbox and answers with a line. Then the sandbox's last writes go to
+# the disk. The kernel drops exactly those pages from the cache, so most of the copy comes from memory. The program
+# thaws the sandbox and prints `copied <bytes>`.
 #
-# The copy is that of one moment: nothing in the sandbox runs, nothing is held back, and the device counts no write from
-# the begin of the copy to its end, else the copy begins again.
+# The copy is consistent: no process of the sandbox runs, no dirty pages are left, and the device counts no write
+# between the begin and the end of the copy. Otherwise the copy is repeated.
 #
-# It is a process of its own, so that the sandbox goes on whatever becomes of the host worker: the end of standard input
-# thaws, and so do an error, a signal and the time limit.
+# It is a separate process, so that the sandbox continues even if the host worker dies. The end of standard input thaws
+# the sandbox, and so do an error, a signal and the time limit.
 use strict;
 use warnings;
 use Errno;
@@ -50,7 +50,7 @@ sub copy {
     for (1 .. $tries) {
         bring_to_disk($mounted);
         my ($before, $bytes) = (writes($mounted), 0);
-        # A file system that shares blocks between files (XFS, Btrfs) copies nothing.
+        # A file system that shares blocks between files (XFS, Btrfs) needs no copy.
         if (!ioctl $out, 0x40049409, fileno $in) {
             each_part($in, sub {
                 my ($at, $part) = @_;
@@ -65,7 +65,8 @@ sub copy {
     die "the disk did not come to rest\n";
 }
 
-# Calls back with the place and the content of every part of a file that is no hole, until it returns false.
+# Calls back with the offset and the content of every part of a file that is not a hole, until the callback returns
+# false.
 sub each_part {
     my ($in, $act) = @_;
     my ($seek_data, $seek_hole, $end) = (3, 4, 0);
@@ -87,7 +88,7 @@ sub bring_to_disk {
     syscall($syncfs, fileno $mounted) == 0 or die "sync: $!\n";
 }
 
-# How many writes the device of the disk has completed.
+# The number of writes that the device of the disk has completed.
 sub writes {
     my $device = (stat shift)[0];
     my ($major, $minor) = ($device >> 8 & 0xfff, $device & 0xff | $device >> 12 & 0xfff00);

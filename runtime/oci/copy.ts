@@ -7,35 +7,37 @@ import { readDocumentOrSetAside } from '../../config/readable-document.ts';
 import type { DriverLogger } from '../driver-logger.ts';
 import { copyOfShimsBelow } from './live-shims.ts';
 
-/** Above the ids of Docker and systemd, below those of sandboxes. */
+/** Above the ids of Docker and systemd, and below the ids of sandboxes. */
 const firstStorageGid = 0x6000_0000;
 
-/** One installation on a machine that may hold several: its name outside of its own folder, and its folders. */
+/** One installation. A machine may have several. Its name is used outside its own folder. */
 export interface Copy {
   id: string;
   /** Parent cgroup of its sandboxes, in every hierarchy. */
   cgroup: string;
   /** nftables table (family inet). */
   table: string;
-  /** Its own interface, which holds the gateway address; sandboxes' are `<interface>-<address part>`. */
+  /**
+   * The copy's own interface, which has the gateway address. Interfaces of sandboxes are `<interface>-<address part>`.
+   */
   interface: string;
-  /** Group of the programs that mount buckets, and of nothing else. */
+  /** The group of the programs that mount buckets. No other program has it. */
   storageGid: number;
   folder: string;
   sandboxesFolder: string;
   poolFolder: string;
   trashFolder: string;
-  /** Holds copies of disks, and layers made of them. */
+  /** The folder of disk copies and of layers made of them. */
   buildsFolder: string;
-  /** Holds, for operators, files that lay where a sandbox's folder belongs. */
+  /** A folder for operators: files that were in the place of a sandbox's folder are moved there. */
   damagedFolder: string;
 }
 
 const copySchema = z.object({ id: z.string().regex(/^[0-9a-f]{6}$/), folder: z.string() });
 
 /**
- * Opens or makes the copy in `dataDir`. A data folder that was copied elsewhere gets a new name, so that two copies
- * never take each other's things for their own.
+ * Opens or makes the copy in `dataDir`. A data folder that was copied to another place gets a new name, so that two
+ * copies never confuse their resources.
  */
 export async function openCopy(dataDir: string, logger: DriverLogger): Promise<Copy> {
   await mkdir(path.join(dataDir, 'oci'), { recursive: true, mode: 0o700 });
@@ -44,10 +46,10 @@ export async function openCopy(dataDir: string, logger: DriverLogger): Promise<C
   const known = readDocumentOrSetAside(file, copySchema, (problem) => {
     logger.error(
       { problem },
-      "the name of this copy was damaged; it is taken from the copy's sandboxes, else made anew",
+      'the name of this copy was damaged; it is read from running sandboxes of the copy, or else made again',
     );
   });
-  // If the name is lost, the sandboxes that run from this folder still carry it.
+  // If the name is lost, the running sandboxes of this folder still have it.
   const id = known?.folder === folder ? known.id : (copyOfShimsBelow(folder) ?? randomBytes(3).toString('hex'));
   if (known?.folder !== folder) await writeFileDurably(file, JSON.stringify({ id, folder }));
   const copy: Copy = {

@@ -5,30 +5,30 @@ import type { DiskCopy } from '../driver.ts';
 
 const copyProgram = path.join(import.meta.dirname, 'copy-disk.pl');
 
-/** Why the disk was not copied, in the words of the copying program. */
+/** The disk could not be copied. The message is the copying program's. */
 export class DiskCopyError extends Error {
   override name = 'DiskCopyError';
 }
 
 /**
- * Copies the mounted disk of a sandbox at one moment. `copy-disk.pl` says how that is consistent, and thaws the sandbox
- * whatever becomes of this process.
- * @throws {DiskCopyError} the sandbox goes on then, too
+ * Copies the mounted disk of a sandbox at one moment. `copy-disk.pl` describes how the copy is consistent. It thaws the
+ * sandbox even if this process dies.
+ * @throws {DiskCopyError} after which the sandbox also continues
  */
 export async function copyDisk(options: {
-  /** Where the disk is mounted, as this process sees it. */
+  /** The mount point of the disk for this process. */
   mounted: string;
   disk: string;
   target: string;
-  /** Of the disk's bytes, how many may be read into memory before the standstill. */
+  /** The number of the disk's bytes that may be read into memory before the freeze. */
   warmBytes: number;
-  /** The longest standstill. */
+  /** The longest time that the sandbox may be frozen. */
   seconds: number;
-  /** What thaws the sandbox; no file where it is to stay frozen. */
+  /** The files that thaw the sandbox. Empty if it is to stay frozen. */
   thaw: { files: readonly string[]; text: string };
-  /** Groups that the copying program joins, out of those of this process. */
+  /** Groups that the copying program joins, to leave those of this process. */
   groups: readonly string[];
-  /** Makes the sandbox stand still. */
+  /** Freezes the sandbox. */
   freeze: () => Promise<void>;
   signal: AbortSignal;
 }): Promise<DiskCopy> {
@@ -69,7 +69,7 @@ export async function copyDisk(options: {
   } finally {
     signal.removeEventListener('abort', stop);
     program.stdin.end();
-    // It thaws before it ends.
+    // The program thaws the sandbox before it ends.
     await closed;
   }
   signal.throwIfAborted();

@@ -2,16 +2,16 @@ import { existsSync, readFileSync } from 'node:fs';
 import { isInstalled } from '../../config/programs.mjs';
 import { CommandError, runCommand } from '../process/command.ts';
 
-/** Docker writes its rules with one of these; each shows only its own. */
+/** Docker writes its rules with one of these programs. Each program only shows its own rules. */
 const backends = ['iptables-nft', 'iptables-legacy'];
-/** Docker creates this chain for rules of others, evaluates it before its own, and keeps it across restarts. */
+/** Docker creates this chain for rules of others, evaluates it before its own rules, and keeps it across restarts. */
 const chain = 'DOCKER-USER';
 
 /**
- * Docker drops forwarded packets that do not belong to its own containers. This rule exempts connections of sandboxes;
- * the firewall of the sandboxes decides in its own chain which of them are allowed.
- * @param prefix of the interfaces of sandboxes
- * @returns whether a rule was missing. False without Docker
+ * Docker drops forwarded packets that do not belong to its own containers. This rule exempts connections of sandboxes.
+ * The chain of the sandboxes' firewall decides which of them are allowed.
+ * @param prefix the prefix of the sandboxes' interfaces
+ * @returns whether a rule was missing; false without Docker
  */
 export async function passDocker(prefix: string): Promise<boolean> {
   let added = false;
@@ -25,7 +25,7 @@ export async function passDocker(prefix: string): Promise<boolean> {
   return added;
 }
 
-/** Takes the rules away. */
+/** Removes the rules. */
 export async function forgetDocker(prefix: string): Promise<void> {
   for (const backend of await backendsOfDocker()) {
     for (const rule of rulesFor(prefix)) {
@@ -48,7 +48,7 @@ async function backendsOfDocker(): Promise<string[]> {
   return found;
 }
 
-/** Not iptables-legacy: querying it would create its tables. */
+/** Does not call iptables-legacy, because a query would create its tables. */
 function hasLegacyTables(): boolean {
   const file = '/proc/net/ip_tables_names';
   return existsSync(file) && /^filter$/m.test(readFileSync(file, 'latin1'));

@@ -66,16 +66,16 @@ import { WarmPools } from './warm-pools.ts';
 
 export type { CreateTrace, OciDriver, OciDriverOptions } from './options.ts';
 
-/** Links that are checked before other work gets a turn; a few milliseconds. */
+/** The number of links that are checked before the event loop gets a turn, which takes a few milliseconds. */
 const looksAtOnce = 50;
 const baseImageName = 'builtin:base';
-/** Time to find the image, which is on the disk already, and to hand over the boot document. */
+/** The time limit to find the image, which is already on the disk, and to pass on the boot document. */
 const agentRestartTimeoutMs = 10_000;
 
 /**
- * Opens this machine as a host: checks what it needs, sets up the network, ends half-made sandboxes of an earlier
- * process, and takes over those that still run.
- * @throws {Error} when the machine lacks something, with what to install or change
+ * Opens this machine as a host: checks the prerequisites, sets up the network, ends half-made sandboxes of an earlier
+ * process, and takes over the running ones.
+ * @throws {Error} with the package to install or the setting to change when a prerequisite is missing
  */
 export async function createOciDriver(options: OciDriverOptions): Promise<OciDriver> {
   requirePrerequisites();
@@ -129,14 +129,14 @@ class LocalDriver implements OciDriver {
   readonly #timeouts: StartTimeouts;
   readonly #lock = new KeyedLock();
   readonly #records: SandboxRecords;
-  /** Creates, resumes and pauses of each sandbox that run now or wait for its lock; `stop` aborts them. */
+  /** Running creates, resumes and pauses of each sandbox, and those that wait for its lock. `stop` aborts them. */
   readonly #work = new CancellableWork(this.#lock);
   readonly #starter: SandboxStarter;
   readonly #exits: ExitWatch;
   readonly #meter: UsageMeter;
   readonly #figures: OwnFigures;
   readonly #agentRestarts: AgentRestarts;
-  /** Leftovers without a sandbox that `takeOver` removed. */
+  /** Leftovers without a sandbox that `takeOver` has removed. */
   #orphans: Omit<ReconcileReport, 'sandboxes'> = { poolMembers: [], containers: [], interfaces: [] };
   readonly load = new MachineLoad();
   #pools: WarmPools | undefined;
@@ -202,10 +202,10 @@ class LocalDriver implements OciDriver {
     });
   }
 
-  /** Repairs what an earlier process left. */
+  /** Repairs and removes the leftovers of an earlier process. */
   async takeOver(): Promise<void> {
     await this.#records.load();
-    // Before anything is ended: an address that one sandbox had may belong to another now.
+    // Done before any container is ended, because the former address of one sandbox may now belong to another.
     for (const record of this.#records.all()) {
       if (this.#runner.isRunning(this.#folderOf(record.sandboxId))) {
         this.#network.adopt(record.address, record.instance);
@@ -220,7 +220,7 @@ class LocalDriver implements OciDriver {
       logger: this.#options.logger,
     });
     if (Object.values(this.#orphans).some((found) => found.length > 0)) {
-      this.#options.logger.info({ ...this.#orphans }, 'removed what an earlier process left');
+      this.#options.logger.info({ ...this.#orphans }, 'removed leftovers of an earlier process');
     }
     for (const record of this.#records.all()) {
       try {
@@ -229,7 +229,7 @@ class LocalDriver implements OciDriver {
         this.#options.logger.error({ err: error, sandboxId: record.sandboxId }, 'a sandbox could not be taken over');
       }
     }
-    // Those that run since before the cache noted who uses an image.
+    // Sandboxes that have run since before the cache recorded the users of images.
     for (const { image, folder } of liveShims(this.#copy)) await noteImageUser(path.dirname(image), folder);
     await this.builds.open();
     this.#figures.start();
@@ -263,7 +263,8 @@ class LocalDriver implements OciDriver {
     await this.#end(record);
     if (record.phase === 'starting') await this.#records.write({ ...record, phase: 'stopped' });
     if (record.phase !== 'ready' || record.exitReported) return;
-    // Either it ended while no host worker ran and the listener does not know, or it ended with a host that restarted.
+    // Either the sandbox ended while no host worker ran, so the listener does not know it, or it ended because the host
+    // restarted.
     if (await readExit(folder, record)) this.#exits.add(sandboxId);
     else await this.#records.write({ ...record, exitReported: true });
   }
@@ -271,7 +272,7 @@ class LocalDriver implements OciDriver {
   create(spec: SandboxSpec, options: CreateOptions = {}): Promise<SandboxPlace> {
     return this.#begin(spec, options, async (work) => {
       const record = this.#records.get(spec.sandboxId);
-      // A record that was made again does not say whether the agent has its boot document.
+      // A recreated record does not tell whether the agent has its boot document.
       if (record?.phase === 'ready' && !record.remade && this.#runner.isRunning(work.folder)) {
         await this.#cgroups.thaw(record.instance);
         return this.#existingPlace(work, record);
@@ -284,11 +285,11 @@ class LocalDriver implements OciDriver {
     return this.#begin(spec, options, async (work) => {
       const record = this.#records.get(spec.sandboxId);
       if (record?.phase === 'ready' && this.#runner.isRunning(work.folder)) {
-        // Before the thaw: from now on an end of the processes belongs to this run.
+        // Before the thaw, because a later end of the processes must belong to this run.
         const present = await this.#number(work, record);
         if (!present.remade && !this.#cgroups.isFrozen(present.instance)) return this.#existingPlace(work, present);
         requireHostDisk(this.#copy.folder);
-        // A sandbox that cannot be reached would look like one whose agent does not answer.
+        // If the link were broken, the agent would seem not to answer.
         await this.#repairLink(present, spec.allowInternetAccess);
         await this.#starter.thaw(work, present);
         if (present.remade) await this.#records.write({ ...present, remade: undefined });
@@ -339,14 +340,14 @@ class LocalDriver implements OciDriver {
     return { kept: 'memory' };
   }
 
-  /** @throws {DriverError} `pause_failed`; it runs on then */
+  /** @throws {DriverError} `pause_failed` after which the sandbox keeps running */
   async #freeze(record: SandboxRecord, signal: AbortSignal): Promise<void> {
     const folder = this.#folderOf(record.sandboxId);
     const freeze = async () => {
       const servers = await this.#mounts.serversAmong(folder, await this.#cgroups.processesOf(record.instance));
       return this.#cgroups.freeze(record.instance, this.#timeouts.pauseSeconds, servers, signal);
     };
-    // What waits for a bucket that does not answer cannot be frozen.
+    // A process that waits for an unresponsive bucket cannot be frozen.
     const isHanging = async () => !signal.aborted && (await this.#mounts.cutHanging(folder, signal)) > 0;
     if (!(await freeze()) && !((await isHanging()) && (await freeze()))) {
       signal.throwIfAborted();
@@ -388,7 +389,7 @@ class LocalDriver implements OciDriver {
     this.#work.cancel(sandboxId, 'The sandbox was removed');
     await this.#lock.run(sandboxId, async () => {
       await this.#stopNow(sandboxId).catch((error) => {
-        // Its processes have ended; the record that could not be written can be written now.
+        // The processes have ended, which frees space, so the record can be written now.
         if (!isOutOfSpace(error)) throw error;
       });
       await this.#deleteFolder(this.#folderOf(sandboxId));
@@ -462,7 +463,7 @@ class LocalDriver implements OciDriver {
     const record = this.#records.get(sandboxId);
     if (!record) return;
     this.#exits.delete(sandboxId);
-    // Before anything that may take time: each moment costs disk space.
+    // This comes first, because each moment costs disk space.
     await this.#cgroups.kill(record.instance);
     await this.stop(sandboxId);
   }
@@ -488,7 +489,7 @@ class LocalDriver implements OciDriver {
       const pids = readPids(this.#folderOf(sandboxId));
       const connection = this.#connectionOf(sandboxId, allowInternetAccess);
       if (!pids || !connection || isLinkWhole(connection, pids.initPid, routes)) continue;
-      // Takes the lock only now, because a start or an end may hold it for long.
+      // The lock is taken only now, because a start or an end may hold it for long.
       if (this.#work.isBusyWith(sandboxId)) continue;
       await this.#lock.run(sandboxId, async () => {
         const record = this.#records.get(sandboxId);
@@ -560,7 +561,7 @@ class LocalDriver implements OciDriver {
     await this.#cgroups.teardown();
   }
 
-  /** Runs a create or a resume: one at a time for each sandbox, cancelled by the caller or by `stop`. */
+  /** Runs a create or a resume, at most one at a time per sandbox. The caller or `stop` can cancel it. */
   #begin(spec: SandboxSpec, options: CreateOptions, act: (work: Work) => Promise<SandboxPlace>): Promise<SandboxPlace> {
     const folder = this.#folderOf(spec.sandboxId);
     const phases = new PhaseReports(options.onPhase);
@@ -586,14 +587,14 @@ class LocalDriver implements OciDriver {
     return this.#placeOf(record, from, work.slots);
   }
 
-  /** The fields of the sandbox's row that apply from its start. */
+  /** Applies the fields of the sandbox's row that are needed from its start. */
   async #exposeAs({ sandboxId, udpPorts }: SandboxSpec, { address }: SandboxPlace): Promise<void> {
     if (udpPorts.length === 0 && !this.#network.isExposed(address)) return;
     const record = this.#records.get(sandboxId);
     if (record) await this.#expose(record, udpPorts);
   }
 
-  /** In the record first: a host worker that finds the sandbox after a crash restores the same. */
+  /** Writes the record first, so that after a crash another host worker restores the same ports. */
   async #expose(record: SandboxRecord, ports: readonly UdpMapping[]): Promise<void> {
     if (JSON.stringify(ports) !== JSON.stringify(record.udpPorts ?? [])) {
       await this.#records.write({ ...record, udpPorts: [...ports] });
@@ -613,11 +614,11 @@ class LocalDriver implements OciDriver {
     };
     let isRecorded = true;
     await recordStopped().catch((error) => {
-      // The end frees space, so it comes first on a full disk.
+      // On a full disk the end comes first, because it frees space.
       if (!isOutOfSpace(error)) throw error;
       isRecorded = false;
     });
-    // Without its files, the kernel shows what it has outside of its folder.
+    // If the sandbox's files are missing, its resources outside the folder must be read from the kernel.
     const isWhole = record !== null && readPids(folder) !== null;
     if (record) await this.#end(record);
     if (!isWhole) await this.#runner.endStrays(sandboxId, folder);
@@ -644,7 +645,9 @@ class LocalDriver implements OciDriver {
     return this.#runner.end(this.#folderOf(record.sandboxId), record.instance, record.address);
   }
 
-  /** Moves the folder aside first, so that an interrupted deletion leaves no half sandbox. Needs no space. */
+  /**
+   * Moves the folder aside first, so that an interrupted deletion leaves no half-deleted sandbox. Needs no disk space.
+   */
   async #deleteFolder(folder: string): Promise<void> {
     const trash = path.join(this.#copy.trashFolder, `sandbox-${randomBytes(6).toString('hex')}`);
     try {
@@ -653,7 +656,7 @@ class LocalDriver implements OciDriver {
       const { code } = error as NodeJS.ErrnoException;
       if (code === 'ENOENT') return;
       if (!isOutOfSpace(error)) throw error;
-      // The trash folder itself could not grow by an entry.
+      // The trash folder had no space for another entry.
       await rm(folder, { recursive: true, force: true });
     }
     await rm(trash, { recursive: true, force: true });
@@ -667,7 +670,7 @@ class LocalDriver implements OciDriver {
     }
   }
 
-  /** From the cache, where it is there. */
+  /** Returns the image from the cache if it is there. */
   async #makeImage(reference: string, signal: AbortSignal): Promise<UnpackedImage> {
     const { cacheDir, registryInsecureHttp } = this.#options;
     const limits = this.#options.imageLimits ?? defaultImageLimits;
@@ -696,13 +699,13 @@ class LocalDriver implements OciDriver {
     return { address: record.address, agentPort, from, ...(slots && { slots }) };
   }
 
-  /** Null: it is not ready. */
+  /** Null: the sandbox is not ready. */
   #connectionOf(sandboxId: SandboxId, allowInternetAccess: boolean): SandboxConnection | null {
     const record = this.#records.get(sandboxId);
     return record?.phase === 'ready' ? this.#network.connectionOf(record.address, allowInternetAccess) : null;
   }
 
-  /** Whether it runs without its agent. Nothing can be started in frozen processes. */
+  /** Whether the sandbox runs without its agent. False for frozen processes, in which nothing can be started. */
   #isAgentGone(sandboxId: SandboxId): boolean {
     const record = this.#records.get(sandboxId);
     if (record?.phase !== 'ready') return false;
@@ -710,7 +713,7 @@ class LocalDriver implements OciDriver {
     return !this.fence.isClosed && !this.#cgroups.isFrozen(record.instance);
   }
 
-  /** @returns whether something had to be repaired */
+  /** @returns whether a part of the link had to be repaired */
   async #repairLink(record: SandboxRecord, allowInternetAccess: boolean): Promise<boolean> {
     const folder = this.#folderOf(record.sandboxId);
     const connection = this.#connectionOf(record.sandboxId, allowInternetAccess);
@@ -718,13 +721,16 @@ class LocalDriver implements OciDriver {
     if (!connection || !pids || !this.#runner.isRunning(folder)) return false;
     if (isLinkWhole(connection, pids.initPid, hostRoutes())) return false;
     await repairLink(connection, pids.initPid);
-    this.#options.logger.warn({ sandboxId: record.sandboxId }, 'the link or route of a sandbox was gone; it is back');
+    this.#options.logger.warn(
+      { sandboxId: record.sandboxId },
+      'the link or route of a sandbox was missing and was restored',
+    );
     // The counters of the new link begin at zero.
     if (!this.#cgroups.isFrozen(record.instance)) this.#measure(record);
     return true;
   }
 
-  /** Records the start or resume that its processes belong to. */
+  /** Records the start or resume that the processes belong to. */
   async #number({ spec }: Work, record: SandboxRecord): Promise<SandboxRecord> {
     if (spec.run === null || record.run === spec.run) return record;
     const numbered = { ...record, run: spec.run };
@@ -732,7 +738,7 @@ class LocalDriver implements OciDriver {
     return numbered;
   }
 
-  /** It runs already: an earlier try got that far. */
+  /** Returns the place of a sandbox that an earlier try has already started. */
   async #existingPlace({ spec, folder }: Work, record: SandboxRecord): Promise<SandboxPlace> {
     return this.#placeOf(record, 'existing', spec.storage && (await this.#mounts.current(folder, spec.storage.slots)));
   }

@@ -7,21 +7,21 @@ import { readExit, readPids, type SandboxRecord, unrecordedExit } from './sandbo
 import type { SandboxRecords } from './sandbox-records.ts';
 
 const intervalMs = 1000;
-/** Every so many checks, one is exact; the others are cheaper and may miss a reused process number. */
+/** Each of this many checks is exact. The others are cheaper and may not detect a reused process number. */
 const exactEvery = 5;
 
 type ExitListener = (exit: SandboxExit) => unknown;
 
 /**
- * Notices the end of sandboxes that should be running, and reports each. An end counts as reported once every listener
- * has returned, so an end whose report was lost in a crash is reported again by the next host worker.
+ * Detects and reports the end of sandboxes that should be running. An end counts as reported when every listener has
+ * returned. So after a crash the next host worker repeats reports that may have been lost.
  */
 export class ExitWatch {
   readonly #lock: KeyedLock;
   readonly #records: SandboxRecords;
   readonly #end: (record: SandboxRecord) => Promise<void>;
   readonly #logger: DriverLogger;
-  /** With their shims, as they were when the watch of them began. */
+  /** The watched sandboxes, with their shims at the beginning of the watch. */
   readonly #watched = new Map<SandboxId, ProcessIdentity | undefined>();
   readonly #listeners: ExitListener[] = [];
   readonly #timer: NodeJS.Timeout;
@@ -30,7 +30,7 @@ export class ExitWatch {
   constructor(parts: {
     lock: KeyedLock;
     records: SandboxRecords;
-    /** Removes what an ended sandbox may have left outside of its folder. */
+    /** Removes the resources of an ended sandbox outside its folder. */
     end: (record: SandboxRecord) => Promise<void>;
     logger: DriverLogger;
   }) {
@@ -46,12 +46,12 @@ export class ExitWatch {
     this.#watched.set(sandboxId, readPids(this.#records.folderOf(sandboxId))?.shim);
   }
 
-  /** Its end was requested. */
+  /** Call this when the end of the sandbox was requested. */
   delete(sandboxId: SandboxId): void {
     this.#watched.delete(sandboxId);
   }
 
-  /** The first listener also gets the ends that were noticed before it was added. */
+  /** The first listener also gets the ends that were detected before it was added. */
   onExit(listener: ExitListener): void {
     this.#listeners.push(listener);
     this.#look();
@@ -69,7 +69,7 @@ export class ExitWatch {
       if (shim && isThere(shim)) continue;
       this.#watched.delete(sandboxId);
       this.#report(sandboxId).catch((error) => {
-        // A resume may have begun to watch its next processes meanwhile.
+        // A resume may have begun to watch the next processes meanwhile.
         if (!this.#watched.has(sandboxId)) this.#watched.set(sandboxId, undefined);
         this.#logger.error({ err: error, sandboxId }, 'the end of a sandbox could not be handled');
       });
@@ -79,12 +79,13 @@ export class ExitWatch {
   async #report(sandboxId: SandboxId): Promise<void> {
     const ended = await this.#lock.run(sandboxId, () => this.#readEnd(sandboxId));
     if (!ended) return;
-    // Without the lock: a report may take as long as the platform is away, and the sandbox can be resumed meanwhile.
+    // The lock is not held here: a report may take as long as the platform is away, and the sandbox may be resumed
+    // meanwhile.
     for (const listener of this.#listeners) await listener(ended.exit);
     await this.#lock.run(sandboxId, () => this.#noteReported(ended.record));
   }
 
-  /** Removes what is left of an ended sandbox. Null: it has not ended, or its end was reported. */
+  /** Removes the resources of an ended sandbox. Null: it has not ended, or its end was reported. */
   async #readEnd(sandboxId: SandboxId): Promise<{ record: SandboxRecord; exit: SandboxExit } | null> {
     const folder = this.#records.folderOf(sandboxId);
     const record = this.#records.get(sandboxId);

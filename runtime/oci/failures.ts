@@ -10,7 +10,7 @@ import { LaunchError } from './launch.ts';
 const finalRefusals =
   /unauthorized|authentication required|denied|manifest unknown|name unknown|not found|no such host/i;
 
-/** Translates an error of a start into a DriverError. */
+/** Converts an error of a start to a DriverError. */
 export function startFailure(error: unknown, signal: AbortSignal): DriverError {
   if (signal.aborted) return new DriverError('aborted', 'The start was cancelled', { cause: error });
   if (error instanceof DriverError) return error;
@@ -21,7 +21,9 @@ export function startFailure(error: unknown, signal: AbortSignal): DriverError {
   return new DriverError('start_failed', 'The sandbox could not be started', { cause: error, retryable: true });
 }
 
-/** Translates an error about an image. Refusals of the registry are final; other errors may be temporary. */
+/**
+ * Converts an error of an image to a DriverError. Refusals of the registry are final. Other errors may be temporary.
+ */
 export function imageFailure(error: unknown, signal: AbortSignal): DriverError {
   if (signal.aborted) return new DriverError('aborted', 'The start was cancelled', { cause: error });
   if (isDiskFull(error)) return diskFull(error);
@@ -32,7 +34,7 @@ export function imageFailure(error: unknown, signal: AbortSignal): DriverError {
     const retryable = ![401, 403, 404].includes(error.status);
     return new DriverError('image_pull_failed', "The sandbox's image could not be pulled", { cause: error, retryable });
   }
-  // Its maker tries again by itself.
+  // Not retryable, because the image's maker itself retries the build.
   if (error instanceof ImageBuildError) return new DriverError('image_pull_failed', error.message, { cause: error });
   const text = error instanceof CommandError ? error.stderr : '';
   return new DriverError('image_pull_failed', "The sandbox's image could not be pulled", {

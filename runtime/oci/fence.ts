@@ -10,13 +10,13 @@ import type { Copy } from './copy.ts';
 
 const guardFile = path.join(import.meta.dirname, 'lease-guard.pl');
 
-/** Of a fixed length, so that the file can be overwritten in place on a full disk. */
+/** The length is fixed, so that the file can be overwritten in place on a full disk. */
 const leaseLength = 63;
 const statfsSystemCall = process.arch === 'arm64' ? 43 : 137;
 
 /**
- * The fence of one copy: the freezer of the control group above all its sandboxes. It takes one write for any number of
- * them, and does not change which of them are paused.
+ * The fence of one copy: the freezer of the control group above all of its sandboxes. One write freezes any number of
+ * sandboxes, and does not change which of them are paused.
  */
 export class Fence implements DiskFence {
   readonly #cgroups: Cgroups;
@@ -24,7 +24,9 @@ export class Fence implements DiskFence {
   readonly #leaseFile: string;
   #untilSeconds: number | null = null;
   #keptBytes: number;
-  /** The last write of the lease. The lease and the disk are watched by two timers, and a draft has one name. */
+  /**
+   * The last write of the lease. Two timers write it, for the lease and for the disk, and the draft has a fixed name.
+   */
   #writing: Promise<void> = Promise.resolve();
 
   constructor(copy: Copy, cgroups: Cgroups) {
@@ -37,7 +39,7 @@ export class Fence implements DiskFence {
   async keepOpenUntil(uptimeSeconds: number): Promise<void> {
     this.#untilSeconds = uptimeSeconds;
     await this.#write();
-    // A guard that runs already keeps its lock, and the new one exits at once.
+    // If a guard already runs, it keeps its lock, and the new one exits at once.
     const { file, text } = this.#cgroups.fence;
     const disk = [this.#folder, String(statfsSystemCall), this.#cgroups.usageFiles('').memoryStat];
     const guard = spawn('perl', [guardFile, this.#leaseFile, file, text, ...disk, ...this.#cgroups.shimFolders()], {
@@ -66,7 +68,7 @@ export class Fence implements DiskFence {
     return true;
   }
 
-  /** Ends the guard, within a second. */
+  /** Ends the guard within a second. */
   async teardown(): Promise<void> {
     if (existsSync(this.#leaseFile)) await rm(this.#leaseFile);
     await rm(`${this.#leaseFile}.lock`, { force: true });
@@ -83,13 +85,13 @@ export class Fence implements DiskFence {
     const missingBallast = freeBytes - bytes;
     const text = `${this.#untilSeconds} ${this.#keptBytes + missingBallast}`.padEnd(leaseLength);
     try {
-      // Not synced: it counts from this machine's boot, so a power cut makes it meaningless, and a slow disk must not
-      // delay it.
+      // The file is not synced. Its times count from the machine's boot, so a power cut makes them meaningless. And a
+      // slow disk must not delay the write.
       await writeFile(`${this.#leaseFile}.new`, `${text}\n`, { mode: 0o600 });
       await rename(`${this.#leaseFile}.new`, this.#leaseFile);
     } catch (error) {
       if (!isOutOfSpace(error)) throw error;
-      // The same number of bytes in the same block needs no space.
+      // Writing the same number of bytes to the same block needs no space.
       const handle = await open(this.#leaseFile, 'r+');
       await handle.write(`${text}\n`, 0).finally(() => handle.close());
     }

@@ -16,13 +16,13 @@ import type { Copy } from './copy.ts';
 import { copyDisk, DiskCopyError } from './disk-copy.ts';
 import { readPids, type SandboxRecord } from './sandbox-folder.ts';
 
-/** Packing keeps a processor busy, and none may wait for it. */
+/** Packing keeps one processor busy, so only this many builds pack at once. */
 const packsAtOnce = 2;
-/** No sandbox stands still for longer: the copy is given up. */
+/** The longest time that a copy may freeze a sandbox. After it the copy is cancelled. */
 const longestStandstillSeconds = 120;
-/** Of what is available, for reading a disk before its sandbox stands still. */
+/** The part of the available memory that may be used to read a disk before its sandbox is frozen. */
 const warmMemoryFraction = 0.25;
-/** A build that nobody has discarded for so long has lost its workflow. */
+/** If a build was not discarded for this long, its workflow is lost. */
 const forgottenMs = 24 * 3600 * 1000;
 
 const layerSchema = z.object({
@@ -33,14 +33,14 @@ const layerSchema = z.object({
   diffId: z.string(),
 });
 
-/** What the builds need of the driver that has the sandboxes. */
+/** The methods of the driver that builds need. */
 interface BuildHost {
   copy: Copy;
   cgroups: Cgroups;
   folderOf(sandboxId: SandboxId): string;
-  /** The record of a sandbox whose processes are there. @throws {DriverError} `sandbox_absent` */
+  /** The record of a sandbox with processes. @throws {DriverError} `sandbox_absent` */
   recordOf(sandboxId: SandboxId): SandboxRecord;
-  /** Runs work on a sandbox alone; an end of the sandbox cancels it. */
+  /** Runs work on a sandbox alone. An end of the sandbox cancels it. */
   alone<Result>(
     sandboxId: SandboxId,
     signal: AbortSignal | undefined,
@@ -53,7 +53,7 @@ interface BuildHost {
   availableMemoryBytes(): number;
 }
 
-/** Copies of disks, and layers made of them, in the folder `builds`. */
+/** Makes copies of disks, and layers of them, in the folder `builds`. */
 export class LocalImageBuilds implements ImageBuilds {
   readonly #host: BuildHost;
   readonly #packs = new FairSemaphore(packsAtOnce, 1);
@@ -62,7 +62,7 @@ export class LocalImageBuilds implements ImageBuilds {
     this.#host = host;
   }
 
-  /** Removes what builds have left whose workflows are long over. */
+  /** Removes the files of builds whose workflows ended long ago. */
   async open(): Promise<void> {
     const { buildsFolder } = this.#host.copy;
     for (const name of await readdir(buildsFolder)) {
@@ -109,7 +109,7 @@ export class LocalImageBuilds implements ImageBuilds {
         signal,
       });
     } finally {
-      // The copying program has done so, unless it was killed.
+      // Normally the copying program does this, but it may have been killed.
       if (!staysFrozen) await cgroups.thaw(record.instance);
     }
   }

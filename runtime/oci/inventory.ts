@@ -6,31 +6,31 @@ import { liveShims } from './live-shims.ts';
 import type { SandboxNetwork } from './network.ts';
 import { foldersIn } from './sandbox-folder.ts';
 
-/** All that one copy has on the machine. Once no sandbox is left, only the firewall's table remains. */
+/** All resources of one copy on the machine. Without sandboxes, only the firewall's table remains. */
 export interface Inventory {
   /** Instances that have a control group. */
   containers: string[];
-  /** Host's numbers of the processes in those groups. */
+  /** Host process numbers of the processes in those groups. */
   processes: number[];
-  /** Host's numbers of the shims, alone or not. */
+  /** Host process numbers of the shims, including shims without a container. */
   shims: number[];
-  /** Mounts that the host sees; those of sandboxes are in namespaces of their own. */
+  /** Mounts that the host sees. Those of sandboxes are in namespaces of their own. */
   mounts: string[];
-  /** Host's numbers of the processes that hold buckets for sandboxes. */
+  /** Host process numbers of the processes that serve buckets to sandboxes. */
   bucketProcesses: number[];
   /** `loop<n> <file>`. */
   loopDevices: string[];
   /** The host's ends of sandboxes' links. */
   interfaces: string[];
-  /** `<port of the host> → <address>:<port>` of each that leads to a sandbox. */
+  /** `<port of the host> → <address>:<port>` for each port that is forwarded to a sandbox. */
   udpRoutes: string[];
-  /** Whether the firewall's table exists; it names no sandbox except in those routes. */
+  /** Whether the firewall's table exists. It contains nothing about single sandboxes except those routes. */
   firewall: boolean;
-  /** Of sandboxes, of the warm pool, and of deleted ones that wait for removal. */
+  /** Folders of sandboxes, of the warm pool, and of deleted sandboxes that wait for removal. */
   folders: { sandboxes: string[]; pool: string[]; trash: string[] };
 }
 
-/** Read from the kernel and the disk, not from the driver's memory. */
+/** Reads the inventory from the kernel and the disk, not from the driver's memory. */
 export async function takeInventory(copy: Copy, cgroups: Cgroups, network: SandboxNetwork): Promise<Inventory> {
   const containers = await cgroups.instances();
   const processes = (await Promise.all(containers.map((instance) => cgroups.processesOf(instance)))).flat();
@@ -64,7 +64,7 @@ function loopDevicesOf(copy: Copy): string[] {
   return devices;
 }
 
-/** Finds s3fs by its control group, the relay and the parent of both by their command lines. */
+/** Finds s3fs by its control group, and the relay and the parent of both by their command lines. */
 async function bucketProcessesOf({ storageGid }: Copy, cgroups: Cgroups, instances: string[]): Promise<number[]> {
   const serving = await Promise.all(instances.map((instance) => cgroups.storageProcessesOf(instance)));
   const started = allProcesses().filter((pid) => hasWord(pid, (word) => word === `gid=${storageGid}`));

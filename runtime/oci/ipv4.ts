@@ -2,14 +2,14 @@ import ipaddr from 'ipaddr.js';
 
 /** A network such as `10.1.0.0/20`. */
 export interface Ipv4Network {
-  /** Its first address as a number. */
+  /** The first address of the network as a number. */
   base: number;
   prefixLength: number;
-  /** How many addresses it has. */
+  /** The number of its addresses. */
   size: number;
 }
 
-/** @throws {TypeError} when the text is no IPv4 address. */
+/** @throws {TypeError} when the text is not an IPv4 address */
 export function parseIpv4(text: string): number {
   if (!ipaddr.IPv4.isValidFourPartDecimal(text)) throw new TypeError(`${text} is not an IPv4 address`);
   return Buffer.from(ipaddr.IPv4.parse(text).toByteArray()).readUInt32BE();
@@ -19,7 +19,7 @@ export function formatIpv4(address: number): string {
   return [24, 16, 8, 0].map((bits) => Math.floor(address / 2 ** bits) % 256).join('.');
 }
 
-/** The network that an address with a prefix length lies in. @throws {TypeError} */
+/** The network of an address with a prefix length. @throws {TypeError} */
 export function parseIpv4Network(text: string): Ipv4Network {
   const [address, prefix = '32'] = text.split('/');
   const prefixLength = Number(prefix);

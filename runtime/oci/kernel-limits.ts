@@ -1,10 +1,13 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import type { DriverLogger } from '../driver-logger.ts';
 
-/** Terminals on the whole machine: enough that hundreds of sandboxes, each at its own limit, leave some to the host. */
+/**
+ * The number of terminals of the whole machine: if hundreds of sandboxes reach their own limits, the host still has
+ * some.
+ */
 const terminals = { file: '/proc/sys/kernel/pty/max', atLeast: 65_536 };
 
-/** Raises kernel limits that all sandboxes share, where the default would let a few of them use everything. */
+/** Raises kernel limits that all sandboxes share, if a few sandboxes could exhaust the default. */
 export async function raiseKernelLimits(logger: DriverLogger): Promise<void> {
   const { file, atLeast } = terminals;
   const now = Number(await readFile(file, 'latin1'));

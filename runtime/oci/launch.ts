@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline';
 
 const shimFile = path.join(import.meta.dirname, 'shim.pl');
 
-/** Why a shim gave up: `<step> <reason>`. */
+/** A shim failed. The message is `<step> <reason>`. */
 export class LaunchError extends Error {
   override name = 'LaunchError';
 }
@@ -16,19 +16,19 @@ export type LaunchStep = 'disk' | 'root' | 'container' | 'network' | 'start';
 export interface LaunchOptions {
   /** The sandbox's folder. */
   folder: string;
-  /** `key=value` for the shim; visible in the machine's process list. */
+  /** `key=value` for the shim. Visible in the machine's process list. */
   args: Record<string, string | number>;
   onStep?: (step: LaunchStep) => void;
   signal?: AbortSignal;
 }
 
-/** Gives the agent its boot document, which is secret, and lets it start. */
+/** Gives the agent its secret boot document, with which it starts. */
 export type Boot = (document: object) => void;
 
 /**
- * Starts a sandbox under a shim of its own, which outlives this process. Its agent waits for the boot document.
- * @returns the boot, once the container runs and has its network
- * @throws {LaunchError} with the shim's reason; nothing of it runs then
+ * Starts a sandbox under its own shim, which outlives this process. Its agent waits for the boot document.
+ * @returns the boot function, when the container runs and has its network
+ * @throws {LaunchError} with the shim's reason, after which no process of the sandbox runs
  */
 export async function launch(options: LaunchOptions): Promise<Boot> {
   const log = openSync(path.join(options.folder, 'shim.log'), 'a', 0o600);
@@ -42,7 +42,7 @@ export async function launch(options: LaunchOptions): Promise<Boot> {
   closeSync(log);
   shim.unref();
   const stdin = shim.stdin!;
-  // The shim notices an agent that ended before it read the document.
+  // If the agent ends before it has read the document, the shim reports that.
   stdin.on('error', () => {});
   const abort = () => shim.kill('SIGTERM');
   options.signal?.addEventListener('abort', abort, { once: true });

@@ -1,12 +1,12 @@
 #!/usr/bin/perl
-# Makes all sandboxes of a host stand still when the host's lease was not renewed in time, or when they have written so
-# much that the platform's reserve on the disk would be next; whatever has become of the host worker: killed, stopped,
-# hanging or cut off. It never lets them go on; the worker does, once it has its lease and the disk has room.
+# Freezes all sandboxes of a host when the host's lease was not renewed in time, or when their writes are about to use
+# the platform's reserve on the disk. It works in every state of the host worker: killed, stopped, hanging or without
+# network. It never thaws sandboxes. The worker thaws them when it has its lease and the disk has room.
 #
 # Arguments: the lease's file, the file and the text that freeze the group of all sandboxes, the folder of their disks,
-# the number of the system call statfs, the group's memory.stat, the folders of control groups it moves to.
-# The file says until when, in seconds since the machine booted, and how many bytes of the disk must stay free. The
-# guard ends when it is gone.
+# the number of the system call statfs, the group's memory.stat, the folders of control groups that the guard moves to.
+# The lease's file contains the time at which the lease ends, in seconds since the machine booted, and the number of the
+# disk's bytes that must stay free. The guard exits when the file is gone.
 use strict;
 use warnings;
 use Fcntl qw(:flock);
@@ -23,19 +23,19 @@ for my $group (@groups) { write_file("$group/cgroup.procs", '0') or warn "join $
 while (my ($until, $floor) = words($lease)) {
     my ($now) = words('/proc/uptime');
     my $left = free_bytes() - ($floor // 0);
-    # What is written but not on the disk yet counts. It is asked for only where it can matter.
+    # Written data counts even if it is not on the disk yet. It is only read when it can matter.
     $left -= unwritten_bytes() if $left < $bytes_per_second;
     if (($now > $until || $left < 0) && ((words($freezer))[0] // '') ne $frozen) {
         write_file($freezer, $frozen) or $!{ENOENT} or warn "freeze: $!\n";
     }
-    # Looks again before the fastest disk could have taken what is left.
+    # The next check comes before the fastest disk could have used up the remaining space.
     my $pause = $left / $bytes_per_second;
     $pause = $longest_pause if $pause > $longest_pause;
     $pause = $shortest_pause if $pause < $shortest_pause;
     select undef, undef, undef, $pause;
 }
 
-# Without what the file system keeps for root.
+# The free bytes, without those that the file system reserves for root.
 sub free_bytes {
     my $answer = "\0" x 256;
     return 9e18 if syscall($statfs + 0, $folder, $answer) != 0;

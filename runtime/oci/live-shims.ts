@@ -1,29 +1,29 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { type ProcessIdentity, processIdentity } from '../process/process-identity.ts';
 
-/** A shim as the kernel shows it, whatever has happened to the files in its sandbox's folder. */
+/** A shim according to the kernel, independent of the files in its sandbox's folder. */
 export interface LiveShim {
   process: ProcessIdentity;
-  /** Names the container and its control group. */
+  /** The name of the container and its control group. */
   instance: string;
   address: string;
   /** The tree of its image. */
   image: string;
   /** The host's end of the sandbox's link. */
   interface: string;
-  /** The folder in which it was started, by its present name; of a deleted folder the last one. */
+  /** The folder in which it was started, with its current name. For a deleted folder, its last name. */
   folder: string;
   isFolderDeleted: boolean;
 }
 
 const deletedMark = ' (deleted)';
 
-/** The shims of one copy that run now. */
+/** The running shims of one copy. */
 export function liveShims(copy: { interface: string }): LiveShim[] {
   return shimsWith(`interface=${copy.interface}-`);
 }
 
-/** The id of the copy whose sandboxes run from below `folder`; null when none do. */
+/** The id of the copy with sandboxes that run from below `folder`. Null when there are none. */
 export function copyOfShimsBelow(folder: string): string | null {
   const shim = shimsWith('interface=sb').find((each) => each.folder.startsWith(`${folder}/`));
   return /^sb([0-9a-f]{6})-/.exec(shim?.interface ?? '')?.[1] ?? null;
@@ -50,7 +50,7 @@ function shimOf(pid: number, interfaceWord: string): LiveShim | null {
   return { process, ...named, interface: value('interface'), ...folder };
 }
 
-/** Processes of sandboxes can call themselves anything, but they are never the host's root. */
+/** Processes of sandboxes can give themselves any name, but they are never the host's root. */
 function isHostRoot(pid: number): boolean {
   return /^Uid:\t0\t0\t0\t0$/m.test(readIfThere(`/proc/${pid}/status`) ?? '');
 }

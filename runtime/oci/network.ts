@@ -18,11 +18,11 @@ import { formatIpv4, formatIpv4Network, type Ipv4Network, overlaps, parseIpv4, p
 import { firewallRules, type Server, type UdpRoute, udpRouteRules } from './nft-rules.ts';
 import { chooseUdpRange } from './udp-range.ts';
 
-/** Interface groups, by which the firewall knows sandboxes. */
+/** Interface groups, by which the firewall matches sandboxes. */
 const internetGroup = 20471;
 const closedGroup = 20470;
 
-/** Ranges of 65536 ids for sandboxes, above those of Docker and systemd; one for each address. */
+/** Ranges of 65536 ids for sandboxes, one for each address. They are above the ids of Docker and systemd. */
 const firstUid = 0x7000_0000;
 const uidRanges = 0x8000;
 
@@ -40,15 +40,15 @@ interface AddressRow {
   addr_info: { local: string; address?: string; prefixlen: number }[];
 }
 
-/** The facts that the shim and the container's configuration need to connect one sandbox. */
+/** The facts that the shim and the container's configuration need for one sandbox's network. */
 export interface SandboxConnection {
   address: string;
   gateway: string;
-  /** The host's end of the pair. */
+  /** The host's end of the pair of interfaces. */
   interface: string;
   mtu: number;
   group: number;
-  /** The sandbox's ids are these plus 0 to 65535. */
+  /** The ids of the sandbox are this number plus 0 to 65535. */
   uidBase: number;
 }
 
@@ -56,7 +56,7 @@ export interface SandboxConnection {
 export interface NetworkOptions {
   subnet?: string;
   dns?: string[];
-  /** Undefined: a free block. Null: none. */
+  /** Undefined: a free block is selected. Null: none. */
   udpPorts?: PortRange | null;
   /** TCP ports of the gateway address that all sandboxes may reach. */
   hostServicePorts?: number[];
@@ -64,33 +64,33 @@ export interface NetworkOptions {
   /** IPv4 networks, as CIDR, whose machines may open TCP connections to sandboxes. */
   routedNetworks?: readonly string[];
   bandwidthMbps?: number;
-  /** CIDR ranges beyond the public internet that object storage may be in. */
+  /** CIDR ranges in addition to the public internet that object storage may be in. */
   outboundRanges?: readonly string[];
-  /** The present addresses of the platform's own services. */
+  /** The current addresses of the platform's own services. */
   ownServices?: () => Promise<OwnService[]>;
   logger: DriverLogger;
 }
 
 /**
- * Addresses, routes and firewall of one copy. Every sandbox is alone on its link: the host routes one address to each
- * pair of interfaces, so packets between two sandboxes would pass the host, whose firewall drops them.
+ * Addresses, routes and firewall of one copy. Each sandbox has its own link: the host routes one address to each pair
+ * of interfaces. So packets between two sandboxes pass through the host, and its firewall drops them.
  */
 export class SandboxNetwork {
   readonly subnet: string;
   readonly resolvers: string[];
   /** The host's address on every sandbox's link. */
   readonly gateway: string;
-  /** Ports of the host that may lead to sandboxes. Null: none. */
+  /** Ports of the host that may be forwarded to sandboxes. Null: none. */
   readonly udpRange: PortRange | null;
   readonly #options: NetworkOptions;
   readonly #copy: Copy;
   readonly #network: Ipv4Network;
   readonly #logger: DriverLogger;
-  /** Addresses in use, with their containers. */
+  /** Used addresses, with their containers. */
   readonly #taken = new Map<string, string>();
-  /** Ports of the host by the address that they lead to. */
+  /** Ports of the host by the address to which they are forwarded. */
   readonly #exposed = new Map<string, readonly UdpMapping[]>();
-  /** Changes of the firewall run one after the other, each with the state at its turn. */
+  /** Changes of the firewall run one after the other. Each writes the state at the time of its turn. */
   #firewallWrites: Promise<void> = Promise.resolve();
   #hostAddress: string | null = null;
   #next: number;
@@ -113,12 +113,12 @@ export class SandboxNetwork {
     this.udpRange = udpRange;
     this.#options = options;
     this.#logger = options.logger;
-    // Addresses begin at a random one: a client that still knows an address must not reach another sandbox there.
+    // The first address is random, so that a client that still knows an address does not reach another sandbox there.
     this.#next = randomInt(this.#hosts());
   }
 
   /**
-   * Sets the copy's network up or repairs it.
+   * Sets up or repairs the copy's network.
    * @throws {Error} when the subnet is in use by something else, or the machine refuses
    */
   static async open(copy: Copy, options: NetworkOptions): Promise<SandboxNetwork> {
@@ -131,7 +131,7 @@ export class SandboxNetwork {
     return network;
   }
 
-  /** Takes a free address for a container. @throws {Error} when there is none. */
+  /** Reserves a free address for a container. @throws {Error} when there is none */
   take(owner: string, allowInternetAccess: boolean): SandboxConnection {
     for (let tried = 0; tried < this.#hosts(); tried += 1) {
       this.#next = (this.#next + 1) % this.#hosts();
@@ -163,23 +163,23 @@ export class SandboxNetwork {
     return `${this.#copy.interface}-${(parseIpv4(address) - this.#network.base).toString(16)}`;
   }
 
-  /** Opens or closes the internet for a running sandbox. */
+  /** Allows or forbids a running sandbox to reach the internet. */
   async setInternetAccess(address: string, allowed: boolean): Promise<void> {
     const group = String(allowed ? internetGroup : closedGroup);
     await writeFile(`/sys/class/net/${this.interfaceOf(address)}/netdev_group`, group);
   }
 
-  /** The address at which clients reach this machine; if none is known, one that only this machine reaches. */
+  /** The address at which clients reach this machine. If it is unknown, an address that only this machine can reach. */
   get hostAddress(): string {
     return this.#hostAddress ?? this.gateway;
   }
 
-  /** Maps these ports of the host, and no others, to the sandbox at that address. */
+  /** Maps exactly these ports of the host to the sandbox with that address. */
   async expose(address: string, ports: readonly UdpMapping[]): Promise<void> {
     if (JSON.stringify(ports) === JSON.stringify(this.#exposed.get(address) ?? [])) return;
     const claimed = new Set(ports.map((each) => each.hostPort));
     for (const [other, its] of this.#exposed) {
-      // The sandbox that got a port last has it.
+      // A port belongs to the sandbox that got it last.
       if (other !== address && its.some((each) => claimed.has(each.hostPort))) {
         this.#keepExposed(
           other,
@@ -191,14 +191,14 @@ export class SandboxNetwork {
     await this.#writeUdpRoutes();
   }
 
-  /** Whether any port of the host leads to the sandbox at that address. */
+  /** Whether a port of the host is forwarded to the sandbox with that address. */
   isExposed(address: string): boolean {
     return this.#exposed.has(address);
   }
 
-  /** Waits until the kernel has removed the interface of an ended sandbox, then frees its address. */
+  /** Waits until the kernel has removed the interface of an ended sandbox, then releases its address. */
   async release(address: string, owner: string): Promise<void> {
-    // It belongs to another container by now.
+    // The address already belongs to another container.
     if ((this.#taken.get(address) ?? owner) !== owner) return;
     const name = this.interfaceOf(address);
     const there = () => existsSync(`/sys/class/net/${name}`);
@@ -207,7 +207,7 @@ export class SandboxNetwork {
     this.#taken.delete(address);
   }
 
-  /** Sandboxes' interfaces that exist now. */
+  /** The existing interfaces of sandboxes. */
   interfaces(): string[] {
     return readdirSync('/sys/class/net').filter((name) => name.startsWith(`${this.#copy.interface}-`));
   }
@@ -232,14 +232,14 @@ export class SandboxNetwork {
     }
   }
 
-  /** The kernel's present port mappings: `<port of the host> → <address>:<port>`. */
+  /** The kernel's current port mappings: `<port of the host> → <address>:<port>`. */
   async udpRoutesInKernel(): Promise<string[]> {
     if (!(await this.hasFirewall())) return [];
     const text = await runCommand('nft', ['list', 'map', 'inet', this.#copy.table, 'udp_routes']);
     return [...text.matchAll(/(\d+) : ([\d.]+) \. (\d+)/g)].map(([, from, to, port]) => `${from} → ${to}:${port}`);
   }
 
-  /** The text of `/etc/hosts`, `/etc/hostname` and `/etc/resolv.conf` inside. */
+  /** The text of `/etc/hosts`, `/etc/hostname` and `/etc/resolv.conf` in a sandbox. */
   files(hostname: string, address: string): Record<'hosts' | 'hostname' | 'resolv.conf', string> {
     return {
       hosts: `127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n${address} ${hostname}\n`,
@@ -252,7 +252,7 @@ export class SandboxNetwork {
     clearInterval(this.#guard);
   }
 
-  /** Takes everything of the copy's network away. */
+  /** Removes everything of the copy's network. */
   async teardown(): Promise<void> {
     this.close();
     for (const name of this.interfaces()) await this.#deleteInterface(name);
@@ -264,7 +264,7 @@ export class SandboxNetwork {
     if (await this.hasFirewall()) await runCommand('nft', ['delete', 'table', 'inet', this.#copy.table]);
   }
 
-  /** Addresses that sandboxes can have: all but the network's, the gateway's and the last. */
+  /** The number of possible addresses of sandboxes: all except the network's, the gateway's and the last. */
   #hosts(): number {
     return Math.min(this.#network.size - 3, uidRanges - 3);
   }
@@ -276,7 +276,7 @@ export class SandboxNetwork {
     this.#mtu = uplink?.mtu ?? 1500;
     this.#hostAddress = uplink?.addr_info[0]?.local ?? null;
     this.#ownServices = (await this.#options.ownServices?.()) ?? [];
-    // Before the first sandbox can send anything.
+    // The firewall is loaded before the first sandbox can send anything.
     await this.#loadFirewall(addresses);
     await passDocker(this.#interfacePrefix);
     await this.#holdGateway();
@@ -287,7 +287,7 @@ export class SandboxNetwork {
     this.#guard = setInterval(() => void this.#putFirewallBack(), guardIntervalSeconds * 1000).unref();
   }
 
-  /** The interface with the address that every sandbox sees as its gateway. */
+  /** Makes the interface with the gateway address of all sandboxes. */
   async #holdGateway(): Promise<void> {
     const holder = this.#copy.interface;
     const made = existsSync(`/sys/class/net/${holder}`) ? '' : `link add name ${holder} type bridge\n`;
@@ -356,15 +356,20 @@ route replace unreachable ${this.subnet}
     else this.#exposed.set(address, ports);
   }
 
-  /** A firewall service that restarts may flush every table, which would open the host to sandboxes. */
+  /**
+   * Restores the firewall. A restarted firewall service may flush every table, which would open the host to sandboxes.
+   */
   async #putFirewallBack(): Promise<void> {
     try {
       if (!existsSync(`/sys/class/net/${this.#copy.interface}`)) {
         await this.#holdGateway();
-        this.#logger.error({ interface: this.#copy.interface }, "the sandboxes' gateway had been removed; it is back");
+        this.#logger.error(
+          { interface: this.#copy.interface },
+          "the sandboxes' gateway had been removed and was restored",
+        );
       }
       if (await passDocker(this.#interfacePrefix)) {
-        this.#logger.warn({}, 'the firewall of Docker did not let connections of sandboxes pass; it does again');
+        this.#logger.warn({}, 'the firewall of Docker blocked connections of sandboxes; its exemption was restored');
       }
       const services = (await this.#options.ownServices?.()) ?? [];
       if (JSON.stringify(services) !== JSON.stringify(this.#ownServices)) {
@@ -373,11 +378,11 @@ route replace unreachable ${this.subnet}
         return;
       }
       if (await passDocker(this.#interfacePrefix)) {
-        this.#logger.warn({}, 'the firewall of Docker did not let connections of sandboxes pass; it does again');
+        this.#logger.warn({}, 'the firewall of Docker blocked connections of sandboxes; its exemption was restored');
       }
       if (await this.hasFirewall()) return await this.#putUdpRoutesBack();
       await this.#loadFirewall(await interfaceAddresses());
-      this.#logger.error({ table: this.#copy.table }, "the sandboxes' firewall had been removed; it is back");
+      this.#logger.error({ table: this.#copy.table }, "the sandboxes' firewall had been removed and was restored");
     } catch (error) {
       this.#logger.error({ err: error, table: this.#copy.table }, "the sandboxes' firewall could not be checked");
     }
@@ -388,7 +393,10 @@ route replace unreachable ${this.subnet}
     const found = await this.udpRoutesInKernel();
     if (JSON.stringify(found.sort()) === JSON.stringify(wanted.sort())) return;
     await this.#writeUdpRoutes();
-    this.#logger.warn({ table: this.#copy.table }, 'UDP ports of sandboxes were not as they should be; they are again');
+    this.#logger.warn(
+      { table: this.#copy.table },
+      'the mappings of UDP ports of sandboxes were wrong and were restored',
+    );
   }
 
   async #deleteInterface(name: string): Promise<void> {
@@ -405,7 +413,7 @@ async function chooseSubnet(copy: Copy, wanted: string | undefined): Promise<Ipv
   const foreign = (await routes())
     .filter((route) => route.dst !== 'default' && !route.dev?.startsWith(copy.interface))
     .map((route) => ({ route, network: parseIpv4Network(route.dst) }));
-  // If the file is lost, running sandboxes are still in the subnet that the kernel routes for them.
+  // If the file is lost, the kernel still has routes in the subnet of the running sandboxes.
   const kept = readDocumentOrSetAside(file, z.object({ subnet: z.cidrv4() }))?.subnet ?? (await subnetInKernel(copy));
   const conflict = (network: Ipv4Network) =>
     foreign.find((each) => overlaps(each.network, network) && formatIpv4Network(each.network) !== kept);
@@ -432,7 +440,7 @@ async function chooseSubnet(copy: Copy, wanted: string | undefined): Promise<Ipv
   throw new Error('no free /20 in 10.0.0.0/8 was found for sandboxes; name one');
 }
 
-/** The subnet of an earlier host worker: addresses in it without a sandbox have an unreachable route. */
+/** The subnet of an earlier host worker, read from its routes: unused addresses have an unreachable route. */
 async function subnetInKernel(copy: Copy): Promise<string | undefined> {
   const rows: AddressRow[] = existsSync(`/sys/class/net/${copy.interface}`) ? await interfaceAddresses() : [];
   const gateway = rows.find((row) => row.ifname === copy.interface)?.addr_info[0]?.local;
@@ -452,14 +460,14 @@ async function interfaceAddresses(): Promise<AddressRow[]> {
   return rows.filter((row) => row.ifname !== undefined);
 }
 
-/** The resolvers that the host's own programs use, possibly a local service. */
+/** The resolvers of the host's own programs, possibly a local service. */
 function ownResolvers(): string[] {
   const text = existsSync('/etc/resolv.conf') ? readFileSync('/etc/resolv.conf', 'utf8') : '';
   const found = [...text.matchAll(/^nameserver\s+(\S+)/gm)].map((match) => match[1]!);
   return found.filter((address) => net.isIP(address) !== 0);
 }
 
-/** The host's resolvers; if it uses a local service, the servers behind that. */
+/** The host's resolvers. If the host uses a local service, the servers behind it. */
 async function upstreamResolvers(): Promise<string[]> {
   for (const file of ['/run/systemd/resolve/resolv.conf', '/etc/resolv.conf']) {
     if (!existsSync(file)) continue;

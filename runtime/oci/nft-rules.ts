@@ -2,38 +2,38 @@ import type { OwnService } from '../../config/own-services.ts';
 import { closedIpv4Ranges, closedIpv6Ranges, publicIpv6Range } from '../../domain/outbound-addresses.ts';
 import type { PortRange } from '../host-driver.ts';
 
-/** Facts for the firewall of one copy; none of them changes as sandboxes come and go. */
+/** The parameters of one copy's firewall. None of them changes when sandboxes start or end. */
 export interface FirewallPlan {
   table: string;
-  /** Prefix of this copy's interfaces. */
+  /** The prefix of this copy's interfaces. */
   interfacePrefix: string;
   /** Interface group of the sandboxes that may reach the internet. */
   internetGroup: number;
   subnet: string;
   resolvers: string[];
-  /** Networks that the host itself is in. */
+  /** Networks of the host itself. */
   hostNetworks: string[];
-  /** Services of the host worker for all sandboxes, with or without internet access. */
+  /** Services of the host worker that all sandboxes may use, even without internet access. */
   hostServices: Server[];
-  /** Servers in closed networks, the host's own addresses among them, that sandboxes with internet access may reach. */
+  /** Servers in closed networks, including the host's own addresses, that sandboxes with internet access may reach. */
   openServers: Server[];
   /** IPv4 networks, as CIDR, whose machines may open TCP connections to sandboxes. */
   routedNetworks: readonly string[];
-  /** Rate at which each sandbox may send to other machines, and receive from them. Undefined: not limited. */
+  /** The rate at which each sandbox may send to other machines, and receive from them. Undefined: unlimited. */
   bandwidthMbps?: number;
-  /** Ports of the host that may lead to sandboxes; other copies read them. */
+  /** Ports of the host that may be forwarded to sandboxes. Other copies read them. */
   udpRange: PortRange | null;
-  /** Ports that lead to sandboxes now. */
+  /** Ports that are currently forwarded to sandboxes. */
   udpRoutes: UdpRoute[];
   /** The programs that mount users' buckets. */
   storage: {
-    /** Their group, by which they are matched. */
+    /** Their group, by which the rules match them. */
     gid: number;
     /** Resolvers that they may use, IPv4 or IPv6. */
     resolvers: string[];
-    /** CIDR ranges beyond the public internet that they may reach. */
+    /** CIDR ranges in addition to the public internet that they may reach. */
     allowedRanges: readonly string[];
-    /** Addresses that neither they nor any sandbox may reach, whatever is allowed. */
+    /** Addresses that neither they nor any sandbox may ever reach. */
     ownServices: readonly OwnService[];
   };
 }
@@ -43,22 +43,22 @@ export interface Server {
   port: number;
 }
 
-/** A UDP port of the host that leads to a UDP port of a sandbox. */
+/** A UDP port of the host that is forwarded to a UDP port of a sandbox. */
 export interface UdpRoute {
   hostPort: number;
   address: string;
   servicePort: number;
 }
 
-/** Most connections that one sandbox may have open, and as many flows to its UDP ports. */
+/** The maximum number of open connections of one sandbox. The same limit applies to flows to its UDP ports. */
 const connectionsPerSandbox = 2048;
-/** Most connections that it may open in a second. */
+/** The maximum number of connections that it may open per second. */
 const newConnectionsPerSecond = 1000;
 
 /**
- * The rules of one copy, as input of `nft -f`; applying it again replaces them atomically. They name no sandbox: the
- * source address of a packet must be the one that the host routes to its interface, and the interface's group says
- * whether it may go out. So nothing is added or removed for a sandbox.
+ * The rules of one copy, as input of `nft -f`. Applying them again replaces them atomically. They contain nothing about
+ * single sandboxes: the source address of a packet must be the address that the host routes to its interface, and the
+ * interface's group determines whether it may reach the internet. So a sandbox's start or end changes no rule.
  */
 export function firewallRules(plan: FirewallPlan): string {
   const from = `iifname "${plan.interfacePrefix}*"`;
@@ -72,7 +72,7 @@ export function firewallRules(plan: FirewallPlan): string {
   const toServices = plan.hostServices
     .map(({ address, port }) => `    ip daddr ${address} tcp dport ${port} goto metered\n`)
     .join('');
-  // Packets of other sandboxes never get here: the chain for outgoing ones drops them.
+  // Packets of other sandboxes never reach this rule, because the chain for outgoing packets drops them.
   const fromNetworks =
     plan.routedNetworks.length > 0
       ? `    ${to} ct state new meta l4proto tcp ip saddr { ${plan.routedNetworks.join(', ')} } accept\n`
@@ -209,12 +209,12 @@ add element inet ${table} udp_routed { ${routed.join(', ')} }
 }
 
 /**
- * Drops packets to and from other machines above a rate for each sandbox; senders then slow down. Packets between the
- * host and its sandboxes, such as the gateway's, do not count.
+ * Drops packets to and from other machines above a rate for each sandbox, so that senders slow down. Packets between
+ * the host and its sandboxes, such as the gateway's, do not count.
  */
 function paceRules(mbps: number, from: string, to: string): { sets: string; rules: string } {
   const bytesPerSecond = Math.ceil((mbps * 1e6) / 8);
-  // The kernel lets a second's worth pass at once, and the burst in addition.
+  // The kernel allows the packets of one second at once, and the burst in addition.
   const limit = `limit rate over ${bytesPerSecond} bytes/second burst 65536 bytes`;
   const set = 'type ipv4_addr; size 65535; flags dynamic, timeout; timeout 10s;';
   return {

@@ -2,21 +2,21 @@ import { existsSync } from 'node:fs';
 import { runCommand } from '../process/command.ts';
 import type { Cgroups } from './cgroups.ts';
 
-/** The container runtime, and what it needs on this machine. */
+/** The container runtime, and its needs on this machine. */
 export interface OciRuntime {
   name: 'crun' | 'runc';
   path: string;
   version: string;
   /**
-   * A mount that it must not see. crun before 1.9 refuses a machine with both versions of control groups, so version 2
-   * is hidden from it.
+   * A mount that the runtime must not see. crun before 1.9 refuses machines with both versions of control groups, so
+   * version 2 is hidden from it.
    */
   hide: string | null;
 }
 
 /**
- * The requested runtime, otherwise crun, which makes a container in half the time, otherwise runc.
- * @throws {Error} with the Debian package when it is missing
+ * The requested runtime. Otherwise crun, which makes a container in half the time. Otherwise runc.
+ * @throws {Error} with the Debian package to install when it is missing
  */
 export async function findRuntime(wanted: 'crun' | 'runc' | undefined, cgroups: Cgroups): Promise<OciRuntime> {
   const names: OciRuntime['name'][] = wanted ? [wanted] : ['crun', 'runc'];

@@ -9,85 +9,90 @@ import type { Server } from './nft-rules.ts';
 import type { ReconcileReport } from './reconcile.ts';
 
 export interface OciDriverOptions {
-  /** State and disks of this copy lie in its folder `oci`. */
+  /** The data folder. State and disks of this copy are in its folder `oci`. */
   dataDir: string;
-  /** Unpacked images and assembled runtime folders; many copies may share it. */
+  /** The folder of unpacked images and runtime folders. Several copies may share it. */
   cacheDir: string;
   /** The built agent: the folder with `agent.cjs`. */
   agentDir: string;
-  /** Empty: crun where it works on this machine, else runc. */
+  /** Empty: crun if it works on this machine, otherwise runc. */
   runtime?: 'crun' | 'runc';
-  /** `10.1.0.0/20`, a /16 to /24. Empty: a free /20 of 10.0.0.0/8, kept in the data folder. */
+  /** For example `10.1.0.0/20`, a /16 to /24. Empty: a free /20 of 10.0.0.0/8, stored in the data folder. */
   subnet?: string;
   /** Resolvers for sandboxes. Empty: the host's upstream servers. */
   dns?: string[];
-  /** Ports of the host that may lead to UDP ports of sandboxes. Undefined: a free block, kept. Null: none. */
+  /**
+   * Ports of the host that may be forwarded to UDP ports of sandboxes. Undefined: a free block, which is stored. Null:
+   * none.
+   */
   udpPorts?: PortRange | null;
-  /** TCP ports, on the address of the host that sandboxes see, that every one of them may reach. */
+  /** TCP ports at the host's address for sandboxes that all sandboxes may reach. */
   hostServicePorts?: number[];
   /** Servers in private networks, or on the host, that sandboxes with internet access may reach by TCP and UDP. */
   openServers?: Server[];
-  /** Ranges beyond the public internet, as CIDR, that object storage may be in. Empty: none. */
+  /** CIDR ranges in addition to the public internet that object storage may be in. Empty: none. */
   outboundRanges?: readonly string[];
-  /** The present addresses of the platform's own services: neither object storage nor sandboxes reach them. */
+  /** The current addresses of the platform's own services, which neither object storage nor sandboxes may reach. */
   ownServices?: () => Promise<OwnService[]>;
   /** IPv4 networks, as CIDR, whose machines may open TCP connections to sandboxes. Empty: only this host may. */
   routedNetworks?: readonly string[];
-  /** How long a bucket may take to be mounted, 20 s by default. */
+  /** The time limit to mount a bucket, 20 s by default. */
   mountTimeoutSeconds?: number;
-  /** What each sandbox may send to other machines, and receive from them. Undefined: not limited. */
+  /** The rate at which each sandbox may send to other machines, and receive from them. Undefined: unlimited. */
   bandwidthMbps?: number;
-  /** Frozen sandboxes kept ready for `builtin:base`. */
+  /** The number of frozen sandboxes that are kept ready for `builtin:base`. */
   warmPoolSize: number;
-  /** What frozen sandboxes of all templates may hold together. Undefined: a sixteenth of the machine's memory. */
+  /** The memory that frozen sandboxes of all templates may use. Undefined: a sixteenth of the machine's memory. */
   warmPoolMemoryMb?: number;
-  /** As many at most, of one template, after bursts of creates. Undefined: never more than `warmPoolSize`. */
+  /** The maximum number of frozen sandboxes of one template, after bursts of creates. Undefined: `warmPoolSize`. */
   warmPoolMaxSize?: number;
-  /** The image of `builtin:base`. Empty: made from Debian packages. */
+  /** The image for `builtin:base`. Empty: made from Debian packages. */
   baseImage?: string;
-  /** Folders of the recipes of `builtin:…` images beside the base image, by image. Empty: there are none. */
+  /** Folders of the recipes of `builtin:…` images except the base image, by image. Empty: none. */
   interpreterRecipes?: Readonly<Record<string, string>>;
-  /** Plain HTTP to registries on loopback. */
+  /** Use plain HTTP for registries on loopback. */
   registryInsecureHttp?: boolean;
-  /** What the images of all templates may take of the disk, unpacked. Undefined: no limit. */
+  /** The disk space for unpacked images of all templates. Undefined: unlimited. */
   imageCacheBytes?: number;
-  /** What one image may be, unpacked. */
+  /** The limits of one unpacked image. */
   imageLimits?: ImageLimits;
-  /** Where the images of templates lie. Undefined: there is none. */
+  /** The registry with the images of templates. Undefined: there is none. */
   registry?: HostRegistry;
-  /** How long a sandbox's agent may take to answer after its start, 30 s by default; after a thaw at most 10 s. */
+  /**
+   * The time limit of a sandbox's agent to answer after its start, 30 s by default. After a thaw it is at most 10 s.
+   */
   agentStartTimeoutSeconds?: number;
-  /** How long the freezer may take, 10 s by default. */
+  /** The time limit of the freezer, 10 s by default. */
   pauseTimeoutSeconds?: number;
   logger: DriverLogger;
   /** Called with the duration of each step of a create or resume. */
   onTrace?: (trace: CreateTrace) => void;
 }
 
-/** Milliseconds from the call to each step, in their order. */
+/** Milliseconds from the call to each step, in order. */
 export interface CreateTrace {
   sandboxId: SandboxId;
   from: 'pool' | 'cold' | 'thaw' | 'existing';
   steps: Record<string, number>;
 }
 
-/** The driver of this machine, with methods for its tests. */
+/** The driver of this machine, with additional methods for its tests. */
 export interface OciDriver extends HostDriver {
-  /** Names this copy in cgroups, interfaces and the firewall. */
+  /** The name of this copy in cgroups, interfaces and the firewall. */
   readonly copyId: string;
   readonly subnet: string;
   readonly gateway: string;
   readonly diskFolder: string;
   readonly runtime: 'crun' | 'runc';
-  /** Frozen members of the pool that can be claimed. */
+  /** The number of frozen pool members that can be claimed. */
   readonly poolReady: number;
-  /** Those of one template's image. */
+  /** The same for the image of one template. */
   poolReadyOf(image: string): number;
   reconcile(knownSandboxIds: Iterable<string>): Promise<ReconcileReport>;
   /** The containers, links and folders of this copy, read from the kernel. */
   inventory(): Promise<Inventory>;
-  /** Ends every sandbox; disks stay. */
+  /** Ends every sandbox. Disks stay. */
   stopAll(): Promise<void>;
-  /** `close`, then removes every sandbox and everything else of this copy from the machine. */
+  /** Calls `close`, then removes every sandbox and everything else of this copy from the machine. */
   teardown(): Promise<void>;
 }

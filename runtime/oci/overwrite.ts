@@ -1,9 +1,9 @@
 import { closeSync, fstatSync, openSync, writeSync } from 'node:fs';
 
 /**
- * Writes a file of lines anew in place, because a sandbox has the file itself mounted. In one write, so that a reader
- * sees the old or the new text. The file never gets shorter, since a reader would see the end of the old text behind the
- * new one until it is cut off: spaces fill the last line of a text that is shorter.
+ * Rewrites a file of lines in place, because a sandbox has mounted the file itself. It makes only one write, so that a
+ * reader sees either the old or the new text. The file never becomes shorter, because a reader would see the end of the
+ * old text before the truncation. Spaces fill the last line of a shorter text.
  */
 export function overwrite(file: string, text: string): void {
   const descriptor = openSync(file, 'r+');

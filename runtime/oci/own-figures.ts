@@ -8,34 +8,34 @@ import { overwrite } from './overwrite.ts';
 import { bootTime, type OwnSize, type OwnUse, onlineText, usedFileTexts } from './own-files.ts';
 import { evenOut } from './processors.ts';
 
-/** A round takes at most this share of a processor: with more sandboxes there are fewer rounds. */
+/** A round takes at most this share of a processor. With more sandboxes there are fewer rounds. */
 const share = 0.01;
 const [shortestPauseMs, longestPauseMs] = [1000, 10_000];
-/** Sandboxes that are looked at before other work gets a turn; a few milliseconds. */
+/** The number of sandboxes that are read before the event loop gets a turn, which takes a few milliseconds. */
 const atOnce = 20;
 const minutesOfLoad = [1, 5, 15] as const;
 const goneCodes = new Set(['ENOENT', 'ENODEV', 'ESRCH', 'EACCES', 'ENOTDIR']);
-/** Of the times in /proc; the same on every machine that Linux runs on. */
+/** The unit of times in /proc. It is the same on every machine that runs Linux. */
 const ticksPerSecond = 100;
 
 interface Shown {
   instance: string;
   size: OwnSize;
-  /** Folder of its own files, through its shim. */
+  /** The folder of its own files, reached through its shim. */
   folder: string;
   /** Seconds since 1970. */
   startedAt: number;
-  /** Processor time at the last look. */
+  /** Processor time at the last read. */
   last: { atMs: number; hundredths: number } | null;
   load: [number, number, number];
-  /** In processors. */
+  /** The use in processors. */
   used: number;
 }
 
 /**
- * Shows each running sandbox what it uses itself, in its own files of `/proc` (`own-files.ts`), and evens out which
- * sandboxes run on which processors. The files are plain ones in memory, which the host writes: nothing in a sandbox
- * ever waits for the host to read them, and without the host they only grow old.
+ * Writes each running sandbox's own use to the sandbox's own files of `/proc` (`own-files.ts`), and balances the
+ * sandboxes over the processors. The files are plain files in memory, written by the host: no process of a sandbox ever
+ * waits for the host, and without the host the files only become outdated.
  */
 export class OwnFigures {
   readonly #cgroups: Cgroups;
@@ -50,7 +50,7 @@ export class OwnFigures {
     this.#logger = logger;
   }
 
-  /** Begins the rounds. */
+  /** Starts the rounds. */
   start(): void {
     this.#next(shortestPauseMs);
   }
@@ -61,7 +61,10 @@ export class OwnFigures {
     await this.#round;
   }
 
-  /** It runs, or runs on after a pause: its files are true again when this returns. Failures are only logged. */
+  /**
+   * Call this when a sandbox starts or continues after a pause. On return its files are up to date. Failures are only
+   * logged.
+   */
   begin(sandboxId: SandboxId, instance: string, shim: ProcessIdentity): void {
     const before = this.#shown.get(sandboxId);
     this.#unlessGone(() => {
@@ -79,7 +82,7 @@ export class OwnFigures {
     });
   }
 
-  /** It no longer runs. */
+  /** Call this when the sandbox no longer runs. */
   end(sandboxId: SandboxId): void {
     this.#shown.delete(sandboxId);
   }
@@ -89,7 +92,7 @@ export class OwnFigures {
     this.#timer = setTimeout(() => {
       this.#round = this.#look()
         .catch((error) => {
-          this.#logger.warn({ err: error }, 'what sandboxes see of their own use could not be written');
+          this.#logger.warn({ err: error }, 'the usage files of sandboxes could not be written');
           return longestPauseMs;
         })
         .then((next) => this.#next(next));
@@ -105,7 +108,7 @@ export class OwnFigures {
       turn += 1;
       if (turn % atOnce === 0) await nextTurn();
       const beganMs = performance.now();
-      // Ended meanwhile.
+      // The sandbox has ended meanwhile.
       if (this.#shown.get(sandboxId) !== shown) continue;
       this.#unlessGone(() => this.#show(shown));
       spentMs += performance.now() - beganMs;
@@ -134,13 +137,13 @@ export class OwnFigures {
     for (const [name, text] of Object.entries(usedFileTexts(size, use))) overwrite(`${folder}/${name}`, text);
   }
 
-  /** A sandbox may end at any moment. */
+  /** Ignores the errors of a sandbox that has just ended. */
   #unlessGone(work: () => void): void {
     try {
       work();
     } catch (error) {
       if (goneCodes.has((error as NodeJS.ErrnoException).code ?? '')) return;
-      this.#logger.warn({ err: error }, 'what a sandbox sees of its own use could not be written');
+      this.#logger.warn({ err: error }, 'the usage files of a sandbox could not be written');
     }
   }
 
@@ -158,8 +161,8 @@ export class OwnFigures {
 }
 
 /**
- * When the time of a sandbox begins, in seconds since 1970. Shims of earlier versions, and those on a kernel without
- * namespaces for time, leave it at the start of the machine.
+ * The start of a sandbox's time, in seconds since 1970. Shims of earlier versions, and those on a kernel without time
+ * namespaces, use the start of the machine.
  */
 function startOf({ pid, startTicks }: ProcessIdentity): number {
   if (!existsSync('/proc/self/ns/time')) return bootTime();

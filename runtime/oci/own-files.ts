@@ -1,18 +1,18 @@
 import { readFileSync } from 'node:fs';
 
-/** What a sandbox has of its machine. */
+/** The size of a sandbox. */
 export interface OwnSize {
   memoryMb: number;
-  /** The processors on which it may run, by the host's numbers. */
+  /** The processors that it may use, by the host's numbers. */
   processors: readonly number[];
 }
 
-/** What a sandbox uses; memory in KiB, time in hundredths of a second. */
+/** The use of a sandbox. Memory is in KiB, time in hundredths of a second. */
 export interface OwnUse {
   memory: MemoryUse;
-  /** Of all its processors together. */
+  /** The sum over all of its processors. */
   time: { user: number; system: number; idle: number };
-  /** When it started, in seconds since 1970. */
+  /** The start of the sandbox in seconds since 1970. */
   startedAt: number;
   /** Processors in use over the last 1, 5 and 15 minutes. */
   load: readonly [number, number, number];
@@ -20,7 +20,7 @@ export interface OwnUse {
 }
 
 export interface MemoryUse {
-  /** All that counts against its limit. */
+  /** All memory that counts against the limit. */
   total: number;
   /** File cache. */
   cache: number;
@@ -45,12 +45,12 @@ const nothingUsed: MemoryUse = {
   inactiveFile: 0,
 };
 
-/** Where a sandbox sees the files of its own, by name. Every other name of `ownFileTexts` is one of `/proc`. */
+/** The destinations of own files outside `/proc`, by name. Every other name of `ownFileTexts` is below `/proc`. */
 export const ownFileDestinations: Readonly<Record<string, string>> = { online: '/sys/devices/system/cpu/online' };
 
 /**
- * The sandbox's own versions of files that show the whole host, by name; `empty` replaces all hidden ones. They show the
- * memory and the processors that the sandbox has; what it uses of them comes later (`usedFileTexts`).
+ * The sandbox's own versions of files that would show the whole host, by name. `empty` replaces all hidden files. They
+ * show the memory and the processors of the sandbox. `usedFileTexts` adds their use later.
  */
 export function ownFileTexts(size: OwnSize): Record<string, string> {
   return {
@@ -63,7 +63,7 @@ export function ownFileTexts(size: OwnSize): Record<string, string> {
   };
 }
 
-/** Those of the files that depend on the size of the sandbox, as when nothing is used yet. */
+/** The files that depend on the size of the sandbox, with no use yet. */
 export function sizedFileTexts(size: OwnSize): Record<'meminfo' | 'stat' | 'loadavg' | 'cpuinfo' | 'online', string> {
   const unused = { memory: nothingUsed, time: { user: 0, system: 0, idle: 0 }, startedAt: bootTime() };
   return {
@@ -75,7 +75,7 @@ export function sizedFileTexts(size: OwnSize): Record<'meminfo' | 'stat' | 'load
 
 export const onlineText = (processors: readonly number[]): string => `${processors.join(',')}\n`;
 
-/** Those of the files that show what the sandbox uses. Programs that read them work as on a machine of its size. */
+/** The files that show the use of the sandbox. Programs that read them work as on a machine of the sandbox's size. */
 export function usedFileTexts(size: OwnSize, use: OwnUse): Record<'meminfo' | 'stat' | 'loadavg', string> {
   return {
     meminfo: memoryText(size.memoryMb, use.memory),
@@ -84,7 +84,7 @@ export function usedFileTexts(size: OwnSize, use: OwnUse): Record<'meminfo' | 's
   };
 }
 
-/** In the format of proc(5). The lines and their lengths are always the same. */
+/** The format of proc(5). The lines and their lengths are always the same. */
 function memoryText(memoryMb: number, use: MemoryUse): string {
   const total = memoryMb * 1024;
   const free = Math.max(0, total - use.total);
@@ -114,7 +114,7 @@ function memoryText(memoryMb: number, use: MemoryUse): string {
 
 const zeros = (...names: string[]) => names.map((name): [string, number] => [name, 0]);
 
-/** Its processors share its time equally: the kernel counts it for all of them. */
+/** The processors of a sandbox share its time equally, because the kernel only counts the sum. */
 function timeText(processors: number, { time, startedAt, processes }: OwnUse): string {
   const each = (hundredths: number) => Math.floor(hundredths / processors);
   const [user, system, idle] = [each(time.user), each(time.system), each(time.idle)];
@@ -134,7 +134,7 @@ function timeText(processors: number, { time, startedAt, processes }: OwnUse): s
     .join('');
 }
 
-/** The host's processors, without their present speed, which shows what others do. */
+/** The descriptions of the host's processors without their current speed, which would reveal the use by others. */
 let processorTexts: string[] | undefined;
 
 function processorsText(processors: number): string {

@@ -1,6 +1,6 @@
 import type { MemoryUse } from './own-files.ts';
 
-/** What the control groups of one sandbox say of its use, in the units of `OwnUse`. */
+/** The use of one sandbox according to its control groups, in the units of `OwnUse`. */
 export interface GroupUse {
   memory: MemoryUse;
   user: number;
@@ -40,7 +40,7 @@ export function readGroupUse(
   };
 }
 
-/** The number in the line `<name> <number>`; 0 where there is none. */
+/** The number in the line `<name> <number>`. 0 if there is none. */
 function numberIn(text: string, name: string): number {
   const at = `\n${text}`.indexOf(`\n${name} `);
   return at < 0 ? 0 : Number.parseInt(text.slice(at + name.length + 1), 10);

@@ -2,10 +2,10 @@ import { existsSync } from 'node:fs';
 import os from 'node:os';
 import { isInstalled, missingPackages } from '../../config/programs.mjs';
 
-/** The first Linux whose overlayfs accepts idmapped layers. */
+/** The first Linux version with an overlayfs that accepts idmapped layers. */
 const oldestKernel = [5, 19];
 
-/** @throws {Error} with what to do, when this machine cannot run sandboxes. */
+/** @throws {Error} with instructions when this machine cannot run sandboxes */
 export function requirePrerequisites(): void {
   if (process.platform !== 'linux') throw new Error('sandboxes run on Linux');
   if (process.getuid?.() !== 0) throw new Error('the local driver needs root');
@@ -18,7 +18,9 @@ export function requirePrerequisites(): void {
   if (packages.length > 0) throw new Error(`programs are missing: apt-get install ${packages.join(' ')}`);
 }
 
-/** Debian packages that this machine lacks to run sandboxes. One of the two container runtimes is enough. */
+/**
+ * The missing Debian packages that this machine needs to run sandboxes. One of the two container runtimes is enough.
+ */
 function missingHostPackages(): string[] {
   const runtimes = ['crun', 'runc'];
   const hasRuntime = runtimes.some((runtime) => isInstalled(runtime));

@@ -1,20 +1,23 @@
-/** A sandbox that may run on some of a host's processors. */
+/** A sandbox that may use some of a host's processors. */
 export interface Pinned {
   instance: string;
   processors: readonly number[];
-  /** What it used of late, in processors. */
+  /** Its recent use, in processors. */
   used: number;
 }
 
-/** Its share of a processor above which that processor has nothing left. */
+/** Above this load a processor counts as full. */
 const saturated = 0.9;
-/** Sandboxes that use this share of what the busiest one on a full processor uses want as much as they can get. */
+/**
+ * On a full processor, a sandbox with at least this part of the largest use counts as throttled, so it wants a whole
+ * processor.
+ */
 const wanting = 0.7;
-/** Loads that differ by less are even. */
+/** Loads with a smaller difference count as even. */
 const even = 0.5;
 const movesAtOnce = 16;
 
-/** The processors for one more sandbox: those that the fewest have. */
+/** The processors for one more sandbox: those with the fewest sandboxes. */
 export function chooseProcessors(
   available: readonly number[],
   present: Iterable<readonly number[]>,
@@ -29,8 +32,8 @@ export function chooseProcessors(
 }
 
 /**
- * Evens out what sandboxes want of processors: the kernel moves a process only between those that its sandbox has.
- * @returns the sandboxes to move, with their processors from now on
+ * Balances the load of the processors. The kernel moves a process only between the processors of its sandbox.
+ * @returns the sandboxes to move, with their new processors
  */
 export function evenOut(available: readonly number[], sandboxes: readonly Pinned[]): Map<string, number[]> {
   const places = new Map(sandboxes.map(({ instance, processors }) => [instance, [...processors]]));
@@ -44,7 +47,7 @@ export function evenOut(available: readonly number[], sandboxes: readonly Pinned
     const [most, least] = extremes(available, loads);
     const gap = loads.get(most)! - loads.get(least)!;
     if (gap <= even) break;
-    // The largest that makes both loads more even.
+    // The sandbox with which both loads become most even.
     const best = [...places]
       .filter(([instance, processors]) => {
         const want = wants.get(instance)!;
@@ -63,7 +66,10 @@ export function evenOut(available: readonly number[], sandboxes: readonly Pinned
   return moved;
 }
 
-/** What each sandbox wants of each of its processors. On a full one, those that get the most would take more. */
+/**
+ * The load that each sandbox wants on each of its processors. On a full processor, the sandboxes with the largest use
+ * would take more.
+ */
 function wantsOf(available: readonly number[], sandboxes: readonly Pinned[]): Map<string, number> {
   const share = ({ used, processors }: Pinned) => used / processors.length;
   const onProcessor = new Map(available.map((processor) => [processor, { sum: 0, most: 0 }]));
@@ -91,7 +97,7 @@ function extremes(available: readonly number[], loads: Map<number, number>): [mo
   return [sorted[0]!, sorted.at(-1)!];
 }
 
-/** `0-2,5` as `[0, 1, 2, 5]`. */
+/** Converts `0-2,5` to `[0, 1, 2, 5]`. */
 export function readProcessorList(text: string): number[] {
   return text
     .trim()

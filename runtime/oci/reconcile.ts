@@ -9,7 +9,7 @@ import { liveShims } from './live-shims.ts';
 import type { SandboxNetwork } from './network.ts';
 import { foldersIn, type SandboxRecord } from './sandbox-folder.ts';
 
-/** Removed leftovers that belonged to no known sandbox. */
+/** The removed leftovers that belonged to no known sandbox. */
 export interface ReconcileReport {
   sandboxes: SandboxId[];
   poolMembers: string[];
@@ -18,9 +18,9 @@ export interface ReconcileReport {
 }
 
 /**
- * Removes leftovers of an earlier process of this copy that nothing can own any more: pool members, which only that
+ * Removes leftovers of an earlier process of this copy that have no owner any more: pool members, which only that
  * process could claim, and containers, shims, links and half-deleted folders without a sandbox. Failures are logged,
- * and the leftover stays for the next start. Safe only before anything is started.
+ * and the leftover stays until the next start. Safe only before anything is started.
  */
 export async function removeOrphans(parts: {
   copy: Copy;
@@ -35,7 +35,7 @@ export async function removeOrphans(parts: {
     try {
       await act();
     } catch (error) {
-      logger.error({ err: error, what }, 'something that an earlier process left could not be removed');
+      logger.error({ err: error, what }, 'a leftover of an earlier process could not be removed');
     }
   };
   const poolMembers = await foldersIn(copy.poolFolder);

@@ -11,31 +11,33 @@ import type { ProcessIdentity } from '../process/process-identity.ts';
 const port = z.int().min(1).max(65_535);
 
 const recordSchema = z.object({
-  /** The version of the format. A record without it has the first. */
+  /** The version of the format. A record without a version has version 1. */
   version: z.literal(1).default(1),
   sandboxId: z.string() as unknown as z.ZodType<SandboxId, string>,
-  /** The name of the container and its cgroup: the sandbox's id, or that of the pool member it was. */
+  /**
+   * The name of the container and its cgroup: the sandbox's id, or the id of the pool member from which it was made.
+   */
   instance: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/),
   /**
-   * `starting`: half-made until it is ready. `ready`: runs or is frozen; an end is unexpected. `stopped`: nothing
-   * should run.
+   * `starting`: half-made until it is ready. `ready`: running or frozen, and an end is unexpected. `stopped`: no
+   * process should run.
    */
   phase: z.enum(['starting', 'ready', 'stopped']),
-  /** The start or resume of its processes. Absent: from before runs were numbered. */
+  /** The start or resume of its processes. Absent: written before runs were numbered. */
   run: z.int().min(0).optional(),
-  /** Of the present or last run. */
+  /** The address of the current or last run. */
   address: z.ipv4(),
-  /** Ports of the host that lead to it. */
+  /** Ports of the host that are forwarded to it. */
   udpPorts: z.array(z.object({ hostPort: port, servicePort: port })).optional(),
-  /** The listener has the report of the unexpected end. */
+  /** The listener has received the report of the unexpected end. */
   exitReported: z.boolean(),
-  /** The record was lost and made again from what the kernel showed, so `ready` is a guess. */
+  /** The record was lost and recreated from the state of the kernel, so `ready` is a guess. */
   remade: z.literal(true).optional(),
 });
 
 /**
- * The driver's record of a sandbox, in `sandbox.json` of its folder. It contains no secret. Beside it are `disk.ext4`
- * and the shim's files: `pids`, `agent`, `exit`, `command.tail`, `agent.log`.
+ * The driver's record of a sandbox, in `sandbox.json` of its folder. It contains no secret. The folder also contains
+ * `disk.ext4` and the shim's files: `pids`, `agent`, `exit`, `command.tail`, `agent.log`.
  */
 export type SandboxRecord = Omit<z.output<typeof recordSchema>, 'version'>;
 
@@ -45,7 +47,7 @@ export const recordFile = 'sandbox.json';
 const exitTailBytes = 8 * 1024;
 
 /**
- * The record in a sandbox's folder; null when there is none.
+ * The record in a sandbox's folder. Null when there is none.
  * @throws {DamagedFileError}
  */
 export function readRecord(folder: string): SandboxRecord | null {
@@ -57,7 +59,7 @@ export async function writeRecord(folder: string, record: SandboxRecord): Promis
   await writeFileDurably(path.join(folder, recordFile), JSON.stringify({ version: 1, ...record }));
 }
 
-/** The shim of the last run and the host's number of the container's first process, dead or alive. */
+/** The shim of the last run and the host number of the container's first process, dead or alive. */
 export function readPids(folder: string): { shim: ProcessIdentity; initPid: number } | null {
   let text: string;
   try {
@@ -72,8 +74,8 @@ export function readPids(folder: string): { shim: ProcessIdentity; initPid: numb
 }
 
 /**
- * The agent as its shim last started it, dead or alive. Null: it was not started yet, its file was lost, or its shim is
- * of an earlier version, whose container ends with its agent.
+ * The agent that the shim started last, dead or alive. Null: it was not started yet, its file was lost, or the shim has
+ * an earlier version, in which the container ends with its agent.
  */
 export function readAgent(folder: string): ProcessIdentity | null {
   let text: string;
@@ -87,14 +89,14 @@ export function readAgent(folder: string): ProcessIdentity | null {
   return fields && { pid: Number(fields[1]), startTicks: fields[2]! };
 }
 
-/** Writes the shim's file again for a sandbox that has lost it. */
+/** Recreates the shim's file for a sandbox that has lost it. */
 export async function writePids(folder: string, shim: ProcessIdentity, initPid: number): Promise<void> {
   const file = path.join(folder, 'pids');
   await rm(file, { recursive: true, force: true });
   await writeFileDurably(file, `${shim.pid} ${shim.startTicks} ${initPid}\n`);
 }
 
-/** How the last run ended; null when its shim was killed before it could write that, or the file was lost. */
+/** The end of the last run. Null when its shim was killed before it could write the file, or the file was lost. */
 export async function readExit(folder: string, of: RunOfSandbox): Promise<SandboxExit | null> {
   const text = await readStart(path.join(folder, 'exit'), 64);
   const fields = /^(\d{1,3}) ([01])\n$/.exec(text?.toString('latin1') ?? '');
@@ -103,7 +105,7 @@ export async function readExit(folder: string, of: RunOfSandbox): Promise<Sandbo
   return { ...(await unrecordedExit(folder, of)), exitCode, outOfMemory };
 }
 
-/** An end without a record: the shim was killed, too. */
+/** An end that was not recorded, because the shim was killed too. */
 export async function unrecordedExit(folder: string, { sandboxId, run }: RunOfSandbox): Promise<SandboxExit> {
   return { sandboxId, run: run ?? null, exitCode: null, outOfMemory: false, commandOutput: await readTail(folder) };
 }
@@ -113,12 +115,12 @@ async function readTail(folder: string): Promise<string> {
   return tail === null ? '' : tail.toString('utf8').replaceAll('\0', '\ufffd');
 }
 
-/** Whether the folder holds a sandbox's disk. */
+/** Whether the folder contains a sandbox's disk. */
 export function hasDisk(folder: string): boolean {
   return lstatSync(path.join(folder, 'disk.ext4'), { throwIfNoEntry: false })?.isFile() ?? false;
 }
 
-/** Removes the files of the last run, so that they are not taken for this one's. */
+/** Removes the files of the last run, so that they are not mistaken for those of this run. */
 export async function forgetLastRun(folder: string): Promise<void> {
   const names = ['pids', 'agent', 'agent.sock', 'exit', 'command.tail', 'agent.log', 'storage.json'];
   for (const name of names) await rm(path.join(folder, name), { recursive: true, force: true });
@@ -130,7 +132,7 @@ export async function foldersIn(parent: string): Promise<string[]> {
   return entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name);
 }
 
-/** The first bytes of a regular file; null when it does not exist. */
+/** The first bytes of a regular file. Null when it does not exist. */
 async function readStart(file: string, limitBytes: number): Promise<Buffer | null> {
   let handle: FileHandle;
   try {

@@ -8,23 +8,23 @@ const commandTimeoutSeconds = 5;
 /** Routes of a network namespace, each as `<interface> <destination>`. */
 type Routes = ReadonlySet<string>;
 
-/** The host has a route for each sandbox, so its routes are read once for a check of all of them. */
+/** Reads the host's routes. They contain one route for each sandbox, so one read is enough to check all sandboxes. */
 export function hostRoutes(): Routes {
   return readRoutes('/proc/net/route');
 }
 
 /**
- * Whether the link of a sandbox is complete: the host's route to it, the firewall's group, and the sandbox's route out.
- * A few small reads from the kernel, so that every sandbox can be checked every few seconds.
- * @param initPid of the sandbox's first process, whose network namespace has the other end
+ * Whether the link of a sandbox is complete: the host's route to it, the firewall's group, and the sandbox's default
+ * route. It makes only a few small reads from the kernel, so that every sandbox can be checked every few seconds.
+ * @param initPid the sandbox's first process, whose network namespace has the other end
  */
 export function isLinkWhole(connection: SandboxConnection, initPid: number, ofHost: Routes): boolean {
   return isHostEndWhole(connection, ofHost) && isInnerEndWhole(connection, initPid);
 }
 
 /**
- * Restores the missing parts of a link as the shim made them. The sandbox may run or be frozen; its processes see the
- * interface return with the same address.
+ * Restores the missing parts of a link as the shim had made them. The sandbox may run or be frozen. For its processes,
+ * the interface returns with the same address.
  * @throws {CommandError} when the kernel refuses
  */
 export async function repairLink(connection: SandboxConnection, initPid: number): Promise<void> {
@@ -74,7 +74,10 @@ function isInnerEndWhole({ gateway }: SandboxConnection, initPid: number): boole
   return routes.has(routeTo('0.0.0.0', 'eth0')) && routes.has(routeTo(gateway, 'eth0'));
 }
 
-/** The kernel lists a route as `interface destination gateway flags …`, addresses as numbers in the machine's order. */
+/**
+ * The kernel lists a route as `interface destination gateway flags …`, with addresses as numbers in the machine's byte
+ * order.
+ */
 function readRoutes(file: string): Routes {
   const lines = (readIfThere(file) ?? '').split('\n').slice(1);
   return new Set(lines.map((line) => line.split('\t', 2).join(' ').trimEnd()));

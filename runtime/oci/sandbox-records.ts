@@ -12,8 +12,8 @@ import { readPids, readRecord, recordFile, type SandboxRecord, writePids, writeR
 const sandboxName = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
 
 /**
- * The records of one copy's sandboxes: read once when the host worker starts, then kept in memory, and written to the
- * disk before anything relies on them. So every sandbox can still be ended when its file is damaged or lost.
+ * The records of one copy's sandboxes. They are read once when the host worker starts, then kept in memory, and written
+ * to the disk before anything relies on them. So a sandbox can be ended even if its file is damaged or lost.
  */
 export class SandboxRecords {
   readonly #copy: Copy;
@@ -28,9 +28,9 @@ export class SandboxRecords {
   }
 
   /**
-   * Reads every sandbox's record. A record that cannot be used is renamed to `sandbox.json.damaged`; only its own
-   * sandbox is affected: the record is made again from the running shim, or, without one, the sandbox counts as ended
-   * with its host.
+   * Reads every sandbox's record. An unusable record is renamed to `sandbox.json.damaged` and affects only its own
+   * sandbox: the record is recreated from the running shim. Without a shim, the sandbox counts as ended together with
+   * its host.
    */
   async load(): Promise<void> {
     const shims = liveShims(this.#copy);
@@ -39,14 +39,14 @@ export class SandboxRecords {
         if (!entry.isDirectory()) await this.#moveAside(entry.name);
         else if (sandboxName.test(entry.name)) await this.#loadOne(entry.name as SandboxId, shims);
         else
-          this.#logger.warn({ name: entry.name }, "a folder among the sandboxes' is none of theirs; it is left alone");
+          this.#logger.warn({ name: entry.name }, "an unknown folder is among the sandboxes' folders; it is ignored");
       } catch (error) {
-        this.#logger.error({ err: error, sandboxId: entry.name }, 'the folder of a sandbox cannot be read');
+        this.#logger.error({ err: error, sandboxId: entry.name }, 'the folder of a sandbox could not be read');
       }
     }
   }
 
-  /** Null: no run of it is known. */
+  /** Null: no run of the sandbox is known. */
   get(sandboxId: SandboxId): SandboxRecord | null {
     return this.#records.get(sandboxId) ?? null;
   }
@@ -55,13 +55,13 @@ export class SandboxRecords {
     return [...this.#records.values()];
   }
 
-  /** When this returns, the record is on the disk. */
+  /** On return, the record is on the disk. */
   async write(record: SandboxRecord): Promise<void> {
     await writeRecord(this.folderOf(record.sandboxId), record);
     this.#records.set(record.sandboxId, record);
   }
 
-  /** The record is on the disk already, in a folder that has become the sandbox's. */
+  /** Adds a record that is already on the disk, in a folder that has become the sandbox's. */
   adopt(record: SandboxRecord): void {
     this.#records.set(record.sandboxId, record);
   }
@@ -107,7 +107,7 @@ export class SandboxRecords {
     });
   }
 
-  /** Makes the file of process numbers again if it was lost. */
+  /** Recreates the file of process numbers if it was lost. */
   async #keepPids(folder: string, shim: LiveShim): Promise<void> {
     const known = readPids(folder)?.shim;
     if (known?.pid === shim.process.pid && known.startTicks === shim.process.startTicks) return;
@@ -120,7 +120,7 @@ export class SandboxRecords {
     await mkdir(this.#copy.damagedFolder, { recursive: true });
     const target = path.join(this.#copy.damagedFolder, `${name}-${Date.now()}`);
     await rename(path.join(this.#copy.sandboxesFolder, name), target);
-    this.#logger.error({ name, target }, "something that is no folder had the name of a sandbox's folder");
+    this.#logger.error({ name, target }, "a file that is not a folder had the name of a sandbox's folder");
   }
 }
 
@@ -132,7 +132,7 @@ function readOrProblem(folder: string): { record: SandboxRecord | null; problem:
   }
 }
 
-/** How the kernel contradicts a record; null: it does not. */
+/** The contradiction between a record and the kernel. Null: there is none. */
 function contradiction(
   sandboxId: SandboxId,
   record: SandboxRecord | null,

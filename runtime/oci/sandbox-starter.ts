@@ -32,7 +32,7 @@ export interface Work {
   phases: PhaseReports;
   watch: Stopwatch;
   signal: AbortSignal;
-  /** Its mounts, once they are made. */
+  /** Its mounts, after they are made. */
   slots?: MountSlot[];
 }
 
@@ -44,9 +44,9 @@ export interface StartTimeouts {
 
 const endCheckIntervalMs = 50;
 const notAnswering =
-  "The sandbox's agent does not answer, so the sandbox stays paused with its memory. Resume it again, or start it anew on its disk with POST /v1/sandboxes/{sandbox_id}/restart";
+  "The sandbox's agent does not answer, so the sandbox stays paused with its memory. Resume it again, or start it again on its disk with POST /v1/sandboxes/{sandbox_id}/restart";
 const cancelledFreezeSeconds = 1;
-/** Longer than an agent takes to start on a busy host. Beyond it a start only waits and uses no processor. */
+/** Longer than an agent takes to start on a busy host. After this time, a start only waits and uses no processor. */
 const busyStartMs = 3000;
 
 /** Starts sandboxes until they are ready: from an image, a disk, a pool member or the freezer. */
@@ -61,8 +61,8 @@ export class SandboxStarter {
   readonly #images: ImageCache;
   readonly #imageOf: (reference: string, signal: AbortSignal) => Promise<UnpackedImage>;
   /**
-   * A cold start uses a whole processor; more of them at once would only delay all of them. Half of the permits are for
-   * accounts other than the one that starts most.
+   * A cold start uses a whole processor, so too many at once would delay all of them. Half of the permits are for other
+   * accounts than the one with the most starts.
    */
   readonly #coldStarts = new FairSemaphore(2 * os.availableParallelism(), os.availableParallelism());
 
@@ -90,9 +90,9 @@ export class SandboxStarter {
 
   /**
    * Starts the processes of a sandbox and waits until it is ready.
-   * @param before what is known of an earlier run, or of one that was cut short
-   * @param pools where a member may be taken from; null: there are none
-   * @throws what went wrong, with nothing left running.
+   * @param before the record of an earlier run, or of an interrupted one
+   * @param pools the pools that a member may be taken from; null: there are none
+   * @throws the failure, after which no process runs
    */
   async start(
     work: Work,
@@ -123,10 +123,10 @@ export class SandboxStarter {
 
   /**
    * Thaws a frozen sandbox and waits for its agent.
-   * @throws the failure, with the sandbox frozen again
+   * @throws the failure, after which the sandbox is frozen again
    */
   async thaw(work: Work, record: SandboxRecord): Promise<void> {
-    // An s3fs of its own cannot start while it is frozen.
+    // A direct mount's s3fs cannot start while its sandbox is frozen.
     const isDirect = work.spec.storage?.direct !== undefined;
     if (!isDirect) await this.#mountFrozen(work, record);
     await this.#cgroups.thaw(record.instance);
@@ -137,7 +137,7 @@ export class SandboxStarter {
       await work.phases.finish();
     } catch (error) {
       if (this.#runner.isRunning(work.folder)) {
-        // When the resume was cancelled, a stop comes next and waits for this.
+        // If the resume was cancelled, a stop follows and waits for this.
         const seconds = work.signal.aborted ? cancelledFreezeSeconds : this.#timeouts.pauseSeconds;
         await this.#cgroups.freeze(record.instance, seconds);
       }
@@ -147,9 +147,9 @@ export class SandboxStarter {
   }
 
   /**
-   * Starts the agent of a running sandbox again if it has ended. Everything else in the sandbox continues; the
-   * template's command is not started again.
-   * @returns whether it had ended
+   * Restarts the agent of a running sandbox if it has ended. Everything else in the sandbox continues. The template's
+   * command is not restarted.
+   * @returns whether the agent had ended
    */
   async restartAgent({ spec, folder, signal }: Pick<Work, 'spec' | 'folder' | 'signal'>): Promise<boolean> {
     if (!this.#runner.isAgentGone(folder)) return false;
@@ -181,7 +181,7 @@ export class SandboxStarter {
           signal,
         });
         work.phases.report('initializing');
-        // From here on the start waits for the sandbox's storage and agent, so the permit is released.
+        // From here on the start only waits for the sandbox's storage and agent, so the permit is released.
         waiting = setTimeout(() => permit.release(), busyStartMs);
         await this.#mount(work, record);
         await this.#boot(work, record, image, boot);
@@ -196,12 +196,12 @@ export class SandboxStarter {
     }
   }
 
-  /** Makes a pool member this sandbox: after the rename it is found as the sandbox's half-made start. */
+  /** Turns a pool member into this sandbox. After the rename it counts as the sandbox's half-made start. */
   async #nameMember(work: Work, member: PoolMember, image: UnpackedImage): Promise<SandboxRecord> {
     const { spec, folder } = work;
     const { address } = member.connection;
     const record = recordOf(spec, member.instance, address);
-    // Takes the longest, so it begins first. The member is ended when a step fails.
+    // This step takes the longest, so it begins first. If a step fails, the member is ended.
     const named = runCommand('nsenter', [`--uts=/proc/${member.initPid}/ns/uts`, 'hostname', spec.sandboxId], {
       signal: work.signal,
     });
@@ -219,7 +219,7 @@ export class SandboxStarter {
     }
     try {
       const { hosts, hostname } = this.#network.files(spec.sandboxId, address);
-      // Only the agent has ever run in it, so its folder has only the files that were put there.
+      // Only the agent has ever run in the member, so its folder contains only the files of the platform.
       const files = `/proc/${member.shimPid}/root/mnt/tail`;
       const processors = this.#cgroups.choose(member.instance, spec.cpuCount);
       const own = Object.entries(sizedFileTexts({ memoryMb: spec.memoryMb, processors }));
@@ -243,14 +243,14 @@ export class SandboxStarter {
     return record;
   }
 
-  /** Sends the agent its boot document, and waits until it answers. */
+  /** Sends the agent its boot document, and waits until the agent answers. */
   async #boot(work: Work, record: SandboxRecord, image: UnpackedImage, boot: Boot): Promise<void> {
     boot(bootDocument(work.spec, image));
     work.phases.report('waiting_ready');
     await this.#waitForAgent(work, record, this.#timeouts.agentStartSeconds);
   }
 
-  /** Buckets are mounted, and present mounts serve, before the sandbox's own processes continue. */
+  /** New buckets are mounted, and existing mounts work again, before the sandbox's own processes continue. */
   async #mountFrozen(work: Work, record: SandboxRecord): Promise<void> {
     await this.#cgroups.thawStorage(record.instance);
     try {
@@ -261,7 +261,7 @@ export class SandboxStarter {
     }
   }
 
-  /** Before anything in the sandbox runs, so that it finds its mounts. */
+  /** Mounts the buckets before any process of the sandbox runs, so that processes find their mounts. */
   async #mount(work: Work, record: SandboxRecord): Promise<void> {
     const { folder, spec, signal } = work;
     if (!spec.storage) return;
@@ -289,8 +289,8 @@ export class SandboxStarter {
   }
 
   /**
-   * Runs `act` unless the container ends before, or in a start its agent; their end is then the error. An agent that
-   * ended in the freezer is started again once.
+   * Runs `act` while the container runs and, in a start, its agent runs. Their end becomes the error. An agent that
+   * ended in the freezer is restarted once.
    */
   async #whileRunning(work: Work, record: SandboxRecord, act: (signal: AbortSignal) => Promise<void>): Promise<void> {
     const ended = new AbortController();
@@ -313,7 +313,7 @@ export class SandboxStarter {
     } catch (error) {
       if (!ended.signal.aborted || work.signal.aborted) throw error;
       if (failure) throw failure;
-      // Only the agent ended, so no shim has recorded an exit status yet: record it now.
+      // Only the agent ended, so no shim has recorded an exit status yet. The end of the container records it.
       await this.#runner.end(work.folder, record.instance, record.address);
       const exit = (await readExit(work.folder, record)) ?? undefined;
       throw new DriverError('runtime_exited', 'The sandbox ended before it was ready', { cause: error, exit });
@@ -337,7 +337,7 @@ const recordOf = ({ sandboxId, run }: SandboxSpec, instance: string, address: st
   exitReported: false,
 });
 
-/** The image's environment first, the sandbox's last. */
+/** The boot document. Variables of the sandbox override those of the image. */
 function bootDocument(spec: SandboxSpec, image: UnpackedImage): object {
   const init: AgentInit = {
     sandboxId: spec.sandboxId,

@@ -9,11 +9,12 @@ import { initWords, runtimeMount } from '../sandbox-agent/runtime-folder.ts';
 import type { OciRuntime } from './oci-runtime.ts';
 
 /**
- * The system calls that sandboxes may make, in `seccomp.json`: those on the list pass; those known and unwanted give
- * EPERM; new ones give ENOSYS, which programs take as "older kernel" and do without. Only the sockets of `AF_UNIX`,
- * `AF_INET`, `AF_INET6` and `AF_NETLINK`, no new namespaces, and only this processor's own calls. Not the old
- * asynchronous I/O (`io_setup`) either: all of a machine share `fs.aio-max-nr`, and programs do without. Nor
- * `sched_setattr`, by which a process may ask for longer turns on the processor than the shim gives it.
+ * The system calls that sandboxes may make, in `seccomp.json`. Calls on the list are allowed. Known unwanted calls
+ * return EPERM. New calls return ENOSYS, so that programs fall back as on an older kernel. Sockets must be `AF_UNIX`,
+ * `AF_INET`, `AF_INET6` or `AF_NETLINK`. New namespaces and calls of other architectures are refused. The old
+ * asynchronous I/O (`io_setup`) is refused, because `fs.aio-max-nr` is shared by the whole machine and programs do not
+ * need it. `sched_setattr` is refused, because it would let a process ask for longer processor slices than the shim
+ * sets.
  */
 const profileFile = path.join(import.meta.dirname, 'seccomp.json');
 const architectures: Partial<Record<NodeJS.Architecture, string>> = {
@@ -21,15 +22,15 @@ const architectures: Partial<Record<NodeJS.Architecture, string>> = {
   arm64: 'SCMP_ARCH_AARCH64',
 };
 
-/** The filter's part of a container's configuration. */
+/** The seccomp part of a container's configuration. */
 export interface SeccompConfig {
   seccomp: object;
   annotations: Record<string, string>;
 }
 
 /**
- * The filter in the form that this runtime loads fastest. runc translates the list for each container. crun takes a
- * program that was translated once, which saves 18 ms each time.
+ * The filter in the form that this runtime loads fastest. runc translates the list for each container. crun accepts a
+ * translated program, which saves 18 ms for each container.
  */
 export async function seccompConfig(
   cacheDir: string,
@@ -48,14 +49,14 @@ export async function seccompConfig(
   const file = path.join(cacheDir, 'seccomp', `${key}.bpf`);
   if (!existsSync(file)) await translate(file, profile, runtime, runtimeFolder);
   const program = await readFile(file);
-  // If a crun does not know the annotation, every call is refused and no sandbox starts.
+  // With a crun that does not know the annotation, every call is refused and no sandbox starts.
   return {
     seccomp: { defaultAction: 'SCMP_ACT_ERRNO', architectures: [architecture] },
     annotations: { 'run.oci.seccomp_bpf_data': program.toString('base64') },
   };
 }
 
-/** Makes crun prepare a container with the profile, and keeps the program that it made. */
+/** Makes crun prepare a container with the profile, and stores the translated program. */
 async function translate(file: string, profile: object, runtime: OciRuntime, runtimeFolder: string): Promise<void> {
   const bundle = await mkdtemp(path.join(os.tmpdir(), 'seccomp-'));
   try {

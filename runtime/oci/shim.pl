@@ -1,18 +1,18 @@
 #!/usr/bin/perl
-# The parent of one sandbox. It builds the sandbox's file system in a mount namespace of its own, has the container
-# runtime make the container there, gives it its network, waits for its end and records how it ended. What it mounts
-# is gone when it and the container are gone, however they ended, so nothing can leak.
+# The parent process of one sandbox. It builds the sandbox's file system in its own mount namespace, makes the container
+# there with the container runtime, sets up its network, waits for its end and records the exit. Its mounts disappear
+# when it and the container have ended for any reason, so none can leak.
 #
-# The container's first process only waits and reaps. The agent is a second one, which the runtime starts in the
-# container; so when the agent ends, everything else in the sandbox goes on, and the agent can be started again.
+# The container's first process only waits and reaps. The agent is a second process that the runtime starts in the
+# container. So when the agent ends, everything else in the sandbox continues, and the agent can be restarted.
 #
-# Started in the sandbox's folder with `key=value` arguments, none secret (launch.ts). The agent's boot document passes
-# through on standard input, unread. On standard output: a line for each step done, or `error <step> <text>`. SIGTERM
-# ends the sandbox. Each connection to the socket `agent.sock` starts the agent again, if it has ended; the connection is
-# the agent's standard input, so its boot document passes through unread, too.
+# It is started in the sandbox's folder with `key=value` arguments that are not secret (launch.ts). The agent's boot
+# document is passed through on standard input, unread. Standard output has a line for each completed step, or `error
+# <step> <text>`. SIGTERM ends the sandbox. Each connection to the socket `agent.sock` restarts the agent if it has
+# ended. The connection becomes the agent's standard input, so its boot document is also passed through unread.
 #
-# Perl, because every Debian has it, it starts in 3 ms, and it can make system calls; their numbers above 400 are the
-# same on all processors. Arguments that are pointers must be variables, never literals.
+# It is written in Perl, because every Debian has Perl, Perl starts in 3 ms, and it can make system calls. System call
+# numbers above 400 are the same on all processors. Pointer arguments must be variables, never literals.
 use strict;
 use warnings;
 use Errno;
@@ -31,8 +31,8 @@ my ($rdonly, $nosuid, $nodev, $noexec, $idmap) = (1, 2, 4, 8, 0x100000);
 my ($at_fdcwd, $cloexec, $tail_bytes, $slice_ns, $starter_seconds) = (-100, 02000000, 8192, 200_000, 30);
 
 my ($child, $init, $init_status, $stopping, $disk, $loop_name, $fresh, $staged);
-# The runtime while it starts the agent, since when, the agent, its log, the socket; and handles that become readable when
-# a process ends.
+# The runtime while it starts the agent, the time since then, the agent, its log, its socket; and handles that become
+# readable when a process ends.
 my ($starter, $starter_since, $agent, $agent_log, $door, $init_end, $starter_end, $agent_end);
 my $step = 'begin';
 $SIG{PIPE} = $SIG{HUP} = $SIG{INT} = 'IGNORE';
@@ -53,7 +53,7 @@ close $report;
 if ($fresh) { ioctl $disk, 0x4C08, 1 or warn "direct I/O: $!\n" }
 join_cgroups($arg{shimCgroups});
 until (defined $init_status) {
-    # What goes wrong here, as on a full disk, must not end the sandbox; the host worker asks again.
+    # A failure here, such as a full disk, must not end the sandbox. The host worker asks again.
     if (!eval { serve(); 1 }) { warn $@; pause(0.1) }
 }
 kill_container();
@@ -62,7 +62,7 @@ close_container();
 sub start {
     syscall($nr{prctl}, 36, 1, 0, 0, 0) == 0 or die "become subreaper: $!";    # so that init becomes a child of ours
     record_pids();
-    # Holds the room of the record, so that the disk may be full at the end.
+    # Reserves space for the record, so that it can be written even if the disk is full at the end.
     write_file('exit.new', exit_text(0, 0));
     listen_for_starts();
     done('disk') if begin('disk') && mount_disk();
@@ -71,7 +71,7 @@ sub start {
     done('container') if begin('container') && run_container();
     open my $document, '<&', \*STDIN and open STDIN, '<', '/dev/null' or die $!;
     start_agent($document);
-    # Meanwhile the agent gets ready; it does nothing before it has its boot document.
+    # The agent prepares itself meanwhile. It does nothing else before it has its boot document.
     done('network') if begin('network') && connect_network();
     done('start') if begin('start') && await_agent();
 }
@@ -79,11 +79,12 @@ sub start {
 sub begin { $step = shift; die "stopped\n" if $stopping; return 1 }
 sub done { syswrite $report, "@_\n" }
 
-# What is started from now on counts the time since the machine's start from here: `uptime`, and the ages of processes.
+# For processes that are started from now on, the machine's uptime begins here: in `uptime`, and in the ages of
+# processes.
 sub begin_time {
     my $offsets = '/proc/self/timens_offsets';
     my ($uptime) = read_file('/proc/uptime') =~ /^(\d+)/ or die "no uptime\n";
-    # A kernel without them, or a host that may make none: the sandbox then sees the host's time.
+    # If the kernel lacks time namespaces, or the host may not make them, the sandbox sees the host's time.
     return if syscall($nr{unshare}, 0x80) != 0;
     write_file($offsets, "boottime -$uptime 0\n");
 }
@@ -93,7 +94,7 @@ sub begin_time {
 sub mount_disk {
     if (!-e 'disk.ext4') { copy_sparse($arg{blank}, 'disk.ext4'); $fresh = 1 }
     sysopen $disk, 'disk.ext4', O_RDWR | O_NOFOLLOW or die "open: $!";
-    # The loop device keeps this open file, and with it the lock: a disk is never mounted twice.
+    # The loop device keeps this file open, and with it the lock, so a disk is never mounted twice.
     my $tries = 0;
     until (flock $disk, LOCK_EX | LOCK_NB) { die "in use\n" if ++$tries > 300; pause(0.01) }
     repair_disk();
@@ -102,7 +103,7 @@ sub mount_disk {
     syscall($nr{mount_setattr}, $at_fdcwd, $root, 0x8000, $private, 32) == 0 or die "make mounts private: $!";
     my $loop = attach_loop();
     my $ids = shifted_ids();
-    # Opened before $staging is covered, for they may lie beneath it.
+    # Opened before $staging is covered, because they may be below it.
     my $image = open_tree($arg{image}, $rdonly | $nodev, $ids);
     my $platform = open_tree($arg{platform}, $rdonly | $nosuid | $nodev);
     attach(new_fs('tmpfs', $nosuid | $nodev, source => 'sandbox', size => '1m', mode => '0755'), $staging);
@@ -122,8 +123,8 @@ sub mount_root {
     my @layers = (lowerdir => 'lower', upperdir => 'disk/upper', workdir => 'disk/work');
     my @distrust = (redirect_dir => 'nofollow', metacopy => 'off');    # of marks that an image may carry
     my $overlay = new_fs('overlay', $nodev, source => 'sandbox', @layers, @distrust);
-    # An overlay gives each sandbox inodes of its own, so that locks and watches reach no neighbour, and keeps one copy
-    # in memory. It wants two layers, and shows the free space of the first, which must not be the host's.
+    # An overlay gives each sandbox its own inodes, so locks and watches do not affect other sandboxes, and keeps one
+    # copy in memory. It needs two layers. It shows the free space of the first layer, which must not be the host's.
     my @read_only = (source => 'platform', lowerdir => 'empty:platform-files', redirect_dir => 'nofollow');
     my $platform = new_fs('overlay', $rdonly | $nosuid | $nodev, @read_only);
     chdir $home or die $!;
@@ -136,7 +137,7 @@ sub mount_root {
         write_file("$staging/tail/$name", $arg{"file:$name"} // '');
         chown $arg{uidBase}, $arg{uidBase}, "$staging/tail/$name" or die "$name: $!";
     }
-    # Open from before anything runs inside, for the sandbox may later put a link in its place.
+    # Opened before any process runs inside, because the sandbox may later replace it with a link.
     sysopen $agent_log, "$staging/tail/agent.log", O_WRONLY | O_APPEND | O_NOFOLLOW or die "agent.log: $!";
     make_devices();
     my @few = (size => '1m', nr_inodes => '32', mode => '0755');
@@ -153,11 +154,11 @@ sub mount_root {
     return 1;
 }
 
-# Devices of its own: the host's would show a watcher inside what others do with them. They stay the host root's, so
-# nobody inside can change their modes.
+# The sandbox gets its own devices, because on the host's devices a watcher inside could observe other sandboxes. They
+# belong to the host's root, so no process inside can change their modes.
 sub make_devices {
     my $dev = "$staging/dev";
-    my @owner = (uid => "$arg{uidBase}", gid => "$arg{uidBase}");    # texts, whatever they were used as before
+    my @owner = (uid => "$arg{uidBase}", gid => "$arg{uidBase}");    # the values must be strings
     my @size = (size => '64k', nr_inodes => '256', mode => '0755');
     attach(new_fs('tmpfs', $nosuid | $noexec, source => 'tmpfs', @size, @owner), $dev);
     my %numbers = (null => [1, 3], zero => [1, 5], full => [1, 7], random => [1, 8], urandom => [1, 9], tty => [5, 0]);
@@ -175,11 +176,13 @@ sub make_devices {
     for my $folder (qw(pts shm mqueue)) { mkdir "$dev/$folder" or die "$folder: $!" }
 }
 
-# Ids of the sandbox shifted to its own range. 65536 stands for the host's root, as whom overlayfs makes its folders.
+# A user namespace that maps the sandbox's ids to its own range. 65536 is the host's root, which owns the folders that
+# overlayfs makes.
 sub shifted_ids { return user_namespace(0, "0 $arg{uidBase} 65536\n65536 0 1\n") }
 
-# A user namespace, by a child of ours that `owner` lends its name. The kernel counts what is inside on the owner too
-# (inotify instances, message queues, pending signals): were that root, all sandboxes and the host would share a limit.
+# Makes a user namespace in a child process with the user id `owner`. The kernel also charges some resources inside to
+# the owner (inotify instances, message queues, pending signals). If root were the owner, all sandboxes and the host
+# would share those limits.
 sub user_namespace {
     my ($owner, $map) = @_;
     pipe my $ready, my $tell or die $!;
@@ -187,7 +190,7 @@ sub user_namespace {
     my $pid = fork // die "fork: $!";
     if (!$pid) {
         close $finish;
-        # The owner changes, the privileges stay: hosts may not let others make user namespaces.
+        # Only the owner changes and the privileges stay, because hosts may forbid other users to make user namespaces.
         my $owned = !$owner || syscall($nr{prctl}, 28, 4, 0, 0, 0) == 0 && ($> = $owner) == $owner;
         syswrite $tell, $owned && syscall($nr{unshare}, 0x10000000) == 0 ? 'y' : 'n';
         sysread $wait, my $end, 1;
@@ -235,8 +238,9 @@ sub handle {
     return $handle;
 }
 
-# Detaches itself when its last user is gone. With direct I/O, for the host's page cache would hold everything twice; a
-# fresh disk changes to it once the container starts, because it would first have to be written out.
+# The loop device detaches itself after its last use. It uses direct I/O, because otherwise the host's page cache would
+# hold all data twice. A fresh disk switches to direct I/O when the container starts, because switching earlier would
+# require to write it out first.
 sub attach_loop {
     sysopen my $control, '/dev/loop-control', O_RDWR or die "loop-control: $!";
     for (1 .. 100) {
@@ -253,7 +257,7 @@ sub attach_loop {
     die "all loop devices are taken at once\n";
 }
 
-# The journal puts right what a power cut left; errors that the kernel found and noted need the checker.
+# The journal repairs the damage of a power cut. Errors that the kernel has recorded need the checker.
 sub repair_disk {
     sysseek $disk, 1024 + 58, SEEK_SET or die $!;
     sysread($disk, my $state, 2) == 2 or die "no file system\n";
@@ -283,7 +287,8 @@ sub copy_sparse {
     rename_durably($out, "$target.new", $target);
 }
 
-# Brings a file of this folder, and then its name, to the host's disk: after a power cut it is whole or not there.
+# Writes a file of this folder, and then its name, to the host's disk, so that after a power cut it is complete or
+# absent.
 sub rename_durably {
     my ($file, $from, $to) = @_;
     syscall($nr{fsync}, fileno $file) == 0 or die "sync $from: $!";
@@ -306,8 +311,8 @@ sub run_container {
     return 1;
 }
 
-# Binds files and folders of its own, each as `name:destination`, where the runtime refuses to. Nothing of the sandbox runs
-# yet.
+# Binds the sandbox's own files and folders, given as `name:destination`, where the runtime refuses to bind them. No
+# process of the sandbox runs yet.
 sub bind_own_paths {
     my %tree = map { /(.+?):(.+)/ ? ($2 => open_tree("$staging/own/$1", $rdonly | $nosuid | $nodev | $noexec)) : () } @_;
     open my $mounts, '<', "/proc/$init/ns/mnt" or die "mount namespace: $!";
@@ -337,8 +342,8 @@ sub listen_for_starts {
     listen $door, 1 or die "listen: $!";
 }
 
-# Has the runtime start the agent, with its boot document as standard input. Waits for nothing: in a control group that
-# was frozen meanwhile, the runtime would not end before the thaw.
+# Starts the agent with the runtime and with its boot document as standard input. It does not wait, because in a control
+# group that was frozen meanwhile the runtime would not end before the thaw.
 sub start_agent {
     my $document = shift;
     unlink "$staging/agent.pid";
@@ -376,7 +381,7 @@ sub agent_started {
     record_agent();
 }
 
-# What becomes readable when a child ends; nothing for one that has ended already and was waited for.
+# A handle that becomes readable when a child ends. Undefined for a child that has ended and was already reaped.
 sub end_of {
     my $pid = shift;
     my $fd = syscall $nr{pidfd_open}, $pid + 0, 0;
@@ -384,7 +389,7 @@ sub end_of {
     return handle('pidfd_open', $fd);
 }
 
-# Waits until a process ends, a start of the agent is asked for, or a signal comes.
+# Waits until a process ends, a start of the agent is requested, or a signal arrives.
 sub serve {
     my $ready = '';
     vec($ready, fileno $_, 1) = 1 for grep { $_ } $door, $init_end, $starter_end, $agent_end;
@@ -392,15 +397,15 @@ sub serve {
     while ((my $pid = waitpid -1, 1) > 0) { reap($pid) }
     return if $found <= 0 || !vec($ready, fileno $door, 1) || defined $init_status;
     accept my $document, $door or return;
-    # Its file may be lost, so that the host believes it has ended.
+    # The agent's file may be lost, so that the host believes that the agent has ended.
     if ($agent) { record_agent() }
     elsif (!$starter) { start_agent($document) }
-    # It reads files of the sandbox, which may be pipes that nobody writes to.
+    # The runtime reads files of the sandbox, which may be pipes without a writer, so its time is limited.
     elsif (time - $starter_since > $starter_seconds) { kill 'KILL', $starter }
 }
 
-# Both ends know each other's hardware address beforehand: nothing is asked on the link, so nothing there can be answered
-# falsely, and a first packet is not lost for a second while nobody answers yet.
+# Both ends know each other's hardware address in advance. So there are no address requests on the link that could be
+# answered falsely, and the first packet is not delayed by a second.
 sub connect_network {
     my ($name, $address, $gateway) = @arg{qw(interface address gateway)};
     my $own = sprintf '02:00:%02x:%02x:%02x:%02x', split /\./, $address;
@@ -422,7 +427,7 @@ route add default via $gateway
 END
 }
 
-# Runs a program; dies when it fails unless `any` end will do, and gives its wait status else true.
+# Runs a program. Dies when the program fails, unless `any` is set. Returns its wait status with `any`, otherwise true.
 sub run {
     my ($option, @words) = @_;
     my ($read, $write);
@@ -431,7 +436,7 @@ sub run {
     if (!$child) {
         $SIG{$_} = 'DEFAULT' for qw(PIPE HUP INT TERM);
         if ($option->{inside}) {
-            pipe my $input, my $nobody or die $!;
+            pipe my $input, my $closed or die $!;
             eval { exec_inside($input, @words) };
             warn $@;
         }
@@ -453,14 +458,14 @@ sub run {
     return 1;
 }
 
-# Becomes a program of the runtime that starts a process inside. Never with the host's /dev/null: the runtime gives these
-# streams to the sandbox's root, who could then change them.
+# Becomes a program of the runtime that starts a process inside. The host's /dev/null is not used, because the runtime
+# gives these streams to the sandbox's root, who could then change them.
 sub exec_inside {
     my ($input, @words) = @_;
     $SIG{$_} = 'DEFAULT' for qw(PIPE HUP INT TERM);
-    # Set here, where a host that grants CAP_SYS_RESOURCE makes it the least the sandbox can choose.
+    # Set here, because on a host with CAP_SYS_RESOURCE this value becomes the minimum that the sandbox can set.
     write_file('/proc/self/oom_score_adj', $arg{oomScore});
-    # Short turns on the processor (Linux 6.12), so that nobody waits for one who never sleeps.
+    # Short processor slices (Linux 6.12), so that other processes do not wait for one that never sleeps.
     my $turns = pack 'L2 Q l L Q3', 48, 0, 0, 0, 0, $slice_ns, 0, 0;
     syscall($nr{sched_setattr}, 0, $turns, 0) == 0 or warn "sched_setattr: $!\n";
     open STDIN, '<&', $input or die $!;
@@ -478,7 +483,8 @@ sub reap {
     elsif ($agent && $pid == $agent) { undef $agent; undef $agent_end }
 }
 
-# Everything inside, and what the runtime has left: it makes containers by a process that goes on without its parent.
+# Kills all processes inside, and the remaining processes of the runtime, which makes containers in a process that
+# outlives its parent.
 sub kill_container {
     for (1 .. 500) {
         my @left = (children(), -e $arg{procs} ? split ' ', read_file($arg{procs}) : ());
@@ -490,11 +496,11 @@ sub kill_container {
     }
     return unless $init && !defined $init_status;
     kill 'KILL', $init;
-    # It cannot end before the agent has been waited for.
+    # Init cannot end before the agent was reaped.
     reap(waitpid -1, 0) until defined $init_status;
 }
 
-# Makes this process a subreaper: it inherits the orphans of its descendants.
+# The child processes, including orphans of descendants, because this process is a subreaper.
 sub children {
     opendir my $processes, '/proc' or die "/proc: $!";
     return grep { parent_of($_) == $$ } grep { /^\d+$/ } readdir $processes;
@@ -526,7 +532,7 @@ sub close_container {
     rename_durably($record, 'exit.new', 'exit');
 }
 
-# Always of the same length.
+# The text always has the same length.
 sub exit_text { return sprintf "%03d %d\n", @_ }
 
 sub unmount {
@@ -535,7 +541,7 @@ sub unmount {
     warn "$path stays busy\n";
 }
 
-# The sandbox could write this folder, so what is here may be a link, a pipe or huge. A disk that is full gets none.
+# The sandbox could write to this folder, so its files may be links, pipes or huge. On a full disk no tail is kept.
 sub keep_tail {
     my $name = shift;
     sysopen(my $in, "$staging/tail/$name", O_RDONLY | O_NOFOLLOW | O_NONBLOCK) or return;
@@ -546,21 +552,21 @@ sub keep_tail {
     eval { write_file($name, $text // ''); 1 } or warn $@;
 }
 
-# Survives the end of the service that the host worker runs in.
+# Joins groups that survive the end of the host worker's service.
 sub join_cgroups {
     for my $folder (split /:/, shift) {
         eval { write_file("$folder/cgroup.procs", '0'); 1 } or warn "join $folder: $@";
     }
 }
 
-# Not synced: the numbers mean nothing after a power cut.
+# Not synced, because the numbers are meaningless after a power cut.
 sub record_pids {
     my ($ticks) = read_file("/proc/$$/stat") =~ /.*\)(?: \S+){19} (\d+)/s;
     write_file('pids.new', join(' ', $$, $ticks, $init // 0) . "\n");
     rename 'pids.new', 'pids' or die "pids: $!";
 }
 
-# As `record_pids`; the host sees by it whether the agent has ended.
+# As `record_pids`. The host uses it to detect the end of the agent.
 sub record_agent {
     my $stat = eval { read_file("/proc/$agent/stat") } // '';
     my $ticks = $stat =~ /.*\)(?: \S+){19} (\d+)/s ? $1 : 0;

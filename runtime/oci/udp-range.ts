@@ -9,16 +9,16 @@ import type { Copy } from './copy.ts';
 
 const rangeSchema = z.object({ first: z.int().min(1).max(65_535), last: z.int().min(1).max(65_535) });
 
-/** Blocks are chosen from these ports, which end below the kernels' ephemeral ports. */
+/** Blocks are taken from these ports, which are below the kernel's ephemeral ports. */
 const lowest = 20_000;
 const blockSize = 128;
 const blocks = Math.floor((32_768 - lowest) / blockSize);
 
 /**
- * The ports of the host that may lead to sandboxes of this copy. Other copies read them from the firewall's set
+ * The ports of the host that may be forwarded to sandboxes of this copy. Other copies read them from the firewall's set
  * `udp_range`.
- * @param wanted undefined: a free block, kept in the data folder
- * @throws {Error} when the wanted range overlaps another copy's
+ * @param wanted undefined: a free block, stored in the data folder
+ * @throws {Error} when the wanted range overlaps another copy's range
  */
 export async function chooseUdpRange(copy: Copy, wanted: PortRange | undefined): Promise<PortRange> {
   const foreign = await rangesOfOthers(copy);
@@ -29,7 +29,7 @@ export async function chooseUdpRange(copy: Copy, wanted: PortRange | undefined):
   }
   const file = path.join(copy.folder, 'udp-ports.json');
   const [inKernel] = await rangeOf(copy.table);
-  // Running sandboxes keep their ports even when the file with the block is lost.
+  // Running sandboxes keep their ports even if the file with the block is lost.
   const kept = readDocumentOrSetAside(file, rangeSchema) ?? inKernel;
   if (kept && isFree(kept)) {
     await writeFileDurably(file, JSON.stringify(kept));
@@ -63,7 +63,7 @@ async function rangeOf(table: string): Promise<PortRange[]> {
       last: Number(last),
     }));
   } catch (error) {
-    // Gone meanwhile, or without UDP ports.
+    // The table was removed meanwhile, or has no UDP ports.
     if (error instanceof CommandError && error.exitCode === 1) return [];
     throw error;
   }

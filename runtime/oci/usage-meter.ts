@@ -7,27 +7,27 @@ import type { Cgroups, UsageFiles } from './cgroups.ts';
 /** The sources of one sandbox's figures. */
 interface Metered {
   files: UsageFiles;
-  /** A folder on its disk. */
+  /** A folder on the sandbox's disk. */
   diskFolder: string;
   /** The host's end of its link. */
   interface: string;
   sinceMs: number;
-  /** The counters at that moment. Null: they could not be read yet. */
+  /** The counters at that time. Null: they were unreadable so far. */
   since: Counters | null;
 }
 
-/** Counters that only grow. */
+/** Counters that only increase. */
 type Counters = Pick<SandboxUsage, 'cpuSeconds' | 'receivedBytes' | 'sentBytes'>;
 
-/** Errors that mean that it has just ended. */
+/** Errors that mean that the sandbox has just ended. */
 const goneCodes = new Set(['ENOENT', 'ENODEV', 'ESRCH', 'EACCES']);
-/** Sandboxes that are read before other work gets a turn; a millisecond or two. */
+/** The number of sandboxes that are read before the event loop gets a turn, which takes a millisecond or two. */
 const atOnce = 50;
 
 /**
- * Reads what running sandboxes use from the kernel: processor and memory from their control groups, disk from their
- * file system, network from the host's ends of their links. Thousands are read every few seconds, so each costs a few
- * small reads and nothing else.
+ * Reads the use of running sandboxes from the kernel: processor and memory from their control groups, disk from their
+ * file system, network from the host's ends of their links. Thousands of sandboxes are read every few seconds, so each
+ * costs only a few small reads.
  */
 export class UsageMeter {
   readonly #version: 1 | 2;
@@ -38,13 +38,13 @@ export class UsageMeter {
     this.#version = cgroups.version;
   }
 
-  /** The sandbox begins to run, or runs on after a pause. Its use counts from now on. */
+  /** Call this when a sandbox starts or continues after a pause. Its use counts from now on. */
   begin(sandboxId: SandboxId, from: Omit<Metered, 'sinceMs' | 'since'>): void {
     const since = unlessGone(() => ({ cpuSeconds: this.#cpuSeconds(from.files), ...trafficOf(from.interface) }));
     this.#metered.set(sandboxId, { ...from, sinceMs: performance.now(), since });
   }
 
-  /** It no longer runs. */
+  /** Call this when the sandbox no longer runs. */
   end(sandboxId: SandboxId): void {
     this.#metered.delete(sandboxId);
   }
@@ -103,7 +103,10 @@ export class UsageMeter {
     return this.#version === 2 ? numberIn(cpu, 'usage_usec') / 1e6 : Number(cpu) / 1e9;
   }
 
-  /** Opened anew each time: keeping a descriptor for each file of each sandbox would take thousands. */
+  /**
+   * The file is opened each time, because open descriptors for the files of all sandboxes would number in the
+   * thousands.
+   */
   #text(file: string): string {
     const descriptor = openSync(file, 'r');
     try {
@@ -126,14 +129,14 @@ function unlessGone<T>(read: () => T): T | null {
   }
 }
 
-/** Counters of an interface of the host, seen from its other end. */
+/** Counters of an interface of the host, from the view of its other end. */
 function trafficOf(interfaceName: string): Traffic {
   const counter = (name: string) =>
     Number(readFileSync(`/sys/class/net/${interfaceName}/statistics/${name}`, 'latin1'));
   return { sentBytes: counter('rx_bytes'), receivedBytes: counter('tx_bytes') };
 }
 
-/** Bytes by interface of the host. What the host sends the sandbox receives, so the two are swapped. */
+/** Bytes by interface of the host. The sandbox receives what the host sends, so the two counters are swapped. */
 function readTraffic(): Map<string, Traffic> {
   const traffic = new Map<string, Traffic>();
   for (const line of readFileSync('/proc/net/dev', 'latin1').split('\n').slice(2)) {

@@ -11,6 +11,7 @@ import { isOutOfSpace } from '../disk/out-of-space.ts';
 import type { DriverLogger } from '../driver-logger.ts';
 import type { ImageCache } from '../images/image-cache.ts';
 import type { UnpackedImage } from '../images/unpacked-image.ts';
+import { PoolDemand } from '../pool-demand.ts';
 import { isAlive, isKilled } from '../process/process-identity.ts';
 import { until } from '../process/until.ts';
 import type { Cgroups } from './cgroups.ts';
@@ -18,10 +19,9 @@ import type { ContainerRunner } from './container-runner.ts';
 import type { Copy } from './copy.ts';
 import type { Boot } from './launch.ts';
 import type { SandboxConnection, SandboxNetwork } from './network.ts';
-import { PoolDemand } from './pool-demand.ts';
 import { readAgent, readPids, type SandboxRecord, writeRecord } from './sandbox-folder.ts';
 
-/** A frozen sandbox without a name, whose agent waits for its boot document. */
+/** A frozen sandbox without an id. Its agent waits for its boot document. */
 export interface PoolMember {
   instance: string;
   folder: string;
@@ -33,26 +33,28 @@ export interface PoolMember {
   shimPid: number;
 }
 
-/** A member starts with these limits; a claim sets the sandbox's own. */
+/** A member starts with these limits. A claim sets the limits of the sandbox. */
 const memberLimits = { cpuCount: 2, memoryMb: 512, background: true };
 const firstStorageGb = 10;
 const rememberedSizes = 16;
 const bootTimeoutSeconds = 30;
-/** A refill begins when no create has come for this long, because it would take processor time from the next one. */
+/**
+ * A refill begins when there was no create for this long, because it would take processor time from the next create.
+ */
 const calmMs = 500;
-/** The longest wait of a refill for a calm moment: a host that always creates needs its pool most. */
+/** The longest time that a refill waits for such a moment, because a host with constant creates needs its pool most. */
 const calmPatienceMs = 5000;
 /** How long each new member waits for the creates in progress. */
 const busyPatienceSeconds = 1;
 const retryMs = 10_000;
-/** The demand is computed again at this interval, so that an unused pool shrinks. */
+/** The interval at which the demand is computed again, so that an unused pool shrinks. */
 const resizeMs = 30_000;
 const readSystemCall = process.arch === 'arm64' ? 63 : 0;
 
 /**
- * Sandboxes of one image, started as far as they go without a name and then frozen: a claim needs no Node start.
- * Their disks cannot grow while mounted, so they have the size that was asked for most of late. There are as many as the
- * largest burst of creates lately, so that the next one finds them.
+ * Frozen sandboxes of one image, already started as far as possible without an id, so that a claim does not have to
+ * start Node. A mounted disk cannot grow, so members have the disk size that was requested most often recently. Their
+ * number follows the largest recent burst of creates, so that the next burst finds enough members.
  */
 export class WarmPool {
   readonly #copy: Copy;
@@ -80,16 +82,16 @@ export class WarmPool {
     network: SandboxNetwork;
     runner: ContainerRunner;
     images: ImageCache;
-    /** How many members there are at least, and at most after bursts of creates. */
+    /** The minimum number of members, and the maximum after bursts of creates. */
     size: { least: number; most: number };
     image: () => Promise<UnpackedImage>;
-    /** Whether creates are in progress; the refill waits for them for a while. */
+    /** Whether creates are in progress. The refill waits for them for a while. */
     isBusy: () => boolean;
     /** Whether the host has room for more members. Without room the pool does not grow. */
     hasRoom: () => boolean;
-    /** Whether one more member is within what all pools may hold. Others may give way for it. */
+    /** Whether one more member fits into the budget of all pools. Members of other pools may be ended for it. */
     mayGrow: () => Promise<boolean>;
-    /** Keeps the sizes that were asked for. Null: they are forgotten with the pool. */
+    /** The file that stores the requested sizes. Null: they are lost with the pool. */
     sizesFile: string | null;
     logger: DriverLogger;
   }) {
@@ -108,19 +110,19 @@ export class WarmPool {
     this.#resizing = setInterval(() => this.#fill(), resizeMs).unref();
   }
 
-  /** Begins to fill, in the background. */
+  /** Begins to fill the pool in the background. */
   async open(): Promise<void> {
     const known = this.#sizesFile && readDocumentOrSetAside(this.#sizesFile, z.array(z.number().positive()));
     if (known) this.#askedSizes = known;
     this.#fill();
   }
 
-  /** How many are ready. */
+  /** The number of members that are ready. */
   get ready(): number {
     return this.#members.length;
   }
 
-  /** Takes a member that fits; null when there is none. It then belongs to the caller. */
+  /** Takes a fitting member. Null when there is none. The caller then owns it. */
   claim(image: UnpackedImage, storageGb: number): PoolMember | null {
     this.#askedSizes = [...this.#askedSizes, storageGb].slice(-rememberedSizes);
     this.#lastClaimMs = performance.now();
@@ -140,17 +142,17 @@ export class WarmPool {
     await Promise.all(this.#members.splice(0).map((member) => this.#discard(member)));
     if (!this.#sizesFile) return;
     await writeFileDurably(this.#sizesFile, JSON.stringify(this.#askedSizes)).catch((error) => {
-      // A guess for the next start, which can do without.
+      // The sizes are only a hint for the next start, so a full disk is ignored.
       if (!isOutOfSpace(error)) throw error;
     });
   }
 
-  /** Whether nobody has asked for a member lately, and it has none. */
+  /** Whether there was no recent create for this pool, and it has no members. */
   get isIdle(): boolean {
     return this.#members.length === 0 && this.#demand.size(performance.now()) === 0;
   }
 
-  /** Ends one member, for one of another pool. @returns false: it has none */
+  /** Ends one member to make room for one of another pool. @returns false when it has none */
   async giveWay(): Promise<boolean> {
     const member = this.#members.shift();
     if (member) await this.#discard(member);
@@ -191,14 +193,14 @@ export class WarmPool {
         this.#members.push(await this.#make(image, storageGb));
       } catch (error) {
         if (signal.aborted) return;
-        this.#logger.warn({ err: error }, 'a sandbox for the warm pool could not be made; trying again later');
+        this.#logger.warn({ err: error }, 'a member of the warm pool could not be made; trying again later');
         await sleep(retryMs, undefined, { signal });
       }
     }
   }
 
   /**
-   * Waits until no create is in progress and none has come for a moment. An empty pool waits only for those in
+   * Waits until no create is in progress and there was none for a moment. An empty pool only waits for those in
    * progress.
    */
   async #waitForCalm(lastMs: number): Promise<void> {
@@ -211,7 +213,7 @@ export class WarmPool {
     await until(() => !this.#isBusy(), { timeoutSeconds: busyPatienceSeconds, everyMs: 50, signal });
   }
 
-  /** Whether it runs, and its agent with it. */
+  /** Whether the member and its agent run. */
   #isWhole({ folder }: PoolMember): boolean {
     const agent = readAgent(folder);
     return this.#runner.isRunning(folder) && agent !== null && isAlive(agent) && !isKilled(agent.pid);
@@ -220,7 +222,7 @@ export class WarmPool {
   #wantedSize(): number {
     const counts = new Map<number, number>();
     for (const size of this.#askedSizes) counts.set(size, (counts.get(size) ?? 0) + 1);
-    // Of two sizes requested equally often, the later one.
+    // Of two sizes with equally many requests, the later one is taken.
     const byCount = [...counts].sort(
       ([a, timesA], [b, timesB]) =>
         timesB - timesA || this.#askedSizes.lastIndexOf(b) - this.#askedSizes.lastIndexOf(a),
@@ -234,7 +236,7 @@ export class WarmPool {
     const folder = path.join(this.#copy.poolFolder, instance);
     const connection = this.#network.take(instance, false);
     const { address } = connection;
-    // The member has no sandbox yet: its record carries the instance's name until one takes it.
+    // The member has no sandbox yet. Until one claims it, its record contains the instance's name.
     const sandboxId = instance as SandboxId;
     const record: SandboxRecord = { sandboxId, instance, phase: 'starting', address, exitReported: true };
     try {
@@ -264,7 +266,7 @@ export class WarmPool {
     }
   }
 
-  /** Whether the agent blocks in a read of its standard input: then it is ready to be frozen. */
+  /** Whether the agent blocks in a read of its standard input, which means that it is ready to be frozen. */
   async #agentWaits(instance: string, folder: string): Promise<boolean> {
     if (!this.#runner.isRunning(folder)) throw new Error('it ended');
     const initPid = readPids(folder)?.initPid;

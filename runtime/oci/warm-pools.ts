@@ -3,33 +3,33 @@ import path from 'node:path';
 import type { UnpackedImage } from '../images/unpacked-image.ts';
 import { type PoolMember, WarmPool } from './warm-pool.ts';
 
-/** What a frozen member holds: Node with the agent, and the kernel's own of a container. */
+/** The memory of a frozen member: Node with the agent, and the kernel's memory for a container. */
 const memberMemoryMb = 72;
-/** Of the machine's memory, what frozen members may hold where no setting says so. */
+/** The part of the machine's memory that frozen members may use if there is no setting. */
 const memoryFraction = 1 / 16;
 
 type PoolParts = Omit<ConstructorParameters<typeof WarmPool>[0], 'size' | 'image' | 'mayGrow' | 'sizesFile'>;
 
 /**
- * A pool for each template that sandboxes were made from lately. That of the base image is always there; the others come
- * with the first create, are sized by the bursts of the last minutes, and go when those are over. Together they have a
- * budget of memory: where it is used up, members of the template that was asked for least lately give way.
+ * One pool for each recently used template. The pool of the base image always exists. The others are made on the first
+ * create, have the size of the recent bursts, and are removed some minutes after the last create. All pools share a
+ * budget of memory. When it is used up, members of the least recently used template are ended.
  */
 export class WarmPools {
   readonly #parts: PoolParts;
   readonly #most: number;
   readonly #maxMembers: number;
   readonly #base: { reference: string; pool: WarmPool };
-  /** By the reference that templates have; the one that was asked for last is the last. */
+  /** By the reference of the template. The most recently used one is last. */
   readonly #others = new Map<string, WarmPool>();
   readonly #imageOf: (reference: string) => Promise<UnpackedImage>;
 
   constructor(
     parts: PoolParts & {
       base: string;
-      /** Members of the base image's pool at least, and of each pool at most. */
+      /** The minimum number of members of the base image's pool, and the maximum of each pool. */
       size: { least: number; most: number };
-      /** For the members of all pools. Undefined: a sixteenth of the machine's. */
+      /** The memory for the members of all pools. Undefined: a sixteenth of the machine's memory. */
       memoryMb?: number | undefined;
       imageOf: (reference: string) => Promise<UnpackedImage>;
     },
@@ -47,13 +47,13 @@ export class WarmPools {
     await this.#base.pool.open();
   }
 
-  /** How many are ready, of one template or of all. */
+  /** The number of members that are ready, of one template or of all. */
   ready(reference?: string): number {
     if (reference !== undefined) return this.#poolOf(reference)?.ready ?? 0;
     return [this.#base.pool, ...this.#others.values()].reduce((sum, pool) => sum + pool.ready, 0);
   }
 
-  /** Takes a member that fits; null when there is none. It is the caller's from then on. */
+  /** Takes a fitting member. Null when there is none. The caller then owns it. */
   claim(reference: string, image: UnpackedImage, storageGb: number): PoolMember | null {
     let pool = this.#poolOf(reference);
     if (!pool) {
@@ -69,12 +69,12 @@ export class WarmPools {
     return member;
   }
 
-  /** References of templates that have a pool, the base image's not among them. */
+  /** References of templates with a pool, except the base image's. */
   get references(): string[] {
     return [...this.#others.keys()];
   }
 
-  /** Ends the members of a template that is gone. */
+  /** Ends the members of a deleted template. */
   async drop(reference: string): Promise<void> {
     const pool = this.#others.get(reference);
     this.#others.delete(reference);
@@ -101,11 +101,11 @@ export class WarmPools {
     });
   }
 
-  /** Whether one more member is within the budget, once others have given way. */
+  /** Whether one more member fits into the budget, after members of other pools were ended. */
   async #makeRoomFor(reference: string): Promise<boolean> {
     if (this.ready() < this.#maxMembers) return true;
     for (const [other, pool] of this.#others) {
-      // Those behind it were asked for later.
+      // The pools after this one were used more recently.
       if (other === reference) return false;
       if (await pool.giveWay()) return true;
     }

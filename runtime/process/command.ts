@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 
-/** How a program ended that should have succeeded. */
+/** A program failed. */
 export class CommandError extends Error {
   override name = 'CommandError';
   readonly exitCode: number | null;
@@ -23,14 +23,17 @@ export interface CommandOptions {
   timeoutSeconds?: number;
   /** Called with each line of standard error. */
   onLine?: (line: string) => void;
-  /** An abort settles when every process has closed the program's output, which is later than the signal. */
+  /** After an abort, wait until every process has closed the program's output, which is later than the signal. */
   awaitClose?: boolean;
 }
 
 const stdoutLimitBytes = 16 * 1024 * 1024;
 const stderrTailLength = 4096;
 
-/** The variables that programs need. This process's environment also holds the platform's secrets, which they must not get. */
+/**
+ * The variables that programs need. Other variables of this process contain the platform's secrets, so they are not
+ * passed on.
+ */
 const passedOn =
   /^(PATH|HOME|TMPDIR|LANG|XDG_.*|REGISTRY_AUTH_FILE|PIP_INDEX_URL|SSL_CERT_(FILE|DIR)|NODE_EXTRA_CA_CERTS|(https?|no|all)_proxy)$/i;
 
@@ -40,8 +43,8 @@ function plainEnvironment(): NodeJS.ProcessEnv {
 }
 
 /**
- * Runs a program to its end and gives its standard output.
- * @throws {CommandError} when it fails, is killed by the time limit, or cannot be started.
+ * Runs a program to its end and returns its standard output.
+ * @throws {CommandError} when it fails, is killed by the time limit, or cannot be started
  */
 export async function runCommand(command: string, args: string[], options: CommandOptions = {}): Promise<string> {
   const child = spawn(command, args, {
@@ -70,7 +73,7 @@ export async function runCommand(command: string, args: string[], options: Comma
     else child.kill('SIGKILL');
   });
   if (options.input !== undefined) {
-    // A program that ends before it has read everything says why in its exit code.
+    // If a program ends before it has read its whole input, its exit code explains that.
     child.stdin!.on('error', () => {});
     child.stdin!.end(options.input);
   }

@@ -3,9 +3,9 @@ import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 
 /**
- * Runs `work` while this process, alone on the machine, holds the lock of `file`. The kernel frees it when the holder
- * ends, however that comes about.
- * @throws {Error} when the lock cannot be taken; what `work` throws.
+ * Runs `work` while this process is the only one on the machine that holds the lock of `file`. The kernel releases the
+ * lock when its holder ends for any reason.
+ * @throws {Error} when the lock cannot be taken; the errors of `work`
  */
 export async function withFileLock<Result>(
   file: string,
@@ -14,7 +14,7 @@ export async function withFileLock<Result>(
 ): Promise<Result> {
   await mkdir(path.dirname(file), { recursive: true });
   const holder = spawn('flock', [file, 'sh', '-c', 'echo locked; exec cat'], {
-    // Not ours, which holds the platform's secrets.
+    // This process's environment is not passed on, because it contains the platform's secrets.
     env: { PATH: process.env.PATH },
     stdio: ['pipe', 'pipe', 'inherit'],
   });

@@ -1,4 +1,4 @@
-/** Lets works with the same key run one after the other, in the order they came. */
+/** Runs works with the same key one after the other, in the order of their arrival. */
 export class KeyedLock {
   readonly #last = new Map<string, Promise<unknown>>();
 

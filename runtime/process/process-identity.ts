@@ -1,19 +1,19 @@
 import { readFileSync } from 'node:fs';
 
-/** A process that cannot be mistaken for a later one with the same number. */
+/** Identifies a process, so that a later process with the same number is not mistaken for it. */
 export interface ProcessIdentity {
   pid: number;
-  /** When it started, in clock ticks since the machine booted. */
+  /** The start of the process, in clock ticks since the machine booted. */
   startTicks: string;
 }
 
-/** Who has this number now; null when nobody, or only a zombie. */
+/** The process with this number now. Null when there is none, or only a zombie. */
 export function processIdentity(pid: number): ProcessIdentity | null {
   const fields = statOf(pid);
   return fields ? { pid, startTicks: fields[19]! } : null;
 }
 
-/** The parent of a process that lives. */
+/** The parent of a living process. */
 export function parentOf(pid: number): number | null {
   const fields = statOf(pid);
   return fields ? Number(fields[1]) : null;
@@ -24,13 +24,13 @@ export function isFirstOfNamespace(pid: number): boolean {
   return /^NSpid:.*\t1$/m.test(readOrEmpty(`/proc/${pid}/status`));
 }
 
-/** Whether a process was killed but has not ended: a frozen one ends when it is thawed. */
+/** Whether a process was killed but has not ended. A frozen process ends when it is thawed. */
 export function isKilled(pid: number): boolean {
   const pending = /^SigPnd:\t([0-9a-f]+)$/m.exec(readOrEmpty(`/proc/${pid}/status`))?.[1] ?? '0';
   return ((BigInt(`0x${pending}`) >> 8n) & 1n) === 1n;
 }
 
-/** The fields of `/proc/<pid>/stat` from the state on. */
+/** The fields of `/proc/<pid>/stat`, beginning with the state. */
 function statOf(pid: number): string[] | null {
   const stat = readOrEmpty(`/proc/${pid}/stat`);
   if (stat === '') return null;
@@ -49,14 +49,14 @@ function readOrEmpty(file: string): string {
   }
 }
 
-/** Whether this very process still runs. */
+/** Whether exactly this process still runs. */
 export function isAlive(identity: ProcessIdentity): boolean {
   return processIdentity(identity.pid)?.startTicks === identity.startTicks;
 }
 
 /**
- * Whether any process has the number of this one. Costs a thirtieth of `isAlive`, and is wrong for a zombie and for a
- * number that is used again.
+ * Whether any process has the number of this one. It costs a thirtieth of `isAlive`, and is wrong for a zombie and for
+ * a reused number.
  */
 export function mayBeAlive({ pid }: ProcessIdentity): boolean {
   try {
@@ -67,7 +67,7 @@ export function mayBeAlive({ pid }: ProcessIdentity): boolean {
   }
 }
 
-/** Signals this very process; false when it is gone. */
+/** Sends a signal to exactly this process. False when the process is gone. */
 export function signalProcess(identity: ProcessIdentity, signal: NodeJS.Signals): boolean {
   if (!isAlive(identity)) return false;
   try {

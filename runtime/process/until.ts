@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /**
- * Asks again and again until the answer is true.
- * @returns false when the time is over before.
+ * Repeats a question until the answer is true.
+ * @returns false when the time limit is reached before
  */
 export async function until(
   question: () => boolean | Promise<boolean>,

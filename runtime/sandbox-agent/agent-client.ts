@@ -21,12 +21,19 @@ export interface AgentInit {
   user?: string;
 }
 
-/** The agent gave no usable reply. The reply comes from inside a sandbox and is not repeated. */
+/** What an agent gets that was started before it had a sandbox. */
+export interface LateInit extends AgentInit {
+  hostname: string;
+  /** The sandbox's own token. */
+  platformToken: string;
+}
+
+/** The agent gave no usable reply. Replies come from inside a sandbox, so they are not part of the message. */
 export class AgentError extends Error {
   override name = 'AgentError';
 }
 
-/** The platform's own paths of one sandbox's agent. Replies are untrusted: bounded in size and time. */
+/** Calls the platform's own paths of one sandbox's agent. Replies are untrusted: bounded in size and time. */
 export class AgentClient {
   readonly #agent: AgentEndpoint;
 
@@ -38,7 +45,11 @@ export class AgentClient {
    * Waits until the agent listens and knows its sandbox.
    * @throws {AgentError} when it serves another sandbox, or does not answer in time; the signal's reason when it aborts
    */
-  async whenReady(sandboxId: SandboxId, timeoutSeconds: number, signal: AbortSignal): Promise<void> {
+  whenReady(sandboxId: SandboxId, timeoutSeconds: number, signal: AbortSignal): Promise<void> {
+    return this.#whenServing(sandboxId, timeoutSeconds, signal);
+  }
+
+  async #whenServing(sandboxId: SandboxId | null, timeoutSeconds: number, signal: AbortSignal): Promise<void> {
     const start = performance.now();
     const end = start + timeoutSeconds * 1000;
     for (;;) {
@@ -46,8 +57,8 @@ export class AgentClient {
       const patienceSeconds = Math.min(replyTimeoutSeconds, leftSeconds);
       try {
         const elapsedMs = performance.now() - start;
-        // A connect costs a tenth of a request. Its timeout is short: the first packet to a new interface may be lost,
-        // and the kernel would resend it only after a second.
+        // A connect costs a tenth of a request. Its timeout is short because the first packet to a new interface may be
+        // lost, and the kernel would resend it only after a second.
         if (!(await canConnect(this.#agent, Math.max(connectPatienceMs, elapsedMs / 4), signal)))
           throw new AgentError('the agent does not listen');
         const state = await this.#ask('GET', '/platform/state', undefined, patienceSeconds, signal);
@@ -56,24 +67,38 @@ export class AgentClient {
       } catch (error) {
         if (!(error instanceof AgentError) || performance.now() > end) throw error;
       }
-      // When many start at once each takes longer, and frequent requests would slow them down further.
+      // When many sandboxes start at once, each takes longer, and frequent requests would slow them down further.
       await sleep(Math.max(firstPollMs, (performance.now() - start) / 10), undefined, { signal });
     }
   }
 
-  /** Runs a command inside. @returns its exit code. */
+  /** Waits until an agent without a sandbox listens. @throws {AgentError} as `whenReady` */
+  whenWaiting(timeoutSeconds: number, signal: AbortSignal): Promise<void> {
+    return this.#whenServing(null, timeoutSeconds, signal);
+  }
+
+  /**
+   * Gives an agent without a sandbox its sandbox. From then on it answers to the sandbox's token alone.
+   * @throws {AgentError} also when it has another sandbox
+   */
+  async initialise(init: LateInit, signal: AbortSignal): Promise<void> {
+    await this.#ask('POST', '/platform/init', init, replyTimeoutSeconds, signal, 204);
+  }
+
+  /** Runs a command in the sandbox. @returns its exit code */
   async probe(command: string[], timeoutSeconds: number, signal: AbortSignal): Promise<number> {
     const reply = await this.#ask('POST', '/platform/probe', { command, timeoutSeconds }, timeoutSeconds + 1, signal);
     return Number((reply as { exitCode?: unknown }).exitCode);
   }
 
-  /** @returns a JSON object or array, of any shape */
+  /** @returns a JSON object or array, of any shape; an empty object where the reply has no body */
   async #ask(
     method: string,
     path: string,
     body: object | undefined,
     timeoutSeconds: number,
     signal: AbortSignal,
+    expectedStatus = 200,
   ): Promise<object> {
     try {
       const { status, json } = await callAgent(this.#agent, {
@@ -84,7 +109,8 @@ export class AgentClient {
         maxReplyBytes,
         signal,
       });
-      if (status !== 200) throw new AgentError(`${method} ${path} was answered with ${status}`);
+      if (status !== expectedStatus) throw new AgentError(`${method} ${path} was answered with ${status}`);
+      if (status === 204) return {};
       if (typeof json !== 'object' || json === null)
         throw new AgentError(`${method} ${path} was not answered with an object`);
       return json;

@@ -5,8 +5,8 @@ import { DriverError } from '../driver.ts';
 import type { AgentClient } from './agent-client.ts';
 
 /**
- * Probes a sandbox until it is ready, with Kubernetes' meaning of the times.
- * @throws {DriverError} `not_ready` after `failureThreshold` failures in a row
+ * Probes a sandbox until it is ready. The times have the meaning of Kubernetes probes.
+ * @throws {DriverError} `not_ready` after `failureThreshold` consecutive failures
  */
 export async function whenProbeSucceeds(
   probe: ReadyProbe,

@@ -8,19 +8,19 @@ import { isOutOfSpace } from '../disk/out-of-space.ts';
 import { runCommand } from '../process/command.ts';
 import { withFileLock } from '../process/file-lock.ts';
 
-/** Where the runtime folder is mounted in every sandbox. */
+/** The mount point of the runtime folder in every sandbox. */
 export const runtimeMount = '/.platform';
-/** Paths inside a sandbox: the command of its first process, which only waits and reaps, and the one of the agent. */
+/** Commands inside a sandbox: its first process, which only waits and reaps, and the agent. */
 export const initWords = [`${runtimeMount}/bin/catatonit`, '-P'];
 export const agentWords = [`${runtimeMount}/bin/node`, `${runtimeMount}/agent/agent.cjs`];
 
 const initProgram = '/usr/bin/catatonit';
-/** Loaded by name at run time, so no program lists them. */
+/** glibc loads it by name at run time, so no program lists it as a dependency. */
 const libraryOfNames = 'libresolv.so.2';
 
 /**
  * The folder that every sandbox sees read-only at `/.platform`: Node with its own loader and C library, so that it runs
- * in any image; the init; the agent. Made once for each content.
+ * in any image; the init; the agent. Each version of the contents is made once.
  * @param agentDir the built agent, with `agent.cjs`
  * @throws {Error} when the agent is not built or a Debian package is missing
  */
@@ -36,7 +36,7 @@ export async function ensureRuntimeFolder(cacheDir: string, agentDir: string): P
   if (known !== null && existsSync(known)) return known;
   const folder = await assembleRuntimeFolder(cacheDir, agentDir, node, agentFiles);
   await writeFileDurably(memoFile, folder).catch((error) => {
-    // Failing to store it only costs the next start the search.
+    // If it cannot be stored, the next start only has to repeat the search.
     if (!isOutOfSpace(error)) throw error;
   });
   return folder;
@@ -92,13 +92,13 @@ async function makeNodeFolder(folder: string, node: string, libraries: string[])
   await renameDurably(draft, folder);
 }
 
-/** The Node that the npm package `node` carries; it is what the agent was built for. */
+/** The Node of the npm package `node`. The agent was built for this version. */
 function nodeBinary(): string {
   const manifest = createRequire(import.meta.url).resolve('node/package.json');
   return path.join(path.dirname(manifest), 'bin', 'node');
 }
 
-/** Every library that these programs load, with the loader, as files of the host. */
+/** All libraries that these programs load, and the loader, as files of the host. */
 export async function librariesOf(programs: string[]): Promise<string[]> {
   const found = new Map<string, string>();
   for (const program of programs) {
@@ -119,7 +119,9 @@ async function filesIn(folder: string): Promise<string[]> {
     .sort();
 }
 
-/** Changes when one of the files does, without reading them: hashing 130 MB takes half a second. */
+/**
+ * A value that changes when one of the files does. The files are not read, because hashing 130 MB takes half a second.
+ */
 export function identityOf(files: string[]): string {
   const hash = createHash('sha256');
   for (const file of files) {

@@ -14,12 +14,12 @@ afterAll(() => bash?.close());
 
 const run = (code: string, envVars: Record<string, string> = {}) => bash.run({ contextId, code, envVars });
 
-test('variables, functions, options, aliases and the working folder last', async () => {
+test('variables, functions, options, aliases and the working folder are kept', async () => {
   await run('x=5; export y=6; f() { echo "f $x"; }; cd /usr; shopt -s expand_aliases; alias greet="echo hello"');
   expect((await run('f; printenv y; pwd; greet')).stdout).toBe('f 5\n6\n/usr\nhello\n');
 });
 
-test('the result has the exit code, and what bash says names the line of the code', async () => {
+test('the result has the exit code, and bash’s messages name the line of the code', async () => {
   const { main, stderr } = await run('true\nno-such-command');
   expect(main).toMatchObject({ exitCode: 127, isMainResult: true });
   expect(stderr).toBe('bash: line 2: no-such-command: command not found\n');
@@ -28,7 +28,7 @@ test('the result has the exit code, and what bash says names the line of the cod
   expect((await run('')).main!.exitCode).toBe(0);
 });
 
-test('a run that exits leaves its state to the next', async () => {
+test('a run that exits passes its state to the next', async () => {
   const fresh = await bash.create('bash');
   const there = (code: string) => bash.run({ contextId: fresh, code });
   const left = await there(
@@ -42,7 +42,7 @@ test('a run that exits leaves its state to the next', async () => {
   expect((await there('echo on')).stdout).toBe('on\n');
 });
 
-test('output comes while the code runs, and all of it before the end', async () => {
+test('output arrives while the code runs, and completely before the end', async () => {
   const go = path.join(bash.home, 'go');
   const seen: string[] = [];
   const code = `echo waiting; until [[ -e ${go} ]]; do sleep 0.01; done; seq 20000; echo err >&2; echo tee | tee /dev/stderr >/dev/stdout`;
@@ -57,7 +57,7 @@ test('output comes while the code runs, and all of it before the end', async () 
   expect(stderr).toBe('err\ntee\n');
 });
 
-test('variables of one run are gone after it, whatever they were before and however it ends', async () => {
+test('variables of one run are removed after it, regardless of earlier values and its end', async () => {
   expect((await run('printenv ONE', { ONE: `it's "é"\n` })).stdout).toBe(`it's "é"\n\n`);
   expect((await run('echo "${ONE-unset}"')).stdout).toBe('unset\n');
   await run('TWO=before');
@@ -65,13 +65,13 @@ test('variables of one run are gone after it, whatever they were before and howe
   expect((await run('echo "$TWO"')).stdout).toBe('before\n');
 });
 
-test('code of any content arrives whole', async () => {
+test('code with any content arrives completely', async () => {
   const text = `é'"\\$\`\t${'x'.repeat(100_000)}`;
   expect((await run(`cat <<'END'\n${text}\nEND`)).stdout).toBe(`${text}\n`);
   expect((await run('echo a\0b')).stdout).toBe('ab\n');
 });
 
-test('jobs go on in the background and do not hold the run', async () => {
+test('jobs continue in the background and do not delay the run', async () => {
   const { stdout } = await run('sleep 1000 & echo $!');
   const pid = Number(stdout);
   expect((await run('jobs -p')).stdout).toBe(stdout);
@@ -100,7 +100,7 @@ test.each([
   expect((await run('f')).stdout).toBe('f 1\n');
 });
 
-test('a client that leaves at once interrupts the run all the same, and the next one is not mixed up with it', async () => {
+test('a client that disconnects at once interrupts the run, too, and the next run is separate', async () => {
   for (let turn = 0; turn < 10; turn++) {
     const abort = new AbortController();
     const next = bash.stream({ contextId, code: 'sleep 1000' }, abort.signal).next();
@@ -110,7 +110,7 @@ test('a client that leaves at once interrupts the run all the same, and the next
   }
 });
 
-test('a shell that is killed says so, and a command that ignores interrupts takes it along', async () => {
+test('a killed shell is reported, and a command that ignores interrupts ends its shell', async () => {
   const killed = await bash.create('bash');
   expect((await bash.run({ contextId: killed, code: 'echo last; kill -9 $$' })).events).toMatchObject([
     { type: 'stdout', content: 'last\n' },
@@ -129,7 +129,7 @@ test('a shell that is killed says so, and a command that ignores interrupts take
   }
 });
 
-test('a slow reader holds back the code that writes, and loses nothing', async () => {
+test('a slow reader slows the writing code down, and loses nothing', async () => {
   const progress = path.join(bash.home, 'progress');
   const code = `for turn in {1..500}; do printf '%065536d' 0; echo $turn >${progress}; done`;
   const stream = bash.stream({ contextId, code });

@@ -34,7 +34,7 @@ test("the contract's shape is read, with names in either case", () => {
   expect(chart(camel)).toEqual(expected);
 });
 
-test('bare elements are read by what they carry', () => {
+test('elements without a type are recognized by their fields', () => {
   expect(chart([{ label: 'l', points: [[1, 2]] }])?.elements).toEqual([
     { kind: 'point', label: 'l', points: [{ x: 1, y: 2 }] },
   ]);
@@ -54,7 +54,7 @@ test('bare elements are read by what they carry', () => {
   expect(chart([nested])?.elements).toMatchObject([{ kind: 'nested', chart: { type: 'bar', title: 'N' } }]);
 });
 
-test('what is extra becomes text', () => {
+test('additional values become text', () => {
   expect(chart([{ label: 'b', value: 1 }], { extra: { unit: 's', ticks: [1, 2], n: 3, none: null } })?.extra).toEqual({
     unit: 's',
     ticks: '[1,2]',
@@ -75,11 +75,11 @@ test.each([
   ['a point that is none', { type: 'line', elements: [{ points: [1] }] }],
   ['a nested chart that is none', { type: 'line', elements: [{ nested_chart: { type: 'bar' } }] }],
   ['a type that is a number', { type: 1, elements: [{ label: 'b', value: 1 }] }],
-])('%s is no chart', (_what, value) => {
+])('%s is not a chart', (_what, value) => {
   expect(parseChart(value)).toBeUndefined();
 });
 
-test('charts nested without end are no chart', () => {
+test('endlessly nested charts are not a chart', () => {
   let nested: object = { type: 'bar', elements: [{ label: 'b', value: 1 }] };
   for (let depth = 0; depth < 100; depth++) nested = { type: 'superchart', elements: [{ nested_chart: nested }] };
   expect(parseChart(nested)).toBeUndefined();

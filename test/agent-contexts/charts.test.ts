@@ -12,7 +12,7 @@ beforeAll(async () => {
 }, makingMs);
 afterAll(() => python?.close());
 
-/** The figure that the code shows. */
+/** The figure of the code. */
 async function figure(code: string): Promise<{ png: string | undefined; chart: Chart | undefined }> {
   const { displays, error } = await python.run({ contextId, code: `${code}\nplt.show()` });
   expect(error).toBeUndefined();
@@ -82,7 +82,7 @@ test('dates and categories are text', async () => {
   ]);
 });
 
-test('scattered points are a chart, however they were drawn', async () => {
+test('scattered points are a chart with every way of drawing', async () => {
   const { chart } = await figure('plt.scatter(["a", "b"], [1, 2], label="s"); plt.plot(["a"], [3], "o", label="t")');
   expect(chart!.type).toBe('scatter');
   expect(chart!.elements).toEqual([
@@ -164,7 +164,7 @@ right.plot([1, 2]); right.set_title("Right")`);
   });
 });
 
-test('a picture whose kind is not known is only a picture', async () => {
+test('a picture of an unknown kind is only a picture', async () => {
   const { chart } = await figure('plt.imshow(numpy.zeros((2, 2))); plt.colorbar()');
   expect(chart).toBeUndefined();
 });

@@ -49,7 +49,7 @@ test('JavaScript and TypeScript run on the Node that every sandbox has', async (
   expect((await run('typescript', 'const n: number = 4; n')).text).toBe('4');
 });
 
-test('node, npm, python and pip are there for programs too', async () => {
+test('node, npm, python and pip are available to programs, too', async () => {
   const { stdout, error } = await run(
     'bash',
     'node --version; npm --version; python --version; pip --version; echo ok >/dev/stderr',
@@ -58,7 +58,7 @@ test('node, npm, python and pip are there for programs too', async () => {
   expect(stdout).toMatch(/^v24\..*\n11\..*\nPython 3\..*\npip .*\n$/);
 });
 
-test('what it lacks says what to install', async () => {
+test('errors of missing languages name the packages to install', async () => {
   await expect(run('r', '1')).rejects.toThrow(/failed_precondition.*r-cran-irkernel/s);
   await expect(run('java', '1')).rejects.toThrow(/failed_precondition.*JDK/s);
 });

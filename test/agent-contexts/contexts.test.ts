@@ -27,7 +27,7 @@ test('a context has its id, the language as requested, its directory and its cre
   expect((await contexts.run({ contextId: info.id, code: 'process.cwd()' })).main!.text).toBe(`'${folder}'`);
 });
 
-test('contexts of one language know nothing of each other', async () => {
+test('contexts of one language are separate', async () => {
   const [one, two] = [await contexts.create('bash'), await contexts.create('bash')];
   await contexts.run({ contextId: one, code: 'x=1; cd /' });
   const { stdout } = await contexts.run({ contextId: two, code: 'echo "${x-unset} $PWD"' });
@@ -40,12 +40,12 @@ test('an empty context id is the default context of the language, the same for a
   expect((await contexts.run({ language: 'typescript', code: 'typeof seen' })).main!.text).toBe("'undefined'");
 });
 
-test('two runs that come first at the same time share the default context', async () => {
+test('two first concurrent runs share the default context', async () => {
   const ran = await Promise.all([1, 2, 3].map(() => contexts.run({ language: 'bash', code: 'echo $PPID' })));
   expect(new Set(ran.map(({ stdout }) => stdout)).size).toBe(1);
 });
 
-test('runs of one context come one after the other, in the order they were asked for', async () => {
+test('runs of one context are sequential, in the order of their requests', async () => {
   const contextId = await contexts.create('bash');
   const log = path.join(contexts.home, 'log');
   const code = (name: string) => `echo "${name} begins" >>${log}; sleep 0.05; echo "${name} ends" >>${log}`;
@@ -54,7 +54,7 @@ test('runs of one context come one after the other, in the order they were asked
   expect(fs.readFileSync(log, 'utf8').trim().split('\n')).toEqual(lines);
 });
 
-test('a run that waits and whose client leaves is never begun', async () => {
+test('a waiting run whose client disconnects never begins', async () => {
   const contextId = await contexts.create('bash');
   const mark = path.join(contexts.home, 'mark');
   const go = path.join(contexts.home, 'go');
@@ -103,7 +103,7 @@ test('a working folder that is missing is made with its parents', async () => {
   expect((await contexts.run({ contextId, code: 'pwd' })).stdout).toBe(`${folder}\n`);
 });
 
-test('a context that names no folder works in the default one where it exists, and in the home directory elsewhere', async () => {
+test('a context without a folder uses the default one if it exists, and otherwise the home directory', async () => {
   const defaultFolder = path.join(contexts.home, 'workspace');
   const other = new TestContexts({}, { defaultFolder });
   try {
@@ -116,7 +116,7 @@ test('a context that names no folder works in the default one where it exists, a
   }
 });
 
-test('a working folder that cannot be one is an invalid argument that says why', async () => {
+test('an impossible working folder is an invalid argument with the reason', async () => {
   await expect(contexts.create('bash', '/proc/no/such')).rejects.toMatchObject({
     code: Code.InvalidArgument,
     rawMessage: expect.stringMatching(/^cwd \/proc\/no\/such: .*no such file or directory$/),
@@ -128,7 +128,7 @@ test('a working folder that cannot be one is an invalid argument that says why',
   });
 });
 
-test('variables that no process can be given are invalid arguments', async () => {
+test('variables that no process can have are invalid arguments', async () => {
   for (const envVars of [{ 'A=B': '1' }, { A: 'nul\0' }, { '': '1' }, { 'not-a-name': '1' }] as Record<
     string,
     string
@@ -139,7 +139,7 @@ test('variables that no process can be given are invalid arguments', async () =>
   }
 });
 
-test('languages that are not installed are failed preconditions that say what to install', async () => {
+test('languages that are not installed are failed preconditions that name the packages to install', async () => {
   const bare = new TestContexts({ PATH: '/no/such/folder' });
   try {
     const missing = { PATH: '/no/such/folder', HOME: bare.home };

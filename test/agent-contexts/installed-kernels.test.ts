@@ -29,7 +29,7 @@ describe('R, through IRkernel', () => {
     expect(displays).toEqual([]);
   });
 
-  test('output, values on the way and subprocesses come in order', async () => {
+  test('output, intermediate values and subprocesses are in order', async () => {
     const ran = await run('cat("a\\n"); message("b"); 1; cat("c\\n")');
     expect(outline(ran)).toEqual(['out a\n', expect.stringMatching(/^err b\n/), 'result', 'out c\n', 'result']);
     expect((await run('invisible(system("echo sub"))')).stdout).toBe('sub\n');
@@ -40,7 +40,7 @@ describe('R, through IRkernel', () => {
     expect(Buffer.from(main!.png!, 'base64').subarray(1, 4).toString()).toBe('PNG');
   });
 
-  test('errors are errors, and variables of one run are gone after it', async () => {
+  test('errors are reported, and variables of one run are removed after it', async () => {
     expect((await run('stop("boom")')).error!.value).toContain('boom');
     expect((await run('Sys.getenv("ONE")', { ONE: 'a "b" é' })).main!.text).toBe('[1] "a \\"b\\" é"');
     expect((await run('Sys.getenv("ONE", "unset")')).main!.text).toBe('[1] "unset"');
@@ -53,7 +53,7 @@ describe('R, through IRkernel', () => {
     expect((await run('kept')).main!.text).toBe('[1] 1');
   });
 
-  test('a kernel that dies says so', async () => {
+  test('a dead kernel is reported', async () => {
     const { error } = await run('system(paste("kill -9", Sys.getpid()))');
     expect(error).toMatchObject({ name: 'KernelDied', value: expect.stringContaining('r kernel died') });
   });
@@ -78,7 +78,7 @@ describe('Java, through JJava', () => {
     expect((await run('x * 2')).main!.text).toBe('10');
   });
 
-  test('errors are errors, of code that throws and of code that does not compile', async () => {
+  test('errors of throwing code and of code that does not compile are reported', async () => {
     expect((await run('throw new IllegalStateException("boom");')).error!.value).toContain('boom');
     expect((await run('int y = "text";')).error!.traceback).toContain('incompatible types');
   });
@@ -89,7 +89,7 @@ describe('Java, through JJava', () => {
     expect((await run('x')).main!.text).toBe('5');
   });
 
-  test('takes no variables for one run, and says so', async () => {
+  test('refuses variables for one run with the reason', async () => {
     await expect(java.run({ contextId, code: '1', envVars: { ONE: '1' } })).rejects.toMatchObject({
       rawMessage: expect.stringContaining('java cannot change its environment'),
     });

@@ -31,7 +31,7 @@ describe('JavaScript', () => {
     expect(main!.text).toBe('7');
   });
 
-  test('a value that nothing can settle any more is an error, not a run without end', async () => {
+  test('a promise that can never settle is an error, not an endless run', async () => {
     expect((await run('await new Promise(() => {})')).error!.value).toContain('nothing can settle');
     // The garbage collector finds such promises: while they are awaited, and after their run was given up.
     await run(
@@ -71,7 +71,7 @@ export const exported = require('dependency').name;
     expect(JSON.parse(main!.json!)).toEqual(expected);
   });
 
-  test('output of both streams, subprocesses and displays comes in order while the code runs', async () => {
+  test('output of both streams, subprocesses and displays arrives in order while the code runs', async () => {
     const ran = await run(`
 console.log("a"); console.error("b"); console.log("c");
 require("node:child_process").execSync("echo d; echo é", { stdio: "inherit" });
@@ -87,7 +87,7 @@ process.stdout.write("f");`);
     for await (const event of node.stream({ contextId, code })) if (event.type === 'stdout') fs.writeFileSync(go, '');
   });
 
-  test('a chart can be displayed, and a value can show itself', async () => {
+  test('a chart can be displayed, and a value can define its own display', async () => {
     const { displays, main } = await run(`
 display({ type: "line", title: "T", elements: [{ label: "l", points: [[1, 2], ["x", 3]] }] });
 ({ [Symbol.for("Jupyter.display")]: () => ({ "text/plain": "own", "image/svg+xml": "<svg/>" }) })`);
@@ -108,7 +108,7 @@ display({ type: "line", title: "T", elements: [{ label: "l", points: [[1, 2], ["
     expect((await run('await import("./missing.mjs")')).error!.value).toContain('missing.mjs');
   });
 
-  test('what goes wrong in the background is written to stderr and ends nothing', async () => {
+  test('background errors are written to stderr and end nothing', async () => {
     const { stderr, main } = await run(
       'setTimeout(() => { throw new Error("late") }, 1); Promise.reject(new Error("lost")); await new Promise((go) => setTimeout(go, 30)); "on"',
     );
@@ -125,12 +125,12 @@ display({ type: "line", title: "T", elements: [{ label: "l", points: [[1, 2], ["
     expect((await run('kept')).main).toMatchObject({ text: '1', exitCode: 0 });
   });
 
-  test('variables of one run are gone after it', async () => {
+  test('variables of one run are removed after it', async () => {
     expect((await run('process.env.ONE', { ONE: 'é' })).main!.text).toBe("'é'");
     expect((await run('process.env.ONE')).main!.text).toBeUndefined();
   });
 
-  test('a slow reader holds back the code that writes, and loses nothing', async () => {
+  test('a slow reader slows the writing code down, and loses nothing', async () => {
     const progress = path.join(node.home, 'progress');
     const rounds = 1000;
     const code = `for (let turn = 0; turn < ${rounds}; turn++) {
@@ -167,7 +167,7 @@ display({ type: "line", title: "T", elements: [{ label: "l", points: [[1, 2], ["
     expect([after.error, after.main?.text]).toEqual([undefined, '1']);
   });
 
-  test('a client that leaves at once interrupts the run all the same', async () => {
+  test('a client that disconnects at once interrupts the run, too', async () => {
     const abort = new AbortController();
     const stream = node.stream({ contextId, code: 'while (true) {}' }, abort.signal);
     const next = stream.next();
@@ -177,7 +177,7 @@ display({ type: "line", title: "T", elements: [{ label: "l", points: [[1, 2], ["
     expect([after.error, after.main?.text]).toEqual([undefined, '1']);
   });
 
-  test('a busy loop after an await takes its kernel with it, and the next request gets an error', async () => {
+  test('a busy loop after an await ends its kernel, and the next request gets an error', async () => {
     const impatient = new TestContexts({}, { interruptGraceMs: 300 });
     try {
       const doomed = await impatient.create('nodejs');
@@ -193,7 +193,7 @@ display({ type: "line", title: "T", elements: [{ label: "l", points: [[1, 2], ["
     }
   });
 
-  test('a kernel that runs out of memory says so', async () => {
+  test('a kernel that runs out of memory is reported', async () => {
     const small = new TestContexts({ NODE_OPTIONS: '--max-old-space-size=16' });
     try {
       const code = 'console.log("first"); const all = []; while (true) all.push({})';
@@ -208,7 +208,7 @@ display({ type: "line", title: "T", elements: [{ label: "l", points: [[1, 2], ["
 });
 
 describe('TypeScript', () => {
-  test('runs without its types, with enums, imports of types and state', async () => {
+  test('runs with its types removed, with enums, imports of types and state', async () => {
     const typescript = await node.create('typescript');
     const first = await node.run({
       contextId: typescript,

@@ -87,11 +87,11 @@ describe('output', () => {
       seen.push(event.content);
       fs.writeFileSync(go, '');
     }
-    // A line may come in two pieces.
+    // A line may arrive in two pieces.
     expect(seen.join('')).toBe('waiting\nwent\n');
   });
 
-  test('of print, subprocesses, both streams and displays comes in the order it was written', async () => {
+  test('of print, subprocesses, both streams and displays arrives in the order of writing', async () => {
     const ran = await run(`
 import os, subprocess, sys
 from IPython.display import display
@@ -107,7 +107,7 @@ for turn in (1, 2):
     expect(outline(ran)).toEqual([...turn, `out é\n${'a\n'}`, ...turn.slice(1), 'out é\n', 'result']);
   });
 
-  test('of subprocesses is there when the run ends, also from forked ones', async () => {
+  test('of subprocesses, also of forked ones, arrives before the end of the run', async () => {
     const ran = await run(`
 import multiprocessing
 child = multiprocessing.get_context("fork").Process(target=lambda: print("from a fork"))
@@ -117,7 +117,7 @@ os.system("seq 1000 | tail -1")`);
     expect(ran.stdout).toBe('from a fork\nto /dev/stdout\n1000\n');
   });
 
-  test('a slow reader holds back the code that writes, and loses nothing', async () => {
+  test('a slow reader slows the writing code down, and loses nothing', async () => {
     const progress = elsewhere('progress');
     const rounds = 1000;
     const code = `
@@ -128,7 +128,7 @@ for turn in range(${rounds}):
     let bytes = 0;
     const first = await stream.next();
     if (first.value?.type === 'stdout') bytes += first.value.content.length;
-    // With nobody reading, the writer comes to a halt.
+    // Without a reader the writer blocks.
     let before = '';
     await until(async () => {
       const now = fs.existsSync(progress) ? fs.readFileSync(progress, 'utf8') : '';
@@ -144,7 +144,7 @@ for turn in range(${rounds}):
 });
 
 describe('errors', () => {
-  test('have a name, a value and a traceback in plain text, and the context lives on', async () => {
+  test('have a name, a value and a traceback in plain text, and the context survives', async () => {
     const { error, stdout } = await run('def divide(a): return a / 0\nprint("before")\ndivide(1)');
     expect(stdout).toBe('before\n');
     expect(error).toMatchObject({ name: 'ZeroDivisionError', value: 'division by zero' });
@@ -162,13 +162,13 @@ describe('errors', () => {
     expect((await run('kept')).main!.text).toBe('1');
   });
 
-  test('input() fails instead of waiting for somebody', async () => {
+  test('input() fails instead of waiting', async () => {
     expect((await run('input("name? ")')).error!.name).toBe('StdinNotImplementedError');
   });
 });
 
 describe('variables of one run', () => {
-  test('are there for it and its subprocesses, and gone after it', async () => {
+  test('are visible to it and its subprocesses, and removed after it', async () => {
     const code =
       'import os, subprocess\nos.environ.get("ONE"), subprocess.check_output("printf %s \\"$ONE\\"", shell=True)';
     expect((await run(code, { ONE: 'é "1"' })).main!.text).toBe(`('é "1"', b'\\xc3\\xa9 "1"')`);
@@ -179,7 +179,7 @@ describe('variables of one run', () => {
 });
 
 describe('a client that leaves', () => {
-  /** Runs code until it prints, then leaves, as a client does that closes its connection. */
+  /** Runs code until it prints, and then closes its connection, as a client may do. */
   async function leaveOnceItPrints(code: string): Promise<void> {
     for await (const event of python.stream({ contextId, code })) if (event.type === 'stdout') return;
     throw new Error('it ended before it printed');
@@ -197,7 +197,7 @@ describe('a client that leaves', () => {
     expect((await run('kept')).main!.text).toBe('1');
   });
 
-  test('is not waited for by the run after it', async () => {
+  test('does not delay the next run', async () => {
     const abort = new AbortController();
     const first = python.stream({ contextId, code: 'print("on")\nimport time; time.sleep(1000)' }, abort.signal);
     await first.next();
@@ -207,7 +207,7 @@ describe('a client that leaves', () => {
     expect((await first.next()).done).toBe(true);
   });
 
-  test('ends the kernel of code that will not be interrupted, and the next request gets an error', async () => {
+  test('ends the kernel of code that ignores the interrupt, and the next request gets an error', async () => {
     const impatient = new TestContexts({ PATH: await realPython() }, { interruptGraceMs: 300 });
     try {
       const stubborn = await impatient.create('python');
@@ -234,7 +234,7 @@ while True: pass`;
 });
 
 describe('a kernel that dies', () => {
-  test('says so in the run, after what it had written, and the context can be destroyed', async () => {
+  test('is reported in the run, after its output, and the context can be destroyed', async () => {
     const doomed = await python.create('python3');
     const go = elsewhere('die');
     const code = `import os, time
@@ -259,7 +259,7 @@ os.kill(os.getpid(), 11)`;
   });
 });
 
-test('a Python without ipykernel is a failed precondition that says what to install', async () => {
+test('a Python without ipykernel is a failed precondition that names the package to install', async () => {
   const bare = path.join(python.home, 'bare');
   execFileSync(path.join(await realPython(), 'python3'), ['-m', 'venv', '--without-pip', bare]);
   const without = new TestContexts({ PATH: path.join(bare, 'bin') });

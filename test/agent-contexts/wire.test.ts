@@ -14,7 +14,7 @@ import { until } from '../support/until.ts';
 import { isAlive } from './support/contexts.ts';
 import { makingMs, realPython } from './support/real-kernels.ts';
 
-/** The services as clients meet them: the built agent, over HTTP. */
+/** The services as clients use them: the built agent, over HTTP. */
 let agent: TestAgent;
 let bundle: string;
 
@@ -43,7 +43,7 @@ async function execute(
   return events;
 }
 
-/** What was printed, however a kernel has cut it. */
+/** The printed text, regardless of its pieces. */
 const printed = (events: ExecuteResponse['event'][]) =>
   events.map((event) => (event.case === 'stdout' ? event.value.content : '')).join('');
 
@@ -73,7 +73,7 @@ test.each(['connect+json', 'connect+proto', 'grpc-web', 'grpc'] as const)(
   },
 );
 
-test("a plot comes as png and chart, in the contract's JSON", async () => {
+test("a plot is returned as png and chart, in the contract's JSON", async () => {
   const code =
     'import matplotlib.pyplot as plt\nplt.plot([1, 2], ["low", "high"], label="l")\nplt.title("T")\nplt.show()';
   const [plot, main] = results(await execute({ language: 'python', code }));
@@ -160,7 +160,7 @@ test('a client that closes its connection interrupts the code, and the state sta
   expect(results(await execute({ language, code: 'kept' }))[0]!.text).toBe('1');
 });
 
-test('an agent that is killed takes its kernels with it', async () => {
+test('the kernels of a killed agent end with it', async () => {
   const doomed = await TestAgent.start({
     folder: path.join(bundle, 'agent'),
     env: { PATH: `${await realPython()}:/usr/bin:/bin`, TMPDIR: bundle },

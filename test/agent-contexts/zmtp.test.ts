@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import net from 'node:net';
 import { ZmtpSocket } from '../../agent/contexts/jupyter/zmtp.ts';
 
-/** A peer that says exactly these bytes, in pieces of this size, and keeps what it hears. */
+/** A peer that sends exactly these bytes, in pieces of this size, and keeps the received ones. */
 async function peer(
   says: Buffer[],
   pieceBytes: number,
@@ -37,7 +37,7 @@ function frame(flags: number, payload: Buffer): Buffer {
 
 const ready = frame(4, Buffer.from('\x05READY\x0bSocket-Type\0\0\0\x04XPUB'));
 
-/** Listens until the connection ends or `count` messages have come. */
+/** Receives until the connection ends or `count` messages have arrived. */
 function receive(port: number, count: number) {
   const messages: (string | null)[][] = [];
   return new Promise<{ messages: (string | null)[][]; error: Error | undefined }>((resolve) => {
@@ -56,7 +56,7 @@ function receive(port: number, count: number) {
   });
 }
 
-test.each([1, 3, 64, 100_000])('messages arrive whole when they come in pieces of %i bytes', async (pieceBytes) => {
+test.each([1, 3, 64, 100_000])('messages arrive completely in pieces of %i bytes', async (pieceBytes) => {
   const long = Buffer.from('x'.repeat(70_000));
   const says = [greeting, ready, frame(1, Buffer.from('a')), frame(1, Buffer.alloc(0)), frame(0, long)];
   const { port, heard, close } = await peer([...says, frame(0, Buffer.from('last'))], pieceBytes);
@@ -64,11 +64,11 @@ test.each([1, 3, 64, 100_000])('messages arrive whole when they come in pieces o
   close();
   expect(messages).toEqual([['a', '', long.toString()], ['last']]);
   expect(heard().subarray(0, 17).toString('latin1')).toBe('\xff\0\0\0\0\0\0\0\0\x7f\x03\0NULL\0');
-  // Subscribed to everything, in the form of ZMTP 3.0.
+  // A subscription to everything, in the format of ZMTP 3.0.
   expect(heard().subarray(-3)).toEqual(Buffer.from([0, 1, 1]));
 });
 
-test('a frame over the limit is left out, and what follows arrives', async () => {
+test('a frame over the limit is skipped, and the following ones arrive', async () => {
   const mebibyte = Buffer.alloc(1024 * 1024);
   const head = Buffer.alloc(9);
   head[0] = 1 | 2;
@@ -89,13 +89,13 @@ test('a frame over the limit is left out, and what follows arrives', async () =>
   expect(messages).toEqual([[null, 'b'], ['c']]);
 });
 
-test('what does not speak the protocol is hung up on', async () => {
+test('a peer of another protocol is disconnected', async () => {
   const { port, close } = await peer([Buffer.from('HTTP/1.1 400 Bad Request\r\n'.padEnd(80, '\n'))], 80);
   expect((await receive(port, 1)).error?.message).toContain('ZMTP');
   close();
 });
 
-test('a peer that refuses says why', async () => {
+test('a peer’s refusal is reported with its reason', async () => {
   const { port, close } = await peer([greeting, frame(4, Buffer.from('\x05ERROR\x04nope'))], 100);
   expect((await receive(port, 1)).error?.message).toContain('nope');
   close();

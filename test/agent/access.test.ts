@@ -47,12 +47,12 @@ test('files without the token are 401 with a message', async () => {
   }
 });
 
-test('an open sandbox serves anyone', async () => {
+test('an open sandbox serves every client', async () => {
   expect((await open.post('Process/List', {}, { 'x-access-token': null, authorization: null })).status).toBe(200);
   expect((await fetch(`${open.address}/download/etc/passwd`)).status).toBe(200);
 });
 
-test('watchers are polled and removed without the token, by their id alone', async () => {
+test('watchers are polled and removed without the token, with only their id', async () => {
   const { json } = await agent.post('Filesystem/CreateWatcher', { path: agent.folder });
   const without = { 'x-access-token': null, authorization: null };
   fs.writeFileSync(agent.path('seen'), '');
@@ -88,7 +88,7 @@ test('the tokens are in no reply and no log', async () => {
   }
 });
 
-test('a page of any origin may call, and its preflight says so', async () => {
+test('a page of any origin may call, and its preflight allows it', async () => {
   const preflight = await fetch(`${agent.address}/sandboxagent.Process/List`, {
     method: 'OPTIONS',
     headers: {
@@ -154,14 +154,14 @@ test('a signed URL is 401 for another file, operation, user, time, or once it ha
 test('a user name with colons is refused: it would turn a signature for one file into one for another', async () => {
   const path = agent.path('secret.txt');
   const expiration = inAnHour();
-  // A signature for reading `<path>:write:y`, given out in good faith.
+  // A signature for reading `<path>:write:y`, made in good faith.
   const signature = fileSignature({ path: `${path}:write:y`, operation: 'read', username: 'root', expiration }, token);
   const query = new URLSearchParams({ signature, signature_expiration: expiration, username: 'y:read:root', path });
   const form = new FormData();
   form.set('file', new Blob(['overwritten']), 'x');
   const upload = await fetch(`${agent.address}/upload?${query}`, { method: 'POST', body: form });
   expect([upload.status, fs.readFileSync(path, 'utf8')]).toEqual([401, 'content']);
-  // Nor the other way about, and not for a user who really has such a name.
+  // Nor in the other direction, and not for a user who really has such a name.
   const written = { username: 'y:write:root', operation: 'write' } as const;
   expect((await fetch(signedUrl(path, { username: 'y:write:root' }, written))).status).toBe(401);
   expect((await fetch(signedUrl(path, { username: 'a:b' }, { username: 'a:b' }))).status).toBe(401);
@@ -169,7 +169,7 @@ test('a user name with colons is refused: it would turn a signature for one file
 });
 
 test.each(['1e99', 'Infinity', '0x7fffffff', ' 9999999999', '9999999999 ', '-1', '', '99999999999999999999'])(
-  'an expiry of %j is none, also where it was signed so',
+  'an expiry of %j is invalid, even with a valid signature',
   async (expiration) => {
     const path = agent.path('secret.txt');
     const reply = await fetch(signedUrl(path, { signature_expiration: expiration }, { expiration }));
@@ -177,7 +177,7 @@ test.each(['1e99', 'Infinity', '0x7fffffff', ' 9999999999', '9999999999 ', '-1',
   },
 );
 
-test('a signature with an unescaped plus sign is understood', async () => {
+test('a signature with an unescaped plus sign is accepted', async () => {
   const path = agent.path('secret.txt');
   let expiry = Number(inAnHour());
   const signatureAt = (at: number) =>
@@ -206,7 +206,7 @@ test('a signature for an absolute path does not open the file of that name below
   }
 });
 
-test('a signed upload goes where its URL says, in the query or in the form', async () => {
+test('a signed upload is stored at the path of its URL, in the query or in the form', async () => {
   const path = agent.path('signed.txt');
   const expiration = inAnHour();
   const signature = fileSignature({ path, operation: 'write', username: 'root', expiration }, token);
@@ -240,7 +240,7 @@ test('a signed upload goes where its URL says, in the query or in the form', asy
   expect(fs.readFileSync(path, 'utf8')).toBe('file first');
 });
 
-test('a file that comes before a path it is not signed for is put nowhere, and leaves nothing behind', async () => {
+test('a file before a path without a signature is not stored, and leaves nothing behind', async () => {
   const waitingFolder = fs.mkdtempSync(join(os.tmpdir(), 'agent-waiting-'));
   const own = await TestAgent.start({ env: { TMPDIR: waitingFolder } });
   const path = own.path('unsigned.txt');
@@ -258,7 +258,7 @@ test('a file that comes before a path it is not signed for is put nowhere, and l
   fs.rmSync(waitingFolder, { recursive: true });
 });
 
-test('content that waits for its signed path has a bound, of one upload and of all, and is counted down again', async () => {
+test('content that waits for its signed path has a limit, per upload and in total, and is released again', async () => {
   const path = agent.path('bounded.bin');
   const signature = fileSignature({ path, operation: 'write', username: 'root', expiration: null }, token);
   const url = `${agent.address}/upload?signature=${encodeURIComponent(signature)}`;

@@ -16,7 +16,7 @@ afterEach(async () => {
 
 const built = path.resolve(import.meta.dirname, '../../agent/dist');
 
-/** A root with nothing in it but node, what node itself loads, and the agent: an image made from scratch. */
+/** A root that contains only node, the libraries that node loads, and the agent, like an image from scratch. */
 function bareRoot(): string {
   const root = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-root-'));
   cleanUps.push(() => fs.rmSync(root, { recursive: true, force: true }));
@@ -77,7 +77,7 @@ test('as another user the agent has that user’s rights, and refuses the rest w
   cleanUps.push(() => fs.rmSync(home, { recursive: true, force: true }));
   fs.chownSync(home, nobody, nobody);
   const through = ['setpriv', `--reuid=${nobody}`, `--regid=${nobody}`, '--clear-groups'];
-  // What the user can reach, wherever the project lies.
+  // A folder that the user can reach, regardless of the project's place.
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-built-'));
   cleanUps.push(() => fs.rmSync(folder, { recursive: true, force: true }));
   fs.cpSync(built, folder, { recursive: true });
@@ -105,7 +105,7 @@ test('as another user the agent has that user’s rights, and refuses the rest w
   form.append('path', '/etc/evil');
   form.append('file', new Blob(['x']), 'f');
   expect((await fetch(`${agent.address}/upload`, { method: 'POST', headers: headers(), body: form })).status).toBe(403);
-  // Not even a process of root's own by its number.
+  // Not even one of root's processes by its pid.
   await expect(
     agent.client(Process).sendSignal({ process: { selector: { case: 'pid', value: 1 } }, signal: 9 }),
   ).rejects.toMatchObject({

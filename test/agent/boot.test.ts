@@ -1,10 +1,12 @@
 import fs from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
 import { afterEach, expect, test } from '@jest/globals';
+import { writeHostname } from '../../agent/boot/hostname.ts';
 import { eventually, type Json, platformToken, sandbox, TestAgent, token } from './support/agent.ts';
 
 let agent: TestAgent;
-afterEach(() => agent.stop());
+afterEach(() => agent?.stop());
 
 const platform = (path: string, body?: object) =>
   fetch(`${agent.address}/platform/${path}`, {
@@ -29,7 +31,7 @@ test('before it has its sandbox the agent serves only /health and the platform',
   expect((await state()).sandboxId).toBe('sbx-late');
 });
 
-test('init again is taken for the same sandbox and refused for another', async () => {
+test('a repeated init is accepted for the same sandbox and refused for another', async () => {
   agent = await TestAgent.start({ boot: { platformToken, init: sandbox() } });
   expect((await platform('init', sandbox())).status).toBe(204);
   expect((await platform('init', sandbox({ sandboxId: 'sbx-other' }))).status).toBe(409);
@@ -51,7 +53,7 @@ test('a malformed init is 400 with the reason, and a good one is still accepted'
   expect((await platform('init', sandbox())).status).toBe(204);
 });
 
-test('platform paths without the platform token, or with the access token, are not there', async () => {
+test('platform paths without the platform token, or with the access token, are not found', async () => {
   agent = await TestAgent.start();
   for (const headers of [
     {},
@@ -88,7 +90,7 @@ test('the command runs with the sandbox variables, and its code and last 8 KiB a
   await eventually(() => fs.readFileSync(agent.path('run', 'command.tail'), 'utf8') === tail);
 });
 
-test('a command that cannot be run says why and ends with 127', async () => {
+test('a command that cannot be run reports the reason and ends with 127', async () => {
   agent = await TestAgent.start({
     boot: { platformToken, init: sandbox({ command: { entrypoint: [], cmd: ['/no/such/program'] } }) },
   });
@@ -100,7 +102,7 @@ test('a command that cannot be run says why and ends with 127', async () => {
   expect(Buffer.from(command.outputTail, 'base64').toString()).toContain('ENOENT');
 });
 
-test('the command runs as the user and in the folder that init names', async () => {
+test('the command runs as the user and in the folder of init', async () => {
   agent = await TestAgent.start({
     boot: {
       platformToken,
@@ -135,7 +137,7 @@ test('with an empty standard input the agent runs from its environment', async (
   expect((await agent.post('Process/List', {}, { 'x-access-token': null })).status).toBe(401);
 });
 
-test('a prepared agent loads everything before its boot document, opens no port by then, and serves as any other', async () => {
+test('a prepared agent loads everything before its boot document, opens no port before it, and then serves like any other', async () => {
   const dist = path.resolve(import.meta.dirname, '../../agent/dist');
   const bundleBytes = ['sandbox.js', 'sandbox.cache'].reduce(
     (sum, name) => sum + fs.statSync(`${dist}/${name}`).size,
@@ -154,4 +156,37 @@ test('a prepared agent loads everything before its boot document, opens no port 
   expect((await state()).sandboxId).toBe('sbx-test');
   expect(await agent.post('Filesystem/Stat', { path: '/' })).toMatchObject({ status: 200 });
   expect(await agent.post('Filesystem/Stat', { path: '/' }, { 'x-access-token': null })).toMatchObject({ status: 401 });
+});
+
+test('an agent that was started before its sandbox gets the sandbox with a token, and variables under its own', async () => {
+  const own = 'platform-token-of-the-sandbox';
+  agent = await TestAgent.start({ boot: { platformToken, env: { LD_OF_IMAGE: 'image', BOTH: 'image' } } });
+  const init = { ...sandbox({ sandboxId: 'sbx-late', env: { BOTH: 'sandbox' } }), platformToken: own };
+  expect((await platform('init', { ...init, platformToken: 7 })).status).toBe(400);
+  expect((await platform('init', init)).status).toBe(204);
+  // The earlier token opens nothing any more.
+  expect((await platform('state')).status).toBe(404);
+  expect((await platform('init', init)).status).toBe(404);
+  const probe = await fetch(`${agent.address}/platform/probe`, {
+    method: 'POST',
+    headers: { 'x-platform-token': own },
+    body: JSON.stringify({ command: ['/bin/sh', '-c', '[ $LD_OF_IMAGE-$BOTH = image-sandbox ]'] }),
+  });
+  expect(await probe.json()).toEqual({ exitCode: 0 });
+});
+
+test('the name of a sandbox is written where its first process was started with another', () => {
+  const etc = fs.mkdtempSync(path.join(os.tmpdir(), 'etc-'));
+  try {
+    const hosts = `127.0.0.1\tlocalhost\n10.1.2.3\t${os.hostname()} ${os.hostname()}x\n`;
+    fs.writeFileSync(`${etc}/hosts`, hosts);
+    fs.writeFileSync(`${etc}/hostname`, 'earlier\n');
+    writeHostname('sbx-late', etc);
+    expect(fs.readFileSync(`${etc}/hostname`, 'utf8')).toBe('sbx-late\n');
+    expect(fs.readFileSync(`${etc}/hosts`, 'utf8')).toBe(
+      `127.0.0.1\tlocalhost\n10.1.2.3\tsbx-late ${os.hostname()}x\n`,
+    );
+  } finally {
+    fs.rmSync(etc, { recursive: true });
+  }
 });

@@ -12,7 +12,7 @@ import { cacheDir, LocalHost } from '../runtime/local-host.ts';
 import { muslTree } from '../support/musl-tree.ts';
 import { until } from '../support/until.ts';
 
-/** The agent in real containers: other C libraries than its own, or none; as root and as another user. */
+/** The agent in real containers with other C libraries or none, as root and as another user. */
 const run = promisify(execFile);
 let host: LocalHost;
 const made: string[] = [];
@@ -27,7 +27,7 @@ afterAll(async () => {
   }
 });
 
-/** Puts an image where hosts look first, with busybox's programs and an account. @returns its reference */
+/** Stores an image in the hosts' cache, with busybox's programs and an account. @returns its reference */
 async function imageOf(name: string, fill: (tree: string) => Promise<void>): Promise<string> {
   const digest = `sha256:${createHash('sha256').update(`${name} ${host.dataDir}`).digest('hex')}`;
   made.push(imageFolder(cacheDir(), digest));
@@ -82,7 +82,7 @@ describe.each(Object.keys(images) as (keyof typeof images)[])('in %s', (name) =>
     spec = host.spec({ image: await images[name](), memoryMb: 512 });
     place = await host.driver.create(spec);
     root = new AgentClient(`${place.address}:${place.agentPort}`, spec.accessToken);
-    // A second agent, as the user that the image may name: every sandbox holds what it takes.
+    // A second agent, as the user that the image may name. Every sandbox contains the files that it needs.
     const options = `{ uid: 1000, gid: 1000, cwd: '/tmp', stdio: 'ignore', env: { HOME: '/tmp', PATH: '/bin:/usr/bin', AGENT_PORT: '5000', AGENT_ACCESS_TOKEN: 'of-the-user' } }`;
     await root.start(node, [
       '-e',
@@ -136,7 +136,7 @@ describe.each(Object.keys(images) as (keyof typeof images)[])('in %s', (name) =>
     }
   });
 
-  test("the image's own programs run with their own libraries, as the image's user", async () => {
+  test("the image's programs run with their own libraries, as the image's user", async () => {
     const reply = await fetch(`http://${place.address}:${place.agentPort}/platform/probe`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'x-platform-token': spec.platformToken },
@@ -151,13 +151,13 @@ describe.each(Object.keys(images) as (keyof typeof images)[])('in %s', (name) =>
   });
 });
 
-test('when many small processes use the memory up, they are ended and the agent lives on', async () => {
+test('when many small processes use up the memory, they are ended and the agent survives', async () => {
   const spec = host.spec({ memoryMb: 128 });
   const place = await host.driver.create(spec);
   const agent = new AgentClient(`${place.address}:${place.agentPort}`, spec.accessToken);
   const agentsPid = async () => (await agent.run('sh', ['-c', 'echo $PPID'])).stdout;
   const before = await agentsPid();
-  // Each is smaller than the agent, so that the kernel would begin with it.
+  // Each is smaller than the agent, so the kernel would otherwise begin with the agent.
   const python = 'held = bytearray(6_000_000)\nimport time\ntime.sleep(600)';
   await agent.start('sh', ['-c', `for n in $(seq 40); do python3 -c '${python}' & done; wait`]);
   await until(async () => (await host.driver.inspect(spec.sandboxId)).state !== 'running' || (await killed(agent)) > 0);
@@ -166,7 +166,7 @@ test('when many small processes use the memory up, they are ended and the agent 
   agent.close();
 }, 300_000);
 
-/** How many processes of the sandbox the kernel has ended for lack of memory, as its control group counts them. */
+/** The number of processes that the kernel has ended for lack of memory, by the sandbox's control group. */
 async function killed(agent: AgentClient): Promise<number> {
   const files = '/sys/fs/cgroup/memory/memory.oom_control /sys/fs/cgroup/memory.events';
   const { stdout } = await agent.run('sh', ['-c', `cat ${files} 2>/dev/null`]);

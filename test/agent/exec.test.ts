@@ -25,7 +25,7 @@ const ask = async (method: string, path = '', body?: object): Promise<{ status: 
   return { status: reply.status, json: reply.status === 204 ? null : await reply.json() };
 };
 
-/** A run that a failed test left must not fail the next ones. */
+/** A run of a failed test must not fail the next tests. */
 afterEach(async () => {
   await ask('DELETE');
 });
@@ -59,7 +59,7 @@ const eventOf = (frame: string): Event => {
   return { id: field('id'), type: field('event')!, data: JSON.parse(field('data')!) };
 };
 
-/** The run's events to its end, or the connection's. */
+/** The events up to the end of the run, or of the connection. */
 async function events(run: string, { after = 0, onOpen = () => {} } = {}): Promise<Event[]> {
   const reply = await fetch(`${agent.address}/platform/exec/events?run=${run}&after=${after}`, {
     headers: { 'x-platform-token': platformToken },
@@ -79,7 +79,7 @@ const isAlive = (pid: number) => {
   return stat !== '' && !/\) Z/.test(stat);
 };
 
-/** A reader that takes the head of its stream and then nothing more. */
+/** A reader that reads the head of its stream and then stops. */
 async function stalledReader(run: string): Promise<http.ClientRequest> {
   const reading = http.get(`${agent.address}/platform/exec/events?run=${run}`, {
     headers: { 'x-platform-token': platformToken },
@@ -112,7 +112,7 @@ test('a command that a signal ended has 128 and its number', async () => {
   expect((await events(await start('kill -TERM $$'))).at(-1)?.data).toEqual({ exit_code: 143 });
 });
 
-test('one at a time: a second is refused until the first has ended, also when many ask at once', async () => {
+test('one at a time: a second run is refused until the first has ended, also for concurrent requests', async () => {
   const replies = await Promise.all(Array.from({ length: 8 }, () => ask('POST', '', request('sleep 30'))));
   expect(replies.map(({ status }) => status).sort()).toEqual([201, 409, 409, 409, 409, 409, 409, 409]);
   expect(replies.find(({ status }) => status === 409)!.json.code).toBe('in_progress');
@@ -120,11 +120,11 @@ test('one at a time: a second is refused until the first has ended, also when ma
   expect((await events(await start('true'))).at(-1)?.type).toBe('end');
 });
 
-test('who has read the end may start the next at once', async () => {
+test('a client that has read the end can start the next run at once', async () => {
   for (let i = 0; i < 30; i++) expect((await events(await start('true'))).at(-1)?.type).toBe('end');
 });
 
-test('the same request again starts nothing new, while it runs and after it has ended', async () => {
+test('a repeated request starts nothing, during the run and after its end', async () => {
   const counted = agent.path('counted');
   const wanted = request(`echo once >> ${counted}; sleep 0.2`);
   const both = await Promise.all([ask('POST', '', wanted), ask('POST', '', wanted)]);
@@ -146,7 +146,7 @@ test('a run is shown with its request, and with its end', async () => {
   expect(await ask('DELETE')).toMatchObject({ status: 404, json: { code: 'no_run' } });
 });
 
-test('a reader comes back where it left; behind the last event there is nothing', async () => {
+test('a reader continues where it stopped; after the last event there is nothing', async () => {
   const run = await start('for i in 1 2 3; do echo $i; sleep 0.05; done');
   const all = await events(run);
   const last = all.length - 1;
@@ -157,7 +157,7 @@ test('a reader comes back where it left; behind the last event there is nothing'
   expect((await ask('GET', `/events?run=${run}&after=-1`)).status).toBe(400);
 });
 
-test('with nobody reading, the newest MiB of output is kept and the command is not held up', async () => {
+test('without a reader the newest MiB of output is kept and the command is not delayed', async () => {
   const run = await start('for i in $(seq 1 300000); do echo line $i; done; echo last');
   await eventually(async () => !(await ask('GET')).json.run.running);
   const received = await events(run);
@@ -177,7 +177,7 @@ test('a reader who reads gets all of 64 MiB', async () => {
   expect(text(received, 'stdout').length).toBe(64 * 1024 * 1024);
 });
 
-test('a reader that stops reading holds up neither the command nor other readers, and costs no memory', async () => {
+test('a reader that stops reading delays neither the command nor other readers, and uses no memory', async () => {
   const go = agent.path('go-beside-stalled');
   const run = await start(`until [ -e ${go} ]; do sleep 0.01; done; head -c 67108864 /dev/zero; echo done`);
   const stalled = await stalledReader(run);
@@ -194,12 +194,12 @@ test('a reader that stops reading holds up neither the command nor other readers
   fs.writeFileSync(goAlone, '');
   const startedMs = performance.now();
   await eventually(async () => !(await ask('GET')).json.run.running);
-  // A reader costs a command 5 s; without that bound it would wait as long as the connection lasts.
+  // A reader delays a command for 5 s at most. Without this limit the command would wait until the connection ends.
   expect(performance.now() - startedMs).toBeLessThan(45_000);
   other.destroy();
 }, 300_000);
 
-test('cancel ends children, sessions of their own, and orphans; the stream says so', async () => {
+test('cancel ends children, processes in other sessions, and orphans; the stream reports it', async () => {
   const pids = agent.path('pids');
   const run = await start(
     `echo $$ >> ${pids}; sleep 600 & echo $! >> ${pids}
@@ -219,9 +219,9 @@ test('cancel ends children, sessions of their own, and orphans; the stream says 
   });
 });
 
-test('at its deadline a run is killed with all it started, and says so', async () => {
+test('at its deadline a run is killed with all of its processes, and reports it', async () => {
   const pids = agent.path('deadline-pids');
-  // On a busy machine the deadline may come before the shell has begun.
+  // On a busy machine the deadline may come before the shell has started.
   for (let timeoutMs = 2000; readIfThere(pids) === ''; timeoutMs *= 2) {
     const run = await start(`setsid sleep 600 & echo $! > ${pids}; wait`, { timeoutMs });
     expect((await events(run)).at(-1)).toMatchObject({ type: 'error', data: { code: 'deadline_exceeded' } });
@@ -229,7 +229,7 @@ test('at its deadline a run is killed with all it started, and says so', async (
   expect(isAlive(Number(readIfThere(pids)))).toBe(false);
 });
 
-test('background processes go on after the end of the run, without further events', async () => {
+test('background processes continue after the end of the run, without further events', async () => {
   const file = agent.path('background');
   const run = await start(`(sleep 0.5; echo late; echo written > ${file}) & echo now`);
   const received = await events(run);
@@ -239,7 +239,7 @@ test('background processes go on after the end of the run, without further event
   expect((await events(run)).length).toBe(received.length);
 });
 
-test('its processes are no business of Process/List', async () => {
+test('Process/List does not list its processes', async () => {
   await start('sleep 30');
   expect((await agent.client(Process).list({})).processes).toEqual([]);
   await ask('DELETE');
@@ -261,7 +261,7 @@ test.each([
   expect((await events(await start('true'))).at(-1)?.type).toBe('end');
 });
 
-test('without the platform’s token there is no such path', async () => {
+test('without the platform’s token the path does not exist', async () => {
   for (const headers of [{}, { 'x-access-token': token }, { 'x-platform-token': 'wrong' }]) {
     const reply = await fetch(`${agent.address}/platform/exec`, { headers: headers as Record<string, string> });
     expect(reply.status).toBe(404);
@@ -270,7 +270,7 @@ test('without the platform’s token there is no such path', async () => {
   expect((await ask('PUT')).status).toBe(404);
 });
 
-test('before the sandbox has its name there is nothing to run in', async () => {
+test('before the sandbox has its name commands are refused', async () => {
   const nameless = await TestAgent.start({ boot: { platformToken } });
   const reply = await fetch(`${nameless.address}/platform/exec`, {
     method: 'POST',
@@ -284,7 +284,7 @@ test('before the sandbox has its name there is nothing to run in', async () => {
 describe('the end of a run', () => {
   const endOf = (runId: string, waitMs = 0) => ask('GET', `/end?run=${runId}&waitMs=${waitMs}`);
 
-  test('is answered as soon as it comes, and later too, when others have run since', async () => {
+  test('is returned immediately, and also later, after other runs', async () => {
     const go = agent.path('go-to-end');
     const runId = await start(`until [ -e ${go} ]; do sleep 0.01; done; sleep 0.2; exit 3`);
     expect(await endOf(runId)).toEqual({ status: 200, json: { ended: false, runId } });
@@ -298,7 +298,7 @@ describe('the end of a run', () => {
     expect((await endOf(runId)).json).toEqual(json);
   });
 
-  test('has the reason where there is no exit code', async () => {
+  test('has a reason if there is no exit code', async () => {
     const cancelled = await start('sleep 600');
     const waiting = endOf(cancelled, 30_000);
     await ask('DELETE');
@@ -307,7 +307,7 @@ describe('the end of a run', () => {
     expect((await endOf(late, 30_000)).json).toMatchObject({ exitCode: null, error: 'deadline_exceeded' });
   });
 
-  test('is unknown of runs that never began, and the question is checked', async () => {
+  test('is unknown for runs that never began, and the request is validated', async () => {
     expect(await endOf('other')).toMatchObject({ status: 404, json: { code: 'no_run' } });
     expect(await endOf('other', 30_001)).toMatchObject({ status: 400 });
     expect(await ask('GET', '/end')).toMatchObject({ status: 404 });

@@ -94,7 +94,7 @@ describe.each(['connect+json', 'connect+proto'] as const)('over %s', (protocol) 
     expect((await files().stat({ path: '/usr/./bin/..' })).entry!.path).toBe('/usr');
   });
 
-  test('MakeDir makes parents, and of an existing one says so', async () => {
+  test('MakeDir makes parents, and reports an existing folder', async () => {
     const path = place('new/deep/er');
     expect((await files().makeDir({ path })).entry).toMatchObject({ path, type: FileType.DIRECTORY });
     expect(fs.statSync(path).isDirectory()).toBe(true);
@@ -108,7 +108,7 @@ describe.each(['connect+json', 'connect+proto'] as const)('over %s', (protocol) 
     );
   });
 
-  test('a folder that cannot be made, as below /proc, is refused and not tried without end', async () => {
+  test('a folder that cannot be made, for example below /proc, is refused after a limited number of attempts', async () => {
     const path = '/proc/nowhere/below';
     const refused = codeOf(Code.NotFound, 'no such file');
     expect(await failure(files().makeDir({ path }))).toEqual(refused);
@@ -169,7 +169,7 @@ describe.each(['connect+json', 'connect+proto'] as const)('over %s', (protocol) 
     expect(await failure(files().remove({ path: '/' }))).toEqual(codeOf(Code.InvalidArgument));
   });
 
-  test('ListDir goes as deep as asked, parents before children, names in order', async () => {
+  test('ListDir goes to the requested depth, parents before children, names in order', async () => {
     fs.mkdirSync(place('walk/b/c/d'), { recursive: true });
     fs.writeFileSync(`${place('walk')}/a`, '');
     fs.writeFileSync(`${place('walk')}/b/z`, '');
@@ -196,7 +196,7 @@ describe.each(['connect+json', 'connect+proto'] as const)('over %s', (protocol) 
     );
   });
 
-  test('names that are not UTF-8 are shown in a form that can be used again', async () => {
+  test('names that are not UTF-8 are shown in a form that requests accept', async () => {
     const folder = place('bytes');
     fs.mkdirSync(folder);
     const raw = Buffer.concat([Buffer.from(`${folder}/caf`), Buffer.from([0xe9, 0xff]), Buffer.from('é')]);
@@ -214,7 +214,7 @@ describe.each(['connect+json', 'connect+proto'] as const)('over %s', (protocol) 
 });
 
 test('a folder with more entries than a reply may have is refused, and the agent continues', async () => {
-  // In memory, where so many are made in a second.
+  // In memory, because there so many can be made quickly.
   const folder = fs.mkdtempSync('/dev/shm/too-many-');
   execFileSync('/bin/sh', ['-c', `cd "${folder}" && seq 250001 | xargs touch`]);
   await expect(agent.client(Filesystem).listDir({ path: folder, depth: 1 })).rejects.toMatchObject({
@@ -247,7 +247,7 @@ test('100,000 entries are listed while other requests are answered', async () =>
   expect(fs.existsSync(folder)).toBe(false);
 }, 300_000);
 
-test('a tree that changes while it is walked is listed without an error', async () => {
+test('a tree that changes during the listing is listed without an error', async () => {
   const folder = agent.path('race');
   fs.mkdirSync(folder);
   let going = true;
@@ -286,7 +286,7 @@ test('Move to another filesystem keeps content, owners, modes, times and links',
     expect([stat.uid, stat.gid, stat.mode & 0o7777, stat.mtimeMs]).toEqual([1, 2, 0o6711, 6000]);
     expect(fs.readlinkSync(`${other}/there/link`)).toBe('sub/file');
 
-    // A disk that is full: reported as such, and nothing lost.
+    // A full disk is reported as such, and nothing is lost.
     fs.writeFileSync(agent.path('large'), Buffer.alloc(16 * 1024 * 1024));
     expect(await failure(files.move({ source: agent.path('large'), destination: `${other}/large` }))).toEqual(
       codeOf(Code.ResourceExhausted, 'no space left on device'),
@@ -298,7 +298,7 @@ test('Move to another filesystem keeps content, owners, modes, times and links',
   }
 });
 
-test('a sparse file is shown with its whole length', async () => {
+test('a sparse file is shown with its full length', async () => {
   const path = agent.path('sparse');
   fs.writeFileSync(path, '');
   fs.truncateSync(path, 2 ** 40);
@@ -306,8 +306,8 @@ test('a sparse file is shown with its whole length', async () => {
   fs.rmSync(path);
 });
 
-test('Remove is not led elsewhere by a link put in the place of the directory it empties', async () => {
-  // So many that their removal takes longer than a busy machine keeps this process from the next step.
+test('Remove does not follow a link that replaces the directory that it empties', async () => {
+  // So many that their removal takes longer than a busy machine can delay this process's next step.
   const count = 60_000;
   const spared = count / 10;
   for (const [folder, held] of [
@@ -326,7 +326,7 @@ test('Remove is not led elsewhere by a link put in the place of the directory it
   }
   fs.renameSync(agent.path('tree/inner'), agent.path('moved'));
   fs.symlinkSync(agent.path('elsewhere'), agent.path('tree/inner'));
-  // Else it was over before the link was there, and nothing was tried.
+  // Otherwise the removal ended before the link existed, and the test proved nothing.
   expect(fs.readdirSync(agent.path('moved')).length).toBeGreaterThan(0);
   await removed;
   expect(fs.readdirSync(agent.path('elsewhere'))).toHaveLength(spared);

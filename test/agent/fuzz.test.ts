@@ -10,7 +10,9 @@ import { eventually, headers, TestAgent } from './support/agent.ts';
 import { PrivateRoot } from './support/private-root.ts';
 import { Random } from './support/random.ts';
 
-/** Another seed tries other inputs, a number more of them: FUZZ_SEED=7 FUZZ_INPUTS=1000000 npm test -- test/agent/fuzz */
+/**
+ * Other seeds try other inputs, and a number more of them: FUZZ_SEED=7 FUZZ_INPUTS=1000000 npm test -- test/agent/fuzz
+ */
 const seed = Number(process.env.FUZZ_SEED ?? 1);
 const damaged = Number(process.env.FUZZ_INPUTS ?? 30_000);
 const whole = damaged / 3;
@@ -21,7 +23,7 @@ interface Frame {
   payload: Buffer;
 }
 
-/** What the parser makes of the pieces, as text, which is quick to compare. */
+/** The parser's result for the pieces, as text, which can be compared quickly. */
 const framesOf = (pieces: Buffer[]) => {
   const parser = new FrameParser(maxFrameBytes);
   const frames: Frame[] = [];
@@ -68,7 +70,7 @@ test(`${damaged} damaged streams of frames end in frames or a Connect error, the
   expect(refused).toBeGreaterThan(1000);
 });
 
-test('a head that promises much costs nothing until it is kept', () => {
+test('a head with a large length uses no memory before the data arrive', () => {
   const parser = new FrameParser(2 ** 31);
   const head = Buffer.from([0, 0x7f, 0, 0, 0]);
   const before = process.memoryUsage().arrayBuffers;
@@ -82,7 +84,7 @@ interface Part {
   content: Buffer;
 }
 
-/** What the parser makes of the pieces, as text. */
+/** The parser's result for the pieces, as text. */
 const partsOf = (boundary: string, pieces: Buffer[]) => {
   const parser = new MultipartParser(boundary);
   const parts: Part[] = [];
@@ -110,7 +112,7 @@ const partsOf = (boundary: string, pieces: Buffer[]) => {
 const textOfParts = (parts: Part[], finished: boolean) =>
   `${parts.map(({ name, filename, content }) => `${name}|${filename}|${content.toString('hex')}`).join(' ')} ${finished}`;
 
-/** Content that is full of what delimiters are made of. */
+/** Content that consists of parts of delimiters. */
 const trickyContent = (random: Random, boundary: string) => {
   const pieces = [
     '\r\n',
@@ -208,7 +210,7 @@ afterAll(async () => {
   root?.remove();
 });
 
-/** Sends a body as it is, and resolves when the agent has answered or closed. */
+/** Sends an unchanged body, and resolves when the agent has answered or closed. */
 const send = (path: string, contentType: string, body: Buffer) =>
   new Promise<string>((resolve) => {
     const lines = Object.entries(
@@ -226,7 +228,7 @@ const send = (path: string, contentType: string, body: Buffer) =>
     socket.on('close', () => resolve(text));
   });
 
-test('3,000 damaged requests to the agent are each answered, and it lives on', async () => {
+test('the agent answers each of 3,000 damaged requests and survives', async () => {
   const random = new Random(seed + 4);
   const folder = '/tmp/fuzzed';
   await agent.client(Filesystem).makeDir({ path: folder });
@@ -272,6 +274,6 @@ test('3,000 damaged requests to the agent are each answered, and it lives on', a
   expect((await agent.post('Filesystem/Stat', { path: folder })).status).toBe(200);
   expect(agent.isAlive).toBe(true);
   expect(agent.log).toBe('');
-  // It gives back what it took as soon as it has a quiet second.
+  // It releases its memory after a quiet second.
   await eventually(() => agent.privateMib() < 100);
 }, 300_000);

@@ -67,7 +67,7 @@ describe.each(['connect+json', 'connect+proto', 'grpc'] as const)('over %s', (pr
     }
     await streamInput(events, protocol);
     await run.finished;
-    // What md5sum says of the same bytes.
+    // The digest of md5sum for the same bytes.
     const { createHash } = await import('node:crypto');
     const expected = createHash('md5');
     for (let at = 0; at < total; at += 100_000) expected.update(Buffer.alloc(100_000, at / 100_000));
@@ -85,7 +85,7 @@ test('StreamInput by tag', async () => {
   expect(run.stdout.toString()).toBe('got this\n');
 });
 
-test('a process that does not read holds up who streams to it, and memory stays flat', async () => {
+test('a process that does not read delays the client that streams to it, and memory stays flat', async () => {
   const run = await started('sleep 600');
   const before = agent.privateMib();
   let offered = 0;
@@ -95,7 +95,7 @@ test('a process that does not read holds up who streams to it, and memory stays 
   }
   const streaming = streamInput(endless()).catch((error) => ConnectError.from(error));
   let last = -1;
-  // Offers stop when everything between here and the process is full.
+  // Writes stop when all buffers between the client and the process are full.
   await eventually(async () => {
     if (offered > 0 && offered === last) return true;
     last = offered;

@@ -15,7 +15,7 @@ afterAll(() => agent.stop());
 
 type End = Extract<ProcessEvent['event'], { case: 'end' }>['value'];
 
-/** Follows a process's stream; what has come so far is in the fields. */
+/** Follows a process's stream. The fields have the data received so far. */
 class Run {
   pid = 0;
   cases: string[] = [];
@@ -111,7 +111,7 @@ test('variables: image, sandbox and request, later over earlier, with HOME, USER
   expect(lines.some((line) => line.startsWith('AGENT_') || line.startsWith('UV_'))).toBe(false);
 });
 
-test('the working directory is home, or the one given', async () => {
+test('the working directory is home, or the requested one', async () => {
   expect((await start({ process: { cmd: 'pwd' } }).finished).stdout.toString()).toBe('/root\n');
   expect((await start({ process: { cmd: 'pwd', cwd: '/usr' } }).finished).stdout.toString()).toBe('/usr\n');
   fs.writeFileSync(agent.path('script'), '#!/bin/sh\necho here\n', { mode: 0o755 });
@@ -162,7 +162,7 @@ test('/dev/stdout and /dev/stderr can be opened by the process', async () => {
   expect([run.stdout.toString(), run.stderr.toString()]).toEqual(['a\n', 'b\n']);
 });
 
-test('List shows running processes with config and tag, and none that has ended', async () => {
+test('List shows running processes with config and tag, and no ended ones', async () => {
   const run = start({ process: { cmd: 'sleep', args: ['600'], envs: { A: 'b' }, cwd: '/usr' }, tag: 'listed' });
   const pid = await run.started();
   const { processes } = await agent.client(Process).list({});
@@ -178,7 +178,7 @@ test('List shows running processes with config and tag, and none that has ended'
   expect((await agent.client(Process).list({})).processes.some((process) => process.pid === pid)).toBe(false);
 });
 
-test('a signal reaches the whole group, and the end says which', async () => {
+test('a signal reaches the whole group, and the end names it', async () => {
   const run = sh('sleep 600 & sleep 600');
   const pid = await run.started();
   await eventually(() => groupOf(pid).length >= 2);
@@ -235,7 +235,7 @@ test('a process continues when its client leaves, and Connect finds it by pid an
     (await agent.client(Process).list({})).processes.every((process) => process.pid !== pid),
   );
 
-  // It ended while nobody looked: its end is kept for who asks next, once.
+  // It ended without a client. Its end is kept for the next client, once.
   const third = await connect({ selector: { case: 'pid', value: pid } }).finished;
   expect(third.stdout.toString()).toBe('three\n');
   expect(third.end).toMatchObject({ exitCode: 5 });
@@ -271,7 +271,7 @@ test('output without a client is kept to its newest MiB, and does not stop the p
     });
   await stdin('go\n');
   await eventually(() => waitsForInput(pid));
-  // Until it answers, the agent has read what was left in the pipe.
+  // When it answers, the agent has read the rest of the pipe.
   await agent.client(Process).list({});
   const again = connect({ selector: { case: 'pid', value: pid } });
   await again.started();
@@ -297,7 +297,7 @@ test('a slow reader slows the writer, memory stays flat, and nothing is lost', a
     `POST /sandboxagent.Process/Start HTTP/1.1\r\n${lines.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`,
   );
   socket.write(Buffer.concat([frame, body]));
-  // The writer fills what lies between, then stands still.
+  // The writer fills the buffers in between, and then blocks.
   const pid = await eventually(
     async () =>
       (await agent.client(Process).list({})).processes.find(({ config }) => config!.args[1]?.includes(written))?.pid,
@@ -339,7 +339,7 @@ test('a process in the background stays listed, streams its output, and ends wit
   expect(await listed()).toBe(false);
 });
 
-test('a daemon in a session of its own does not hold up the end, and lives on', async () => {
+test('a daemon in another session does not delay the end, and survives', async () => {
   const run = await sh("setsid sh -c 'echo $$; exec sleep 600' &").finished;
   expect(run.end).toMatchObject({ exitCode: 0 });
   const daemon = Number(run.stdout.toString());
@@ -347,7 +347,7 @@ test('a daemon in a session of its own does not hold up the end, and lives on', 
   process.kill(daemon, 'SIGKILL');
 });
 
-test('a silent process sends keepalives at the interval asked for, and a wrong interval is an error', async () => {
+test('a silent process sends keepalives at the requested interval, and a wrong interval is an error', async () => {
   const run = start({ process: { cmd: 'sleep', args: ['600'] } }, 'connect+json', {
     'keepalive-ping-interval': '0.05',
   });
@@ -399,7 +399,7 @@ test('ended processes leave no descriptor and no zombie behind', async () => {
   await eventually(() => descriptors() <= before);
   const children = () =>
     readIfThere(`/proc/${agent.process.pid}/task/${agent.process.pid}/children`).split(' ').filter(Boolean);
-  // The last ones may have ended a moment ago.
+  // The last ones may have ended just now.
   const noZombie = () => !children().some((child) => / Z /.test(readIfThere(`/proc/${child}/stat`)));
   expect(await eventually(noZombie)).toBe(true);
 });
@@ -428,12 +428,12 @@ function groupOf(group: number): number[] {
     });
 }
 
-/** Whether a process sleeps in a read of its pipe. */
+/** Whether a process waits in a read of its pipe. */
 function waitsForInput(pid: number): boolean {
   return wchanOf(pid).includes('pipe_read') && groupOf(pid).length === 1;
 }
 
-/** Where in the kernel a process sleeps; '' when it is gone. */
+/** The kernel function in which a process sleeps; '' when it has ended. */
 function wchanOf(pid: number): string {
   try {
     return fs.readFileSync(`/proc/${pid}/wchan`, 'latin1');

@@ -73,7 +73,7 @@ test('binary protobuf is answered in binary protobuf', async () => {
   expect(fromBinary(StatResponseSchema, new Uint8Array(await reply.arrayBuffer())).entry!.path).toBe('/etc');
 });
 
-test('fields are taken in both cases, unknown ones and nulls are passed over, an empty body is an empty message', async () => {
+test('fields are accepted in both cases, unknown ones and nulls are ignored, an empty body is an empty message', async () => {
   for (const body of ['{"watcher_id":"w"}', '{"watcherId":"w"}', '{"watcherId":"w","unknown":{"a":[1]},"path":"x"}']) {
     expect(((await (await post('Filesystem/GetWatcherEvents', body)).json()) as Json).code).toBe('not_found');
   }
@@ -150,7 +150,7 @@ test.each([
   expect(await framesOf(await stream(body))).toEqual([[2, { error: { code, message: expect.any(String) } }]]);
 });
 
-test('gzip is taken, and given when asked for and worth it', async () => {
+test('gzip is accepted, and used in replies when it is requested and saves bytes', async () => {
   const stat = JSON.stringify({ path: '/etc' });
   const squeezed = await post('Filesystem/Stat', zlib.gzipSync(stat), { 'content-encoding': 'gzip' });
   expect(squeezed.status).toBe(200);
@@ -174,7 +174,7 @@ test('gzip is taken, and given when asked for and worth it', async () => {
   expect(frames.at(-1)).toEqual([2, {}]);
 });
 
-/** The headers of a reply as they are on the wire. */
+/** The raw headers of a reply. */
 const rawHeaders = (procedure: string, body: string, header: Record<string, string>) =>
   new Promise<http.IncomingHttpHeaders>((resolve, reject) => {
     const request = http.request(url(procedure), {
@@ -186,7 +186,7 @@ const rawHeaders = (procedure: string, body: string, header: Record<string, stri
     request.end(body);
   });
 
-test('bombs and unknown encodings are refused, and memory stays', async () => {
+test('bombs and unknown encodings are refused, and memory stays flat', async () => {
   const bomb = zlib.gzipSync(Buffer.alloc(300_000_000));
   const before = agent.privateMib();
   expect(await (await post('Filesystem/Stat', bomb, { 'content-encoding': 'gzip' })).json()).toMatchObject({
@@ -204,7 +204,7 @@ test('bombs and unknown encodings are refused, and memory stays', async () => {
   });
 });
 
-test('messages over the limit are refused while they are being sent', async () => {
+test('messages over the limit are refused while they are sent', async () => {
   const reply = await post('Filesystem/Stat', Buffer.alloc(40_000_000, 0x20));
   expect([reply.status, ((await reply.json()) as Json).code]).toEqual([429, 'resource_exhausted']);
 });
@@ -294,7 +294,7 @@ test('health, files and Connect are served over HTTP/2 too', async () => {
   session.close();
 });
 
-/** Sends bytes as they are; resolves with what came back when the other side closes, or says enough. */
+/** Sends raw bytes. Resolves with the received data when the other side closes, or when they match `enough`. */
 const raw = (bytes: string | Buffer, enough = /never/) =>
   new Promise<string>((resolve) => {
     let text = '';
@@ -307,7 +307,7 @@ const raw = (bytes: string | Buffer, enough = /never/) =>
     socket.on('close', () => resolve(text));
   });
 
-test('heads too large and requests that are none are refused', async () => {
+test('too large heads and invalid requests are refused', async () => {
   expect(await raw(`GET /health HTTP/1.1\r\nhost: x\r\nx: ${'y'.repeat(100_000)}\r\n\r\n`)).toMatch(/^HTTP\/1.1 431/);
   expect(await raw(`GET /health HTTP/1.1\r\nhost: x\r\n${'a: b\r\n'.repeat(20_000)}\r\n`)).toMatch(/^HTTP\/1.1 431/);
   expect(await raw('\x16\x03\x01\x02\x00\x01\x00')).toMatch(/^HTTP\/1.1 400/);
@@ -320,7 +320,7 @@ test('heads too large and requests that are none are refused', async () => {
   ).toMatch(/^HTTP\/1.1 400/);
 });
 
-test('clients that begin and do not go on hold up nobody', async () => {
+test('clients that begin a request and stop delay no other client', async () => {
   const sockets = await Promise.all(
     [
       '',
@@ -344,7 +344,7 @@ test('clients that begin and do not go on hold up nobody', async () => {
   expect((await agent.post('Process/List', {})).status).toBe(200);
 });
 
-test('requests sent in one go are answered in their order', async () => {
+test('requests in one packet are answered in their order', async () => {
   const one = (path: string) => {
     const body = JSON.stringify({ path });
     return `POST /sandboxagent.Filesystem/Stat HTTP/1.1\r\nhost: x\r\nx-access-token: ${token}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`;

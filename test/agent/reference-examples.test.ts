@@ -14,7 +14,7 @@ import { samplesOf } from '../../api/agent-document/samples.ts';
 import { until } from '../support/until.ts';
 import { platformToken, sandbox, TestAgent, token } from './support/agent.ts';
 
-/** Every example of the reference, as it stands there, against the real agent. */
+/** Every example of the reference, unchanged, against the real agent. */
 const run = promisify(execFile);
 const root = path.resolve(import.meta.dirname, '../..');
 const plain = (agentDocument('sandbox.localhost') as Json).paths;
@@ -32,11 +32,11 @@ afterEach(async () => {
 });
 
 const environment = () => ({ ...process.env, NODE_OPTIONS: '', DOMAIN: new URL(agent.address).host, TOKEN: token });
-/** The examples work in a folder of their own here. */
+/** Here the examples use a separate folder. */
 const local = (source: string) => source.replaceAll('/tmp/example', agent.path('example'));
 const shell = async (source: string) => (await run('bash', ['-c', local(source)], { env: environment() })).stdout;
 
-/** What the examples talk to: a process that reads, and one on a terminal. */
+/** The processes that the examples use: one that reads, and one on a terminal. */
 async function startProcesses(): Promise<void> {
   const client = agent.client(Process);
   const started = [
@@ -48,7 +48,7 @@ async function startProcesses(): Promise<void> {
   }
 }
 
-/** The examples' ids are those of no sandbox. */
+/** Replaces the ids in the examples, which no real sandbox has. */
 class Ids {
   readonly #ids = new Map<string, string>();
 
@@ -64,7 +64,7 @@ class Ids {
 
 const isEmptyMap = (value: unknown) => JSON.stringify(value) === '{}';
 
-/** A reply has at least the fields that the example shows. */
+/** Checks that a reply has at least the fields of the example. */
 function expectLike(operation: AgentOperation, reply: Json): void {
   // Libraries leave lists and maps out when they are empty.
   const fields = Object.entries(operation.replies[0]!)
@@ -82,7 +82,7 @@ test('with curl', async () => {
   for (const operation of agentOperations) {
     const source = ids.put(samplesOf(operation)[0]!.source);
     if (operation.isEndless) {
-      // `tr` keeps what it reads until the end.
+      // `tr` buffers its output until the end.
       const words = ['-c', local(source.replace(" | tr -d '\\000'", ''))];
       const following = spawn('bash', words, { env: environment(), detached: true });
       let output = '';
@@ -154,7 +154,7 @@ test('every procedure of the agent is in the reference, with a description and e
   }
 });
 
-/** Runs the samples one after the other in one process; an endless one goes on beside the next. */
+/** Runs the samples one after the other in one process. An endless one continues in parallel with the next. */
 const runner = `
 import fs from 'node:fs';
 const [watcherId, contextId] = process.argv.slice(2);

@@ -17,7 +17,7 @@ const start = (words: string[], size?: WindowSize, protocol?: Protocol, envs?: R
 const shell = (size?: WindowSize, protocol?: Protocol) => start(['/bin/sh', '-i'], size, protocol, { PS1: 'ready> ' });
 
 test.each(['connect+json', 'connect+proto', 'grpc-web', 'grpc'] as const)(
-  'over %s a shell has its terminal, of the size asked for',
+  'over %s a shell has its terminal, with the requested size',
   async (protocol) => {
     const terminal = shell({ cols: 132, rows: 43 }, protocol);
     await terminal.shows(/ready> /);
@@ -65,7 +65,7 @@ test('Ctrl-C interrupts the foreground process, and the shell continues', async 
   expect(terminal.end).toMatchObject({ exited: true });
 });
 
-test('a large output on a terminal comes whole', async () => {
+test('a large output on a terminal arrives completely', async () => {
   const terminal = start(['seq', '100000'], { cols: 80, rows: 24 });
   await terminal.finished;
   expect(terminal.screen).toBe(Array.from({ length: 100_000 }, (_, i) => `${i + 1}\r\n`).join(''));
@@ -83,7 +83,7 @@ test('when the shell is killed, its foreground process gets SIGHUP', async () =>
   await eventually(() => !fs.existsSync(`/proc/${foreground}`));
 });
 
-test('terminal and pipe each take their own kind of input', async () => {
+test('terminal and pipe each accept only their own kind of input', async () => {
   const terminal = shell();
   await terminal.shows(/ready> /);
   const stdin = { input: { case: 'stdin' as const, value: Buffer.from('x') } };
@@ -100,20 +100,20 @@ test('a program that cannot be run is an error, and leaves no terminal behind', 
   await eventually(() => terminals() <= before);
 });
 
-/** How many terminals the agent has. Others on this machine come and go. */
+/** The agent's number of terminals. Others on this machine come and go. */
 function terminals(): number {
   const folder = `/proc/${agent.process.pid}/fd`;
   return fs.readdirSync(folder).filter((fd) => {
     try {
       return fs.readlinkSync(`${folder}/${fd}`).endsWith('/ptmx');
     } catch {
-      // Closed since it was listed.
+      // It was closed since the listing.
       return false;
     }
   }).length;
 }
 
-/** The process group that the terminal of `pid` listens to. */
+/** The foreground process group of the terminal of `pid`. */
 function foregroundOf(pid: number): number {
   const [, fields] = fs.readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ');
   return Number(fields!.split(' ')[5]);

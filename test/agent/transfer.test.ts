@@ -47,7 +47,7 @@ test.each([
   }
 });
 
-test('an upload replaces a file as a whole, keeps its mode and owner, and goes through a link', async () => {
+test('an upload replaces a file atomically, keeps its mode and owner, and follows a link', async () => {
   const path = agent.path('replaced');
   fs.writeFileSync(path, 'old');
   fs.chownSync(path, 1, 2);
@@ -59,12 +59,12 @@ test('an upload replaces a file as a whole, keeps its mode and owner, and goes t
   expect(fs.lstatSync(agent.path('link')).isSymbolicLink()).toBe(true);
   const stat = fs.statSync(path);
   expect([stat.uid, stat.gid, stat.mode & 0o7777]).toEqual([1, 2, 0o640]);
-  // Who had the old file open still reads the old one.
+  // A reader with the old file open still reads the old content.
   expect(fs.readFileSync(reader, 'utf8')).toBe('old');
   fs.closeSync(reader);
 });
 
-test('a mounted file, as /etc/hosts of a container, is written in place', async () => {
+test('a mounted file, such as /etc/hosts of a container, is written in place', async () => {
   fs.writeFileSync(agent.path('behind'), 'old');
   fs.writeFileSync(agent.path('mounted-file'), '');
   execFileSync('mount', ['--bind', agent.path('behind'), agent.path('mounted-file')]);
@@ -137,7 +137,7 @@ test('an upload cut off halfway leaves the old file, and nothing else', async ()
   expect(fs.readFileSync(path, 'utf8')).toBe('old');
 });
 
-test('a full disk is 507 with its name, even while the client still sends, and the old file stays', async () => {
+test('a full disk is 507 with its name, even while the client is sending, and the old file stays', async () => {
   const disk = agent.path('disk');
   fs.mkdirSync(disk);
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'tmpfs', disk]);
@@ -153,7 +153,7 @@ test('a full disk is 507 with its name, even while the client still sends, and t
   }
 });
 
-/** As much as one likes, as far as the disk goes: TRANSFER_MB=10737 npm test -- test/agent/transfer */
+/** Any size up to the disk's: TRANSFER_MB=10737 npm test -- test/agent/transfer */
 const megabytes = Number(process.env.TRANSFER_MB ?? 1074);
 
 test(
@@ -194,7 +194,7 @@ test(
     for await (const chunk of (await download(path)).body!) received.update(chunk);
     clearInterval(sampling);
     expect(received.digest('hex')).toBe(sent.digest('hex'));
-    // Whatever the length: pieces on their way that are yet to be collected.
+    // Independent of the length: pieces in transit that are not yet collected.
     process.stdout.write(`${megabytes} MB up and down: at most ${(most - before).toFixed(1)} MiB more than before\n`);
     expect(most - before).toBeLessThan(100);
     fs.rmSync(path);
@@ -202,7 +202,7 @@ test(
   180_000 + megabytes * 50,
 );
 
-test('a reader that stalls amid a download holds nothing but its piece', async () => {
+test('a reader that stalls during a download holds only its piece', async () => {
   const path = agent.path('sparse');
   fs.writeFileSync(path, '');
   fs.truncateSync(path, 10 * 2 ** 30);
@@ -303,7 +303,7 @@ test('If-Range and If-None-Match follow the content', async () => {
   expect([stale.status, await stale.text()]).toEqual([200, 'after!']);
 });
 
-test('a download that is not possible returns the reason', async () => {
+test('an impossible download returns the reason', async () => {
   execFileSync('mkfifo', [agent.path('fifo')]);
   for (const [path, status, text] of [
     [agent.path('missing'), 404, /not found.*no such file or directory/],
@@ -345,7 +345,7 @@ test('a relative path means the same for upload and download', async () => {
   }
 });
 
-test('twenty uploads to one path leave one of them whole', async () => {
+test('twenty uploads to one path leave one complete file', async () => {
   const path = agent.path('contested');
   await Promise.all(
     Array.from({ length: 20 }, (_, i) => upload(formOf(['path', path], ['file', Buffer.alloc(200_000, i)]))),

@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => agent.stop());
 
-/** Reads a watch until `done` says that all expected has come. */
+/** Reads a watch until `done` returns true, when all expected events have arrived. */
 class Watch {
   readonly events: string[] = [];
   error: ConnectError | undefined;
@@ -98,7 +98,7 @@ test('without recursive, changes below send no event', async () => {
   await watch.close();
 });
 
-test('recursive reports every change below once, in directories made later too', async () => {
+test('recursive reports every change below once, also in directories that are made later', async () => {
   const folder = makeFolder('deep');
   fs.mkdirSync(`${folder}/old/er`, { recursive: true });
   const watch = await Watch.open(folder, true);
@@ -149,11 +149,11 @@ test('5,000 files made at once all send events', async () => {
   await watch.close();
 });
 
-test('when events are lost, the stream and the poll say so', async () => {
+test('the stream and the poll report lost events', async () => {
   const folder = makeFolder('flood');
   const streamed = await Watch.open(folder);
   const { watcherId } = await agent.client(Filesystem).createWatcher({ path: folder, recursive: true });
-  // More than the kernel queues while the agent stands still.
+  // More than the kernel queues while the agent is stopped.
   const limit = Number(fs.readFileSync('/proc/sys/fs/inotify/max_queued_events', 'utf8'));
   agent.process.kill('SIGSTOP');
   execFileSync('/bin/sh', ['-c', `cd "${folder}" && seq ${limit + 5000} | xargs touch && rm -rf "${folder}"/1*`]);
@@ -205,7 +205,7 @@ test('a missing path is not_found, a file invalid_argument', async () => {
   }
 });
 
-test('a silent watch sends keepalives at the interval asked for', async () => {
+test('a silent watch sends keepalives at the requested interval', async () => {
   const folder = makeFolder('silent');
   const stream = agent
     .client(Filesystem, 'connect+json', { 'keepalive-ping-interval': '0.05' })
@@ -227,7 +227,7 @@ test('names that are not UTF-8 have the form of ListDir', async () => {
   await watch.close();
 });
 
-test('a watch whose client has left is taken down', async () => {
+test('a watch of a disconnected client is removed', async () => {
   const folder = makeFolder('left');
   const first = await Watch.open(folder, true);
   const other = makeFolder('other');
@@ -239,7 +239,7 @@ test('a watch whose client has left is taken down', async () => {
   await first.close();
 });
 
-/** How often the agent's inotify watches a directory. */
+/** The number of the agent's inotify watches on a directory. */
 function watches(directory: string): number {
   const folder = `/proc/${agent.process.pid}/fd`;
   const fd = fs.readdirSync(folder).find((name) => linkOf(`${folder}/${name}`) === 'anon_inode:inotify');
@@ -248,7 +248,7 @@ function watches(directory: string): number {
   return lines.filter((line) => line.startsWith('inotify wd') && line.includes(` ino:${inode} `)).length;
 }
 
-/** '' for a descriptor that has been closed since it was listed. */
+/** '' for a descriptor that was closed after it was listed. */
 function linkOf(path: string): string {
   try {
     return fs.readlinkSync(path);
@@ -278,7 +278,7 @@ test.each([false, true])(
   },
 );
 
-test('a folder that an upload makes shows the real file only, too', async () => {
+test('a folder that an upload makes also shows only the real file', async () => {
   const folder = makeFolder('upload-parents');
   const watch = await Watch.open(folder, true);
   const form = new FormData();

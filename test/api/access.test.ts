@@ -23,7 +23,7 @@ import { processorSettings } from '../support/processor-settings.ts';
 import type { Json } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
 
-/** Everyone who calls. The objects that are named belong to `user`. */
+/** All kinds of callers. The named objects belong to `user`. */
 const kinds = [
   ...['no key', 'a wrong key', 'a disabled key', 'a deleted key', 'a disabled user'],
   ...['a user', 'another user of the account', 'the account root', 'the root of another account'],
@@ -37,11 +37,11 @@ interface Row {
   rows: 'none' | 'own' | 'by_role' | 'account' | 'everything';
   /** A body that the route accepts. */
   body?: (names: Names) => Json;
-  /** For routes that name no object: the owners of all that the reply shows. */
+  /** For routes without an object in their path: the owners of everything in the reply. */
   owners?: (data: Json) => string[];
-  /** A route that makes what this one removes. */
+  /** A route that makes the object that this one removes. */
   after?: string;
-  /** Of a page: without the page's own token it is 403. */
+  /** A form of a page: without the page's own token it is 403. */
   isForm?: boolean;
 }
 
@@ -71,7 +71,7 @@ const notifications = user('own', { body: ({ notification_id: id }) => ({ notifi
 const webhook = { url: 'https://example.com/hooks', event_types: ['template.*'] };
 const timeout = user('by_role', { body: () => ({ timeout: 7200 }) });
 
-/** Every route, with who may call it and whose rows it works on. */
+/** Every route, with its allowed callers and the rows that it uses. */
 const table: Record<string, Row> = {
   'GET /healthz': anyone,
   'GET /readyz': anyone,
@@ -142,7 +142,7 @@ const table: Record<string, Row> = {
   'GET /v1/user-management/quota-requests': root(),
   'POST /v1/user-management/quota-requests/:request_id/review': root({ body: () => ({ action: 'deny' }) }),
   'GET /v1/user-management/quota-allocations': root(),
-  // Without a body: each caller's account has other users, and a user of another account is 404.
+  // Without a body. Each caller's account has other users, and a user of another account is 404.
   'POST /v1/user-management/quota-allocations': root(),
   'PUT /v1/user-management/quota-allocations/:allocation_id': root({ body: () => ({ concurrent_sandboxes: 9 }) }),
   'POST /v1/user-management/quota-allocations/:allocation_id/revoke': root(),
@@ -245,7 +245,7 @@ const table: Record<string, Row> = {
   'GET /v1/notifications': user('own', {
     owners: (data) => data.notifications.map((each: Json) => each.user_id),
   }),
-  // Before the routes that delete all of a caller's.
+  // Before the routes that delete all of a caller's notifications.
   'GET /v1/notifications/:notification_id': user('own'),
   'DELETE /v1/notifications': user('own'),
   'PATCH /v1/notifications/read-all': user('own'),
@@ -293,10 +293,10 @@ const namesObject = (name: string) =>
     name,
   );
 
-/** What a caller gets. `in`: the route does its work, which may still end in an error of its own. */
+/** The expected result. `in`: the route runs, and may still end with its own error. */
 function expected(name: string, row: Row, kind: Kind): string {
   const { who, rows } = row;
-  // A token opens what a key of the same user opens.
+  // A token has the same access as a key of the same user.
   if (kind === 'a user with a token') return expected(name, row, 'a user');
   if (kind === 'the account root with a token') return expected(name, row, 'the account root');
   if (row.isForm) return '403 undefined';
@@ -317,7 +317,7 @@ function expected(name: string, row: Row, kind: Kind): string {
   }
   const isOperator = kind === 'an operator of another account' || kind === 'an operator who is not root';
   if (who === 'operator' && !isOperator) return '403 admin_required';
-  // As the root user of the account that the object belongs to.
+  // With the rights of the root user of the object's account.
   const operates = isOperator && /:(\w+_)?id/.test(name) && (rows === 'by_role' || rows === 'account');
   if (operates) return 'in';
   const isRoot = !['a user', 'another user of the account', 'an operator who is not root'].includes(kind);
@@ -330,7 +330,7 @@ function expected(name: string, row: Row, kind: Kind): string {
   return '404 not_found';
 }
 
-/** It is down, which is the same for every caller. */
+/** It does not respond, which is the same for every caller. */
 const issuer = {
   ...{ id: 'corp', issuer: 'http://127.0.0.1:9', client_id: 'platform', label: 'Example Corp' },
   ...{ account_id: 'acc-none', domains: ['corp.example'] },
@@ -404,7 +404,7 @@ async function objectsOf(owner: Caller): Promise<Names> {
   const fields = { project_id: projectId, custom_ports: [{ port: 8080, name: 'web' }] };
   const sandbox = await api.send(owner, 'POST', '/v1/sandboxes', fields);
   const { sandbox_id: sandboxId } = sandbox.body.data;
-  // There is no agent. Without an address nothing waits for one.
+  // There is no agent. Without an address no request waits for one.
   await api.orm.em.fork().nativeUpdate(Sandbox, { sandboxId }, { agentAddress: null });
   return {
     sandbox_id: sandboxId,
@@ -413,7 +413,7 @@ async function objectsOf(owner: Caller): Promise<Names> {
     invoice_id: await addBilling(api.orm.em, owner.accountId),
     project_id: projectId,
     key_id: await addKey(owner),
-    // Not the owner, who must go on calling when a route deletes this user.
+    // Not the owner, whose key is still needed when a route deletes this user.
     user_id: (await api.addUser(owner)).userId,
     ...(await addImport(owner)),
     notification_id: await addNotification(owner),
@@ -435,7 +435,7 @@ async function addImport(owner: Caller): Promise<Pick<Names, 'template_id' | 'jo
   return { template_id: templateId, job_id: jobId };
 }
 
-/** The host is not large enough for the sandboxes of all callers of all routes. */
+/** The host is too small for the sandboxes of all callers of all routes. */
 async function giveRoomBack(sandboxId: SandboxId): Promise<void> {
   const ended = { status: 'terminated' as const, holdsCompute: false, holdsDisk: false };
   await api.orm.em.fork().nativeUpdate(Sandbox, { sandboxId }, ended);
@@ -466,7 +466,7 @@ async function addUsage({ accountId, userId, projectId }: Caller): Promise<void>
   );
 }
 
-/** An endpoint with a delivery that is over. */
+/** Adds an endpoint with a delivery that has ended. */
 async function addWebhook({ accountId, userId }: Caller): Promise<Pick<Names, 'endpoint_id' | 'delivery_id'>> {
   const em = api.orm.em.fork();
   const endpointId = newId('webhookEndpoint');
@@ -478,7 +478,7 @@ async function addWebhook({ accountId, userId }: Caller): Promise<Pick<Names, 'e
   return { endpoint_id: endpointId, delivery_id: delivery.deliveryId };
 }
 
-/** The allocation and the request that a user had before are closed: of each there is one at most. */
+/** Closes the user's earlier allocation and request, because there may be only one of each. */
 async function addQuota({ accountId, userId }: Caller): Promise<Pick<Names, 'allocation_id' | 'request_id'>> {
   const em = api.orm.em.fork();
   await em.nativeUpdate(QuotaRequest, { userId, status: 'pending' }, { status: 'withdrawn' });
@@ -499,7 +499,7 @@ async function addKey({ accountId, userId }: Caller): Promise<string> {
   return keyId;
 }
 
-/** A token of a new session. @param then what becomes of the session */
+/** A token of a new session. @param then the later change of the session */
 async function tokenOf({ userId }: Caller, then?: string): Promise<string> {
   const attempt = { email: 'any@example.com', address: '192.0.2.1' };
   const session = await startSession(api.orm.em, { userId, passwordHash: null }, attempt);
@@ -526,7 +526,7 @@ async function outcomeOf(name: string, row: Row, caller: (typeof callers)[Kind],
     ...(row.body && { payload: row.body(objects) }),
   });
   const body = String(reply.headers['content-type']).startsWith('application/json') ? reply.json() : null;
-  // Batches answer for each object.
+  // Batches have a result for each object.
   const code: string | undefined = body?.code ?? body?.data?.results?.[0].code;
   if ([401, 403].includes(reply.statusCode)) return { body, outcome: `${reply.statusCode} ${code}` };
   return {
@@ -538,7 +538,7 @@ async function outcomeOf(name: string, row: Row, caller: (typeof callers)[Kind],
 /** All routes but the HEAD ones, which share the declaration of their GET route. */
 const declared = () => api.app.routeAccess.filter(({ method }) => method !== 'HEAD');
 
-test('every route is in the table, as it is declared', () => {
+test('every route is in the table with its declaration', () => {
   const rows = declared().map(({ method, url, access: { who, rows } }) => [`${method} ${url}`, { who, rows }]);
   expect(Object.fromEntries(rows)).toEqual(
     Object.fromEntries(Object.entries(table).map(([name, { who, rows }]) => [name, { who, rows }])),
@@ -558,7 +558,7 @@ test('the OpenAPI document shows who may call each route', () => {
 
 const withOwners = Object.entries(table).filter(([, row]) => row.owners);
 
-test.each(withOwners)('%s shows what its rows say, and nothing else', async (name, row) => {
+test.each(withOwners)('%s shows only rows of the declared owners', async (name, row) => {
   const inAccount = ['a user', 'another user of the account', 'the account root'] as const;
   for (const kind of [...inAccount, 'the root of another account', 'an operator of another account'] as const) {
     const { userId } = callers[kind]!;
@@ -582,7 +582,7 @@ test.each(Object.entries(table))('%s', async (name, row) => {
   for (const kind of kinds) {
     wanted[kind] = expected(name, row, kind);
     let objects = kind === 'a suspended account' ? suspendedNames : names;
-    // What a route changes or removes must be there for the next caller.
+    // Objects that a route changes or removes are made again for the next caller.
     if (wanted[kind] === 'in' && namesObject(name) && !name.startsWith('GET ')) {
       objects = await objectsOf(callers['a user']!);
     }

@@ -4,7 +4,7 @@ import { type Caller, startApi, type TestApi } from './test-api.ts';
 
 const users = '/v1/user-management/users';
 let api: TestApi;
-/** Operates the platform from an account of their own, where they are not root. */
+/** Operates the platform from an account in which they are not root. */
 let admin: Caller;
 let root: Caller;
 let member: Caller;
@@ -27,7 +27,7 @@ const roleOf = async ({ userId }: Caller) => {
 };
 
 describe('objects of another account, for an admin', () => {
-  test('are what they are for its root user, owners included', async () => {
+  test('look the same as for its root user, owners included', async () => {
     const { sandbox_id: id } = (await api.send(member, 'POST', '/v1/sandboxes', {})).body.data;
     for (const path of [`/v1/sandboxes/${id}`, `/v1/projects/${member.projectId}`, `/v1/api-keys/${member.keyId}`]) {
       const [mine, theirs] = [await api.send(admin, 'GET', path), await api.send(root, 'GET', path)];
@@ -45,7 +45,7 @@ describe('objects of another account, for an admin', () => {
     expect((await api.send(member, 'GET', `/v1/projects/${member.projectId}`)).body.data).not.toHaveProperty('owner');
   });
 
-  test('are changed within the limits of that account, and its audit log says who did it', async () => {
+  test('are changed within the limits of that account, and its audit log has the actor', async () => {
     const { sandbox_id: id } = (await api.send(member, 'POST', '/v1/sandboxes', {})).body.data;
     const tooLong = await api.send(admin, 'POST', `/v1/sandboxes/${id}/timeout`, { timeout: 80_000 });
     expect(tooLong.body.code).toBe('plan_limit_exceeded');
@@ -59,7 +59,13 @@ describe('objects of another account, for an admin', () => {
     ]);
   });
 
-  test('are not mixed with those of others', async () => {
+  test.each(['constructor', 'toString', '__proto__', 'valueOf_1'])('the id %j finds no object', async (id) => {
+    for (const path of [`/v1/sandboxes/${id}`, `/v1/projects/${id}`, `${users}/${id}`]) {
+      expect([path, (await api.send(admin, 'GET', path)).status]).toEqual([path, 404]);
+    }
+  });
+
+  test('are not mixed with those of other accounts', async () => {
     const { sandbox_id: id } = (await api.send(member, 'POST', '/v1/sandboxes', {})).body.data;
     const body = { project_id: admin.projectId };
     expect((await api.send(admin, 'POST', `/v1/sandboxes/${id}/switch-project`, body)).body.code).toBe('not_found');
@@ -70,7 +76,7 @@ describe('objects of another account, for an admin', () => {
   });
 });
 
-test('an admin who is not root changes nothing of their own account but what they name', async () => {
+test('an admin who is not root changes only named objects of their own account', async () => {
   const colleague = await api.addUser(api.root);
   expect((await api.send(admin, 'PUT', '/v1/user-management/account', { display_name: 'Mine' })).status).toBe(403);
   expect((await api.send(admin, 'GET', users)).body.code).toBe('root_required');
@@ -106,7 +112,7 @@ describe('lists', () => {
     }
   });
 
-  test('an account that is not there is 404; the own one may be named by anyone, and opens no more', async () => {
+  test('a missing account is 404; every caller may name their own account, which gives no additional access', async () => {
     for (const account of ['acc-none', 'nonsense', member.userId]) {
       const reply = await api.send(admin, 'GET', `/v1/projects?account_id=${account}`);
       expect([account, reply.status]).toEqual([account, 404]);
@@ -131,7 +137,7 @@ describe('the last enabled admin', () => {
     expect(own.body.code).toBe('own_deletion');
   });
 
-  test('stays also when the two last ones, of two accounts, are taken at once', async () => {
+  test('stays also when the last two, of two accounts, are disabled at the same time', async () => {
     await setRole(root, 'admin');
     const replies = await Promise.all([
       api.send(admin, 'PUT', `${users}/${root.userId}`, { role: 'user' }),

@@ -52,7 +52,7 @@ describe('create', () => {
       updated_at: body.data.created_at,
       owner: body.data.owner,
     });
-    // As Postgres writes rows: bytes are in hexadecimal.
+    // Postgres writes bytes in rows as hexadecimal.
     const stored = JSON.stringify(await api.orm.em.fork().execute('select api_keys::text as row from api_keys'));
     expect(stored).toContain(secret.slice(0, 12));
     for (const written of [secret, Buffer.from(secret).toString('hex')]) expect(stored).not.toContain(written);
@@ -76,7 +76,7 @@ describe('create', () => {
     expect(await api.counts()).toEqual(before);
   });
 
-  test('disabled keys do not become more without end', async () => {
+  test('the number of disabled keys is limited', async () => {
     await api.orm.em.fork().execute(
       `insert into api_keys (key_id, account_id, user_id, name, secret_hash, prefix, is_active)
        select 'key-' || ? || n, ?, ?, 'disabled ' || n, 'hash ' || ? || n, 'p', false from generate_series(1, 99) n`,
@@ -87,7 +87,7 @@ describe('create', () => {
     expect(refused.body.error).toContain('100 API keys, disabled ones included');
   });
 
-  test('of many at once no more are made than a user may have active', async () => {
+  test('concurrent creates make no more keys than a user may have active', async () => {
     const replies = await Promise.all(Array.from({ length: 20 }, (_, n) => create({ name: `key ${n}` })));
     const refused = replies.filter((reply) => reply.status !== 201);
     expect(refused).toHaveLength(16);
@@ -95,7 +95,7 @@ describe('create', () => {
     expect(await api.orm.em.fork().count(ApiKey, { userId: member.userId, isActive: true })).toBe(5);
   });
 
-  test('of many enabled at once no more are active than a user may have, and of equal names at once one is made', async () => {
+  test('concurrent changes enable no more keys than allowed, and concurrent creates with one name make one', async () => {
     const keyIds: string[] = [];
     for (let n = 0; n < 8; n++) {
       const { key_id: keyId } = (await create({ name: `key ${n}` })).body.data;
@@ -105,7 +105,7 @@ describe('create', () => {
     const enabled = await Promise.all(
       keyIds.map((keyId) => api.send(member, 'PUT', `/v1/api-keys/${keyId}/status`, { is_active: true })),
     );
-    // One of the five is the key that asks.
+    // The calling key is one of the five.
     expect(enabled.map(({ status }) => status).sort()).toEqual([200, 200, 200, 200, 400, 400, 400, 400]);
     const other = await api.addUser(api.root);
     const same = await Promise.all(
@@ -114,7 +114,7 @@ describe('create', () => {
     expect(same.map(({ status }) => status).sort()).toEqual([201, 409, 409, 409]);
   });
 
-  test("a user's own limit wins over the plan's", async () => {
+  test("a user's own limit takes precedence over the plan's", async () => {
     await api.orm.em.fork().nativeUpdate(User, { userId: member.userId }, { maxActiveApiKeys: 2 });
     const first = await create({ name: 'one' });
     expect(first.body.data.max_active_api_keys).toBe(2);
@@ -161,7 +161,7 @@ describe('list', () => {
   });
 });
 
-test('update: name and description, each alone; a name that is taken is 409', async () => {
+test('update: name and description, each alone; a used name is 409', async () => {
   const { key_id: id, created_at: createdAt } = (await create({ name: 'before' })).body.data;
   const put = (body: Json) => api.send(member, 'PUT', `/v1/api-keys/${id}`, body);
   const renamed = await put({ name: 'after' });
@@ -183,7 +183,7 @@ test('update: name and description, each alone; a name that is taken is 409', as
   expect((await put({ name: '' })).body.code).toBe('invalid_name');
 });
 
-test('a disabled key stops at once and makes room; enabling it again needs room', async () => {
+test('a disabled key stops at once and frees its place; enabling it again needs a place', async () => {
   const keys = [];
   for (const name of ['a', 'b', 'c', 'd']) keys.push((await create({ name })).body.data);
   expect((await create({ name: 'e' })).body.code).toBe('api_key_limit_reached');

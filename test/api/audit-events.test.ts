@@ -87,7 +87,7 @@ test('users, accounts, keys, projects and sandboxes: each change is one event, a
     expect(text).not.toContain(secret);
 });
 
-test('a sign-in, a sign-out and the use of a mailed link are events; a wrong password is none', async () => {
+test('a sign-in, a sign-out and the use of a mailed link are events; a wrong password is not', async () => {
   const { passwords } = api.dependencies;
   const { email } = await api.orm.em.fork().findOneOrFail(User, { userId: member.userId });
   const password = 'korrekt pferd batterie';
@@ -172,7 +172,7 @@ test('refusals, reads, and replies repeated for an Idempotency-Key are not recor
   expect((await list()).map(({ action }) => action)).toEqual(['createProject']);
 });
 
-test('filters by time, actor, object and action, and shows one account alone', async () => {
+test('filters by time, actor, object and action, and shows only one account', async () => {
   await api.send(root, 'POST', '/v1/projects', { name: 'One' });
   await api.send(member, 'POST', '/v1/projects', { name: 'Two' });
   await api.send(root, 'PUT', `${users}/${member.userId}`, { description: 'changed' });
@@ -192,7 +192,7 @@ test('filters by time, actor, object and action, and shows one account alone', a
   expect(await list(`?object_id=${member.userId}`, foreign)).toEqual([]);
 });
 
-test('events are kept as they are: the database refuses to change or remove one for a year', async () => {
+test('the database refuses to change events, and to remove them within a year', async () => {
   await api.send(root, 'POST', '/v1/projects', { name: 'Kept' });
   const statements = [
     'update audit_events set action = null',
@@ -211,7 +211,7 @@ test('events are kept as they are: the database refuses to change or remove one 
   expect((await list()).map(({ action }) => action)).toEqual(['createProject']);
 });
 
-test('a change and its event are made together or not at all', async () => {
+test('a change and its event are made in one transaction', async () => {
   await execute("alter table audit_events add constraint refused check (action <> 'updateUser') not valid");
   const reply = await api.send(root, 'PUT', `${users}/${member.userId}`, { description: 'changed' });
   await execute('alter table audit_events drop constraint refused');

@@ -35,7 +35,12 @@ test.each([
   expect(reply.headers['www-authenticate']).toBe('Api-Key, Bearer');
 });
 
-test('401 comes before the body is looked at', async () => {
+test('a key that is sent as an access token is refused with the header for keys', async () => {
+  const reply = await me({ authorization: `Bearer ${api.root.key}` });
+  expect([reply.status, reply.body.error]).toEqual([401, expect.stringContaining('X-API-Key')]);
+});
+
+test('401 is sent before the body is checked', async () => {
   const reply = await api.send(null, 'POST', '/v1/sandboxes', undefined, {
     rawBody: 'x'.repeat(2_000_000),
     contentType: 'text/plain',
@@ -58,14 +63,14 @@ test('a disabled key, a deleted key and a disabled user stop working with the ne
   expect((await api.send(member, 'GET', '/v1/users/me')).status).toBe(401);
 });
 
-test('a key notes when it was used', async () => {
+test('a key has the time of its last use', async () => {
   const member = await api.addUser(api.root);
   await api.send(member, 'GET', '/v1/users/me');
   const reply = await api.send(api.root, 'GET', `/v1/api-keys/${member.keyId}`);
   expect(Math.abs(Date.parse(reply.body.data.last_used_at) - Date.now())).toBeLessThan(60_000);
 });
 
-test('a suspended account may look and change nothing', async () => {
+test('a suspended account may read, and change nothing', async () => {
   const owner = await api.addAccount();
   const made = await api.send(owner, 'POST', '/v1/sandboxes');
   const sandbox = `/v1/sandboxes/${made.body.data.sandbox_id}`;

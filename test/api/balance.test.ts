@@ -40,7 +40,7 @@ test('more than the balance cannot be taken back', async () => {
   expect([reply.status, reply.body.code]).toEqual([400, 'balance_too_low']);
 });
 
-test('a grant that is repeated with its Idempotency-Key is one', async () => {
+test('a grant that is repeated with its Idempotency-Key is booked once', async () => {
   const before = await balance();
   const once = { headers: { 'idempotency-key': 'credit-once' } };
   const replies = [

@@ -6,14 +6,14 @@ import { until } from '../support/until.ts';
 import type { Json } from './contract-client.ts';
 import { startApi, type TestApi } from './test-api.ts';
 
-// 100 lives through Temporal, on machines that are busy.
+// 100 sandboxes through Temporal, on busy machines.
 jest.setTimeout(300_000);
 
 let plane: ControlPlane;
 let api: TestApi;
 const driver = new MemoryDriver();
 beforeAll(async () => {
-  // What an account's share of a host does to many at once is not the matter here.
+  // An account's share of a host is not tested here.
   const hostWorker = { slots: 200, accountShare: 100 };
   plane = await startControlPlane({ driver, planName: 'enterprise', hostWorker });
   api = await startApi({ on: plane });
@@ -77,7 +77,7 @@ test('a batch ends failed, starting and running sandboxes', async () => {
   await until(async () => (await listed('terminated')) === 0, 90_000);
 });
 
-test('a sandbox that is not admitted does not keep the others from resuming', async () => {
+test('a sandbox that is not admitted does not prevent the others from resuming', async () => {
   const made = await Promise.all([1, 2].map(() => api.send(api.root, 'POST', '/v1/sandboxes', small)));
   const ids = made.map(({ body }) => body.data.sandbox_id);
   await api.send(api.root, 'POST', `/v1/sandboxes/${ids[0]}/pause`, {});

@@ -7,7 +7,7 @@ import type { SandboxStatus } from '../../domain/sandbox-state.ts';
 import type { Json } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
 
-// What the routes decide; batches through Temporal are in `batch-life.test.ts`.
+// The decisions of the routes. `batch-life.test.ts` tests batches through Temporal.
 let api: TestApi;
 let member: Caller;
 beforeAll(async () => {
@@ -27,7 +27,7 @@ const batch = (action: string, ids: readonly string[], more: Json = {}, caller: 
   api.send(caller, 'POST', `/v1/sandboxes/batch-${action}`, { sandbox_ids: ids, ...more });
 const statusOf = async (sandboxId: SandboxId) => (await api.orm.em.fork().findOneOrFail(Sandbox, { sandboxId })).status;
 
-test('each one gets its own result, in the order asked; one that fails leaves the others alone', async () => {
+test('each one gets its own result, in the requested order; a failure does not affect the others', async () => {
   const ids = [await addSandbox(), await addSandbox('starting'), await addSandbox(), await addSandbox('terminated')];
   const foreign = await addSandbox('running', await api.addAccount());
   const { status, body } = await batch('terminate', [...ids, foreign, 'sbx-none', 'nonsense']);
@@ -121,7 +121,7 @@ test('pause answers at pausing and resume at resuming', async () => {
   });
 });
 
-test('one whose credentials do not last is not resumed, as by its own resume, and the others are', async () => {
+test('a sandbox with short-lived credentials is not resumed, as in a single resume, and the others are', async () => {
   const ids = [await addSandbox('paused'), await addSandbox('paused')];
   const mount = { slot: 0, state: 'active' as const, uri: 's3://data/', mountPoint: '/mnt/data' };
   const slot = { ...mount, region: 'us-east-1', endpoint: null };
@@ -141,7 +141,7 @@ test('one whose credentials do not last is not resumed, as by its own resume, an
   expect(await Promise.all(ids.map(statusOf))).toEqual(['paused', 'resuming']);
 });
 
-test('what is named twice is handled and counted once', async () => {
+test('a repeated id is handled and counted once', async () => {
   const id = await addSandbox();
   const calls = api.commands.calls.length;
   const { body } = await batch('terminate', [id, id, id]);
@@ -149,12 +149,12 @@ test('what is named twice is handled and counted once', async () => {
   expect(api.commands.calls.slice(calls)).toEqual(['terminate only']);
 });
 
-test('a failure nobody foresaw is one result, and says nothing of the inside', async () => {
+test('an unexpected failure is one result, without internal details', async () => {
   const [broken, fine] = [await addSandbox(), await addSandbox()];
   api.commands.failNext = new Error('secret of the inside');
   const { body } = await batch('pause', [broken, fine]);
   expect(body.data.results).toEqual([
-    { sandbox_id: broken, status: 'failed', error: 'Something went wrong on our side', code: 'internal_error' },
+    { sandbox_id: broken, status: 'failed', error: 'An internal error occurred', code: 'internal_error' },
     { sandbox_id: fine, status: 'pausing' },
   ]);
 });
@@ -174,7 +174,7 @@ test('up to 50 are handled at the same time', async () => {
   const pause = async () => {
     most = Math.max(most, ++underWay);
     if (underWay === 50) full.resolve();
-    // The first ones wait for each other, and then long enough for one too many.
+    // The first ones wait for each other, and then long enough to detect one too many.
     await full.promise;
     await new Promise((resolve) => setTimeout(resolve, 20));
     underWay--;
@@ -197,7 +197,7 @@ test.each(['delete', 'terminate', 'pause', 'resume'])('%s takes 1 to 100 ids and
   expect((await batch(action, ['sbx-a'], {}, null)).status).toBe(401);
 });
 
-test('the account’s root may act on what others own, others not on what is root’s', async () => {
+test('the account’s root may act on sandboxes of others, others not on the root’s', async () => {
   const [mine, roots] = [await addSandbox(), await addSandbox('running', api.root)];
   expect((await batch('terminate', [mine], {}, api.root)).body.data.successful).toBe(1);
   expect((await batch('terminate', [roots])).body.data.results[0].code).toBe('not_found');
@@ -211,7 +211,7 @@ test('mounts are for the resume of one sandbox', async () => {
     const reply = await batch('resume', ['sbx-a'], { [name]: value });
     expect([reply.status, reply.body.details]).toEqual([
       400,
-      [{ path: name, reason: 'only for the resume of one sandbox' }],
+      [{ path: name, reason: 'is only for the resume of a single sandbox' }],
     ]);
   }
   const nothing = { object_storage: {}, best_effort_oss: false };

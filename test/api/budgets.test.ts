@@ -74,7 +74,7 @@ test('a budget has the defaults, is read as it was made, and is the only one of 
   expect((await set({ budget_amount: 1 }, {}, other)).status).toBe(201);
 });
 
-test('of many budgets at once one is made, and a repeated Idempotency-Key gets its first reply', async () => {
+test('concurrent creates make one budget, and a repeated Idempotency-Key gets the first reply', async () => {
   const replies = await Promise.all(Array.from({ length: 5 }, () => set({ budget_amount: 3 })));
   expect(replies.map(codeOf).sort()).toEqual(['201 undefined', ...Array(4).fill('409 budget_exists')]);
   const other = await api.addAccount();
@@ -115,14 +115,14 @@ test.each([
   expect((await api.send(root, 'GET', budgets)).body.data).toBeNull();
   await set({ budget_amount: 5 });
   for (const value of values as unknown[]) {
-    // Not given, as typed clients say it.
+    // Not set, in the form that typed clients send.
     if (value === undefined || value === null || value === 0) continue;
     expect([value, codeOf(await change({ [field]: value }))]).toEqual([value, '400 validation_failed']);
   }
   expect(await status()).toMatchObject({ budget_amount: 5, limit_type: 'soft' });
 });
 
-test('what is left out of a change stays, and unset values of typed clients are as left out', async () => {
+test('fields without a value stay unchanged, and unset values of typed clients have no effect', async () => {
   const thresholds = [
     { percent: 90, enabled: true },
     { percent: 10, enabled: false },
@@ -143,7 +143,7 @@ test('what is left out of a change stays, and unset values of typed clients are 
   expect((await change({ notification_emails: [] })).body.data.notification_emails).toEqual([]);
 });
 
-test('only root users have to do with budgets', async () => {
+test('only root users have access to budgets', async () => {
   const user = await api.addUser(root);
   for (const [method, path] of [
     ...['GET', 'POST', 'PUT', 'DELETE'].map((each) => [each, budgets] as const),
@@ -153,7 +153,7 @@ test('only root users have to do with budgets', async () => {
   }
 });
 
-test('the status says what is used of the present period, exactly', async () => {
+test('the status has the exact use of the present period', async () => {
   await addUsage(api.orm.em, root.accountId, '500', new Date(Date.now() - 6 * 86_400_000));
   await use('0.1');
   await use('0.2');
@@ -225,7 +225,7 @@ describe('a check', () => {
     expect((await status()).is_restricted).toBe(false);
   });
 
-  test('many checks at once report once', async () => {
+  test('concurrent checks report once', async () => {
     await set({ budget_amount: 10 });
     await use('5');
     await Promise.all(Array.from({ length: 6 }, () => check()));
@@ -233,7 +233,7 @@ describe('a check', () => {
     expect(await events()).toHaveLength(1);
   });
 
-  test('a deleted budget that is made again reports nothing twice in a day', async () => {
+  test('a budget that is deleted and made again reports nothing twice in a day', async () => {
     await use('6');
     await set({ budget_amount: 10 });
     expect(await messages()).toHaveLength(1);
@@ -246,7 +246,7 @@ describe('a check', () => {
     expect(await messages()).toHaveLength(2);
   });
 
-  test('of many messages of a day only the first twenty are mailed', async () => {
+  test('only the first twenty messages of a day are mailed', async () => {
     await use('100');
     await set({ budget_amount: 100, alert_thresholds: Array.from({ length: 20 }, (_, i) => ({ percent: i + 1 })) });
     await change({ alert_thresholds: Array.from({ length: 5 }, (_, i) => ({ percent: i + 50 })) });
@@ -283,7 +283,7 @@ describe('a hard limit', () => {
       202,
       ['budget_restricted', 'budget_restricted'],
     ]);
-    // What runs goes on.
+    // Running sandboxes continue.
     expect((await api.send(root, 'GET', `/v1/sandboxes/${running}`)).body.data.status).not.toBe('failed');
 
     expect((await change({ budget_amount: 20 })).body.data.is_restricted).toBe(false);
@@ -320,11 +320,11 @@ describe('a hard limit', () => {
     expect((await change({ is_active: true })).body.data).toMatchObject({ is_active: true, is_restricted: true });
     await change({ limit_type: 'soft' });
     expect((await change({ limit_type: 'hard' })).body.data.is_restricted).toBe(true);
-    // The thresholds were reported before.
+    // The thresholds were reported before, so there are no new messages.
     expect(await messages()).toHaveLength(3);
   });
 
-  test('of another account restricts nobody else', async () => {
+  test('of another account restricts no other account', async () => {
     await use('5');
     await set({ budget_amount: 5, limit_type: 'hard' });
     const other = await api.addAccount('pro');
@@ -332,7 +332,7 @@ describe('a hard limit', () => {
   });
 });
 
-test('a platform that does not bill alerts and refuses nothing', async () => {
+test('a platform without billing sends alerts and refuses nothing', async () => {
   await set({ budget_amount: 5, limit_type: 'hard' });
   await use('6');
   await check(false);
@@ -341,7 +341,7 @@ test('a platform that does not bill alerts and refuses nothing', async () => {
   expect((await create()).status).toBe(201);
 });
 
-test('each creation asks for a check, and a budget that is not active for none', async () => {
+test('each creation requests a check, except with an inactive budget', async () => {
   const asked = async () => {
     const [row] = (await api.orm.em
       .fork()

@@ -7,7 +7,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-test('projects, API keys and sandboxes that one user makes at the same time do not wait for each other in a circle', async () => {
+test('concurrent creates of a user’s projects, API keys and sandboxes do not deadlock', async () => {
   const rounds = Array.from({ length: 40 }, (_, number) => number);
   const replies = await Promise.all(
     rounds.flatMap((number) => [

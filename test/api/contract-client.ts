@@ -16,16 +16,16 @@ export interface Request {
   key?: string | undefined;
   body?: unknown;
   headers?: Record<string, string>;
-  /** Sent as it is, under `contentType`. */
+  /** Sent unchanged, with `contentType`. */
   rawBody?: string | Buffer;
   contentType?: string;
-  /** Where the other side may close before it has read everything. */
+  /** For requests during which the server may close before it has read everything. */
   remoteAddress?: string;
 }
 
 /**
- * Sends requests, and holds every reply against the OpenAPI document: an undocumented status, a missing field or one
- * too many fails the test that caused it.
+ * Sends requests and checks every reply against the OpenAPI document: an undocumented status, a missing field or an
+ * additional field fails the test.
  */
 export class ContractClient {
   readonly #app: FastifyInstance;
@@ -128,7 +128,7 @@ export class ContractClient {
     if (requestId !== reply.headers['x-request-id']) throw new Error('request_id is not X-Request-Id');
   }
 
-  /** The documented path this one is an instance of; a literal one wins over one with parameters. */
+  /** The documented path of this one. A literal path takes precedence over one with parameters. */
   #templateOf(path: string, method: string): string | null {
     const found = Object.keys(this.document.paths)
       .filter((template) => this.document.paths[template][method.toLowerCase()])

@@ -10,7 +10,7 @@ import { until } from '../support/until.ts';
 import type { Json } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
 
-/** Ends of commands that nobody follows, as events: the API, Postgres and a real agent. */
+/** Ends of commands without readers, as events: the API, Postgres and a real agent. */
 let api: TestApi;
 let agent: TestAgent;
 let watches: RunEndWatch[] = [];
@@ -38,7 +38,7 @@ beforeEach(async () => {
 
 const rows = async (query: string): Promise<Json[]> => (await api.orm.em.fork().execute(query)) as Json[];
 
-/** As one process of the API has it. */
+/** Starts the watch that each process of the API has. */
 function startWatch(): RunEndWatch {
   const watch = new RunEndWatch(api.dependencies);
   watches.push(watch);
@@ -67,14 +67,14 @@ const untilEnds = async (count: number): Promise<Json[]> => {
   return ends();
 };
 
-/** In place of an agent. */
+/** A server in place of an agent. */
 class LyingAgent {
   readonly #server: http.Server;
-  /** The most requests that were open at once. */
+  /** The maximum number of requests that were open at the same time. */
   mostOpen = 0;
   #open = 0;
 
-  /** @param answer gets a start, or null for a question; null: no answer */
+  /** @param answer gets a start, or null for a question; if it returns null, there is no answer */
   private constructor(answer: (start: Json | null) => object | null) {
     this.#server = http.createServer(async (request, response) => {
       this.#open += 1;
@@ -105,7 +105,7 @@ class LyingAgent {
   }
 }
 
-/** Runs a command to its end; nobody reads its output. */
+/** Runs a command to its end without reading its output. */
 async function runUnread(sandboxId: string, command: string): Promise<Json> {
   const started = await exec(api.root, sandboxId, command);
   expect(started.status).toBe(201);
@@ -113,7 +113,7 @@ async function runUnread(sandboxId: string, command: string): Promise<Json> {
   return started.body;
 }
 
-test('the end of a command that nobody follows is an event for those who asked for it by name', async () => {
+test('the end of a command without readers is an event for subscribers of its type', async () => {
   const sandboxId = await addSandbox(api.root);
   await runUnread(sandboxId, 'true');
   expect(await rows('select * from watched_runs')).toEqual([]);
@@ -139,7 +139,7 @@ test('the end of a command that nobody follows is an event for those who asked f
   expect(await rows('select * from watched_runs')).toEqual([]);
 });
 
-test("events are of the sandbox's owner, whoever runs the command; strangers cost nothing", async () => {
+test("events belong to the sandbox's owner, regardless of the caller; runs without a subscriber are not watched", async () => {
   const [member, stranger] = [await api.addUser(api.root), await api.addAccount()];
   await subscribe(api.root, 'exec.finished');
   await subscribe(stranger, 'exec.finished');
@@ -154,7 +154,7 @@ test("events are of the sandbox's owner, whoever runs the command; strangers cos
   expect(await rows('select * from webhook_deliveries')).toHaveLength(1);
 });
 
-test('ends of a time when no process asked are reported later, each with its own exit code, and once', async () => {
+test('ends without a running process are reported later, once, each with its own exit code', async () => {
   await subscribe(api.root, 'exec.finished');
   const sandboxId = await addSandbox(api.root);
   for (const code of [1, 2, 3]) await runUnread(sandboxId, `exit ${code}`);
@@ -163,7 +163,7 @@ test('ends of a time when no process asked are reported later, each with its own
   const first = startWatch();
   startWatch();
   expect((await untilEnds(3)).map(({ data }) => data.exit_code)).toEqual([1, 2, 3]);
-  // Others go on where a process stops in the middle of its question.
+  // Other processes continue when a process stops during its question.
   await first.stop();
   expect((await api.send(api.root, 'DELETE', `/v1/sandboxes/${sandboxId}/exec`)).body).toEqual({ cancelled: true });
   const all = await untilEnds(4);
@@ -176,7 +176,7 @@ test('ends of a time when no process asked are reported later, each with its own
   expect(await rows('select * from watched_runs')).toEqual([]);
 });
 
-test('a command that is refused has no end; one of which the agent knows nothing any more was interrupted', async () => {
+test('a refused command has no end; a command that the agent has forgotten was interrupted', async () => {
   await subscribe(api.root, 'exec.finished');
   const other = await TestAgent.start({ boot: { platformToken, init: bootOf({}) } });
   const sandboxId = await addSandbox(api.root, other.port);
@@ -190,7 +190,7 @@ test('a command that is refused has no end; one of which the agent knows nothing
   expect(event!.data).toMatchObject({ exit_code: null, error: 'exec_interrupted', duration_ms: null });
 });
 
-test('a paused sandbox is waited for, and a start that never came about has no event', async () => {
+test('a paused sandbox is waited for, and a start that failed has no event', async () => {
   await subscribe(api.root, 'exec.finished');
   const silent = await HostileServer.start(() => {});
   const sandboxId = await addSandbox(api.root, silent.port);
@@ -210,7 +210,7 @@ test('a paused sandbox is waited for, and a start that never came about has no e
   expect(await ends()).toEqual([]);
 });
 
-test('an agent that accepts everything and lies makes one event for each start, 64 unreported ones at most', async () => {
+test('an agent that accepts everything and lies causes one event per start, at most 64 unreported ones', async () => {
   await subscribe(api.root, 'exec.finished');
   let isSilent = true;
   let asked = 0;
@@ -233,12 +233,12 @@ test('an agent that accepts everything and lies makes one event for each start, 
     expect(data).toMatchObject({ exit_code: null, error: 'exec_interrupted', sequence: 1 });
     expect(data.duration_ms).toBeLessThan(600_000);
   }
-  // One process asks one sandbox one question at a time.
+  // A process asks a sandbox one question at a time.
   expect(lying.mostOpen).toBe(1);
   await lying.stop();
 });
 
-test('the end of a sandbox ends what ran in it', async () => {
+test('the end of a sandbox ends its commands', async () => {
   await subscribe(api.root, 'exec.finished');
   const sandboxId = await addSandbox(api.root);
   expect((await exec(api.root, sandboxId, 'sleep 600')).status).toBe(201);

@@ -2,27 +2,34 @@ import { getEventListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, test } from '@jest/globals';
 import { type ExecFailure, execStream, type StreamOptions } from '../../api/exec-stream.ts';
+import { FairTurns } from '../../domain/fair-turns.ts';
 import { until } from '../support/until.ts';
 
 const ready = 'event: ready\ndata: {}\n\n';
 const end = 'id: run-2\nevent: end\ndata: {"exit_code":0}\n\n';
 const keepalive = 'event: keepalive\ndata: {}\n\n';
 
-/** @param agent gets what was received so far */
+/** @param agent gets the data received so far */
 async function through(
   agent: (received: readonly string[]) => AsyncGenerator<Buffer>,
   options: Partial<StreamOptions> = {},
 ): Promise<string[]> {
   const broken: ExecFailure = { code: 'exec_interrupted', message: 'broken' };
   const received: string[] = [];
-  const all = { keepaliveMs: 10_000, onSilence: async () => null, onBreak: async () => broken, ...options };
+  const all = {
+    keepaliveMs: 10_000,
+    turn: async () => {},
+    onSilence: async () => null,
+    onBreak: async () => broken,
+    ...options,
+  };
   for await (const frames of execStream(agent(received), { signal: new AbortController().signal, ...all })) {
     received.push(frames.toString());
   }
   return received;
 }
 
-test('events come whole, however the network cut them', async () => {
+test('events arrive completely at every split', async () => {
   const text = ready + end;
   const received = await through(async function* () {
     for (const character of text) yield Buffer.from(character);
@@ -30,7 +37,7 @@ test('events come whole, however the network cut them', async () => {
   expect(received).toEqual([ready, end]);
 });
 
-test('an event that comes in 100,000 pieces of one byte arrives whole', async () => {
+test('an event in 100,000 pieces of one byte arrives completely', async () => {
   const event = `event: stdout\ndata: ${'x'.repeat(100_000)}\n\n`;
   const received = await through(async function* () {
     for (const byte of Buffer.from(event)) yield Buffer.of(byte);
@@ -39,7 +46,7 @@ test('an event that comes in 100,000 pieces of one byte arrives whole', async ()
   expect(received).toEqual([event, end]);
 });
 
-test('an event that does not end is given up, in whatever pieces it comes', async () => {
+test('an endless event ends the stream, regardless of its pieces', async () => {
   let pieces = 0;
   const received = await through(async function* () {
     yield Buffer.from('event: stdout\ndata: ');
@@ -49,7 +56,7 @@ test('an event that does not end is given up, in whatever pieces it comes', asyn
   expect(pieces).toBeLessThan(200);
 });
 
-test('a long stream leaves nothing behind on the signal that outlives it', async () => {
+test('a long stream leaves no listeners on a signal that outlives it', async () => {
   const { signal } = new AbortController();
   let listeners = 0;
   await through(
@@ -67,7 +74,7 @@ test('a long stream leaves nothing behind on the signal that outlives it', async
   expect(getEventListeners(signal, 'abort')).toHaveLength(0);
 });
 
-test('a silence is filled with keepalives', async () => {
+test('keepalives are sent during silence', async () => {
   const received = await through(
     async function* (soFar) {
       yield Buffer.from(ready);
@@ -80,7 +87,7 @@ test('a silence is filled with keepalives', async () => {
   expect([received[0], received.at(-1)]).toEqual([ready, end]);
 });
 
-test('a silence behind which the sandbox has ended is the end of the stream', async () => {
+test('silence after the end of the sandbox ends the stream', async () => {
   const received = await through(
     async function* () {
       yield Buffer.from(ready);
@@ -91,7 +98,7 @@ test('a silence behind which the sandbox has ended is the end of the stream', as
   expect(received).toEqual([ready, 'event: error\ndata: {"code":"sandbox_ended","message":"gone"}\n\n']);
 });
 
-test('a connection that fails in the middle of an event ends in an error of its own', async () => {
+test('a connection that fails within an event ends with its own error', async () => {
   const received = await through(async function* () {
     yield Buffer.from(`${ready}id: run-2\nevent: stdo`);
     throw new Error('ECONNRESET');
@@ -99,7 +106,7 @@ test('a connection that fails in the middle of an event ends in an error of its 
   expect(received).toEqual([ready, 'event: error\ndata: {"code":"exec_interrupted","message":"broken"}\n\n']);
 });
 
-test('when its signal says so it ends where it is', async () => {
+test('an abort of its signal ends it immediately', async () => {
   const stop = new AbortController();
   const received = await through(
     async function* () {
@@ -110,4 +117,28 @@ test('when its signal says so it ends where it is', async () => {
     { signal: stop.signal },
   );
   expect(received).toEqual([ready]);
+});
+
+test('many agents that send tiny events without end leave the event loop to other requests', async () => {
+  const chunk = Buffer.from('event: stdout\ndata: {"data_b64":""}\n\n'.repeat(1700));
+  const turns = new FairTurns(1);
+  let reads = 0;
+  let isOver = false;
+  const floods = Array.from({ length: 32 }, async () => {
+    const agent = async function* () {
+      while (!isOver) {
+        reads += 1;
+        // The bytes are there at once: no read waits for the network.
+        yield chunk;
+      }
+      yield Buffer.from(end);
+    };
+    const turn = () => new Promise<void>((resolve) => turns.run('caller', resolve));
+    await through(agent, { turn });
+  });
+  // Each turn of the event loop has one read, and one more read is ahead of each stream.
+  for (let at = 0; at < 50; at += 1) await new Promise(setImmediate);
+  expect(reads).toBeLessThanOrEqual(2 * 50 + 32 + 2);
+  isOver = true;
+  await Promise.all(floods);
 });

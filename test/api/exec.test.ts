@@ -16,7 +16,7 @@ import { until } from '../support/until.ts';
 import type { Json, Reply } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
 
-// Two replicas of the API on one database, and real agents in processes of their own.
+// Two replicas of the API on one database, and real agents in separate processes.
 let one: TestApi;
 let two: TestApi;
 let agent: TestAgent;
@@ -135,12 +135,12 @@ describe('with wait, the reply has the whole result', () => {
     expect((await one.send(member, 'GET', `/v1/sandboxes/${id}/exec/active`)).body).toEqual({ active: false });
   });
 
-  test('input goes to a streamed command, too, and may stay unread', async () => {
+  test('a streamed command gets input, too, and need not read it', async () => {
     expect(output(await run({ command: 'wc -c', stdin: 'x'.repeat(128 * 1024) }))).toBe('131072\n');
     expect((await exec({ command: 'exit 0', stdin: 'x'.repeat(128 * 1024), wait: true })).body.exit_code).toBe(0);
   });
 
-  test('has the end of much output and says that the beginning is missing; what is no text is replaced', async () => {
+  test('has the end of long output and reports the missing beginning; invalid text is replaced', async () => {
     const command = 'head -c 3000000 /dev/zero | tr "\\0" a; printf end';
     const { body } = await exec({ command, wait: true });
     expect(body.truncated).toBe(true);
@@ -170,7 +170,7 @@ describe('with wait, the reply has the whole result', () => {
     refuses(late, 409, 'exec_deadline_exceeded');
   });
 
-  test('another command meanwhile is refused, and one that cannot begin is no result', async () => {
+  test('a second command meanwhile is refused, and a command that cannot start is an error', async () => {
     const waiting = exec({ command: 'sleep 60', wait: true });
     await until(async () => (await two.send(member, 'GET', `/v1/sandboxes/${id}/exec/active`)).body.active === true);
     refuses(await exec({ command: 'true', wait: true }), 409, 'exec_in_progress');
@@ -180,11 +180,11 @@ describe('with wait, the reply has the whole result', () => {
   });
 });
 
-test('cwd is where the command runs', async () => {
+test('the command runs in cwd', async () => {
   expect(output(await run({ command: 'pwd', cwd: '/usr/lib' }))).toBe('/usr/lib\n');
 });
 
-test('what runs is shown to the user who started it, and no longer when it has ended', async () => {
+test('a command is shown to the user who started it, until it has ended', async () => {
   const active = (caller: Caller, on = two) => on.send(caller, 'GET', `/v1/sandboxes/${id}/exec/active`);
   expect((await active(member)).body).toEqual({ active: false });
   const { body: started } = await exec({ command: 'sleep 60', cwd: '/tmp' });
@@ -194,7 +194,7 @@ test('what runs is shown to the user who started it, and no longer when it has e
     cwd: '/tmp',
     ...started,
   });
-  // The account's root sees the sandbox, not what another user runs in it.
+  // The account's root sees the sandbox, but not another user's commands in it.
   expect((await active(one.root)).body).toEqual({ active: false });
   refuses(await one.send(one.root, 'GET', `/v1/sandboxes/${id}/exec/stream`), 404, 'exec_not_found');
   refuses(await exec({ command: 'true' }, one.root), 409, 'exec_in_progress');
@@ -202,7 +202,7 @@ test('what runs is shown to the user who started it, and no longer when it has e
   expect((await active(member)).body).toEqual({ active: false });
 });
 
-test('of many at once exactly one is started, over both replicas', async () => {
+test('exactly one of many concurrent commands is started, over both replicas', async () => {
   const replies = await Promise.all(
     Array.from({ length: 8 }, (_, index) => exec({ command: 'sleep 60' }, member, index % 2 ? one : two)),
   );
@@ -210,7 +210,7 @@ test('of many at once exactly one is started, over both replicas', async () => {
   refuses(replies.find(({ status }) => status === 409)!, 409, 'exec_in_progress');
 });
 
-test('cancel on either replica ends what was started on the other, and the stream says so', async () => {
+test('cancel on either replica ends a command of the other, and the stream reports it', async () => {
   const { body } = await exec({ command: 'echo up; sleep 600' });
   const received = streamOf(body.stream_path);
   await until(async () => (await two.send(member, 'GET', `/v1/sandboxes/${id}/exec/active`)).body.active);
@@ -222,7 +222,7 @@ test('cancel on either replica ends what was started on the other, and the strea
   refuses(await one.send(member, 'DELETE', `/v1/sandboxes/${id}/exec`), 404, 'exec_not_found');
 });
 
-test('Last-Event-ID goes on behind it on another replica; behind the last there is nothing to come back for', async () => {
+test('Last-Event-ID continues after that event on another replica; after the last event the stream is over', async () => {
   const { body } = await exec({ command: 'echo a; echo b >&2; sleep 0.1; echo c' });
   const all = eventsIn((await streamOf(body.stream_path, {}, one)).text);
   const second = all[2]!;
@@ -238,7 +238,7 @@ test('Last-Event-ID goes on behind it on another replica; behind the last there 
   refuses(await streamOf(body.stream_path, { 'last-event-id': 'otherrun-3' }), 404, 'exec_not_found');
 });
 
-test('the deadline is the setting’s, and never past the sandbox’s own timeout, however that moves', async () => {
+test('the deadline is the setting’s, and never after the sandbox’s own timeout, even when that changes', async () => {
   const ms = (time: string) => Date.parse(time);
   const limited = await startApi({
     on: { orm: one.orm, account: { ...one.root, apiKey: one.root.key }, commands: one.commands },
@@ -286,7 +286,7 @@ test('running a command is an access', async () => {
   expect(Math.abs(Date.now() - (await row()).lastAccessedAt!.getTime())).toBeLessThan(120_000);
 });
 
-test('a token opens its own run in its own sandbox and nothing else, and only for a time', async () => {
+test('a token is valid only for its own run in its own sandbox, and for a limited time', async () => {
   const { body } = await exec({ command: 'true' });
   const [path, token] = body.stream_path.split('?token=');
   for (const wrong of [
@@ -316,7 +316,7 @@ test('a token opens its own run in its own sandbox and nothing else, and only fo
   expect(logged).not.toContain(token);
 });
 
-test('without a key, and for a sandbox of someone else, there is nothing', async () => {
+test('requests without a key, or for a sandbox of another account, are refused', async () => {
   const stranger = await one.addAccount();
   for (const [method, path, body] of [
     ['POST', '/exec', { command: 'true' }],
@@ -354,13 +354,13 @@ test.each([
   ['one too long', { command: 'x'.repeat(200_000) }, 'validation_failed', 'command'],
   ['a wrong variable', { command: 'true', env: { 'A=B': 'x' } }, 'validation_failed', 'env.A=B'],
   ['a number for cwd', { command: 'true', cwd: 7 }, 'validation_failed', 'cwd'],
-])('%s is refused with the field that is wrong', async (_what, body, code, field) => {
+])('%s is refused with the name of the field', async (_what, body, code, field) => {
   const reply = await exec(body);
   refuses(reply, 400, code);
   expect(reply.body.details.map(({ path }: Json) => path)).toEqual([field]);
 });
 
-test('what the sandbox cannot run is refused with the reason', async () => {
+test('a command that the sandbox cannot run is refused with the reason', async () => {
   const wrongCwd = await exec({ command: 'true', cwd: '/nowhere' });
   refuses(wrongCwd, 400, 'invalid_cwd');
   expect(wrongCwd.body.error).toContain('no such file or directory');
@@ -370,11 +370,11 @@ test('what the sandbox cannot run is refused with the reason', async () => {
   refuses(await exec({ command: `: ${'ä'.repeat(100_000)}` }), 400, 'validation_failed');
 });
 
-test('nulls and unknown fields are fine', async () => {
+test('nulls and unknown fields are accepted', async () => {
   expect((await run({ command: 'true', cwd: null, env: null, other: 1 })).status).toBe(200);
 });
 
-/** A live stream over the network, which has begun. */
+/** Opens a live stream over the network and waits for its beginning. */
 async function follow(
   path: string,
   replica = url,
@@ -385,7 +385,7 @@ async function follow(
   return reply;
 }
 
-test('a reader that stops reading, or leaves, holds up neither the command nor the others', async () => {
+test('a reader that stops reading, or disconnects, delays neither the command nor other readers', async () => {
   const goOn = agent.path('all-follow');
   const { body } = await exec({
     command: `until [ -e ${goOn} ]; do sleep 0.05; done; head -c 33554432 /dev/zero; echo done`,
@@ -398,13 +398,13 @@ test('a reader that stops reading, or leaves, holds up neither the command nor t
   fs.writeFileSync(goOn, '');
   const received = { text: await textOf(reading) };
   stalled.destroy();
-  // Best effort: a reader that is too slow for a while loses the oldest of what is buffered.
+  // Best effort: a reader that is too slow for a while loses the oldest part of the buffer.
   expect(output(received).length).toBeGreaterThan(16 * 1024 * 1024);
   expect(output(received).endsWith('done\n')).toBe(true);
   expect(eventsIn(received.text).at(-1)).toMatchObject({ type: 'end', data: { exit_code: 0 } });
 });
 
-test('open streams are bounded, for each caller and for each sandbox, and a closed one makes room', async () => {
+test('open streams are limited for each caller and each sandbox, and a closed one frees its place', async () => {
   const third = await startApi({
     on: { orm: one.orm, account: { ...one.root, apiKey: one.root.key }, commands: one.commands },
     platformToken: () => platformToken,
@@ -437,7 +437,7 @@ test('open streams are bounded, for each caller and for each sandbox, and a clos
   }
 });
 
-test('a reader that takes nothing for the time it has is let go, and the command goes on', async () => {
+test('a reader that reads nothing within its time is disconnected, and the command continues', async () => {
   const third = await startApi({
     on: { orm: one.orm, account: { ...one.root, apiKey: one.root.key }, commands: one.commands },
     platformToken: () => platformToken,
@@ -454,7 +454,7 @@ test('a reader that takes nothing for the time it has is let go, and the command
   try {
     stalled.pause();
     await until(async () => (await connections()) === 0);
-    // What was on its way is still to be read; the end is not among it.
+    // Data in transit can still be read, but it does not include the end.
     const closed = new Promise((resolve) => (stalled.closed ? resolve(null) : stalled.once('close', resolve)));
     stalled.on('data', (chunk) => {
       received += chunk;
@@ -473,11 +473,11 @@ test('a reader that takes nothing for the time it has is let go, and the command
   expect(eventsIn(all.text).at(-1)).toMatchObject({ type: 'end', data: { exit_code: 0 } });
 });
 
-test('readers learn that the sandbox has ended, or that its agent is lost', async () => {
+test('readers get the end of the sandbox, or the loss of its agent, as an event', async () => {
   const doomed = await TestAgent.start();
   const cases = [
     ['terminated', 'sandbox_ended', 'The sandbox is terminated'],
-    ['running', 'exec_interrupted', 'The connection to the sandbox broke off; the command may go on'],
+    ['running', 'exec_interrupted', 'The connection to the sandbox broke; the command may still run'],
   ] as const;
   const sandboxes = [await addSandbox(member, doomed.port), await addSandbox(member, doomed.port)];
   const { body } = await one.send(member, 'POST', `/v1/sandboxes/${sandboxes[0]}/exec`, { command: 'sleep 60' });
@@ -516,7 +516,7 @@ async function tokenOf({ userId }: Caller): Promise<string> {
   return one.dependencies.accessTokens.make(session!, userId);
 }
 
-test('an access token in the address opens the stream of its user, on every replica, and of nobody else', async () => {
+test('an access token in the address gives access to streams of its user only, on every replica', async () => {
   await exec({ command: 'echo by token' });
   const path = `/v1/sandboxes/${id}/exec/stream`;
   const token = await tokenOf(member);
@@ -561,7 +561,7 @@ test.each<[string, 'key' | 'token', Revoke]>([
     by === 'key' ? { 'x-api-key': user.key } : { authorization: `Bearer ${accessToken}` };
   const { body } = await one.client.send('POST', path, { headers, body: { command: 'sleep 60' } });
   const waiting = await follow(`${path}/stream`, urlOfOne, headers);
-  // Of another key of the same user, or of none: only what the revoked one opened ends.
+  // Streams with another key of the same user, or without one: only those of the revoked one end.
   const others = await one.addUser(one.root);
   const token = new ExecTokens(Buffer.alloc(32, 9)).make(
     sandboxId,
@@ -579,11 +579,11 @@ test.each<[string, 'key' | 'token', Revoke]>([
   refuses(await streamOf(body.stream_path), 401, 'unauthenticated');
   expect(unaffected.destroyed || unaffected.readableEnded).toBe(false);
   unaffected.destroy();
-  // The command goes on, as the sandbox does; the account root ends it.
+  // The command continues, as the sandbox does. The account root ends it.
   expect((await one.send(one.root, 'DELETE', path)).status).toBe(200);
 });
 
-test('an agent that was tampered with harms nobody: what is no event, or comes behind the end, is not passed on', async () => {
+test('a manipulated agent has no effect: invalid events, and data after the end, are not forwarded', async () => {
   const frames = [
     'event: ready\ndata: {}\n\nevent: start\ndata: {"pid":1}\n\nevent: evil\ndata: x\n\n',
     'event: ready\ndata: {}\n\nevent: end\ndata: {"exit_code":0}\n\nevent: stdout\ndata: {"data_b64":"bGF0ZQ=="}\n\n',
@@ -640,7 +640,7 @@ test.each(['constructor', '__proto__', 'toString', 'hasOwnProperty', 'valueOf', 
 test.each([
   ['an upgrade', 'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n'],
   ['1xx replies without end', 'HTTP/1.1 100 Continue\r\n\r\n'.repeat(1000)],
-])('an agent that answers with %s hangs no request', async (_what, answer) => {
+])('an agent that answers with %s blocks no request', async (_what, answer) => {
   const forged = await HostileServer.start((socket, server) => server.repeat(socket, answer));
   const sandboxId = await addSandbox(member, forged.port);
   const path = `/v1/sandboxes/${sandboxId}/exec`;
@@ -652,7 +652,7 @@ test.each([
   await forged.stop();
 });
 
-test('a replica that stops lets its readers go without a last event, so that they come back to another', async () => {
+test('a stopping replica closes streams without a last event, so that readers reconnect to another', async () => {
   const third = await startApi({
     on: { orm: one.orm, account: { ...one.root, apiKey: one.root.key }, commands: one.commands },
     platformToken: () => platformToken,

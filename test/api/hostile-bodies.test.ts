@@ -13,7 +13,7 @@ const many = (count: number, item: string) => Array(Math.floor(count)).fill(item
 const nested = (depth: number, [open, close]: [string, string]) =>
   `{"metadata":${open.repeat(depth)}1${close.repeat(depth)}}`;
 
-describe('JSON beyond a bound is a clear 400', () => {
+describe('JSON beyond a limit is a clear 400', () => {
   test.each([
     ['arrays of 5,000 levels', nested(5000, ['[', ']']), 'nested more than 32 levels'],
     ['objects of 5,000 levels', nested(5000, ['{"a":', '}']), 'nested more than 32 levels'],
@@ -44,7 +44,7 @@ describe('JSON beyond a bound is a clear 400', () => {
     expect(reply.body.code).toBe('template_not_found');
   });
 
-  test.each([['env_vars'], ['metadata']])('what fills %s to its bound is accepted', async (field) => {
+  test.each([['env_vars'], ['metadata']])('a value of %s at its limit is accepted', async (field) => {
     const count = field === 'metadata' ? 100 : 256;
     const pairs = Object.fromEntries(Array.from({ length: count }, (_, i) => [`KEY_${i}`, '\u00e9'.repeat(400)]));
     const escaped = JSON.stringify({ [field]: pairs }).replaceAll('\u00e9', '\\u00e9');
@@ -53,7 +53,7 @@ describe('JSON beyond a bound is a clear 400', () => {
   });
 });
 
-describe('the reply to a wrong body is small, whatever the body held', () => {
+describe('the reply to an invalid body is small, regardless of the body', () => {
   const wrong: [string, string][] = [
     ['1,900 wrong variables', `{"env_vars":{${Array.from({ length: 1400 }, (_, i) => `"${i}${'v'.repeat(600)}":1`)}}}`],
     ['1,900 wrong mounts', `{"object_storage":[${many(990, '{}')}]}`],
@@ -89,7 +89,7 @@ describe('the reply to a wrong body is small, whatever the body held', () => {
     }
   });
 
-  test('names of fields and codes that objects have of themselves are names like any other', async () => {
+  test('names of built-in object properties are ordinary names of fields and codes', async () => {
     for (const name of ['constructor', 'toString', 'valueOf', 'hasOwnProperty']) {
       expect((await post(JSON.stringify({ [name]: 'x', metadata: { [name]: 'y' } }))).status).toBe(201);
       expect((await api.send(api.root, 'GET', `/v1/sandboxes?sort_by=${name}`)).status).toBe(400);
@@ -118,7 +118,7 @@ describe('queries, encodings and types', () => {
   });
 });
 
-/** Milliseconds of processor time, the least of some rounds: other programs on the machine do not count. */
+/** Milliseconds of processor time, the minimum of some rounds, so that other programs on the machine do not count. */
 async function cost(send: () => Promise<unknown>): Promise<number> {
   const rounds: number[] = [];
   for (let round = 0; round < 7; round++) {
@@ -131,17 +131,17 @@ async function cost(send: () => Promise<unknown>): Promise<number> {
 }
 
 /**
- * Times of an ordinary body. Work that is quadratic in one of these bodies takes a thousand times as long and more. The goal
- * of three times is a figure of `bench/bodies`: it depends on the processor and on what else runs.
+ * Multiples of the cost of an ordinary body. Quadratic work would take a thousand times as long or more. The target of
+ * three times is measured by `bench/bodies`: it depends on the processor and on other load.
  */
 const linear = 100;
 
 test.each([
   ['/v1/sandboxes', 'template_not_found'],
   ['/v1/sandboxes/none/exec', 'not_found'],
-])('the cost of a body for %s is linear in its size, whatever it holds', async (url, code) => {
+])('the cost of a body for %s is linear in its size, regardless of its content', async (url, code) => {
   const size = 1_000_000;
-  /** Valid but for its template, so that both kinds of body end in validation or right behind it. */
+  /** Valid except for its template, so that both kinds of body end in validation or right after it. */
   const ordinary = JSON.stringify({
     template: 'none',
     command: 'true',

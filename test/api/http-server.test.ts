@@ -23,7 +23,7 @@ afterEach(async () => {
 
 type Handler = Parameters<typeof createHttpServer>[0];
 
-/** @returns what the client has received so far */
+/** @returns the data that the client has received so far */
 async function connected(handler: Handler): Promise<() => string> {
   server = createHttpServer(handler, limits).listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -55,7 +55,7 @@ test('requests that arrive at once run one after another and are answered in ord
   expect(most).toBe(1);
 });
 
-test('an idle connection outlives those of load balancers and of clients', async () => {
+test('an idle connection is kept for longer than load balancers and clients keep theirs', async () => {
   const received = await connected((_, response) => response.end('done'));
   client!.write(get('/'));
   await until(() => received().includes('done'));
@@ -73,7 +73,7 @@ test('a connection with more than 16 waiting requests is closed, and no more are
   expect(parsed).toBe(16);
 });
 
-test('a body of a thousand single bytes and one of large chunks arrive whole', async () => {
+test('a body of a thousand single bytes and one of large chunks arrive completely', async () => {
   const bodies: string[] = [];
   const received = await connected(async (request, response) => {
     bodies.push(await text(request));
@@ -99,7 +99,7 @@ test('a body of tens of thousands of single bytes ends its connection', async ()
   });
   const head = 'POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n';
   client!.write(head + '1\r\nx\r\n'.repeat(30_000));
-  // Its end may be a reset, since the server leaves bytes unread.
+  // Its end may be a reset, because the server leaves bytes unread.
   await until(() => client!.closed);
   await until(() => failure !== undefined);
   expect(failure).toMatchObject({ code: 'ERR_STREAM_PREMATURE_CLOSE' });
@@ -118,7 +118,7 @@ test('a body is not read beyond the bytes that came with its head until a handle
   client!.write(`POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: ${size}\r\n\r\n`);
   client!.write('x'.repeat(size));
   let before = -1;
-  // The kernel takes what fits into its buffers, then no more.
+  // The kernel accepts as much as fits into its buffers.
   await until(
     () => {
       const same = client!.bytesWritten - client!.writableLength === before;

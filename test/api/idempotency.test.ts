@@ -16,7 +16,7 @@ const age = (key: string, interval: string) =>
     .fork()
     .execute(`update idempotency_keys set created_at = created_at - interval '${interval}' where key = ?`, [key]);
 
-test('the same key, caller and body give the first reply again and make nothing more', async () => {
+test('the same key, caller and body return the first reply again and create nothing', async () => {
   const key = fresh();
   const first = await post('/v1/sandboxes', { name: 'once', metadata: { a: 'b' } }, key);
   expect(first.status).toBe(201);
@@ -29,7 +29,7 @@ test('the same key, caller and body give the first reply again and make nothing 
   expect(await api.counts()).toEqual(between);
 });
 
-test('a secret is shown once: neither given again nor stored', async () => {
+test('a secret is shown once: it is neither repeated nor stored', async () => {
   const key = fresh();
   const first = await post('/v1/api-keys', { name: `key ${key}` }, key);
   expect(first.body.data.api_key).toMatch(/^spk_/);
@@ -55,7 +55,7 @@ test('another body or another address with the same key is 409', async () => {
   }
 });
 
-test('the key of one caller means nothing to another', async () => {
+test('the key of one caller has no effect for another', async () => {
   const key = fresh();
   const other = await api.addUser(api.root);
   const mine = await post('/v1/projects', { name: `p ${key}` }, key);
@@ -64,7 +64,7 @@ test('the key of one caller means nothing to another', async () => {
   expect(theirs.body.data.project_id).not.toBe(mine.body.data.project_id);
 });
 
-test('of many requests at once one runs, and the others are refused while it does', async () => {
+test('one of many concurrent requests runs, and the others are refused meanwhile', async () => {
   const key = fresh();
   const hold = Promise.withResolvers<void>();
   api.commands.hold = hold.promise;
@@ -81,7 +81,7 @@ test('of many requests at once one runs, and the others are refused while it doe
   expect((await post('/v1/sandboxes', { name: key }, key)).body).toEqual((await first).body);
 });
 
-test('a request that takes long keeps its key', async () => {
+test('a long request keeps its key', async () => {
   const key = fresh();
   const hold = Promise.withResolvers<void>();
   api.commands.hold = hold.promise;
@@ -100,7 +100,7 @@ test('a request that takes long keeps its key', async () => {
   expect((await post('/v1/sandboxes', { name: key }, key)).body).toEqual(body);
 });
 
-test('a request that was refused gives its key back, also for a changed body', async () => {
+test('the key of a refused request can be used again, also with a changed body', async () => {
   const key = fresh();
   expect((await post('/v1/sandboxes', { cpu_count: -1 }, key)).status).toBe(400);
   expect((await post('/v1/sandboxes', { cpu_count: 64 }, key)).body.code).toBe('plan_limit_exceeded');
@@ -111,7 +111,7 @@ test.each([
   ['a project', '/v1/projects', { name: 'taken-over' }, 'project_id'],
   ['an API key', '/v1/api-keys', { name: 'taken-over' }, 'key_id'],
   ['a port', '/v1/sandboxes/:sandbox_id/ports', { name: 'web', port: 8080 }, 'port'],
-])('%s of a request that died is found by its repetition', async (_what, path, body, field) => {
+])('%s of a request that died is found when it is repeated', async (_what, path, body, field) => {
   const sandbox = await post('/v1/sandboxes', {}, fresh());
   const url = path.replace(':sandbox_id', sandbox.body.data.sandbox_id);
   const key = fresh();
@@ -157,10 +157,10 @@ test('a request that is taken over while it still runs makes nothing twice', asy
   expect(replies[0].body.data.project_id).toBe(replies[1].body.data.project_id);
 });
 
-test('a request that died is taken over after 15 seconds, and makes nothing twice', async () => {
+test('a request that died is taken over after 15 seconds, and creates nothing twice', async () => {
   const key = fresh();
   const first = await post('/v1/sandboxes', { name: key }, key);
-  // What a process leaves behind that dies between making the sandbox and storing the reply.
+  // The state after a process died between making the sandbox and storing the reply.
   await api.orm.em
     .fork()
     .execute('update idempotency_keys set reply_status = null, reply_body = null where key = ?', [key]);
@@ -173,7 +173,7 @@ test('a request that died is taken over after 15 seconds, and makes nothing twic
   expect(await api.counts()).toEqual(before);
 });
 
-test('a request that died before it made anything is run by its repetition', async () => {
+test('a request that died before it made anything runs when it is repeated', async () => {
   const key = fresh();
   const before = await api.counts();
   const { body } = await post('/v1/sandboxes', { name: key }, key);
@@ -195,7 +195,7 @@ test('after 24 hours the key is new again', async () => {
   expect(later.body.data.sandbox_id).not.toBe(first.body.data.sandbox_id);
 });
 
-test.each(['', 'has space', 'x'.repeat(256), 'ünicode'])('a key that is none is 400: %j', async (key) => {
+test.each(['', 'has space', 'x'.repeat(256), 'ünicode'])('an invalid key is 400: %j', async (key) => {
   const reply = await post('/v1/projects', { name: 'never made' }, key);
   expect([reply.status, reply.body.code]).toEqual([400, 'validation_failed']);
   expect(reply.body.details[0].path).toBe('idempotency-key');

@@ -16,7 +16,7 @@ beforeAll(async () => {
     const project = await api.send(api.root, 'POST', '/v1/projects', { name: `project-${i}` });
     projectId ??= project.body.data.project_id;
     const sandbox = await api.send(api.root, 'POST', '/v1/sandboxes', { name: `sandbox-${i}`, project_id: projectId });
-    // Ended, so that its usage does not go on.
+    // Ended, so that its usage stops.
     if (i < 3) await api.send(api.root, 'POST', `/v1/sandboxes/${sandbox.body.data.sandbox_id}/terminate`);
     await api.send(api.root, 'POST', '/v1/api-keys', { name: `key-${i}` });
     await addImport();
@@ -41,7 +41,7 @@ async function addImport(): Promise<void> {
   await em.flush();
 }
 
-/** A user with a quota, a request for one, and so a notification of the root user. */
+/** Adds a user with a quota and a request for one, and so a notification of the root user. */
 async function addUserOfQuotas(): Promise<void> {
   const user = await api.addUser(api.root);
   const quota = { cpu_seconds_monthly: 1, template_storage_gb: 1 };
@@ -49,12 +49,12 @@ async function addUserOfQuotas(): Promise<void> {
   await api.send(api.root, 'POST', '/v1/user-management/quota-allocations', { user_id: user.userId, ...quota });
 }
 
-/** An item without what changes with the time. */
+/** An item without the fields that change with time. */
 function still({ uptime, remaining_seconds, updated_at, duration, estimated_cost, ...item }: Json): Json {
   return item;
 }
 
-/** Every route with pages, found in the OpenAPI document, with the field of its items. */
+/** Every route with pages in the OpenAPI document, with the field of its items. */
 function lists(): { url: string; items: string; sorts: string[] }[] {
   return Object.entries<Json>(api.client.document.paths).flatMap(([path, { get }]) => {
     const schema = get?.responses[200]?.content?.['application/json']?.schema;
@@ -66,7 +66,7 @@ function lists(): { url: string; items: string; sorts: string[] }[] {
   });
 }
 
-test('every list cuts its pages, counts and orders in the same way', async () => {
+test('every list has the same pagination, counts and order', async () => {
   const known = lists();
   expect(known.length).toBeGreaterThanOrEqual(5);
   for (const { url, items } of known) {
@@ -95,7 +95,7 @@ test('every list cuts its pages, counts and orders in the same way', async () =>
   }
 });
 
-test('every list that can be sorted takes each of its columns in both directions', async () => {
+test('every sortable list accepts each of its columns in both directions', async () => {
   const sortable = lists().filter(({ sorts }) => sorts.length > 0);
   expect(sortable.length).toBeGreaterThanOrEqual(2);
   for (const { url, items, sorts } of sortable) {

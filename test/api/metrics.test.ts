@@ -9,7 +9,7 @@ let api: TestApi;
 let stranger: Caller;
 let id: SandboxId;
 const mib = 1024 ** 2;
-/** The step before the present one, so that a whole range of the past is always there. */
+/** The previous step, so that a whole range of the past always exists. */
 let lastStepMs: number;
 const secondsAgo = (seconds: number) => new Date(lastStepMs - seconds * 1000);
 
@@ -74,14 +74,14 @@ describe('GET metrics', () => {
     expect(Math.abs(body.data.uptime_seconds - object.body.data.uptime)).toBeLessThanOrEqual(60);
   });
 
-  test('no data is [], and says so', async () => {
+  test('missing data is [] with a message', async () => {
     const { body } = await get();
     expect(body.data).toMatchObject({ metrics: [], error: expect.stringMatching(/no metrics/) });
     const ahead = await get(`?start=${Date.now() + 60_000}&end=${Date.now() + 120_000}`);
     expect(ahead.body.data.metrics).toEqual([]);
   });
 
-  test('takes RFC 3339, Unix seconds and milliseconds, in either order, and means over a step', async () => {
+  test('accepts RFC 3339, Unix seconds and milliseconds, in either order, and averages over a step', async () => {
     const hour = Math.floor(lastStepMs / 3_600_000) * 3_600_000 - 3_600_000;
     const ago = (ms: number) => (lastStepMs - ms) / 1000;
     for (const [offset, cpuSeconds] of [
@@ -91,7 +91,7 @@ describe('GET metrics', () => {
     ] as const) {
       await sample(ago(hour + offset), { cpuSeconds });
     }
-    // As the host does when a minute is over.
+    // The host does this after each minute.
     await addUpMinutes(api.orm.em, [id], new Date(hour), new Date(hour + 120_000));
     const [from, to] = [hour, hour + 119_000];
     const expected = [
@@ -112,7 +112,7 @@ describe('GET metrics', () => {
     }
   });
 
-  test('a week is never more items than a reply can carry', async () => {
+  test('a week never has more items than a reply may have', async () => {
     await sample(0);
     await sample(5);
     const { body } = await get(`?start=${Date.now() - 7 * 86_400_000}&step=5`);
@@ -126,7 +126,7 @@ describe('GET metrics', () => {
     ['step', 'step=often'],
     ['step', 'step=0'],
     ['step', 'step=30d'],
-  ])('400 names %s when it is no such thing: %s', async (field, query) => {
+  ])('400 names %s when its value is invalid: %s', async (field, query) => {
     for (const path of ['metrics', 'metrics/chart']) {
       const { status, body } = await get(`?${query}`, path);
       expect([status, body.code]).toEqual([400, 'validation_failed']);
@@ -134,7 +134,7 @@ describe('GET metrics', () => {
     }
   });
 
-  test('another account gets 404, nobody 401', async () => {
+  test('another account gets 404, a caller without a key 401', async () => {
     for (const path of ['metrics', 'metrics/chart']) {
       expect((await get('', path, stranger)).status).toBe(404);
       expect((await api.send(null, 'GET', `/v1/sandboxes/${id}/${path}`)).status).toBe(401);
@@ -143,7 +143,7 @@ describe('GET metrics', () => {
 });
 
 describe('GET metrics/chart', () => {
-  test('a chart library draws the reply as it is: every line, broken where it did not run, and its limits', async () => {
+  test('a chart library draws the unchanged reply: every line, with gaps during pauses, and its limits', async () => {
     for (let ago = 300; ago >= 0; ago -= 5) {
       // It was paused for a minute.
       if (ago > 120 && ago < 180) continue;
@@ -181,7 +181,7 @@ describe('GET metrics/chart', () => {
     for (const words of ['CPU (%)', 'Memory (MiB)', 'Disk (MiB)', '2 cores', '512 MiB', '990 MiB']) {
       expect(svg).toContain(`>${words}</text>`);
     }
-    // A line of two pieces in each panel: a path has one move for each piece.
+    // Each panel has a line of two pieces: a path has one move for each piece.
     const lines = [...svg.matchAll(/<path d="([^"]+)" fill="none"[^>]*stroke-linejoin/g)].map(([, path]) => path!);
     expect(lines.map((path) => path.match(/M/g)?.length)).toEqual([2, 2, 2]);
   });

@@ -16,7 +16,7 @@ afterAll(() => api.stop());
 const create = async (body: Json, headers: Record<string, string> = {}): Promise<Json> =>
   (await api.send(api.root, 'POST', '/v1/sandboxes', body, { headers })).body.data;
 
-test('a sandbox with internet access sees the proxy in every object, one without is not', async () => {
+test('objects of a sandbox with internet access show the proxy, those of other sandboxes do not', async () => {
   const open = await create({ name: 'open' });
   const closed = await create({ name: 'closed', allow_internet_access: false });
   expect(open.network_proxy).toEqual(proxy);
@@ -30,7 +30,7 @@ test('a sandbox with internet access sees the proxy in every object, one without
   expect(other).not.toHaveProperty('network_proxy');
 });
 
-test('its password is not kept with an idempotent reply, and is in a repeated reply all the same', async () => {
+test('its password is not stored with an idempotent reply, but a repeated reply contains it', async () => {
   const headers = { 'idempotency-key': 'with-proxy' };
   const first = await create({ name: 'twice' }, headers);
   const rows = await api.orm.em.fork().execute("select reply_body from idempotency_keys where key = 'with-proxy'");
@@ -41,7 +41,7 @@ test('its password is not kept with an idempotent reply, and is in a repeated re
 });
 
 test.each(['10.1.2.3:3128', 'socks5://10.1.2.3', 'proxy'])(
-  'a setting that is no proxy is refused by name: %s',
+  'an invalid proxy setting is refused by name: %s',
   async (PLATFORM_SANDBOX_PROXY_URL) => {
     const refusal = await startApi({ env: { PLATFORM_SANDBOX_PROXY_URL } }).catch((error) => error);
     expect(refusal).toBeInstanceOf(SettingsError);

@@ -13,7 +13,7 @@ beforeEach(async () => {
 });
 afterAll(() => api.stop());
 
-/** Ids of new notifications, the newest first. */
+/** Adds notifications and returns their ids, newest first. */
 async function add(to: Caller, count: number, fields: Partial<Notification> = {}): Promise<string[]> {
   const em = api.orm.em.fork();
   const ids = Array.from({ length: count }, () => newId('notification'));
@@ -106,7 +106,7 @@ test('get names the object that the notification is about, and does not mark it 
   expect((await get('/ntf-none')).body.code).toBe('not_found');
 });
 
-test('one is marked as read and as unread, again and again', async () => {
+test('a notification is marked as read and as unread, repeatedly', async () => {
   const [id] = await add(member, 1);
   for (const [state, isRead] of [
     ['read', true],
@@ -123,14 +123,14 @@ test('one is marked as read and as unread, again and again', async () => {
   }
 });
 
-test('read-all counts those that were unread', async () => {
+test('read-all returns the number of unread ones', async () => {
   const [seen] = await add(member, 3);
   await patch(`${seen}/read`);
   expect((await patch('read-all')).body.data).toEqual({ marked_count: 2, is_read: true });
   expect((await patch('read-all')).body.data).toEqual({ marked_count: 0, is_read: true });
 });
 
-test('one is deleted once', async () => {
+test('a notification is deleted once', async () => {
   const [id] = await add(member, 2);
   const remove = () => api.send(member, 'DELETE', `/v1/notifications/${id}`);
   expect((await remove()).body.data).toEqual({ notification_id: id, deleted: true });
@@ -147,7 +147,7 @@ test("delete all removes the caller's own", async () => {
 });
 
 describe('bulk', () => {
-  test('works on those that are the caller’s, passes over others and repeats', async () => {
+  test('handles those of the caller, and ignores others and repetitions', async () => {
     const other = await api.addUser(api.root);
     const [foreign] = await add(other, 1);
     const [first, second, third] = await add(member, 3);
@@ -187,7 +187,7 @@ describe('bulk', () => {
   });
 });
 
-test('the unread count is exact after marks and deletes at once', async () => {
+test('the unread count is exact after concurrent marks and deletes', async () => {
   const ids = await add(member, 40);
   await Promise.all([
     ...ids.slice(0, 20).map((id) => patch(`${id}/read`)),

@@ -9,10 +9,10 @@ import { until } from '../support/until.ts';
 import type { Json } from './contract-client.ts';
 import { startApi, type TestApi } from './test-api.ts';
 
-// Every step is a round through Temporal, and machines that test are busy.
+// Every step runs through Temporal, and test machines are busy.
 jest.setTimeout(300_000);
 
-// The API over the real workflow, worker and database; only the containers are not.
+// The API with the real workflow, worker and database, but without containers.
 let plane: ControlPlane;
 let api: TestApi;
 const driver = new MemoryDriver();
@@ -89,7 +89,7 @@ describe('direct mounts', () => {
     }
   });
 
-  test('take no session token, at a create or at a resume, nor a sandbox without internet access', async () => {
+  test('refuse a session token at a create or a resume, and a sandbox without internet access', async () => {
     const refusals = [
       await post('', { ...small, ...(await ofCustom()), object_storage: shortLived() }),
       await post('', { ...small, ...(await ofCustom({ allow_internet_access: false })), object_storage: mount() }),
@@ -107,7 +107,7 @@ describe('direct mounts', () => {
 });
 
 describe('a create with mounts', () => {
-  test('shows one mount alone and in the list, and hands its host the credentials', async () => {
+  test('shows one mount in the object and in the list, and passes the credentials to its host', async () => {
     const made = await make(mount());
     const shown = { object_storage: [slot()], object_storage_single: slot() };
     expect(made).toMatchObject({ status: 'running', ...shown, object_storage_direct_mount: false });
@@ -212,7 +212,7 @@ describe('a resume', () => {
     expect(await patched(disabled, { remove_all: true })).toEqual(off);
   });
 
-  test('changes mounts by their place, and gives a freed slot to the next', async () => {
+  test('changes mounts by their path, and gives a freed slot to the next', async () => {
     const id = await makePaused([mount(), mount({ mount_point: '/mnt/two' }), mount({ mount_point: '/mnt/three' })]);
     const replaced = shortLived({ uri: 's3://other', mount_point: '/mnt/three', access_key: nextAccessKey });
     const changes = [{ mount_point: '/mnt/data', delete: true }, { mount_point: '/mnt/two', disable: true }, replaced];
@@ -254,7 +254,7 @@ describe('a resume', () => {
     expect(await read(id)).toMatchObject({ status: 'paused', object_storage: [slot()] });
   });
 
-  test('names a mount at a private address where it stands in the patch', async () => {
+  test('names the place in the patch of a mount at a private address', async () => {
     const id = await makePaused(mount());
     const changes = [
       { mount_point: '/mnt/data', disable: true },
@@ -302,7 +302,7 @@ describe('a resume', () => {
   );
 });
 
-test('credentials are in no reply, log, table, and no workflow history, not even for who can read histories', async () => {
+test('credentials are in no reply, log, table or workflow history, not even in a decrypted one', async () => {
   const id = await makePaused([shortLived(), mount({ mount_point: '/mnt/two' })]);
   const fresh = shortLived({ access_key: nextAccessKey, secret_key: nextSecretKey });
   expect((await resume(id, { object_storage: { mounts: [fresh] } })).status).toBe(200);
@@ -327,7 +327,7 @@ test('credentials are in no reply, log, table, and no workflow history, not even
   expect(() => plane.secrets.openFor('sbx-another', plane.secrets.sealFor(id, {}))).toThrow();
 });
 
-test('a start waits for credentials before its host begins, and can be ended meanwhile', async () => {
+test('a start waits for credentials before its host begins, and can be terminated meanwhile', async () => {
   const slots: MountSlot[] = [
     { slot: 0, state: 'active', uri: 's3://data', mountPoint: '/m', region: 'eu', endpoint: null, shortLived: false },
   ];
@@ -339,7 +339,7 @@ test('a start waits for credentials before its host begins, and can be ended mea
 
 type EncodedPayload = { metadata?: Record<string, Uint8Array> | null; data?: Uint8Array | null };
 
-/** Every payload anywhere in a history. */
+/** All payloads of a history. */
 function payloadsIn(value: unknown): EncodedPayload[] {
   if (typeof value !== 'object' || value === null || value instanceof Uint8Array) return [];
   const { metadata, data } = value as EncodedPayload;

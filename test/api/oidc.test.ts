@@ -33,7 +33,7 @@ let there: IdentityProviderServer;
 let settings: Settings;
 let app: FastifyInstance;
 let client: ContractClient;
-/** Another process of the API, on the same database. */
+/** Another process of the API on the same database. */
 let replica: FastifyInstance;
 let dir: string;
 const apps: FastifyInstance[] = [];
@@ -97,13 +97,13 @@ const tail = () => randomBytes(4).toString('hex');
 const em = () => api.orm.em.fork();
 const codeOf = (reply: Reply) => [reply.status, reply.body?.code];
 
-/** Somebody whom the provider knows. */
+/** A person whom the provider knows. */
 function person(fields: Partial<PersonThere> = {}): PersonThere {
   const name = `ada-${tail()}`;
   return { sub: `sub-${name}`, email: `${name}@corp.example`, email_verified: true, name: 'Ada Lovelace', ...fields };
 }
 
-/** A user of the account who has neither a password nor an identity yet. */
+/** Adds a user of the account without a password and an identity. */
 async function invite(email: string, by: Caller = root): Promise<UserId> {
   const { userId } = await api.addUser(by);
   await em().nativeUpdate(User, { userId }, { email });
@@ -112,9 +112,9 @@ async function invite(email: string, by: Caller = root): Promise<UserId> {
 
 interface Begun {
   id: string;
-  /** Where the platform sends the browser. */
+  /** The address to which the platform redirects the browser. */
   url: URL;
-  /** What the browser keeps. */
+  /** The cookie that the browser keeps. */
   cookie: string;
 }
 
@@ -128,7 +128,7 @@ async function begin(id = 'corp', cookie = ''): Promise<Begun> {
 const finish = ({ id, cookie }: Pick<Begun, 'id' | 'cookie'>, back: URL, remoteAddress = '192.0.2.1') =>
   client.send('GET', `${oidc}/${id}/callback${back.search}`, { headers: { cookie }, remoteAddress });
 
-/** All of a sign-in. */
+/** Does all steps of a sign-in. */
 async function signIn(who: PersonThere, id = 'corp', remoteAddress?: string): Promise<Reply> {
   const begun = await begin(id);
   return finish(begun, await there.signIn(begun.url.href, who), remoteAddress);
@@ -148,7 +148,7 @@ async function expectRefused(who: PersonThere, refusal: [number, string], id = '
 }
 
 describe('a first sign-in', () => {
-  test('makes the user whom a root user invited the one with this identity', async () => {
+  test('gives the identity to the user whom a root user invited', async () => {
     const ada = person();
     const userId = await invite(ada.email!.toUpperCase());
     const reply = await signIn(ada);
@@ -164,7 +164,7 @@ describe('a first sign-in', () => {
     });
   });
 
-  test('makes a new user where the issuer may, with a default project', async () => {
+  test('makes a new user with a default project if the issuer may', async () => {
     const ada = person({ preferred_username: `Ada.${tail()}` });
     ada.email = ada.email!.replace('corp', 'open');
     const profile = await profileOf(await signIn(ada, 'open'));
@@ -188,7 +188,7 @@ describe('a first sign-in', () => {
     expect(made.status).toBe(201);
   });
 
-  test('takes another user name where somebody has it, or where it is none', async () => {
+  test('chooses another user name if it is used or invalid', async () => {
     const names = [`grace-${tail()}`, 'Ünicode\r\nBcc: x', '', '-'.repeat(100)];
     const seen = [];
     for (const username of [names[0]!, ...names]) {
@@ -202,14 +202,14 @@ describe('a first sign-in', () => {
     expect(seen[0]).toBe(names[0]);
   });
 
-  test('of one person ten times at once makes one user', async () => {
+  test('of one person in ten concurrent requests makes one user', async () => {
     const ada = person({ email: `once-${tail()}@open.example` });
     const replies = await Promise.all(Array.from({ length: 10 }, () => signIn(ada, 'open')));
     expect(replies.map(({ status }) => status)).toEqual(Array(10).fill(200));
     expect(await em().count(User, { oauthProviderId: ada.sub })).toBe(1);
   });
 
-  test('reads the e-mail from the ID token where the provider puts it there', async () => {
+  test('reads the e-mail from the ID token if the provider puts it there', async () => {
     const provider = await IdentityProviderServer.start({
       clients: [{ clientId: 'corp', clientSecret, redirectUri: `${origin}${oidc}/corp/callback` }],
       idTokenHasClaims: true,
@@ -252,11 +252,11 @@ describe('a first sign-in', () => {
     await expectRefused(person({ email: `a${tail()}@cоrp.example` }), [403, 'email_domain_not_allowed']);
   });
 
-  test('of somebody who is not invited is refused, where the issuer makes no users', async () => {
+  test('of a person without an invitation is refused if the issuer makes no users', async () => {
     await expectRefused(person(), [403, 'not_invited']);
   });
 
-  test('does not join an invitation to another account', async () => {
+  test('does not use an invitation to another account', async () => {
     const ada = person();
     const userId = await invite(ada.email!, api.root);
     await expectRefused(ada, [409, 'email_taken']);
@@ -293,7 +293,7 @@ describe('a first sign-in', () => {
     expect((await signIn(ada)).status).toBe(200);
   });
 
-  test('and the invitation’s link at once: the user has a password or an identity, never both', async () => {
+  test('and a concurrent use of the invitation’s link: the user has a password or an identity, never both', async () => {
     for (let round = 0; round < 8; round++) {
       const ada = person();
       const userId = await invite(ada.email!);
@@ -317,7 +317,7 @@ describe('a first sign-in', () => {
 });
 
 describe('a later sign-in', () => {
-  test('is of the same user, whatever the e-mail has become', async () => {
+  test('has the same user, even if the e-mail has changed', async () => {
     const ada = person();
     const userId = await invite(ada.email!);
     expect((await profileOf(await signIn(ada))).user_id).toBe(userId);
@@ -327,7 +327,7 @@ describe('a later sign-in', () => {
     }
   });
 
-  test('of somebody else with this e-mail is refused', async () => {
+  test('of another person with this e-mail is refused', async () => {
     const ada = person();
     await invite(ada.email!);
     expect((await signIn(ada)).status).toBe(200);
@@ -383,7 +383,7 @@ describe('the answer of a provider proves nothing', () => {
     expect(codeOf(await finish(second, first.back))).toEqual([401, 'identity_not_proven']);
   });
 
-  test('with a code that somebody else got: it belongs to the browser that began', async () => {
+  test('with a code of another person: it belongs to the browser that began', async () => {
     const victim = await begunBy(person());
     const attacker = await begin();
     victim.back.searchParams.set('state', attacker.url.searchParams.get('state')!);
@@ -401,7 +401,7 @@ describe('the answer of a provider proves nothing', () => {
     expect(codeOf(await finish(begun, begun.back))).toEqual([401, 'identity_not_proven']);
   });
 
-  test('without the PKCE verifier that belongs to the code', async () => {
+  test('without the code’s PKCE verifier', async () => {
     const begun = await begunBy(person());
     expect(begun.url.searchParams.get('code_challenge_method')).toBe('S256');
     const body = new URLSearchParams({
@@ -412,7 +412,7 @@ describe('the answer of a provider proves nothing', () => {
     const authorization = `Basic ${Buffer.from(`corp:${clientSecret}`).toString('base64')}`;
     const stolen = await fetch(`${there.issuer}/token`, { method: 'POST', body, headers: { authorization } });
     expect([stolen.status, await stolen.json()]).toEqual([400, expect.objectContaining({ error: 'invalid_grant' })]);
-    // A verifier of the platform's own making does not fit either.
+    // Another verifier of the platform does not match either.
     const other = await begunBy(person());
     const states = new PendingSignIns(deriveSecrets(settings).pendingSignInKey, false);
     let forged = '';
@@ -436,7 +436,7 @@ describe('the answer of a provider proves nothing', () => {
     try {
       const ada = person();
       await invite(ada.email!);
-      // A process that has not seen the real keys.
+      // A process without the real keys in its cache.
       const fresh = await ContractClient.of(await appWith(settings));
       const start = await fresh.send('GET', `${oidc}/corp/start`);
       const back = await there.signIn(String(start.headers.location), ada);
@@ -459,7 +459,7 @@ describe('the answer of a provider proves nothing', () => {
 });
 
 describe('a sign-in is finished once, where it was begun:', () => {
-  test('its cookie is for these routes alone, for ten minutes, for no script, and not sent by other sites’ requests', async () => {
+  test('its cookie is only for these routes, for ten minutes, hidden from scripts, and not sent with other sites’ requests', async () => {
     const reply = await client.send('GET', `${oidc}/corp/start`);
     const set = String(reply.headers['set-cookie']);
     expect(set).toMatch(/^oidc-sign-in-[\w-]{43}=[^;]+; Max-Age=600; Path=\/v1\/auth\/oidc; HttpOnly; SameSite=Lax$/);
@@ -478,7 +478,7 @@ describe('a sign-in is finished once, where it was begun:', () => {
     expect(headers[0]).toContain('; Secure');
   });
 
-  test('of ten attempts with one answer at once, on two replicas, one succeeds', async () => {
+  test('one of ten concurrent attempts with one answer, on two replicas, succeeds', async () => {
     const ada = person();
     await invite(ada.email!);
     const begun = await begin();
@@ -551,7 +551,7 @@ describe('a sign-in is finished once, where it was begun:', () => {
     expect((await client.send('GET', `${oidc}/corp/start`, { headers: { cookie: strange } })).status).toBe(302);
   });
 
-  test('what marks them as finished goes with their time', async () => {
+  test('the marks of finished sign-ins are removed after their time', async () => {
     const count = async () =>
       Number(((await em().execute('select count(*) from used_sign_in_states')) as Json)[0].count);
     expect(await count()).toBeGreaterThan(0);
@@ -561,7 +561,7 @@ describe('a sign-in is finished once, where it was begun:', () => {
   });
 });
 
-describe('a provider that does not do its part', () => {
+describe('a faulty provider', () => {
   function providerAt(url: string, timeoutMs: number): IdentityProvider {
     const { logger } = api.dependencies;
     return new IdentityProviders(settingsWith([issuer({ id: 'corp', issuer: url })]), { logger, timeoutMs }).get(
@@ -609,7 +609,7 @@ describe('a provider that does not do its part', () => {
           .end(JSON.stringify({ issuer: 'https://other.example' })),
     ],
   ];
-  test.each(answers)('that %s is given up', async (_what, answer) => {
+  test.each(answers)('that %s is given up in time', async (_what, answer) => {
     await withServer(answer, async (url) => {
       const refusal = { code: 'identity_provider_unavailable', status: 503 };
       await expect(providerAt(url, 500).begin()).rejects.toMatchObject(refusal);
@@ -633,7 +633,7 @@ describe('a provider that does not do its part', () => {
       const asked = there.asked.length;
       for (let i = 0; i < 5; i++) await fresh.inject({ url: `${oidc}/corp/start` });
       expect(there.asked.length).toBe(asked);
-      // Known by its metadata, but down when the person comes back.
+      // Its metadata are known, but it is down when the person comes back.
       const ada = person();
       await invite(ada.email!);
       const begun = await begin();
@@ -645,7 +645,7 @@ describe('a provider that does not do its part', () => {
     }
   });
 
-  test('many starts at once ask it once', async () => {
+  test('many concurrent starts send it one request', async () => {
     const fresh = await appWith(settings);
     const asked = there.asked.length;
     await Promise.all(Array.from({ length: 20 }, () => fresh.inject({ url: `${oidc}/corp/start` })));
@@ -668,7 +668,7 @@ describe('lock-outs', () => {
     return rows[0]?.failures ?? 0;
   };
 
-  test('an address that must wait signs nobody in, unless users of the issuer come from there', async () => {
+  test('no user can sign in from an address that must wait, unless users of the issuer have signed in from there', async () => {
     const ada = person();
     await invite(ada.email!);
     const from = `198.18.${Math.floor(Math.random() * 250)}.7`;
@@ -688,7 +688,7 @@ describe('lock-outs', () => {
     expect((await signIn(ada, 'corp', from)).status).toBe(200);
   });
 
-  test('what fails counts for its address, what succeeds does not, and takes back nothing else', async () => {
+  test('failures count for their address; successes do not, and reset no other count', async () => {
     const from = address();
     const { key } = addressThrottle(from);
     await em().execute('delete from sign_in_throttles where throttle_key = ?', [key]);
@@ -725,7 +725,7 @@ describe('a user who signs in through a provider', () => {
       userId,
     ])) as Json[];
     expect(outbox).toEqual([]);
-    // The link of the invitation is void.
+    // The link of the invitation is not valid any more.
     const late = await client.send('POST', '/v1/auth/reset-password', {
       body: { token, new_password: 'korrekt pferd batterie' },
     });
@@ -736,7 +736,7 @@ describe('a user who signs in through a provider', () => {
     }
   });
 
-  test('is invited without a password, also where there is no mail server', async () => {
+  test('is invited without a password, also without a mail server', async () => {
     const users = '/v1/user-management/users';
     const make = (email: string) =>
       client.send('POST', users, { key: root.key, body: { email, username: `u-${tail()}`, role: 'user' } });
@@ -748,7 +748,7 @@ describe('a user who signs in through a provider', () => {
     expect((await make(`x-${tail()}@other.example`)).body.data.initial_password).not.toBe('');
   });
 
-  test('is in the audit log: that they came, joined or were made, from where, with which session', async () => {
+  test('is in the audit log: sign-in, join or creation, address and session', async () => {
     const [ada, grace] = [person(), person({ email: `g-${tail()}@open.example` })];
     const userId = await invite(ada.email!);
     await signIn(ada, 'corp', '198.51.100.9');
@@ -793,7 +793,7 @@ describe('for people', () => {
     expect((await api.app.inject({ url: '/account/sign-in' })).body).not.toContain('class="button"');
   });
 
-  test('the token is on a page with the strict policy; so is what went wrong, with its code', async () => {
+  test('the token, or the error with its code, is on a page with the strict policy', async () => {
     const ada = person();
     await invite(ada.email!);
     const pages = [await comeBack(app, ada), await comeBack(app, person())];
@@ -813,7 +813,7 @@ describe('for people', () => {
     expect([broken.statusCode, broken.headers['content-type']]).toEqual([400, 'text/html; charset=utf-8']);
   });
 
-  test('what a provider says is no markup, and in no page', async () => {
+  test('no text of a provider is on a page', async () => {
     const url = `${oidc}/corp/callback?error=%3Cscript%3E&error_description=%3Cscript%3E&state=%3Cscript%3E`;
     const { body } = await app.inject({ url, headers: browser });
     expect(body).toContain('<code>sign_in_not_pending</code>');
@@ -841,7 +841,7 @@ describe('for people', () => {
   });
 });
 
-test('HEAD begins and finishes nothing', async () => {
+test('HEAD neither begins nor finishes a sign-in', async () => {
   for (const route of ['start', 'callback']) {
     const reply = await app.inject({ method: 'HEAD', url: `${oidc}/corp/${route}` });
     expect(reply.statusCode).toBe(405);
@@ -871,7 +871,7 @@ describe('the setting', () => {
     expect(message).not.toContain('hidden-value');
   });
 
-  test('empty is none; a domain is read as that of an address; a secret that cannot be read stops the process', () => {
+  test('empty means none; a domain is read as that of an address; an unreadable secret stops the process', () => {
     expect(settingsWith([], { PLATFORM_OIDC_ISSUERS: '' }).PLATFORM_OIDC_ISSUERS).toEqual([]);
     const read = settingsWith([issuer({ id: 'corp', domains: ['Bücher.Example'] })]);
     expect(read.PLATFORM_OIDC_ISSUERS[0]!.domains).toEqual(['xn--bcher-kva.example']);

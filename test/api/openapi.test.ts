@@ -19,7 +19,7 @@ const words = (text: string) => text.split(/\s+/).filter(Boolean).sort();
 const person = words('user_id username display_name email');
 const pagination = words('page limit total total_pages offset');
 
-/** `owner_user_id` and `failure` are this platform's own. */
+/** `owner_user_id` and `failure` are additions of this platform. */
 const sandbox = words(`
   sandbox_id name description status substatus reason template_id template_name template_exists project_id
   project_name owner account_owner region visibility user_account_id userName userEmail
@@ -149,11 +149,11 @@ const delivery = words(`
   error_message created_at attempts`);
 const attempts = words('started_at duration_ms http_status_code error reply');
 const ending = words('sandbox_id status note');
-/** `host_port`: of UDP ports only. */
+/** Only UDP ports have `host_port`. */
 const port = words('port service_port protocol name is_protected host_port');
 const move = words('sandbox_id project_id previous_project action');
 
-/** Fields of `data` in each successful reply, and of what lies in it; as the specification lists them. */
+/** Fields of `data` in each successful reply, and of the objects in it, as the specification lists them. */
 const contract: Record<string, Record<string, string[]>> = {
   'POST /v1/sandboxes 201': { '': createdSandbox, failure: words('message exit_code out_of_memory command_output') },
   'GET /v1/sandboxes 200': {
@@ -486,7 +486,7 @@ for (const action of ['delete', 'terminate', 'pause', 'resume']) {
   contract[`POST /v1/sandboxes/batch-${action} 202`] = batch;
 }
 
-/** Fields of the replies that have no envelope. */
+/** Fields of the replies without an envelope. */
 const bare: Record<string, string[]> = {
   'POST /v1/sandboxes/{sandbox_id}/exec 201': words('stream_path started_at deadline'),
   'POST /v1/sandboxes/{sandbox_id}/exec 200': words('exit_code stdout stderr truncated duration_ms'),
@@ -495,7 +495,7 @@ const bare: Record<string, string[]> = {
 };
 const eventStream = 'GET /v1/sandboxes/{sandbox_id}/exec/stream 200';
 const receipt = 'GET /v1/billing/invoices/{invoice_id}/receipt 200';
-/** Sends a browser on, and has no body. */
+/** It redirects a browser and has no body. */
 const redirect = 'GET /v1/auth/oidc/{issuer}/start 302';
 
 /** Fields of each request body, as the specification lists them. */
@@ -572,7 +572,7 @@ const bodies: Record<string, string[]> = {
 };
 
 const paging = ['page', 'limit', 'page_size', 'offset', 'skip'];
-/** Of lists that admins may ask of other accounts. */
+/** Queries of lists that admins may request for other accounts. */
 const pagingOfAccounts = [...paging, 'account_id'];
 const queries: Record<string, string[]> = {
   'GET /v1/sandboxes': [
@@ -622,7 +622,7 @@ function operations(): { name: string; template: string; operation: Json }[] {
   );
 }
 
-/** Everything a schema may be, references followed. */
+/** All alternatives of a schema, with references resolved. */
 function alternatives(schema: Json): Json[] {
   if (schema.$ref) return alternatives(document.components.schemas[schema.$ref.split('/').at(-1)]);
   return (schema.anyOf ?? schema.oneOf ?? schema.allOf ?? [schema]).flatMap((each: Json) =>
@@ -661,7 +661,7 @@ test('it is OpenAPI 3.1, and each of its schemas is a valid JSON Schema', () => 
   for (const pointer of pointers) expect(() => ajv.compile({ $ref: `openapi#${pointer}` })).not.toThrow();
 });
 
-test('it has exactly the routes of the contract that are built, and the three of operation', () => {
+test('it has exactly the routes of the contract, and the three for operation', () => {
   const all = [...Object.keys(contract), ...Object.keys(bare), eventStream, redirect, receipt];
   const known = new Set(all.map((name) => name.split(' ').slice(0, 2).join(' ')));
   expect(
@@ -671,7 +671,7 @@ test('it has exactly the routes of the contract that are built, and the three of
   ).toEqual([...known, 'GET /healthz', 'GET /readyz', 'GET /metrics'].sort());
 });
 
-test.each(Object.entries(contract))('%s answers the fields of the contract, no more and no fewer', (name, shape) => {
+test.each(Object.entries(contract))('%s returns exactly the fields of the contract', (name, shape) => {
   const [method, template, status] = name.split(' ') as [string, string, string];
   const response = document.paths[template][method.toLowerCase()].responses[status];
   const schema = response.content['application/json'].schema;
@@ -688,7 +688,7 @@ test.each(Object.entries(contract))('%s answers the fields of the contract, no m
   }
 });
 
-test.each(Object.entries(bare))('%s answers the fields of the contract, without an envelope', (name, fields) => {
+test.each(Object.entries(bare))('%s returns the fields of the contract, without an envelope', (name, fields) => {
   const [method, template, status] = name.split(' ') as [string, string, string];
   const { schema } = document.paths[template][method.toLowerCase()].responses[status].content['application/json'];
   expect(fieldsAt(schema, '')).toEqual(fields);
@@ -709,7 +709,7 @@ test('it has each type of event as a webhook, with an example that its schema ac
   }
 });
 
-test('the event stream is one', () => {
+test('the event stream is documented as a stream', () => {
   const { responses } = document.paths[eventStream.split(' ')[1]!].get;
   expect([Object.keys(responses[200].content), responses[204].content]).toEqual([['text/event-stream'], undefined]);
 });
@@ -719,12 +719,12 @@ test('the receipt is a PDF or a page', () => {
   expect(Object.keys(content)).toEqual(['text/html', 'application/pdf']);
 });
 
-test('the start of a sign-in at an identity provider only sends on', () => {
+test('the start of a sign-in at an identity provider is only a redirect', () => {
   const { responses } = document.paths[redirect.split(' ')[1]!].get;
   expect(Object.keys(responses).filter((status) => Number(status) < 400)).toEqual(['302']);
 });
 
-test('every field of the contract is required, but those it calls optional', () => {
+test('every field of the contract is required, except the optional ones', () => {
   const optional = new Set([
     'network_proxy',
     'webrtc_turn',
@@ -760,7 +760,7 @@ test('every field of the contract is required, but those it calls optional', () 
   walk(document.components.schemas);
 });
 
-test('bodies and queries are those of the contract', () => {
+test('bodies and queries are the same as in the contract', () => {
   const seen = { bodies: {} as Record<string, string[]>, queries: {} as Record<string, string[]> };
   for (const { name, operation } of operations()) {
     const body = operation.requestBody?.content['application/json']?.schema;
@@ -774,7 +774,7 @@ test('bodies and queries are those of the contract', () => {
   );
 });
 
-test('every operation has an id of its own, a summary, bounds, and its errors under their status', () => {
+test('every operation has a unique id, a summary, limits, and its errors by status', () => {
   const ids = operations().map(({ operation }) => operation.operationId);
   expect(new Set(ids).size).toBe(ids.length);
   for (const { name, template, operation } of operations()) {
@@ -807,7 +807,7 @@ test('every operation has a description, with who may call it and its errors', (
     expect(description.split('\n')[0]).not.toContain(summary);
   }
   expect(document.paths['/v1/projects/{project_id}'].delete.description.split('\n\n').slice(1)).toEqual([
-    '**Callers:** every user, on what is their own; root users on all of the account, and operators on any account.',
+    '**Callers:** every user, on their own objects; root users on all objects of the account, and operators on any account.',
     '**Errors:** 400 `invalid_json`, `project_not_empty`, `only_default_project`; 403 `account_suspended`; 404 `not_found`; ' +
       '413 `payload_too_large`; 415 `unsupported_media_type`.',
   ]);
@@ -853,7 +853,7 @@ test('every body has an example that its schema accepts, and that of create make
     const { example, schema } = operation.requestBody.content['application/json'];
     expect([name, example]).toEqual([name, expect.any(Object)]);
     expect([name, ajv.validate(schema, example), ajv.errors]).toEqual([name, true, null]);
-    // The server agrees: of what it may refuse in an example, nothing is about the body.
+    // The server agrees: if it refuses an example, the reason is not the body.
     const url = template.replaceAll(/\{(\w+)\}/g, (_, parameter: string) => `unknown-${parameter}`);
     const reply = await api.send(api.root, name.split(' ')[0]!, url, example);
     const unknown = ['invalid_credentials', 'invalid_link', 'no_local_password', 'email_mismatch'].includes(
@@ -866,7 +866,7 @@ test('every body has an example that its schema accepts, and that of create make
   expect([made.status, made.body.data.name]).toEqual([201, example.name]);
 });
 
-test('every text has an example, every example is one of its schema, and no number an absurd bound', () => {
+test('every text has an example, every example is valid, and every number has a sensible limit', () => {
   const ajv = new Ajv2020({ strict: false, validateFormats: true });
   addFormats.default(ajv);
   ajv.addSchema(document, 'openapi');
@@ -907,7 +907,7 @@ test('every status of a reply or a query lists its values', () => {
   }
 });
 
-test('every pattern is one that other languages read too', () => {
+test('every pattern is valid in other languages, too', () => {
   const walk = (part: Json) => {
     if (part === null || typeof part !== 'object') return;
     if (typeof part.pattern === 'string') expect(part.pattern).not.toMatch(/\\p|\\u|\\0|\(\?/);
@@ -916,7 +916,7 @@ test('every pattern is one that other languages read too', () => {
   walk(document);
 });
 
-test('what creates or restarts takes an Idempotency-Key', () => {
+test('operations that create or restart accept an Idempotency-Key', () => {
   for (const { name, operation } of operations()) {
     const takes = (operation.parameters ?? []).some(
       (each: Json) => each.in === 'header' && each.name === 'idempotency-key',

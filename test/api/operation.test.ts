@@ -40,7 +40,7 @@ describe('probes', () => {
     expect((await api.send(null, 'GET', '/readyz')).status).toBe(200);
   });
 
-  test('metrics count requests by route and status, not by address', async () => {
+  test('metrics count requests by route and status, not by URL', async () => {
     const made = await api.send(api.root, 'POST', '/v1/sandboxes');
     await api.send(api.root, 'GET', `/v1/sandboxes/${made.body.data.sandbox_id}`);
     await api.send(api.root, 'GET', '/v1/sandboxes/sbx-none');
@@ -59,7 +59,7 @@ describe('probes', () => {
     expect(text).toContain('outbox_entries{state="dead"} 0');
   });
 
-  test('the docs are served from here, and fetch nothing from elsewhere', async () => {
+  test('the docs are served by the API, and load nothing from other servers', async () => {
     expect((await api.app.inject('/docs')).headers.location).toBe('/docs/');
     const page = await api.app.inject('/docs/');
     expect(page.statusCode).toBe(200);
@@ -90,7 +90,7 @@ test.each([[{ PLATFORM_API_HOST: '0.0.0.0' }], [{ PLATFORM_API_HOST: '127.0.0.1'
   },
 );
 
-test('while Postgres is out of reach requests are 503, and work again when it is back', async () => {
+test('while Postgres is down requests are 503, and later they succeed again', async () => {
   const proxy = await startProxy();
   const api = await startApi({ throughUrl: proxy.through });
   try {
@@ -113,7 +113,7 @@ test('while Postgres is out of reach requests are 503, and work again when it is
   }
 });
 
-/** Stands between the API and Postgres, and can be cut. */
+/** A proxy between the API and Postgres that can be interrupted. */
 async function startProxy() {
   const sockets = new Set<net.Socket>();
   let target = { host: '', port: 0 };

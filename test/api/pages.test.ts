@@ -33,7 +33,7 @@ async function newLink(): Promise<string> {
 interface Opened {
   status: number;
   html: string;
-  /** As a browser sends it back. */
+  /** In the form in which a browser sends it back. */
   cookie: string;
   csrf: string;
 }
@@ -73,7 +73,7 @@ const urls = [
 ];
 
 test.each(urls)(
-  '%s runs no script, loads nothing from elsewhere, and is in no cache, frame or referrer',
+  '%s runs no script, loads nothing from other servers, and is in no cache, frame or referrer',
   async (url) => {
     const reply = await api.app.inject({ url });
     expect([reply.statusCode, reply.headers['content-type']]).toEqual([200, 'text/html; charset=utf-8']);
@@ -90,7 +90,7 @@ test.each(urls)(
   },
 );
 
-test('/ says what runs here, leads to everything else, and runs no script', async () => {
+test('/ describes the platform, links to everything else, and runs no script', async () => {
   const settings = { ...api.dependencies.settings, TEMPORAL_UI_URL: 'http://temporal.example:8080/?a="b"' };
   const withUi = createApp({ ...api.dependencies, settings });
   const reply = await withUi.inject({ url: '/' });
@@ -107,13 +107,13 @@ test('/ says what runs here, leads to everything else, and runs no script', asyn
   expect((await api.app.inject({ method: 'POST', url: '/' })).statusCode).toBe(405);
 });
 
-test('what an address brings is text on the page, whatever it is', async () => {
+test('parameters of an address are text on the page', async () => {
   const { html } = await open(`/account/reset-password?token=${encodeURIComponent('"><script>alert(1)</script>')}`);
   expect(html).not.toContain('<script>');
   expect(html).toContain('&#34;&#62;&#60;script&#62;');
 });
 
-test('opening a link changes nothing, as often as it happens; its button sets the password once', async () => {
+test('opening a link, even repeatedly, changes nothing; its button sets the password once', async () => {
   const token = await newLink();
   const url = `/account/reset-password?token=${token}`;
   for (let i = 0; i < 3; i++) await open(url);
@@ -160,7 +160,7 @@ describe('a form is refused and does nothing', () => {
   });
 });
 
-test('a form that one replica made is taken by another', async () => {
+test('a form of one replica is accepted by another', async () => {
   const replica = createApp(api.dependencies);
   await replica.ready();
   const page = await open('/account/sign-in');
@@ -179,7 +179,7 @@ test('signing in shows a token that works, and a wrong password its problem', as
   expect(profile.body.data.user_id).toBe(userId);
 });
 
-test('a forgotten password: the page says the same to everyone, and users get a link', async () => {
+test('a forgotten password: the page is the same for everyone, and users get a link', async () => {
   const page = await open('/account/forgot-password');
   const [known, unknown] = await Promise.all(
     [email, 'nobody@example.com'].map((given) => post('/account/forgot-password', { email: given }, page)),
@@ -203,7 +203,7 @@ test.each([
   expect([reply.statusCode, reply.headers['content-type']]).toEqual([status, 'text/html; charset=utf-8']);
 });
 
-test('the API itself takes no forms', async () => {
+test('the API itself accepts no forms', async () => {
   const reply = await api.app.inject({
     method: 'POST',
     url: '/v1/auth/sign-in',
@@ -213,7 +213,7 @@ test('the API itself takes no forms', async () => {
   expect(reply.statusCode).toBe(415);
 });
 
-test('links lead to the operator’s own pages where there are any', async () => {
+test('links lead to the operator’s own pages if there are any', async () => {
   const settings = { ...api.settings, PLATFORM_CONSOLE_URL: 'https://console.example.com/app/' };
   const app = createApp({ ...api.dependencies, settings });
   await app.ready();

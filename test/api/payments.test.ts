@@ -65,12 +65,12 @@ async function deliver({
   return { status: reply.status, body: await reply.json() };
 }
 
-test('a browser gets the public key, and nothing of the secret one', async () => {
+test('a browser gets only the public key', async () => {
   const reply = await api.send(null, 'GET', '/v1/config/payment-processor');
   expect(reply.body.data).toEqual({ publishable_key: processor.publishableKey, test_mode: true });
 });
 
-test('a card is added, and kept with no more than may be stored', async () => {
+test('a card is added, and stored with only the allowed fields', async () => {
   expect((await api.send(root, 'GET', '/v1/payment/methods/status')).body.data.has_payment_methods).toBe(false);
   const setup = await setUp();
   const pending = await check(setup);
@@ -109,7 +109,7 @@ test('a card is added, and kept with no more than may be stored', async () => {
   }
 });
 
-test('the question and many copies of the notification at the same time keep one card and send one event', async () => {
+test('a request and many concurrent copies of the notification store one card and send one event', async () => {
   const setup = await setUp();
   await processor.addCard(setup, cards.good);
   const notice = await processor.notice('setup_intent.succeeded', setup.setup_intent_id);
@@ -122,7 +122,7 @@ test('the question and many copies of the notification at the same time keep one
   expect(await eventsOf(root.accountId)).toEqual(['payment.method_attached']);
 });
 
-test('the notification alone is enough', async () => {
+test('the notification alone stores the card', async () => {
   const setup = await setUp();
   await processor.addCard(setup, cards.good);
   const notice = await processor.notice('setup_intent.succeeded', setup.setup_intent_id);
@@ -133,14 +133,14 @@ test('the notification alone is enough', async () => {
 test.each([
   ['is declined', cards.declined],
   ['asks for its owner, who has not answered yet', cards.asksForOwner],
-])('a card that %s is not kept', async (_what, number) => {
+])('a card that %s is not stored', async (_what, number) => {
   const setup = await setUp();
   await processor.addCard(setup, number);
   expect((await check(setup)).body.data).toEqual({ processed: false, method: null });
   expect(await methods()).toEqual([]);
 });
 
-test('a card that somebody else began to add cannot be asked for', async () => {
+test('a card that another account began to add cannot be requested', async () => {
   const setup = await setUp();
   await processor.addCard(setup, cards.good);
   const stranger = await api.addAccount();
@@ -158,7 +158,7 @@ test('the first card is the default; another can be chosen, and takes over when 
   const chosen = await api.send(root, 'POST', '/v1/payment/methods/set-default', second);
   expect(chosen.body.data).toMatchObject({ payment_method_id: second.payment_method_id, is_default: true });
   expect(await defaults()).toEqual([second.payment_method_id]);
-  // Choosing it again changes nothing.
+  // A repeated choice changes nothing.
   await api.send(root, 'POST', '/v1/payment/methods/set-default', second);
   expect(await defaults()).toEqual([second.payment_method_id]);
   const [{ id }] = (await methods()).filter((each) => each.is_default);
@@ -177,7 +177,7 @@ test('a card that was removed at the processor is removed here', async () => {
   const card = await addCard(cards.good);
   await processor.get(`/v1/payment_methods/${card.payment_method_id}`);
   const attached = processor.sign('payment_method.detached', { id: card.payment_method_id, customer: null });
-  // The notification says so, and the processor does not: it may be late, and the card attached again.
+  // The notification may be late: at the processor the card may be attached again.
   expect((await deliver(attached)).status).toBe(200);
   expect(await methods()).toHaveLength(1);
   const direct = PaymentProcessor.of(api.settings)!;
@@ -188,7 +188,7 @@ test('a card that was removed at the processor is removed here', async () => {
   expect(await methods()).toEqual([]);
 });
 
-test("nobody reaches another account's card", async () => {
+test("no account has access to another account's card", async () => {
   const card = await addCard(cards.good);
   const stranger = await api.addAccount();
   for (const [method, url, body] of [
@@ -247,18 +247,18 @@ describe('forged notifications', () => {
     const before = processor.requests.length;
     const { status, body } = await deliver(make());
     expect([status, body.code]).toEqual([400, 'invalid_signature']);
-    // Nobody makes the platform ask the processor.
+    // No request is sent to the processor.
     expect(processor.requests).toHaveLength(before);
   });
 
-  test('a right signature beside a wrong one is taken, as while the secret is changed', async () => {
+  test('a valid signature next to a wrong one is accepted, as while the secret is changed', async () => {
     const { body, signature } = good();
     const other = processor.sign('setup_intent.succeeded', {}, now(), 'whsec_other').signature.replace(/^t=\d+,/, '');
     expect((await deliver({ body, signature: `${signature},${other}` })).status).toBe(200);
     expect((await deliver({ body, signature: signature.replace(',v1', `,${other},v1`) })).status).toBe(200);
   });
 
-  test('one that is too large, or of another content type, is refused before it is looked at', async () => {
+  test('one that is too large, or of another content type, is refused before it is parsed', async () => {
     const before = processor.requests.length;
     const huge = processor.sign('setup_intent.succeeded', { id: 'seti_x', more: 'x'.repeat(70_000) });
     const { status, body } = await deliver(huge);
@@ -273,27 +273,27 @@ describe('forged notifications', () => {
     expect(processor.requests).toHaveLength(before);
   });
 
-  test('a right one without an object is taken, and changes nothing', async () => {
+  test('a valid one without an object is accepted, and changes nothing', async () => {
     for (const object of [undefined, null, {}, [], 'seti_x']) {
       expect((await deliver(processor.sign('setup_intent.succeeded', object))).status).toBe(200);
     }
   });
 
-  test('a right one about something unknown is taken, and changes nothing', async () => {
+  test('a valid one about an unknown object is accepted, and changes nothing', async () => {
     expect((await deliver(good())).status).toBe(200);
     const unknown = processor.sign('customer.created', { id: 'cus_1' });
     expect((await deliver(unknown)).status).toBe(200);
   });
 });
 
-test('a processor that does not answer is 503, and what was asked can be asked again', async () => {
+test('a processor that does not answer is 503, and the request can be repeated', async () => {
   processor.failNext(/POST \/v1\/customers/, 'unanswered');
   const failed = await api.send(root, 'POST', '/v1/payment/methods/setup-intent');
   expect([failed.status, failed.body.code, String(failed.headers['retry-after'])]).toEqual([
     ...[503, 'payment_processor_unavailable', '10'],
   ]);
   await setUp();
-  // The customer that was made by the lost reply is the one that is used.
+  // The customer of the lost reply is used.
   const { data } = await processor.get('/v1/customers?limit=100');
   expect(data.filter((each: Json) => each.metadata.account_id === root.accountId)).toHaveLength(1);
   const setup = await setUp();
@@ -305,7 +305,7 @@ test('a processor that does not answer is 503, and what was asked can be asked a
   expect(await methods()).toHaveLength(1);
 });
 
-test('an account begins to add 20 cards at most', async () => {
+test('an account can begin to add at most 20 cards', async () => {
   for (let i = 0; i < 20; i++) await setUp();
   const refused = await api.send(root, 'POST', '/v1/payment/methods/setup-intent');
   expect([refused.status, refused.body.code]).toEqual([429, 'too_many_requests']);
@@ -338,7 +338,7 @@ describe('a charge', () => {
     direct = PaymentProcessor.of(api.settings)!;
   });
 
-  /** Prepares a charge of 12.34 USD for an invoice, as often as it is called. */
+  /** Prepares a charge of 12.34 USD for an invoice. May be called repeatedly. */
   async function prepare(invoiceId: string) {
     const { paymentMethodId } = (await findDefaultMethod(api.orm.em, root.accountId))!;
     const charge = await direct.prepareCharge({
@@ -363,7 +363,7 @@ describe('a charge', () => {
       ]),
     );
 
-  test('that succeeds is booked once, however often it is reported', async () => {
+  test('that succeeds is booked once, even if it is reported repeatedly', async () => {
     await addCard(cards.good);
     const invoiceId = newId('invoice');
     const { paymentIntentId, paymentMethodId } = await prepare(invoiceId);
@@ -386,7 +386,7 @@ describe('a charge', () => {
     expect(await sums()).toEqual({ cash: 12.34, receivable: -12.34 });
     expect(await eventsOf(root.accountId)).toEqual(['payment.method_attached', 'payment.succeeded']);
     expect(await moved(paymentIntentId)).toHaveLength(1);
-    // Told late: what the processor said earlier.
+    // A late report of an earlier state.
     await recordCharge(api.orm.em, { ...charge, status: 'requires_payment_method', failureReason: 'card_declined' });
     expect(await intent(paymentIntentId)).toMatchObject({ status: 'succeeded', failure_reason: null });
     const stranger = await api.addAccount();
@@ -396,7 +396,7 @@ describe('a charge', () => {
     expect((await api.send(root, 'GET', '/v1/payment/intents?type=other')).body.data.payment_intents).toEqual([]);
   });
 
-  test('whose reply is lost has an unknown outcome, and is found to have moved the money once', async () => {
+  test('whose reply is lost has an unknown outcome, and is later found to have moved the money once', async () => {
     await addCard(cards.good);
     const { paymentIntentId, paymentMethodId } = await prepare(newId('invoice'));
     processor.failNext(/confirm$/, 'unanswered');
@@ -404,7 +404,7 @@ describe('a charge', () => {
     await expect(direct.confirmCharge(attempt)).rejects.toBeInstanceOf(ProcessorUnavailableError);
     expect(outcomeOf((await direct.readCharge(paymentIntentId)).status)).toBe('succeeded');
     expect((await direct.confirmCharge(attempt)).status).toBe('succeeded');
-    // Also when the processor has forgotten the key.
+    // The same when the processor has forgotten the key.
     processor.forgetKeys();
     expect((await direct.confirmCharge(attempt)).status).toBe('succeeded');
     expect(await moved(paymentIntentId)).toHaveLength(1);
@@ -444,7 +444,7 @@ describe('a charge', () => {
     ]);
   });
 
-  test('whose card asks for its owner has failed', async () => {
+  test('whose card needs its owner’s confirmation has failed', async () => {
     const card = await addCard(cards.good);
     const { paymentIntentId } = await prepare(newId('invoice'));
     const setup = await setUp();
@@ -466,7 +466,7 @@ describe('a charge', () => {
     expect(await moved(paymentIntentId)).toHaveLength(0);
   });
 
-  test('that the processor makes and never answers is found to be made, once', async () => {
+  test('that the processor makes without an answer is found, once', async () => {
     await addCard(cards.good);
     const { paymentIntentId, paymentMethodId } = await prepare(newId('invoice'));
     processor.failNext(/confirm$/, 'hung');
@@ -501,7 +501,7 @@ describe('a charge', () => {
     expect(await moved(paymentIntentId)).toHaveLength(1);
   });
 
-  test('whose account is suspended meanwhile is booked like any other', async () => {
+  test('whose account is suspended in the meantime is booked like any other', async () => {
     await addCard(cards.good);
     const { paymentIntentId, paymentMethodId } = await prepare(newId('invoice'));
     const setStatus = (status: string) =>
@@ -510,7 +510,7 @@ describe('a charge', () => {
     await direct.confirmCharge({ key: `s ${paymentIntentId}`, paymentIntentId, paymentMethodId });
     expect((await deliver(await processor.notice('payment_intent.succeeded', paymentIntentId))).status).toBe(200);
     expect(await sums()).toEqual({ cash: 12.34, receivable: -12.34 });
-    // It sees its charge, and changes nothing.
+    // The account can read its charge, and change nothing.
     expect(await intent(paymentIntentId)).toMatchObject({ status: 'succeeded' });
     const [card] = await methods();
     for (const [method, url, body] of [
@@ -554,7 +554,7 @@ describe('a charge', () => {
     expect(await moved(paymentIntentId)).toHaveLength(1);
   });
 
-  test('that is refunded at the processor is booked by how much, once', async () => {
+  test('that is refunded at the processor is booked once, with the amount', async () => {
     await addCard(cards.good);
     const { paymentIntentId, paymentMethodId } = await prepare(newId('invoice'));
     const charge = await direct.confirmCharge({ key: `r ${paymentIntentId}`, paymentIntentId, paymentMethodId });
@@ -566,7 +566,7 @@ describe('a charge', () => {
     expect((await eventsOf(root.accountId)).filter((type) => type === 'payment.refunded')).toHaveLength(2);
   });
 
-  describe('is given back by an operator', () => {
+  describe('is refunded by an operator', () => {
     let charge: string;
     beforeEach(async () => {
       await addCard(cards.good);
@@ -609,7 +609,7 @@ describe('a charge', () => {
       expect(events).toMatchObject([{ after: { refund: '10.00 USD' } }, { after: { refund: '2.34 USD' } }]);
     });
 
-    test('once, however often it is repeated and reported', async () => {
+    test('once, even if it is repeated and reported several times', async () => {
       const once = { headers: { 'idempotency-key': `refund ${charge}`.replaceAll(' ', '-') } };
       const replies = [await refund({ amount: 5 }, once), await refund({ amount: 5 }, once)];
       expect(replies[1]!.body.data).toEqual(replies[0]!.body.data);
@@ -620,7 +620,7 @@ describe('a charge', () => {
       expect(await refundEvents()).toHaveLength(1);
     });
 
-    test('at the same time by several, to no more than it moved', async () => {
+    test('by several concurrent requests, up to its amount', async () => {
       const replies = await Promise.all(Array.from({ length: 6 }, () => refund({ amount: 5 })));
       const statuses = replies.map(({ status }) => status).sort();
       expect(statuses).toEqual([201, 201, 400, 400, 400, 400]);
@@ -628,7 +628,7 @@ describe('a charge', () => {
       expect(await sums()).toEqual({ cash: 2.34, receivable: -12.34, revenue: 10 });
     });
 
-    test('and the answer is lost: it counts as given back, and a notification says that it is', async () => {
+    test('and the answer is lost: it counts as refunded, and a notification confirms it', async () => {
       processor.failNext(/POST \/v1\/refunds/, 'unanswered');
       expect((await refund({ amount: 10 })).body.data).toMatchObject({ status: 'requested', amount: 10 });
       expect(await processor.refundsOf(charge)).toEqual([1000]);
@@ -637,17 +637,17 @@ describe('a charge', () => {
       expect(await sums()).toEqual({ cash: 2.34, receivable: -12.34, revenue: 10 });
     });
 
-    test('and the request is lost: asked for again under its id it is made, and never twice', async () => {
+    test('and the request is lost: a repetition with its id makes it, and never twice', async () => {
       processor.failNext(/POST \/v1\/refunds/, 'lost');
       const { refund_id: refundId } = (await refund({ amount: 10 })).body.data;
       expect(await processor.refundsOf(charge)).toEqual([]);
-      // Until its outcome is known it counts as given back.
+      // Until its outcome is known it counts as refunded.
       expect((await refund({ amount: 5 })).body.code).toBe('refund_too_large');
       const again = { refundId, paymentIntentId: charge, amount: null, description: '' };
       processor.failNext(/POST \/v1\/refunds/, 'unanswered');
       const payments = { orm: api.orm, processor: direct };
       expect(await refundCharge(payments, again)).toMatchObject({ status: 'requested' });
-      // A day later the processor knows the refund, and no longer its key.
+      // A day later the processor knows the refund, but not its key.
       processor.forgetKeys();
       expect(await refundCharge(payments, again)).toMatchObject({ status: 'succeeded', amount: '10.00' });
       expect(await refundCharge(payments, again)).toMatchObject({ status: 'succeeded' });
@@ -655,24 +655,21 @@ describe('a charge', () => {
       expect(await sums()).toEqual({ cash: 2.34, receivable: -12.34, revenue: 10 });
     });
 
-    test.each(['succeeded', 'failed'] as const)(
-      'and the bank takes its time: it is pending, then %s',
-      async (status) => {
-        try {
-          processor.refundStatus = 'pending';
-          expect((await refund({ amount: 5 })).body.data).toMatchObject({ status: 'pending' });
-          expect((await refund({ amount: 7.35 })).body.code).toBe('refund_too_large');
-          processor.refundStatus = status;
-          expect((await deliver(await processor.notice('refund.created', charge))).status).toBe(200);
-          expect(await rows()).toEqual([{ amount: '5.000', status }]);
-        } finally {
-          processor.refundStatus = 'succeeded';
-        }
-      },
-    );
+    test.each(['succeeded', 'failed'] as const)('and the bank is slow: it is pending, then %s', async (status) => {
+      try {
+        processor.refundStatus = 'pending';
+        expect((await refund({ amount: 5 })).body.data).toMatchObject({ status: 'pending' });
+        expect((await refund({ amount: 7.35 })).body.code).toBe('refund_too_large');
+        processor.refundStatus = status;
+        expect((await deliver(await processor.notice('refund.created', charge))).status).toBe(200);
+        expect(await rows()).toEqual([{ amount: '5.000', status }]);
+      } finally {
+        processor.refundStatus = 'succeeded';
+      }
+    });
 
     test('and the processor refuses it: nothing is booked', async () => {
-      // Given back in the processor's own pages, and the notification has not arrived.
+      // It was refunded in the processor's dashboard, and the notification has not arrived.
       await direct.refundCharge({ key: 'elsewhere', paymentIntentId: charge, amount: '12.34', currency: 'USD' });
       const refused = await refund({ amount: 1 });
       expect(refused.body.data).toMatchObject({ status: 'failed', failure_reason: 'charge_already_refunded' });
@@ -682,7 +679,7 @@ describe('a charge', () => {
       expect((await refund({ amount: 1 })).body.code).toBe('refund_too_large');
     });
 
-    test('only where it has moved money, and only by an operator', async () => {
+    test('only if it has moved money, and only by an operator', async () => {
       const prepared = await prepare(newId('invoice'));
       const early = await refund({}, {}, prepared.paymentIntentId);
       expect([early.status, early.body.code]).toEqual([409, 'payment_not_refundable']);
@@ -696,7 +693,7 @@ describe('a charge', () => {
       'not with an amount of %p',
       async (amount) => {
         const reply = await refund({ amount });
-        // Null is as if it were missing.
+        // Null is like a missing value.
         expect([reply.status, reply.body.code ?? reply.body.data.amount]).toEqual(
           amount === null ? [201, 12.34] : [400, 'validation_failed'],
         );
@@ -705,7 +702,7 @@ describe('a charge', () => {
     );
   });
 
-  test('that is cancelled moves nothing any more; one that has moved money stays', async () => {
+  test('that is cancelled cannot move money any more; one that has moved money stays', async () => {
     await addCard(cards.good);
     const first = await prepare(newId('invoice'));
     expect((await direct.cancelCharge(first.paymentIntentId)).status).toBe('canceled');
@@ -723,7 +720,7 @@ describe('a link to the page that adds a card', () => {
   };
   const tokenOf = ({ url }: Json): string => url.split('#')[1];
 
-  test('opens one setup, with what a browser needs, and tells of its card', async () => {
+  test('gives access to one setup, with the data that a browser needs, and reports its card', async () => {
     const link = await make();
     const begun = await ask('begin', tokenOf(link));
     expect(begun.body.data).toEqual({
@@ -736,7 +733,7 @@ describe('a link to the page that adds a card', () => {
     await processor.addCard(setup, cards.good);
     const added = { method: { brand: 'visa', last4: '4242' } };
     expect((await ask('check', tokenOf(link))).body.data).toEqual(added);
-    // The secret is not given once the card is there.
+    // The secret is not returned after the card was added.
     expect((await ask('begin', tokenOf(link))).body.data).toEqual(added);
     expect(await methods()).toHaveLength(1);
     expect(Date.parse(link.expires_at) - Date.now()).toBeGreaterThan(59 * 60_000);
@@ -780,7 +777,7 @@ describe('a link to the page that adds a card', () => {
     }
   });
 
-  test('of an account that is suspended does not work until it is reopened', async () => {
+  test('of a suspended account does not work until the account is reopened', async () => {
     const token = tokenOf(await make());
     const setStatus = (status: string) =>
       api.orm.em.fork().execute('update accounts set status = ? where account_id = ?', [status, root.accountId]);
@@ -803,7 +800,7 @@ describe('a link to the page that adds a card', () => {
         "frame-src https://pay.example:8443; connect-src 'self' https://pay.example:8443; form-action 'none'; " +
         "base-uri 'none'; frame-ancestors 'none'",
     ],
-  ])('leads to a page that lets in the script at %s and what it needs, and nothing else', async (url, policy) => {
+  ])('leads to a page whose policy allows only the script at %s and its requests', async (url, policy) => {
     const settings = { ...api.settings, PLATFORM_STRIPE_SCRIPT_URL: url };
     const app = createApp({ ...api.dependencies, settings });
     const reply = await app.inject({ url: '/account/add-card' });

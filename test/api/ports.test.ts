@@ -108,7 +108,7 @@ describe('ports', () => {
     expect((await add(id, { port: 1, name: 'b' })).status).toBe(200);
   });
 
-  test('numbers and names are there once, the template’s among them', async () => {
+  test('numbers and names are unique, including the template’s', async () => {
     const id = await make({ template, custom_ports: [{ port: 8080, name: 'web' }] });
     for (const port of [8080, 3000, 4000])
       expect(outcome(await add(id, { port, name: 'x' }))).toEqual([409, 'port_taken']);
@@ -116,20 +116,20 @@ describe('ports', () => {
       expect(outcome(await add(id, { port: 99, name }))).toEqual([409, 'port_name_taken']);
   });
 
-  test('a template’s port cannot be removed, nor one that is no number', async () => {
+  test('a template’s port cannot be removed, nor one with an invalid number', async () => {
     const id = await make({ template });
     for (const port of [3000, 4000]) expect(outcome(await remove(id, port))).toEqual([409, 'port_of_template']);
     for (const port of [0, 65_536, 'web']) expect(outcome(await remove(id, port))).toEqual([400, 'validation_failed']);
     expect((await list(id)).ports).toHaveLength(3);
   });
 
-  test('64 of its own are as many as there may be', async () => {
+  test('a sandbox may have 64 ports of its own', async () => {
     const custom = Array.from({ length: 64 }, (_, at) => ({ port: 10_000 + at, name: `p${at}` }));
     const id = await make({ custom_ports: custom });
     expect(outcome(await add(id, { port: 1, name: 'more' }))).toEqual([409, 'port_limit_reached']);
   });
 
-  test('at create, one that would weaken or shadow the template’s is 400; an open one may be replaced', async () => {
+  test('at create, a port that would weaken or shadow the template’s is 400; an open one may be replaced', async () => {
     const create = (custom: object) =>
       api.send(api.root, 'POST', '/v1/sandboxes', { template, custom_ports: [custom] });
     for (const [custom, path] of [
@@ -149,7 +149,7 @@ describe('ports', () => {
     expect((await list(id)).ports.map((item: Json) => item.protocol)).toEqual(['TCP', 'TCP', 'UDP']);
   });
 
-  test('what does not run has its ports listed and not changed', async () => {
+  test('ports of a sandbox that does not run are listed and cannot be changed', async () => {
     const id = await make({ custom_ports: [{ port: 8080, name: 'web' }] });
     await api.commands.pause(await row(id), { wait: true });
     expect(outcome(await add(id, { port: 80, name: 'a' }))).toEqual([409, 'sandbox_not_running']);
@@ -166,7 +166,7 @@ describe('ports', () => {
     expect(outcome(await add(id, { port: 81, name: 'b' }, { headers }))).toEqual([409, 'idempotency_key_reused']);
   });
 
-  test('another’s sandbox is not found, and without a key nothing is', async () => {
+  test('another account’s sandbox is not found, and requests without a key are refused', async () => {
     const id = await make();
     const other: Caller = await api.addAccount();
     for (const caller of [other, null]) {
@@ -200,7 +200,7 @@ describe('ports', () => {
 describe('UDP', () => {
   const udp = (port: number) => ({ port, name: `u${port}`, protocol: 'UDP' });
 
-  test('each port gets one of its host’s, gives it back when it goes, and none is given twice', async () => {
+  test('each port gets one of its host’s, which is freed with it, and none is assigned twice', async () => {
     const id = await make({ custom_ports: [udp(53), udp(54)] });
     const third = await add(id, { ...udp(55), service_port: 5000 });
     expect(third.body.data.port).toEqual({
@@ -227,7 +227,7 @@ describe('UDP', () => {
     expect((await make({ custom_ports: [udp(53), udp(54)] })).length).toBeGreaterThan(0);
   });
 
-  test('a pause keeps them', async () => {
+  test('a pause keeps the ports', async () => {
     const id = await make({ custom_ports: [udp(53)] });
     const before = (await list(id)).ports;
     await api.commands.pause(await row(id), { wait: true });
@@ -236,7 +236,7 @@ describe('UDP', () => {
     expect((await list(id)).ports).toEqual(before);
   });
 
-  test('a start on another host takes one of that host’s', async () => {
+  test('a start on another host uses one of that host’s', async () => {
     const id = (await api.send(api.root, 'POST', '/v1/sandboxes', { custom_ports: [udp(53)], is_async: true })).body
       .data.sandbox_id;
     expect((await list(id)).ports[0].host_port).toMatch(inRange);
@@ -247,7 +247,7 @@ describe('UDP', () => {
     await api.orm.em.fork().nativeUpdate(Host, { hostId: other }, { leaseExpiresAt: new Date(0) });
   });
 
-  test('of many adds at once as many succeed as there are ports, and each has its own', async () => {
+  test('as many concurrent adds succeed as there are ports, each with a different one', async () => {
     const ids = await Promise.all(Array.from({ length: 6 }, () => make()));
     const replies = await Promise.all(ids.map((id) => add(id, udp(53))));
     const given = replies.filter((reply) => reply.status === 200).map((reply) => reply.body.data.port.host_port);
@@ -256,8 +256,8 @@ describe('UDP', () => {
     expect(replies.filter((reply) => reply.body.code === 'no_capacity')).toHaveLength(2);
   });
 
-  test('hosts have ranges of their own: one without leaves such sandboxes to others', async () => {
-    // Fuller, so it would be chosen.
+  test('hosts have their own ranges: one without a range gets no such sandboxes', async () => {
+    // It is fuller, so it would be chosen otherwise.
     const small = await addHost(api.orm, 'local', 4);
     const first = await make({ cpu_count: 1 });
     expect((await row(first)).hostId).toBe(small);
@@ -273,7 +273,7 @@ describe('UDP', () => {
 describe('TURN', () => {
   const credentialOf = (id: string) => api.send(api.root, 'GET', `/v1/sandboxes/${id}/webrtc-turn-credential`);
 
-  test('a credential is made of expiry, sandbox and secret, which itself is nowhere', async () => {
+  test('a credential is derived from expiry, sandbox and secret, and the secret itself is nowhere', async () => {
     const id = await make({ custom_ports: [{ port: 7000, name: 'call', protocol: 'WEBRTC' }] });
     const { status, body, headers, text } = await credentialOf(id);
     expect(status).toBe(200);
@@ -298,7 +298,7 @@ describe('TURN', () => {
     expect(`${text}${JSON.stringify(full)}${api.log.join('\n')}`).not.toContain(turnSecret);
   });
 
-  test('a sandbox without a WEBRTC port, or that does not run, has none', async () => {
+  test('a sandbox without a WEBRTC port, or one that does not run, has none', async () => {
     const id = await make();
     expect(outcome(await credentialOf(id))).toEqual([409, 'webrtc_port_required']);
     expect((await read(id)).webrtc_turn).toBeUndefined();
@@ -308,7 +308,7 @@ describe('TURN', () => {
     expect(outcome(await credentialOf(id))).toEqual([409, 'sandbox_not_running']);
   });
 
-  test('a platform without a TURN server says so', async () => {
+  test('a platform without a TURN server has its own error', async () => {
     const without = await startApi();
     try {
       const made = await without.send(without.root, 'POST', '/v1/sandboxes', {
@@ -323,7 +323,7 @@ describe('TURN', () => {
     }
   });
 
-  test('a secret without an address, or a wrong range of ports, is refused at start, and an address that is none of IPv4', async () => {
+  test('a secret without an address, a wrong range of ports, or an address that is not IPv4, is refused at start', async () => {
     await expect(startApi({ env: { PLATFORM_TURN_SECRET: turnSecret } })).rejects.toThrow(/PLATFORM_TURN_SECRET: and/);
     await expect(startApi({ env: { PLATFORM_HOST_PUBLIC_ADDRESS: '2001:db8::1' } })).rejects.toThrow(/an IPv4 address/);
     for (const range of ['5-4', '0-9', '1-65536', 'many']) {

@@ -29,7 +29,7 @@ describe('the limit of the plan', () => {
   const projectsOf = async (accountId: AccountId) =>
     (await api.orm.em.fork().execute('select 1 from projects where account_id = ?', [accountId])).length;
 
-  test('of many at once an account gets as many projects as its plan allows, no matter which of its users asks', async () => {
+  test('concurrent creates of an account’s users make as many projects as its plan allows', async () => {
     const root = await api.addAccount('hobby');
     const user = await api.addUser(root);
     await api.orm.em.fork().execute(
@@ -90,7 +90,7 @@ describe('create', () => {
     expect(project.owner).toMatchObject({ user_id: api.root.userId, display_name: 'Root' });
   });
 
-  test('the first project of a user is the default whatever was asked, and a new default takes it over', async () => {
+  test('the first project of a user is always the default, and a new default replaces it', async () => {
     await api.orm.em.fork().execute('delete from projects where owner_user_id = ?', [member.userId]);
     const first = await make({ name: 'First', is_default: false });
     expect(first.is_default).toBe(true);
@@ -99,7 +99,7 @@ describe('create', () => {
     expect(await defaults(member.userId)).toEqual([{ project_id: second.project_id }]);
   });
 
-  test('of many first projects at once exactly one is the default', async () => {
+  test('exactly one of many concurrent first projects is the default', async () => {
     await api.orm.em.fork().execute('delete from projects where owner_user_id = ?', [member.userId]);
     await Promise.all(Array.from({ length: 8 }, (_, n) => make({ name: `P${n}`, is_default: n % 2 === 0 })));
     expect(await defaults(member.userId)).toHaveLength(1);
@@ -137,7 +137,7 @@ describe('create', () => {
     expect(changed.body.data.description).toBe('\u00e8'.repeat(65_536));
   });
 
-  test('of equal names at once one is made', async () => {
+  test('concurrent creates with one name make one project', async () => {
     const replies = await Promise.all(
       Array.from({ length: 6 }, () => api.send(member, 'POST', '/v1/projects', { name: 'Same' })),
     );
@@ -174,7 +174,7 @@ describe('update', () => {
     expect((await put({})).status).toBe(200);
   });
 
-  test('of many that become the default or go at once, exactly one is the default in the end', async () => {
+  test('after many concurrent changes of the default and deletions, exactly one is the default', async () => {
     const made: string[] = [];
     for (let n = 0; n < 6; n++) made.push((await make({ name: `race ${n}` })).project_id);
     const replies = await Promise.all(
@@ -187,7 +187,7 @@ describe('update', () => {
     expect(await defaults(member.userId)).toHaveLength(1);
   });
 
-  test('the only default cannot be unset; a name that is taken is refused', async () => {
+  test('the only default cannot be unset; a used name is refused', async () => {
     await make({ name: 'Other' });
     const put = (body: Json) => api.send(member, 'PUT', `/v1/projects/${member.projectId}`, body);
     expect((await put({ is_default: false })).body.code).toBe('only_default_project');
@@ -207,7 +207,7 @@ describe('update', () => {
 });
 
 describe('delete', () => {
-  test('an empty one goes, also when deleted sandboxes were in it', async () => {
+  test('an empty project can be deleted, even if deleted sandboxes were in it', async () => {
     const { project_id: id } = await make({ name: 'Short' });
     const inside = await sandbox(member, { project_id: id });
     const full = await api.send(member, 'DELETE', `/v1/projects/${id}`);
@@ -220,7 +220,7 @@ describe('delete', () => {
     expect((await api.send(member, 'GET', `/v1/projects/${id}`)).status).toBe(404);
   });
 
-  test('the default one stays', async () => {
+  test('the default project cannot be deleted', async () => {
     const reply = await api.send(member, 'DELETE', `/v1/projects/${member.projectId}`);
     expect([reply.status, reply.body.code]).toEqual([400, 'only_default_project']);
   });
@@ -300,7 +300,7 @@ describe('sandboxes of a project', () => {
     expect(recorded.map((event) => event.sequence)).toEqual([3, 4, 5]);
   });
 
-  test('one that does not run cannot be moved', async () => {
+  test('a sandbox that does not run cannot be moved', async () => {
     const { project_id: work } = await make({ name: 'Work' });
     const id = await sandbox(member, { project_id: work });
     await api.send(member, 'POST', `/v1/sandboxes/${id}/pause`);
@@ -315,7 +315,7 @@ describe('sandboxes of a project', () => {
     expect((await api.send(member, 'GET', `/v1/sandboxes/${id}`)).body.data.project_id).toBe(work);
   });
 
-  test("the root may put a user's sandbox into any project of that user, and into nobody else's: 403", async () => {
+  test("the root may put a user's sandbox into any project of that user; another user's is 403", async () => {
     const { project_id: work } = await make({ name: `Work of the member ${counter++}` });
     const id = await sandbox(member);
     const url = `/v1/projects/${work}/sandboxes/${id}/add`;

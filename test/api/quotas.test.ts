@@ -44,7 +44,7 @@ const review = (id: string, body: Json, by = api.root) =>
 const quotaOf = async (caller: Caller) => (await api.send(caller, 'GET', '/v1/usage/quotas')).body.data.quotas;
 
 describe('allocations', () => {
-  test('one is made with every field, and its user reads it', async () => {
+  test('an allocation is made with every field, and its user can read it', async () => {
     expect(await quotaOf(member)).toBeNull();
     const { status, body } = await allocate(six);
     expect(status).toBe(201);
@@ -61,7 +61,7 @@ describe('allocations', () => {
     expect(await quotaOf(member)).toEqual(body.data);
   });
 
-  test('a later one supersedes the earlier; the list shows the inactive ones when asked', async () => {
+  test('a later one supersedes the earlier; the list shows inactive ones on request', async () => {
     const { allocation_id: first } = (await allocate(six)).body.data;
     const { allocation_id: second, ...fields } = (await allocate({})).body.data;
     expect(fields).toMatchObject(unlimited);
@@ -78,7 +78,7 @@ describe('allocations', () => {
     ]);
   });
 
-  test('of many made at once exactly one is active', async () => {
+  test('exactly one of many concurrent allocations is active', async () => {
     const replies = await Promise.all(Array.from({ length: 8 }, () => allocate({ concurrent_sandboxes: 1 })));
     expect(replies.map((reply) => reply.status)).toEqual(Array(8).fill(201));
     const rows = await api.orm.em
@@ -139,7 +139,7 @@ describe('allocations', () => {
 describe('a quota of concurrent sandboxes', () => {
   const create = () => api.send(member, 'POST', '/v1/sandboxes', {});
 
-  test('holds for creates at once', async () => {
+  test('is enforced for concurrent creates', async () => {
     await allocate({ concurrent_sandboxes: 3 });
     const replies = await Promise.all(Array.from({ length: 8 }, create));
     const refused = replies.filter((reply) => reply.status !== 201);
@@ -149,7 +149,7 @@ describe('a quota of concurrent sandboxes', () => {
     expect(await api.orm.em.fork().count(Sandbox, { ownerUserId: member.userId })).toBe(3);
   });
 
-  test('holds for a resume, and 0 is no limit', async () => {
+  test('is enforced for a resume, and 0 means no limit', async () => {
     const { allocation_id: id } = (await allocate({ concurrent_sandboxes: 1 })).body.data;
     const { sandbox_id: paused } = (await create()).body.data;
     await api.send(member, 'POST', `/v1/sandboxes/${paused}/pause`);
@@ -162,7 +162,7 @@ describe('a quota of concurrent sandboxes', () => {
 });
 
 describe('requests', () => {
-  test('one is made with every field; the root users are notified', async () => {
+  test('a request is made with every field; the root users are notified', async () => {
     const { status, body } = await ask(six);
     expect(status).toBe(201);
     expect(body.data).toEqual({
@@ -184,7 +184,7 @@ describe('requests', () => {
     expect([notified?.userId, more]).toEqual([api.root.userId, []]);
   });
 
-  test('a second one while the first is pending is 400, also at once', async () => {
+  test('a second one while the first is pending is 400, also when both are concurrent', async () => {
     const replies = await Promise.all(Array.from({ length: 5 }, () => ask()));
     expect(replies.filter((reply) => reply.status === 201)).toHaveLength(1);
     for (const { status, body } of replies.filter((reply) => reply.status !== 201)) {
@@ -192,7 +192,7 @@ describe('requests', () => {
     }
   });
 
-  test('a pending one is changed whole and withdrawn; then no more', async () => {
+  test('a pending one can be replaced and withdrawn; afterwards neither', async () => {
     const { request_id: id } = (await ask(six)).body.data;
     const path = `/v1/usage/quota-requests/${id}`;
     const wanted = { cpu_seconds_monthly: 7, template_storage_gb: 0.5, reason: 'less' };
@@ -209,7 +209,7 @@ describe('requests', () => {
     expect((await ask()).status).toBe(201);
   });
 
-  test('an approval allocates what was asked for and notifies the user', async () => {
+  test('an approval allocates the requested quota and notifies the user', async () => {
     const { request_id: id } = (await ask(six)).body.data;
     const { body } = await review(id, { action: 'approve', review_notes: 'well earned' });
     expect(body.data).toMatchObject({
@@ -232,7 +232,7 @@ describe('requests', () => {
     expect(notifications.map((each: Json) => each.type)).toEqual(['quota_request_denied']);
   });
 
-  test('of a review and a withdrawal at once exactly one succeeds, and the quota agrees', async () => {
+  test('of a concurrent review and withdrawal exactly one succeeds, and the quota agrees', async () => {
     for (let round = 0; round < 5; round++) {
       const { request_id: id } = (await ask({ cpu_seconds_monthly: 1000 + round })).body.data;
       const [withdrawn, reviewed] = await Promise.all([

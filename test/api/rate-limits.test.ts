@@ -7,7 +7,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-test('a key that asks too often learns how long to wait, and other keys go on', async () => {
+test('a key with too many requests gets a wait time, and other keys are not affected', async () => {
   const member = await api.addUser(api.root);
   for (let left = 4; left >= 0; left--) {
     const reply = await api.send(member, 'GET', '/v1/users/me');
@@ -25,7 +25,7 @@ test('a key that asks too often learns how long to wait, and other keys go on', 
   expect((await api.send(other, 'GET', '/v1/users/me')).status).toBe(200);
 });
 
-test('an address that brings no valid key is limited, whatever keys it makes up, and a valid key works from there', async () => {
+test('an address without a valid key is limited, also with different invalid keys, and a valid key works from there', async () => {
   const remoteAddress = '192.0.2.7';
   const guess = (key?: string) =>
     api.send(null, 'GET', '/v1/users/me', undefined, { remoteAddress, ...(key ? { key } : {}) });
@@ -59,7 +59,7 @@ test.each([
   },
 );
 
-test('probes have a limit of their own, far above that of an address', async () => {
+test('probes have a separate limit, far above that of an address', async () => {
   for (let i = 0; i < 10; i++) {
     expect((await api.send(null, 'GET', '/healthz', undefined, { remoteAddress: '192.0.2.9' })).status).toBe(200);
   }

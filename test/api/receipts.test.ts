@@ -27,11 +27,11 @@ afterAll(async () => {
 });
 
 const addressOf = (invoiceId: string, query = '') => `/v1/billing/invoices/${invoiceId}/receipt${query}`;
-/** As it is sent; `api.send` holds replies against the document, but makes text of them. */
+/** The unchanged bytes. `api.send` checks replies against the document, but converts them to text. */
 const download = (by: Caller, invoiceId: string, query = '') =>
   api.app.inject({ url: addressOf(invoiceId, query), headers: { 'x-api-key': by.key } });
 const textOf = (pdf: Buffer) => execFileSync('pdftotext', ['-layout', '-', '-'], { input: pdf }).toString('utf8');
-/** What a reader sees of a page, without its markup. */
+/** The visible text of a page, without its markup. */
 const seen = (page: string): string =>
   page
     .replace(/<style>.*<\/style>/s, '')
@@ -41,7 +41,7 @@ const read = async (by: Caller, invoiceId: string): Promise<Json> =>
   (await api.send(by, 'GET', `/v1/billing/invoices/${invoiceId}`)).body.data;
 const sql = (text: string, ...values: unknown[]) => api.orm.em.fork().execute(text, values);
 
-/** An account that bought a dearer plan, with 19 % tax: 10.00 from its balance, the rest from its card. */
+/** An account that bought a more expensive plan, with 19 % tax: 10.00 from its balance, the rest from its card. */
 async function payingAccount(): Promise<{ caller: Caller; invoice: Json }> {
   const caller = await api.addAccount();
   await api.orm.em.fork().transactional((tx) => setTaxRate(tx, caller.accountId, '0.19'));
@@ -53,7 +53,7 @@ async function payingAccount(): Promise<{ caller: Caller; invoice: Json }> {
   return { caller, invoice };
 }
 
-/** An issued invoice of many lines. */
+/** Issues an invoice with many lines. */
 async function issueLong(caller: Caller, lines: number): Promise<string> {
   const invoiceId = await addBilling(api.orm.em, caller.accountId);
   await sql(
@@ -77,7 +77,7 @@ describe('of a paid invoice', () => {
     ({ caller, invoice } = await payingAccount());
   });
 
-  /** Each text that a reader must find, with the amounts of the invoice to the cent. */
+  /** Each text that must be readable, with the exact amounts of the invoice. */
   function facts(): string[] {
     const cents = (amount: number) => `${amount.toFixed(2).replace('-', '\u2212')} USD`;
     expect(invoice).toMatchObject({ status: 'paid', has_receipt: true, currency: 'USD', paid_from_balance: 10 });
@@ -109,11 +109,11 @@ describe('of a paid invoice', () => {
     expect(text).not.toContain('Given back');
     const asked = await download(caller, invoice.invoice_id, '?format=pdf');
     expect(asked.rawPayload.equals(pdf.rawPayload)).toBe(true);
-    // The document of the API has this reply.
+    // This reply is documented.
     expect((await api.send(caller, 'GET', addressOf(invoice.invoice_id))).status).toBe(200);
   });
 
-  test('it is a page with the same, under a policy that lets in nothing but its style', async () => {
+  test('it is a page with the same content, whose policy allows only its style', async () => {
     const page = await api.send(caller, 'GET', addressOf(invoice.invoice_id, '?format=html'));
     expect([page.status, page.headers]).toEqual([
       200,
@@ -131,7 +131,7 @@ describe('of a paid invoice', () => {
     for (const fact of facts()) expect(text).toContain(fact);
   });
 
-  test('it shows what was given back', async () => {
+  test('it shows refunds', async () => {
     const { body } = await api.send(
       ...([api.root, 'POST', `/v1/payment/intents/${invoice.payment_reference}/refunds`] as const),
       { amount: 5.25 },
@@ -145,7 +145,7 @@ describe('of a paid invoice', () => {
     }
   });
 
-  test('a hostile name of the account is text', async () => {
+  test('a hostile name of the account is shown as text', async () => {
     const name = `"><script>alert(1)</script>'&amp; {{7*7}} Ωmega (\\) endobj`;
     const renamed = await api.send(caller, 'PUT', '/v1/user-management/account', { display_name: name });
     expect(renamed.status).toBe(200);
@@ -156,7 +156,7 @@ describe('of a paid invoice', () => {
     expect(text.replace(/\s+/g, ' ')).toContain(name);
   });
 
-  test('only root users of its account and operators get it', async () => {
+  test('only root users of its account and operators can read it', async () => {
     const codeOf = async (by: Caller, query = '') => {
       const { status, body } = await api.send(by, 'GET', addressOf(invoice.invoice_id, query));
       return [status, body?.code];
@@ -172,7 +172,7 @@ describe('of a paid invoice', () => {
   });
 });
 
-test('an invoice has a receipt once it is paid, and says so', async () => {
+test('an invoice has a receipt when it is paid, and shows that', async () => {
   const caller = await api.addAccount();
   const invoiceId = (await api.send(caller, 'POST', '/v1/billing/invoice/generate')).body.data.invoice_id;
   const outcome = async () => {
@@ -194,7 +194,7 @@ test('an invoice has a receipt once it is paid, and says so', async () => {
   expect(await outcome()).toEqual(['paid', true, paidAt, 200, 200]);
 });
 
-test('an invoice that was taken back has none; what is no invoice is 404, and what is no id 400', async () => {
+test('a void invoice has none; a missing invoice is 404, and an invalid id 400', async () => {
   const caller = await api.addAccount();
   const voided = await issueLong(caller, 1);
   await sql("update invoices set status = 'void' where invoice_id = ?", voided);
@@ -222,13 +222,13 @@ test('an account that requests many PDFs at once is refused some of them, and de
   });
   const replies = await Promise.all(many);
   expect((await one).statusCode).toBe(200);
-  // It did not wait for all that came before it.
+  // It did not wait for all earlier requests.
   expect(ended.indexOf('one 200')).toBeLessThan(ended.lastIndexOf('many 200'));
   const refused = replies.filter(({ statusCode }) => statusCode === 429);
   expect(refused.length).toBeGreaterThan(0);
   expect([refused[0]!.json().code, refused[0]!.headers['retry-after']]).toEqual(['too_many_requests', '1']);
   const made = replies.filter(({ statusCode }) => statusCode === 200);
-  // On a machine that is too busy, a turn may not come in time.
+  // On a very busy machine a turn may not come in time.
   const late = replies.filter(({ statusCode }) => statusCode === 503);
   expect(made.length + refused.length + late.length).toBe(30);
   for (const reply of late) expect(reply.json().code).toBe('temporarily_unavailable');

@@ -5,7 +5,7 @@ import type { SandboxId } from '../../domain/ids.ts';
 import type { Json } from './contract-client.ts';
 import { addHost, startApi, type TestApi } from './test-api.ts';
 
-/** Four regions; `local`, this API's own, is nearest to `near`, and `full` has room for nothing. */
+/** Four regions: `local`, this API's own, is nearest to `near`, and `full` has no free resources. */
 let api: TestApi;
 const hosts: Record<string, string> = {};
 
@@ -58,12 +58,12 @@ test('the public list has the regions of live hosts with room, by id and name', 
   }
 });
 
-test('a region that is named is where it goes, however the host is filled', async () => {
+test('a named region is used regardless of the load of its hosts', async () => {
   for (const region of ['near', 'far', 'local']) expect(await regionOf({ region })).toBe(region);
 });
 
 test.each([null, {}, { auto_detect: false }, { force: true }, { auto_detect: true }])(
-  "without one, and where the caller's is not known, it is the API's own: %j",
+  "without a region, and if the caller's is unknown, the API's own is used: %j",
   async (locality) => {
     if (JSON.stringify(locality) === '{"auto_detect":true}')
       expect(await regionOf(locality, from('203.0.113.9'))).toBe('local');
@@ -81,16 +81,16 @@ test.each([
   expect(await regionOf({ auto_detect: true, region: '', force: true }, from(address))).toBe(region);
 });
 
-test('auto_detect believes the header that the operator named, before the address, and a region before both', async () => {
+test('auto_detect prefers the operator’s header to the address, and a named region to both', async () => {
   const more = { ...from('192.0.2.7'), headers: { 'x-edge-region': 'far' } };
   expect(await regionOf({ auto_detect: true }, more)).toBe('far');
   expect(await regionOf({ auto_detect: true, region: 'local' }, more)).toBe('local');
   expect(await regionOf({ auto_detect: true }, { headers: { 'x-edge-region': 'atlantis' } })).toBe('local');
 });
 
-test('not forced, it goes to the nearest region with room, as the operator ordered them', async () => {
+test('if it is not forced, the nearest region with free resources is used, in the operator’s order', async () => {
   expect(await regionOf({ region: 'full' })).toBe('far');
-  // As large as the rest of the host.
+  // As large as the free rest of the host.
   await create({ region: 'far' }, {}, { cpu_count: 7 });
   expect(await regionOf({ region: 'full' })).toBe('near');
   await create({ region: 'near' }, {}, { cpu_count: 7 });
@@ -105,19 +105,19 @@ test('an unknown region is 400, forced or not', async () => {
   }
 });
 
-test('force with auto_detect is ignored, so a caller whose region is not known is served all the same', async () => {
+test('force with auto_detect is ignored, so a caller with an unknown region is served, too', async () => {
   expect(await regionOf({ auto_detect: true, force: true }, from('203.0.113.9'))).toBe('local');
   expect(await regionOf({ auto_detect: true, region: 'full', force: true })).toBe('far');
 });
 
-test('forced, it goes nowhere else: 409 when there is no room', async () => {
+test('a forced region is not replaced: 409 when it has no free resources', async () => {
   const { status, body } = await create({ region: 'full', force: true });
   expect([status, body.code]).toEqual([409, 'locality_constraint_failed']);
   const list = await api.send(api.root, 'GET', '/v1/sandboxes');
   expect(list.body.data.sandboxes).toEqual([]);
 });
 
-/** Creates one that its first host does not take up, again and again. @returns the regions it comes to */
+/** Repeatedly creates one that its first host does not accept. @returns the regions where it is placed */
 async function placesOf(locality: Json, times: number): Promise<string[]> {
   const made = await create(locality, {}, { is_async: true });
   const sandboxId = made.body.data.sandbox_id as SandboxId;
@@ -133,8 +133,8 @@ async function placesOf(locality: Json, times: number): Promise<string[]> {
   return regions;
 }
 
-test('one that its host did not take up is placed again in the same order of regions', async () => {
-  // The fullest of all, so it would be the first where the order says nothing.
+test('a sandbox that its host did not accept is placed again in the same order of regions', async () => {
+  // The fullest of all, so it would be chosen first without the order.
   hosts.tight = await addHost(api.orm, 'tight', 1);
   try {
     expect(await placesOf({ region: 'full' }, 1)).toEqual(['far', 'near']);
@@ -145,6 +145,6 @@ test('one that its host did not take up is placed again in the same order of reg
   }
 });
 
-test('a forced one that its host did not take up is not placed in another region', async () => {
+test('a sandbox with a forced region that its host did not accept is not placed in another region', async () => {
   expect(await placesOf({ region: 'far', force: true }, 1)).toEqual(['far', 'locality_constraint_failed']);
 });

@@ -17,7 +17,7 @@ const concrete = (url: string) =>
   url.replace(':token', codecAccessToken(api.settings.PLATFORM_SECRET_KEY)).replaceAll(/:\w+|\*/g, 'x');
 
 describe('every route', () => {
-  /** Routes that need more than the 16 KiB of a route with a body. Each has a reason in its file. */
+  /** Routes that need more than the default of 16 KiB for a body. Each has a reason in its file. */
   const larger = new Set([
     'POST /v1/sandboxes',
     'POST /v1/sandboxes/:sandbox_id/exec',
@@ -43,7 +43,7 @@ describe('every route', () => {
     'PUT /v1/user-management/users/:user_id',
   ]);
 
-  test('has a limit of bodies and one of requests, and large bodies are an exception', () => {
+  test('has a limit of its body and one of requests, and large bodies are an exception', () => {
     const names = api.app.routeLimits.map(({ method, url }) => `${method} ${url}`);
     for (const [path, operations] of Object.entries<object>(api.client.document.paths)) {
       for (const method of Object.keys(operations)) {
@@ -78,7 +78,7 @@ describe('every route', () => {
     }
   });
 
-  test('counts requests: those of a key together, those of an address on each public route', async () => {
+  test('counts requests: per key over all routes, and per address on each public route', async () => {
     const limited = await startApi();
     try {
       const { app, root } = limited;
@@ -116,11 +116,11 @@ describe('every route', () => {
     }
   });
 
-  test('a public route that states no limit cannot be made', async () => {
+  test('a public route without a limit cannot be registered', async () => {
     const { createApp } = await import('../../api/app.ts');
     const app = createApp(api.dependencies);
     app.register(async (scope) => {
-      // biome-ignore lint/suspicious/noExplicitAny: what the types refuse is refused at start, too
+      // biome-ignore lint/suspicious/noExplicitAny: a declaration that the types refuse is refused at start, too
       scope.get('/v1/open', { config: { access: { who: 'anyone', rows: 'none' } as any } }, async () => ({}));
     });
     await expect(app.ready()).rejects.toThrow('GET /v1/open is public and states no requestsPerMinute');
@@ -164,7 +164,7 @@ describe('before a caller is known', () => {
     },
   );
 
-  test.each(unread)('%s: nobody asks for the body of Expect: 100-continue', async (_what, line, headers) => {
+  test.each(unread)('%s: the body of Expect: 100-continue is not requested', async (_what, line, headers) => {
     const socket = await connect();
     const fields = Object.entries({
       Host: 'api',
@@ -180,7 +180,7 @@ describe('before a caller is known', () => {
     socket.destroy();
   });
 
-  test('a caller who sends 10 MB without a key gets to read the reply', async () => {
+  test('a caller who sends 10 MB without a key can read the reply', async () => {
     for (let round = 0; round < 5; round++) {
       const reply = await fetch(`http://127.0.0.1:${port}/v1/sandboxes`, {
         method: 'POST',
@@ -191,7 +191,7 @@ describe('before a caller is known', () => {
     }
   });
 
-  test('of an endless body only as much is read as closing needs, even if the caller never closes', async () => {
+  test('of an endless body only as much is read as the close needs, even if the caller never closes', async () => {
     const socket = await connect(true);
     const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
     socket.resume();
@@ -208,7 +208,7 @@ describe('before a caller is known', () => {
   });
 });
 
-test('a caller who is known is asked for the body of Expect: 100-continue, unless it is too large', async () => {
+test('an authenticated caller is asked for the body of Expect: 100-continue, unless it is too large', async () => {
   const ask = async (length: number) => {
     const socket = net.connect(port, '127.0.0.1');
     socket.write(
@@ -223,7 +223,7 @@ test('a caller who is known is asked for the body of Expect: 100-continue, unles
   expect(await ask(512 * 1024 + 1)).toBe('HTTP/1.1 413 Payload Too Large');
 });
 
-test('a caller who leaves in the middle of a body is not waited for when the process stops', async () => {
+test('a stopping process does not wait for a caller who disconnected during a body', async () => {
   const socket = net.connect(port, '127.0.0.1');
   socket.write(
     `POST /v1/projects HTTP/1.1\r\nHost: api\r\nX-API-Key: ${api.root.key}\r\nContent-Type: application/json\r\n` +
@@ -238,7 +238,7 @@ test('a caller who leaves in the middle of a body is not waited for when the pro
   await until(() => hasDrained);
 });
 
-test('bodies of one caller that are under way may have 16 MiB together, and others go on', async () => {
+test('concurrent bodies of one caller may have 16 MiB in total, and other callers are not affected', async () => {
   const open = async (key: string, more = '') => {
     const socket = net.connect(port, '127.0.0.1');
     socket.write(
@@ -249,7 +249,7 @@ test('bodies of one caller that are under way may have 16 MiB together, and othe
     return { socket, status: Number(String(reply).split(' ')[1]) };
   };
   const mebibyte = `Content-Length: ${1024 * 1024}\r\n`;
-  // Callers of other tests who left in the middle of a body.
+  // Callers of other tests who disconnected during a body.
   await api.app.drained();
   const held = await Promise.all(Array.from({ length: 16 }, () => open(api.root.key, mebibyte)));
   expect(held.map(({ status }) => status)).toEqual(Array(16).fill(100));

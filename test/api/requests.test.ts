@@ -10,7 +10,7 @@ afterAll(() => api.stop());
 
 const code = (reply: { body: { code: string } }) => reply.body.code;
 
-/** Everything that comes back for these bytes until the server closes. */
+/** Everything that is received for these bytes until the server closes. */
 function rawAnswer(port: number, bytes: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = net.connect(port, '127.0.0.1', () => socket.write(bytes));
@@ -23,7 +23,7 @@ function rawAnswer(port: number, bytes: string): Promise<string> {
   });
 }
 
-describe('what every reply carries', () => {
+describe('fields of every reply', () => {
   test('a success has the envelope', async () => {
     const reply = await api.send(api.root, 'GET', '/v1/users/me');
     expect(reply.status).toBe(200);
@@ -48,7 +48,7 @@ describe('what every reply carries', () => {
     },
   );
 
-  test('one of another form is replaced, and in the log beside the new one', async () => {
+  test('an id of another format is replaced, and logged with the new one', async () => {
     const reply = await sendWith('mine-42');
     const id = reply.headers['x-request-id'] as string;
     expect(id).toMatch(/^[0-9a-f-]{36}$/);
@@ -57,7 +57,7 @@ describe('what every reply carries', () => {
   });
 
   test.each(['with space', 'x'.repeat(129), '<script>', ''])(
-    'one that is odd is replaced and not logged: %s',
+    'an invalid id is replaced and not logged: %s',
     async (id) => {
       const reply = await sendWith(id);
       const own = reply.headers['x-request-id'] as string;
@@ -67,7 +67,7 @@ describe('what every reply carries', () => {
   );
 });
 
-describe('what cannot be read is refused', () => {
+describe('unreadable requests are refused', () => {
   test.each([
     ['{"name": ', 'application/json'],
     ['nonsense', 'application/json'],
@@ -77,7 +77,7 @@ describe('what cannot be read is refused', () => {
     expect([reply.status, code(reply)]).toEqual([400, 'invalid_json']);
   });
 
-  test.each([['[]'], ['"text"'], ['7'], ['true']])('a body that is no object is 400: %s', async (rawBody) => {
+  test.each([['[]'], ['"text"'], ['7'], ['true']])('a body that is not an object is 400: %s', async (rawBody) => {
     const reply = await api.send(api.root, 'POST', '/v1/sandboxes', undefined, {
       rawBody,
       contentType: 'application/json',
@@ -108,7 +108,7 @@ describe('what cannot be read is refused', () => {
     expect((await api.send(api.root, 'GET', '/v1/projects/%00')).status).toBe(404);
   });
 
-  test('every wrong field is named with its reason, and no value is repeated', async () => {
+  test('every invalid field is named with its reason, and no value is repeated', async () => {
     const reply = await api.send(api.root, 'POST', '/v1/sandboxes', {
       cpu_count: 'two',
       custom_ports: [
@@ -137,7 +137,7 @@ describe('over a real connection', () => {
   test.each([
     ['false', 3],
     ['true', 5],
-  ])('one address has a share of the connections, unless a proxy makes all: %s', async (proxy, expected) => {
+  ])('one address has a share of the connections, unless all come from a proxy: %s', async (proxy, expected) => {
     const env = { PLATFORM_API_MAX_CONNECTIONS_PER_CLIENT: '3', PLATFORM_TRUST_PROXY: proxy };
     const limited = await startApi({ env });
     const sockets: net.Socket[] = [];
@@ -165,7 +165,7 @@ describe('over a real connection', () => {
     }
   });
 
-  test('a body of 10 MB is 413 and the caller gets to read that', async () => {
+  test('a body of 10 MB is 413, and the caller can read the reply', async () => {
     const before = await api.counts();
     for (let round = 0; round < 5; round++) {
       const reply = await fetch(`http://127.0.0.1:${port}/v1/sandboxes`, {
@@ -233,7 +233,7 @@ describe('over a real connection', () => {
   });
 });
 
-describe('what is well meant is accepted', () => {
+describe('harmless deviations are accepted', () => {
   test.each([
     ['nothing at all', undefined, undefined],
     ['no body with a JSON content type', '', 'application/json'],
@@ -302,7 +302,7 @@ describe('addresses', () => {
   });
 });
 
-test('what goes wrong inside is 500, its cause in the log and nowhere else', async () => {
+test('an internal error is 500, with its cause only in the log', async () => {
   const made = await api.send(api.root, 'POST', '/v1/sandboxes');
   api.commands.failNext = new Error('the cause nobody outside may read');
   const reply = await api.send(api.root, 'POST', `/v1/sandboxes/${made.body.data.sandbox_id}/pause`);
@@ -312,7 +312,7 @@ test('what goes wrong inside is 500, its cause in the log and nowhere else', asy
   expect(entry.request_id).toBe(reply.headers['x-request-id']);
 });
 
-test('a request is logged with who asked, the route and the workflow, and without secrets', async () => {
+test('a request is logged with its caller, route and workflow, and without secrets', async () => {
   const made = await api.send(api.root, 'POST', '/v1/sandboxes', { env_vars: { TOKEN: 'not-for-the-log' } });
   const sandboxId = made.body.data.sandbox_id;
   await api.send(api.root, 'GET', `/v1/sandboxes/${sandboxId}?secret=not-for-the-log`);

@@ -8,7 +8,7 @@ import { until } from '../support/until.ts';
 import type { Json } from './contract-client.ts';
 import { startApi, type TestApi } from './test-api.ts';
 
-// Every step is a round through Temporal, and machines that test are busy.
+// Every step runs through Temporal, and test machines are busy.
 jest.setTimeout(300_000);
 
 let plane: ControlPlane;
@@ -61,7 +61,7 @@ test.each(['running', 'paused'])(
     expect(driver.calls).toContain(`restart ${id}`);
     const paused = from === 'paused' ? ['sandbox.paused'] : [];
     expect(await eventsOf(id)).toEqual(['sandbox.created', 'sandbox.started', ...paused, 'sandbox.restarted']);
-    // And again: it is a life like any other.
+    // A second time: the sandbox works like any other.
     expect((await send(`/${id}/pause`)).status).toBe(200);
     expect((await send(`/${id}/resume`)).body.data).toMatchObject({ status: 'running', reason: 'user_requested' });
     await remove(id);
@@ -98,7 +98,7 @@ test('a sandbox of another account is not found', async () => {
   await remove(id);
 });
 
-test('one that is refused before anything was ended leaves the processes as they are', async () => {
+test('a restart that is refused before anything was ended does not affect the processes', async () => {
   const id = await create();
   for (const status of ['running', 'paused']) {
     if (status === 'paused') await send(`/${id}/pause`);
@@ -112,7 +112,7 @@ test('one that is refused before anything was ended leaves the processes as they
   await remove(id);
 });
 
-test.each(['running', 'paused'])('one of a %s sandbox that fails leaves it paused, with its disk', async (from) => {
+test.each(['running', 'paused'])('a failed restart of a %s sandbox leaves it paused, with its disk', async (from) => {
   const id = await create();
   if (from === 'paused') await send(`/${id}/pause`);
   driver.failNext.set('restart', new DriverError('start_failed', 'The disk could not be mounted'));
@@ -124,7 +124,7 @@ test.each(['running', 'paused'])('one of a %s sandbox that fails leaves it pause
   await remove(id);
 });
 
-test('of a paused one it is admitted as a resume is; a running one counts already', async () => {
+test('a restart of a paused sandbox is admitted like a resume; a running one already counts', async () => {
   const paused = await create();
   await send(`/${paused}/pause`);
   const others: SandboxId[] = [];
@@ -144,7 +144,7 @@ test('of a paused one it is admitted as a resume is; a running one counts alread
   for (const id of [paused, ...others]) await remove(id);
 });
 
-test('mounts need credentials again, unless it may do without', async () => {
+test('mounts need credentials again, unless the sandbox may run without them', async () => {
   const mount = { uri: 's3://data', mount_point: '/mnt/data', access_key: 'KEY', secret_key: 'SECRET', region: 'eu' };
   const id = await create({ object_storage: [mount] });
   expect(await send(`/${id}/restart`)).toMatchObject({
@@ -160,7 +160,7 @@ test('mounts need credentials again, unless it may do without', async () => {
   await remove(id);
 });
 
-test('a repeated request with one Idempotency-Key restarts once', async () => {
+test('a repeated request with the same Idempotency-Key restarts once', async () => {
   const id = await create();
   const key = { headers: { 'idempotency-key': `restart-${id}` } };
   const first = await send(`/${id}/restart`, {}, key);
@@ -170,7 +170,7 @@ test('a repeated request with one Idempotency-Key restarts once', async () => {
   await remove(id);
 });
 
-test('a termination overtakes a restart under way', async () => {
+test('a termination overtakes a current restart', async () => {
   const id = await create();
   driver.holds.set('restart', new Promise(() => {}));
   const restarted = send(`/${id}/restart`);

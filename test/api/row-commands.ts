@@ -18,8 +18,8 @@ import {
 type Terminated = Awaited<ReturnType<SandboxCommands['terminate']>>;
 
 /**
- * Applies the writes of a sandbox's workflow to its row at once, in this process: for tests of what the API itself
- * decides. Every rule is the product's own. Tests through Temporal are in `sandbox-life.test.ts`.
+ * Applies the writes of a sandbox's workflow to its row immediately, in this process, for tests of the API's own
+ * decisions. All rules are those of the product. `sandbox-life.test.ts` has the tests through Temporal.
  */
 export class RowCommands implements SandboxCommands {
   readonly life: SandboxLifeRepository;

@@ -22,7 +22,7 @@ const put = (body?: unknown) => api.send(api.root, 'PUT', `/v1/sandboxes/${id}`,
 const read = async () => (await api.send(api.root, 'GET', `/v1/sandboxes/${id}`)).body.data;
 
 describe('timeouts', () => {
-  test('PUT raises it and answers with a message alone', async () => {
+  test('PUT raises it and returns only a message', async () => {
     const reply = await put({ timeout: 600 });
     expect([reply.status, reply.body.data]).toEqual([200, undefined]);
     expect(reply.body.message).toContain('600');
@@ -30,7 +30,7 @@ describe('timeouts', () => {
     expect((await put({ timeout: 600 })).body.code).toBe('timeout_not_raised');
   });
 
-  test('POST sets it, shorter too, and says where it stands', async () => {
+  test('POST sets it, also to a shorter one, and returns the result', async () => {
     const { status, body } = await post('timeout', { timeout: 120 });
     expect(status).toBe(200);
     const now = await read();
@@ -46,7 +46,7 @@ describe('timeouts', () => {
     expect(body.message).toEqual(expect.any(String));
   });
 
-  test('POST on a paused one is for the next phase', async () => {
+  test('POST on a paused sandbox sets it for the next phase', async () => {
     await post('pause');
     const { body } = await post('timeout', { timeout: 900 });
     expect(body.data).toMatchObject({ timeout: 900, timeout_at: null, remaining_time: null, applies_to: 'next_phase' });
@@ -70,7 +70,7 @@ describe('timeouts', () => {
 });
 
 describe('connect', () => {
-  test('keeps the timeout when none is given, and passes one on that is', async () => {
+  test('keeps the timeout when none is given, and otherwise sets it', async () => {
     const kept = await post('connect');
     expect(kept.body.data).toMatchObject({ sandbox_id: id, timeout: 300, envd_access_token: `token-of-${id}` });
     const given = await post('connect', { timeout: 90 });
@@ -90,13 +90,13 @@ describe('connect', () => {
 });
 
 describe('pause and resume', () => {
-  test('sync answers the object as it then is', async () => {
+  test('sync returns the object after the change', async () => {
     expect((await post('pause')).body.data).toMatchObject({ sandbox_id: id, status: 'paused' });
     expect((await post('resume', {})).body.data).toMatchObject({ sandbox_id: id, status: 'running' });
     expect(api.commands.calls).toEqual(['pause and wait', 'resume and wait']);
   });
 
-  test('async answers on the way', async () => {
+  test('async is answered during the change', async () => {
     expect((await post('pause', { is_async: true })).body.data.status).toBe('pausing');
     await api.commands.life.pause(id, 'user_requested', new Date(), true);
     const resumed = await post('resume', { is_async: true, best_effort_oss: true, object_storage: null });
@@ -104,13 +104,13 @@ describe('pause and resume', () => {
     expect(api.commands.calls).toEqual(['pause only', 'resume only']);
   });
 
-  test.each(['pause', 'resume'])('%s with a flag that is none is 400', async (action) => {
+  test.each(['pause', 'resume'])('%s with an invalid flag is 400', async (action) => {
     expect((await post(action, { is_async: 'yes' })).body.code).toBe('validation_failed');
   });
 });
 
 describe('the end', () => {
-  test('terminate: 202, then 200 that it already is; the sandbox stays readable', async () => {
+  test('terminate: 202, then 200 for a terminated one; the sandbox stays readable', async () => {
     const first = await post('terminate');
     expect(first.status).toBe(202);
     expect(first.body.data).toEqual({ sandbox_id: id, status: 'termination_in_progress', note: expect.any(String) });
@@ -136,7 +136,7 @@ describe('the end', () => {
     expect((await api.send(api.root, 'DELETE', `/v1/sandboxes/${id}?force=${force}`)).status).toBe(202);
   });
 
-  test('a force that is no flag is 400', async () => {
+  test('an invalid force is 400', async () => {
     expect((await post('terminate?force=very')).body.code).toBe('validation_failed');
   });
 });

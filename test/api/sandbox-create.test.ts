@@ -12,7 +12,7 @@ afterAll(() => api.stop());
 const create = (body: unknown, caller = api.root) => api.send(caller, 'POST', '/v1/sandboxes', body);
 const forget = (sandboxId: SandboxId) => api.send(api.root, 'DELETE', `/v1/sandboxes/${sandboxId}`);
 
-/** Refused with this code, and nothing anywhere is different. */
+/** Expects a refusal with this code, and no changes anywhere. */
 async function refuses(body: unknown, status: number, code: string, caller?: Caller): Promise<{ path: string }[]> {
   const before = await api.counts();
   const reply = await create(body, caller);
@@ -21,7 +21,7 @@ async function refuses(body: unknown, status: number, code: string, caller?: Cal
   return reply.body.details ?? [];
 }
 
-describe('what is asked is what is made', () => {
+describe('a sandbox has the requested fields', () => {
   test('every field of the table', async () => {
     const project = await api.send(api.root, 'POST', '/v1/projects', { name: 'Given' });
     const asked = {
@@ -102,7 +102,7 @@ describe('what is asked is what is made', () => {
     ['nothing', {}],
     ['the zero value of each field', zeros],
     ['null for each field', Object.fromEntries(Object.keys(zeros).map((name) => [name, null]))],
-  ])('the defaults, where the caller gives %s', async (_, given) => {
+  ])('the defaults, if the caller gives %s', async (_, given) => {
     const { status, body } = await create(given);
     expect(status).toBe(201);
     expect(body.data).toMatchObject({
@@ -132,7 +132,7 @@ describe('what is asked is what is made', () => {
     expect((await create({ description: `${description}x` })).body.details[0].path).toBe('description');
   });
 
-  test('sync waits until it runs, async answers before', async () => {
+  test('sync waits until it runs, async is answered earlier', async () => {
     const sync = await create({});
     expect(sync.body.data.status).toBe('running');
     expect(api.commands.calls.at(-1)).toBe('start and wait');
@@ -145,7 +145,7 @@ describe('what is asked is what is made', () => {
     await forget(async.body.data.sandbox_id);
   });
 
-  test('one that is admitted but cannot be started yet is answered as it stands, and left to the relay', async () => {
+  test('an admitted sandbox that cannot be started yet is returned with its status, and left to the relay', async () => {
     api.commands.failNext = new Error('Temporal is away');
     const { status, body } = await create({});
     expect([status, body.data.status, body.data.reason]).toEqual([201, 'created', 'user_requested']);
@@ -159,7 +159,7 @@ describe('what is asked is what is made', () => {
   });
 });
 
-describe('bad input is refused and leaves nothing', () => {
+describe('invalid input is refused and leaves nothing', () => {
   test.each([
     ['a string for a number', { cpu_count: '2' }, 'cpu_count'],
     ['half a core', { cpu_count: 0.5 }, 'cpu_count'],
@@ -238,7 +238,7 @@ describe('bad input is refused and leaves nothing', () => {
     expect((await refuses(body, 400, 'plan_limit_exceeded'))[0]!.path).toBe(path);
   });
 
-  test('everything over the plan is named at once, and its edge is allowed', async () => {
+  test('all values above the plan are named together, and values at its limit are allowed', async () => {
     const details = await refuses(
       { cpu_count: 64, memory_mb: 99_999, storage_gb: 500, timeout: 99_999 },
       400,
@@ -252,7 +252,7 @@ describe('bad input is refused and leaves nothing', () => {
 
   test('an unknown region', () => refuses({ locality: { region: 'atlantis' } }, 400, 'invalid_region'));
 
-  test('a timeout below the minimum, in the words that clients look for', async () => {
+  test('a timeout below the minimum, with the message that clients expect', async () => {
     const { body } = await create({ timeout: 59 });
     expect(body.error).toContain('timeout must be at least 60 seconds');
   });
@@ -266,7 +266,7 @@ describe('bad input is refused and leaves nothing', () => {
   });
 });
 
-test('names of variables may have anything but = and NUL', async () => {
+test('names of variables may contain any character except = and NUL', async () => {
   const names = { 'with space': '1', '1st': '2', 'ünï-code': '3', 'a\nb': '4' };
   const { status, body } = await create({ env_vars: names });
   expect([status, body.data.env_vars]).toEqual([201, names]);
@@ -288,24 +288,27 @@ test.each(['base', 'code-interpreter'])(
 );
 
 describe('templates', () => {
-  test.each(['nothing', 'tpl-doesnotexist', ' base'])('an unknown one is 404: %j', (template) =>
+  test.each(['nothing', 'tpl-doesnotexist', ' base'])('an unknown template is 404: %j', (template) =>
     refuses({ template }, 404, 'template_not_found'),
   );
 
-  test.each([['pending'], ['building'], ['pushing'], ['failed']] as const)('one that is %s is 400', async (status) => {
-    const template = await api.addTemplate({ status, image: 'registry.example/own:1' });
-    await refuses({ template }, 400, 'template_not_usable');
-  });
+  test.each([['pending'], ['building'], ['pushing'], ['failed']] as const)(
+    'a template that is %s is 400',
+    async (status) => {
+      const template = await api.addTemplate({ status, image: 'registry.example/own:1' });
+      await refuses({ template }, 400, 'template_not_usable');
+    },
+  );
 
   test.each([['pending'], ['building']] as const)(
-    'one that is %s is taken when hosts make its image, and the reply says so; others get no such message',
+    'a template that is %s is accepted if hosts make its image, and only that reply has a message',
     async (status) => {
       const builtin = { accountId: null, ownerUserId: null, visibility: 'public' } as const;
       const template = await api.addTemplate({ ...builtin, status, image: 'builtin:code-interpreter' });
       const { status: code, body } = await create({ template, is_async: true });
       expect([code, body.message]).toEqual([
         201,
-        'The image of the template is being made; the sandbox starts when it is there',
+        'The image of the template is being built; the sandbox starts when it is ready',
       ]);
       await forget(body.data.sandbox_id);
       const other = await create({ is_async: true });
@@ -314,7 +317,7 @@ describe('templates', () => {
     },
   );
 
-  test('one that is made from a built-in template is available, also while hosts make its image', async () => {
+  test('a template that is made from a built-in one is available, also while hosts make its image', async () => {
     const em = api.orm.em.fork();
     const { templateId } = await em.findOneOrFail(Template, { name: 'code-interpreter', accountId: null });
     const body = { name: 'from-interpreter', base_template_id: templateId };
@@ -325,16 +328,19 @@ describe('templates', () => {
     await forget(sandbox.body.data.sandbox_id);
   });
 
-  test.each([['pushing'], ['failed']] as const)('one whose image hosts make is 400 while it is %s', async (status) => {
-    const buildErrorMessage = 'The image could not be made (a step)';
-    const template = await api.addTemplate({ status, image: 'builtin:code-interpreter', buildErrorMessage });
-    await refuses({ template }, 400, 'template_not_usable');
-    expect((await create({ template })).body.error).toBe(
-      `The template is ${status}, not available: ${buildErrorMessage}`,
-    );
-  });
+  test.each([['pushing'], ['failed']] as const)(
+    'a template whose image hosts make is 400 while it is %s',
+    async (status) => {
+      const buildErrorMessage = 'The image could not be made (a step)';
+      const template = await api.addTemplate({ status, image: 'builtin:code-interpreter', buildErrorMessage });
+      await refuses({ template }, 400, 'template_not_usable');
+      expect((await create({ template })).body.error).toBe(
+        `The template is ${status}, not available: ${buildErrorMessage}`,
+      );
+    },
+  );
 
-  test("visible are one's own, the account's shared ones and public ones, by id and by name", async () => {
+  test("visible are the user's own templates, the account's shared ones and public ones, by id and by name", async () => {
     const member = await api.addUser(api.root);
     const stranger = await api.addAccount('pro');
     const of = { accountId: api.root.accountId, ownerUserId: member.userId };
@@ -361,7 +367,7 @@ describe('templates', () => {
     }
   });
 
-  test("what the template says is the sandbox's default, and one's own template wins over another of the same name", async () => {
+  test("the template has the sandbox's defaults, and the user's own template takes precedence over others with its name", async () => {
     await api.addTemplate({
       accountId: api.root.accountId,
       ownerUserId: api.root.userId,
@@ -401,14 +407,14 @@ describe('projects', () => {
     await forget(allowed.body.data.sandbox_id);
   });
 
-  test('one that is deleted while the request runs is 404', async () => {
+  test('a project that is deleted during the request is 404', async () => {
     const project = await api.send(api.root, 'POST', '/v1/projects', { name: 'Vanishing' });
     const projectId = project.body.data.project_id;
     const [made, gone] = await Promise.all([
       create({ project_id: projectId }),
       api.send(api.root, 'DELETE', `/v1/projects/${projectId}`),
     ]);
-    // The first one wins, never both and never an inner error.
+    // The first one succeeds, never both, and there is never an internal error.
     expect([
       [201, 400],
       [404, 200],
@@ -418,7 +424,7 @@ describe('projects', () => {
 });
 
 describe('admission', () => {
-  test('100 creates at once on a plan of 10 admit exactly 10', async () => {
+  test('100 concurrent creates on a plan of 10 admit exactly 10', async () => {
     const owner = await api.addAccount('hobby');
     const replies = await Promise.all(
       Array.from({ length: 100 }, () => create({ cpu_count: 1, memory_mb: 128, storage_gb: 1, is_async: true }, owner)),

@@ -49,7 +49,7 @@ beforeAll(async () => {
   for (const id of [ids.running, ids.paused, ids.pausing, ids.failed, ids.terminated]) {
     await api.commands.run(id, ago(60 * minutes));
   }
-  // Ran 60 to 40 minutes ago, was paused to 10 minutes ago, runs since.
+  // It ran from 60 to 40 minutes ago, was paused until 10 minutes ago, and has run since.
   await life.pause(ids.running, 'user_requested', ago(40 * minutes), true);
   await life.beginResume(ids.running, 2);
   await api.commands.run(ids.running, ago(10 * minutes));
@@ -74,7 +74,7 @@ const read = async (id: string, caller = member): Promise<Json> => {
   return reply.body.data;
 };
 
-test('a running sandbox: every field that is known then', async () => {
+test('a running sandbox: every known field', async () => {
   await api.orm.em.fork().execute('update hosts set bandwidth_mbps = 200');
   const data = await read(ids.running);
   const root = await api.orm.em.fork().findOneOrFail(User, { userId: api.root.userId });
@@ -144,7 +144,7 @@ test('a running sandbox: every field that is known then', async () => {
   expect(data.timeout_at).toBe(iso(row.resumedAt!.getTime() + 3600_000));
 });
 
-test("a running sandbox's clocks: finished phases, and those with the present one", async () => {
+test("a running sandbox's clocks: finished phases alone, and with the present one", async () => {
   const data = await read(ids.running);
   expect(data.actual_total_running_seconds).toBe(20 * 60);
   expect(data.actual_total_paused_seconds).toBe(30 * 60);
@@ -186,7 +186,7 @@ test('a pausing and a starting one', async () => {
   });
 });
 
-test('a failed sandbox says how it went', async () => {
+test('a failed sandbox has its reason', async () => {
   const data = await read(ids.failed);
   expect(data).toMatchObject({
     status: 'failed',
@@ -211,7 +211,7 @@ test('a terminated sandbox stays readable', async () => {
   expect(Date.parse(data.ended_at) - Date.parse(data.stopped_at)).toBe(minutes);
 });
 
-test('a template that went: the sandbox keeps its name and says so', async () => {
+test('a deleted template: the sandbox keeps its name and shows the deletion', async () => {
   const em = api.orm.em.fork();
   const template = await api.addTemplate({ name: 'short-lived' });
   const made = await api.send(member, 'POST', '/v1/sandboxes', { template });
@@ -221,7 +221,7 @@ test('a template that went: the sandbox keeps its name and says so', async () =>
   await api.send(member, 'DELETE', `/v1/sandboxes/${made.body.data.sandbox_id}`);
 });
 
-test("the list's items say the same as the object, the owner only to the account root, and never the token", async () => {
+test("the list's items equal the object, show the owner only to the account root, and never the token", async () => {
   const mine = await api.send(member, 'GET', '/v1/sandboxes?limit=100');
   expect(mine.text).not.toContain('token-of-');
   for (const id of Object.values(ids)) {
@@ -251,7 +251,7 @@ test('the status route', async () => {
   });
 });
 
-test('the stats count what the list shows, and say that nothing was measured', async () => {
+test('the stats count the listed sandboxes, and show that nothing was measured', async () => {
   const { body } = await api.send(member, 'GET', '/v1/sandboxes/stats');
   expect(body.data).toMatchObject({
     total_sandboxes: 6,
@@ -269,7 +269,7 @@ test.each([
   [{ PLATFORM_GATEWAY_PUBLIC_PORT: '443' }, ''],
   [{ PLATFORM_GATEWAY_PUBLIC_PORT: '8443' }, ':8443'],
   [{ PLATFORM_GATEWAY_PORT: '80' }, ''],
-])('the domain has the port clients reach it by: %j', async (env, port) => {
+])('the domain has the port that clients use: %j', async (env, port) => {
   const other = await startApi({
     env: { ...env, PLATFORM_BASE_DOMAIN: 'boxes.example.com' } as Record<string, string>,
   });

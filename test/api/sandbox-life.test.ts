@@ -6,10 +6,10 @@ import { until } from '../support/until.ts';
 import type { Json } from './contract-client.ts';
 import { startApi, type TestApi } from './test-api.ts';
 
-// Every step is a round through Temporal, and machines that test are busy.
+// Every step runs through Temporal, and test machines are busy.
 jest.setTimeout(300_000);
 
-// The API over the real workflow, worker and database; only the containers are not.
+// The API with the real workflow, worker and database, but without containers.
 let plane: ControlPlane;
 let api: TestApi;
 const driver = new MemoryDriver();
@@ -83,7 +83,7 @@ test('from create to 404, each command in its right state and refused in the wro
   expect((await api.send(api.root, 'GET', '/v1/sandboxes')).body.data.sandboxes).toEqual([]);
 });
 
-test('async: create, pause and resume answer on the way', async () => {
+test('async: create, pause and resume are answered during the change', async () => {
   const { sandbox_id: id, status } = await create({ is_async: true });
   expect(['created', 'starting', 'running']).toContain(status);
   await reaches(id, 'running');
@@ -96,7 +96,7 @@ test('async: create, pause and resume answer on the way', async () => {
   await remove(id);
 });
 
-test('connect resumes a paused one, and a timeout given counts anew', async () => {
+test('connect resumes a paused sandbox, and its timeout counts from then', async () => {
   const { sandbox_id: id } = await create();
   await post(id, 'pause');
   const { body } = await post(id, 'connect', { timeout: 120 });
@@ -106,7 +106,7 @@ test('connect resumes a paused one, and a timeout given counts anew', async () =
   await remove(id);
 });
 
-test('a sync create that fails is 201 with status failed and why; it can be read, terminated and deleted', async () => {
+test('a sync create that fails is 201 with status failed and the reason; it can be read, terminated and deleted', async () => {
   driver.failNext.set('create', new DriverError('not_ready', 'The sandbox was not ready in time'));
   const made = await create();
   expect(made).toMatchObject({ status: 'failed', reason: 'not_ready', failure: { message: expect.any(String) } });
@@ -142,7 +142,7 @@ test('a resume is admitted again: on a full plan it is 429 and the sandbox stays
   }
 });
 
-test('100 creates at once on a plan of 10 start exactly 10', async () => {
+test('100 concurrent creates on a plan of 10 start exactly 10', async () => {
   const replies = await Promise.all(
     Array.from({ length: 100 }, () =>
       api.send(api.root, 'POST', '/v1/sandboxes', { cpu_count: 1, memory_mb: 128, storage_gb: 1 }),

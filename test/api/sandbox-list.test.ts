@@ -41,7 +41,7 @@ async function list(query = '', caller = member): Promise<string[]> {
   return reply.body.data.sandboxes.map((item: Json) => item.name);
 }
 
-test('newest first, without deleted ones; a user sees their own, the root the account, nobody another account', async () => {
+test('newest first, without deleted ones; a user sees their own, the root those of the account', async () => {
   expect(await list()).toEqual(['gamma', 'beta', 'alpha']);
   expect(await list('', colleague)).toEqual(['delta']);
   expect(await list('', api.root)).toEqual(['roots-own', 'delta', 'gamma', 'beta', 'alpha']);
@@ -133,12 +133,14 @@ test.each([
   ['metadata=nothing', 'validation_failed', 'metadata'],
   ['metadata=%7B%22a%22', 'validation_failed', 'metadata'],
   ['metadata=%7B%22a%22%3A%7B%7D%7D', 'validation_failed', 'metadata'],
-])('a query that means nothing is 400: %s', async (query, code, path) => {
+  [String.raw`metadata={"a":"\u0000"}`, 'validation_failed', 'metadata'],
+  [String.raw`metadata={"a\ud800":"b"}`, 'validation_failed', 'metadata'],
+])('an invalid query is 400: %s', async (query, code, path) => {
   const reply = await api.send(member, 'GET', `/v1/sandboxes?${query}`);
   expect([reply.status, reply.body.code, reply.body.details?.[0].path]).toEqual([400, code, path]);
 });
 
-test('pages of many hold each once, also where times are equal', async () => {
+test('the pages of a long list have each item once, also with equal times', async () => {
   const em = api.orm.em.fork();
   const owner = await api.addAccount();
   const sample = await em.findOneOrFail(Sandbox, { accountId: stranger.accountId });

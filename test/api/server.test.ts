@@ -41,7 +41,7 @@ function start(env: Record<string, string>): { child: ChildProcess; lines: strin
         if (line.includes('"msg":"ready"')) resolve(JSON.parse(line).address);
       });
     }
-    // After its last line.
+    // At the end of its output.
     child.once('close', () => reject(new Error(`it ended before it was ready:\n${lines.join('\n')}`)));
   });
   return { child, lines, ready };
@@ -56,7 +56,7 @@ async function connect(port: number): Promise<net.Socket> {
 
 const secret = Buffer.alloc(32, 3).toString('base64');
 
-test('it serves from its environment alone, and ends in order when asked to', async () => {
+test('it needs only its environment, and stops gracefully on request', async () => {
   const { child, lines, ready } = start({
     PLATFORM_SECRET_KEY: secret,
     DATABASE_URL: database.url,
@@ -77,7 +77,7 @@ test('it serves from its environment alone, and ends in order when asked to', as
   expect((await fetch(`${address}/metrics`, { headers: { 'x-api-key': apiKey } })).status).toBe(200);
   expect(((await (await fetch(`${address}/openapi.json`)).json()) as { openapi: string }).openapi).toMatch(/^3\.1/);
 
-  // A connection without a request does not hold the process; a request is answered.
+  // A connection without a request does not delay the end. A request is answered.
   const port = Number(new URL(address).port);
   const idle = await connect(port);
   const asking = await connect(port);
@@ -106,7 +106,7 @@ test('it serves from its environment alone, and ends in order when asked to', as
   expect(lines.join('\n')).not.toContain(secret);
 });
 
-test('with wrong settings it does not start, and names them without their values', async () => {
+test('with wrong settings it does not start, and prints their names without values', async () => {
   const { child, lines, ready } = start({ PLATFORM_SECRET_KEY: 'too-short-secret', PLATFORM_API_PORT: 'eighty' });
   await expect(ready).rejects.toThrow('it ended before it was ready');
   expect(child.exitCode).not.toBe(0);

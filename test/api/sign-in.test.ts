@@ -14,7 +14,7 @@ import { type Caller, startApi, type TestApi } from './test-api.ts';
 
 const password = 'korrekt pferd batterie';
 let api: TestApi;
-/** Another process of the API, on the same database. */
+/** Another process of the API on the same database. */
 let replica: ContractClient;
 
 interface Person extends Caller {
@@ -39,7 +39,7 @@ async function newPerson(): Promise<Person> {
 }
 
 let lastAddress = 0;
-/** One that nobody has used before. */
+/** An address that was not used before. */
 const newAddress = () => `198.51.${100 + Math.floor(++lastAddress / 250)}.${lastAddress % 250}`;
 
 const signIn = (email: string, secret: string, remoteAddress = newAddress()) =>
@@ -53,7 +53,7 @@ async function tokenOf({ email }: Person): Promise<string> {
   return (await signIn(email, password)).body.data.access_token;
 }
 
-test('a sign-in gives a token that works for an hour wherever a key does, and is noted', async () => {
+test('a sign-in is recorded and returns a token that works for an hour in place of a key', async () => {
   const person = await newPerson();
   const reply = await signIn(person.email.toUpperCase(), password);
   expect(reply.status).toBe(200);
@@ -118,7 +118,7 @@ test('whether an e-mail is known costs the same work: argon2 once, and as many s
 test.each([
   ['10 MiB', 10 * 1024 * 1024],
   ['a password of 1 MiB', 1024 * 1024],
-])('a body with %s is refused before anything is done with it', async (_what, length) => {
+])('a body with %s is refused before any other work', async (_what, length) => {
   const before = await api.orm.em.fork().execute('select count(*) from sign_in_throttles');
   const reply = await signIn('a@example.com', 'x'.repeat(length));
   expect(codeOf(reply)).toEqual([413, 'payload_too_large']);
@@ -132,7 +132,7 @@ test.each([[{}], [{ email: 'a@example.com' }], [{ email: 1, password: [] }], [[]
   },
 );
 
-describe('a token works no more at once, on each replica,', () => {
+describe('a token stops working at once, on each replica,', () => {
   const ends: [string, (person: Person, token: string) => Promise<unknown>][] = [
     ['after a sign-out', (_person, token) => api.client.send('POST', '/v1/auth/sign-out', bearer(token))],
     [
@@ -181,7 +181,7 @@ describe('a token works no more at once, on each replica,', () => {
   });
 });
 
-test('a sign-out ends its own session alone; a key has none', async () => {
+test('a sign-out ends only its own session; a key has none', async () => {
   const person = await newPerson();
   const [first, second] = [await tokenOf(person), await tokenOf(person)];
   expect((await api.client.send('POST', '/v1/auth/sign-out', bearer(first))).body.message).toBe('Signed out');
@@ -217,7 +217,7 @@ describe('tokens that are not genuine', () => {
       .setProtectedHeader({ alg: 'HS256', typ: 'at+jwt', kid: 'first', ...header })
       .sign(signedWith);
 
-  test('one made as the platform makes them is genuine', async () => {
+  test('a token that is made like the platform’s is genuine', async () => {
     expect((await me(await made())).status).toBe(200);
   });
 
@@ -255,7 +255,7 @@ describe('tokens that are not genuine', () => {
     ],
     ['cut short', async () => (await made()).slice(0, -1)],
     ['that is no token', () => 'eyJ..'],
-  ])('one %s opens nothing', async (_what, token) => {
+  ])('a token %s gives no access', async (_what, token) => {
     const text = await token();
     expect(codeOf(await me(text))).toEqual([401, 'unauthenticated']);
     const inQuery = await api.client.send(
@@ -265,7 +265,7 @@ describe('tokens that are not genuine', () => {
     expect(inQuery.status === 401 || inQuery.status === 400).toBe(true);
   });
 
-  test('a rotation signs with a new key; with --end-sessions nothing signed before works on', async () => {
+  test('a rotation signs with a new key; with --end-sessions earlier tokens stop working', async () => {
     const before = await tokenOf(person);
     await rotateTokenKeys(api.orm.em, { endSessions: false });
     const after = await tokenOf(person);
@@ -279,7 +279,7 @@ describe('tokens that are not genuine', () => {
 });
 
 describe('wrong passwords slow down', () => {
-  /** Tries wrong passwords until one is refused unseen. @returns how many were looked at */
+  /** Tries wrong passwords until one is refused without a check. @returns the number of checks */
   async function failUntilRefused(email: string, address: () => string, limit: number): Promise<number> {
     for (let tried = 0; tried <= limit; tried++) {
       const reply = await signIn(email, `wrong ${tried}`, address());
@@ -293,7 +293,7 @@ describe('wrong passwords slow down', () => {
     return limit + 1;
   }
 
-  /** As if so much time had passed. */
+  /** Moves the recorded times back, as if so much time had passed. */
   const later = (seconds: number) =>
     api.orm.em
       .fork()
@@ -302,7 +302,7 @@ describe('wrong passwords slow down', () => {
         [heldSeconds + seconds, seconds],
       );
 
-  test('an e-mail from one address, known or not, the right password as well; other addresses go on', async () => {
+  test('an e-mail from one address, known or not, also with the right password; other addresses are not affected', async () => {
     const person = await newPerson();
     const address = newAddress();
     expect((await signIn(person.email, password, address)).status).toBe(200);
@@ -319,7 +319,7 @@ describe('wrong passwords slow down', () => {
     expect(await failUntilRefused(`nobody-${address}@example.com`, () => address, 20)).toBe(11);
   });
 
-  test('50 guesses at once are not more than one after the other', async () => {
+  test('50 concurrent guesses get no more checks than sequential ones', async () => {
     const person = await newPerson();
     const address = newAddress();
     const replies = await Promise.all(
@@ -344,7 +344,7 @@ describe('wrong passwords slow down', () => {
     expect(Math.max(...waits)).toBe(waits[0]);
   });
 
-  test('an e-mail from many addresses; its owner still comes in from an address of before', async () => {
+  test('an e-mail from many addresses; its owner can still sign in from an earlier address', async () => {
     const person = await newPerson();
     const home = newAddress();
     expect((await signIn(person.email, password, home)).status).toBe(200);
@@ -353,7 +353,7 @@ describe('wrong passwords slow down', () => {
     expect((await signIn(person.email, password, home)).status).toBe(200);
   });
 
-  test('an address with many e-mails; who has signed in from there still does', async () => {
+  test('an address with many e-mails; users who have signed in from there before still can', async () => {
     const person = await newPerson();
     const office = newAddress();
     expect((await signIn(person.email, password, office)).status).toBe(200);
@@ -376,7 +376,7 @@ describe('changing the own password', () => {
   const change = (caller: Caller, current: string, next: string) =>
     api.send(caller, 'POST', '/v1/user-management/change-password', { current_password: current, new_password: next });
 
-  test('lets the new one in and the old one no more', async () => {
+  test('accepts the new password and no longer the old one', async () => {
     const person = await newPerson();
     expect((await change(person, password, 'ein anderes pferd')).body.message).toContain('changed');
     expect((await signIn(person.email, password)).status).toBe(401);
@@ -389,7 +389,7 @@ describe('changing the own password', () => {
     expect((await signIn(person.email, 'blu\u0308tenbla\u0308tter')).status).toBe(200);
   });
 
-  test('what is wrong with it is said, and nothing changes', async () => {
+  test('the reason is returned, and nothing changes', async () => {
     const person = await newPerson();
     const noPassword = await api.addAccount();
     expect(codeOf(await change(person, 'not this one', 'ein anderes pferd'))).toEqual([400, 'wrong_password']);
@@ -401,7 +401,7 @@ describe('changing the own password', () => {
     expect((await signIn(person.email, password)).status).toBe(200);
   });
 
-  test('two at once: one changes it', async () => {
+  test('one of two concurrent changes succeeds', async () => {
     const person = await newPerson();
     const replies = await Promise.all(
       ['eins zwei drei vier', 'fünf sechs sieben'].map((next) => change(person, password, next)),
@@ -409,7 +409,7 @@ describe('changing the own password', () => {
     expect(replies.map(({ status }) => status).sort()).toEqual([200, 400]);
   });
 
-  test('a stolen key cannot guess the password at speed', async () => {
+  test('a stolen key cannot guess the password quickly', async () => {
     const person = await newPerson();
     const statuses = [];
     for (let i = 0; i < 13; i++) statuses.push((await change(person, `guess ${i}`, 'ein anderes pferd')).status);

@@ -85,7 +85,7 @@ describe('an upgrade', () => {
     expect(invoice.line_items.map((line: Json) => line.type)).toEqual(['subscription']);
     const charges = await chargesOf(caller);
     expect(charges.map(({ amount }) => amount / 100)).toEqual([invoice.total_amount]);
-    // The period began a moment ago.
+    // The period began just before.
     expect(invoice.total_amount).toBeGreaterThan(48.9);
     expect(await eventsOf(caller, 'subscription')).toEqual(['subscription.created', 'subscription.upgraded']);
     expect(await eventsOf(caller, 'payment')).toEqual(['payment.method_attached', 'payment.succeeded']);
@@ -96,7 +96,7 @@ describe('an upgrade', () => {
         ...{ old_plan_price: 0, new_plan_price: 49, prorated_refund_amount: 0 },
       }),
     ]);
-    // The limits are the new ones at once.
+    // The new limits are effective at once.
     const sandbox = await api.send(caller, 'POST', '/v1/sandboxes', { cpu_count: 8 });
     expect(sandbox.status).toBe(201);
     for (const { sum, ledgerAccount } of await ledgerSums(api.orm.em, caller.accountId)) {
@@ -122,7 +122,7 @@ describe('an upgrade', () => {
     expect((await api.send(caller, 'GET', '/v1/billing/balance')).body.data.balance).toBeLessThan(1000);
   });
 
-  test('whose charge fails is taken back, with the balance that it used', async () => {
+  test('whose charge fails is reverted, with the balance that it used', async () => {
     const caller = await api.addAccount();
     await grant(caller, 10);
     await addCard(caller, cards.declinedLater);
@@ -136,13 +136,13 @@ describe('an upgrade', () => {
     expect(sums.filter(({ ledgerAccount }) => ['receivable', 'revenue'].includes(ledgerAccount))).toEqual(
       expect.arrayContaining([expect.objectContaining({ sum: '0.000' })]),
     );
-    // Another card pays for it then.
+    // Another card then pays for it.
     await addCard(caller, cards.good);
     expect((await choose(caller, 'pro')).status).toBe(200);
     expect(await chargesOf(caller)).toHaveLength(1);
   });
 
-  test('at once with others happens once', async () => {
+  test('is done once by concurrent requests', async () => {
     const caller = await api.addAccount();
     await addCard(caller, cards.good);
     const replies = await Promise.all(Array.from({ length: 5 }, () => choose(caller, 'pro')));
@@ -169,7 +169,7 @@ describe('an upgrade', () => {
     expect((await processor.charges()).filter((charge) => charge.customer === customer)).toHaveLength(1);
   });
 
-  test('is charged once when several workers attempt it at once', async () => {
+  test('is charged once by several concurrent workers', async () => {
     const caller = await api.addAccount();
     await addCard(caller, cards.good);
     const answer = choose(caller, 'pro');
@@ -182,7 +182,7 @@ describe('an upgrade', () => {
     expect(await chargesOf(caller)).toHaveLength(1);
   });
 
-  test('goes on when the account is suspended in the middle of the charge', async () => {
+  test('continues when the account is suspended during the charge', async () => {
     const caller = await api.addAccount();
     await addCard(caller, cards.good);
     processor.failNext(/^POST \/v1\/payment_intents\/\w+\/confirm$/, 'lost');
@@ -197,7 +197,7 @@ describe('an upgrade', () => {
   });
 });
 
-test('a charge that is given back takes its tax back with it, in the proportion of the invoice', async () => {
+test('a refund includes its tax, in the proportion of the invoice', async () => {
   const caller = await api.addAccount();
   await api.orm.em.fork().transactional((tx) => setTaxRate(tx, caller.accountId, '0.19'));
   await addCard(caller, cards.good);
@@ -220,13 +220,13 @@ test('a charge that is given back takes its tax back with it, in the proportion 
   expect(await sums()).toEqual({ cash: 0, receivable: 0, revenue: 0, tax: 0 });
 });
 
-test('a cheaper plan is planned for the end of the period, and the present one cancels that', async () => {
+test('a cheaper plan is scheduled for the end of the period, and a choice of the present one cancels that', async () => {
   const caller = await api.addAccount('team');
   const planned = await choose(caller, 'hobby');
   expect(planned.body.data.subscription).toMatchObject({ plan: { plan_name: 'team' }, planned_plan_name: 'hobby' });
   const cancelled = await choose(caller, 'team');
   expect(cancelled.body.data.subscription).toMatchObject({ plan: { plan_name: 'team' }, planned_plan_name: null });
-  // An upgrade replaces what was planned.
+  // An upgrade replaces the scheduled change.
   await choose(caller, 'hobby');
   await grant(caller, 2000);
   const upgraded = await choose(caller, 'enterprise');
@@ -243,7 +243,7 @@ test('an unknown plan and a caller who is not root are refused', async () => {
 });
 
 describe('the running period', () => {
-  /** Usage of 12,345.67 in its first millisecond. */
+  /** Usage that costs 12,345.67 in its first millisecond. */
   const useProcessor = (caller: Caller) =>
     api.orm.em.fork().execute(
       `insert into usage_events (resource_id, account_id, user_id, project_id, usage_type, period_start, period_end, amount, unit_price)
@@ -253,7 +253,7 @@ describe('the running period', () => {
     );
 
   test('is shown with its fee and usage, and its draft adds up', async () => {
-    // All of it is of one day.
+    // All of it is on one day.
     await farFromMidnight();
     const caller = await api.addAccount('pro');
     await useProcessor(caller);
@@ -293,7 +293,7 @@ describe('the running period', () => {
   });
 });
 
-test('an invoice that cannot be charged is mailed about at each attempt, until it is paid', async () => {
+test('each failed charge of an invoice is mailed, until it is paid', async () => {
   const caller = await api.addAccount('pro');
   const address = `billing-${caller.accountId}@example.com`;
   const sql = (text: string, values: unknown[] = []) => api.orm.em.fork().execute(text, values);
@@ -310,11 +310,11 @@ test('an invoice that cannot be charged is mailed about at each attempt, until i
   expect(first.subject).toBe('An invoice could not be charged');
   const [{ invoice_id: id }] = await invoicesOf(caller);
   expect(first.text).toMatch(new RegExp(`49\\.00 USD of the invoice ${id} .* was declined \\(insufficient_funds\\)`));
-  expect(first.text).toMatch(/It is tried again on \d{4}-\d\d-\d\d \d\d:\d\d UTC\./);
+  expect(first.text).toMatch(/The next attempt is on \d{4}-\d\d-\d\d \d\d:\d\d UTC\./);
   await plane.client.workflow.getHandle(`${id}/1/mail`).result();
   if (process.env.RECORD_HISTORIES === '1') await recordHistory(plane.client, 'invoice-mail', `${id}/1/mail`);
 
-  // Seven days later.
+  // More than seven days later.
   const later = "interval '8 days'";
   await sql(
     `update invoices set first_attempt_at = first_attempt_at - ${later}, last_attempt_at = last_attempt_at - ${later}
@@ -331,12 +331,12 @@ test('an invoice that cannot be charged is mailed about at each attempt, until i
   await sql(`update invoices set last_attempt_at = last_attempt_at - ${later} where invoice_id = ?`, [id]);
   await billing.signal(paymentPossibleSignal, { accountId: caller.accountId });
   await until(async () => (await read(caller)).status === 'active');
-  // The relay may still hold the entry of a mail that has arrived.
+  // The relay may still hold the entry of a delivered mail.
   await until(async () => (await sql('select 1 from outbox where workflow_id like ?', [`${id}/%`])).length === 0);
   expect(mails.mails.filter(({ receivers }) => receivers.includes(address))).toEqual([]);
 });
 
-test('an invoice of another account is 403, one that is not there 404, and what is no id 400', async () => {
+test('an invoice of another account is 403, a missing one 404, and an invalid id 400', async () => {
   const [caller, other] = [await api.addAccount('pro'), await api.addAccount('pro')];
   const draft = (await api.send(caller, 'POST', '/v1/billing/invoice/generate')).body.data;
   const get = (by: Caller, id: string) => api.send(by, 'GET', `/v1/billing/invoices/${id}`);
@@ -348,7 +348,7 @@ test('an invoice of another account is 403, one that is not there 404, and what 
   expect((await api.send(caller, 'GET', '/v1/payment/subscription-payment-by-period')).body.data).toBeNull();
 });
 
-test('an account of an operator changes its plan for nothing', async () => {
+test('an operator’s account changes its plan without a charge', async () => {
   const before = await processor.charges();
   const { body } = await choose(api.root, 'enterprise');
   expect(body.data).toMatchObject({ subscription: { plan: { plan_name: 'enterprise' } }, change_status: 'done' });
@@ -356,7 +356,7 @@ test('an account of an operator changes its plan for nothing', async () => {
   expect(await processor.charges()).toEqual(before);
 });
 
-test('with billing off every change holds at once, and nothing is charged', async () => {
+test('with billing off every change is effective at once, and nothing is charged', async () => {
   const free = await startApi({ env: { PLATFORM_BILLING: 'off' } });
   try {
     const caller = await free.addAccount();
@@ -373,7 +373,7 @@ test('with billing off every change holds at once, and nothing is charged', asyn
   }
 });
 
-test('no history of a charge or a period holds a key, a card, or what moves money at the processor', async () => {
+test('no history of a charge or a period contains a key, a card, or an id that can move money at the processor', async () => {
   const caller = await api.addAccount();
   const setup = (await api.send(caller, 'POST', '/v1/payment/methods/setup-intent')).body.data;
   const { url } = (await api.send(caller, 'POST', '/v1/payment/methods/link')).body.data;
@@ -395,7 +395,7 @@ test('no history of a charge or a period holds a key, a card, or what moves mone
     });
     return executions.map(({ execution }) => execution!);
   };
-  // Lists are a little late.
+  // Lists lag a little.
   await until(async () => (await runsOf()).some(({ workflowId }) => workflowId === `${caller.accountId}/plan-change`));
   const codec = new EncryptionCodec(deriveSecrets({ PLATFORM_SECRET_KEY: testSecretKey }).codecKeys);
   let decoded = '';
@@ -409,7 +409,7 @@ test('no history of a charge or a period holds a key, a card, or what moves mone
     expect([execution.workflowId, found]).toEqual([execution.workflowId, []]);
     decoded += text;
   }
-  // Charges of all tests before were read, also those that failed.
+  // Charges of all earlier tests were read, including failed ones.
   for (const word of [caller.accountId, 'succeeded', 'failed']) expect(decoded).toContain(word);
   expect(search.in(JSON.stringify([setup, ofCharge, url]))).toHaveLength(3);
 });

@@ -42,7 +42,7 @@ async function codeOf(method: string, url: string, body?: Json, caller: Caller =
 }
 
 describe('create', () => {
-  test('with nothing but a name, and with every field', async () => {
+  test('with only a name, and with every field', async () => {
     const plain = await make();
     expect(plain).toMatchObject({
       ...{ description: '', default_cpu_count: 2, default_memory_mb: 512, visibility: 'private', ports: [] },
@@ -88,7 +88,7 @@ describe('create', () => {
     expect(await codeOf('POST', '/v1/templates', { name: newName(), ...body })).toEqual([400, code]);
   });
 
-  test('an external image at a literal address that is closed is refused, a public one is not', async () => {
+  test('an external image at a closed literal address is refused, at a public one it is not', async () => {
     const body = (url: string) => ({
       ...{ name: newName(), template_source: 'custom', custom_image_source: 'external', external_image_url: url },
     });
@@ -140,7 +140,7 @@ describe('create', () => {
 describe('inheritance', () => {
   const ports = '[{"port":1000,"name":"keep","is_protected":true},{"port":2000,"name":"drop"}]';
 
-  test('a template takes what it does not say from its base', async () => {
+  test('a template inherits missing fields from its base', async () => {
     const base = await make({ ports, custom_command: 'serve', default_memory_mb: 1024, metadata: '{"a":1}' });
     const child = await make({ base_template_id: base.template_id, ports: '[{"port":3000,"name":"own"}]' });
     expect(child).toMatchObject({ custom_command: 'serve', default_memory_mb: 1024, metadata: '{"a":1}' });
@@ -153,7 +153,7 @@ describe('inheritance', () => {
     expect(await codeOf('POST', '/v1/templates', taken)).toEqual([400, 'validation_failed']);
   });
 
-  test('one made from base runs sandboxes at once', async () => {
+  test('a template that is made from base can be used at once', async () => {
     const [base] = (await api.send(member, 'GET', '/v1/templates?name=base')).body.data.templates;
     const child = await make({ base_template_id: base.template_id });
     expect(child.status).toBe('available');
@@ -163,7 +163,7 @@ describe('inheritance', () => {
     expect(body.data.pagination.total).toBe(1);
   });
 
-  test('of the same source only, and of a template that the caller sees', async () => {
+  test('only with the same source, and from a template that the caller can see', async () => {
     const custom = await make({ template_source: 'custom', custom_image_source: 'imported' });
     const body = (base: string) => ({ name: newName(), base_template_id: base });
     expect(await codeOf('POST', '/v1/templates', body(custom.template_id))).toEqual([400, 'validation_failed']);
@@ -176,7 +176,7 @@ describe('inheritance', () => {
 });
 
 describe('change', () => {
-  test('what is given changes, the rest stays', async () => {
+  test('given fields change, the rest stays', async () => {
     const made = await make({ custom_command: 'serve', ports: '[{"port":1,"name":"a"}]' });
     const url = `/v1/templates/${made.template_id}`;
     const change = { description: 'new', default_memory_mb: 768, ports: '[{"port":2,"name":"b"}]', name: newName() };
@@ -188,7 +188,7 @@ describe('change', () => {
     expect(await codeOf('PUT', url, { default_cpu_count: 1000 })).toEqual([400, 'plan_limit_exceeded']);
   });
 
-  test('a colleague who sees it may not change it; root may; operators change public ones', async () => {
+  test('a colleague who can see it may not change it; root may; operators change public ones', async () => {
     const shared = await make({ visibility: 'account_shared' });
     const url = `/v1/templates/${shared.template_id}`;
     expect(await codeOf('PUT', url, { description: 'x' }, colleague)).toEqual([403, 'template_of_another_user']);
@@ -265,7 +265,7 @@ describe('delete', () => {
     expect(entry!.input).toEqual({ image });
   });
 
-  test('is refused while a sandbox with a disk uses it, paused ones too, and possible when it is gone', async () => {
+  test('is refused while a sandbox with a disk uses it, also a paused one, and possible afterwards', async () => {
     const [base] = (await api.send(member, 'GET', '/v1/templates?name=base')).body.data.templates;
     const made = await make({ base_template_id: base.template_id });
     const { sandbox_id: sandboxId } = (await api.send(member, 'POST', '/v1/sandboxes', { template: made.name })).body
@@ -282,7 +282,7 @@ describe('delete', () => {
     expect(read.body.data).toMatchObject({ template_name: made.name, template_exists: false });
   });
 
-  test('of creates and deletes at once, no sandbox is left without its template', async () => {
+  test('concurrent creates and deletes leave no sandbox without its template', async () => {
     const [base] = (await api.send(member, 'GET', '/v1/templates?name=base')).body.data.templates;
     for (let round = 0; round < 5; round++) {
       const made = await make({ base_template_id: base.template_id });
@@ -297,7 +297,7 @@ describe('delete', () => {
     }
   });
 
-  test('is refused of what the platform brings itself', async () => {
+  test('is refused for the platform’s own templates', async () => {
     const [base] = (await api.send(api.root, 'GET', '/v1/templates?name=base')).body.data.templates;
     expect(await codeOf('DELETE', `/v1/templates/${base.template_id}`, undefined, api.root)).toEqual([
       ...[403, 'template_of_another_user'],
@@ -327,7 +327,7 @@ describe('images of the registry', () => {
     });
   });
 
-  test('what is missing, of another user, of another registry, or no image, is 404 in every field that names one', async () => {
+  test('an image that is missing, invalid, of another user or another registry is 404 in every field that names one', async () => {
     const secret = newName();
     await pushImage(origin, `${stranger.userId}/${secret}`);
     await pushImage(origin, `${colleague.userId}/${secret}`);
@@ -354,7 +354,7 @@ describe('images of the registry', () => {
     expect((await row(made.template_id)).image).toBeNull();
   });
 
-  test('a build outside reports its status', async () => {
+  test('an external build reports its status', async () => {
     const made = await make();
     const url = `/v1/templates/${made.template_id}/status`;
     await pushImage(origin, `${member.userId}/${made.name}`);
@@ -380,7 +380,7 @@ describe('images of the registry', () => {
     });
     const uploads = () => api.orm.em.fork().count(Event, { objectId: made.template_id, type: 'template.uploaded' });
     expect(await uploads()).toBe(1);
-    // It has an image: it is there again with the first report, not with the second.
+    // Its image exists: the first report makes it available again, and the second changes nothing.
     for (let report = 0; report < 2; report += 1) {
       expect(await codeOf('PUT', url, { status: 'available' })).toEqual([200, undefined]);
       expect(await uploads()).toBe(2);
@@ -388,7 +388,7 @@ describe('images of the registry', () => {
     expect(await codeOf('PUT', url, { status: 'ready' })).toEqual([400, 'validation_failed']);
   });
 
-  test('share and unshare move the image between the projects; the old place is cleared by a workflow', async () => {
+  test('share and unshare move the image between the projects; a workflow removes the old copy', async () => {
     const made = await make();
     const own = `${member.userId}/${made.name}`;
     const { digest } = await pushImage(origin, own);
@@ -447,7 +447,7 @@ describe('images of the registry', () => {
     expect((await codeOf('PUT', url, { description: 'still' }))[0]).toBe(200);
   });
 
-  test('a registry that is away is 503', async () => {
+  test('an unreachable registry is 503', async () => {
     const away = await startApi({ env: { PLATFORM_REGISTRY: '127.0.0.1:9', PLATFORM_REGISTRY_INSECURE_HTTP: 'true' } });
     try {
       const { body } = await away.send(away.root, 'POST', '/v1/templates', { name: newName() });

@@ -77,7 +77,7 @@ test.each([
   expect(await names(query)).toEqual(expected);
 });
 
-test('pages of 20 when nothing is asked, and the same bounds as every list', async () => {
+test('pages of 20 by default, and the same limits as every list', async () => {
   const { body } = await api.send(member, 'GET', '/v1/templates');
   expect(body.data.pagination).toEqual({ page: 1, limit: 20, total: 6, total_pages: 1, offset: 0 });
   expect((await api.send(member, 'GET', '/v1/templates?limit=0')).body.code).toBe('invalid_pagination');

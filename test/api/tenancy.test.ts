@@ -66,13 +66,13 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** The contract names one object that is 403. */
+/** The contract defines 403 for one kind of object. */
 const notTheirs = ({ operationId }: Json) =>
   operationId === 'getInvoice' || operationId === 'getReceipt'
     ? [403, 'invoice_of_another_account']
     : [404, 'not_found'];
 
-/** Bodies that each operation would accept. */
+/** Bodies that the operations accept. */
 const bodies: Record<string, Json> = {
   updateSandbox: { timeout: 600 },
   setSandboxTimeout: { timeout: 600 },
@@ -118,7 +118,7 @@ describe.each([
   ['another account', () => api.addAccount('team')],
   ['a colleague who is not root', () => api.addUser(api.root)],
 ])('to %s', (_name, makeCaller) => {
-  test('every object is 404 on every route that names it, and stays as it is', async () => {
+  test('every object is 404 on every route that names it, and is unchanged', async () => {
     const caller = await makeCaller();
     const before = await state();
     let tried = 0;
@@ -131,7 +131,7 @@ describe.each([
             ? { project_id: caller.projectId }
             : bodies[operation.operationId];
         const reply = await api.send(caller, method.toUpperCase(), url, body);
-        // A caller who may not use the route hears so before any object is looked for.
+        // A caller who may not use the route gets that error before any object is looked up.
         const { who } = operation['x-access'];
         const isRefused = who === 'operator' || (caller.accountId === member.accountId && who === 'account_root');
         expect([operation.operationId, reply.status, reply.body.code]).toEqual([
@@ -145,7 +145,7 @@ describe.each([
     expect(await state()).toBe(before);
   });
 
-  test('their project cannot take a sandbox in, nor can theirs be moved', async () => {
+  test('another account’s project cannot get a sandbox, and its sandboxes cannot be moved', async () => {
     const caller = await makeCaller();
     const own = await api.send(caller, 'POST', '/v1/sandboxes', {});
     const sandbox = own.body.data.sandbox_id;
@@ -167,12 +167,12 @@ test("the account root may read and change everything of the account's users", a
     if (!template.includes('{') || !item.get || item.get['x-access'].who === 'anyone') continue;
     const url = template.replaceAll(/\{([^}]+)\}/g, (_all, name) => objects[name]!);
     const { status, body } = await api.send(api.root, 'GET', url);
-    // Notifications are their reader's alone.
+    // Notifications belong only to their reader.
     if (item.get['x-access'].rows === 'own') {
       expect([template, status]).toEqual([template, 404]);
       continue;
     }
-    // Here are no agents, no TURN server and no paid invoice, but a caller who may not read would get 404.
+    // Agents, a TURN server and paid invoices are missing here, but a caller without access would get 404.
     if (needOthers.includes(item.get.operationId)) expect([template, body.code]).not.toEqual([template, 'not_found']);
     else expect([template, status]).toEqual([template, 200]);
   }
@@ -180,7 +180,7 @@ test("the account root may read and change everything of the account's users", a
   expect(paused.body.data).toMatchObject({ status: 'paused', owner: { user_id: member.userId } });
 });
 
-test('what cannot be an id is 404 like what does not exist', async () => {
+test('an invalid id is 404 like a missing object', async () => {
   for (const id of ['sbx-none', 'nonsense', 'SBX-ABC', "sbx-a'--", '%F0%9F%92%A5', 'tpl-abc']) {
     expect((await api.send(api.root, 'GET', `/v1/sandboxes/${id}`)).status).toBe(404);
     expect((await api.send(api.root, 'GET', `/v1/projects/${id}`)).status).toBe(404);

@@ -39,7 +39,7 @@ import { testDatabase } from '../support/stack.ts';
 import { ContractClient, type Reply, type Request } from './contract-client.ts';
 import { RowCommands } from './row-commands.ts';
 
-/** Someone who calls the API. */
+/** A caller of the API. */
 export interface Caller {
   accountId: AccountId;
   userId: UserId;
@@ -50,32 +50,32 @@ export interface Caller {
 
 export interface TestApi {
   app: FastifyInstance;
-  /** What the app was made from. */
+  /** The dependencies with which the app was made. */
   dependencies: ApiDependencies;
   orm: Orm;
   plans: PlanCatalog;
   settings: Settings;
   commands: RowCommands;
   client: ContractClient;
-  /** What was logged, a line an entry. */
+  /** The log, one line per entry. */
   log: string[];
-  /** The platform's first account's root admin, on the plan that was asked for. */
+  /** The root admin of the platform's first account, on the requested plan. */
   root: Caller;
   send(caller: Caller | null, method: string, url: string, request?: unknown, more?: Request): Promise<Reply>;
   /** The root user of another account. */
   addAccount(planName?: string): Promise<Caller>;
-  /** Someone of the same account who is not root. */
+  /** Adds a user of the same account who is not root. */
   addUser(of: Caller): Promise<Caller>;
   addTemplate(fields: Partial<Template>): Promise<TemplateId>;
-  /** How many rows each table has, for what must leave nothing behind. */
+  /** The number of rows of each table, for requests that must leave nothing behind. */
   counts(): Promise<Record<string, number>>;
   stop(): Promise<void>;
 }
 
 /**
- * The API on a database of its own, without a network.
- * @param options.throughUrl another way to the database
- * @param options.on a control plane that is there already, with its database, account, host and commands
+ * The API with its own database, without a network.
+ * @param options.throughUrl another connection to the database
+ * @param options.on an existing control plane, with its database, account, host and commands
  */
 export async function startApi(
   options: {
@@ -83,7 +83,7 @@ export async function startApi(
     env?: Record<string, string>;
     readiness?: ReadinessCheck[];
     throughUrl?: (url: string) => string;
-    /** Opens the platform's paths of a sandbox's agent. */
+    /** Returns the token for the platform's paths of a sandbox's agent. */
     platformToken?: (sandboxId: SandboxId) => string;
     stalledReaderMs?: number;
     on?: { orm: Orm; account: MadeAccount; commands: SandboxCommands; passwordResets?: PasswordResets };
@@ -187,7 +187,7 @@ async function firstAccount(orm: Orm, planName: string): Promise<MadeAccount> {
   return (await bootstrap(orm, { email, planName, baseImage: 'builtin:base' }))!;
 }
 
-/** A host with a lease that outlives the test. */
+/** Adds a host with a lease that outlives the test. */
 export async function addHost(orm: Orm, region: string, cpuCapacity: number): Promise<string> {
   const em = orm.em.fork();
   const host = em.create(Host, {
@@ -251,10 +251,10 @@ function templateRow(fields: Partial<Template>) {
   };
 }
 
-/** Tests hash hundreds of passwords. */
+/** Cheap parameters, because tests hash hundreds of passwords. */
 const cheapHashes = { algorithm: 2, memoryCost: 64, timeCost: 1, parallelism: 1 };
 
-/** There is no Temporal. */
+/** For tests without Temporal. */
 const noPasswordResets: PasswordResets = {
   async request() {
     throw new AppError('temporarily_unavailable', 'No mail can be sent');

@@ -5,7 +5,7 @@ import { startSession } from '../../db/repositories/sign-ins.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
 
-/** Everything that opens something, and everything that such a thing may be shown to. Each opens its own and no other. */
+/** All kinds of secrets, and all places that accept one. Each secret is valid only in its own place. */
 let api: TestApi;
 let root: Caller;
 let sandboxId: SandboxId;
@@ -52,7 +52,10 @@ const random = () => randomBytes(32).toString('base64url');
 
 type Use = (token: string) => Promise<{ status: number; body: { code?: string } | null }>;
 
-/** Where each is shown, and what opens it. The stream's sandbox has no agent: what comes so far is let in. */
+/**
+ * The places, and the secrets that each one accepts. The stream's sandbox has no agent: requests that reach it have
+ * been let in.
+ */
 const uses: Record<string, { opens: string[]; use: Use; refusal: [number, string] }> = {
   'X-API-Key': {
     opens: ['an API key'],
@@ -96,7 +99,7 @@ test.each(Object.entries(uses))('%s', async (_where, { opens, use, refusal }) =>
   }
 });
 
-test('a confirmation that was used is void, for itself and for the other address', async () => {
+test('a used confirmation is void, for itself and for the other address', async () => {
   const { use } = uses['the confirmation of an e-mail']!;
   const token = tokens['the token of an e-mail change']!;
   const twice = await Promise.all([use(token), use(token)]);

@@ -5,7 +5,7 @@ import type { SandboxId } from '../../domain/ids.ts';
 import type { Json } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
 
-/** What people read of their usage. Times of lives are the test's own, within the present month. */
+/** The usage as users read it. The tests set the times of lives, within the present month. */
 let api: TestApi;
 let member: Caller;
 beforeAll(async () => {
@@ -31,7 +31,10 @@ const create = (caller: Caller, fields: Json = {}) =>
     ...fields,
   });
 
-/** The life of a sandbox: it runs from then, is paused after an hour, and ends after another one unless it lives on. */
+/**
+ * The life of a sandbox: it runs from this time, is paused after an hour, and ends after another one, except if it
+ * continues.
+ */
 async function life(
   caller: Caller,
   from: Date,
@@ -53,7 +56,7 @@ async function life(
   return id as string;
 }
 const wholeHourMs = Math.floor(Date.now() / hourMs) * hourMs;
-/** In the past month, on a whole hour: the same one also when the next hour begins meanwhile. */
+/** In the past month, at a whole hour, which stays the same if the next hour begins in the meantime. */
 const daysAgo = (days: number) => new Date(wholeHourMs - days * 24 * hourMs);
 
 describe('the summary', () => {
@@ -85,7 +88,7 @@ describe('the summary', () => {
     expect(long.summary).toMatchObject({ total_sessions: 3, total_cpu_hours: 6 });
   });
 
-  test('is that of the caller; of the account for its root; an admin names an account', async () => {
+  test('is that of the caller, of the account for its root, and of a named account for an admin', async () => {
     const account = await api.addAccount('enterprise');
     const [one, other] = [await api.addUser(account), await api.addUser(account)];
     await life(one, daysAgo(3));
@@ -100,7 +103,7 @@ describe('the summary', () => {
     expect([refused.status, refused.body.code]).toEqual([403, 'admin_required']);
   });
 
-  test('is grouped by project, user and any key of the metadata, and each group adds up to the whole', async () => {
+  test('is grouped by project, user and any key of the metadata, and the groups add up to the total', async () => {
     const account = await api.addAccount('enterprise');
     const user = await api.addUser(account);
     await life(account, daysAgo(3), { fields: { metadata: { team: 'blue', stage: 'test' } } });
@@ -177,7 +180,7 @@ test('analytics has the summary, and charts by day and by cost that add up to it
 });
 
 describe('sessions', () => {
-  test('are lives with their costs; one that goes on has no end and no final cost', async () => {
+  test('are lives with their costs; a current one has no end and no final cost', async () => {
     const ended = await life(member, daysAgo(3), { fields: { name: 'ended' } });
     const failed = await life(member, daysAgo(2), { end: 'failed' });
     const living = await life(member, daysAgo(1), { end: 'lives on' });
@@ -210,7 +213,7 @@ describe('sessions', () => {
     const bounds = `start=${daysAgo(2).toISOString()}&end=${daysAgo(1).toISOString()}`;
     const within = await get(member, `sessions?${bounds}`);
     expect(within.sessions.map((each: Json) => each.resource_id)).toEqual([failed]);
-    // A sandbox that is deleted still cost what it cost.
+    // A deleted sandbox keeps its cost.
     await api.send(member, 'DELETE', `/v1/sandboxes/${ended}`);
     await api.commands.life.forget(ended as SandboxId, new Date());
     expect((await get(member, 'sessions')).pagination.total).toBe(3);
@@ -291,7 +294,7 @@ describe('events', () => {
 describe('a metered quota', () => {
   const allocate = (quota: Json) =>
     api.send(api.root, 'POST', '/v1/user-management/quota-allocations', { user_id: member.userId, ...quota });
-  /** Usage of this month, which may be a moment old. */
+  /** Usage of this month, which may be very recent. */
   const use = async (end = 'completed') => {
     const { sandbox_id: id } = (await create(member)).body.data;
     const { life: rows } = api.commands;
@@ -314,7 +317,7 @@ describe('a metered quota', () => {
     ['cpu_seconds_monthly', 2, 'processor time'],
     ['ram_gb_seconds', 0.5, 'memory'],
     ['sandbox_storage_gb_seconds', 10, 'sandbox storage'],
-  ])('of %s that is used up refuses a create and a resume; what was used shows', async (field, limit, name) => {
+  ])('of %s that is used up refuses a create and a resume, and shows its use', async (field, limit, name) => {
     const paused = await use('paused');
     const usedUp = {
       status: 403,
@@ -364,7 +367,7 @@ describe('a metered quota', () => {
     expect(body.data.status).toBe('active');
   });
 
-  test('of others, or without a limit, refuses nothing', async () => {
+  test('of other users, or without a limit, refuses nothing', async () => {
     await use();
     await allocate({ template_storage_gb: 1, concurrent_sandboxes: 5 });
     expect((await create(member)).status).toBe(201);

@@ -25,7 +25,7 @@ test('the profile of a root admin as the first start made it', async () => {
   });
 });
 
-test('the profile of a user with everything there is', async () => {
+test('the profile of a user with all fields', async () => {
   const member = await api.addUser(api.root);
   const em = api.orm.em.fork();
   const lastLogin = new Date('2026-03-04T05:06:07.000Z');

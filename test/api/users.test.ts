@@ -7,9 +7,9 @@ import { type Caller, startApi, type TestApi } from './test-api.ts';
 
 const users = '/v1/user-management/users';
 let api: TestApi;
-/** Another process of the API, on the same database. */
+/** Another process of the API on the same database. */
 let replica: ContractClient;
-/** Root of an account, and no admin. */
+/** Root of an account, and not an admin. */
 let root: Caller;
 let member: Caller;
 let counter = 0;
@@ -75,7 +75,7 @@ describe('create', () => {
     expect(JSON.stringify(api.log)).not.toContain(password);
   });
 
-  test('with what is required only, and zero values as typed clients send them', async () => {
+  test('with only the required fields, and with zero values of typed clients', async () => {
     const { body } = await create({ display_name: '', status: '', description: '' });
     const { username } = body.data.user;
     expect(body.data.user).toMatchObject({ display_name: username, status: 'enabled', description: '' });
@@ -122,7 +122,7 @@ describe('create', () => {
     expect((await create({ username: user.username }, foreign)).status).toBe(201);
   });
 
-  test('of ten at once with one e-mail, or one user name, one is made', async () => {
+  test('ten concurrent creates with one e-mail, or one user name, make one user', async () => {
     for (const same of [{ email: 'same@example.com' }, { username: 'same' }]) {
       const replies = await Promise.all(Array.from({ length: 10 }, () => create(same)));
       expect(replies.filter(({ status }) => status === 201)).toHaveLength(1);
@@ -155,7 +155,7 @@ describe('create', () => {
     }
   });
 
-  test('only an admin makes an admin; a user makes nobody', async () => {
+  test('only an admin makes an admin; a user cannot make users', async () => {
     expect(codeOf(await create({ role: 'admin' }))).toEqual([403, 'admin_required']);
     expect(codeOf(await create({}, member))).toEqual([403, 'root_required']);
     expect((await create({ role: 'admin' }, api.root)).body.data.user).toMatchObject({
@@ -190,7 +190,7 @@ describe('list and get', () => {
     expect(codeOf(await api.send(root, 'GET', `${users}?status=gone`))).toEqual([400, 'validation_failed']);
   });
 
-  test('a user of another account is not there', async () => {
+  test('a user of another account is not found', async () => {
     const stranger = await api.addAccount();
     for (const [method, body] of [['GET'], ['PUT', {}]] as const) {
       const reply = await api.send(stranger, method, `${users}/${member.userId}`, body);
@@ -200,7 +200,7 @@ describe('list and get', () => {
 });
 
 describe('change', () => {
-  test('every field; what is not given stays', async () => {
+  test('every field; missing fields stay unchanged', async () => {
     const fields = { display_name: 'Other', description: 'changed', status: 'disabled' };
     expect((await change(member.userId, fields)).body.message).toBe('The user is changed');
     expect(await read(member.userId)).toMatchObject(fields);
@@ -220,13 +220,13 @@ describe('change', () => {
     expect((await change(member.userId, { role: 'admin', description: 'as before' })).status).toBe(200);
   });
 
-  test('the last enabled root user stays enabled, no matter who asks, and also when two ask at once', async () => {
+  test('the last enabled root user stays enabled, for any caller, and also with concurrent requests', async () => {
     const disable = { status: 'disabled' };
     expect(codeOf(await change(root.userId, disable))).toEqual([400, 'last_root_user']);
     expect(codeOf(await api.send(root, 'PUT', '/v1/users/me', disable))).toEqual([400, 'last_root_user']);
     const other = await addRoot();
     const replies = await Promise.all([change(other.userId, disable), change(root.userId, disable, other)]);
-    // The second may come when its caller is disabled already.
+    // The caller of the second may be disabled already when it arrives.
     expect(replies.filter(({ status }) => status === 200)).toHaveLength(1);
     const { total } = (await api.send((await enabledRoot()) ?? root, 'GET', `${users}?status=disabled`)).body.data
       .pagination;
@@ -245,7 +245,7 @@ describe('your own profile', () => {
   const update = (body: Json, by: Caller) => api.send(by, 'PUT', '/v1/users/me', body);
   const profile = async (by: Caller) => (await api.send(by, 'GET', '/v1/users/me')).body.data;
 
-  test('anyone changes their name and description', async () => {
+  test('users can change their name and description', async () => {
     const fields = { display_name: 'Ada', description: 'me' };
     expect((await update({ ...fields, role: '', status: '' }, member)).body.message).toBe('The profile is changed');
     expect(await profile(member)).toMatchObject(fields);

@@ -51,7 +51,7 @@ const deliveriesOf = async (endpoint: Json, caller = api.root, query = ''): Prom
   (await api.send(caller, 'GET', `/v1/webhooks/${endpoint.endpoint_id}/deliveries${query}`)).body.data.deliveries;
 
 describe('create', () => {
-  test('answers every field, and get, list and update answer the same', async () => {
+  test('returns every field, and get, list and update return the same', async () => {
     const given = { ...wanted, description: 'builds', timeout_seconds: 5, max_retries: 0, secret };
     const made = await make(member, given);
     expect(made).toEqual({
@@ -84,7 +84,7 @@ describe('create', () => {
     expect((await api.send(api.root, 'GET', url)).body.data).toEqual({ ...changed, account_id: member.accountId });
   });
 
-  test('defaults are a timeout of 30 seconds and three retries; zero values of typed clients are as not given', async () => {
+  test('defaults are a timeout of 30 seconds and three retries; zero values of typed clients count as missing', async () => {
     const made = await make(member, {
       timeout_seconds: 0,
       scope: '',
@@ -122,7 +122,7 @@ describe('create', () => {
     expect(await refusal(member, { url })).toMatch(/^400 (invalid_webhook_url|validation_failed)$/);
   });
 
-  test('an opened range may be named', async () => {
+  test('an address in an opened range is accepted', async () => {
     expect(await refusal(member, { url: 'http://127.0.0.1:8080/' })).toBe('201 undefined');
   });
 
@@ -146,13 +146,13 @@ describe('create', () => {
     expect(await refusal(member, fields)).toBe(answer);
   });
 
-  test("the account's events need the account's scope, which a root user gets by naming them", async () => {
+  test("the account's events need the account's scope, which a root user gets by subscribing to them", async () => {
     expect(await refusal(api.root, { event_types: ['payment.*'], scope: 'user' })).toBe('400 unsupported_event_type');
     const made = await make(api.root, { event_types: ['payment.*', 'payment.*', 'sandbox.failed'] });
     expect(made).toMatchObject({ scope: 'account', user_id: null, event_types: ['payment.*', 'sandbox.failed'] });
   });
 
-  test('a request that is repeated with its key makes one endpoint, and of many at once no more than the limit are made', async () => {
+  test('a repeated request with its key makes one endpoint, and concurrent requests make no more than the limit', async () => {
     const owner = await api.addUser(api.root);
     const headers = { 'idempotency-key': 'one' };
     const once = await api.send(owner, 'POST', '/v1/webhooks', { ...wanted, secret }, { headers });
@@ -166,7 +166,7 @@ describe('create', () => {
 });
 
 describe('update', () => {
-  test('changes each field, and what typed clients send empty stays', async () => {
+  test('changes each field, and keeps those that typed clients send empty', async () => {
     const { endpoint_id: id } = await make(api.root);
     const url = `/v1/webhooks/${id}`;
     const change = {
@@ -185,7 +185,7 @@ describe('update', () => {
     expect((await api.send(api.root, 'PUT', url, { scope: 'user' })).body.data.user_id).toBe(api.root.userId);
   });
 
-  test('is refused as create is, and changes nothing then', async () => {
+  test('is refused for the same reasons as create, and then changes nothing', async () => {
     const made = await make(member);
     const url = `/v1/webhooks/${made.endpoint_id}`;
     for (const [change, answer] of [
@@ -201,7 +201,7 @@ describe('update', () => {
     expect((await api.send(member, 'GET', url)).body.data).toEqual(made);
   });
 
-  test('one that is active again begins without failures', async () => {
+  test('an endpoint that is active again begins without failures', async () => {
     const { endpoint_id: endpointId } = await make(member);
     const em = api.orm.em.fork();
     const failing = { isActive: false, disabledReason: 'failing', consecutiveFailures: 9, failingSince: new Date(0) };
@@ -215,7 +215,7 @@ describe('update', () => {
   });
 });
 
-test('an event makes a delivery for each endpoint that wants it and may have it, in its own transaction', async () => {
+test('an event makes a delivery for each subscribed and permitted endpoint, in its own transaction', async () => {
   const endpoints: Record<string, Json> = {
     own: await make(member),
     byType: await make(member, { event_types: ['sandbox.paused'] }),
@@ -256,7 +256,7 @@ test('an event makes a delivery for each endpoint that wants it and may have it,
   expect(await receivers()).toEqual([]);
 });
 
-test('deliveries are listed newest first, as many as asked for and 200 at most', async () => {
+test('deliveries are listed newest first, up to the requested number and at most 200', async () => {
   const endpoint = await make(member);
   await api.orm.em.fork().execute(
     `insert into webhook_deliveries (delivery_id, created_at, endpoint_id, account_id, event_id, event_type, event_at, data,
@@ -275,7 +275,7 @@ test('deliveries are listed newest first, as many as asked for and 200 at most',
   }
 });
 
-test('a test event is a delivery to its endpoint alone; one that is over is sent again under the same event id', async () => {
+test('a test event is delivered only to its endpoint; an ended delivery is sent again with the same event id', async () => {
   const endpoint = await make(member);
   const url = `/v1/webhooks/${endpoint.endpoint_id}`;
   const headers = { 'idempotency-key': 'test' };
@@ -327,7 +327,7 @@ test('a test event is a delivery to its endpoint alone; one that is over is sent
   }
 });
 
-test('signatures verify with the published library and by ed25519, and after a roll by the keys before as well for 24 hours', async () => {
+test('signatures verify with the published library and with ed25519, and for 24 hours after a roll also with the old keys', async () => {
   const keys = api.dependencies.webhookKeys;
   const made = await make(member, { secret });
   const row = () => api.orm.em.fork().findOneOrFail(WebhookEndpoint, { endpointId: made.endpoint_id });
@@ -373,7 +373,7 @@ test('signatures verify with the published library and by ed25519, and after a r
   expect(await verifiesBy(later, rolled.data.public_key)).toBe(true);
 });
 
-test('a secret is in no reply, no row as it is, no log and no audit event', async () => {
+test('a secret is in no reply, log or audit event, and in rows only encrypted', async () => {
   const { endpoint_id: id } = await make(member, { secret });
   await api.send(member, 'PUT', `/v1/webhooks/${id}`, { secret: nextSecret });
   await api.send(member, 'POST', `/v1/webhooks/${id}/roll-secret`, { secret });
@@ -391,7 +391,7 @@ test('a secret is in no reply, no row as it is, no log and no audit event', asyn
   }
 });
 
-test('a deleted endpoint is gone, with its deliveries', async () => {
+test('a deleted endpoint is removed with its deliveries', async () => {
   const { endpoint_id: id } = await make(member);
   const url = `/v1/webhooks/${id}`;
   expect((await api.send(member, 'DELETE', url)).body).toMatchObject({ success: true, message: expect.any(String) });
@@ -399,7 +399,7 @@ test('a deleted endpoint is gone, with its deliveries', async () => {
   expect((await api.send(member, 'DELETE', url)).status).toBe(404);
 });
 
-test('the types of events are listed with an example each', async () => {
+test('the types of events are listed, each with an example', async () => {
   const { body } = await api.send(member, 'GET', '/v1/webhooks/event-types');
   expect(body.data.event_types.map((each: Json) => each.type)).toEqual(eventTypes.map(({ type }) => type));
   for (const each of body.data.event_types) expect(each.example).toHaveProperty('sequence');

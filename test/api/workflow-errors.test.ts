@@ -43,6 +43,6 @@ test.each([
 test.each([
   ['a mistake of ours', new TypeError('x is not a function')],
   ['no error', null],
-])('%s is none of it', (_what, error) => {
+])('%s is not an error of the caller', (_what, error) => {
   expect(workflowError(error)).toBeNull();
 });

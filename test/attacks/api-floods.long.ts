@@ -10,7 +10,7 @@ const floodMs = 1000 * Number(process.env.FLOOD_SECONDS ?? 8);
 const program = path.resolve(import.meta.dirname, '../gateway/programs/flood.ts');
 /** Connections, and garbage that has not been collected. */
 const mostGrowthMib = 200;
-/** Long for a busy machine; a flood that is not bounded holds every other caller up for as long as it lasts. */
+/** Long enough for a busy machine. A flood without a limit would block every other caller for its whole duration. */
 const answerMs = 30_000;
 
 let api: LoadedApi;
@@ -20,7 +20,7 @@ beforeEach(async () => {
 afterEach(() => api.stop());
 
 test.each(apiFloods.map(({ name }) => name))(
-  'a flood of %s leaves the API alive, small, and there for a caller from elsewhere',
+  'a flood of %s leaves the API running, with little memory, and available for a caller from elsewhere',
   async (name) => {
     await api.load(500);
     const before = api.mostResidentMib();

@@ -42,14 +42,14 @@ def write(path, text):
 
 
 def write_back(path):
-    """Writes what is there already, so that nothing breaks should it be let through."""
+    """Writes the present content, so that nothing breaks if the write succeeds."""
     with open(path) as file:
         text = file.read()
     return write(path, text)
 
 
 def each(tries):
-    """What happened to every one of them: one word when they all went alike."""
+    """The outcomes of all of them: one word if they are the same."""
     outcomes = sorted({outcome(attempt) for attempt in tries})
     return " ".join(outcomes)
 
@@ -62,7 +62,7 @@ def outcome(attempt):
 
 
 def found(paths):
-    """The first of these paths that holds the file of the host, else `nothing`."""
+    """The first of these paths with the host's file, or `nothing`."""
     for path in paths:
         try:
             with open(path) as file:
@@ -74,7 +74,7 @@ def found(paths):
 
 
 def doors():
-    """Every link of /proc that leads to where some process stands."""
+    """Every link in /proc to a folder of some process."""
     for process in glob.glob("/proc/[0-9]*"):
         yield from glob.glob(process + "/fd/*")
         yield from (process + "/" + name for name in ("cwd", "root"))
@@ -98,7 +98,7 @@ def attribute(kind, data):
 
 
 def agent():
-    """The agent's number: the child of init that runs Node."""
+    """The agent's pid: the child of init that runs Node."""
     for process in glob.glob("/proc/[0-9]*"):
         with open(process + "/cmdline") as file:
             if "agent.cjs" in file.read():
@@ -107,7 +107,7 @@ def agent():
 
 
 def machine_code(code):
-    """Runs instructions; what the filter of system calls does not know ends the process."""
+    """Runs instructions. System calls that the filter does not know end the process."""
     page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
     page.write(code)
     address = ctypes.addressof(ctypes.c_char.from_buffer(page))
@@ -120,7 +120,7 @@ def status(name, process="self"):
 
 
 def attempt(code):
-    """Runs code in a process of its own and tells what happened."""
+    """Runs code in a new process and returns the outcome."""
     read, write_end = os.pipe()
     child = os.fork()
     if child == 0:
@@ -131,7 +131,7 @@ def attempt(code):
             scope = dict(globals())
             exec(body, scope)
             text = outcome(scope["attack"])
-        except BaseException as error:  # noqa: a broken attack must not pass for a refusal
+        except BaseException as error:  # noqa: a broken attack must not count as a refusal
             text = "broken: %r" % error
         os.write(write_end, text.encode()[:2000])
         os._exit(0)

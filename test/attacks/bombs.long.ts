@@ -9,17 +9,18 @@ import { until } from '../support/until.ts';
 import { Neighbour } from './neighbour.ts';
 
 /**
- * `npm run test:faults`, for it measures and wants the machine for itself: one sandbox does its worst; its neighbour is as quick as before, and the host is well. The attacker has one processor,
- * for the machine may have but two, and what is measured is the wall and not how a processor is shared.
+ * Runs with `npm run test:faults`, because it measures and needs the machine for itself. One sandbox does its worst;
+ * its neighbour must be as quick as before, and the host must be well. The attacker has one processor, because the
+ * machine may have only two, and the restriction is measured, not the sharing of a processor.
  */
 interface Bomb {
   what: string;
   /** A shell script that never ends by itself. */
   script: string;
-  /** Whether the bomb has done its worst; by default when it has written `/dev/shm/off`. */
+  /** Whether the bomb has had its full effect. By default: when it has written `/dev/shm/off`. */
   hasGoneOff?: (attacker: Attacker) => Promise<boolean>;
   wanted?: Partial<SandboxSpec>;
-  /** What must be true of the host while it goes on. */
+  /** Conditions of the host during the attack. */
   host?: (attacker: Attacker) => void;
 }
 
@@ -33,14 +34,14 @@ const python = (code: string) => `python3 -c '${code}'`;
 const bombs: Bomb[] = [
   {
     what: 'a fork bomb',
-    // The agent first answers who starts it.
+    // The agent first answers the starting request.
     script: python(`import os, time
 time.sleep(1)
 while True:
   try:
     if os.fork() == 0: continue
   except OSError: pass`),
-    // It leaves no process for a shell of ours.
+    // It leaves no free process number for a shell of the test.
     hasGoneOff: async () => (await host.driver.inventory()).processes.length > 1000,
     wanted: { memoryMb: 2048 },
   },

@@ -2,8 +2,8 @@ import type { Json } from '../api/contract-client.ts';
 import { startApi, type TestApi } from '../api/test-api.ts';
 import { processorSettings } from '../support/processor-settings.ts';
 
-/** Nothing that callers send or ask for is without a bound: read from the document, and tried on every route. */
-/** More than any route takes. */
+/** All input of callers has limits: they are read from the document, and tested on every route. */
+/** More than any route accepts. */
 const tooManyBytes = 4 * 1024 * 1024;
 const longestList = 1000;
 let api: TestApi;
@@ -24,7 +24,7 @@ afterAll(() => api.stop());
 
 const concrete = (template: string) => template.replaceAll(/\{[^}]+\}/g, 'x');
 
-test('every list cuts a page that is larger than its largest', async () => {
+test('every list limits the size of a page', async () => {
   const lists = operations.filter(({ operation }) =>
     (operation.parameters ?? []).some((each: Json) => each.in === 'query' && each.name === 'limit'),
   );
@@ -83,7 +83,7 @@ test('every text, number and list in a body has a bound', () => {
   expect(unbounded).toEqual([]);
 });
 
-test('every route that takes a body refuses one that is too large, unread', async () => {
+test('every route with a body refuses one that is too large without reading it', async () => {
   const padding = JSON.stringify({ name: 'x'.repeat(tooManyBytes) });
   const taking = operations.filter(({ method }) => method !== 'GET' && method !== 'HEAD');
   expect(taking.length).toBeGreaterThan(10);

@@ -1,7 +1,7 @@
 import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
 import { LocalHost, nothing, shell } from '../runtime/local-host.ts';
 
-/** Two sandboxes of one host: neither may notice what the other does. */
+/** Two sandboxes of one host must not notice each other's actions. */
 interface Tenant {
   spec: SandboxSpec;
   place: SandboxPlace;
@@ -30,7 +30,10 @@ describe.each(['crun', 'runc'] as const)('with %s', (runtime) => {
   const python = (tenant: Tenant, code: string) =>
     run(tenant, `cat >/tmp/code.py <<'END'\n${code}\nEND\npython3 /tmp/code.py`);
 
-  /** A Python program that goes on in the background once it has said that it is ready; what it says then ends it. */
+  /**
+   * Runs a Python program that continues in the background after it has reported that it is ready, until it reports a
+   * result.
+   */
   async function whileListening(code: string, act: () => Promise<unknown>): Promise<string> {
     await run(
       listener,
@@ -54,7 +57,7 @@ for i in $(seq 2000); do [ -s /dev/shm/ready ] && break; sleep 0.02; done; cat /
     );
   }
 
-  /** Files that every sandbox has, and that neither the listener itself nor its host touches while it listens. */
+  /** Files that every sandbox has, and that neither the listener nor its host uses while it listens. */
   const shared =
     '["/dev/full", "/dev/random", "/.platform/bin/catatonit", "/.platform/agent/agent.cjs", "/etc/hostname", "/usr/bin/base64", "/proc/kallsyms", "/proc/cmdline", "/proc/swaps"]';
 
@@ -124,23 +127,24 @@ say(("heard", " ".join(outcomes)))`;
       expect({ word, found }).toEqual({ word, found: [] });
     }
     const sizes = await run(listener, 'df --output=size,target -BM | tail -n +2');
-    // runc gives the folder of control groups half of the machine's memory as its size, which sysinfo(2) also returns.
+    // runc reports half of the machine's memory as the size of the folder of control groups. sysinfo(2) returns it,
+    // too.
     const ofTheHost = sizes
       .split('\n')
       .filter((line) => Number.parseInt(line, 10) > 1024 && !/ \/sys\/fs\/cgroup$/.test(line));
     expect(ofTheHost).toEqual([]);
   });
 
-  /** What moves by itself, and what no mount can hide from a sandbox: the age and the size of the host. */
+  /** Files that change on their own and that no mount can hide from a sandbox: the age and the size of the host. */
   const movesByItself = [
-    // Its second number is how long the host's processors have been idle; programs need the first.
+    // Its second number is the idle time of the host's processors. Programs need the first.
     '/proc/uptime',
-    // Numbers of links of the folders themselves: how many processes and network links the host has.
+    // The folders' own link counts: the numbers of the host's processes and network links.
     '/proc',
     '/sys/devices/virtual/net',
     '/proc/sys/kernel/random/uuid',
     '/proc/sys/kernel/ns_last_pid',
-    // What the listener uses itself, as the next test shows.
+    // The listener's own use, as the next test shows.
     '/proc/loadavg',
     '/proc/meminfo',
     '/proc/stat',
@@ -210,7 +214,7 @@ sync`;
 vmstat >/dev/null && echo vmstat; python3 -c "import os; print(os.cpu_count())"
 /.platform/bin/node -e "const os = require('os'); console.log(os.cpus().length, os.totalmem() / 2 ** 20, os.availableParallelism())"
 script -qc 'echo a terminal' /dev/null | tr -d '\\r'; echo x >/dev/null && head -c 3 /dev/zero | wc -c; [ -e /dev/fd/1 ] && echo fd`;
-    // `spec` asks for one.
+    // `spec` requests one.
     const count = '1';
     expect((await run(listener, script)).split('\n').map((line) => line.trim())).toEqual([
       count,

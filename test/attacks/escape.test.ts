@@ -9,8 +9,8 @@ import { LocalHost, onHost, shell } from '../runtime/local-host.ts';
 import { onlyForUsers, type Technique, techniques } from './techniques.ts';
 
 /**
- * Known ways out of a container, tried one by one in a running sandbox, as its root and as a user. A way is closed when
- * the kernel said so, by the very error that is expected: an attack that breaks by itself is a failed test.
+ * Known ways out of a container, each tried in a running sandbox, as its root and as a user. A way is closed if the
+ * kernel refuses it with the expected error. An attack that fails for another reason is a failed test.
  */
 const secret = 'a secret of the host';
 const abstractSocket = `host-${process.pid}`;
@@ -101,11 +101,11 @@ test.each(userRows.map((row) => [nameOf(row), row] as const))('its user is kept 
 });
 
 test('the host is as it was before the attacks', () => {
-  // Other programs of the machine may load modules meanwhile.
+  // Other programs of the machine may load modules in the meantime.
   expect(stateOfHost()).toEqual({ ...stateBefore, modules: expect.arrayContaining(stateBefore.modules) });
 });
 
-/** What an attack that got through would have changed. */
+/** The state that a successful attack would have changed. */
 function stateOfHost() {
   const settings = [
     'kernel/core_pattern',

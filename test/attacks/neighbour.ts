@@ -6,7 +6,7 @@ const samplesPerWindow = 60;
 const windows = 5;
 const freezeSeconds = 10;
 
-/** How long a sandbox's agent takes to answer, as somebody beside an attacker finds it. */
+/** Measures how long a sandbox's agent takes to answer while another sandbox attacks. */
 export class Neighbour {
   readonly #agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
   readonly #place: SandboxPlace;
@@ -17,7 +17,7 @@ export class Neighbour {
     this.#spec = spec;
   }
 
-  /** Milliseconds of one `Filesystem.Stat`. */
+  /** The duration of one `Filesystem.Stat` in milliseconds. */
   async stat(): Promise<number> {
     const started = performance.now();
     const status = await new Promise<number>((resolve, reject) => {
@@ -44,8 +44,8 @@ export class Neighbour {
   }
 
   /**
-   * The middle of many answers while the attacker stands still, and while it goes on. The two take turns, so that
-   * whatever else the machine does weighs on both. The attacker's agent has no say in it: it may not answer any more.
+   * The medians of many answers while the attacker is frozen and while it runs. The two alternate, so that other load
+   * of the machine affects both. The attacker's agent is not involved: it may not answer any more.
    */
   async besides(cgroups: Cgroups, attacker: SandboxSpec): Promise<{ quietMs: number; attackedMs: number }> {
     const quiet: number[] = [];
@@ -60,7 +60,7 @@ export class Neighbour {
   }
 
   async #sample(into: number[]): Promise<void> {
-    // The first answers of a window still show the change.
+    // The first answers of a window may still be affected by the change.
     for (let at = -10; at < samplesPerWindow; at += 1) {
       const took = await this.stat();
       if (at >= 0) into.push(took);

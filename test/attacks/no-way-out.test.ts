@@ -10,8 +10,8 @@ import { until } from '../support/until.ts';
 jest.setTimeout(300_000);
 
 /**
- * A sandbox without internet access sends whatever could carry data out, to the resolver in its resolv.conf and to another
- * machine. What arrives there is counted, packet by packet.
+ * A sandbox without internet access sends everything that could carry data out, to the resolver in its resolv.conf and
+ * to another machine. Packets that arrive there are counted.
  */
 const octet = 104 + (process.pid % 36) * 4;
 const machine = `203.0.113.${octet + 2}`;
@@ -25,7 +25,7 @@ beforeAll(async () => {
   outside = new OutsideNetwork(octet);
   onHost('ip', 'route', 'add', machine, 'via', outside.far);
   onHost('ip', '-n', outside.namespace, 'address', 'add', machine, 'dev', 'lo');
-  // Packets that neighbours on a link exchange by themselves are not a sandbox's.
+  // Packets that neighbours on a link exchange automatically do not come from a sandbox.
   const rules = `table inet arrived {
     ${kinds.map((kind) => `counter from_${kind} {}`).join('\n')}
     chain arriving {
@@ -48,7 +48,7 @@ afterAll(async () => {
   outside.remove();
 }, 300_000);
 
-/** Packets that arrived since it was last asked. */
+/** Packets that arrived since the last call. */
 function arrived(): Record<(typeof kinds)[number], number> {
   const [command, words] = outside.command('nft', '-j', 'reset', 'counters');
   return { ...none, ...counted(onHost(command, ...words)) };
@@ -63,7 +63,7 @@ function counted(json: string): Record<string, number> {
   return Object.fromEntries(counters.map(({ name, packets }) => [name.slice('from_'.length), packets]));
 }
 
-/** Sends everything to everyone; prints how often it tried. */
+/** Sends everything to every address, and prints the number of attempts. */
 const sendAll = () => `import socket, struct
 data = b"what-nobody-may-learn"
 query = struct.pack(">6H", 7, 256, 1, 0, 0, 0) + bytes([len(data)]) + data + b"\\x06tunnel\\x07example\\0" + struct.pack(">2H", 16, 1)

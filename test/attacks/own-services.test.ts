@@ -18,12 +18,12 @@ import { Canary } from '../support/hostile-storage.ts';
 import { until } from '../support/until.ts';
 
 /**
- * A tenant names the platform's own services as the endpoint of a bucket, in every spelling of their address, while the
- * operator has opened every range there is. A listener stands for each service and counts who reaches it.
+ * A tenant uses the platform's own services as the endpoint of a bucket, with every spelling of their address, although
+ * the operator has opened every range. A listener stands in for each service and counts connections.
  */
 const names = ['database', 'temporal', 'web UI', 'API', 'gateway', 'registry', 'TURN', 'history'] as const;
 const everything = ['0.0.0.0/0', '::/0'];
-/** Of which half passes until a failure is reported. */
+/** A failure is reported after half of it. */
 const timeoutSeconds = 4;
 const services = new Map<string, Canary>();
 let other: Canary;
@@ -66,7 +66,7 @@ afterAll(async () => {
   outside.remove();
 }, 300_000);
 
-/** Hosts that mean this machine. */
+/** Hosts that are addresses of this machine. */
 const spellings = () => [
   '127.0.0.1',
   '127.9.9.9',
@@ -83,7 +83,7 @@ const spellings = () => [
   host.driver.hostAddress,
 ];
 
-/** What a caller learns of an endpoint, and when. */
+/** The error that a caller gets for an endpoint, and its duration. */
 async function refusalOf(endpoint: string): Promise<{ message: string; seconds: number }> {
   const copy = await openCopy(host.dataDir, host.options().logger);
   const { agentDir, cacheDir } = host.options();
@@ -128,7 +128,7 @@ test('the platform knows its own services by their settings', async () => {
   expect(own).toContainEqual({ address: outside.far, port: 5432, isInner: true });
 });
 
-/** Asks all at once. */
+/** Sends all requests at once. */
 async function expectRefusals(endpoints: string[]): Promise<void> {
   const refusals = await Promise.all(endpoints.map((each) => refusalOf(`http://${each}`)));
   expect(refusals.map(({ message }) => message)).toEqual(endpoints.map(() => words));
@@ -136,7 +136,7 @@ async function expectRefusals(endpoints: string[]): Promise<void> {
   for (const canary of services.values()) expect(canary.connections).toBe(0);
 }
 
-test('each of them is refused in the words and at the time of a closed port', async () => {
+test('each of them is refused with the same message and delay as a closed port', async () => {
   const ports = [...services.values()].map(({ port }) => port);
   await expectRefusals(ports.flatMap((port) => [`127.0.0.1:${port}`, `${host.driver.hostAddress}:${port}`]));
 }, 300_000);
@@ -152,8 +152,8 @@ test('a port that is closed, one that is filtered and another program look the s
   const refusals = await Promise.all(ports.map((each) => refusalOf(`http://${each}`)));
   expect(refusals.map(({ message }) => message)).toEqual(ports.map(() => words));
   expect(Math.min(...refusals.map(({ seconds }) => seconds))).toBeGreaterThan(timeoutSeconds / 2 - 0.2);
-  // What is no service of the platform is reached, for the operator opened its range. The time of a mount may be too
-  // short for that on a busy machine.
+  // Other services are reached, because the operator opened their range. A mount's time may be too short for that on a
+  // busy machine.
   await until(async () => {
     if (other.connections > before) return true;
     await refusalOf(`http://127.0.0.1:${other.port}`);

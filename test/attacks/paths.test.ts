@@ -8,14 +8,17 @@ import { LocalHost, nothing, onHost, shell } from '../runtime/local-host.ts';
 
 jest.setTimeout(300_000);
 
-/** Dots and links that should lead out of a sandbox: by its gateway, and by what its host writes when it starts. */
+/**
+ * Dots and links that could lead out of a sandbox: through its gateway, and through files that its host writes at the
+ * start.
+ */
 const secret = 'a secret of the host';
 let host: LocalHost;
 let spec: SandboxSpec;
 let place: SandboxPlace;
 let gateway: StartedGateway;
 let agent: AgentClient;
-/** Files of the host, which nobody inside may read, change or add to. */
+/** Files of the host that no process inside may read, change or extend. */
 let folder: string;
 let canary: string;
 
@@ -39,7 +42,7 @@ afterAll(async () => {
 }, 300_000);
 afterAll(() => host.closeEmpty(), 300_000);
 
-/** What something that got out would have changed. */
+/** The state that a successful attack would have changed. */
 function stateOfHost(): object {
   return {
     files: readdirSync(folder).map((name) => [name, readFileSync(path.join(folder, name), 'utf8')]),
@@ -129,7 +132,7 @@ test('links to what is not its own open it neither for reading nor for writing',
       () => true,
       () => false,
     );
-    // A link to nothing is replaced itself.
+    // A link without a target is itself replaced.
     if (written && (await shell(place, spec, `test -L /srv/links/${name}`)).exitCode === 0)
       opened.push(`written ${name}`);
   }
@@ -166,7 +169,7 @@ test('a folder that turns into a link and back while uploads go through it leads
   expect((await shell(place, spec, 'find /.platform -newer /srv/race | head')).output).toBe('');
 });
 
-/** Folders that its root may leave on a disk in an image of its own, where they are no mounts yet. */
+/** Folders that root may put on a disk in its own image, where they are not mounts yet. */
 function traps(): [string, string][] {
   const link = (at: string, target: string) => `mkdir -p $(dirname ${at}); ln -s ${target} ${at}`;
   const targets = [folder, `/proc/1/root${folder}`, `..${up}${folder}`, '/proc/sys/kernel', '/dev', '/sys'];

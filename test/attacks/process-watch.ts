@@ -2,28 +2,28 @@ import { readdirSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { readIfThere } from '../support/read-if-there.ts';
 
-/** A process as it was at some moment. */
+/** The state of a process at some moment. */
 export interface SeenProcess {
   pid: number;
-  /** On the host. */
+  /** The user on the host. */
   uid: number;
-  /** Its arguments, NUL after each. */
+  /** Its arguments, each followed by NUL. */
   commandLine: string;
   environment: string;
 }
 
 const everyMs = 4;
-/** One that was looked at so often is no fork any more that is about to become something else. */
+/** A process that was looked at so often is no longer a fork that is about to start another program. */
 const looksAtEach = 25;
 
-/** Looks at every process of this machine all the time, also at those that live for a few milliseconds only. */
+/** Continuously watches every process of this machine, including those that live only for milliseconds. */
 export class ProcessWatch {
   readonly #seen = new Map<string, SeenProcess>();
   #looks = new Map<number, number>();
   #isOn = true;
   readonly #ended = this.#watch();
 
-  /** @returns each that was seen, once for each arguments and environment it had */
+  /** @returns each process that was seen, once for each combination of arguments and environment */
   async stop(): Promise<SeenProcess[]> {
     this.#isOn = false;
     await this.#ended;
@@ -53,7 +53,7 @@ export class ProcessWatch {
     const commandLine = readIfThere(`/proc/${pid}/cmdline`);
     if (!commandLine) return;
     const uid = Number(/^Uid:\s+(\d+)/m.exec(readIfThere(`/proc/${pid}/status`))?.[1]);
-    // The machine's first process, which not even root may look into everywhere, is none that a platform starts.
+    // The machine's first process, which not even root may always read, is never started by a platform.
     const environment = pid === 1 ? '' : readIfThere(`/proc/${pid}/environ`);
     this.#seen.set([pid, commandLine, environment].join('\n'), { pid, uid, commandLine, environment });
   }

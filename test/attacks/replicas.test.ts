@@ -10,14 +10,14 @@ import { hostOf } from '../gateway/started-gateway.ts';
 import { startHttpUpstream, type UpstreamServer } from '../gateway/upstream-server.ts';
 import { until } from '../support/until.ts';
 
-/** Two replicas of the API and two gateways on one database: what one of them ends is over on the others at once. */
+/** Two replicas of the API and two gateways on one database: what ends on one of them ends at once on the others. */
 let first: TestApi;
 let second: TestApi;
 let orm: Orm;
 let gateways: GatewayProcess[];
 let inside: UpstreamServer;
 let made = 0;
-/** A gateway that misses a change goes on for good; on a busy machine a change takes its time to arrive. */
+/** A gateway that misses a change never notices it. On a busy machine a change takes some time to arrive. */
 const atOnceMs = 30_000;
 let longestMs = 0;
 
@@ -94,7 +94,7 @@ async function runningSandbox(): Promise<{ url: string; host(port?: number): str
   const id: SandboxId = reply.body.data.sandbox_id;
   await orm.em.fork().execute('update sandboxes set agent_address = ?, agent_port = ? where sandbox_id = ?', [
     inside.address,
-    // No port of the service is the agent's.
+    // None of the service's ports is the agent's.
     inside.port + 1,
     id,
   ]);
@@ -102,7 +102,7 @@ async function runningSandbox(): Promise<{ url: string; host(port?: number): str
   return { url: `/v1/sandboxes/${id}`, host: (port) => hostOf(id, port), token };
 }
 
-/** What each gateway answers. */
+/** The status from each gateway. */
 const answers = (host: string, token?: string) =>
   Promise.all(
     gateways.map(

@@ -33,15 +33,15 @@ import { SecretSearch } from './secret-search.ts';
 jest.setTimeout(300_000);
 
 /**
- * The whole platform as its processes, in which keys, sandboxes, commands and mounts live and end, with callers who put
- * secrets where they do not belong. Whatever was secret is then nowhere but with whom it belongs to.
+ * The whole platform as separate processes, in which keys, sandboxes, commands and mounts are made and ended, with
+ * callers who put secrets in wrong places. Afterwards no secret may be anywhere except with its owner.
  */
 const turnSecret = 'secret-shared-with-the-turn-server';
 const proxyPassword = 'password-of-the-proxy';
 let platform: RunningPlatform;
 let mails: MailServer;
 let identities: IdentityProviderServer;
-/** With the secret that the identity provider knows the platform by. */
+/** Contains the secret with which the platform authenticates at the identity provider. */
 let clientDir: string;
 let s3: S3Server;
 let temporary: TemporaryCredentials;
@@ -52,7 +52,7 @@ let seen: SeenProcess[];
 let sandbox: SandboxView;
 const sandboxIds: SandboxId[] = [];
 
-/** What each is, and what it looks like. */
+/** The secrets of the platform by their names. */
 const ofPlatform: Record<string, string> = { 'the TURN secret': turnSecret, "the proxy's password": proxyPassword };
 const ofCallers: Record<string, string> = {};
 const variable = 'value-of-a-variable-of-the-sandbox';
@@ -61,7 +61,7 @@ const ofSandbox = {
   'a variable of a command': 'value-of-a-variable-of-a-command',
   'a word of a command': 'a-word-that-only-the-command-knows',
 };
-/** The account whose users come in through the identity provider. */
+/** The account whose users sign in through the identity provider. */
 const provided = 'acc-provided';
 const all = () => ({ ...ofPlatform, ...ofCallers, ...ofSandbox });
 const idempotent = { 'idempotency-key': 'shown-once' };
@@ -151,7 +151,7 @@ async function makeAccounts(): Promise<void> {
   ofCallers["a stranger's API key"] = apiKey;
 }
 
-/** Passwords, links in mails and access tokens, used as they should be and as they should not. */
+/** Uses passwords, links in mails and access tokens, correctly and incorrectly. */
 async function signPeopleIn(): Promise<void> {
   const [password, next, wrong] = ['korrekt pferd batterie', 'batterie heftklammer', 'ein anderes passwort'];
   Object.assign(ofCallers, { 'a password': password, 'the next password': next, 'a wrong password': wrong });
@@ -199,7 +199,7 @@ async function signPeopleIn(): Promise<void> {
   expect((await call('/v1/user-management/account/confirm-email-change', confirmed)).status).toBe(200);
 }
 
-/** People who come in through an identity provider: with its answer, with one that it did not give, and with another's. */
+/** Sign-ins through an identity provider: with its answer, with a forged one, and with another person's. */
 async function signInThroughProvider(clientSecret: string): Promise<void> {
   const redirectUri = `${apiUrl(settings)}/v1/auth/oidc/corp/callback`;
   await identities.serve({ clients: [{ clientId: 'platform', clientSecret, redirectUri }] });
@@ -228,7 +228,7 @@ async function signInThroughProvider(clientSecret: string): Promise<void> {
   ofCallers['an access token of an identity'] = data.access_token;
 }
 
-/** An endpoint that is not there, so that workflows try again. */
+/** Subscribes an endpoint that does not exist, so that workflows retry. */
 async function subscribe(): Promise<void> {
   const bytes = Buffer.from('a-secret-that-signs-webhooks').toString('base64');
   ofCallers["a webhook's secret"] = bytes;
@@ -258,7 +258,7 @@ const shortLived = () => {
   });
 };
 
-/** A sandbox with everything that has a secret. It runs on. */
+/** Makes a sandbox with all kinds of secrets, which continues to run. */
 async function liveASandbox(): Promise<void> {
   sandbox = await create({
     env_vars: { TOKEN: variable },
@@ -303,7 +303,7 @@ async function endSandboxes(): Promise<void> {
   await made('DELETE', `/v1/sandboxes/${id}`);
 }
 
-/** A bug of the platform: Postgres refuses its rows, and the errors would contain their values. */
+/** Simulates a bug of the platform: Postgres refuses its rows, and the errors would contain their values. */
 async function refuseRows(): Promise<void> {
   const { sandbox_id: id } = await create({ env_vars: { TOKEN: variable } });
   const refusal = "check (name <> 'refused' and status <> 'terminated') not valid";
@@ -318,7 +318,7 @@ async function refuseRows(): Promise<void> {
 
 const logOf = (name: string) => readFileSync(path.join(platform.dataDir, 'logs', `${name}.log`), 'latin1');
 
-/** As the superuser of the embedded Postgres. */
+/** Connects as the superuser of the embedded Postgres. */
 async function withDatabase<Result>(name: string, work: (client: pg.Client) => Promise<Result>): Promise<Result> {
   const url = new URL(settings.DATABASE_URL);
   const password = ofPlatform['the password of postgres']!;
@@ -331,7 +331,7 @@ async function withDatabase<Result>(name: string, work: (client: pg.Client) => P
   }
 }
 
-/** What callers do by mistake. */
+/** Puts secrets in wrong places, as callers do by mistake. */
 async function misplaceSecrets(): Promise<void> {
   const key = ofCallers['an API key']!;
   const url = `/v1/sandboxes/${sandbox.sandbox_id}`;
@@ -358,7 +358,7 @@ async function misplaceSecrets(): Promise<void> {
   agent.close();
 }
 
-test('the search finds what is there, however it is written', () => {
+test('the search finds secrets in every encoding', () => {
   const search = new SecretSearch(ofCallers);
   const secret = ofCallers['the secret key of storage']!;
   for (const text of [
@@ -380,7 +380,7 @@ test('no secret is in a log of any process', () => {
   const search = new SecretSearch(all());
   expect(logs.map((name) => [name, search.in(logOf(name))])).toEqual(logs.map((name) => [name, []]));
   expect(logOf('api').split('\n').length).toBeGreaterThan(20);
-  // The first account's key, shown once.
+  // The first account's key is shown once.
   expect(search.in(platform.output)).toEqual(["the root's API key"]);
   expect(search.in(platform.output.replace(/^ *API key .*$/m, ''))).toEqual([]);
 });
@@ -416,7 +416,7 @@ test('no secret is in an argument of any process, nor in the environment of one 
 
 const isInside = ({ uid }: SeenProcess) => uid >= 0x7000_0000;
 
-/** Settings are in the environment of the platform's own processes; a sandbox's variables in that of what runs in it. */
+/** Settings are in the environment of the platform's own processes, a sandbox's variables in that of its processes. */
 function mayHold(process: SeenProcess, what: string): boolean {
   const settingsOfPlatform = [
     "the platform's key",
@@ -433,7 +433,7 @@ function mayHold(process: SeenProcess, what: string): boolean {
   ) {
     return settingsOfPlatform.includes(what);
   }
-  // The storage is no part of the platform.
+  // The storage is not a part of the platform.
   return process.commandLine.includes(s3TestServer().program) && what.endsWith('key of storage');
 }
 
@@ -460,7 +460,7 @@ test('no secret rests in a database but what a sandbox needs to start again', as
 
 type History = temporal.api.history.v1.IHistory;
 
-/** Of every workflow there was. */
+/** The histories of all workflows. */
 async function histories(): Promise<{ workflowId: string; history: History }[]> {
   const { workflowService, connection } = createTemporalClient(settings, secrets);
   try {
@@ -481,7 +481,7 @@ async function histories(): Promise<{ workflowId: string; history: History }[]> 
 /** The id of a request, as the headers of messages and activities have it. Logs show it, too. */
 const requestIdNote = /^"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"$/;
 
-/** What Temporal's own library notes: the name and times of a local activity, the name of a patch. */
+/** Records of Temporal's own library: the name and times of a local activity, the name of a patch. */
 const libraryNotes =
   /^\{"seq":\d+,"attempt":\d+,"activity_id":"\d+","activity_type":"\w+","complete_time":|^\{"id":"[a-z-]+","deprecated":(?:true|false)\}$/;
 
@@ -509,7 +509,7 @@ test('what operators can decode of a history holds no key and no token, and stor
     const text = payloads.map(({ data }) => Buffer.from(data ?? []).toString()).join('\n');
     if (workflowId === sandbox.sandbox_id) {
       expect(text).toContain(workflowId);
-      // As the host does, which has one more key.
+      // Decrypts as the host does, which has an additional key.
       for (const [, sealed] of text.matchAll(/"([A-Za-z0-9+/=]{80,})"/g)) {
         opened += JSON.stringify(secrets.openFor(workflowId, sealed!));
       }
@@ -528,14 +528,14 @@ test('files with a secret are few, and their owner alone may read them', () => {
   const [shim] = readFileSync(path.join(platform.dataDir, 'oci/sandboxes', sandbox.sandbox_id, 'pids'), 'latin1').split(
     ' ',
   );
-  // Disks are searched by their files: as a whole they are large.
+  // Disks are searched by their files, because they are large as a whole.
   const disk = `/proc/${shim}/root/mnt/disk`;
   expect(readdirSync(disk)).toContain('upper');
   const { stdout, stderr } = spawnSync('grep', ['-rlaF', '--exclude=*.ext4', '-f', '-', platform.dataDir, disk], {
     input: patterns.join('\n'),
     encoding: 'utf8',
   });
-  // Files come and go beneath it, and the host's root itself may not enter the sandbox's mount of a bucket.
+  // Files come and go in it, and even the host's root may not enter the sandbox's mount of a bucket.
   const expected = new RegExp(`No such file|${disk}/storage: Permission denied`);
   expect(stderr.split('\n').filter((line) => line && !expected.test(line))).toEqual([]);
   const holding = stdout.trim().split('\n');

@@ -1,28 +1,28 @@
-/** Looks for secrets in texts, in every way in which they may be written there. */
+/** Searches texts for secrets in all their encodings. */
 export class SecretSearch {
   readonly #forms: readonly [what: string, forms: readonly string[]][];
 
-  /** @param secrets what each is, and what it looks like */
+  /** @param secrets by their names */
   constructor(secrets: Readonly<Record<string, string>>) {
     this.#forms = Object.entries(secrets).map(([what, secret]) => [what, formsOf(secret)]);
   }
 
-  /** What the text holds. */
+  /** The names of the secrets in the text. */
   in(text: string): string[] {
     return this.#forms.filter(([, forms]) => forms.some((form) => text.includes(form))).map(([what]) => what);
   }
 
-  /** All there is to look for. */
+  /** All search patterns. */
   get patterns(): string[] {
     return this.#forms.flatMap(([, forms]) => forms);
   }
 }
 
-/** As it is, in JSON, in an address, in hexadecimal, and in base64 wherever it begins in what was encoded. */
+/** The plain text, and its forms in JSON, in an address, in hexadecimal, and in base64 at each offset. */
 function formsOf(secret: string): string[] {
   const base64 = [0, 1, 2].flatMap((offset) => {
     const bytes = Buffer.concat([Buffer.alloc(offset), Buffer.from(secret)]);
-    // Characters that depend on what stands before or after are left out.
+    // Characters that depend on the neighbouring bytes are left out.
     const text = bytes.toString('base64').slice(Math.ceil((offset * 8) / 6), Math.floor((bytes.length * 8) / 6));
     return [text, text.replaceAll('+', '-').replaceAll('/', '_')];
   });

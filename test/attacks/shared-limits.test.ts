@@ -2,7 +2,7 @@ import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
 import { LocalHost, shell } from '../runtime/local-host.ts';
 import { until } from '../support/until.ts';
 
-/** What the kernel counts for a user or for everybody: a sandbox that takes all of it takes only its own. */
+/** Resources that the kernel counts per user or for all: a sandbox that uses them up only affects itself. */
 let host: LocalHost;
 let spec: SandboxSpec;
 let neighbourPlace: SandboxPlace;
@@ -17,7 +17,7 @@ afterAll(() => host.closeEmpty());
 
 const python = (code: string) => `python3 -c '${code}'`;
 
-/** Each takes all it can get of something, says how much, and holds it. */
+/** Each one takes as much as possible of a resource, reports the amount, and holds it. */
 const hoards: Record<string, string> = {
   'inotify instances': 'while libc.inotify_init() >= 0: n += 1',
   'message queues': 'while libc.mq_open(b"/q%d" % n, 0o102, 0o600, None) >= 0: n += 1',
@@ -56,18 +56,21 @@ ${code}
 open("/dev/shm/hoard", "w").write(str(n))
 ${then}`);
 
-test.each(Object.entries(hoards))('%s: who hoards them takes none from a neighbour', async (_what, code) => {
-  const hoarder = host.spec();
-  const place = await host.driver.create(hoarder);
-  await shell(
-    place,
-    hoarder,
-    `ulimit -n $(ulimit -Hn); setsid ${hoard(code, 'time.sleep(1000)')} >/dev/null 2>&1 </dev/null &`,
-  );
-  const held = async () => Number((await shell(place, hoarder, 'cat /dev/shm/hoard 2>/dev/null')).output);
-  await until(async () => (await held()) > 0);
-  const script = `ulimit -n $(ulimit -Hn); ${hoard(code, '')}; cat /dev/shm/hoard`;
-  const mine = Number((await shell(neighbourPlace, spec, script)).output);
-  expect(mine).toBeGreaterThanOrEqual(0.9 * (await held()));
-  await host.driver.remove(hoarder.sandboxId);
-});
+test.each(Object.entries(hoards))(
+  '%s: a neighbour still gets as many as a sandbox that takes all',
+  async (_what, code) => {
+    const hoarder = host.spec();
+    const place = await host.driver.create(hoarder);
+    await shell(
+      place,
+      hoarder,
+      `ulimit -n $(ulimit -Hn); setsid ${hoard(code, 'time.sleep(1000)')} >/dev/null 2>&1 </dev/null &`,
+    );
+    const held = async () => Number((await shell(place, hoarder, 'cat /dev/shm/hoard 2>/dev/null')).output);
+    await until(async () => (await held()) > 0);
+    const script = `ulimit -n $(ulimit -Hn); ${hoard(code, '')}; cat /dev/shm/hoard`;
+    const mine = Number((await shell(neighbourPlace, spec, script)).output);
+    expect(mine).toBeGreaterThanOrEqual(0.9 * (await held()));
+    await host.driver.remove(hoarder.sandboxId);
+  },
+);

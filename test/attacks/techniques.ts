@@ -1,9 +1,12 @@
-/** One way out of a container, tried for real. */
+/** A way out of a container, which is really tried. */
 export interface Technique {
   technique: string;
-  /** The body of a Python function over what `attack.py` offers; it returns what happened, or the kernel's refusal. */
+  /**
+   * The body of a Python function that may use the functions of `attack.py`. It returns the outcome, or the kernel's
+   * error.
+   */
   attack: string;
-  /** What must happen to the sandbox's root, and to a user where that is something else. More than one: by kernel. */
+  /** The expected outcome for the sandbox's root, and for a user if it differs. Several: it depends on the kernel. */
   root: string[];
   user?: string[];
 }
@@ -14,10 +17,10 @@ const absent = ['ENOENT'];
 const notKnown = ['ENOSYS'];
 const noSuchSocket = ['EAFNOSUPPORT'];
 const nothing = ['nothing'];
-/** A user is stopped by the file's mode before the read-only mount is asked. */
+/** A user is refused by the file's mode, before the read-only mount is checked. */
 const byMode = ['EACCES'];
 
-/** By the folder of what they are after. */
+/** Grouped by the folder of their target. */
 export const techniques: Record<string, Technique[]> = {
   "the host's files": [
     { technique: 'open it by its path', attack: 'return open(parameters["canary"]).read()', root: absent },
@@ -613,7 +616,7 @@ return each([lambda: s.setsockopt(0, 19, 1), lambda: s.setsockopt(1, 36, 1), lam
   ],
 };
 
-/** What only a user must be kept from: the sandbox's root and the agent are the same. */
+/** Techniques against which only users are protected: the sandbox's root is the same as the agent. */
 export const onlyForUsers: Technique[] = [
   { technique: 'kill the agent', attack: 'return os.kill(agent(), 9)', root: refused },
   { technique: 'kill init', attack: 'return os.kill(1, 9)', root: refused },

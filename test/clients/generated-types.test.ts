@@ -10,7 +10,7 @@ import { startApi } from '../api/test-api.ts';
 
 const clients = path.resolve(import.meta.dirname, '../../clients');
 
-test('the types of the clients are those of the OpenAPI document and of the proto file', async () => {
+test('the types of the clients match the OpenAPI document and the proto file', async () => {
   const { client, stop } = await startApi();
   await stop();
   const api = apiTypes(client.document);

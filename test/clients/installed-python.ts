@@ -8,11 +8,14 @@ import { madeOnce } from '../support/made-once.ts';
 const run = promisify(execFile);
 const source = path.resolve(import.meta.dirname, '../../clients/python');
 
-/** What builds the wheel, and what it needs, as wheels in a folder: the client is then installed without a network. */
+/**
+ * The builder of the wheel and its dependencies, as wheels in a folder, so that the client is installed without a
+ * network.
+ */
 const builder = ['setuptools==80.9.0', 'wheel==0.45.1'];
 const needed = ['httpx==0.28.1', 'typing_extensions==4.15.0'];
 
-/** A Python environment of its own with the client in it, built as a wheel and installed without a network. */
+/** A separate Python environment with the client, which is built as a wheel and installed without a network. */
 export class PythonWithClient {
   readonly dir = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-python-'));
   readonly #python = path.join(this.dir, 'venv/bin/python');
@@ -23,7 +26,7 @@ export class PythonWithClient {
     return made;
   }
 
-  /** @returns what the program prints */
+  /** @returns the program's output */
   async run(args: string[], given: NodeJS.ProcessEnv): Promise<string> {
     const env = { ...process.env, ...given, PYTHONPATH: '', PYTHONDONTWRITEBYTECODE: '1' };
     const { stdout } = await run(this.#python, args, { cwd: this.dir, env, timeout: 100_000 });

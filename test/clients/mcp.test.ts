@@ -13,7 +13,7 @@ import { RunningPlatform } from '../support/running-platform.ts';
 const run = promisify(execFile);
 const source = path.resolve(import.meta.dirname, '../../clients/mcp');
 
-/** The MCP server, installed from its packed archive and driven by the SDK's own client against the whole platform. */
+/** The MCP server, installed from its packed archive and used by the SDK's own client against the whole platform. */
 const platform = new RunningPlatform();
 const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-mcp-'));
 let program: string;
@@ -29,7 +29,7 @@ afterAll(async () => {
   fs.rmSync(dir, { recursive: true });
 }, 300_000);
 
-/** As a user does: build, pack, install the archive into an empty project. */
+/** Does what a user does: builds, packs, and installs the archive into an empty project. */
 async function install(): Promise<void> {
   const { scripts } = JSON.parse(fs.readFileSync(path.join(source, 'package.json'), 'utf8'));
   const outfile = path.join(dir, 'package/dist/main.js');
@@ -61,6 +61,11 @@ async function call(client: Client, name: string, args: Record<string, unknown>)
   const text = answer.content.find((each) => each.type === 'text')?.text ?? '';
   return { answer, text, value: text.startsWith('{') || text.startsWith('[') ? JSON.parse(text) : null };
 }
+
+test('wrong options are reported with the usage', async () => {
+  const { code, stderr } = await run(process.execPath, [program, '--none']).catch((error) => error);
+  expect([code, stderr]).toEqual([2, expect.stringMatching(/--none[\s\S]*sandbox-platform-mcp --http/)]);
+});
 
 test('over stdio an agent makes a sandbox, runs commands and code, handles files, opens a port and ends it', async () => {
   const client = new Client({ name: 'test', version: '1' });
@@ -116,7 +121,7 @@ test('over stdio an agent makes a sandbox, runs commands and code, handles files
   await client.close();
 }, 300_000);
 
-test('over HTTP each caller brings a key, and pages of other origins are refused', async () => {
+test('over HTTP each caller needs a key, and pages of other origins are refused', async () => {
   const env = { ...process.env, NODE_OPTIONS: '', PLATFORM_URL: platform.env.PLATFORM_URL, PLATFORM_API_KEY: '' };
   const args = [program, '--http', '--port', '0', '--allow-origin', 'https://app.example'];
   const server = spawn(process.execPath, args, { env, stdio: ['ignore', 'ignore', 'pipe'] });

@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 const run = promisify(execFile);
 const root = path.resolve(import.meta.dirname, '../..');
 
-/** An empty project with the TypeScript client in it, installed from its packed archive without a network. */
+/** An empty project with the TypeScript client, installed from its packed archive without a network. */
 export class ProjectWithClient {
   readonly dir: string;
 
@@ -33,7 +33,7 @@ export class ProjectWithClient {
     return new ProjectWithClient(project);
   }
 
-  /** Checks the types of programs, then runs them all at once; their outputs. */
+  /** Checks the types of programs, then runs all of them concurrently. @returns their outputs */
   async run(programs: string[], env: NodeJS.ProcessEnv): Promise<string[]> {
     const files = await this.check(programs);
     return Promise.all(files.map((file) => this.runFile(file, env)));
@@ -58,7 +58,7 @@ export class ProjectWithClient {
   }
 }
 
-/** @throws what the compiler says */
+/** @throws the compiler's output */
 async function compile(cwd: string, ...args: string[]): Promise<void> {
   const types = ['--typeRoots', path.join(root, 'node_modules/@types')];
   await run(path.join(root, 'node_modules/.bin/tsc'), [...args, ...types], { cwd }).catch((error) => {

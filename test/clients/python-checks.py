@@ -2,8 +2,10 @@
 
 import asyncio
 import inspect
+import os
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -50,6 +52,13 @@ def fetch(url: str) -> tuple[int, str]:
     return reply.status_code, reply.text
 
 
+def pause_soon(sandbox_id: str) -> None:
+    """Pauses a sandbox while this program waits for something else."""
+    url = f"{os.environ['PLATFORM_URL']}/v1/sandboxes/{sandbox_id}/pause"
+    send = lambda: httpx.post(url, headers={"X-API-Key": os.environ["PLATFORM_API_KEY"]}, timeout=60)
+    threading.Timer(0.5, send).start()
+
+
 async def check(sandbox: Any) -> None:
     await done(sandbox.pause())
     assert (await done(sandbox.info()))["status"] == "paused"
@@ -57,10 +66,15 @@ async def check(sandbox: Any) -> None:
     await done(sandbox.resume())
     listed = await first(Client.list(metadata={"made": "by-python-" + sys.argv[1]}))
     assert [each["sandbox_id"] for each in listed] == [sandbox.id]
+    same = await done(Client.get(sandbox.id))
+    assert (same.id, same.access_token) == (sandbox.id, sandbox.access_token)
+    await done(same.close())
     print("sandboxes")
 
     assert await code_of(lambda: Client.create("none")) == "template_not_found"
     assert await code_of(lambda: Client.create(api_key="wrong")) == "unauthenticated"
+    assert await code_of(lambda: Client.create(api_url="127.0.0.1:7080")) == "not_configured"
+    await done((await done(Client.get(sandbox.id, api_key=os.environ["PLATFORM_API_KEY"] + "\n"))).close())
     try:
         await done(Client.create(timeout=1))
         raise AssertionError("a timeout of a second was taken")
@@ -96,6 +110,13 @@ async def check(sandbox: Any) -> None:
 
     assert await code_of(lambda: sandbox.commands.run("exec sleep 987", timeout=0.3)) == "timed_out"
     assert (await done(sandbox.commands.run("pgrep -f '[s]leep 987'"))).exit_code == 1
+    pause_soon(sandbox.id)
+    assert await code_of(lambda: sandbox.commands.run("exec sleep 986", timeout=5)) == "timed_out"
+    await done(sandbox.resume())
+    left = await done(sandbox.commands.run("exec sleep 985", background=True))
+    await done(left.disconnect())
+    assert await code_of(left.wait) == "disconnected"
+    assert await done(sandbox.commands.kill(left.pid)) is True
     much = await done(sandbox.commands.run("seq 1 100000", max_output=100))
     assert much.truncated and len(much.stdout) == 100 and much.stdout.endswith("100000\n")
     print("limits")
@@ -122,6 +143,7 @@ async def check(sandbox: Any) -> None:
     await done(files.remove("/root/tree"))
     assert await done(files.exists("/root/tree")) is False
     assert await code_of(lambda: files.read("/root/none")) == "not_found"
+    assert await code_of(lambda: files.read("/root")) == "invalid_argument"
     print("files")
 
     await done(files.make_dir("/root/watched"))
@@ -152,6 +174,9 @@ async def check(sandbox: Any) -> None:
     assert execution.error["name"] == "ReferenceError"
     await done(sandbox.destroy_code_context(context))
     assert await code_of(lambda: sandbox.run_code("x", context=context)) == "not_found"
+    for endless in "for (;;);", "for (;;) console.log('more');":
+        assert await code_of(lambda: sandbox.run_code(endless, language="javascript", timeout=2)) == "timed_out"
+    assert (await done(sandbox.run_code("x", language="javascript", timeout=60))).text == "41"
     print("code")
 
     await done(sandbox.commands.run("python3 -m http.server 8123", background=True, cwd="/root/watched"))

@@ -9,7 +9,7 @@ const run = promisify(execFile);
 const source = path.resolve(import.meta.dirname, '../../clients/python');
 const checks = path.join(import.meta.dirname, 'python-checks.py');
 
-/** The Python client, built as a wheel and installed in a venv of its own, against the whole platform. */
+/** The Python client, built as a wheel and installed in a separate venv, against the whole platform. */
 const platform = new RunningPlatform();
 let python: PythonWithClient;
 
@@ -29,13 +29,13 @@ const runPython = (...args: string[]) => {
   return python.run(args, { PLATFORM_URL, PLATFORM_API_KEY });
 };
 
-test('the client without asyncio is that with asyncio, translated', async () => {
+test('the client without asyncio is generated from the client with asyncio', async () => {
   const { stdout } = await run('python3', [path.join(source, 'generate_sync.py'), '--check']);
   expect(stdout).toBe('');
 });
 
 test.each(['sync', 'async'])(
-  'the installed client (%s) does all that it can',
+  'every function of the installed client (%s) works',
   async (kind) => {
     const output = await runPython(checks, kind);
     expect(output.trim().split('\n')).toEqual([
@@ -72,6 +72,6 @@ test('every program of the README runs', async () => {
     Terminals: expect.stringMatching(/40 120[\s\S]*\n0\n$/),
     Code: '42 None\n',
     Ports: expect.stringMatching(/^http:\/\/8000-sbx-.*signature=v1_.*\n200\n$/),
-    Life: "running\n['running']\n",
+    Life: "paused\nrunning\n['running']\n",
   });
 }, 300_000);

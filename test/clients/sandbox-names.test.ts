@@ -23,7 +23,7 @@ afterAll(async () => {
 test.each<[string, () => ReturnType<typeof connection>]>([
   ['at the host of the API', () => connection('http://127.0.0.1:7080')],
   ['at the gateway that is given', () => connection('http://api.invalid', `http://127.0.0.1:${started.port}`)],
-])('a sandbox is reached %s, and its name is looked up nowhere', async (_, at) => {
+])('a sandbox is reached %s, without a look-up of its name', async (_, at) => {
   const lookup = jest.spyOn(dns, 'lookup');
   try {
     const domain = `${hostOf('sbx-one')}:${started.port}`;
@@ -35,7 +35,7 @@ test.each<[string, () => ReturnType<typeof connection>]>([
   }
 });
 
-test('other names are the business of the DNS, and links for people have the name in any case', () => {
+test('other names are resolved by the DNS, and links for people always have the name', () => {
   const domain = 'sbx-one.sandboxes.example:8443';
   expect(serverOf(domain, connection('https://api.example'))).toEqual({ origin: `https://${domain}`, host: null });
   expect(serverOf(domain, connection('https://api.example', 'https://10.0.0.7:8443/'))).toEqual({

@@ -22,7 +22,7 @@ const run = promisify(execFile);
 const platform = new RunningPlatform();
 let options: CreateOptions;
 let sandbox: Sandbox;
-/** Has the client from its packed archive. */
+/** The project with the client from its packed archive. */
 let project: ProjectWithClient;
 let cliScript: string;
 
@@ -79,6 +79,8 @@ describe('sandboxes', () => {
     expect(await codeOf(Sandbox.create({ ...options, template: 'none' }))).toBe('template_not_found');
     expect(await codeOf(Sandbox.get('sbx-none', options))).toBe('not_found');
     expect(await codeOf(Sandbox.create({ ...options, apiKey: 'wrong' }))).toBe('unauthenticated');
+    expect(await codeOf(Sandbox.create({ ...options, apiUrl: '127.0.0.1:7080' }))).toBe('not_configured');
+    expect((await Sandbox.get(sandbox.id, { ...options, apiKey: `${options.apiKey}\n` })).id).toBe(sandbox.id);
     const refused = await Sandbox.create({ ...options, timeoutSeconds: 1 }).catch((error) => error);
     expect(refused).toMatchObject({ code: 'validation_failed', status: 400, requestId: expect.any(String) });
     expect(refused.details).toEqual([{ path: 'timeout', reason: expect.stringContaining('at least 60 seconds') }]);
@@ -86,7 +88,7 @@ describe('sandboxes', () => {
 });
 
 describe('commands', () => {
-  test('give output as it comes, and their exit code', async () => {
+  test('return output as it arrives, and their exit code', async () => {
     const pieces: string[] = [];
     const result = await sandbox.commands.run('echo out; echo "wörld €" >&2; exit 3', {
       onStdout: (text) => pieces.push(`out ${text}`),
@@ -96,7 +98,7 @@ describe('commands', () => {
     expect(pieces.sort()).toEqual(['err wörld €\n', 'out out\n']);
   });
 
-  test('read their input to its end, and nothing without one', async () => {
+  test('read their input to its end, or nothing without input', async () => {
     expect((await sandbox.commands.run('cat; echo end')).stdout).toBe('end\n');
     expect((await sandbox.commands.run('sort', { stdin: 'b\na\n' })).stdout).toBe('a\nb\n');
     expect((await sandbox.commands.run(['cat', '-'], { stdin: '$HOME' })).stdout).toBe('$HOME');
@@ -118,7 +120,7 @@ describe('commands', () => {
     expect(await sandbox.commands.kill(cat.pid)).toBe(false);
   });
 
-  test('are killed when their time is over or the caller aborts', async () => {
+  test('are killed after their time, or when the caller aborts', async () => {
     expect(await codeOf(sandbox.commands.run('exec sleep 987', { timeoutMs: 200 }))).toBe('timed_out');
     const abort = new AbortController();
     const running = sandbox.commands.run('echo up; exec sleep 987', {
@@ -129,7 +131,7 @@ describe('commands', () => {
     await until(async () => (await sandbox.commands.run('pgrep -x sleep')).exitCode === 1);
   });
 
-  test('throw for a failure where asked to, and drop the beginning of too much output', async () => {
+  test('throw for a failure with the option for it, and drop the beginning of too much output', async () => {
     const failed = await sandbox.commands.run('echo bad >&2; exit 4', { check: true }).catch((error) => error);
     expect(failed).toBeInstanceOf(CommandFailedError);
     expect(failed).toMatchObject({ exitCode: 4, stderr: 'bad\n' });
@@ -159,14 +161,22 @@ describe('files', () => {
     await files.remove('/root/tree');
     expect(await files.exists('/root/tree')).toBe(false);
     expect(await codeOf(files.read('/root/tree/none'))).toBe('not_found');
+    expect(await codeOf(files.read('/root'))).toBe('invalid_argument');
   });
 
   test('are copied from and to this machine', async () => {
     const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'client-files-'));
-    fs.writeFileSync(path.join(dir, 'here'), 'x'.repeat(300_000));
+    const content = 'x'.repeat(30_000_000);
+    fs.writeFileSync(path.join(dir, 'here'), content);
+    const warnings: Error[] = [];
+    const onWarning = (warning: Error) => warnings.push(warning);
+    process.on('warning', onWarning);
     await sandbox.files.upload(path.join(dir, 'here'), '/root/there');
     await sandbox.files.download('/root/there', path.join(dir, 'back'));
-    expect(fs.readFileSync(path.join(dir, 'back'), 'utf8')).toBe('x'.repeat(300_000));
+    process.off('warning', onWarning);
+    expect(warnings.filter(({ name }) => name === 'MaxListenersExceededWarning')).toEqual([]);
+    expect(fs.readFileSync(path.join(dir, 'back'), 'utf8') === content).toBe(true);
+    expect(await codeOf(sandbox.files.upload(path.join(dir, 'none'), '/root/there'))).toBe('ENOENT');
     fs.rmSync(dir, { recursive: true });
   });
 
@@ -182,7 +192,7 @@ describe('files', () => {
     expect(seen[0]).toEqual({ name: 'a.txt', type: 'create' });
   });
 
-  test('are opened by signed URLs without a token, by their path and for their time alone', async () => {
+  test('can be read with signed URLs without a token, only by their path and for their time', async () => {
     await sandbox.files.write('/root/signed.txt', 'signed');
     const get = (url: string, method = 'GET', body?: string) => requestByHost(url, method, body);
     const url = await sandbox.files.downloadUrl('signed.txt', { expiresInSeconds: 60 });
@@ -197,7 +207,7 @@ describe('files', () => {
   });
 });
 
-test('a terminal has a size that changes, and takes what is typed', async () => {
+test('a terminal has a changeable size, and accepts input', async () => {
   let shown = '';
   const terminal = await sandbox.pty.start({ cols: 100, rows: 30, onData: (bytes) => (shown += Buffer.from(bytes)) });
   const ended = terminal.wait();
@@ -215,6 +225,9 @@ test('code runs in contexts that keep their state', async () => {
   const context = await sandbox.createCodeContext({ language: 'javascript' });
   const { error } = await sandbox.runCode('x', { contextId: context.id });
   expect(error).toMatchObject({ name: 'ReferenceError' });
+  const endless = sandbox.runCode('for (;;);', { contextId: context.id, timeoutMs: 1000 });
+  expect(await codeOf(endless)).toBe('timed_out');
+  expect((await sandbox.runCode('1 + 1', { contextId: context.id, timeoutMs: 60_000 })).text).toBe('2');
   await sandbox.destroyCodeContext(context.id);
   expect(await codeOf(sandbox.runCode('x', { contextId: context.id }))).toBe('not_found');
   expect((await sandbox.runCode('({a: [1]})', { language: 'javascript' })).results[0]!.json).toEqual({ a: [1] });
@@ -266,7 +279,7 @@ describe('the packed archive in an empty project', () => {
   }, 300_000);
 
   test('runs the commands of the README', async () => {
-    // The block before it packs the client, as this test has done.
+    // The block before it packs the client, which this test has done.
     const { source } = programsOf('clients/typescript/README.md', 'sh').at(-1)!;
     const env = { ...process.env, NODE_OPTIONS: '', ...connection() };
     const { stdout } = await run('bash', ['-euc', source], { cwd: project.dir, env, timeout: 100_000 });
@@ -299,8 +312,10 @@ describe('the command line', () => {
     expect(await cli('resume', id)).toEqual(['running\n', '', 0]);
     const [ended, , status] = await cli('kill', id, '--json');
     expect([JSON.parse(ended).sandbox_id, status]).toEqual([id, 0]);
-    expect(await cli('exec', id)).toEqual(['', expect.stringContaining('Name a command'), 2]);
+    expect(await cli('exec', id)).toEqual(['', expect.stringContaining('Give a command after --'), 2]);
     expect(await cli('none')).toEqual(['', expect.stringContaining('no command none'), 2]);
+    expect(await cli('create', 'base')).toEqual(['', expect.stringMatching(/no word base[\s\S]*\[--template T\]/), 2]);
+    expect(await cli('--version')).toEqual(['0.1.0\n', '', 0]);
     await (await Sandbox.get(id, options)).delete();
   }, 300_000);
 
@@ -367,7 +382,7 @@ describe('the command line', () => {
 
 const connection = () => ({ PLATFORM_URL: options.apiUrl!, PLATFORM_API_KEY: options.apiKey! });
 
-/** Runs the packed command line with nothing to read. */
+/** Runs the packed command line without input. */
 const cli = (...args: string[]) => outcome(startCli(...args));
 
 function startCli(...args: string[]) {
@@ -398,7 +413,7 @@ print('up')
 server.serve_forever()
 `;
 
-/** As a program that resolves the names of sandboxes; here every name leads to the gateway. */
+/** Sends a request like a program that resolves the names of sandboxes. Here every name leads to the gateway. */
 async function requestByHost(url: string, method = 'GET', body?: string): Promise<[status: number, text: string]> {
   const { host, port, pathname, search } = new URL(url);
   const headers = { Host: host, ...(body && { 'Content-Type': 'multipart/form-data; boundary=b' }) };

@@ -14,7 +14,9 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** Unique indexes that no request can violate: of ids and secrets made at random, and of what is written under a lock. */
+/**
+ * Unique indexes that no request can violate: of random ids and secrets, and of values that are written under a lock.
+ */
 const neverViolated = [
   'api_keys_secret_hash_key',
   'budgets_key',

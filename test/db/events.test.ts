@@ -17,7 +17,7 @@ afterAll(async () => {
 
 const object = (objectId: string) => ({ objectId, accountId: 'acc-a' as const, userId: null });
 
-test('events of any object are numbered without gaps, also when many are recorded at once and some are rolled back', async () => {
+test('the events of each object are numbered without gaps, also with concurrent recordings and rollbacks', async () => {
   const record = (objectId: string, number: number) =>
     orm.em.fork().transactional(async (em) => {
       await recordEvent(em, object(objectId), 'payment.succeeded', { number });
@@ -38,7 +38,7 @@ test('events of any object are numbered without gaps, also when many are recorde
   }
 });
 
-test('an object whose old events are gone goes on counting', async () => {
+test('the numbering of an object continues after its old events were removed', async () => {
   const record = () => orm.em.fork().transactional((em) => recordEvent(em, object('tpl-a'), 'template.uploaded', {}));
   await record();
   await orm.em.fork().nativeDelete(Event, { objectId: 'tpl-a' });

@@ -16,7 +16,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** Asks for the seat of a host, and notes what becomes of that. */
+/** Requests the seat of a host and records the result. */
 function seeker(hostId: string) {
   const seen = { waits: 0, lost: 0, hasSeat: false };
   const seat = takeHostSeat({

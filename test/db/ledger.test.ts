@@ -101,7 +101,7 @@ test('the database refuses a transaction without entries, entries of another acc
   );
 });
 
-test('a later entry that spoils the sum of a transaction is refused', async () => {
+test('a later entry that makes the sum of a transaction wrong is refused', async () => {
   const transactionId = newId('ledgerTransaction');
   const posting = { ...usd(paymentEntries('5.00', 'USD')), transactionId };
   await book(posting);
@@ -125,7 +125,7 @@ test.each(['ledger_transactions', 'ledger_entries'])('%s cannot be changed, not 
   expect(await countRows()).toBe(before);
 });
 
-test('an event of the outside is booked once, also when many book it at the same time', async () => {
+test('an external event is booked once, even by concurrent bookings', async () => {
   const entries = paymentEntries('7.00', 'USD');
   const booked = await Promise.all(Array.from({ length: 8 }, () => book(usd(entries, 'charge pi_1'))));
   expect(booked.filter(Boolean)).toHaveLength(1);
@@ -135,13 +135,13 @@ test('an event of the outside is booked once, also when many book it at the same
   expect(row!.n).toBe(1);
 });
 
-test('an amount of zero books nothing', async () => {
+test('an amount of zero is not booked', async () => {
   const before = await countRows();
   expect(await book(usd(paymentEntries('0.00', 'USD')))).toBe(true);
   expect(await countRows()).toBe(before);
 });
 
-test('of refunds at the same time, only as many go through as the balance covers', async () => {
+test('concurrent refunds succeed only as far as the balance covers them', async () => {
   const before = await balance();
   await credit('grant', '10.00');
   expect(Number(await balance())).toBeCloseTo(Number(before) + 10, 10);

@@ -6,7 +6,7 @@ import { type TestDatabase, testDatabase } from '../support/stack.ts';
 
 let database: TestDatabase;
 let orm: Orm;
-/** When the migrations made the first partitions: the test run may have begun yesterday. */
+/** How many days ago the migrations made the first partitions: the test run may have begun yesterday. */
 let migratedDaysAgo: number;
 beforeAll(async () => {
   await farFromMidnight();
@@ -33,14 +33,14 @@ const day = (fromToday: number) =>
 const ofDays = (from: number, to: number) =>
   parents.flatMap((parent) => Array.from({ length: to - from + 1 }, (_, index) => `${parent}_${day(from + index)}`));
 
-test('the days to come have their partitions before they begin, made once by however many ask', async () => {
+test('partitions of coming days are made in advance, and once even if several processes ask', async () => {
   expect(await partitions()).toEqual(ofDays(-migratedDaysAgo, 2 - migratedDaysAgo));
   const made = await Promise.all([1, 2, 3, 4].map(() => makeMetricsPartitions(orm.em)));
   expect(made.reduce((sum, each) => sum + each)).toBe(3 * (1 + migratedDaysAgo));
   expect(await partitions()).toEqual(ofDays(-migratedDaysAgo, 3));
 });
 
-test('days older than seven go, and the seventh stays', async () => {
+test('days older than seven days are removed, and the seventh stays', async () => {
   await orm.em
     .fork()
     .execute(
@@ -51,7 +51,7 @@ test('days older than seven go, and the seventh stays', async () => {
   expect(await dropOldMetricsPartitions(orm.em)).toBe(0);
 });
 
-test('a reader in the way is not waited for without end', async () => {
+test('the wait for a reader that blocks the removal is limited', async () => {
   await orm.em
     .fork()
     .execute(

@@ -4,12 +4,12 @@ import { createOrm, type Orm } from '../../db/orm.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 import { breakingChanges, readSchema } from './schema-changes.ts';
 
-/** While an upgrade is under way, processes of the release before work on the new schema. */
+/** During an upgrade, processes of the previous release use the new schema. */
 
-/** Migrations from before this rule: an upgrade from before them stops all processes first. */
+/** Migrations up to this one are older than the rule: an upgrade over them stops all processes first. */
 const lastBeforeTheRule = '20261224-host-draining';
 
-/** By migration, what it may do all the same: the exact line, and since which release or why no running code minds. */
+/** Exceptions by migration: the exact line, and since which release or why no running code is affected. */
 const allowed: Readonly<Record<string, Readonly<Record<string, string>>>> = {};
 
 let database: TestDatabase;
@@ -34,7 +34,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-test('no migration since the rule does what code from before it does not stand, but for what is allowed with a reason', async () => {
+test('no migration since the rule breaks code of the previous release, except for allowed lines with a reason', async () => {
   await orm.migrator.up({ to: lastBeforeTheRule });
   const pending = (await orm.migrator.getPending()).map(({ name }) => name);
   const found: Record<string, string[]> = {};

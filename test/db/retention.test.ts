@@ -47,7 +47,7 @@ const names = async (table: string, column: string): Promise<string[]> => {
   return rows.map(({ name }) => name);
 };
 
-/** @param age of the first; each next one is a second younger */
+/** @param age of the first event; each further one is a second younger */
 function addEvents(prefix: string, count: number, age: string, accountId = account.accountId): Promise<unknown> {
   return run(
     `insert into events (event_id, account_id, object_id, sequence, type, data, created_at)
@@ -78,7 +78,7 @@ function addSandbox(
   );
 }
 
-test('events and notifications go at the end of their days, all of them, and younger ones stay', async () => {
+test('events and notifications are removed after their retention, and younger ones stay', async () => {
   await addEvents('old-', 25, '30 days 1 minute');
   await addEvents('young-', 1, '29 days 23 hours');
   await addNotifications('old-', 25, '20 days 1 minute');
@@ -89,7 +89,7 @@ test('events and notifications go at the end of their days, all of them, and you
   expect(await names('notifications', 'id')).toEqual(['young-1']);
 });
 
-test('an account with more rows than are kept loses its oldest, and no other account loses any', async () => {
+test('an account with too many rows loses its oldest ones, and other accounts lose none', async () => {
   await addEvents('many-', 75, '1 day');
   await addEvents('other-', 50, '2 days', 'acc-other');
   expect(await purgeEvents(orm.em, kept, atOnce)).toBe(25);
@@ -106,7 +106,7 @@ test('an account with more rows than are kept loses its oldest, and no other acc
   expect(await purgeEvents(orm.em, kept, atOnce)).toBe(0);
 });
 
-test('ended sandboxes are forgotten after their days; one that lives, or still has a disk, never', async () => {
+test('ended sandboxes are removed after their retention; a live one, or one that still has a disk, never is', async () => {
   await addSandbox('ended', { endedAge: '10 days 1 minute' });
   await addSandbox('failed', { status: 'failed', endedAge: '10 days 1 minute' });
   await addSandbox('deleted', { endedAge: '10 days 1 minute', deletedAge: '10 days 1 minute' });
@@ -118,7 +118,7 @@ test('ended sandboxes are forgotten after their days; one that lives, or still h
   expect(await names('sandboxes', 'sandbox_id')).toEqual(['deleted-later', 'ended-later', 'paused', 'with-disk']);
 });
 
-test('of ended sandboxes beyond the number the oldest are forgotten; those that live do not count', async () => {
+test('if there are too many ended sandboxes, the oldest are removed; live ones do not count', async () => {
   for (let number = 1; number <= 52; number += 1) {
     const name = `ended-${String(number).padStart(2, '0')}`;
     await addSandbox(name, { endedAge: `${60 - number} minutes` });
@@ -129,7 +129,7 @@ test('of ended sandboxes beyond the number the oldest are forgotten; those that 
   expect([left.length, left[0], left.at(-1)]).toEqual([51, 'ended-03', 'paused']);
 });
 
-test('replies kept for idempotency keys go after 24 hours, finished or not, and beyond the number of their caller', async () => {
+test('replies for idempotency keys are removed after 24 hours, finished or not, and if their caller has too many', async () => {
   const add = (caller: string, count: number, age: string, status: number | null) =>
     run(
       `insert into idempotency_keys (caller, key, request_hash, reply_status, created_at)

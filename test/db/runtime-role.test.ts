@@ -18,7 +18,7 @@ beforeAll(async () => {
   const url = new URL(database.url);
   [url.username, url.password] = [role, 'a/pass:word@'];
   await grantRuntimeRole(owner, url.href);
-  // As each start does.
+  // Each start does this.
   await grantRuntimeRole(owner, url.href);
   await bootstrap(owner, { email: 'root@example.com', planName: 'hobby', baseImage: 'builtin:base' });
   runtime = await createOrm(url.href, 2);
@@ -79,7 +79,7 @@ test('the purge, which runs as the owner, removes what is older than a year and 
   expect(await run("select event_id from audit_events where event_id = 'aud-2'")).toHaveLength(1);
 });
 
-test('it may work on every other table, and have partitions of metrics made', async () => {
+test('it may use every other table, and may have partitions of metrics made', async () => {
   const tables = (await run(
     `select c.relname as name, has_table_privilege(c.oid, 'select') and has_table_privilege(c.oid, 'insert')
             and has_table_privilege(c.oid, 'update') and has_table_privilege(c.oid, 'delete') as everything
@@ -103,7 +103,7 @@ test('it may work on every other table, and have partitions of metrics made', as
   await run(`insert into outbox (workflow_type, workflow_id, input) values ('sandbox', 'sbx-x', '{}')`);
 });
 
-test('a role that is missing and cannot be made is named to the operator', async () => {
+test('the error of a missing role that cannot be made names the role', async () => {
   const missing = new URL(database.url);
   missing.username = 'nobody_there';
   missing.password = '';

@@ -26,7 +26,7 @@ let account: MadeAccount;
 let hostId: string;
 
 const mib = 1024 ** 2;
-/** Noon of today, so that whole hours around it lie in partitions that are there. */
+/** Noon of today, so that the hours around it are in existing partitions. */
 const noon = new Date(new Date().setUTCHours(12, 0, 0, 0));
 const at = (seconds: number) => new Date(noon.getTime() + seconds * 1000);
 
@@ -53,7 +53,7 @@ afterAll(async () => {
   await database?.drop();
 });
 
-/** Of two cores and 512 MB. */
+/** Adds a sandbox with two cores and 512 MB. */
 async function sandbox(): Promise<SandboxId> {
   const { templateId } = await orm.em.fork().findOneOrFail(Template, { name: 'base' });
   const row = await admitSandbox(
@@ -144,7 +144,7 @@ test('a step is the mean of its samples, and one without samples is left out', a
   ]);
 });
 
-test('minutes and quarters that were added up give what their samples give, at edges inside of them, too', async () => {
+test('sums of minutes and of quarter hours equal their samples, also at edges within them', async () => {
   const id = await sandbox();
   for (let second = 0; second < 3900; second += 5) {
     const change = {
@@ -169,10 +169,10 @@ test('minutes and quarters that were added up give what their samples give, at e
     [0, 3899, 3600],
   ];
   for (const range of ranges) {
-    // Read as of then, when no minute was over for long enough.
+    // Read at that time, when no minute had been over for long enough.
     before.set(String(range), await read(id, ...range, at(0)));
   }
-  // A quarter comes together piece by piece, and takes no minute twice.
+  // A quarter of an hour is summed up in parts, and each minute is added once.
   for (const [from, to] of [
     [0, 60],
     [0, 840],
@@ -195,7 +195,7 @@ test('minutes and quarters that were added up give what their samples give, at e
   const all = { samples: 780, received: 780 * 500, sent: 780 * 200 };
   expect(await sums('sandbox_metrics_minutes')).toEqual({ rows: 65, ...all });
   expect(await sums('sandbox_metrics_quarters')).toEqual({ rows: 5, ...all });
-  // And without the samples the minutes answer alone, and without the minutes the quarters.
+  // Without samples the minutes must be enough, and without minutes the quarters.
   await em.execute('delete from sandbox_metrics where sandbox_id = ?', [id]);
   expect(await read(id, 0, 1200, 60)).toEqual(before.get('0,1199,60'));
   await em.execute('delete from sandbox_metrics_minutes where sandbox_id = ?', [id]);
@@ -203,7 +203,7 @@ test('minutes and quarters that were added up give what their samples give, at e
 });
 
 describe('averages over the sandboxes of a caller', () => {
-  test('count every running one the same, and nothing that is older than a minute', async () => {
+  test('weight each running sandbox equally and ignore samples older than a minute', async () => {
     const ids = [await sandbox(), await sandbox(), await sandbox()];
     await orm.em.fork().execute("update sandboxes set status = 'running' where sandbox_id in (?, ?)", [ids[0], ids[1]]);
     const scope = { rows: 'account' as const, accountId: account.accountId };
@@ -221,7 +221,7 @@ describe('averages over the sandboxes of a caller', () => {
   });
 });
 
-test('a host that starts knows whose minutes it may have to add up', async () => {
+test('a starting host finds the sandboxes whose minutes may still have to be summed up', async () => {
   const [held, ended] = [await sandbox(), await sandbox()];
   await orm.em
     .fork()

@@ -1,11 +1,11 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 
-/** What code that is running may rely on, by name: `column sandboxes.name` and so on, with what it is. */
+/** The objects on which running code may depend, by name such as `column sandboxes.name`, with their definitions. */
 export type Schema = ReadonlyMap<string, { is: string; of: string | null; needsValue: boolean }>;
 
-/** Tables, columns, constraints, unique indexes and functions of the database as it is now. */
+/** Tables, columns, constraints, unique indexes and functions of the database at present. */
 export async function readSchema(em: EntityManager): Promise<Schema> {
-  // Partitions are made and dropped as days pass.
+  // Partitions are left out, because they are made and dropped as days pass.
   const rows = (await em.execute(`
     with tables as (select oid, relname as name from pg_class
        where relkind in ('r', 'p') and not relispartition and relnamespace = 'public'::regnamespace)
@@ -30,13 +30,13 @@ export async function readSchema(em: EntityManager): Promise<Schema> {
 }
 
 /**
- * What a migration does that code from before it may not stand: one line each. Such a change waits for the release
- * after the one whose code has stopped to need what goes, or that always gives what is asked for.
+ * Changes of a migration that can break code of the previous release, one line each. Such a change must wait for the
+ * release after the one whose code no longer needs the removed object, or always sets the newly required value.
  */
 export function breakingChanges(before: Schema, after: Schema): string[] {
   const gone = [...before].filter(([object]) => !after.has(object));
   const goneTables = new Set(gone.filter(([object]) => object.startsWith('table ')).map(([object]) => object.slice(6)));
-  // A removed table is named without its columns. Removing a rule breaks no code.
+  // A removed table is listed without its columns. Removing a constraint breaks no code.
   const isRule = (object: string) => object.startsWith('constraint ') || object.startsWith('unique index ');
   const removed = gone
     .filter(([object, { of }]) => !isRule(object) && !(of !== null && goneTables.has(of)))

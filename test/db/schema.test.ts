@@ -30,7 +30,7 @@ async function columnsOf(table: string): Promise<ColumnOfSchema[]> {
 const entities = () =>
   [...orm.getMetadata().getAll().values()].filter(({ tableName, abstract }) => tableName && !abstract);
 
-/** What Postgres calls the types that MikroORM names otherwise. */
+/** The Postgres names of types that have other names in MikroORM. */
 function schemaType(type: string): string {
   const names: Record<string, string> = {
     'varchar(255)': 'text',

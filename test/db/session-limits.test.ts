@@ -1,3 +1,7 @@
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { Client } from 'pg';
 import { accountTransaction } from '../../db/account-transaction.ts';
@@ -28,7 +32,7 @@ const failureOf = (work: Promise<unknown>) =>
     (error: unknown) => error,
   );
 
-test('a process that stands still within a transaction loses its locks, and its pool no connection', async () => {
+test('a process that stalls within a transaction loses its locks, and its pool loses no connection', async () => {
   for (let round = 0; round < 5; round += 1) {
     const locked = Promise.withResolvers<void>();
     const released = Promise.withResolvers<void>();
@@ -39,7 +43,7 @@ test('a process that stands still within a transaction loses its locks, and its 
         await released.promise;
       }),
     );
-    // It may have lost its transaction already, before it had the lock.
+    // Its transaction may have ended before it got the lock.
     await Promise.race([locked.promise, failed]);
     await until(async () => !(await failureOf(orm.em.fork().transactional((tx) => tx.execute(lock)))));
     released.resolve();
@@ -47,8 +51,8 @@ test('a process that stands still within a transaction loses its locks, and its 
   }
 }, 180_000);
 
-test('a lock that is held for long is not waited for, and the failure says that a later try may pass', async () => {
-  // Of a client without limits: it keeps the lock for as long as it likes.
+test('the wait for a lock is limited, and the error says that a later try may succeed', async () => {
+  // A client without limits can hold the lock for any time.
   const holder = new Client({ connectionString: database.url });
   await holder.connect();
   try {
@@ -61,13 +65,34 @@ test('a lock that is held for long is not waited for, and the failure says that 
   }
 });
 
-test('a statement without end is ended, and its connection serves again', async () => {
+test('an endless statement is cancelled, and its connection is used again', async () => {
   const endless = await failureOf(orm.em.fork().execute('select pg_sleep(3600)'));
   expect(isDatabaseOutOfReach(endless)).toBe(true);
   expect(await orm.em.fork().execute('select 1 as one')).toEqual([{ one: 1 }]);
 });
 
-test('an account whose transactions wait for each other leaves connections to the others', async () => {
+test('a full disk is reported as temporary, and the next attempt succeeds when the disk has room', async () => {
+  const disk = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-full-'));
+  const em = orm.em.fork();
+  const [setting] = await em.execute<{ data_directory: string }[]>('show data_directory');
+  const { uid } = fs.statSync(setting!.data_directory);
+  execFileSync('mount', ['-t', 'tmpfs', '-o', `size=1m,mode=0700,uid=${uid}`, 'tmpfs', disk]);
+  try {
+    await em.execute(`create tablespace full_disk location '${disk}'`);
+    await em.execute('create table large (text text) tablespace full_disk');
+    const add = () => em.execute(`insert into large select repeat('x', 1000) from generate_series(1, 2000)`);
+    expect(isDatabaseOutOfReach(await failureOf(add()))).toBe(true);
+    execFileSync('mount', ['-o', 'remount,size=8m', disk]);
+    expect(await failureOf(add())).toBeUndefined();
+  } finally {
+    await em.execute('drop table if exists large');
+    await em.execute('drop tablespace if exists full_disk');
+    execFileSync('umount', [disk]);
+    fs.rmdirSync(disk);
+  }
+});
+
+test('an account whose transactions wait for each other leaves connections for other accounts', async () => {
   const pool = await createOrm(database.url, 3);
   try {
     const release = Promise.withResolvers<void>();
@@ -93,7 +118,7 @@ test('an account whose transactions wait for each other leaves connections to th
 });
 
 test('more transactions of an account than may wait are refused, and another account is not', async () => {
-  // Without the short limits: those that wait stand still within their transactions.
+  // Without the short limits, because the waiting ones stall within their transactions.
   const pool = await createOrm(database.url, 3);
   try {
     const release = Promise.withResolvers<void>();

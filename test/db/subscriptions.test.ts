@@ -15,7 +15,7 @@ afterAll(() => api.stop());
 
 const sql = (text: string) => api.orm.em.fork().execute(text);
 const create = (body: object = {}) => api.send(api.root, 'POST', '/v1/sandboxes', { template: 'base', ...body });
-/** The plans of a file in which `pro` has another price and lower limits. */
+/** A plans file in which `pro` has another price and lower limits. */
 const changedPlans = () => {
   const { all, currency } = loadPlans();
   const pro = { ...all[1]!, priceAmount: '99.00', maxCpuCoresPerSandbox: 1, maxConcurrentSandboxes: 1 };
@@ -43,7 +43,7 @@ test('a new account has a subscription with the terms of its plan and a first pe
   });
 });
 
-test('the current period of a subscription that was not renewed in time is the one of the moment', async () => {
+test('a subscription that was not renewed in time has the period that contains the present', async () => {
   const subscription = (await findSubscription(api.orm.em, api.root.accountId))!;
   const { periodStart, periodEnd } = subscription;
   expect(currentPeriod(subscription, periodStart)).toEqual({ start: periodStart, end: periodEnd });
@@ -54,7 +54,7 @@ test('a changed plans file changes neither limits nor price of what was bought',
   const subscription = (await findSubscription(api.orm.em, api.root.accountId))!;
   const plan = planHeldBy({ planName: 'pro', boughtPlan: subscription.plan }, changedPlans());
   expect([plan.priceAmount, plan.maxCpuCoresPerSandbox]).toEqual(['49.00', 8]);
-  // The same through HTTP: the stored terms decide, not the file.
+  // The same through HTTP: the stored terms apply, not the file.
   await sql(`update subscriptions set plan = jsonb_set(plan, '{maxCpuCoresPerSandbox}', '1')
               where account_id = '${api.root.accountId}'`);
   const refused = await create({ cpu_count: 2 });
@@ -133,7 +133,7 @@ test('usage that is recorded after the invoice of its period is on the next one,
        values ('sbx-' || gen_random_uuid(), ?, '', '', 'traffic_gb', ?::timestamptz, ?::timestamptz + ?::int * interval '1 minute', ?::bigint, ?::numeric)`,
       [accountId, from, from, minutes, gigabytes * 1024 ** 3, price],
     );
-  /** Ends the present period, and issues its invoice. */
+  /** Ends the current period and issues its invoice. */
   const close = async (end: Date) => {
     await renew(api.orm.em, api.plans, { accountId, at: end, billed: true });
     const { invoiceId } = (await findPeriodInvoiceEndingAt(api.orm.em, accountId, end))!;
@@ -144,7 +144,7 @@ test('usage that is recorded after the invoice of its period is on the next one,
   const late = (since: string) => `Traffic (GB), used in the period from ${since}`;
   await use('2026-01-20T10:00:00Z', 30, 5);
   expect(await close(ends[0]!)).toEqual([['Traffic (GB)', 5]]);
-  // Of the first period, in which half of the last event is; and of the second, at another price.
+  // In the first period, which contains half of the last event; and in the second, with another price.
   await use('2026-02-01T10:00:00Z', 30, 7);
   await use('2026-02-10T09:00:00Z', 60, 2);
   await use('2026-02-11T10:00:00Z', 30, 11, '2');

@@ -30,7 +30,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** The first day of a month, so many months before this one. */
+/** The first day of the month that is so many months before this one. */
 function monthsAgo(count: number): Date {
   const now = new Date();
   return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - count, 1));
@@ -58,7 +58,7 @@ beforeEach(async () => {
   }
 });
 
-test('months that ended long ago go by the runtime role, one partition each, and their sums stay', async () => {
+test('the runtime role removes months that ended long ago, one partition each, and their sums stay', async () => {
   const [oldest, old, kept] = [monthsAgo(26), monthsAgo(25), monthsAgo(24)];
   for (const [month, cost] of [
     [oldest, '1.5'],
@@ -80,7 +80,7 @@ test('months that ended long ago go by the runtime role, one partition each, and
   expect(events[0]!.n).toBe(1);
 });
 
-test('a month with an event that is in no sum yet stays', async () => {
+test('a month with an event that is not yet in a sum stays', async () => {
   await addUsage(owner.em, account.accountId, '1', new Date(monthsAgo(25).getTime() + 86_400_000));
   expect(await dropOldUsage(runtime.em, 24)).toBe(1);
   expect(await partitions()).toContain(nameOf(monthsAgo(25)));
@@ -88,7 +88,7 @@ test('a month with an event that is in no sum yet stays', async () => {
   expect(await dropOldUsage(runtime.em, 24)).toBe(1);
 });
 
-test('a month that a draft of an invoice reaches into stays', async () => {
+test('a month that overlaps a draft of an invoice stays', async () => {
   await run(
     `insert into invoices (invoice_id, account_id, kind, period_start, period_end, plan, currency, tax_rate)
      values ('inv-draft', ?, 'period', ?, ?, '{}', 'USD', 0)`,

@@ -19,7 +19,7 @@ import type { ProjectId, TemplateId } from '../../domain/ids.ts';
 import { anyRegion } from '../../domain/regions.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 
-/** What is recorded of lives, and its sums, on a real database. Times of lives are the test's own. */
+/** The recorded usage of sandboxes' lives, and its sums, on a real database. The tests set the times. */
 let database: TestDatabase;
 let orm: Orm;
 let life: SandboxLifeRepository;
@@ -98,7 +98,7 @@ describe('a life', () => {
       ram_gb_seconds: '5.75',
       sandbox_storage_gb_seconds: '615',
     });
-    // A transition that is done again adds nothing.
+    // A repeated transition adds nothing.
     const before = await eventsOf(sandboxId);
     await life.endTermination(sandboxId, 'completed', moment(80_000), true);
     await life.stop(sandboxId, moment(80_000));
@@ -157,7 +157,7 @@ describe('a life', () => {
     await life.closeUsage(sandboxId, moment(2.5 * hourMs));
     expect((await eventsOf(sandboxId)).length).toBe(6);
     await life.pause(sandboxId, 'host_restarted', moment(1.75 * hourMs), false);
-    // The disk is there, whatever its host does.
+    // The disk is there regardless of the host.
     await life.closeUsage(sandboxId, moment(2 * hourMs));
     await orm.em.fork().execute("update hosts set lease_expires_at = now() + interval '1 hour'");
     const sums = await sumUsage(orm.em, ofAccount(account), { start: moment(0), end: moment(2 * hourMs) });
@@ -179,18 +179,18 @@ test('events cannot be changed or removed', async () => {
   }
 });
 
-/** A life over two days: what happens when, and whether the sums are moved after it. */
+/** A life over two days: the events, and whether the sums are moved after each. */
 const step = fc.record({
   afterMs: fc.oneof(
     fc.integer({ min: 0, max: 12 * hourMs }),
     fc.integer({ min: 0, max: 5000 }),
-    // The clock is set back.
+    // The clock was set back.
     fc.integer({ min: -hourMs, max: 0 }),
   ),
   act: fc.constantFrom('turn' as const, 'turn' as const, 'close' as const, 'roll up' as const),
 });
 
-test('random lives: the sum of any window, moved to hours and days or not, is what an independent sum finds', async () => {
+test('random lives: the sum of any window equals an independent sum, whether it was moved to hours and days or not', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.array(step, { minLength: 1, maxLength: 8 }), { minLength: 1, maxLength: 3 }),
@@ -259,7 +259,7 @@ test('random lives: the sum of any window, moved to hours and days or not, is wh
   );
 }, 120_000);
 
-test('two that move sums at once move each event once', async () => {
+test('two concurrent moves of sums move each event once', async () => {
   const account = await newAccount();
   const { sandboxId } = await startedSandbox(account, moment(0));
   await life.pause(sandboxId, 'user_requested', moment(40 * hourMs), true);
@@ -274,7 +274,7 @@ test('two that move sums at once move each event once', async () => {
   expect(counted).toEqual({ pending: 0, hours: counted!.events, days: counted!.events, events: expect.any(Number) });
 });
 
-test('events that a session moves after many small rounds are found by their places, not by a scan for each', async () => {
+test('after many small rounds a session still finds the events to move by index, without a scan for each', async () => {
   const account = await newAccount();
   const { sandboxId } = await startedSandbox(account, moment(0));
   await orm.em.fork().transactional(async (em) => {
@@ -357,7 +357,7 @@ describe('a round of upkeep', () => {
     const window = { start: new Date(hour), end: new Date(hour + 2 * hourMs) };
     const sums = quantities(await sumUsage(orm.em, ofAccount(account), window));
     expect(sums).toMatchObject({
-      // A quarter of two cores, and 100 MB, for four minutes.
+      // A quarter of two cores and 100 MB for four minutes.
       cpu_seconds_used: '120',
       ram_gb_seconds_used: '23.4375',
     });
@@ -399,7 +399,7 @@ describe('a round of upkeep', () => {
       )) as { at: number }[];
       return row!.at;
     };
-    // As if it had been made three hours ago.
+    // Simulates that it was made three hours ago.
     const since = await cursor(3 * 3600);
     await orm.em
       .fork()
@@ -416,7 +416,7 @@ describe('a round of upkeep', () => {
     expect(quantities(sum)).toEqual({
       template_storage_gb_seconds: String((2 * (changed - since) + (ended - changed)) / 1000),
     });
-    // A second is a part of an event.
+    // One second is a part of an event.
     const part = await sumUsage(orm.em, ofAccount(account), { start: new Date(since), end: new Date(since + 1000) });
     expect(quantities(part)).toEqual({ template_storage_gb_seconds: '2' });
   });

@@ -3,29 +3,31 @@ import path from 'node:path';
 
 const root = path.resolve(import.meta.dirname, '../..');
 
-/** A block of code on a page. */
+/** A code block on a page. */
 export interface CodeBlock {
   page: string;
   line: number;
-  /** The first word behind the fence. */
+  /** The first word after the fence. */
   language: string;
-  /** The other words: which operation's reply a `json` block shows. */
+  /** The other words: the operation whose reply a `json` block shows. */
   about: string[];
   source: string;
-  /** The reason of `<!-- not run: … -->` in front of the block. */
+  /** The reason in `<!-- not run: … -->` before the block. */
   notRun: string | null;
-  /** Of the `output` block behind it: what the block prints, where `…` stands for anything in its line. */
+  /**
+   * The content of the following `output` block: the output of this block, in which `…` matches any text in its line.
+   */
   output: string | null;
 }
 
-/** Pages whose every block has to run. */
+/** Pages whose blocks must all run. */
 export function documentationPages(): string[] {
   const docs = fs.readdirSync(path.join(root, 'docs')).filter((name) => name.endsWith('.md'));
   const clients = fs.globSync('clients/{,*/}README.md', { cwd: root });
   return ['README.md', 'CONTRIBUTING.md', ...docs.map((name) => `docs/${name}`), ...clients].sort();
 }
 
-/** @throws where code has no fence with a language, or an `output` block stands behind nothing */
+/** @throws if a code fence has no language, or an `output` block follows no block */
 export function codeBlocksOf(page: string): CodeBlock[] {
   const blocks: CodeBlock[] = [];
   const lines = fs.readFileSync(path.join(root, page), 'utf8').split('\n');
@@ -65,7 +67,7 @@ function finish(blocks: CodeBlock[], block: CodeBlock): void {
   before.output = block.source;
 }
 
-/** A pattern for what a block prints. */
+/** A pattern for the output of a block. */
 export function outputPattern(output: string): RegExp {
   const escaped = output.trimEnd().replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&');
   return new RegExp(`^${escaped.replaceAll('…', '.*')}\\s*$`);

@@ -14,8 +14,8 @@ import { fieldsThatAreNotThere } from './json-blocks.ts';
 import { linesOfPicture, type PrintedLine, terminalPicture } from './terminal-picture.ts';
 
 /**
- * Every block of code in README.md, docs/ and clients/ runs against one platform, in the order of its page. Blocks of
- * `sh` share a shell; a block of `output` behind a block is what that prints. CONTRIBUTING.md says how to write them.
+ * Every code block in README.md, docs/ and clients/ runs against one platform, in the order of its page. Blocks of `sh`
+ * share a shell. A block of `output` is the output of the previous block. CONTRIBUTING.md describes how to write them.
  */
 const run = promisify(execFile);
 const root = path.resolve(import.meta.dirname, '../..');
@@ -23,7 +23,7 @@ const root = path.resolve(import.meta.dirname, '../..');
 /** Blocks with `<!-- not run: reason -->`, by page and first line. */
 const notRun = [
   'CONTRIBUTING.md: npm start                                  # the platform on this machine',
-  'README.md: npm start        # sets up what is missing, then runs everything on this machine',
+  'README.md: npm start        # installs what is missing, then runs the whole platform on this machine',
   'clients/README.md: UPDATE_CLIENT_TYPES=1 npm test -- test/clients/generated-types.test.ts',
   'clients/mcp/README.md: PLATFORM_URL=http://127.0.0.1:7080 npx --no-install sandbox-platform-mcp --http --port 7090',
   'clients/mcp/README.md: npm run build && npm pack            # in clients/mcp',
@@ -33,7 +33,9 @@ const notRun = [
   'docs/kubernetes.md: PLATFORM_REGISTRY=registry.example.com npm run admin -- push-template-image --template base',
   'docs/kubernetes.md: image: { repository: registry.example.com/sandbox-platform, tag: "0.1.0" }',
   'docs/kubernetes.md: kubectl create secret generic platform --from-file=PLATFORM_SECRET_KEY --from-file=DATABASE_URL',
+  'docs/kubernetes.md: kubectl drain NODE --ignore-daemonsets --delete-emptydir-data --force   # --force: pods of sandboxes have no controller',
   'docs/kubernetes.md: kubectl exec deployment/platform-api -- node ops/operator/admin.ts create-api-key',
+  'docs/kubernetes.md: kubectl taint nodes NODE node.kubernetes.io/out-of-service=nodeshutdown:NoExecute',
   'docs/kubernetes.md: sandboxes:',
   'docs/operations.md: npm run admin -- backup --to /backups/monday',
   'docs/operations.md: prometheus --config.file ops/monitoring/prometheus.yml',
@@ -43,9 +45,10 @@ const notRun = [
   'docs/production.md: scrape_configs:',
   'docs/quick-start.md: (cd clients/typescript && npm run build && npm pack)',
   'docs/quick-start.md: pip wheel --no-deps ./clients/python',
+  'docs/templates.md: ask() { curl -sS -H "X-API-Key: $PLATFORM_API_KEY" -H \'Content-Type: application/json\' "$@"; }',
 ];
 
-/** Pages whose programs another test runs. */
+/** Pages whose programs other tests run. */
 const runElsewhere: Record<string, string> = {
   'clients/typescript/README.md': 'test/clients/typescript-client.test.ts',
   'clients/python/README.md': 'test/clients/python-client.test.ts',
@@ -98,7 +101,10 @@ interface User {
   user_id: string;
 }
 
-/** What the pages name by variables: a sandbox that runs, with its domain, token, owner and host, a user who was deleted, and an S3 server. */
+/**
+ * The values of the pages' variables: a running sandbox with its domain, token, owner and host, a deleted user, and an
+ * S3 server.
+ */
 async function idsOfExamples(): Promise<Record<string, string>> {
   const { PLATFORM_URL, PLATFORM_API_KEY } = platform.env;
   const client = platform.client();
@@ -126,11 +132,11 @@ async function deletedUser(client: PlatformClient): Promise<string> {
   return data.user.user_id;
 }
 
-/** `npm run` works on the repository, wherever the shell is. */
+/** `npm run` uses the repository, regardless of the shell's folder. */
 const beforeBlocks = `set -euo pipefail\nnpm() { command npm --silent --prefix "$REPOSITORY" "$@"; }\n`;
 const separator = '\u001e';
 
-/** @returns what each block printed */
+/** @returns the output of each block */
 async function runShell(all: CodeBlock[]): Promise<string[]> {
   const script = beforeBlocks + all.map(({ source }) => `${source}\nprintf '${separator}'\n`).join('');
   const env = { ...process.env, NODE_OPTIONS: '', ...environment };
@@ -177,7 +183,7 @@ describe('the blocks of', () => {
   );
 });
 
-test('blocks are of a language that is run or shown, and those that are not run are listed here', () => {
+test('the languages of blocks are known, and blocks that are not run are listed here', () => {
   const languages = new Set(runnable.map(({ language }) => language));
   expect([...languages].sort()).toEqual(['json', 'python', 'sh', 'text', 'ts']);
   const commands = runnable.filter(
@@ -191,7 +197,7 @@ test('blocks are of a language that is run or shown, and those that are not run 
   }
 });
 
-test('links between pages lead to a page and to one of its headings', () => {
+test('links between pages lead to existing pages and headings', () => {
   const broken = pages.flatMap((page) => {
     const text = fs.readFileSync(path.join(root, page), 'utf8').replaceAll(/^( *)```[\s\S]*?^\1```$/gm, '');
     const links = [...text.matchAll(/\]\((?!https?:)([^)#\s]*)(#[^)\s]*)?\)/g)];
@@ -206,14 +212,14 @@ test('links between pages lead to a page and to one of its headings', () => {
   expect(broken).toEqual([]);
 });
 
-/** As GitHub makes the anchor of a heading. */
+/** The anchor of a heading as GitHub makes it. */
 const slug = (heading: string) =>
   heading
     .toLowerCase()
     .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
     .replaceAll(' ', '-');
 
-test('the picture of the README is of its program', async () => {
+test('the picture of the README shows its program', async () => {
   const file = path.join(root, 'docs/images/first-sandbox.svg');
   const block = runnable.find(({ page, language }) => page === 'README.md' && language === 'ts')!;
   if (process.env.UPDATE_PICTURE) {

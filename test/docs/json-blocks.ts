@@ -9,14 +9,14 @@ const agentMessages = JSON.parse(
   readFileSync(path.resolve(import.meta.dirname, '../../api/agent-document/messages.json'), 'utf8'),
 );
 
-/** The value of a `json` block, in which `…` stands for what is left out. */
+/** The value of a `json` block, in which `…` stands for omitted parts. */
 export function parseJsonBlock({ source }: CodeBlock): Json {
   return JSON.parse(source.replaceAll(/,\s*…(?=\s*[}\]])/g, '').replaceAll(/(?<=[{[])…(?=[}\]])/g, ''));
 }
 
 /**
- * Fields of a `json` block that what it shows does not have. What it shows is named behind the fence: the reply of an
- * operation (`startExec 201`), an event (`webhook sandbox.started`), or a message of the agent (`agent EntryInfo`).
+ * Fields of a `json` block that the shown object does not have. The words after the fence name the object: the reply of
+ * an operation (`startExec 201`), an event (`webhook sandbox.started`), or a message of the agent (`agent EntryInfo`).
  * @param document the OpenAPI document of the API
  */
 export function fieldsThatAreNotThere(block: CodeBlock, document: Json): string[] {

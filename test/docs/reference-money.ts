@@ -13,11 +13,11 @@ interface Parts {
   processor: TestProcessor;
 }
 
-/** The steps of `reference.test.ts` about plans, invoices, payments and budgets. */
+/** The steps of `reference.test.ts` for plans, invoices, payments and budgets. */
 export async function showMoney(parts: Parts): Promise<void> {
   await showCredit(parts);
   await showCards(parts);
-  // Operators are not charged, so the rest is about the account of a customer.
+  // Operators are not charged, so the rest uses a customer's account.
   const authorization = await addCustomer(parts);
   await showPayments(parts, authorization);
   await showSubscription(parts, authorization);
@@ -47,8 +47,9 @@ async function showCards({ recorder, processor }: Parts): Promise<void> {
 }
 
 /**
- * An account with a card, whose first period ended two days ago. The platform issues the invoice of that period and charges it.
- * @returns what its requests have in `Authorization`
+ * Adds an account with a card, whose first period ended two days ago. The platform issues and charges the invoice of
+ * that period.
+ * @returns the `Authorization` of its requests
  */
 async function addCustomer({ recorder, orm, processor }: Parts): Promise<string> {
   const wanted = {

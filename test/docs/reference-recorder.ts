@@ -9,15 +9,15 @@ import { fieldExamples } from '../../api/schemas/examples.ts';
 export type Json = any;
 
 export interface Call {
-  /** Fields of the address and of the query. */
+  /** Fields of the path and of the query. */
   params?: Record<string, string>;
   query?: Record<string, string>;
-  /** Instead of the example of the document; null sends none. */
+  /** Replaces the example of the document. Null sends none. */
   body?: Json;
-  /** A body with a signature, as it is. */
+  /** The unchanged body of a signed request. */
   rawBody?: string;
   headers?: Record<string, string>;
-  /** `Authorization`, instead of the root user's key; null sends none. */
+  /** `Authorization`, in place of the root user's key. Null sends none. */
   authorization?: string | null;
 }
 
@@ -28,7 +28,7 @@ interface Reply {
   body: Json;
 }
 
-/** Fields whose values no reply should show. */
+/** Fields whose values must not be shown in examples. */
 const secrets = [
   ...['api_key', 'envd_access_token', 'access_token', 'initial_password', 'client_secret', 'public_key', 'prefix'],
   ...['request_id', 'audited_request_id', 'credential', 'setup_intent_id', 'fingerprint', 'address'],
@@ -37,13 +37,13 @@ const secrets = [
 const sizes = { items: 2, linesOfText: 20, letters: 400 };
 
 /**
- * Calls the operations of a running platform with the examples of its document. Each reply is held against its schema;
- * those that are shown are compared with the example that the repository has, or replace it.
+ * Calls the operations of a running platform with the examples of its document. Each reply is checked against its
+ * schema. Shown replies are compared with the repository's example, or replace it.
  */
 export class ReferenceRecorder {
-  /** Objects of this platform that stand for the ids in the examples, by field. */
+  /** The platform's objects that replace the ids in the examples, by field. */
   readonly objects: Record<string, string> = {};
-  /** Texts of this machine, and what the examples have instead. */
+  /** Texts of this machine, and their replacements in the examples. */
   readonly replaced: [RegExp, string][] = [];
   readonly shown = new Map<string, ReplyExample>();
   readonly #url: string;
@@ -65,7 +65,10 @@ export class ReferenceRecorder {
     return items.flatMap((item) => Object.values<Json>(item).map(({ operationId }) => operationId));
   }
 
-  /** Calls an operation, and keeps its reply as the example. @returns `data` of the reply, or all of it without one */
+  /**
+   * Calls an operation and keeps its reply as the example. @returns `data` of the reply, or the whole reply without an
+   * envelope
+   */
   async show(operationId: string, call: Call = {}): Promise<Json> {
     const { status, body } = await this.call(operationId, call);
     const example = { status, ...(body !== undefined && { body: this.#asExample(body) }) };
@@ -73,7 +76,7 @@ export class ReferenceRecorder {
     return body?.data ?? body;
   }
 
-  /** @throws where the platform refuses it, or the reply is not as the document says */
+  /** @throws if the platform refuses it, or the reply differs from the document */
   async call(operationId: string, call: Call = {}): Promise<Reply> {
     const { template, method, operation } = this.#find(operationId);
     const params = { ...this.objects, ...call.params };
@@ -100,7 +103,7 @@ export class ReferenceRecorder {
     return reply;
   }
 
-  /** The difference between what the platform showed now and the examples of the repository; none when they agree. */
+  /** The differences between the platform's replies and the repository's examples. */
   differences(): string[] {
     return [...this.shown].flatMap(([operationId, { status, body }]) => {
       const file = exampleFile(operationId);
@@ -137,7 +140,7 @@ export class ReferenceRecorder {
     if (!validate(body)) throw new Error(`${operationId}: ${this.#ajv.errorsText(validate.errors)}`);
   }
 
-  /** An example of the document, with objects of this platform where it has ids. */
+  /** An example of the document, with this platform's ids. */
   #withObjects(example: Json): Json {
     if (example === undefined) return undefined;
     let text = JSON.stringify(example);
@@ -170,7 +173,7 @@ export class ReferenceRecorder {
       .replaceAll(/\b([a-z]{3,4})-([a-z0-9]{18,30})\b/g, (id, kind: string) => this.#idOf(id, kind));
   }
 
-  /** As if the platform had run at noon of a day in spring. */
+  /** Moves a time to noon of a fixed day in spring. */
   #timeOf(time: string, fraction: string): string {
     const atMs = Date.UTC(2026, 2, 1, 12) + Math.round((Date.parse(time) - this.#startedMs) / 1000) * 1000;
     return `${new Date(atMs).toISOString().slice(0, 19)}${fraction.replaceAll(/\d/g, '0')}Z`;
@@ -198,7 +201,7 @@ export class ReferenceRecorder {
 
 const exampleFile = (operationId: string) => path.join(replyExamplesDir, `${operationId}.json`);
 
-/** Its status and the names of its fields, where there are always the same. */
+/** The status, and the names of the fields if they are always the same. */
 function fieldsOf(status: number, body: Json): string {
   const data = body?.data ?? body;
   if (data === null || typeof data !== 'object') return `${status} ${body === undefined ? 'nothing' : typeof body}`;

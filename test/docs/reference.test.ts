@@ -16,8 +16,8 @@ import { showMoney } from './reference-money.ts';
 import { type Json, ReferenceRecorder } from './reference-recorder.ts';
 
 /**
- * Every operation of the reference, called with its example on a whole platform; its reply is the example that the
- * reference shows. A new operation needs a step here, and then:
+ * Calls every operation of the reference with its example on a whole platform. Its reply must be the example in the
+ * reference. A new operation needs a step here, and then:
  *
  *     UPDATE_EXAMPLES=1 npm test -- test/docs/reference.test.ts
  */
@@ -82,7 +82,7 @@ afterAll(async () => {
   fs.rmSync(folder, { recursive: true });
 }, 180_000);
 
-test('every operation answers its example', async () => {
+test('every operation returns its example', async () => {
   await showAccount();
   await showSandboxes();
   await showTemplates();
@@ -200,7 +200,7 @@ async function showTemplates(): Promise<void> {
   await recorder.show('deleteTemplateDocument');
   await recorder.show('deleteTemplate', { params });
 
-  // Nothing answers at this address: the copy is tried again until it is cancelled.
+  // No server listens at this address, so the copy is retried until it is cancelled.
   const external = '127.0.0.1:9/library/python:3.13';
   const body = { name: 'python-app', external_image_url: external };
   const imported = { template_id: (await recorder.show('importTemplate', { body })).template_id };
@@ -213,7 +213,7 @@ async function showTemplates(): Promise<void> {
   await recorder.show('cancelImportJob');
 }
 
-/** A user who can sign in, and the token of a session. */
+/** Shows a user who can sign in, and the token of a session. */
 async function showUsersAndQuotas(): Promise<void> {
   const created = await recorder.show('createUser');
   const user = { user_id: created.user.user_id as string };
@@ -264,7 +264,7 @@ async function newUser(username: string): Promise<{ userId: string; email: strin
   return { userId: created.user.user_id, email, password: await passwordFor(created) };
 }
 
-/** The password of a new user: the first one, or what is set behind the link of their mail. */
+/** The password of a new user: the initial one, or one that is set with the link in their mail. */
 async function passwordFor({ initial_password: initial, user }: Json): Promise<string> {
   if (initial) return initial;
   const password = 'four-green-herons-7';
@@ -273,7 +273,7 @@ async function passwordFor({ initial_password: initial, user }: Json): Promise<s
   return password;
 }
 
-/** The token of the newest mail to an address. */
+/** The token in the newest mail to an address. */
 async function mailedToken(email: string): Promise<string> {
   const mails = path.join(platform.dataDir, 'mails');
   let token: string | undefined;

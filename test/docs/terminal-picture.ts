@@ -1,16 +1,16 @@
-/** A line that a program printed, and when, since its start. */
+/** A line of a program's output, and its time since the start. */
 export interface PrintedLine {
   text: string;
   afterMs: number;
 }
 
 const [lineHeight, fontSize, margin] = [21, 14, 20];
-/** Of a letter; fonts differ a little. */
+/** The width of a letter. Fonts differ a little. */
 const letterWidth = 8.45;
 
 /**
- * An SVG of a terminal: a program, the command that runs it, and its lines as they came. Viewers without animation
- * show all of them.
+ * An SVG of a terminal: a program, the command that runs it, and its output lines at their times. Viewers without
+ * animation show all lines.
  */
 export function terminalPicture(program: string, command: string, printed: PrintedLine[]): string {
   const source = program.trimEnd().split('\n');
@@ -42,7 +42,7 @@ ${texts.join('\n')}
 `;
 }
 
-/** The lines that a picture shows. */
+/** The output lines in a picture. */
 export function linesOfPicture(svg: string): string[] {
   const texts = [...svg.matchAll(/<text [^>]*>([^<]*)<\/text>/g)].map(([, text]) => text!);
   return texts.map((text) => text.replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll('&amp;', '&'));

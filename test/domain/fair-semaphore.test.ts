@@ -4,7 +4,7 @@ import { FairSemaphore, type Permit } from '../../domain/fair-semaphore.ts';
 
 const never = new AbortController().signal;
 
-/** Who got a permit so far, in order. */
+/** The keys that got a permit so far, in order. */
 function takers(semaphore: FairSemaphore) {
   const granted: { key: string; permit: Permit }[] = [];
   return {
@@ -14,7 +14,7 @@ function takers(semaphore: FairSemaphore) {
   };
 }
 
-test('one key has at most its share, whatever is free, and others do not wait for it', async () => {
+test('a key has at most its share, even if more is free, and others do not wait for it', async () => {
   const { take, keys, release } = takers(new FairSemaphore(3, 2));
   for (const key of ['a', 'a', 'a', 'a', 'b']) void take(key);
   await nextTurn();

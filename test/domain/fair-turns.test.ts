@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from '@jest/globals';
 import { FairTurns } from '../../domain/fair-turns.ts';
 
-test('work runs at once while the turn has room, then in later turns', async () => {
+test('work runs at once while the turn has time, then in later turns', async () => {
   const turns = new FairTurns(2);
   const ran: number[] = [];
   for (let i = 0; i < 5; i++) turns.run('one', () => ran.push(i));
@@ -13,7 +13,7 @@ test('work runs at once while the turn has room, then in later turns', async () 
   expect(ran).toEqual([0, 1, 2, 3, 4]);
 });
 
-test('a client that wants much waits for itself, others take turns with it', async () => {
+test('a client with much work only delays itself, and alternates with others', async () => {
   const turns = new FairTurns(1);
   const ran: string[] = [];
   for (let i = 0; i < 100; i++) turns.run('greedy', () => ran.push('greedy'));
@@ -24,7 +24,7 @@ test('a client that wants much waits for itself, others take turns with it', asy
   expect(ran).toHaveLength(101);
 });
 
-test('work for later never runs in the turn that asks for it', async () => {
+test('work for later never runs in the turn that adds it', async () => {
   const turns = new FairTurns(2);
   const ran: string[] = [];
   for (let i = 0; i < 3; i++) turns.runLater('greedy', () => ran.push('greedy'));

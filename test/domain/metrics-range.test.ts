@@ -4,8 +4,8 @@ import { formatDuration, metricsRange, parseDurationSeconds, parseTime } from '.
 const now = new Date('2026-11-21T12:00:00Z');
 const at = (text: string) => new Date(`2026-11-${text}Z`);
 
-describe('the range that is answered', () => {
-  test('is the last five minutes in steps of five seconds, when nothing is asked for', () => {
+describe('the range of the reply', () => {
+  test('is the last five minutes in steps of five seconds by default', () => {
     expect(metricsRange({}, now)).toEqual({ start: at('21T11:55:00'), end: now, stepSeconds: 5 });
   });
 
@@ -28,7 +28,7 @@ describe('the range that is answered', () => {
     });
   });
 
-  test('goes no further back than metrics are kept', () => {
+  test('begins no earlier than the retention of metrics', () => {
     expect(metricsRange({ start: at('01T00:00:00') }, now).start).toEqual(at('14T12:00:00'));
     const before = metricsRange({ start: at('01T00:00:00'), end: at('02T00:00:00') }, now);
     expect([before.start, before.end]).toEqual([at('14T12:00:00'), at('14T12:00:00')]);
@@ -53,7 +53,7 @@ describe('the range that is answered', () => {
     },
   );
 
-  test('that lies ahead makes no items, however long it is', () => {
+  test('in the future has no items, regardless of its length', () => {
     const range = metricsRange({ start: now, end: new Date(now.getTime() + 1e11) }, now);
     expect(range.stepSeconds).toBe(5);
   });
@@ -94,6 +94,12 @@ test.each([
   ['2026-13-01T00:00:00Z', null],
   ['', null],
   ['-5', null],
+  ['9999-12-31T23:59:59Z', new Date('9999-12-31T23:59:59Z')],
+  ['9999-12-31T23:59:59-14:00', null],
+  ['+275760-09-13T00:00:00Z', null],
+  ['0000-01-01', null],
+  ['-000001-01-01T00:00:00Z', null],
+  ['253402300800000', null],
 ])('the time %j', (text, expected) => {
   expect(parseTime(text)).toEqual(expected);
 });

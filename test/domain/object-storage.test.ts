@@ -6,7 +6,7 @@ import { readStorageTarget } from '../../domain/storage-endpoint.ts';
 const target = (uri: string, region: string | null, endpoint: string | null = null) =>
   readStorageTarget({ uri, region, endpoint });
 
-test('a bucket stands in the path at an endpoint of its own, and in the host name elsewhere', () => {
+test('a bucket is in the path at a custom endpoint, and in the host name elsewhere', () => {
   expect(target('s3://data/a//b/', 'eu-west-1', 'https://minio.example.com:9000')).toEqual({
     bucket: 'data',
     path: '/a/b',
@@ -61,7 +61,7 @@ test.each([
   expect(isOutboundAddressAllowed(address, [])).toBe(allowed);
 });
 
-test('an operator opens ranges, and nothing beside them', () => {
+test('an operator opens ranges, and no other addresses', () => {
   const ranges = ['127.0.0.0/8', 'fd00::/8'];
   expect(['127.0.0.1', '::ffff:127.0.0.1', 'fd00::1'].map((each) => isOutboundAddressAllowed(each, ranges))).toEqual([
     true,
@@ -71,7 +71,7 @@ test('an operator opens ranges, and nothing beside them', () => {
   expect(['10.0.0.1', '::1'].map((each) => isOutboundAddressAllowed(each, ranges))).toEqual([false, false]);
 });
 
-test('a mount point is given its plain form, and never leads to what is not the user’s', () => {
+test('a mount point is normalized, and never leads out of the user’s folders', () => {
   expect(checkMountPoint('//mnt///data/')).toEqual({ path: '/mnt/data' });
   expect(checkMountPoint('/devices')).toEqual({ path: '/devices' });
   for (const taken of [
@@ -91,7 +91,7 @@ test('a mount point is given its plain form, and never leads to what is not the 
   }
 });
 
-test('what is sealed opens with its key and for its purpose alone', () => {
+test('a sealed value opens only with its key and for its purpose', () => {
   const key = Buffer.alloc(32, 1);
   const sealed = seal(key, 'sbx-1', { secret: 'x' });
   expect(Buffer.from(sealed, 'base64').toString('latin1')).not.toContain('secret');

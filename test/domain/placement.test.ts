@@ -5,7 +5,7 @@ import { bestFit, fits, type HostRoom, leastShort, type RoomNeeded, shortOf } fr
 const unlimited = { capacity: null, reserved: 100_000 };
 const gib = 1024;
 
-/** A host that measured itself and promises as much as it is asked for. */
+/** A host that has measured itself, without a limit on promises. */
 const measured = (hostId: string, free: Partial<FreeRoom> = {}): HostRoom => ({
   hostId,
   region: 'local',
@@ -30,7 +30,7 @@ const needed: RoomNeeded = {
   expected: { cpu: 0.5, memoryMb: 100, diskMb: 256 },
 };
 
-test('takes the fullest host that is not well filled, and the emptiest of those that are', () => {
+test('takes the fullest host with ample free resources, or else the emptiest', () => {
   const at = (gibFree: number) => measured(`${gibFree} GiB free`, { memoryMb: gibFree * gib });
   expect(bestFit([at(12), at(5), at(2)], needed)?.hostId).toBe('5 GiB free');
   expect(bestFit([at(1), at(3), at(2)], needed)?.hostId).toBe('3 GiB free');
@@ -39,14 +39,14 @@ test('takes the fullest host that is not well filled, and the emptiest of those 
   );
 });
 
-test('what is promised does not count where no limit is set; what is free does', () => {
+test('promised resources do not count without a limit; free ones do', () => {
   expect(shortOf(measured('roomy'), needed)).toEqual([]);
   expect(shortOf(measured('exact', { cpu: 0.5, memoryMb: 100, diskMb: 256 }), needed)).toEqual([]);
   expect(shortOf(measured('busy', { cpu: 0.4 }), needed)).toEqual(['cpu']);
   expect(shortOf(measured('full', { cpu: -1, memoryMb: 99, diskMb: 255 }), needed)).toEqual(['cpu', 'memory', 'disk']);
 });
 
-test('a limit on what is promised counts beside what is free', () => {
+test('a limit on promised resources counts in addition to the free ones', () => {
   const limited = { ...measured('limited'), memoryMb: { capacity: 8192, reserved: 7800 } };
   expect(shortOf(limited, needed)).toEqual(['memory']);
   expect(shortOf(promised('no-cpu', 0, 7), needed)).toEqual(['cpu']);
@@ -54,20 +54,20 @@ test('a limit on what is promised counts beside what is free', () => {
   expect(shortOf(promised('few-udp-ports', 0), { ...needed, udpPorts: 5 })).toEqual(['udp_ports']);
 });
 
-test('a full disk takes nothing, a full cache takes what is there already', () => {
+test('a full disk accepts nothing, a full cache accepts resumes of existing sandboxes', () => {
   const resumed = { ...needed, diskGb: 0, expected: { cpu: 0, memoryMb: 0, diskMb: 0 } };
   expect(shortOf({ ...measured('full-disk'), fullDisk: 'data' }, resumed)).toEqual(['disk']);
   expect(shortOf({ ...measured('full-cache'), fullDisk: 'cache' }, needed)).toEqual(['disk']);
   expect(shortOf({ ...measured('full-cache'), fullDisk: 'cache' }, resumed)).toEqual([]);
 });
 
-test('a host under pressure refuses new sandboxes and lets frozen ones go on', () => {
+test('a host under pressure refuses new sandboxes and lets frozen ones resume', () => {
   const pressed = measured('pressed', { cpu: -3, memoryMb: -500, diskMb: -1 });
   expect(fits(pressed, needed)).toBe(false);
   expect(fits(pressed, { ...needed, memoryMb: 0, diskGb: 0, expected: { cpu: 0, memoryMb: 0, diskMb: 0 } })).toBe(true);
 });
 
-test('of several hosts without room, the one that lacks least says what is short', () => {
+test('if no host has enough, the one that lacks least determines the reported shortage', () => {
   const hosts = [measured('a', { cpu: 0, memoryMb: 0 }), measured('b', { memoryMb: 0 })];
   expect(bestFit(hosts, needed)).toBeNull();
   expect(leastShort(hosts, needed)).toEqual(['memory']);

@@ -50,7 +50,7 @@ describe('names', () => {
   test.each([
     ...['a', 'My sandbox', 'über-projekt_1', 'v1.2 (old)', 'x'.repeat(24), '-a', 'a/b', '<b>'],
     ...['日本語', '👩‍💻'.repeat(8), 'semi;colon', 'مشروع'],
-  ])('%s is fine for a sandbox', (name) => {
+  ])('%s is allowed for a sandbox', (name) => {
     expect(checkSandboxName(name)).toBe(name);
   });
 
@@ -61,13 +61,13 @@ describe('names', () => {
     },
   );
 
-  test('an empty one is fine for a sandbox only', () => {
+  test('an empty name is allowed only for a sandbox', () => {
     expect(checkSandboxName('')).toBe('');
     expect(() => checkProjectName('')).toThrow(refusal('invalid_name'));
     expect(() => checkApiKeyName('')).toThrow(refusal('invalid_name'));
   });
 
-  test('a generated one keeps the rules', () => {
+  test('a generated name follows the rules', () => {
     const names = Array.from({ length: 500 }, () => generateSandboxName(randomBytes(4)));
     expect(names.map((name) => checkSandboxName(name))).toEqual(names);
   });
@@ -81,7 +81,7 @@ describe('plans', () => {
     for (const plan of plans.all) expect(defaultStorageGb(plan)).toBe(Math.floor(plan.maxStorageGbPerSandbox / 2));
   });
 
-  test('what is at a limit passes, what is over it is refused by name of each field', () => {
+  test('values at a limit are accepted, values above it are refused with the name of each field', () => {
     const hobby = plans.get('hobby');
     const most = { cpuCount: 4, memoryMb: 4096, storageGb: 10, timeoutSeconds: 3600 };
     expect(() => checkPlanLimits(hobby, most)).not.toThrow();
@@ -98,7 +98,7 @@ describe('plans', () => {
 describe('persistence', () => {
   const paused = new Date('2026-01-01T00:00:00Z');
 
-  test('counts whole days up, until none is left', () => {
+  test('rounds days up, until none is left', () => {
     const expires = persistenceExpiresAt(paused, 7)!;
     expect(expires).toEqual(new Date('2026-01-08T00:00:00Z'));
     expect(persistenceDaysRemaining(expires, paused)).toBe(7);
@@ -106,12 +106,12 @@ describe('persistence', () => {
     expect(persistenceDaysRemaining(expires, new Date('2026-01-09T00:00:00Z'))).toBe(0);
   });
 
-  test('has no end for one that is not paused or is kept for ever', () => {
+  test('has no end for a sandbox that is not paused or is kept forever', () => {
     expect(persistenceExpiresAt(null, 7)).toBeNull();
     expect(persistenceExpiresAt(paused, null)).toBeNull();
   });
 
-  test('is warned of a day before, or halfway of a shorter time', () => {
+  test('has a warning a day before its end, or halfway of a shorter time', () => {
     expect(expiryWarningMs(7)).toBe(86_400_000);
     expect(expiryWarningMs(1)).toBe(43_200_000);
   });
@@ -143,7 +143,7 @@ describe('ports', () => {
   const names = (templatePorts: Port[], customPorts: Port[]) =>
     unionOfPorts(templatePorts, customPorts).map((each) => each.name);
 
-  test('one of its own stands in for a template’s of the same number, unless that is protected', () => {
+  test('a sandbox’s own port replaces the template’s with the same number, except a protected one', () => {
     expect(names([port(80, 'web'), port(90, 'api')], [port(80, 'mine')])).toEqual(['api', 'mine']);
     expect(names([port(80, 'web', { isProtected: true })], [port(80, 'mine'), port(90, 'more')])).toEqual([
       'web',
@@ -151,14 +151,14 @@ describe('ports', () => {
     ]);
   });
 
-  test('a UDP port is mapped to the port inside, as long as it is there', () => {
+  test('a UDP port is mapped to the port inside, as long as it exists', () => {
     const templatePorts = [port(53, 'dns', { protocol: 'UDP' }), port(80, 'web')];
     const customPorts = [port(53, 'mine'), port(90, 'game', { protocol: 'UDP' })];
     const ports = { templatePorts, customPorts, udpHostPorts: { 53: 20_000, 90: 20_001 } };
     expect(udpPortsOf(ports)).toEqual([53, 90]);
     expect(udpMappings(ports)).toEqual([{ hostPort: 20_001, servicePort: 91 }]);
     expect(udpMappings(ports, 90)).toEqual([]);
-    // The template's is there again.
+    // The template's port is effective again.
     expect(udpMappings(ports, 53)).toEqual([
       { hostPort: 20_000, servicePort: 54 },
       { hostPort: 20_001, servicePort: 91 },
@@ -181,7 +181,7 @@ describe('commands of a template', () => {
     expect(() => parseCustomCommand(text)).toThrow(SyntaxError);
   });
 
-  test('ready_command takes its settings beside the type or below it, with defaults', () => {
+  test('ready_command accepts its settings next to the type or below it, with defaults', () => {
     const timing = { initialDelaySeconds: 0, periodSeconds: 1, timeoutSeconds: 5, failureThreshold: 60 };
     expect(parseReadyCommand('{"type":"httpGet","httpGet":{"path":"/up","port":8080}}')).toEqual({
       type: 'httpGet',

@@ -4,7 +4,7 @@ import { remainingSeconds, stoppedClock, timeoutAt, totals, turn } from '../../d
 const at = (seconds: number) => new Date(1_800_000_000_000 + seconds * 1000);
 
 describe('totals of a life', () => {
-  test('finished phases and the current one are counted, each in its own kind', () => {
+  test('finished phases and the current one are counted, separately for each kind', () => {
     let clock = turn(stoppedClock, 'running', at(0));
     clock = turn(clock, 'paused', at(10));
     clock = turn(clock, 'running', at(25));
@@ -25,12 +25,12 @@ describe('totals of a life', () => {
     expect(totals(turn(clock, null, at(10)), at(99))).toMatchObject({ totalRunningSeconds: 6, totalPausedSeconds: 4 });
   });
 
-  test('a clock that jumps back makes no phase negative', () => {
+  test('a clock that jumps back causes no negative phase', () => {
     const clock = turn(turn(stoppedClock, 'running', at(100)), null, at(50));
     expect(clock).toEqual({ runningMs: 0, pausedMs: 0, phase: null });
   });
 
-  test('a stopped clock stands still', () => {
+  test('the totals of a stopped clock do not change', () => {
     const clock = turn(turn(stoppedClock, 'running', at(0)), null, at(7));
     expect(totals(clock, at(1000)).totalRunningSeconds).toBe(7);
   });
@@ -44,7 +44,7 @@ describe('timeouts', () => {
     expect(timeoutAt('running', null, 300)).toBeNull();
   });
 
-  test('leave no negative time', () => {
+  test('have no negative rest', () => {
     expect(remainingSeconds(at(300), at(299.5))).toBe(0);
     expect(remainingSeconds(at(300), at(400))).toBe(0);
     expect(remainingSeconds(at(300), at(0))).toBe(300);

@@ -1,11 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
 import { canMove, outcomeOf, sandboxStatuses } from '../../domain/sandbox-state.ts';
 
-/** A line for each status: the statuses that can follow. */
+/** For each status, the statuses that can follow. */
 const table: Record<(typeof sandboxStatuses)[number], string[]> = {
   created: ['starting', 'terminating', 'failed'],
   starting: ['running', 'terminating', 'failed'],
-  // `resuming`: by the restart route, which the section does not have.
+  // `resuming` follows through the restart route, which the section does not have.
   running: ['pausing', 'paused', 'resuming', 'terminating', 'failed'],
   pausing: ['running', 'paused', 'terminating', 'failed'],
   paused: ['resuming', 'terminating', 'failed'],

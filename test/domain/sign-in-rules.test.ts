@@ -40,7 +40,7 @@ describe('e-mail addresses', () => {
     ['300 characters', `ann@${'a.'.repeat(148)}com`],
     ['a megabyte', `${'a'.repeat(1_000_000)}@example.com`],
     ['nothing', ''],
-  ])('one with %s is none', (_what, text) => {
+  ])('an address with %s is invalid', (_what, text) => {
     expect(readEmailAddress(text)).toBeNull();
   });
 
@@ -73,14 +73,14 @@ describe('new passwords', () => {
   });
 
   test.each(['korrekt pferd batterie', 'пароль-длинный-7', 'k8!fQ2zW', 'aB3'.repeat(341)])(
-    '%j is taken',
+    '%j is accepted',
     (password) => {
       expect(() => check(password)).not.toThrow();
     },
   );
 });
 
-test('the count of this e-mail from this address comes first: it alone holds for an address that is known', () => {
+test('the count of this e-mail from this address takes precedence: only it applies to a known address', () => {
   const keysOf = (email: string, address: string) => signInThrottles({ email, address }).map(({ key }) => key);
   const [pair, address, email] = keysOf('ann@example.com', '192.0.2.1');
   expect(new Set([pair, address, email]).size).toBe(3);

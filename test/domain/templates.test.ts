@@ -21,7 +21,7 @@ test.each([
   ['_web', 'must start with a letter and end with a letter or digit'],
   ['web-', 'must start with a letter and end with a letter or digit'],
   ['web_', 'must start with a letter and end with a letter or digit'],
-  ...['a--b', 'a__b', 'a-_b', 'a_-b'].map((name) => [name, 'must not have two of - and _ side by side']),
+  ...['a--b', 'a__b', 'a-_b', 'a_-b'].map((name) => [name, 'must not have two of - and _ next to each other']),
   ['tpl-web', 'must not start with tpl-'],
   ...['admin', 'root', 'ROOT', 'Public', 'kubernetes', 'localhost', 'platform', 'registry'].map((name) => [
     name,
@@ -61,7 +61,7 @@ test.each([
   expect(parseImageReference(text)).toBeNull();
 });
 
-test('only an image of the platform’s own registry, below its path, has a place there', () => {
+test('only an image below the path of the platform’s own registry has a place there', () => {
   const place = (text: string, prefix = '') =>
     placeIn({ address: 'r.example:5000', prefix }, parseImageReference(text)!);
   expect(place('r.example:5000/usr-a/web:2')).toEqual({ project: 'usr-a', repository: 'web', tag: '2', digest: null });
@@ -71,7 +71,7 @@ test('only an image of the platform’s own registry, below its path, has a plac
   expect(place('r.example:5000/web')).toBeNull();
 });
 
-test('a caller reads the images of their own project, of the account, and public ones; an operator reads all', () => {
+test('a caller can read the images of their own project, of the account, and public ones; an operator can read all', () => {
   const caller = { accountId: 'acc-a', userId: 'usr-a', role: 'user' } as const;
   const readable = ['usr-a', 'acc-a', 'public-acc-b', 'usr-b', 'acc-b', 'usr-a2', ''].filter((project) =>
     mayReadProject(caller, project),

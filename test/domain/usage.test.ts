@@ -8,7 +8,7 @@ const size = { cpuCount: 2, memoryMb: 512, storageGb: 10 };
 const noon = Date.UTC(2026, 4, 4, 12);
 
 describe('the periods of a life', () => {
-  test('cover a running phase with cores, memory and disk, cut at whole hours', () => {
+  test('cover a running phase with cores, memory and disk, split at whole hours', () => {
     const life: MeteredLife = { ...size, phaseKind: 'running', meteredUntil: new Date(noon - 1000) };
     const periods = periodsUntil(life, new Date(noon + 2500));
     expect(periods.map(({ type, start, end, amount }) => [type, +start - noon, +end - noon, amount])).toEqual([
@@ -21,20 +21,20 @@ describe('the periods of a life', () => {
     ]);
   });
 
-  test('cover a pause with the disk alone, and nothing outside of a phase', () => {
+  test('cover a pause only with the disk, and nothing outside of a phase', () => {
     const paused: MeteredLife = { ...size, phaseKind: 'paused', meteredUntil: new Date(noon) };
     expect(periodsUntil(paused, new Date(noon + 1)).map(({ type }) => type)).toEqual(['sandbox_storage_gb_seconds']);
     expect(periodsUntil({ ...paused, phaseKind: null }, new Date(noon + 1))).toEqual([]);
     expect(periodsUntil({ ...paused, meteredUntil: null }, new Date(noon + 1))).toEqual([]);
   });
 
-  test('never go back, and a clock that jumps by centuries makes a year of them at most', () => {
+  test('never go back, and cover at most a year after a clock that jumps by centuries', () => {
     expect(meteredAfter(new Date(noon), new Date(noon - 1))).toEqual(new Date(noon));
     expect(+meteredAfter(new Date(noon), new Date(noon + 200 * 366 * 24 * hourMs)) - noon).toBe(366 * 24 * hourMs);
   });
 });
 
-/** What happens to a sandbox. `afterMs` may be negative: the clock was set back. */
+/** A step in a sandbox's life. `afterMs` may be negative: the clock was set back. */
 const step = fc.record({
   afterMs: fc.oneof(
     fc.integer({ min: 0, max: 5 * hourMs }),
@@ -42,7 +42,7 @@ const step = fc.record({
     fc.integer({ min: -2 * hourMs, max: 0 }),
   ),
   to: fc.constantFrom('running' as const, 'paused' as const, null, 'same' as const),
-  /** A crash after the write: it is done again. */
+  /** The write is repeated after a crash. */
   twice: fc.boolean(),
 });
 
@@ -60,7 +60,7 @@ class Events {
   }
 }
 
-test('random lives with jumps of the clock and repeated writes: the events of any window are what an independent sum finds', () => {
+test('random lives with jumps of the clock and repeated writes: the events of any window equal an independent sum', () => {
   fc.assert(
     fc.property(
       fc.array(step, { maxLength: 40 }),
@@ -69,7 +69,7 @@ test('random lives with jumps of the clock and repeated writes: the events of an
       (steps, windowFrom, windowMs) => {
         const events = new Events();
         let life: MeteredLife = { ...size, phaseKind: null, meteredUntil: null };
-        // The independent model: which phase each stretch of time was in, on a clock that stands still while it is set back.
+        // The independent model: the phase of each interval, on a clock that does not advance while it is set back.
         const stretches: { kind: 'running' | 'paused' | null; from: number; to: number }[] = [];
         let [clock, reached] = [noon, Number.NEGATIVE_INFINITY];
         for (const { afterMs, to, twice } of steps) {
@@ -111,7 +111,7 @@ test('random lives with jumps of the clock and repeated writes: the events of an
   );
 });
 
-test('the parts of a window cover it once, days and hours being whole', () => {
+test('the parts of a window cover it once, with whole days and hours', () => {
   const dayMs = 24 * hourMs;
   fc.assert(
     fc.property(fc.integer({ min: 0, max: 5 * dayMs }), fc.integer({ min: 0, max: 5 * dayMs }), (from, lengthMs) => {

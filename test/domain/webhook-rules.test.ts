@@ -4,7 +4,7 @@ import { type AttemptOutcome, bodyOf, judge } from '../../domain/webhook-deliver
 import { readRetryAfter, retrySpacingMs, withRetryAfter } from '../../domain/webhook-schedule.ts';
 import { problemOfWebhookUrl } from '../../domain/webhook-url.ts';
 
-test('attempts are spaced as documented, each 20 % more or less', () => {
+test('attempts have the documented delays, each ± 20 %', () => {
   const minutes = (count: number) => count * 60_000;
   const hours = (count: number) => count * 3_600_000;
   const spacings = [
@@ -26,7 +26,7 @@ test('attempts are spaced as documented, each 20 % more or less', () => {
   }
 });
 
-test('Retry-After is seconds or a date, makes a wait longer and never shorter, and a day at most', () => {
+test('Retry-After is seconds or a date, only lengthens a wait, and counts up to a day', () => {
   const nowMs = Date.parse('2026-05-04T14:05:00Z');
   expect(readRetryAfter('120', nowMs)).toBe(120_000);
   expect(readRetryAfter('Mon, 04 May 2026 14:06:00 GMT', nowMs)).toBe(60_000);
@@ -55,7 +55,7 @@ describe('an attempt', () => {
   });
 });
 
-test('types, families and everything can be subscribed to, by their audience', () => {
+test('types, families and all events can be subscribed to, by their audience', () => {
   for (const { type, audience } of eventTypes) expect(audienceOf(type)).toBe(audience);
   for (const family of ['sandbox.*', 'template.*', 'exec.*', '*']) expect(audienceOf(family)).toBe('user');
   for (const family of ['payment.*', 'subscription.*', 'budget.*']) expect(audienceOf(family)).toBe('account');

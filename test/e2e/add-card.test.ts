@@ -5,7 +5,10 @@ import { freePort } from '../support/free-port.ts';
 import { cards, TestProcessor } from '../support/payment-processor.ts';
 import { until } from '../support/until.ts';
 
-/** The page that adds a card, in Chromium, with localstripe's script. Stripe's own script is not on any network here. */
+/**
+ * The page that adds a card, in Chromium, with localstripe's script. Stripe's own script is not available without
+ * internet access.
+ */
 let processor: TestProcessor;
 let api: TestApi;
 let tab: BrowserTab;
@@ -39,7 +42,7 @@ const press = (label: string) =>
     `[...document.querySelectorAll('button')].find((each) => each.textContent === ${JSON.stringify(label)}).click()`,
   );
 
-/** Opens a link and types a card into the processor's fields, as a person does. */
+/** Opens a link and types a card into the processor's fields. */
 async function giveCard(number: string, url?: string): Promise<void> {
   if (url) await tab.goTo(url);
   await until(() => tab.evaluate<boolean>(`document.querySelector('form')?.hidden === false`));
@@ -62,9 +65,9 @@ test('a card is added, and the link is in no address, history or log', async () 
   expect(await tab.evaluate('location.href + document.referrer')).toBe(url.split('#')[0]);
   expect(api.log.join('\n')).not.toContain(token);
   expect(api.log.join('\n')).not.toContain('_secret_');
-  // Nothing that the page needs is refused by its policy.
+  // The page's policy blocks nothing that the page needs.
   expect(tab.reported).toEqual([]);
-  // Opened again, the link says what it did, and adds nothing more.
+  // Opened again, the link shows its result and adds no other card.
   await tab.goTo(url);
   await shows('The card is added: visa •••• 4242');
   expect(await tab.evaluate(`document.querySelector('form').hidden`)).toBe(true);
@@ -80,7 +83,7 @@ test('a declined card is shown as such, and another one is added instead', async
   expect(await methods()).toMatchObject([{ last4: '4444' }]);
 }, 90_000);
 
-test('a card whose bank asks for its owner is added when the owner confirms, and not before', async () => {
+test('a card whose bank needs the owner’s confirmation is added only after it', async () => {
   await giveCard(cards.asksForOwner, await link());
   await shows('3D Secure');
   expect(await methods()).toEqual([]);
@@ -94,7 +97,7 @@ test('a card whose bank asks for its owner is added when the owner confirms, and
   expect(await methods()).toMatchObject([{ last4: '3155', is_verified: true }]);
 }, 90_000);
 
-test('a processor that does not answer for a while delays the card, and loses nothing', async () => {
+test('a processor that does not answer for a while delays the card, and nothing is lost', async () => {
   await tab.goTo(await link());
   await until(() => tab.evaluate<boolean>(`document.querySelector('form')?.hidden === false`));
   processor.failNext(/GET \/v1\/setup_intents/, 'lost');
@@ -103,7 +106,7 @@ test('a processor that does not answer for a while delays the card, and loses no
   expect(await methods()).toHaveLength(1);
 }, 90_000);
 
-test('a link that is none, or no longer, is shown as such', async () => {
+test('an invalid or expired link is shown as such', async () => {
   await tab.goTo(`${api.settings.PLATFORM_URL}/account/add-card`);
   await shows('This page needs the link');
   const url = await link();
@@ -115,7 +118,7 @@ test('a link that is none, or no longer, is shown as such', async () => {
   expect(await tab.evaluate(`document.querySelector('form').hidden`)).toBe(true);
 }, 90_000);
 
-test("the page runs and asks nothing but its own and the processor's", async () => {
+test("the page loads only its own and the processor's scripts and requests", async () => {
   await tab.goTo(await link());
   await until(() => tab.evaluate<boolean>(`document.querySelector('form')?.hidden === false`));
   const ran = await tab.evaluate<boolean>(`(() => {
@@ -128,6 +131,6 @@ test("the page runs and asks nothing but its own and the processor's", async () 
   const elsewhere = `http://127.0.0.1:${await freePort()}/`;
   await tab.evaluate(`void fetch(${JSON.stringify(elsewhere)}).catch(() => { window.refused = true })`);
   await until(() => tab.evaluate<boolean>('window.refused === true'));
-  // The browser reports a moment later.
+  // The browser reports with a short delay.
   await until(() => tab.reported.filter((each) => each.includes('Content Security Policy')).length >= 2);
 }, 90_000);

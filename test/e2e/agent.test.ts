@@ -11,7 +11,7 @@ import type { SandboxView } from '../../ops/development/client/platform-client.t
 import { Terminal } from '../agent/support/terminal.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
 
-/** The agent in sandboxes of the whole platform, called through the gateway as its users call it. */
+/** The agent in sandboxes of the whole platform, called through the gateway as its users do. */
 const platform = new RunningPlatform();
 const opened: { agent: AgentClient; sandbox: SandboxView }[] = [];
 
@@ -122,7 +122,7 @@ plt.show()`;
     expect(results[0]!.text).toBe('True');
   });
 
-  test('runs JavaScript, TypeScript and Bash, and says what R and Java would need', async () => {
+  test('runs JavaScript, TypeScript and Bash, and reports what R and Java would need', async () => {
     const text = async (language: string, code: string) => (await run({ language, code })).results.at(-1)!.text;
     expect(await text('javascript', 'await Promise.resolve(6 * 7)')).toBe('42');
     expect(await text('typescript', 'const n: number = 6; n * 7')).toBe('42');
@@ -147,7 +147,7 @@ test('a terminal session: size, an editor in raw mode, Ctrl-C, exit', async () =
 
   await terminal.type('nano note.txt\r');
   await terminal.shows(/\[\?1049h[\s\S]*GNU nano/);
-  // Ctrl-C is a key to it, no signal.
+  // The editor gets Ctrl-C as a key, not as a signal.
   await terminal.type('typed in an editor\x03');
   await terminal.shows(/col 19\/19/);
   await terminal.type('\x0f\r');
@@ -159,7 +159,7 @@ test('a terminal session: size, an editor in raw mode, Ctrl-C, exit', async () =
   await terminal.type("sh -c 'echo slee''ping; exec sleep 600'\r");
   await terminal.shows(/\rsleeping\r\n/);
   await terminal.type('\x03');
-  // What is typed before the prompt may go with the interrupted program.
+  // Input before the prompt may be lost with the interrupted program.
   await terminal.shows(/\rsleeping\r\n\^C[\s\S]*ready> /);
   await terminal.type('echo "it ended with $?"\r');
   await terminal.shows(/\rit ended with 130\r\n/);

@@ -12,7 +12,7 @@ import { registryAddress } from '../support/stack.ts';
 import { until } from '../support/until.ts';
 import { answerWith, WebhookReceiver } from '../support/webhook-receiver.ts';
 
-/** A backup of a platform that runs, and a platform that is made of it. */
+/** A backup of a running platform, and a platform that is restored from it. */
 const first = new RunningPlatform({ PLATFORM_HOST_LEASE_SECONDS: '60' });
 const folders = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-backup-'));
 const backup = path.join(folders, 'backup');
@@ -20,13 +20,13 @@ const restored = path.join(folders, 'restored');
 let second: RunningPlatform | null = null;
 const small = { cpu_count: 1, memory_mb: 256, storage_gb: 1, timeout: 3600 };
 let receiver: WebhookReceiver;
-/** Takes nothing from the first platform, which waits with a timer before it tries again. */
+/** Refuses everything from the first platform, whose delivery then waits with a timer for the next attempt. */
 let refusing: WebhookReceiver;
 let paused: SandboxView;
 let running: SandboxView;
 
 beforeAll(async () => {
-  // Other users pass through to the cluster in it.
+  // Other users need access to the cluster in it.
   fs.chmodSync(folders, 0o711);
   receiver = await WebhookReceiver.start();
   refusing = await WebhookReceiver.start(answerWith(503, { 'retry-after': '20' }));
@@ -54,7 +54,7 @@ const run = async (api: PlatformClient, id: string, command: string) => {
   return (body as unknown as { stdout: string }).stdout;
 };
 
-test('a backup of a running platform lets sandboxes stand still and go on, and is whole or not there', async () => {
+test('a backup of a running platform only pauses sandboxes briefly, and is complete or absent', async () => {
   const api = first.client();
   for (const [url, eventTypes] of [
     [receiver.url, ['sandbox.*']],
@@ -103,11 +103,11 @@ test('a backup of a running platform lets sandboxes stand still and go on, and i
     expect(fs.readdirSync(path.join(first.dataDir, name))).not.toContain('backup-links');
   const again = await runOperator('admin', first.dataDir, ['backup', '--to', backup]);
   expect(again).toMatchObject({ code: 1, stderr: expect.stringContaining('exists already') });
-  // What happens from now on is not in the backup.
+  // Later changes are not in the backup.
   await write(first, running, 'later');
 }, 300_000);
 
-test('a backup is restored into an empty data folder only, and from a whole backup only', async () => {
+test('a backup is restored only into an empty data folder, and only from a complete backup', async () => {
   const restore = (from: string, dataDir: string) => runOperator('admin', dataDir, ['restore', '--from', from]);
   expect(await restore(backup, first.dataDir)).toMatchObject({
     code: 1,
@@ -135,7 +135,7 @@ test('the restored platform has accounts, keys, disks, images and workflows of t
   expect(second.output).not.toContain('API key');
   const api = second.client(key!);
 
-  // The backup paused it; its processes are gone, as after a reboot. The disks are those of the instant.
+  // The backup paused it. Its processes are gone, as after a reboot. Its disk has the state of that instant.
   expect(await api.sandbox(running.sandbox_id)).toMatchObject({ status: 'paused', reason: 'host_draining' });
   for (const [sandbox, text] of [
     [paused, 'of the paused one'],
@@ -146,7 +146,7 @@ test('the restored platform has accounts, keys, disks, images and workflows of t
     expect(await run(api, id, 'cat /root/note')).toBe(text);
   }
 
-  // Workflows go on: with timers that were set before the backup, and with what is asked of them.
+  // Workflows continue: with timers from before the backup, and with new requests.
   const waiting = refusing.ids[0]!;
   await until(() => refusing.ids.slice(refused).includes(waiting), 90_000);
   await api.deleteSandbox(running.sandbox_id);
@@ -161,7 +161,7 @@ test('the restored platform has accounts, keys, disks, images and workflows of t
   const { PLATFORM_REGISTRY: registry } = JSON.parse(fs.readFileSync(path.join(restored, 'settings.json'), 'utf8'));
   expect(await damagedBlobs(`http://${registry}`, `${me.body.data.user_id}/backed-up`)).toEqual([]);
 
-  // At least once: what was sent after the instant may come again, with the same id.
+  // At least once: events that were sent after the instant may be sent again with the same id.
   await until(() => receiver.received.some(({ body: sent }) => sent.includes('"sandbox.terminated"')));
   const after = receiver.received.slice(before).map(({ id }) => id);
   expect(new Set(after).size).toBe(after.length);
@@ -172,7 +172,7 @@ interface Blob {
   size: number;
 }
 
-/** The configuration and the layers of an image whose bytes in the registry are not those that its manifest names. */
+/** The configuration and the layers of an image whose bytes in the registry do not match its manifest. */
 async function damagedBlobs(registry: string, repository: string): Promise<string[]> {
   const accept = 'application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json';
   const reply = await fetch(`${registry}/v2/${repository}/manifests/latest`, { headers: { accept } });

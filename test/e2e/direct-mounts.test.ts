@@ -6,7 +6,7 @@ import { RunningPlatform } from '../support/running-platform.ts';
 import { S3Server } from '../support/s3-server.ts';
 import { S3fsImage } from '../support/s3fs-image.ts';
 
-/** Direct mounts on the whole platform, with a custom template of an image that brings its own s3fs. */
+/** Direct mounts on the whole platform, with a custom template of an image with its own s3fs. */
 const platform = new RunningPlatform({ PLATFORM_REGISTRY_INSECURE_HTTP: 'true', PLATFORM_WARM_POOL_SIZE: '0' });
 const asked = { cpu_count: 1, memory_mb: 256, storage_gb: 1, template: 'with-s3fs', object_storage_direct_mount: true };
 let image: S3fsImage;
@@ -17,7 +17,7 @@ let api: PlatformClient;
 beforeAll(async () => {
   image = await S3fsImage.start();
   await platform.start();
-  // After the platform, which would take it for a network of its own host and close it to sandboxes.
+  // After the platform, which would otherwise treat it as a network of its host and close it for sandboxes.
   outside = new OutsideNetwork(71);
   s3 = await S3Server.startIn(outside, 'data');
   api = platform.client();
@@ -44,7 +44,7 @@ afterAll(async () => {
 
 const mount = (fields?: Record<string, unknown>) => s3.mount(fields);
 
-test("the template's own s3fs serves a bucket from inside, over a pause", async () => {
+test("the template's own s3fs serves a bucket from inside, also after a pause", async () => {
   s3.write('data', 'greeting', 'hello');
   const wanted = { ...asked, object_storage: mount(), s3fs_executable_path: '/opt/my-s3fs' };
   const sandbox = await api.createSandbox(wanted);
@@ -88,7 +88,7 @@ test.each([
   180_000,
 );
 
-test('a template of the platform brings no s3fs, so the direct mount is ignored', async () => {
+test('a template of the platform has no s3fs, so the direct mount is ignored', async () => {
   const sandbox = await api.createSandbox({ ...asked, template: 'base' });
   expect(sandbox).toMatchObject({ status: 'running', object_storage_direct_mount: false });
   await api.deleteSandbox(sandbox.sandbox_id);

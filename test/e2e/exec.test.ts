@@ -9,7 +9,7 @@ import { RunningPlatform } from '../support/running-platform.ts';
 import { until } from '../support/until.ts';
 import { WebhookReceiver } from '../support/webhook-receiver.ts';
 
-/** Exec in real containers, through two processes of the API, and read by a real browser. */
+/** Exec in real containers, through two processes of the API, with a real browser as a reader. */
 const platform = new RunningPlatform();
 let replica: ApiReplica;
 let one: PlatformClient;
@@ -48,7 +48,7 @@ interface Followed {
   done: Promise<void>;
 }
 
-/** A stream read as it comes. */
+/** A stream that is read as it arrives. */
 async function follow({ stream_path: path }: Started, from = replica.url): Promise<Followed> {
   const [reply] = (await once(http.get(`${from}${path}`), 'response')) as [http.IncomingMessage];
   expect(reply.statusCode).toBe(200);
@@ -82,7 +82,7 @@ test('a command runs in the sandbox, started on one replica and read on the othe
   expect(followed.events.slice(0, 2).map(({ type }) => type)).toEqual(['ready', 'start']);
 }, 180_000);
 
-test('cancel on the other replica ends all of it, processes in sessions of their own too', async () => {
+test('cancel on the other replica ends all of its processes, including those in other sessions', async () => {
   const agent = platform.agent(sandbox);
   const count = async () => Number((await agent.run('sh', ['-c', 'pgrep -c -f "sleep 98[7]" || true'])).stdout);
   const followed = await follow(await start('sleep 987 & setsid sleep 987 & (setsid setsid sleep 987 &) ; sleep 987'));
@@ -95,7 +95,7 @@ test('cancel on the other replica ends all of it, processes in sessions of their
   agent.close();
 }, 180_000);
 
-test('a pause freezes the command and leaves its readers; a resume goes on with both', async () => {
+test('a pause freezes the command and keeps its readers; both continue after a resume', async () => {
   const started = await start('i=0; until [ -e /tmp/enough ]; do i=$((i + 1)); echo $i; sleep 0.1; done');
   const followed = await follow(started);
   await until(() => output(followed).includes('3\n'));
@@ -113,7 +113,7 @@ test('a pause freezes the command and leaves its readers; a resume goes on with 
     );
     expect([status, body.code]).toEqual([409, 'sandbox_not_running']);
   }
-  // What it wrote before the pause may still be on its way.
+  // Output from before the pause may still arrive.
   let frozen = '';
   await until(async () => {
     frozen = output(followed);
@@ -131,7 +131,7 @@ test('a pause freezes the command and leaves its readers; a resume goes on with 
   expect(last(followed)).toMatchObject({ type: 'end', data: { exit_code: 0 } });
 }, 180_000);
 
-test('terminating the sandbox ends the stream with an error that says so', async () => {
+test('terminating the sandbox ends the stream with an error that gives the reason', async () => {
   const doomed = await one.createSandbox({ cpu_count: 1, memory_mb: 256, storage_gb: 1 });
   const followed = await follow(await start('sleep 600', {}, doomed.sandbox_id));
   await until(() => followed.events.length >= 2);
@@ -140,7 +140,7 @@ test('terminating the sandbox ends the stream with an error that says so', async
   expect(last(followed)).toMatchObject({ type: 'error', data: { code: 'sandbox_ended', message: expect.any(String) } });
 }, 180_000);
 
-test('a terminated one that was paused with a command in it ends the stream, too', async () => {
+test('terminating a sandbox that was paused with a command ends the stream, too', async () => {
   const doomed = await one.createSandbox({ cpu_count: 1, memory_mb: 256, storage_gb: 1 });
   const followed = await follow(await start('sleep 600', {}, doomed.sandbox_id));
   await until(() => followed.events.length >= 2);
@@ -161,7 +161,7 @@ test('from inside a sandbox the runner cannot be reached without the platform’
   agent.close();
 }, 180_000);
 
-/** Passes connections on, and cuts each behind so many events of output; the rest of what came with them is lost. */
+/** A proxy that cuts each connection after so many events of output. The rest of the received data is lost. */
 async function cuttingProxy(target: string, cuts: number[]): Promise<net.Server> {
   const { hostname, port } = new URL(target);
   const proxy = net.createServer((client) => {
@@ -179,7 +179,7 @@ async function cuttingProxy(target: string, cuts: number[]): Promise<net.Server>
       upstream.pause();
       client.end(came.subarray(passed, end), () => upstream.destroy());
     });
-    // A browser may open connections that it does not use.
+    // A browser may open connections without using them.
     client.once('data', () => {
       limit = cuts.shift() ?? limit;
     });
@@ -197,7 +197,7 @@ async function cuttingProxy(target: string, cuts: number[]): Promise<net.Server>
   return proxy;
 }
 
-/** Where the so-manieth event of output ends; null: not yet. */
+/** The end of the output event with this number; null: it has not arrived yet. */
 function endOfOutput(text: string, count: number): number | null {
   let at = 0;
   for (let found = 0; found < count; found++) {
@@ -209,7 +209,7 @@ function endOfOutput(text: string, count: number): number | null {
   return at;
 }
 
-test('a browser’s EventSource reads it from another origin, comes back after a cut, and misses nothing', async () => {
+test('a browser’s EventSource reads it from another origin, reconnects after a cut, and misses nothing', async () => {
   const proxy = await cuttingProxy(replica.url, [5, 2]);
   const agent = platform.agent(sandbox);
   proxy.once('connection', () => agent.upload('/tmp/page-is-there', ''));
@@ -225,7 +225,7 @@ test('a browser’s EventSource reads it from another origin, comes back after a
     for (const type of ['ready', 'start', 'stdout', 'stderr', 'keepalive', 'end', 'error']) {
       source.addEventListener(type, (event) => {
         if (event instanceof MessageEvent) log.push({ type, id: event.lastEventId, data: event.data, opens });
-        // It asks once more by itself, learns that there is nothing, and stays away.
+        // It reconnects once by itself, gets the reply that nothing follows, and stops.
         else if (source.readyState === EventSource.CLOSED) tell(log);
       });
     }
@@ -244,7 +244,7 @@ test('a browser’s EventSource reads it from another origin, comes back after a
   expect(log.filter(({ type }) => type === 'ready').map(({ opens }) => opens)).toEqual([1, 2, 3]);
 }, 180_000);
 
-test('the end of a command that nobody follows is sent to a webhook', async () => {
+test('the end of a command without readers is sent to a webhook', async () => {
   const receiver = await WebhookReceiver.start();
   const wanted = { url: receiver.url, event_types: ['exec.finished'] };
   const subscribed = await one.request<{ endpoint_id: string }>('POST', '/v1/webhooks', wanted);

@@ -22,7 +22,10 @@ import { ociLayer, pushImage, putManifest } from '../support/pushed-image.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
 import { until } from '../support/until.ts';
 
-/** Images of other registries, imported and run on the whole platform. They are made here, as no public image can be fetched. */
+/**
+ * Images of other registries, imported and run on the whole platform. They are made here, because no public image can
+ * be fetched.
+ */
 const platform = new RunningPlatform({ PLATFORM_WARM_POOL_SIZE: '0', PLATFORM_OUTBOUND_RANGES: '127.0.0.0/8' });
 const small = { cpu_count: 1, memory_mb: 256, storage_gb: 1 };
 let api: PlatformClient;
@@ -58,7 +61,7 @@ interface ImportJob {
   error_message: string | null;
 }
 
-/** Imports an image, waits for the end, and makes a sandbox of it. */
+/** Imports an image, waits for the end, and makes a sandbox from it. */
 async function sandboxOf(name: string): Promise<SandboxView> {
   const job = await imported(name);
   expect(job).toMatchObject({ status: 'completed', error_message: null });
@@ -103,7 +106,7 @@ test('an image with musl and busybox runs its programs, with its environment', a
   const sandbox = await sandboxOf('alpine/like');
 
   expect(await run(sandbox, 'ninja --version')).toMatch(/^1\.13/);
-  // Commands of the API run as root in `/`; the image's user and folder are those of its own command.
+  // Commands of the API run as root in `/`. The image's user and folder apply to its own command.
   expect(await run(sandbox, 'id -un; pwd; echo $GREETING')).toBe('root\n/\nhello\n');
 }, 240_000);
 
@@ -134,7 +137,7 @@ test('a large image with Python runs Python', async () => {
   );
 }, 240_000);
 
-test('of an image for several platforms the one of this machine runs, and one for others only is refused', async () => {
+test('an image for several platforms runs with this machine’s variant, and one only for others is refused', async () => {
   const tree = path.join(folder, 'static');
   const own = await push('several/own', tree, { Entrypoint: ['/only'] });
   const mediaType = 'application/vnd.oci.image.index.v1+json';

@@ -5,7 +5,7 @@ import { runningPlatformEnv } from '../../ops/local-stack/supervisor/running-pla
 import { RunningPlatform } from '../support/running-platform.ts';
 import { until } from '../support/until.ts';
 
-/** What the platform shows of a real sandbox: its use, its means, its last access, its place. */
+/** The platform's data about a real sandbox: its use, its averages, its last access, its host. */
 const platform = new RunningPlatform({
   PLATFORM_WARM_POOL_SIZE: '0',
   PLATFORM_SANDBOX_BANDWIDTH_MBPS: '250',
@@ -14,7 +14,7 @@ const platform = new RunningPlatform({
 let api: PlatformClient;
 let database: Client;
 let sandbox: SandboxView;
-/** Of the shortest timeout there is; it runs out while the other tests run. */
+/** It has the shortest timeout, which expires during the other tests. */
 let ending: SandboxView;
 
 beforeAll(async () => {
@@ -50,7 +50,10 @@ interface Metrics {
 const metricsOf = async (query = '') =>
   (await api.request<Metrics>('GET', `/v1/sandboxes/${sandbox.sandbox_id}/metrics${query}`)).body.data;
 
-/** Adds up what a processor did in each step, which reaches back to the one before: five seconds or, on a busy machine, more. */
+/**
+ * Sums the processor time of all steps. A step begins at the previous one: five seconds earlier or, on a busy machine,
+ * more.
+ */
 function processorSeconds(items: Metrics['metrics']): number {
   return items.slice(1).reduce((sum, item, index) => {
     const seconds = (Date.parse(item.timestamp) - Date.parse(items[index]!.timestamp)) / 1000;
@@ -58,21 +61,21 @@ function processorSeconds(items: Metrics['metrics']): number {
   }, 0);
 }
 
-test('what a sandbox does shows in its metrics within seconds, every five seconds', async () => {
+test('a sandbox’s use is in its metrics within seconds, every five seconds', async () => {
   const agent = platform.agent(sandbox);
   await agent.run('sh', ['-c', 'head -c 50M /dev/urandom > /dev/shm/held; head -c 100M /dev/zero > /root/file; sync']);
-  // The first look at a sandbox is what the next one is held against.
+  // The first sample of a sandbox is the base of the next one.
   await until(async () => (await metricsOf()).metrics.length > 0);
   const usedBefore = processorSeconds((await metricsOf()).metrics);
   const { stderr } = await agent.run('bash', ['-c', `TIMEFORMAT='%U %S'; time timeout 12 sh -c 'while :; do :; done'`]);
-  // What the kernel says inside; on a busy machine it is less than the twelve seconds.
+  // The kernel's figure inside. On a busy machine it is less than the twelve seconds.
   const usedSeconds = stderr
     .trim()
     .split(' ')
     .reduce((sum, each) => sum + Number(each), 0);
   expect(usedSeconds).toBeGreaterThan(1);
   const measured = async () => processorSeconds((await metricsOf()).metrics) - usedBefore;
-  // A host that is busy takes a sample late: the work at both ends may count for one whole step more or less.
+  // A busy host takes samples late, so the work at both ends may be counted in a step more or less.
   await until(async () => (await measured()) > usedSeconds / 2);
   expect(await measured()).toBeLessThan(usedSeconds + 10);
   const { metrics, status, uptime_seconds: uptime, error } = await metricsOf();
@@ -109,14 +112,14 @@ test('nothing is measured while it is paused', async () => {
   await api.request('POST', `/v1/sandboxes/${sandbox.sandbox_id}/pause`, {});
   const paused = await api.sandbox(sandbox.sandbox_id);
   const seconds = Math.ceil(Date.parse(paused.paused_at as string) / 5000) * 5;
-  // Two looks of the host, and what it takes to store them.
+  // Two samples of the host, and the time to store them.
   await delay(Math.max(0, (seconds + 11) * 1000 - Date.now()));
   const since = await metricsOf(`?start=${seconds + 1}&end=${seconds + 600}`);
   expect(since).toMatchObject({ status: 'paused', metrics: [], error: expect.any(String) });
   await api.request('POST', `/v1/sandboxes/${sandbox.sandbox_id}/resume`, {});
 }, 180_000);
 
-test('its network has the limit and the proxy that the operator set, inside and in the object', async () => {
+test('its network has the operator’s limit and proxy, inside and in the object', async () => {
   const { resources, network_proxy: proxy } = await api.sandbox(sandbox.sandbox_id);
   expect(resources).toEqual({ cpu: 1, memory: 256, storage: 1, bandwidth: 250 });
   const url = 'http://someone:pass%20word@127.0.0.9:3128';
@@ -126,7 +129,7 @@ test('its network has the limit and the proxy that the operator set, inside and 
   });
   const agent = platform.agent(sandbox);
   const { stdout } = await agent.run('sh', ['-c', 'echo "$HTTP_PROXY $https_proxy $NO_PROXY $no_proxy"']);
-  // The sandbox's own variable wins over the platform's.
+  // The sandbox's own variable takes precedence over the platform's.
   expect(stdout).toBe(`${url} ${url} mine localhost,127.0.0.1,::1\n`);
   agent.close();
   const closed = await api.createSandbox({
@@ -146,11 +149,11 @@ test('its last access is the minute of the last request through the gateway', as
   await agent.request('/health');
   const after = Math.floor(Date.now() / 60_000) * 60_000;
   agent.close();
-  // A gateway that ends hands on what it knows; until then it does so each minute.
+  // A gateway records accesses when it stops, and otherwise each minute.
   const [gateway] = platform.pidsOf('gateway/server.ts');
   process.kill(gateway!, 'SIGTERM');
   let at = Number.NaN;
-  // What the tests before did may have been handed on in an earlier minute.
+  // Accesses of earlier tests may have been recorded in an earlier minute.
   await until(async () => {
     at = Date.parse((await api.sandbox(sandbox.sandbox_id)).last_accessed_at as string);
     return at >= before;
@@ -159,7 +162,7 @@ test('its last access is the minute of the last request through the gateway', as
   await until(() => platform.pidsOf('gateway/server.ts').some((pid) => pid !== gateway));
 }, 180_000);
 
-test('moved between projects, it says so, and each move is an event', async () => {
+test('its object shows its present project, and each move between projects is an event', async () => {
   const made = await api.request<{ project_id: string }>('POST', '/v1/projects', { name: 'measured' });
   const project = made.body.data.project_id;
   const home = sandbox.project_id;
@@ -179,7 +182,7 @@ test('moved between projects, it says so, and each move is an event', async () =
   expect(rows[0].data).toMatchObject({ sandbox_id: sandbox.sandbox_id, status: 'running', reason: 'user_requested' });
 });
 
-test('a timeout applies to the phase under way, and while paused to the next', async () => {
+test('a timeout applies to the current phase, or to the next one while paused', async () => {
   const id = sandbox.sandbox_id;
   const timeout = (seconds: number) => api.request('POST', `/v1/sandboxes/${id}/timeout`, { timeout: seconds });
   const now = await timeout(600);
@@ -202,7 +205,7 @@ test('a timeout applies to the phase under way, and while paused to the next', a
   await api.deleteSandbox(id);
 }, 180_000);
 
-test("the warning before a timeout is stored for its owner, as what the workflow's clock says", async () => {
+test("the warning before a timeout is stored for its owner, with the time of the workflow's clock", async () => {
   const id = ending.sandbox_id;
   const notified = async () =>
     (await database.query('select * from notifications where related_entity_id = $1', [id])).rows;

@@ -11,7 +11,7 @@ import { until } from '../support/until.ts';
 
 /** Mounts on the whole platform as it starts by default, with a real S3 server on this machine. */
 const small = { cpu_count: 1, memory_mb: 256, storage_gb: 1 };
-// On a busy machine a host worker that was killed may need longer to come back than a lease usually lasts.
+// On a busy machine a killed host worker may need longer for its restart than the default lease lasts.
 const platform = new RunningPlatform({ PLATFORM_WARM_POOL_SIZE: '1', PLATFORM_HOST_LEASE_SECONDS: '60' });
 let s3: S3Server;
 let temporary: TemporaryCredentials;
@@ -60,7 +60,7 @@ async function withSandbox(
 }
 const run = async (agent: AgentClient, script: string) => (await agent.run('/bin/sh', ['-c', script])).stdout;
 
-test('a bucket is a folder of a sandbox, over a pause, until a resume takes it out', async () => {
+test('a bucket is a folder of a sandbox, also after a pause, until a resume removes it', async () => {
   s3.write('data', 'greeting', 'hello');
   const asked = { object_storage: [mount(), mount({ uri: 's3://more/a/b', mount_point: '/srv/more' })] };
   await withSandbox({ ...asked, allow_internet_access: false }, async (sandbox, agent) => {
@@ -102,7 +102,7 @@ test('a bucket is a folder of a sandbox, over a pause, until a resume takes it o
   });
 }, 180_000);
 
-test('a wrong key, and an endpoint where nobody answers, fail the sandbox with a reason', async () => {
+test('a wrong key, and an endpoint without a server, fail the sandbox with a reason', async () => {
   const proxy = await StallingProxy.start(s3.port);
   proxy.stall();
   const dead = `http://127.0.0.1:${await freePort()}`;
@@ -124,7 +124,7 @@ test('a wrong key, and an endpoint where nobody answers, fail the sandbox with a
   }
 }, 180_000);
 
-test('temporary credentials are asked for again at a resume, and the old ones are of no use', async () => {
+test('temporary credentials are required again at a resume, and the old ones do not work', async () => {
   await withSandbox({ object_storage: shortLived() }, async (sandbox, agent) => {
     expect(sandbox.object_storage_single).toMatchObject({ state: 'active', short_lived: true });
     expect(await run(agent, 'echo 1 > /mnt/data/temporary; cat /mnt/data/temporary')).toBe('1\n');
@@ -157,7 +157,7 @@ test('temporary credentials are asked for again at a resume, and the old ones ar
   });
 }, 180_000);
 
-test('after its host restarted, a sandbox asks for the credentials of every mount, or does without', async () => {
+test('after a restart of its host, a sandbox needs the credentials of every mount, or runs without them', async () => {
   await withSandbox({ object_storage: mount() }, async (sandbox, agent) => {
     await run(agent, 'echo kept > /root/kept');
     await restartHost(sandbox);
@@ -178,7 +178,7 @@ test('after its host restarted, a sandbox asks for the credentials of every moun
   });
 }, 180_000);
 
-test('a bucket that stops answering holds up neither pause nor deletion', async () => {
+test('a bucket that stops answering delays neither pause nor deletion', async () => {
   const proxy = await StallingProxy.start(s3.port);
   await withSandbox({ object_storage: mount({ endpoint: proxy.endpoint }) }, async (sandbox, agent) => {
     proxy.stall();
@@ -205,7 +205,7 @@ test('no credential was written anywhere by the platform', () => {
   for (const secret of secrets) expect(platform.output).not.toContain(secret);
 }, 180_000);
 
-/** What a reboot does: every process of the host worker and of the sandbox is gone at once, and the host starts again. */
+/** Simulates a reboot: every process of the host worker and of the sandbox ends at once, and the host starts again. */
 async function restartHost(sandbox: SandboxView): Promise<void> {
   const folder = path.join(platform.dataDir, 'oci/sandboxes', sandbox.sandbox_id);
   const [shim, , init] = readFileSync(path.join(folder, 'pids'), 'utf8').trim().split(' ').map(Number);

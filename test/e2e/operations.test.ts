@@ -9,7 +9,7 @@ import { startPrometheus } from '../support/prometheus.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
 import { until } from '../support/until.ts';
 
-/** What operators do with a running platform, through its real processes. */
+/** An operator's work on a running platform, through its real processes. */
 const platform = new RunningPlatform();
 let api: PlatformClient;
 
@@ -32,7 +32,7 @@ async function theHost(): Promise<HostView> {
   return host!;
 }
 
-test('a drained host pauses what runs, refuses what is new, and takes it back after the drain', async () => {
+test('a drained host pauses running sandboxes, refuses new ones, and accepts sandboxes again after the drain', async () => {
   const { sandbox_id: id } = await api.createSandbox(small);
   const { hostId, state, sandboxes } = await theHost();
   expect([state, sandboxes]).toEqual(['ready', { running: 1 }]);
@@ -66,7 +66,7 @@ test('a key for an existing account works at once', async () => {
   expect([me.status, me.body.data]).toEqual([200, expect.objectContaining({ user_id: made.userId })]);
 }, 180_000);
 
-test('`workflow show` prints one decoded line an event, and the list queries are ones that Temporal takes', async () => {
+test('`workflow show` prints one decoded line per event, and Temporal accepts the list queries', async () => {
   const { sandbox_id: id } = await api.createSandbox({ ...small, timeout: 300 });
   const temporal = (...args: string[]) => runOperator('temporal', platform.dataDir, args);
   const shown = await temporal('workflow', 'show', '-w', id);
@@ -93,7 +93,7 @@ test('`workflow show` prints one decoded line an event, and the list queries are
   await api.deleteSandbox(id);
 }, 180_000);
 
-/** The lines of a process's log that are whole. */
+/** The complete lines of a process's log. */
 function logOf(name: string): Record<string, unknown>[] {
   const file = path.join(platform.dataDir, 'logs', `${name}.log`);
   const text = fs.readFileSync(file, 'utf8');
@@ -155,19 +155,19 @@ test('one search by request or sandbox finds each move of a life in the logs of 
       ],
     ],
   };
-  // Each process writes its own log, which may come behind its reply.
+  // Each process writes its own log, which may be later than its reply.
   for (const [kind, expected] of Object.entries(moves)) {
     const found = () => ['api', 'worker', 'host'].map((name) => linesOf(name, requestIds[kind as 'create']));
     await until(() => found().every((lines, index) => lines.length >= expected[index]!.length));
     expect(found()).toEqual(expected);
   }
-  // The drain at the beginning was asked for by no request.
+  // No request caused the drain at the beginning.
   const drained = logOf('worker').filter((line) => line.msg === 'sandbox moved' && line.reason === 'host_draining');
   expect(drained).toEqual([expect.objectContaining({ status: 'paused', from: 'pausing', level: 30 })]);
   expect(drained[0]).not.toHaveProperty('request_id');
 }, 180_000);
 
-/** Names that an expression of PromQL reads. */
+/** Names of metrics in a PromQL expression. */
 const metricsIn = (expression: string) => [
   ...expression.replaceAll(/\b(by|on) \([^)]*\)/g, '').matchAll(/\b([a-z][a-z0-9_]*)(?=[{[)]| [=<>]|$)/g),
 ];
@@ -188,7 +188,7 @@ test('Prometheus scrapes every process, and every panel of the dashboard has dat
     ];
     expect([shown.length > 20, alerts.length > 15]).toEqual([true, true]);
     const found = async (expression: string) => (await prometheus.query(expression)).length;
-    // A scrape that a busy machine answers too late takes away what the one before it found, until the next one.
+    // If a busy machine answers a scrape too late, the values of the previous one are missing until the next one.
     const isFound = (expression: string) =>
       until(async () => (await found(expression)) > 0).catch((cause) => {
         throw new Error(`no data: ${expression}`, { cause });

@@ -32,7 +32,7 @@ afterAll(async () => {
 const title = () => tab.evaluate<string>('document.title');
 const text = () => tab.evaluate<string>('document.body.innerText');
 
-test('a person sets a password behind a link and signs in with it, in Chromium', async () => {
+test('a person sets a password through a link and signs in with it, in Chromium', async () => {
   const { userId } = api.root;
   const { email } = await api.orm.em.fork().findOneOrFail(User, { userId });
   const link = { token: 'the-token-of-the-link', purpose: 'password-reset' as const, userId, provesEmail: true };
@@ -63,7 +63,7 @@ describe('the links that confirm a change of the e-mail of an account', () => {
   const invalid = 'The link is not valid';
   let count = 0;
 
-  /** As a root user asks for it, and as the mails of both links store their tokens. */
+  /** A root user's request, and the tokens of both links as the mails store them. */
   async function begin() {
     const root = await api.addAccount();
     const [current, next] = [(await profileOf(root)).account.email as string, `moved-${++count}@example.com`];
@@ -131,7 +131,7 @@ describe('the links that confirm a change of the e-mail of an account', () => {
   }, 90_000);
 });
 
-test('a person signs in through an identity provider with a click, and is shown why it fails, in Chromium', async () => {
+test('a person signs in through an identity provider with a click, and sees the reason of failures, in Chromium', async () => {
   const origin = `http://127.0.0.1:${await freePort()}`;
   const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-oidc-'));
   const secretFile = path.join(dir, 'secret');
@@ -168,7 +168,7 @@ test('a person signs in through an identity provider with a click, and is shown 
     const profile = await api.client.send('GET', '/v1/users/me', { headers: { authorization: `Bearer ${token}` } });
     expect(profile.body.data).toMatchObject({ email: 'ada@corp.example', oauth_provider_id: '42' });
 
-    // The address of the answer, opened again, signs nobody in.
+    // Opening the address of the answer again does not sign in.
     await tab.goTo(await tab.evaluate<string>('location.href'));
     expect([await title(), await text()]).toEqual([
       'This did not work',
@@ -193,14 +193,14 @@ test('the first page leads to the reference, which shows the API and the agent',
   await tab.goTo(`${url}/`);
   expect([await title(), await text()]).toEqual(['Sandbox platform', expect.stringContaining('X-API-Key')]);
   await tab.follow('a[href="/docs"]');
-  // The reference renders when the tab is idle, which it is not while its text is read: each reading makes the layout anew.
+  // The reference renders when the tab is idle. Reading its text makes the layout again, so the reads must have pauses.
   const shows = (words: string) => until(async () => (await text()).includes(words), 180_000, 1000);
   await shows('Create a sandbox');
   await tab.goTo(`${url}/docs/?api=agent`);
   await shows('Whether the agent answers');
 }, 420_000);
 
-test('no script runs on a page, wherever it comes from', async () => {
+test('no script of any origin runs on a page', async () => {
   await tab.goTo(`${url}/account/sign-in`);
   const ran = `(() => {
     const script = document.createElement('script');

@@ -26,7 +26,7 @@ let agent: AgentClient;
 beforeAll(async () => {
   coturn = await Coturn.start(ownAddress(), turnSecret);
   platform = new RunningPlatform({
-    // On a busy machine a host worker that was killed may need longer to come back than a lease usually lasts.
+    // On a busy machine a killed host worker may need longer for its restart than the default lease lasts.
     PLATFORM_HOST_LEASE_SECONDS: '60',
     PLATFORM_TURN_SECRET: turnSecret,
     PLATFORM_TURN_PUBLIC_HOST: coturn.address,
@@ -68,7 +68,7 @@ const get = async (port: number, path = '/', headers: Record<string, string> = {
 const untilAnswered = (port: number, status: number) => until(async () => (await get(port))[0] === status);
 
 describe('a port that is added', () => {
-  test('is open to everyone at once, over HTTP and WebSocket, and asks for the token again once it is removed', async () => {
+  test('is open to everyone at once, over HTTP and WebSocket, and requires the token again after its removal', async () => {
     expect(await get(8000)).toEqual([401, null]);
     const added = await call('POST', 'ports', { port: 8000, name: 'web', service_port: 9000 });
     expect(added.data.port).toEqual({
@@ -85,7 +85,7 @@ describe('a port that is added', () => {
     await untilAnswered(8000, 401);
   });
 
-  test('protected: opens with the token in its header or a signed query, and with nothing else', async () => {
+  test('protected: requires the token in its header, or a signed query', async () => {
     const token = sandbox.envd_access_token;
     await call('POST', 'ports', { port: 8443, name: 'mine', service_port: 9000, is_protected: true });
     expect(await get(8443)).toEqual([401, null]);
@@ -117,7 +117,7 @@ describe('a UDP port', () => {
       ]),
     );
 
-  test('answers at its host_port from create on, or when it is added, until it is removed', async () => {
+  test('answers at its host_port from the create, or from its addition, until its removal', async () => {
     const first = (await hostPorts())[5300]!;
     expect(first).toMatch(new RegExp(`^${ownAddress().replaceAll('.', '\\.')}:[23]\\d{4}$`));
     expect(await ask(first)).toBe(`${first} echo hello to ${ownAddress()}`);
@@ -151,7 +151,7 @@ describe('a UDP port', () => {
     expect(await ask(before[5300]!)).toContain('echo hello');
   });
 
-  test('of one that ended is given back', async () => {
+  test('of an ended sandbox becomes free', async () => {
     const other = await api.createSandbox({ ...small, custom_ports: [{ port: 1, name: 'a', protocol: 'UDP' }] });
     const [{ host_port: hostPort }] = other.ports as [{ host_port: string | null }];
     expect(hostPort).toMatch(/:[23]\d{4}$/);
@@ -163,7 +163,7 @@ describe('a UDP port', () => {
 });
 
 describe('TURN', () => {
-  /** The helper's reply, as a program in a sandbox gets it. */
+  /** The helper's reply to a program in a sandbox. */
   const askInside = async (inside: AgentClient, query = '') => {
     const { stdout, stderr } = await inside.run('sh', [
       '-c',
@@ -173,7 +173,7 @@ describe('TURN', () => {
     return JSON.parse(stdout) as { iceServers: { urls: string[]; username: string; credential: string }[] };
   };
 
-  /** Waits until all messages came through: a busy machine may lose some, as UDP does. */
+  /** Waits until all messages were relayed: a busy machine may lose some, as UDP may. */
   const relays = (...credential: Parameters<Coturn['relay']>) =>
     until(async () => (await coturn.relay(...credential)).works);
 
@@ -202,7 +202,7 @@ describe('TURN', () => {
     expect((await coturn.relay(stretched, credential)).said).toContain('Cannot complete Allocation');
   });
 
-  test('a program inside knows the server and gets credentials of its own, with internet access or without', async () => {
+  test('a program inside gets the server and its own credentials, with and without internet access', async () => {
     const closed = await api.createSandbox({ ...small, allow_internet_access: false });
     const closedAgent = platform.agent(closed);
     const given: { username: string; credential: string }[] = [];
@@ -237,7 +237,7 @@ describe('TURN', () => {
     await api.deleteSandbox(closed.sandbox_id);
   });
 
-  test('the service opens nothing else of the host and serves nobody else', async () => {
+  test('the service gives no other access to the host and serves no other clients', async () => {
     const { stdout: url } = await agent.run('sh', ['-c', 'printf %s "$TURN_CREDENTIAL_SERVICE_URL"']);
     expect((await fetch(`${url}/api/turn-credential`)).status).toBe(403);
     const server = http.createServer((_request, reply) => reply.end('of the host')).listen(0, '0.0.0.0');
@@ -258,7 +258,7 @@ describe('TURN', () => {
   test('the secret is nowhere inside', async () => {
     const search = async (text: string) => {
       const files = '/proc/[0-9]*/environ /etc /run /root /tmp';
-      // In two halves, so that the search does not find itself.
+      // The command has it in two halves, so that the search does not find itself.
       const command = `printf %s%s "$BEGIN" "$END" | grep -rlsF -f - ${files}; true`;
       const envs = { BEGIN: text.slice(0, 8), END: text.slice(8) };
       return (await agent.run('sh', ['-c', command], { envs })).stdout;
@@ -268,7 +268,7 @@ describe('TURN', () => {
   });
 });
 
-/** Echoes the request line and takes any upgrade with a greeting. */
+/** Echoes the request line and accepts any upgrade with a greeting. */
 const tcpServer = `
 const crypto = require('crypto');
 require('http').createServer((q, r) => r.end(q.method + ' ' + q.url)).on('upgrade', (q, socket) => {

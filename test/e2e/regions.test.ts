@@ -36,7 +36,7 @@ beforeAll(async () => {
     },
     stdio: 'ignore',
   });
-  // As rarely as an anonymous caller may ask.
+  // At the rate that an anonymous caller may use.
   await until(async () => (await regions()).length === 2, 120_000, 500);
 }, 180_000);
 
@@ -64,14 +64,14 @@ async function createIn(locality: object, headers: Record<string, string> = {}):
   return api.sandbox(body.data.sandbox_id);
 }
 
-test('anybody may list the regions that live hosts are in', async () => {
+test('every caller may list the regions of live hosts', async () => {
   expect(await regions()).toEqual([
     { id: 'north', name: 'The North' },
     { id: 'south', name: 'The South' },
   ]);
 });
 
-test('a sandbox runs in the region asked for, is reached by the same gateway, and stays there over a pause', async () => {
+test('a sandbox runs in the requested region, is reached through the same gateway, and stays there after a pause', async () => {
   const made = [
     await createIn({ region: 'south', force: true }),
     await createIn({ auto_detect: true }, { 'X-Edge-Region': 'south' }),
@@ -90,7 +90,7 @@ test('a sandbox runs in the region asked for, is reached by the same gateway, an
   await Promise.all(made.map((each) => api.deleteSandbox(each.sandbox_id)));
 }, 180_000);
 
-test('a region whose host is gone is listed no more: forced it is 409, otherwise the other one takes it', async () => {
+test('a region without a live host is not listed: forced it is 409, otherwise the other one is used', async () => {
   const ended = once(second, 'exit');
   second.kill('SIGTERM');
   await ended;
@@ -104,7 +104,7 @@ test('a region whose host is gone is listed no more: forced it is 409, otherwise
   await api.deleteSandbox(elsewhere.sandbox_id);
 }, 180_000);
 
-test('each host records the network of its sandboxes, where no webhook leads', async () => {
+test('each host records the network of its sandboxes, which webhooks cannot reach', async () => {
   const orm = await createOrm(runningPlatformEnv(platform.dataDir, {}).DATABASE_URL!, 1);
   const networks = await sandboxNetworks(orm.em);
   await orm.close();

@@ -8,8 +8,8 @@ import { RunningPlatform } from '../support/running-platform.ts';
 import { askUdp, udpEcho } from '../support/udp.ts';
 import { until } from '../support/until.ts';
 
-/** A sandbox that lost something from outside, or no longer answers, on the whole platform. */
-// On a busy machine a host worker that was killed may need longer to come back than a lease usually lasts.
+/** A sandbox with damage from outside, or one that does not respond, on the whole platform. */
+// On a busy machine a killed host worker may need longer for its restart than the default lease lasts.
 const platform = new RunningPlatform({ PLATFORM_HOST_LEASE_SECONDS: '60' });
 let api: PlatformClient;
 
@@ -37,7 +37,7 @@ const routeTo = async (id: SandboxId) => {
   return route!;
 };
 
-test('a link and a route that are taken away come back, with the processes', async () => {
+test('a removed link and route are restored, and the processes survive', async () => {
   const sandbox = await api.createSandbox(small);
   const agent = platform.agent(sandbox);
   const pid = await agent.start('sleep', ['600']);
@@ -52,7 +52,7 @@ test('a link and a route that are taken away come back, with the processes', asy
       return routes.some((route) => route.dev === dev);
     };
     await until(isBack);
-    // The route is back a moment before packets pass.
+    // The route exists a moment before packets are forwarded.
     const isReached = () =>
       agent.processes().then(
         (pids) => pids.includes(pid),
@@ -64,7 +64,7 @@ test('a link and a route that are taken away come back, with the processes', asy
   await api.deleteSandbox(sandbox.sandbox_id);
 }, 180_000);
 
-test('a sandbox whose agent hangs is restarted on its disk, also after a resume that was refused', async () => {
+test('a sandbox whose agent hangs is restarted on its disk, also after a refused resume', async () => {
   const sandbox = await api.createSandbox(small);
   const id = sandbox.sandbox_id;
   const agent = platform.agent(sandbox);
@@ -116,7 +116,7 @@ test.each(['at work', 'away'])(
   180_000,
 );
 
-test('UDP ports of a sandbox whose record is lost are back once its host worker is', async () => {
+test('UDP ports of a sandbox whose record is lost are restored with its host worker', async () => {
   const port = { port: 5300, name: 'echo', protocol: 'UDP', service_port: 5000 };
   const sandbox = await api.createSandbox({ ...small, custom_ports: [port] });
   const id = sandbox.sandbox_id;
@@ -127,7 +127,7 @@ test('UDP ports of a sandbox whose record is lost are back once its host worker 
   expect(await askUdp(hostPort, 'hello')).toContain('echo hello');
   killHostWorker();
   writeFileSync(inFolder(id, 'sandbox.json'), '');
-  // A create is answered once the new host worker has taken over.
+  // A create is answered when the new host worker has taken over.
   const other = await api.createSandbox(small);
   expect(await askUdp(hostPort, 'hello')).toContain('echo hello');
   agent.close();

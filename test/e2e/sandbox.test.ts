@@ -7,16 +7,16 @@ import { RunningPlatform } from '../support/running-platform.ts';
 import { until } from '../support/until.ts';
 
 /**
- * The whole platform as separate processes on real containers, driven as its users do: API over HTTP, agent through the
- * gateway.
+ * The whole platform as separate processes on real containers, used as its users do: the API over HTTP, the agent
+ * through the gateway.
  */
-// On a busy machine a host worker that was killed may need longer to come back than a lease usually lasts.
+// On a busy machine a killed host worker may need longer for its restart than the default lease lasts.
 const platform = new RunningPlatform({ PLATFORM_HOST_LEASE_SECONDS: '60' });
 let api: PlatformClient;
 const small = { cpu_count: 1, memory_mb: 256, storage_gb: 1 };
-/** Its minute passes while the tests before its own run. */
+/** Its timeout of a minute expires during the tests before its own. */
 let timed: SandboxView;
-/** Just before its minute was asked for. */
+/** The time just before its create. */
 let timedAtMs: number;
 
 beforeAll(async () => {
@@ -44,7 +44,7 @@ async function withSandbox<T>(wanted: Record<string, unknown>, work: (sandbox: S
 }
 
 describe('a sandbox', () => {
-  test('runs code, keeps files and processes over a pause, and is gone after its deletion', async () => {
+  test('runs code, keeps files and processes during a pause, and is removed by its deletion', async () => {
     const sandbox = await api.createSandbox({ ...small, name: 'whole-life', env_vars: { GREETING: 'hello' } });
     expect(sandbox).toMatchObject({ status: 'running', substatus: null });
     const agent = platform.agent(sandbox);
@@ -74,7 +74,7 @@ describe('a sandbox', () => {
     agent.close();
   }, 180_000);
 
-  test('has the limits that were asked for', async () => {
+  test('has the requested limits', async () => {
     await withSandbox({ cpu_count: 1, memory_mb: 300, storage_gb: 2 }, async (sandbox) => {
       const agent = platform.agent(sandbox);
       const { stdout } = await agent.run('df', ['-B1M', '--output=size', '/']);
@@ -87,7 +87,7 @@ describe('a sandbox', () => {
     });
   }, 180_000);
 
-  test('asks for its token, and another sandbox’s token does not open it', async () => {
+  test('requires its token, and refuses another sandbox’s token', async () => {
     await withSandbox({}, (mine) =>
       withSandbox({ secure: false }, async (open) => {
         for (const token of [null, 'wrong', open.envd_access_token]) {
@@ -104,7 +104,7 @@ describe('a sandbox', () => {
     );
   }, 180_000);
 
-  test('reaches nothing outside when internet access is off, and never the platform itself', async () => {
+  test('reaches nothing outside without internet access, and never the platform itself', async () => {
     await withSandbox({ allow_internet_access: false }, async (sandbox) => {
       const agent = platform.agent(sandbox);
       const apiPort = new URL(platform.env.PLATFORM_URL).port;
@@ -136,7 +136,7 @@ describe('a sandbox', () => {
     });
   }, 180_000);
 
-  test('whose agent ends stays running with its other processes and gets it again, for the gateway and the API', async () => {
+  test('whose agent ends keeps its other processes and gets a new agent, for the gateway and the API', async () => {
     await withSandbox({}, async (sandbox) => {
       const agent = platform.agent(sandbox);
       const exec = (method: string, below = '', body?: object) =>
@@ -149,7 +149,7 @@ describe('a sandbox', () => {
           () => false,
         );
       await until(isThere);
-      // The new agent does not know the command that the one before it ran.
+      // The new agent does not know the previous agent's command.
       expect((await exec('GET', '/active')).body).toMatchObject({ active: false });
       expect((await exec('POST', '', { command: 'true' })).status).toBe(201);
       const seen = await api.request<SandboxView>('GET', `/v1/sandboxes/${sandbox.sandbox_id}`);
@@ -158,7 +158,7 @@ describe('a sandbox', () => {
     });
   }, 180_000);
 
-  test('whose processes end by themselves is failed, and says how', async () => {
+  test('whose processes end on their own has failed, and has the reason', async () => {
     const sandbox = await api.createSandbox(small);
     const agent = platform.agent(sandbox);
     await agent.run('sh', ['-c', 'kill -TERM 1']).catch(() => undefined);
@@ -168,7 +168,7 @@ describe('a sandbox', () => {
     await api.deleteSandbox(sandbox.sandbox_id);
   }, 180_000);
 
-  test('ends by itself when its timeout is over, and differs from one that was terminated', async () => {
+  test('ends automatically after its timeout, and differs from a terminated one', async () => {
     expect(Date.parse(timed.timeout_at as string)).toBeGreaterThanOrEqual(timedAtMs + 60_000);
     const ended = await api.untilStatus(timed.sandbox_id, 'terminated', 120_000);
     expect(ended).toMatchObject({ reason: 'timeout', lifecycle_outcome: 'timed_out' });
@@ -193,7 +193,7 @@ describe('the platform', () => {
     });
   }, 180_000);
 
-  test('takes its sandboxes up again after a stop and a start', async () => {
+  test('takes its sandboxes over after a stop and a start', async () => {
     await withSandbox({}, async (sandbox) => {
       const agent = platform.agent(sandbox);
       const pid = await agent.start('sleep', ['600']);
@@ -206,7 +206,7 @@ describe('the platform', () => {
     });
   }, 180_000);
 
-  test('leaves nothing behind when its sandboxes are gone', async () => {
+  test('leaves nothing behind after its sandboxes', async () => {
     const { body } = await api.request<{ sandboxes: unknown[] }>('GET', '/v1/sandboxes');
     expect(body.data.sandboxes).toEqual([]);
     await platform.stop();
@@ -214,7 +214,7 @@ describe('the platform', () => {
   }, 180_000);
 });
 
-/** An HTTP server that echoes the request line and takes any upgrade. */
+/** An HTTP server that echoes the request line and accepts any upgrade. */
 const webServer = `
 import http from 'node:http';
 import crypto from 'node:crypto';

@@ -5,13 +5,13 @@ import type { PlatformClient, SandboxView } from '../../ops/development/client/p
 import { RunningPlatform } from '../support/running-platform.ts';
 import { until } from '../support/until.ts';
 
-/** Templates of running sandboxes, on the whole platform with the registry that it embeds. */
-// On a busy machine a host worker that was killed may need longer to come back than a lease usually lasts.
+/** Templates from running sandboxes, on the whole platform with its embedded registry. */
+// On a busy machine a killed host worker may need longer for its restart than the default lease lasts.
 const platform = new RunningPlatform({ PLATFORM_HOST_LEASE_SECONDS: '60', PLATFORM_WARM_POOL_SIZE: '0' });
 let api: PlatformClient;
 let sandbox: SandboxView;
 const small = { cpu_count: 1, memory_mb: 256, storage_gb: 1 };
-/** Packing the base image takes a busy machine long. */
+/** On a busy machine the base image is packed slowly. */
 const patienceMs = 240_000;
 
 beforeAll(async () => {
@@ -80,7 +80,7 @@ test('a sandbox made from a template of another has its files, and lacks what wa
   expect((await api.request('DELETE', `/v1/templates/${template.template_id}`)).status).toBe(200);
 }, 600_000);
 
-test('a host worker that is killed in the middle finishes the template when it is back, and the sandbox goes on', async () => {
+test('a host worker that is killed during a build finishes the template after its restart, and the sandbox continues', async () => {
   await run(
     'head -c 50M /dev/urandom >/opt/mine/large; (while :; do date +%s%N >/opt/mine/tick; sleep 0.1; done) &>/dev/null &',
   );
@@ -94,7 +94,7 @@ test('a host worker that is killed in the middle finishes the template when it i
   await until(() => builds().length === 0, 60_000);
 }, 600_000);
 
-test('nothing is left behind when the sandbox is gone', async () => {
+test('nothing is left behind after the sandbox', async () => {
   await api.deleteSandbox(sandbox.sandbox_id, 60_000);
   await platform.stop();
   expect(await platform.hostRemains()).toEqual([]);

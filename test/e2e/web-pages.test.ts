@@ -27,7 +27,7 @@ beforeAll(async () => {
   [started, tab] = await Promise.all([startGateway(), BrowserTab.open()]);
   origin = `http://${hostOf(id)}:${started.port}`;
   const agentPort = await freePort();
-  // The agent's home is that of its user: an account file of its own, which nothing else on this machine sees.
+  // The agent's home is that of its user in a separate account file, which only this test uses.
   fs.writeFileSync(path.join(home, '.passwd'), `root:x:0:0:root:${home}:/bin/bash\n`);
   fs.writeFileSync(path.join(home, '.bash_profile'), "PS1='$ '\n");
   const bound = ['--mount', 'sh', '-c', 'mount --bind "$HOME/.passwd" /etc/passwd && exec "$0" "$1"'];
@@ -87,7 +87,7 @@ describe('the terminal', () => {
   };
   const toClipboard = (text: string) => tab.evaluate(`navigator.clipboard.writeText(${JSON.stringify(text)})`);
   const paste = () => tab.press('v', { modifiers: 2, command: 'paste' });
-  /** With Ctrl+C. Waits for the prompt: what is typed before it is dropped with the interrupted program. */
+  /** Sends Ctrl+C and waits for the prompt: earlier input would be lost with the interrupted program. */
   const interrupt = async () => {
     await tab.press('c', { modifiers: 2 });
     await until(async () => (await screen()).trimEnd().endsWith('\n$'));
@@ -97,7 +97,7 @@ describe('the terminal', () => {
     await until(async () => (await screen()).trim() === '$');
   };
 
-  test('opens by its link, takes the token out of the address, and runs what is typed', async () => {
+  test('opens by its link, removes the token from the address, and runs typed commands', async () => {
     await tab.goTo(`${origin}/terminal#token=${token}`);
     await shows('$');
     expect(await tab.evaluate('location.href')).toBe(`${origin}/terminal`);
@@ -112,7 +112,7 @@ describe('the terminal', () => {
     await shot('terminal');
   });
 
-  test('gives wide, combining and joined characters the cells that they have', async () => {
+  test('gives wide, combining and joined characters their widths', async () => {
     await clear();
     await tab.type("printf '日本e\\u0301👍🏽ü\\033[6n'; IFS='[;' read -rs -d R _ _ column; echo \" column=$column\"\n");
     // 2 + 2 + 1 + 2 + 1 cells.
@@ -122,7 +122,7 @@ describe('the terminal', () => {
     await shot('terminal-unicode');
   });
 
-  test('tells programs its size when the window changes', async () => {
+  test('informs programs of its size when the window changes', async () => {
     await clear();
     const size = async () => {
       await tab.type('stty size\n');
@@ -138,18 +138,18 @@ describe('the terminal', () => {
     });
     await tab.resize(1000, 640);
     await clear();
-    // The width of a cell is rounded over all columns, so two fits may differ by one.
+    // The width of a cell is rounded over all columns, so two fits may differ by one column.
     const isAsBefore = ([newRows, newColumns]: number[]) =>
       Math.abs(newRows! - rows!) <= 1 && Math.abs(newColumns! - columns!) <= 1;
     await until(async () => isAsBefore(await size())).catch(async () => {
       throw new Error(`${await size()} instead of ${rows},${columns}`);
     });
     const shownRows = () => tab.evaluate<number>(`document.querySelectorAll('.xterm-rows > div').length`);
-    // The last size that is on the screen may be of the question before.
+    // The last size on the screen may be from the previous question.
     await until(async () => (await size())[0] === (await shownRows()));
   });
 
-  test('pastes lines as one text, and copies what is selected', async () => {
+  test('pastes lines as one text, and copies the selection', async () => {
     await clear();
     await toClipboard('echo pasted 1\necho pasted 2');
     await paste();
@@ -164,7 +164,7 @@ describe('the terminal', () => {
     await tab.press('c', { modifiers: 2 });
     await paste();
     await shows('$ wordword');
-    // Nothing is selected: Ctrl+C interrupts.
+    // Nothing is selected, so Ctrl+C interrupts.
     await interrupt();
     await tab.type('echo begun; sleep 1000; echo over\n');
     await shows(/^begun$/m);
@@ -172,7 +172,7 @@ describe('the terminal', () => {
     expect(await screen()).not.toMatch(/^over$/m);
   });
 
-  test('keeps its shell over a reload, and over a pause of the sandbox, and says what happens', async () => {
+  test('keeps its shell during a reload and a pause of the sandbox, and shows the state', async () => {
     await clear();
     await tab.type('kept=yes; (while :; do sleep 0.1; done) & echo\n');
     await shows(/^\[1\] \d+$/m);
@@ -191,7 +191,7 @@ describe('the terminal', () => {
     await shows(/^still=yes$/m);
   });
 
-  test('begins another shell when one has ended, and says how it ended', async () => {
+  test('begins another shell after the end of one, and shows how it ended', async () => {
     await tab.type('exit 7\n');
     await shows('ended with 7');
     expect(await status()).toContain('Enter');
@@ -201,7 +201,7 @@ describe('the terminal', () => {
     await shows(/^new=\.$/m);
   });
 
-  test('output without end does not stop it, and a key still interrupts', async () => {
+  test('endless output does not block it, and a key still interrupts', async () => {
     await tab.type('yes without end\n');
     await shows(/^without end$/m);
     await interrupt();
@@ -211,7 +211,7 @@ describe('the terminal', () => {
     expect(held).toBeLessThan(200e6);
   });
 
-  test('the sandbox reaches neither clipboard, title nor a window of its own', async () => {
+  test('the sandbox has no access to the clipboard, the title and new windows', async () => {
     await clear();
     await toClipboard('# mine');
     await tab.type(
@@ -223,7 +223,7 @@ describe('the terminal', () => {
     expect(await tab.evaluate('document.title')).toBe('Terminal');
   });
 
-  test('without a session it says how to get one', async () => {
+  test('without a session it shows how to get one', async () => {
     await tab.goTo(`${origin}/terminal#token=wrong`);
     await until(async () => (await status()).includes('Open the page again by its link'));
     await shot('terminal-wrong-token');
@@ -233,7 +233,7 @@ describe('the terminal', () => {
 describe('the files', () => {
   const entries = () =>
     tab.evaluate<string[]>(`[...document.querySelectorAll('.entry')].map((entry) => entry.textContent)`);
-  /** Clicks what a person would click once it is there and works. */
+  /** Clicks an element as soon as it exists and is enabled. */
   const click = (selector: string, label: string) =>
     until(() =>
       tab.evaluate<boolean>(`(() => {
@@ -273,7 +273,7 @@ describe('the files', () => {
 
   afterAll(() => fs.rmSync(Buffer.concat([Buffer.from(`${home}/stray-`), Buffer.from([0xff])])));
 
-  test('shows the home folder, folders first, with hostile names made harmless', async () => {
+  test('shows the home folder, folders first, with hostile names escaped', async () => {
     const names = (await entries()).filter((name) => !name.startsWith('.') && name !== 'answer');
     expect(names).toEqual([
       ...[
@@ -301,7 +301,7 @@ describe('the files', () => {
     await shot('files');
   });
 
-  test('edits a text, keeps its line ends, and asks before it replaces what has changed meanwhile', async () => {
+  test('edits a text, keeps its line ends, and asks before it overwrites a changed file', async () => {
     await choose('notes.txt');
     await until(async () => (await text()) === 'first\nsecond\n');
     await tab.evaluate(`document.querySelector('textarea').focus()`);
@@ -319,7 +319,7 @@ describe('the files', () => {
     tab.answers.push('');
     await press('Save');
     await until(() => fs.readFileSync(file('notes.txt'), 'utf8').includes('again '));
-    // The page knows that it is saved.
+    // The page has noticed that it is saved.
     await until(() =>
       tab.evaluate<boolean>(
         `[...document.querySelectorAll('button')].find((each) => each.textContent === 'Save').disabled`,
@@ -338,7 +338,7 @@ describe('the files', () => {
     expect(await tab.evaluate('document.title')).toBe('Files');
   });
 
-  test('shows a picture by what it is, not by its name', async () => {
+  test('shows a picture by its content, not by its name', async () => {
     await choose('picture.bin');
     const size = () => tab.evaluate<number>(`document.querySelector('.content img')?.naturalWidth ?? 0`);
     await until(async () => (await size()) === 4);
@@ -346,7 +346,7 @@ describe('the files', () => {
     await shot('files-picture');
   });
 
-  test('uploads what is dropped, and downloads it again', async () => {
+  test('uploads dropped files, and downloads them again', async () => {
     const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-drop-'));
     try {
       const bytes = Buffer.alloc(3_000_000, 'dropped');
@@ -386,7 +386,7 @@ describe('the files', () => {
   });
 });
 
-test('a page of a port of the sandbox gets nothing from the pages, with the cookie in the browser', async () => {
+test('a page of a port of the sandbox has no access to the pages, even with the cookie in the browser', async () => {
   const script = `
     const tried = [];
     for (const [method, path] of [['GET', '/files/session'], ['POST', '/terminal/agent/Process/Start'], ['GET', '/files/agent/download/%2Fetc%2Fpasswd']]) {

@@ -6,32 +6,32 @@ import { until } from '../support/until.ts';
 
 const wanted = { cpu_count: 1, memory_mb: 256, storage_gb: 1, allow_internet_access: false };
 const mostSandboxes = 4;
-/** A sandbox that is paused in the middle of a request answers it after its resume, which may never come. */
+/** A sandbox that is paused during a request answers it after its resume, which may never come. */
 const patienceMs = 10_000;
-/** What may pause a sandbox that nobody asked to pause. */
+/** Reasons for pauses that no request caused. */
 const pausedByHost = ['host_disk_pressure', 'host_restarted'];
 
-/** What a platform acknowledged until some moment, and how many requests it refused. */
+/** What a platform acknowledged up to some moment, and how many requests it refused. */
 export interface Acknowledged {
   projects: readonly string[];
-  /** The status that the last acknowledged command left, and the one that an unanswered command may have led to. */
+  /** The status after the last acknowledged command, and the one that an unanswered command may have caused. */
   sandboxes: ReadonlyMap<SandboxId, { status: string; asked: string | null }>;
   files: readonly string[];
   refused: Record<Kind, number>;
 }
 type Kind = 'projects' | 'sandboxes' | 'files';
 
-/** How many of one kind were acknowledged, were refused, and were found again. */
+/** For one kind: how many were acknowledged, were refused, and were found again. */
 export interface Tally {
   kind: Kind;
   acknowledged: number;
   refused: number;
   found: number;
-  /** What is not as it was acknowledged. */
+  /** Differences from the acknowledged state. */
   lost: string[];
 }
 
-/** Asks a platform for projects, sandboxes and files without a pause, and remembers what it acknowledged. */
+/** Continuously asks a platform for projects, sandboxes and files, and remembers what it acknowledged. */
 export class AcknowledgedWork {
   readonly #platform: RunningPlatform;
   readonly #neighbour: SandboxView;
@@ -44,7 +44,7 @@ export class AcknowledgedWork {
   #working: Promise<unknown> = Promise.resolve();
 
   /**
-   * @param neighbour the sandbox that the files are written in
+   * @param neighbour the sandbox in which the files are written
    * @param areFilesSynced a file counts only after a `sync` in its sandbox
    */
   constructor(platform: RunningPlatform, neighbour: SandboxView, { areFilesSynced = false } = {}) {
@@ -84,7 +84,7 @@ export class AcknowledgedWork {
     }
   }
 
-  /** Every second one is paused. The oldest is terminated when there are many. */
+  /** Every second one is paused. If there are many, the oldest is terminated. */
   async #makeSandboxes(): Promise<void> {
     const api = this.#platform.client();
     for (let number = 0; !this.#isOver; number += 1) {
@@ -126,7 +126,7 @@ export class AcknowledgedWork {
   }
 }
 
-/** Looks for everything that was acknowledged. The sandbox with the files is resumed when it is paused. */
+/** Searches for everything that was acknowledged. The sandbox with the files is resumed when it is paused. */
 export async function findAll(
   platform: RunningPlatform,
   { projects, sandboxes, files, refused }: Acknowledged,
@@ -141,7 +141,7 @@ export async function findAll(
   };
   const isAsAcknowledged = async (sandboxId: SandboxId) => {
     const state = sandboxes.get(sandboxId)!;
-    // Its host may still have something to report of it.
+    // Its host may still have to report something about it.
     const isSo = async () => isLike(state, await api.sandbox(sandboxId));
     return until(isSo, 30_000).then(
       () => true,
@@ -181,7 +181,7 @@ function isLike(acknowledged: { status: string; asked: string | null }, sandbox:
 const contentOf = (name: string) => `${name} `.repeat(400);
 const isSuccess = (reply: ApiReply<unknown> | null) => reply !== null && reply.status < 300;
 
-/** Null when the connection failed, the request was refused or nobody answered: nothing was acknowledged. */
+/** Null when the connection failed, the request was refused or there was no answer: nothing was acknowledged. */
 async function answer<Reply>(asked: Promise<Reply>): Promise<Reply | null> {
   const done = new AbortController();
   const unanswered = delay(patienceMs, null, { signal: done.signal }).catch(() => null);
@@ -190,6 +190,6 @@ async function answer<Reply>(asked: Promise<Reply>): Promise<Reply | null> {
   return reply;
 }
 
-/** For people. */
+/** For the printed output. */
 export const rowOf = ({ kind, acknowledged, refused, found, lost }: Tally): string =>
   `${kind.padEnd(10)} acknowledged ${acknowledged}, refused ${refused}, found ${found}${lost.length ? `, lost ${lost}` : ''}`;

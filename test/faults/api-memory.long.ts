@@ -2,7 +2,7 @@ import { LoadedApi } from '../support/loaded-api.ts';
 
 const mebibyte = 1024 * 1024;
 
-test('over 40,000 requests, half of them hostile, the API takes no more of the machine than after the first tenth', async () => {
+test('after 40,000 requests, half of them hostile, the API uses no more memory than after the first tenth', async () => {
   const api = await LoadedApi.start();
   try {
     await api.load(4000);

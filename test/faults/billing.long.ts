@@ -12,8 +12,8 @@ import { type HoldPoint, Holds } from './hold-points.ts';
 import { withPlatform } from './with-platform.ts';
 
 /**
- * Upgrades and invoices of many accounts, each of which stands still at another point: while the processor works on a request, after it
- * has carried it out, and in a statement. Then a process is killed (SIGKILL). What counts are the processor's own records.
+ * Upgrades and invoices of many accounts, each of which is held at a different point: before or after the processor
+ * executes a request, or in a statement. Then a process is killed (SIGKILL). The processor's own records decide.
  */
 const processor = await TestProcessor.start();
 afterAll(() => processor.stop());
@@ -22,7 +22,7 @@ withPlatform(
   (started) => {
     platform = started;
   },
-  // Each statement that waits holds a connection.
+  // Each waiting statement holds a connection.
   { ...processor.env, DATABASE_POOL_SIZE: '20' },
 );
 
@@ -45,13 +45,13 @@ const both = (each: HoldPoint): [Kind, HoldPoint][] => [
   ['upgrade', each],
   ['invoice', each],
 ];
-/** Few at once: a request to the processor is given up after 20 s, and a lock after 10 s. */
+/** The groups are small: a request to the processor is given up after 20 s, and a lock after 10 s. */
 const groups: Record<string, [Kind, HoldPoint][]> = {
   'requests that move the money': ofRequests.filter((point) => !point.isConfirmationLost).flatMap(both),
   'requests after a lost reply': ofRequests.filter((point) => point.isConfirmationLost).flatMap(both),
   'statements of charges': ofCharges.flatMap(both),
   'statements of periods and plans': [
-    // First: the others wait for it, and then for a shorter time than a lock may last.
+    // First: the others wait for it, which must take less time than a lock may last.
     ['invoice', { name: 'the invoice is issued', statement: { lock: 'account' } }],
     ['invoice', { name: 'the period ends', statement: { lock: 'account' } }],
     ['invoice', { name: 'the next period begins', statement: { lock: 'subscription' } }],
@@ -68,9 +68,9 @@ interface Subject {
   api: PlatformClient;
 }
 
-/** How long ago the period of an invoice's account has ended. An invoice is issued an hour after that. */
+/** The time since the end of the account's billing period. An invoice is issued an hour after the end. */
 const ended = (point: HoldPoint) => (isSlow(point) ? '59 minutes 48 seconds' : '14 days');
-/** It takes seconds to arrive. */
+/** Its point is reached only after seconds. */
 const isSlow = ({ name }: HoldPoint) => name === 'the invoice is issued';
 
 async function addSubject([kind, point]: [Kind, HoldPoint]): Promise<Subject> {
@@ -90,7 +90,7 @@ async function addSubject([kind, point]: [Kind, HoldPoint]): Promise<Subject> {
   };
 }
 
-/** Asks for the plan. A request ends with its process; the change that it began goes on. @returns whether it was answered */
+/** Requests the plan. The request ends with its process, but the change continues. @returns whether it was answered */
 async function askForPlan({ api }: Subject): Promise<boolean> {
   const path = '/v1/user-management/account/subscription';
   const reply = await api.request('POST', path, { plan_name: 'pro' }).catch(() => null);
@@ -126,7 +126,7 @@ async function begin(holds: Holds, subject: Subject): Promise<void> {
   await holds.holdStatement(accountId);
 }
 
-/** Has charges whose outcome is unknown looked at now. It is done after minutes. */
+/** Has charges with an unknown outcome looked at now. By default this happens after minutes. */
 async function hurry(subjects: readonly Subject[]): Promise<void> {
   for (const { accountId } of subjects.filter(({ kind }) => kind === 'invoice')) {
     const waiting = await platform.rows(
@@ -162,7 +162,7 @@ async function stateOf({ accountId }: Subject): Promise<State | null> {
   return state ?? null;
 }
 
-/** Null: it is where it has to be in the end. */
+/** Returns the missing part, or null when the final state is reached. */
 async function isMissing(subject: Subject): Promise<string | null> {
   const state = await stateOf(subject);
   if (state?.status !== 'paid') return `the invoice is ${state?.status ?? 'not there'}`;
@@ -174,14 +174,14 @@ async function isMissing(subject: Subject): Promise<string | null> {
     : `${workflowId} is ${status.name}`;
 }
 
-/** Waits until all are where they have to be. */
+/** Waits until all have reached their final state. */
 async function untilOver(subjects: readonly Subject[]): Promise<void> {
   const open = new Map<Subject, string>();
   const endsAt = Date.now() + 180_000;
   do {
     open.clear();
     for (const subject of subjects) {
-      // Postgres or Temporal may not be back.
+      // Postgres or Temporal may not be available yet.
       const missing = await hurry([subject])
         .then(() => isMissing(subject))
         .catch((error: Error) => error.message);
@@ -220,8 +220,8 @@ async function expectChargedOnce(holds: Holds, subject: Subject): Promise<void> 
 }
 
 /**
- * Waits until all stand still at one moment. What waits longer than the platform's own limits is tried again, so on a slow machine
- * fewer do: one less is enough for each ten seconds, but never less than half.
+ * Waits until all are held at the same moment. Work that is held for longer than the platform's own limits is repeated,
+ * so on a slow machine fewer are held: one less is enough for each ten seconds, but never less than half.
  */
 async function untilHeld(holds: Holds, subjects: readonly Subject[]): Promise<Map<AccountId, string>> {
   const since = Date.now();
@@ -236,7 +236,7 @@ async function untilHeld(holds: Holds, subjects: readonly Subject[]): Promise<Ma
 }
 
 test.each(victims.flatMap((victim) => Object.keys(groups).map((group) => [victim, group] as const)))(
-  'each upgrade and invoice is charged once when %s is killed in the middle of %s',
+  'each upgrade and invoice is charged once when %s is killed while they are held: %s',
   async (victim, group) => {
     await platform.untilReady();
     const subjects = await Promise.all(groups[group]!.map(addSubject));
@@ -255,7 +255,7 @@ test.each(victims.flatMap((victim) => Object.keys(groups).map((group) => [victim
     const since = Date.now();
     await platform.up(victim);
     await platform.untilReady();
-    // As a customer does who got no answer.
+    // Repeats unanswered requests, as a customer does.
     const asking = subjects.filter(({ kind }) => kind === 'upgrade');
     await Promise.all(asking.map((subject) => until(() => askForPlan(subject), 60_000)));
     await untilOver(subjects);

@@ -10,7 +10,7 @@ import { raiseStorm } from './storm.ts';
 import { small } from './transitions.ts';
 import { withPlatform } from './with-platform.ts';
 
-/** How long the storm is. */
+/** The duration of the storm. */
 const seconds = Number(process.env.FAULTS_SECONDS ?? 10);
 
 let platform: FaultyPlatform;
@@ -61,7 +61,7 @@ test('a host and a control worker whose clocks are an hour ahead change nothing'
   expect(await wrongTotals(platform)).toEqual([]);
 }, 240_000);
 
-test('fifty clients command one sandbox over two APIs and two control workers: every reply is true', async () => {
+test('fifty clients command one sandbox through two APIs and two control workers, and every reply is correct', async () => {
   const apiPort = await freePort();
   const urls = [platform.settings.PLATFORM_URL!, `http://127.0.0.1:${apiPort}`];
   platform.addProcess('api-2', 'api/server.ts', { PLATFORM_API_PORT: String(apiPort), PLATFORM_URL: urls[1] });
@@ -75,6 +75,6 @@ test('fifty clients command one sandbox over two APIs and two control workers: e
   await Promise.all(['api-2', 'worker-2'].map((name) => platform.down(name)));
 }, 240_000);
 
-test('nothing is left of it', async () => {
+test('everything is cleaned up', async () => {
   expect(await remains(platform)).toEqual([]);
 }, 180_000);

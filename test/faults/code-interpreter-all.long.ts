@@ -50,19 +50,19 @@ test.each([
   180_000,
 );
 
-test('errors come with their names', async () => {
+test('errors have their names', async () => {
   expect((await run('r', 'stop("not so")')).error).toMatch(/not so/);
   expect((await run('java', 'throw new IllegalStateException("not so");')).error).toMatch(/not so/);
 }, 180_000);
 
-test('R, Java and Deno are there as programs, for every user', async () => {
+test('R, Java and Deno are available as programs for every user', async () => {
   const script = `cd /tmp; R --version | head -1; java -version 2>&1 | head -1; deno eval 'console.log(40 + 2)'; node --version
 su user -c "deno eval 'console.log(1)'; Rscript -e 'cat(2)'"`;
   const { output } = await shell(place, spec, script, 120);
   expect(output).toMatch(/^R version .*\n.*openjdk version.*\n42\nv24\..*\n1\n2$/);
 }, 180_000);
 
-test('programs size themselves by the sandbox, not by its host', async () => {
+test('programs use the sizes of the sandbox, not of its host', async () => {
   const java = `cat >/tmp/Size.java <<'END'
 class Size { public static void main(String[] args) {
   var system = (com.sun.management.OperatingSystemMXBean) java.lang.management.ManagementFactory.getOperatingSystemMXBean();

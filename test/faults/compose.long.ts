@@ -8,8 +8,8 @@ import { DockerDaemon } from './docker-daemon.ts';
 
 /**
  * docker-compose.yml in a real Docker daemon. Stand-ins: the images of Postgres, Temporal and the registry are the
- * programs that `npm start` runs; our own image is the machine's `/usr` and this folder. `privileged` becomes the
- * capabilities that this machine has, and the host service's own command takes away what then still covers its /proc.
+ * programs that `npm start` runs; our own image is the machine's `/usr` and this folder. `privileged` becomes this
+ * machine's capabilities, and the host service's own command removes the remaining covers of its /proc.
  */
 const root = path.resolve(import.meta.dirname, '../..');
 const project = 'platform';
@@ -56,13 +56,13 @@ beforeAll(async () => {
   group = (await groupsOfSandboxes())[0]!;
 }, 300_000);
 
-// Each reserves a part of the machine's disk.
+// Each one reserves a part of the machine's disk.
 afterEach(async () => {
   for (const sandboxId of created.splice(0)) await call('DELETE', `/v1/sandboxes/${sandboxId}`);
 }, 120_000);
 afterAll(async () => daemon.stop(await groupsOfSandboxes()), 120_000);
 
-test('a sandbox runs commands; its address answers the networks of the setting alone', async () => {
+test('a sandbox runs commands, and its address answers only the configured networks', async () => {
   const sandbox = await create();
   expect(await commandOutput(sandbox.sandbox_id, 'echo from $((40 + 2))')).toContain('from 42');
 
@@ -120,13 +120,13 @@ test('each service is restarted', async () => {
 test('`docker-compose down` ends with a paused sandbox, and leaves no container', async () => {
   const { sandbox_id } = await create();
   await call('POST', `/v1/sandboxes/${sandbox_id}/pause`);
-  // Nobody is left to delete it.
+  // No process is left that could delete it.
   created.length = 0;
   await compose(['down', '--timeout', `${stopSeconds}`]);
   expect(await daemon.docker('ps', '--all', '--quiet')).toBe('');
 }, 300_000);
 
-/** What the Dockerfile says of every process. */
+/** The settings of the Dockerfile for every process. */
 function imageSettings(): string[] {
   const lines = readFileSync(path.join(root, 'Dockerfile'), 'utf8').split('\n');
   const systemPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
@@ -142,7 +142,7 @@ async function groupsOfSandboxes(): Promise<string[]> {
   return [...links.matchAll(/"ifname":"sb([0-9a-f]{6})"/g)].map(([, copy]) => `sandboxes-${copy}`);
 }
 
-/** The host worker offers itself, and the API answers. */
+/** The host worker is registered and the API answers. */
 async function ready(): Promise<void> {
   const isReady = async () => {
     const started = (
@@ -207,7 +207,7 @@ async function commandOutput(sandboxId: SandboxId, command: string): Promise<str
   return events + encoded.map((data) => Buffer.from(data, 'base64').toString()).join('');
 }
 
-/** The name of its control group. */
+/** The name of the sandbox's control group. */
 async function instanceOf(sandboxId: SandboxId): Promise<string> {
   const found = await daemon.docker(
     'run',
@@ -224,7 +224,7 @@ async function instanceOf(sandboxId: SandboxId): Promise<string> {
   return found.split('\n').find((name) => name.startsWith(sandboxId))!;
 }
 
-/** From a container on a bridge of its own, whose route to the sandbox leads over the host. */
+/** Connects from a container on a separate bridge, whose route to the sandbox goes through the host. */
 async function dialFromBridge(address: string, port: string): Promise<string> {
   const script = `const socket = require('net').connect(${port}, '${address}').setTimeout(5000);
     const end = (text) => { console.log(text); process.exit(); };
@@ -287,14 +287,14 @@ function override(): object {
   };
 }
 
-/** As docker-compose.yml has it. */
+/** The entrypoint of docker-compose.yml. */
 function hostEntrypoint(): string[] {
   const text = readFileSync(path.join(root, 'docker-compose.yml'), 'utf8');
   const [, words] = /\n {2}host:\n[\s\S]*?entrypoint:\s*(\[[^\]]*\])/.exec(text)!;
   return JSON.parse(words!.replace(/,\s*\]/, ']'));
 }
 
-/** Of those that the daemon knows by name. */
+/** This machine's capabilities among those that the daemon knows by name. */
 function capabilitiesHere(): string[] {
   const names =
     'CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP LINUX_IMMUTABLE NET_BIND_SERVICE NET_BROADCAST NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE SYS_RAWIO SYS_CHROOT SYS_PTRACE SYS_PACCT SYS_ADMIN SYS_BOOT SYS_NICE SYS_RESOURCE SYS_TIME SYS_TTY_CONFIG MKNOD LEASE AUDIT_WRITE AUDIT_CONTROL SETFCAP MAC_OVERRIDE MAC_ADMIN SYSLOG WAKE_ALARM BLOCK_SUSPEND AUDIT_READ';

@@ -6,12 +6,12 @@ import { onHost } from '../runtime/local-host.ts';
 import { until } from '../support/until.ts';
 
 /**
- * An ext4 in a file, mounted. A power cut is a copy of that file at one moment: what the kernel had written is in it, what
- * it still held in memory is not. For the file to stand still while it is copied, the file system around it is frozen,
- * which the disk inside takes for a slow disk.
+ * An ext4 in a file, mounted. A power cut is a copy of that file at one moment: it contains what the kernel had
+ * written, but not what the kernel still held in memory. The file must not change during the copy, so the file system
+ * around it is frozen. For the disk inside this looks like a slow disk.
  */
 export class CutDisk {
-  /** Where the disk, or a copy of it, is mounted. */
+  /** The mount point of the disk, or of a copy of it. */
   readonly folder: string;
   readonly #parent = mkdtempSync(path.join(os.tmpdir(), 'power-cut-'));
   readonly #outer = path.join(this.#parent, 'outer');
@@ -22,7 +22,7 @@ export class CutDisk {
     for (const folder of [this.#outer, this.folder]) mkdirSync(folder);
   }
 
-  /** Sizes are as `truncate` takes them; the files are sparse. */
+  /** Sizes in the format of `truncate`. The files are sparse. */
   mountNew(size: string, outerSize: string): void {
     const image = path.join(this.#parent, 'outer.ext4');
     onHost('truncate', '-s', outerSize, image);
@@ -37,7 +37,7 @@ export class CutDisk {
     return path.join(this.#outer, 'disk.ext4');
   }
 
-  /** Nothing else of this process runs meanwhile. @returns the copy */
+  /** Synchronous, so nothing else of this process runs meanwhile. @returns the copy */
   cut(): string {
     const file = path.join(this.#parent, `copy-${this.#copies++}.ext4`);
     onHost('fsfreeze', '--freeze', this.#outer);
@@ -57,7 +57,7 @@ export class CutDisk {
     return isMounted(this.folder);
   }
 
-  /** Nothing of the test may use it any more. The guard of the lease ends some moments after the folder that it looks at. */
+  /** The test must not use it any more. The lease's guard ends some moments after its folder. */
   async unmount(): Promise<void> {
     let refusal = '';
     const isDone = () => {
@@ -72,8 +72,8 @@ export class CutDisk {
 
   async remove(): Promise<void> {
     if (this.isMounted) await this.unmount();
-    // Any sandbox of this machine that was started meanwhile has the disk mounted in its own namespace until it ends. So
-    // the file system around the disk stays busy; it goes with the last of them.
+    // Sandboxes of this machine that were started meanwhile have the disk mounted in their own namespaces until they
+    // end. So the outer file system stays busy, and is unmounted with the last of them.
     if (isMounted(this.#outer)) onHost('umount', '--lazy', this.#outer);
     rmSync(this.#parent, { recursive: true });
   }

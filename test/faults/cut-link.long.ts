@@ -17,7 +17,7 @@ import { FaultyPlatform } from './faulty-platform.ts';
 import { remains } from './matrix.ts';
 import { small } from './transitions.ts';
 
-/** The link to another machine is cut while clients have streams open to a sandbox there, through its last hop. */
+/** The link to another machine is cut while clients have open streams to a sandbox there, through its last hop. */
 const lastHopPort = 7084;
 const cleanUp = new AsyncDisposableStack();
 let machine: SecondMachine;
@@ -54,7 +54,7 @@ beforeAll(async () => {
   cleanUp.defer(() => far.close());
   [running, paused, near] = [await createIn('far'), await createIn('far'), await createIn('local')];
   expect((await post(paused, 'pause')).status).toBe(200);
-  // Both ends have their certificates.
+  // Both ends have their certificates by then.
   await until(async () => (await post(running, 'exec', { command: 'true', wait: true })).status === 200, 30_000, 100);
 }, 240_000);
 
@@ -71,10 +71,10 @@ async function createIn(region: string): Promise<SandboxView> {
 const post = ({ sandbox_id: id }: SandboxView, what: string, body: object = {}) =>
   platform.api.request('POST', `/v1/sandboxes/${id}/${what}`, body);
 
-/** An open stream: what came of it so far, and how it ended. */
+/** An open stream: its data so far and its end. */
 interface Stream {
   received: string;
-  /** With the time since the cut. */
+  /** Includes the time since the cut. */
   end: Promise<string>;
 }
 
@@ -86,7 +86,7 @@ function watch(begin: (receive: (bytes: string) => void) => Promise<string>): St
   return stream;
 }
 
-/** A command that speaks once and goes on. */
+/** A command that prints once and continues. */
 function watchCommand(agent: AgentClient): Stream {
   return watch(async (receive) => {
     const process = { cmd: 'sh', args: ['-c', 'echo begun; sleep 600'] };
@@ -120,13 +120,13 @@ function watchWebSocket(port: number, { sandbox_domain: domain, envd_access_toke
   });
 }
 
-/** An error may come before; it says nothing more. */
+/** An error before the close adds no information, so it is ignored. */
 function closeOf(emitter: EventEmitter): Promise<unknown[]> {
   emitter.on('error', () => undefined);
   return new Promise((resolve) => emitter.once('close', (...words) => resolve(words)));
 }
 
-/** Serves HTTP and WebSocket; each reply begins and does not end. */
+/** Serves HTTP and WebSocket. Each reply begins and does not end. */
 const openEnded = `const { createHash } = require('crypto');
 const accept = (key) => createHash('sha1').update(key + '258EAFA5-E914-47DA-95CA-C5AB0DC85B11').digest('base64');
 const server = () => require('http').createServer((request, reply) => reply.write('begun'))
@@ -187,7 +187,7 @@ test('streams are open to a sandbox of the other machine', async () => {
   await until(() => [...Object.values(streams), nearStream].every(begun));
 }, 120_000);
 
-test('after a cut new requests are refused with errors that say so', async () => {
+test('after a cut new requests are refused with errors that give the reason', async () => {
   machine.cut();
   cutMs = Date.now();
   const [ofPort, ofApi] = await Promise.all([
@@ -198,22 +198,22 @@ test('after a cut new requests are refused with errors that say so', async () =>
   expect(ofApi).toMatchObject({ status: 503, body: { code: 'temporarily_unavailable' } });
 }, 60_000);
 
-test('its host is given up: the sandbox has failed as host_lost, and every open stream ends with an error', async () => {
+test('its host is declared lost: the sandbox has failed as host_lost, and every open stream ends with an error', async () => {
   const failed = await platform.api.untilStatus(running.sandbox_id, 'failed', 40_000);
   expect(failed).toMatchObject({ reason: 'host_lost', lifecycle_outcome: 'failed' });
   process.stdout.write(`cut link: failed after ${(Date.now() - cutMs) / 1000} s\n`);
   expect(await streams.command.end).toBe('broke off: ConnectError');
   expect(await streams.reply.end).toBe('broke off');
-  // No closing frame came.
+  // Without a closing frame.
   expect(await streams.webSocket.end).toBe('closed with 1006');
   process.stdout.write(`cut link: streams of the gateway ended after ${(Date.now() - cutMs) / 1000} s\n`);
-  // Its reply is one of the API, which is whole: the last event has the error.
+  // The API's reply is complete: its last event is the error.
   expect(await streams.exec.end).toBe('ended as if complete');
   expect(streams.exec.received).toMatch(/event: error\ndata: .*"code":"sandbox_ended".*\n\n$/);
   process.stdout.write(`cut link: the stream of exec ended after ${(Date.now() - cutMs) / 1000} s\n`);
 }, 120_000);
 
-test('meanwhile: clear refusals, the paused sandbox is kept, and sandboxes of this machine go on', async () => {
+test('meanwhile: clear refusals, the paused sandbox is kept, and sandboxes of this machine continue', async () => {
   expect(await refusal(await request(8000, running))).toEqual([502, 'sandbox_not_running']);
   expect(await post(running, 'exec', { command: 'true' })).toMatchObject({
     status: 409,
@@ -239,7 +239,7 @@ test('when the link is back nothing of those streams is left there, and the paus
     try {
       return (await agent.run('hostname')).stdout;
     } catch {
-      // The gateway there may still learn of the resume.
+      // The gateway of that machine may not know of the resume yet.
       return null;
     }
   };
@@ -247,7 +247,7 @@ test('when the link is back nothing of those streams is left there, and the paus
   expect(machine.connectionsTo(lastHopPort)).not.toEqual([]);
 }, 240_000);
 
-test('nothing is left behind', async () => {
+test('everything is cleaned up', async () => {
   expect(await remains(platform, [platform.dataDir, far.dataDir])).toEqual([]);
   expect(far.veths()).toEqual([]);
 }, 120_000);

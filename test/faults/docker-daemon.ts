@@ -7,7 +7,7 @@ import { until } from '../../runtime/process/until.ts';
 
 const cgroups = '/sys/fs/cgroup';
 
-/** A Docker daemon in network, process and mount namespaces of its own: what it does to firewalls stays there. */
+/** A Docker daemon in its own network, process and mount namespaces, so that its firewall rules stay there. */
 export class DockerDaemon {
   readonly folder = fs.mkdtempSync(path.join(os.tmpdir(), 'docker-daemon-'));
   readonly #unshare: ChildProcess;
@@ -60,7 +60,7 @@ export class DockerDaemon {
     return (await promisify(execFile)(program, words, options)).stdout;
   }
 
-  /** Runs a program in the daemon's network, which is its machine's. */
+  /** Runs a program in the daemon's network, which has the role of its machine's. */
   async inNetwork(words: string[], env: NodeJS.ProcessEnv = {}): Promise<string> {
     const { pid } = this.#unshare;
     const [inner] = fs.readFileSync(`/proc/${pid}/task/${pid}/children`, 'latin1').split(' ');
@@ -68,7 +68,7 @@ export class DockerDaemon {
     return (await promisify(execFile)('nsenter', [`--net=/proc/${inner}/ns/net`, '--', ...words], options)).stdout;
   }
 
-  /** An image of links into the machine's `/usr`, which a container must mount, and a copy of its `/etc`. */
+  /** Imports an image of links into the machine's `/usr`, which a container must mount, and a copy of its `/etc`. */
   async importThinImage(name: string, settings: readonly string[]): Promise<void> {
     const root = path.join(this.folder, 'root');
     for (const folder of [
@@ -98,8 +98,8 @@ export class DockerDaemon {
   }
 
   /**
-   * Ends it with all its containers.
-   * @param groups of processes that it would leave frozen
+   * Stops it with all its containers.
+   * @param groups of processes that would remain frozen
    */
   async stop(groups: readonly string[] = []): Promise<void> {
     for (const group of groups) await endGroup(group);
@@ -114,7 +114,7 @@ export class DockerDaemon {
   }
 }
 
-/** Of a group, in each hierarchy. */
+/** The folders of a group, in each hierarchy. */
 function foldersOf(group: string): string[] {
   const hierarchies = [cgroups, ...fs.readdirSync(cgroups).map((name) => path.join(cgroups, name))];
   return hierarchies.map((hierarchy) => path.join(hierarchy, group)).filter((folder) => fs.existsSync(folder));
@@ -125,7 +125,7 @@ function withChildren(folder: string): string[] {
   return [...children.flatMap((entry) => withChildren(path.join(folder, entry.name))), folder];
 }
 
-/** Kills first: what is thawed then runs no more. Groups whose processes end go by themselves. */
+/** Kills before it thaws, so that thawed processes do not run. Empty groups are removed automatically. */
 async function endGroup(group: string): Promise<void> {
   const folders = foldersOf(group).flatMap(withChildren);
   for (const folder of folders) {

@@ -5,7 +5,7 @@ import { SecondMachine } from '../support/second-machine.ts';
 import { type FaultyPlatform, removeHost } from './faulty-platform.ts';
 
 /**
- * Another host of a platform, on a second machine: it reaches Postgres and Temporal over one link, which can be cut.
+ * Another host of a platform, on a second machine: it reaches Postgres and Temporal through one link, which can be cut.
  * Its region is `far`.
  */
 export class FarHost {
@@ -55,7 +55,7 @@ export class FarHost {
     }
   }
 
-  /** From now on nothing that is sent arrives, in either direction. */
+  /** Drops everything that is sent from now on, in both directions. */
   cut(): void {
     this.#machine.cut();
   }
@@ -64,17 +64,17 @@ export class FarHost {
     this.#machine.restore();
   }
 
-  /** Whether all its sandboxes stand still. */
+  /** Whether all its sandboxes are frozen. */
   get isFenced(): boolean {
     return isFenced(this.dataDir);
   }
 
-  /** Sandboxes' links in its namespace. */
+  /** Network links of sandboxes in its namespace. */
   veths(): string[] {
     return this.#machine.interfaces().filter((name) => /^sb[0-9a-f]+-/.test(name));
   }
 
-  /** Its programs must have ended. */
+  /** Removes it. Its programs must have ended. */
   async close(): Promise<void> {
     try {
       this.#machine.close();
@@ -84,7 +84,7 @@ export class FarHost {
   }
 }
 
-/** Whether the sandboxes of the host with this data folder stand still, as the kernel has it. */
+/** Whether the kernel has frozen the sandboxes of the host with this data folder. */
 export function isFenced(dataDir: string): boolean {
   const { id } = JSON.parse(fs.readFileSync(path.join(dataDir, 'oci/copy.json'), 'utf8')) as { id: string };
   const first = `/sys/fs/cgroup/freezer/sandboxes-${id}/freezer.state`;

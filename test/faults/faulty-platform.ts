@@ -27,7 +27,7 @@ const scripts = {
   host: 'worker/host.ts',
 } as const;
 
-/** What can be killed. */
+/** The parts that can be killed. */
 export const partNames = ['api', 'gateway', 'worker', 'host', 'temporal', 'postgres'] as const;
 export type PartName = (typeof partNames)[number];
 
@@ -38,8 +38,8 @@ export interface RunningPart {
 }
 
 /**
- * The whole platform as separate processes, each of which can be killed and started at will. Any other that ends is
- * started again at once, as a supervisor would.
+ * The whole platform as separate processes, each of which can be killed and started at any time. Any other process that
+ * ends is restarted at once, as a supervisor would do.
  */
 export class FaultyPlatform {
   readonly dataDir: string;
@@ -51,7 +51,7 @@ export class FaultyPlatform {
   apiKey!: string;
   /** The environment of every process of the platform. */
   env!: NodeJS.ProcessEnv;
-  /** What ended without being asked to. */
+  /** Processes that ended without a request. */
   readonly ends: string[] = [];
   readonly #parts = new Map<string, RunningPart>();
   readonly #starts = new Map<string, () => Promise<RunningPart>>();
@@ -116,7 +116,7 @@ export class FaultyPlatform {
     await this.untilReady();
   }
 
-  /** One more process of the platform's own; `up` starts it. */
+  /** Adds a process of the platform. `up` starts it. */
   addProcess(name: string, script: string, env: NodeJS.ProcessEnv = {}): void {
     this.addPart(
       name,
@@ -131,7 +131,7 @@ export class FaultyPlatform {
     );
   }
 
-  /** Anything else that can be started and killed by name. */
+  /** Adds any other part that can be started and killed by name. */
   addPart(name: string, start: () => Promise<RunningPart>): void {
     this.#starts.set(name, start);
   }
@@ -144,7 +144,7 @@ export class FaultyPlatform {
     return this.#parts.get(name)!.pid;
   }
 
-  /** `kill -9`, and nobody starts it again before `up`. */
+  /** `kill -9`. It is not restarted before `up`. */
   async kill(name: string): Promise<void> {
     this.#wantedDown.add(name);
     const part = this.#parts.get(name)!;
@@ -152,13 +152,13 @@ export class FaultyPlatform {
     await part.ended;
   }
 
-  /** Stops it in order, if it was ever up. */
+  /** Stops it gracefully, if it was ever up. */
   async down(name: string): Promise<void> {
     this.#wantedDown.add(name);
     await this.#parts.get(name)?.stop();
   }
 
-  /** Returns when it is ready. */
+  /** Starts it and waits until it is ready. */
   async up(name: string): Promise<void> {
     this.#wantedDown.delete(name);
     const deadline = Date.now() + 60_000;
@@ -169,7 +169,7 @@ export class FaultyPlatform {
         void part.ended.then(() => this.#ended(name));
         return;
       } catch (error) {
-        // What it needs may be away, too; a killed Postgres may not have let go of everything yet.
+        // Parts that it needs may be down, too, and a killed Postgres may not have released everything yet.
         if (this.#stopping || Date.now() > deadline) throw error;
         await delay(300);
       }
@@ -182,7 +182,7 @@ export class FaultyPlatform {
     await this.up(name).catch((error) => this.ends.push(`${name} does not start again: ${error}`));
   }
 
-  /** Waits until API, Postgres and Temporal answer, and the host takes sandboxes. */
+  /** Waits until API, Postgres and Temporal answer, and the host accepts sandboxes. */
   async untilReady(): Promise<void> {
     const answers = async () => {
       try {
@@ -204,7 +204,7 @@ export class FaultyPlatform {
     return new AgentClient(sandbox.sandbox_domain, sandbox.envd_access_token);
   }
 
-  /** Rows of a query that only looks. */
+  /** Rows of a read-only query. */
   async rows<Row>(query: string, parameters: unknown[] = []): Promise<Row[]> {
     return (await this.orm.em.fork().execute(query, parameters)) as Row[];
   }
@@ -220,13 +220,13 @@ export class FaultyPlatform {
     await this.#folder?.release();
   }
 
-  /** Takes everything of the stopped platform from the machine, sandboxes that a failed test left included. */
+  /** Removes everything of the stopped platform from the machine, including sandboxes of failed tests. */
   async removeData(options: { keepFolder?: boolean } = {}): Promise<void> {
     await removeHost(this.dataDir, options);
   }
 }
 
-/** Ends what a host whose worker is stopped still has, and removes its data folder. */
+/** Ends the sandboxes of a host whose worker has stopped, and removes its data folder. */
 export async function removeHost(dataDir: string, { keepFolder = false } = {}): Promise<void> {
   if (fs.existsSync(path.join(dataDir, 'oci'))) {
     const driver = await createOciDriver({

@@ -11,8 +11,8 @@ import { AcknowledgedWork, findAll, rowOf, type Tally } from './acknowledged-wor
 import { TightDisk } from './tight-disk.ts';
 
 /**
- * The platform as `npm start` runs it, with its data folder, its cache folder or both on small disks, which run out of
- * blocks or of inodes while it works, and are still full when it starts again.
+ * The platform as `npm start` runs it, with its data folder, its cache folder or both on small disks. They run out of
+ * blocks or of inodes while it works, and are still full at its next start.
  */
 const wanted = { cpu_count: 1, memory_mb: 256, storage_gb: 8, allow_internet_access: false };
 const fullForMs = 15_000;
@@ -37,7 +37,7 @@ async function started(small: { data: boolean; cache: boolean }): Promise<Runnin
   }
   const settings = {
     PLATFORM_WARM_POOL_SIZE: '0',
-    // Its image would fill the small disk of the cache.
+    // That image would fill the small disk of the cache.
     PLATFORM_IMAGES_AHEAD: 'none',
     PLATFORM_RATE_LIMIT_PER_KEY: '0',
     ...(made.cache && { PLATFORM_CACHE_DIR: made.cache.folder }),
@@ -47,7 +47,7 @@ async function started(small: { data: boolean; cache: boolean }): Promise<Runnin
   return made.platform;
 }
 
-/** What a start would otherwise take minutes to make. Images that are larger than the base image are not needed. */
+/** The parts that a start would need minutes to make. Images larger than the base image are not needed. */
 function copyOfCache(folder: string): void {
   const from = cacheDir();
   const programs = fs.readdirSync(path.join(from, 'toolchain')).filter((name) => name.startsWith('temporal-server-'));
@@ -76,7 +76,7 @@ function processesOf(platform: RunningPlatform): string[] {
   return recorded.map(({ name, pid }) => `${name} ${pid} ${processStartedAt(pid) ? 'runs' : 'ended'}`).sort();
 }
 
-/** What is free, each second until stopped, as far as it changes. */
+/** Records the free space each second until it is stopped, if it changes. */
 function watchFreeSpace(): { stop(): Promise<string[]>; note(text: string): void } {
   const startMs = Date.now();
   const rows: string[] = [];
@@ -168,7 +168,7 @@ test.each(cases)(
 
 const stateOf = (part: string, pid: string) => `${part} ${pid} ${processStartedAt(Number(pid)) ? 'runs' : 'ended'}`;
 
-test('filled by two sandboxes that write: no process ends, and deleting the two makes room', async () => {
+test('filled by two writing sandboxes: no process ends, and their deletion frees space', async () => {
   const platform = await started({ data: true, cache: false });
   const api = platform.client();
   const writers = [await api.createSandbox(wanted), await api.createSandbox(wanted)];

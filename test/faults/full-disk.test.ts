@@ -10,7 +10,7 @@ import { remains } from './matrix.ts';
 import { TightDisk } from './tight-disk.ts';
 import { small } from './transitions.ts';
 
-/** Everything of the platform lies on a disk of 4 GB; a second host, in the region `wide`, has a disk of its own. */
+/** The whole platform is on a disk of 4 GB. A second host, in the region `wide`, has a separate disk. */
 let platform: FaultyPlatform;
 const disk = new TightDisk('4G');
 const wideDisk = new TightDisk('8G');
@@ -30,7 +30,7 @@ afterAll(async () => {
 const wanted = { ...small, storage_gb: 8, memory_mb: 256 };
 const create = (region = 'tight', force = true) =>
   platform.api.request<SandboxView>('POST', '/v1/sandboxes', { ...wanted, locality: { region, force } });
-/** The host says every 2 s how much room it has, so a create that follows a delete can be refused for a moment. */
+/** The host reports its free space every 2 s, so a create after a delete can be refused for a moment. */
 const created = async () => {
   let reply = await create();
   await until(async () => {
@@ -65,16 +65,16 @@ async function works(sandbox: SandboxView): Promise<void> {
   agent.close();
 }
 
-test('the reserve is there as soon as the host takes sandboxes', () => {
+test('the reserve exists as soon as the host accepts sandboxes', () => {
   const { space, inodes } = ballastFiles(path.join(disk.folder, 'oci'));
   expect([existsSync(space), existsSync(inodes)]).toEqual([true, true]);
 });
 
-test('sandboxes that fill the disk are paused before anything of the platform fails; a delete makes room', async () => {
+test('sandboxes that fill the disk are paused before the platform fails; a delete frees space', async () => {
   const writers = [await created(), await created()] as const;
   const calm = await created();
   const before = pids();
-  // What the sandboxes need not write themselves.
+  // Fills a part in advance, so that the sandboxes need not write it.
   disk.fill(3000);
   for (const writer of writers) await writeMuch(writer, 2400);
   for (const { sandbox_id } of writers) {
@@ -89,7 +89,7 @@ test('sandboxes that fill the disk are paused before anything of the platform fa
       )
     ).length === 1;
   await until(async () => (await Promise.all(writers.map(isTold))).every(Boolean));
-  // The reserve is there: a tenth of the disk, and half of it at the very least.
+  // The reserve is a tenth of the disk. At least half of it must be there.
   expect(disk.freeMib()).toBeGreaterThan(200);
 
   expect(await create()).toMatchObject({ status: 409, body: { code: 'locality_constraint_failed' } });
@@ -102,7 +102,7 @@ test('sandboxes that fill the disk are paused before anything of the platform fa
   await works(calm);
 
   expect([pids(), platform.ends]).toEqual([before, []]);
-  // How much each wrote before the pause is left to chance; the smaller one alone may not be enough.
+  // How much each wrote before the pause is random, so the deletion of the smaller one may not be enough.
   const [smaller, larger] = [...writers].sort((one, other) => writtenMib(one) - writtenMib(other));
   await platform.api.deleteSandbox(larger!.sandbox_id);
   await until(async () => (await create()).status === 201, 60_000);
@@ -111,7 +111,7 @@ test('sandboxes that fill the disk are paused before anything of the platform fa
   disk.empty();
 }, 240_000);
 
-test('a host with a full disk takes nothing new; its sandboxes continue, and other hosts take new ones', async () => {
+test('a host with a full disk accepts no new sandboxes; its sandboxes continue, and other hosts accept new ones', async () => {
   expect(await remains(platform, [platform.dataDir])).toEqual([]);
   platform.addProcess('wide-host', 'worker/host.ts', { PLATFORM_DATA_DIR: wideDisk.folder, PLATFORM_REGION: 'wide' });
   await platform.up('wide-host');
@@ -132,7 +132,7 @@ test('a host with a full disk takes nothing new; its sandboxes continue, and oth
   await platform.down('wide-host');
 }, 240_000);
 
-test('the platform starts on a disk that is full to the last byte, and sandboxes on it can be deleted', async () => {
+test('the platform starts on a completely full disk, and sandboxes on it can be deleted', async () => {
   const before = await created();
   await platform.stop();
   disk.fill(0);
@@ -146,6 +146,6 @@ test('the platform starts on a disk that is full to the last byte, and sandboxes
   await until(async () => (await create()).status === 201, 60_000);
 }, 180_000);
 
-test('nothing is left of it', async () => {
+test('everything is cleaned up', async () => {
   expect(await remains(platform, [platform.dataDir])).toEqual([]);
 }, 180_000);

@@ -10,40 +10,43 @@ const calls = {
   read: /^GET \/v1\/payment_intents\/\w+$/,
 };
 
-/** Locks that make a statement wait. `$1` is the account. */
+/** Locks for which a statement must wait. `$1` is the account. */
 const locks = {
   account: 'select 1 from accounts where account_id = $1 for no key update',
   subscription: 'select 1 from subscriptions where account_id = $1 for update',
   invoice: 'select 1 from invoices where account_id = $1 for update',
   charge: 'select 1 from payment_intents where account_id = $1 for update',
-  /** The invoice's only charge, which another one waits for. */
+  /** The invoice's only charge. Another insert of it waits. */
   newCharge: `insert into payment_intents (payment_intent_id, account_id, amount, currency, status, intent_type, invoice_id)
     select 'held ' || invoice_id, account_id, 1, 'USD', 'canceled', 'invoice', invoice_id from invoices where account_id = $1`,
 };
 
-/** Where the work for an account stands still. */
+/** The point at which the work for an account is held. */
 export interface HoldPoint {
   name: string;
-  /** The processor has got a request and not carried it out, or has carried it out and not answered. */
+  /** The processor has received a request and not executed it, or has executed it and not answered. */
   request?: { call: keyof typeof calls; moment: ProcessorMoment['when'] };
-  /** A statement waits for a lock, which is taken by `holdStatement`, or when the processor gets or has carried out a request. */
+  /**
+   * A statement waits for a lock. `holdStatement` takes the lock, or the processor does when it receives or has
+   * executed a request.
+   */
   statement?: { lock: keyof typeof locks; takenAt?: { call: keyof typeof calls; moment: ProcessorMoment['when'] } };
-  /** The reply to the confirmation is lost before, so the charge is read. */
+  /** The reply to the confirmation is lost before, so the platform reads the charge. */
   isConfirmationLost?: boolean;
 }
 
 interface Subject {
   point: HoldPoint;
   charges: Set<string>;
-  /** Requests that stand still, the last one last. */
+  /** Held requests, the latest at the end. */
   requests: { isGone(): boolean; release(): void }[];
   isOver: boolean;
-  /** The processor's library repeats a request whose connection was cut, once. */
+  /** The processor's client library repeats a request once when its connection was cut. */
   cutsLeft: number;
   locker: pg.Client | null;
 }
 
-/** Has the charges of many accounts stand still, each at a point of its own. */
+/** Holds the charges of many accounts, each at its own point. */
 export class Holds {
   readonly #platform: FaultyPlatform;
   readonly #subjects = new Map<AccountId, Subject>();
@@ -59,16 +62,16 @@ export class Holds {
     this.#subjects.set(accountId, { point, charges: new Set(), requests: [], isOver: false, cutsLeft, locker: null });
   }
 
-  /** Charges that the processor made for an account. */
+  /** Charges of an account at the processor. */
   chargesOf(accountId: AccountId): string[] {
     return [...this.#subjects.get(accountId)!.charges];
   }
 
-  /** Has the next statement that needs the lock of an account's point wait. */
+  /** Makes the next statement that needs the lock of an account's point wait. */
   async holdStatement(accountId: AccountId): Promise<void> {
     const subject = this.#subjects.get(accountId)!;
     const locker = new pg.Client({ connectionString: this.#platform.settings.DATABASE_URL });
-    // A killed Postgres ends it.
+    // A killed Postgres ends the connection.
     locker.on('error', () => {});
     await locker.connect();
     await locker.query('begin');
@@ -76,7 +79,7 @@ export class Holds {
     subject.locker = locker;
   }
 
-  /** What stands still at this moment, and where: the request, or the statement that waits. */
+  /** The held request or waiting statement of each account at this moment. */
   async held(): Promise<Map<AccountId, string>> {
     const lockers = [...this.#subjects.values()].flatMap(({ locker }) => locker ?? []);
     const pidOf = (locker: pg.Client) => (locker as unknown as { processID: number }).processID;
@@ -99,12 +102,12 @@ export class Holds {
     return held;
   }
 
-  /** Lets everything go on, and holds nothing any more. */
+  /** Releases everything and holds nothing from now on. */
   async release(): Promise<void> {
     for (const subject of this.#subjects.values()) {
       subject.isOver = true;
       for (const { release } of subject.requests) release();
-      // Its transaction is rolled back. It has ended already where Postgres was killed.
+      // Its transaction is rolled back. If Postgres was killed, it has ended already.
       await subject.locker?.end().catch(() => {});
     }
   }

@@ -7,7 +7,7 @@ import { FaultyPlatform } from './faulty-platform.ts';
 import { remains } from './matrix.ts';
 import { small } from './transitions.ts';
 
-/** Two hosts; each is lost once: one is cut off, the worker of the other stands still. */
+/** Two hosts are lost: the link of one is cut, the worker of the other is stopped. */
 let platform: FaultyPlatform;
 let far: FarHost;
 
@@ -27,7 +27,7 @@ const create = (region: string, wanted = {}) =>
 const post = (sandboxId: SandboxId, what: string) =>
   platform.api.request('POST', `/v1/sandboxes/${sandboxId}/${what}`, {});
 
-/** Watches from the moment of the loss until the sandbox has failed. @returns seconds until it stood still, and failed */
+/** Watches from the loss until the sandbox has failed. @returns the seconds until it was frozen, and until it failed */
 async function watchLoss(sandboxId: SandboxId, fenced: () => boolean) {
   const lostMs = Date.now();
   await until(fenced, 30_000);
@@ -49,7 +49,7 @@ describe('a host that is cut off', () => {
     expect([(await row(running)).region, (await row(paused)).region]).toEqual(['far', 'far']);
   }, 180_000);
 
-  test('stands still before it is given up, and its sandboxes are failed within 30 seconds', async () => {
+  test('is frozen before it is declared lost, and its sandboxes have failed within 30 seconds', async () => {
     far.cut();
     const { fencedSeconds, failedSeconds } = await watchLoss(running, () => far.isFenced);
     expect(fencedSeconds).toBeLessThan(failedSeconds);
@@ -63,7 +63,7 @@ describe('a host that is cut off', () => {
     expect((await row(elsewhere.sandbox_id)).region).toBe('local');
   }, 180_000);
 
-  test('keeps its paused ones, which say that their host is away', async () => {
+  test('keeps its paused sandboxes, which show that their host is unreachable', async () => {
     for (const command of ['resume', 'connect']) {
       const refused = await post(paused, command);
       expect(refused).toMatchObject({ status: 503, body: { code: 'host_unavailable' } });
@@ -83,7 +83,7 @@ describe('a host that is cut off', () => {
 });
 
 describe('a host whose worker is stopped', () => {
-  test('stands still as a whole, is given up within 30 seconds, and comes back clean', async () => {
+  test('is frozen as a whole, is declared lost within 30 seconds, and comes back clean', async () => {
     const { sandbox_id: sandboxId } = await create('local', { name: 'stopped' });
     const stopped = platform.pid('host');
     process.kill(stopped, 'SIGSTOP');
@@ -97,7 +97,7 @@ describe('a host whose worker is stopped', () => {
   }, 180_000);
 });
 
-test('neither leaves anything behind', async () => {
+test('everything of both hosts is cleaned up', async () => {
   expect(await remains(platform, [platform.dataDir, far.dataDir])).toEqual([]);
   expect(far.veths()).toEqual([]);
 }, 180_000);

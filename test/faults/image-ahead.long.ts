@@ -7,7 +7,7 @@ import { cacheDir } from '../runtime/local-host.ts';
 import { until } from '../support/until.ts';
 import { FaultyPlatform } from './faulty-platform.ts';
 
-/** A platform on a machine that has the base image alone, as at the first start after set-up. */
+/** A platform on a machine that only has the base image, as at the first start after set-up. */
 let platform: FaultyPlatform;
 let cache: string;
 
@@ -56,14 +56,14 @@ const builders = () =>
     try {
       return fs.readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes(`${cache}/images/`);
     } catch {
-      return false; // It has just ended.
+      return false; // It ended in the meantime.
     }
   });
 
-test('a create during the build waits for it, an asynchronous one answers at once, and a killed host begins again', async () => {
+test('a create during the build waits for it, an asynchronous one is answered at once, and a killed host begins again', async () => {
   await until(async () => (await template()).status === 'building', 60_000);
   const soon = await create({ is_async: true });
-  expect(soon.message).toBe('The image of the template is being made; the sandbox starts when it is there');
+  expect(soon.message).toBe('The image of the template is being built; the sandbox starts when it is ready');
   expect(['created', 'starting']).toContain(soon.data.status);
   await until(() => builders().length > 0, 60_000);
   await platform.kill('host');
@@ -71,7 +71,7 @@ test('a create during the build waits for it, an asynchronous one answers at onc
   await platform.up('host');
   const waited = await create({});
   expect(waited).toMatchObject({
-    message: 'The image of the template had to be made first',
+    message: 'The image of the template had to be built first',
     data: { status: 'running' },
   });
   expect((await template()).status).toBe('available');

@@ -43,7 +43,7 @@ const jobOf = async (jobId: string) =>
 const hasBlob = async (path: string, digest: string) =>
   (await fetch(`${origin}/v2/${path}/blobs/${digest}`, { method: 'HEAD' })).status === 200;
 
-/** Prints what happened, an event a line, so that a person can see where the worker was killed. */
+/** Prints the history, one event per line, so that a person can see where the worker was killed. */
 async function printHistory(jobId: string): Promise<void> {
   const { events } = await platform.temporal.workflow.getHandle(jobId).fetchHistory();
   const lines = events!.map((event) => {
@@ -56,7 +56,7 @@ async function printHistory(jobId: string): Promise<void> {
   process.stdout.write(`the history of an import whose worker was killed\n${lines.join('\n')}\n`);
 }
 
-test('an import whose worker is killed in the middle goes on, without the layers that had arrived', async () => {
+test('an import whose worker is killed continues without the layers that had arrived', async () => {
   const layers = [anyLayer(2_000_000), anyLayer(8_000_000), anyLayer(16_000_000)];
   const { digest, sizeBytes, layers: pushed } = await pushImage(origin, `source/${userId}`, { layers });
   front.fault = { stallsAfter: 5_000_000 };

@@ -4,8 +4,8 @@ import path from 'node:path';
 import type { FaultyPlatform } from './faulty-platform.ts';
 
 /**
- * What of a platform is on the machine and in its stores, without its sandboxes nothing but what is listed as kept.
- * Read from the kernel, Postgres and Temporal, not through the platform's own code.
+ * Everything of a platform on the machine and in its stores. Without sandboxes only the listed kept things remain. It
+ * is read from the kernel, Postgres and Temporal, not through the platform's own code.
  */
 export interface Inventory {
   containers: string[];
@@ -22,7 +22,7 @@ export interface Inventory {
   reservations: string[];
 }
 
-/** @param dataDirs of every host; the platform's own by default */
+/** @param dataDirs of every host; the default is the platform's own */
 export async function takeInventory(platform: FaultyPlatform, dataDirs = [platform.dataDir]): Promise<Inventory> {
   const machines = dataDirs.map((dir) => onMachine(dir));
   const gathered = Object.fromEntries(
@@ -31,7 +31,7 @@ export async function takeInventory(platform: FaultyPlatform, dataDirs = [platfo
   return { ...gathered, ...(await inStores(platform)) };
 }
 
-/** Everything in it, a line a thing. */
+/** Its content, one line per thing. */
 export function leftovers(inventory: Inventory): string[] {
   return Object.entries(inventory).flatMap(([kind, found]) => (found as string[]).map((each) => `${kind}: ${each}`));
 }
@@ -58,7 +58,7 @@ function onMachine(dataDir: string): MachineInventory {
     loopDevices: readdirSync('/sys/block').filter((name) =>
       lines(`/sys/block/${name}/loop/backing_file`).some((file) => file.startsWith(`${folder}/`)),
     ),
-    // Those of processes go with them; only one that is held by a name can outlive them.
+    // Namespaces of processes end with them. Only a named one can outlive them.
     namespaces: existsSync('/run/netns') ? readdirSync('/run/netns').filter((name) => name.includes(id)) : [],
     veths: readdirSync('/sys/class/net').filter((name) => name.startsWith(`sb${id}-`)),
     nftRules: namesOfSandboxes(`sandboxes_${id}`),
@@ -69,7 +69,7 @@ function onMachine(dataDir: string): MachineInventory {
   };
 }
 
-/** Lines of the firewall that name one sandbox's address; without sandboxes there is none. */
+/** Firewall lines with the address of a sandbox. Without sandboxes there are none. */
 function namesOfSandboxes(table: string): string[] {
   let text: string;
   try {
@@ -125,7 +125,7 @@ function allProcesses(): { pid: string; words: string[] }[] {
     .map((pid) => ({ pid, words: lines(`/proc/${pid}/cmdline`).join('').split('\0') }));
 }
 
-/** Lines of a file that may be gone, or belong to a process that is. */
+/** Lines of a file that may be missing, or belong to an ended process. */
 function lines(file: string): string[] {
   try {
     return readFileSync(file, 'utf8').split('\n').filter(Boolean);

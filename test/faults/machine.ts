@@ -4,25 +4,25 @@ import path from 'node:path';
 import type { SandboxId } from '../../domain/ids.ts';
 import { until } from '../support/until.ts';
 
-/** The copy's name on the machine, from its data folder. */
+/** The copy's name on the machine, derived from its data folder. */
 export function copyIdOf(dataDir: string): string {
   return (JSON.parse(readFileSync(path.join(dataDir, 'oci/copy.json'), 'utf8')) as { id: string }).id;
 }
 
-/** Host's numbers of the first process of a sandbox's container and of its shim. */
+/** Pids on the host of the first process of a sandbox's container and of its shim. */
 export function pidsOf(dataDir: string, sandboxId: SandboxId): { shim: number; init: number } {
   const [shim, , init] = readFileSync(path.join(dataDir, 'oci/sandboxes', sandboxId, 'pids'), 'utf8').split(' ');
   return { shim: Number(shim), init: Number(init) };
 }
 
-/** Host's number of a sandbox's agent. */
+/** Pid on the host of a sandbox's agent. */
 export function agentPidOf(dataDir: string, sandboxId: SandboxId): number {
   return Number(readFileSync(path.join(dataDir, 'oci/sandboxes', sandboxId, 'agent'), 'utf8').split(' ')[0]);
 }
 
 /**
- * What a power cut does to a host, its disk aside: every process of every sandbox, their shims and their guard at once,
- * then their control groups, links and firewall. The host worker must be down.
+ * Simulates a power cut of a host, except for its disk: it kills every process of every sandbox, their shims and their
+ * guard at once, then removes their control groups, links and firewall. The host worker must be down.
  */
 export async function losePower(dataDir: string): Promise<void> {
   const id = copyIdOf(dataDir);
@@ -46,7 +46,7 @@ export async function losePower(dataDir: string): Promise<void> {
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
       }
-      // Frozen ones die where the freezer does not hold them.
+      // Frozen processes end in a group that the freezer does not hold.
       for (const root of ['freezer', 'unified']) moveTo(`/sys/fs/cgroup/${root}/cgroup.procs`, pid);
     }
     return left.length === 0;
@@ -59,7 +59,7 @@ export async function losePower(dataDir: string): Promise<void> {
   }
 }
 
-/** Deepest first, the parent last. */
+/** The groups below a group, deepest first, and the group itself last. */
 function groupsBelow(parent: string): string[] {
   try {
     const below = readdirSync(parent, { withFileTypes: true }).filter((entry) => entry.isDirectory());
@@ -74,7 +74,7 @@ function moveTo(file: string, pid: number): void {
   try {
     execFileSync('sh', ['-c', `echo ${pid} > ${file}`], { stdio: 'ignore' });
   } catch {
-    // It is gone already, or this machine has no such hierarchy.
+    // It is already removed, or this machine has no such hierarchy.
   }
 }
 

@@ -26,7 +26,7 @@ function footprint(name: string): Footprint {
 
 const footprints = () => Object.fromEntries(processes.map((name) => [name, footprint(name)]));
 
-/** Creates and ends them, ten at a time. */
+/** Creates and ends the sandboxes, ten at a time. */
 async function round(): Promise<void> {
   const ids: string[] = [];
   const wanted = Array.from({ length: sandboxes }, (_, index) => index);
@@ -57,7 +57,7 @@ test('200 sandboxes start and end three times; memory, descriptors and rows retu
     after.push(footprints());
     process.stdout.write(`round ${number}: ${(Date.now() - startedMs) / 1000} s ${JSON.stringify(after.at(-1))}\n`);
   }
-  // The first round fills pools and caches; what grows after it would grow for ever.
+  // The first round fills pools and caches. Growth after it would be a leak.
   for (const name of processes) {
     expect(after[2]![name]!.descriptors).toBeLessThanOrEqual(after[0]![name]!.descriptors + 10);
     expect(after[2]![name]!.residentMb).toBeLessThanOrEqual(after[0]![name]!.residentMb * 1.25 + 20);

@@ -1,7 +1,9 @@
 import { partNames } from './faulty-platform.ts';
 import { playMatrix } from './play-matrix.ts';
 
-/** Every process × every transition × before and after the acknowledgement; before it, at several moments. */
+/**
+ * Every process × every transition × before and after the acknowledgement. Kills before it happen at several moments.
+ */
 playMatrix(
   partNames.flatMap((part) => [
     ...[5, 40, 200].map((delayMs) => ({ part, when: 'before' as const, delayMs })),

@@ -1,6 +1,6 @@
 import { playMatrix } from './play-matrix.ts';
 
-/** A sample of the matrix that `npm run test:faults` plays as a whole. */
+/** A sample of the matrix. `npm run test:faults` plays the whole matrix. */
 playMatrix(
   [
     { part: 'host', when: 'before', delayMs: 40 },

@@ -6,32 +6,32 @@ import { leftovers, takeInventory } from './inventory.ts';
 import { type Moving, settle, type TransitionName, transitionNames, transitions } from './transitions.ts';
 import { wrongUsage } from './wrong-usage.ts';
 
-/** One kill: of which process, and whether before or after what was asked for was acknowledged. */
+/** One kill: which process, and whether before or after the acknowledgement of the requests. */
 export interface Round {
   part: PartName;
   when: 'before' | 'after';
-  /** From the requests to the kill, where it comes before their acknowledgement. */
+  /** The time from the requests to the kill, if it comes before their acknowledgement. */
   delayMs: number;
 }
 
 export interface Outcome {
   round: Round;
   transition: TransitionName;
-  /** Whether a caller got a reply that promises it. */
+  /** Whether a caller got a reply that promises the transition. */
   acknowledged: boolean;
-  /** How it ended; starts with `WRONG` when that may not be. */
+  /** Its end. It starts with `WRONG` if this end is not allowed. */
   ended: string;
 }
 
 /**
- * Eight sandboxes, each about to move in another way; then `kill -9` of one process of the platform and its start; then
- * each must be where it was asked to be, or failed with a reason.
+ * Prepares eight sandboxes, each for another transition. Then one process of the platform is killed with `kill -9` and
+ * restarted. Then each sandbox must have the requested state, or have failed with a reason.
  */
 export async function playRound(platform: FaultyPlatform, round: Round): Promise<Outcome[]> {
   const clocked = transitionNames.filter((name) => ['timeout', 'auto-pause', 'expiry'].includes(name));
   const moving = new Map<TransitionName, Moving>();
   const prepare = async (name: TransitionName) => moving.set(name, await transitions[name].prepare(platform));
-  // Those that a clock moves come last: their time runs from here on.
+  // Those that a clock moves are prepared last, because their time starts now.
   for (const name of transitionNames) if (!clocked.includes(name)) await prepare(name);
   await Promise.all(clocked.map(prepare));
 
@@ -49,7 +49,7 @@ export async function playRound(platform: FaultyPlatform, round: Round): Promise
     const asked = fired();
     await delay(round.delayMs);
     await platform.kill(round.part);
-    // Down while the clocks come to their end.
+    // The process is down while the clocks expire.
     await delay(Math.max(0, Math.max(...dues) + 300 - Date.now()));
     await platform.up(round.part);
     acknowledgements = await asked;
@@ -73,8 +73,8 @@ export async function playRound(platform: FaultyPlatform, round: Round): Promise
 }
 
 /**
- * Whether the seconds of every sandbox add up: from its start to its stop, or to where its present phase began, each
- * millisecond was counted once, as running or as paused; and whether its usage is the same.
+ * Whether the seconds of every sandbox add up: from its start to its stop, or to the beginning of its present phase,
+ * each millisecond must be counted once, as running or as paused. Its usage must be the same.
  */
 export async function wrongTotals(platform: FaultyPlatform): Promise<string[]> {
   const rows = await platform.orm.em.fork().find(Sandbox, { startedAt: { $ne: null } });
@@ -87,7 +87,7 @@ export async function wrongTotals(platform: FaultyPlatform): Promise<string[]> {
   return [...wrong, ...(await wrongUsage(platform))];
 }
 
-/** Deletes every sandbox there is. @returns what is then left that nobody owns */
+/** Deletes every sandbox. @returns what is then left without an owner */
 export async function remains(platform: FaultyPlatform, dataDirs?: string[]): Promise<string[]> {
   const asked = new Set<string>();
   await until(async () => {
@@ -113,7 +113,7 @@ export async function remains(platform: FaultyPlatform, dataDirs?: string[]): Pr
   return left;
 }
 
-/** How many of each kind, as text: processes down, transitions across. */
+/** The counts of each outcome as text: processes down, transitions across. */
 export function matrixTable(outcomes: Outcome[]): string {
   const parts = [...new Set(outcomes.map(({ round }) => `${round.part} ${round.when}`))];
   const cell = (part: string, name: TransitionName) => {

@@ -13,8 +13,8 @@ import type { FaultyPlatform } from './faulty-platform.ts';
 import { withPlatform } from './with-platform.ts';
 
 /**
- * Checks of budgets and the nightly comparison stand still in the middle, and a process is killed (SIGKILL). Each threshold is reported
- * once, and a comparison finds what differs and nothing else.
+ * Checks of budgets and the nightly comparison are held, and a process is killed (SIGKILL). Each threshold must be
+ * reported once, and a comparison must find exactly the differences.
  */
 const processor = await TestProcessor.start();
 afterAll(() => processor.stop());
@@ -29,7 +29,7 @@ withPlatform(
 const victims = ['worker', 'api', 'postgres'] as const;
 const budgets = '/v1/budgets';
 
-/** A transaction that has statements of others wait. */
+/** A transaction that blocks statements of others. */
 class Lock {
   readonly #client: pg.Client;
   readonly #pid: number;
@@ -41,7 +41,7 @@ class Lock {
 
   static async take(sql: string, values: unknown[] = []): Promise<Lock> {
     const client = new pg.Client({ connectionString: platform.settings.DATABASE_URL });
-    // A killed Postgres ends it.
+    // A killed Postgres ends the connection.
     client.on('error', () => {});
     await client.connect();
     await client.query('begin');
@@ -49,7 +49,7 @@ class Lock {
     return new Lock(client);
   }
 
-  /** The statement that waits for it. Null: none does. */
+  /** The statement that waits for it, or null. */
   async waiting(): Promise<string | null> {
     const [row] = await platform.rows<{ query: string }>(
       'select query from pg_stat_activity where ? = any(pg_blocking_pids(pid)) limit 1',
@@ -63,7 +63,7 @@ class Lock {
   }
 }
 
-/** Waits until all stand still at one moment. @returns where */
+/** Waits until all are held at the same moment. @returns where */
 async function untilWaiting(locks: readonly Lock[]): Promise<string[]> {
   let statements: (string | null)[] = [];
   await until(async () => {
@@ -81,7 +81,7 @@ async function addAccount(planName: string): Promise<{ accountId: AccountId; api
   return { accountId, api: new PlatformClient(platform.settings.PLATFORM_URL!, apiKey) };
 }
 
-/** Where a check stands still, and what asked for it. A notification needs the row of its user. */
+/** The points at which a check is held, and its cause. A notification needs the row of its user. */
 const checks = [
   { name: 'a check begins', by: 'signal', lock: 'select 1 from budgets where account_id = $1 for update' },
   { name: 'a check writes', by: 'signal', lock: 'select 1 from users where account_id = $1 for update' },
@@ -90,7 +90,7 @@ const checks = [
 ] as const;
 
 test.each(victims)(
-  'a budget reports each threshold once and restricts when %s is killed in its checks',
+  'a budget reports each threshold once and restricts when %s is killed during its checks',
   async (victim) => {
     await platform.untilReady();
     const subjects = await Promise.all(
@@ -100,7 +100,7 @@ test.each(victims)(
         const wanted = { budget_amount: check.by === 'edit' ? 1000 : 10, limit_type: 'hard' };
         expect((await api.request('POST', budgets, wanted)).status).toBe(201);
         const workflow = platform.temporal.workflow.getHandle(`${accountId}/budget`);
-        // Its first check finds nothing to report.
+        // Its first check has nothing to report.
         const checked = 'select 1 from budgets where account_id = ? and checked_at > created_at';
         await until(async () => (await platform.rows(checked, [accountId])).length === 1);
         await addUsage(platform.orm.em, accountId, '20');
@@ -125,12 +125,12 @@ test.each(victims)(
     }
     await platform.up(victim);
     await platform.untilReady();
-    // As a customer does who got no answer.
+    // Repeats unanswered requests, as a customer does.
     for (const { by, edit } of subjects) if (by === 'edit') await until(edit, 60_000);
     for (const { name, accountId, api, workflow } of subjects) {
       const read = async () => (await api.request<{ is_restricted: boolean } | null>('GET', budgets)).body.data;
       await until(async () => (await read().catch(() => null))?.is_restricted === true, 60_000);
-      // One more check reports nothing more.
+      // A further check reports nothing more.
       await workflow.signal(checkBudgetSignal, { because: 'sandbox' });
       const checkedAt = () =>
         platform.rows<{ at: string }>('select checked_at::text as at from budgets where account_id = ?', [accountId]);
@@ -163,14 +163,17 @@ test.each(victims)(
   300_000,
 );
 
-/** Where a comparison stands still. Where a killed worker is missed after ten minutes only, others are killed. */
+/**
+ * The points at which a comparison is held. Where a killed worker is noticed only after ten minutes, only others are
+ * killed.
+ */
 const comparisons: { name: string; victims: readonly (typeof victims)[number][]; table?: string }[] = [
   { name: 'the ledger is compared', victims: ['postgres'], table: 'reconciliation_differences' },
   { name: 'charges are compared', victims: ['worker', 'postgres'], table: 'reconciled_charges' },
   { name: 'the processor lists its charges', victims: ['worker', 'postgres'] },
 ];
 
-test('a comparison finds what differs, once, when worker or postgres is killed in the middle of it', async () => {
+test('a comparison finds the differences, once, when worker or postgres is killed during it', async () => {
   await platform.untilReady();
   const owners = await Promise.all(
     Array.from({ length: 3 }, async () => {

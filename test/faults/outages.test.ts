@@ -12,7 +12,7 @@ import { remains, wrongTotals } from './matrix.ts';
 import { small } from './transitions.ts';
 import { withPlatform } from './with-platform.ts';
 
-/** How long Postgres and Temporal are away; `npm run test:faults` makes it a minute. */
+/** The duration of the outages of Postgres and Temporal. `npm run test:faults` sets a minute. */
 const seconds = Number(process.env.FAULTS_SECONDS ?? 10);
 
 let platform: FaultyPlatform;
@@ -26,7 +26,7 @@ const create = (wanted = {}) => platform.api.createSandbox({ ...small, ...wanted
 const post = (sandboxId: SandboxId, what: string, body = {}) =>
   platform.api.request<SandboxView>('POST', `/v1/sandboxes/${sandboxId}/${what}`, body);
 
-/** Something that runs in a sandbox, to be found again. */
+/** Starts a process in a sandbox, which must still exist later. */
 async function withProcess(sandbox: SandboxView) {
   const agent = platform.agent(sandbox);
   const pid = await agent.start('sleep', ['3600']);
@@ -36,7 +36,7 @@ async function withProcess(sandbox: SandboxView) {
   };
 }
 
-test('a container that dies by itself is failed soon', async () => {
+test('a container that dies on its own soon counts as failed', async () => {
   const { sandbox_id: sandboxId } = await create();
   const diedMs = Date.now();
   process.kill(pidsOf(platform.dataDir, sandboxId).init, 'SIGKILL');
@@ -54,7 +54,7 @@ test('after a power cut sandboxes come back paused with their disks, and resume;
   await agent.upload('/root/kept.txt', 'kept');
   await agent.run('sync');
   agent.close();
-  // Until the lease says that the host was there after the file.
+  // Until the lease shows that the host was alive after the file.
   const { updated_at: before } = (await platform.rows<{ updated_at: Date }>('select updated_at from hosts'))[0]!;
   const renewed = async () =>
     (await platform.rows<{ updated_at: Date }>('select updated_at from hosts'))[0]!.updated_at;
@@ -91,7 +91,7 @@ describe.each(['postgres', 'temporal'] as const)('%s away for a while', (part) =
     await delay(Math.max(0, duringMs + seconds * 1000 - Date.now()));
     await platform.up(part);
     await platform.untilReady();
-    // It was admitted before Temporal was asked; without Postgres nothing is.
+    // It is admitted before Temporal is needed. Without Postgres nothing is admitted.
     expect((await made).status).toBe(part === 'temporal' ? 201 : 503);
     await until(async () => (await post(sandbox.sandbox_id, 'pause')).status === 200, 60_000);
     await until(async () => (await post(sandbox.sandbox_id, 'resume')).status === 200, 60_000);
@@ -114,7 +114,7 @@ test('100 creates at once on a plan of 10 make exactly 10 containers', async () 
   expect(new Set(refused.map(({ status, body }) => `${status} ${body.code}`))).toEqual(
     new Set(['429 concurrent_limit_reached']),
   );
-  // A sandbox of an outage before may still be on its way.
+  // A sandbox of an earlier outage may still be starting.
   const others = (
     await platform.rows<{ id: string }>(
       'select sandbox_id as id from sandboxes where owner_user_id <> (select user_id from users where email = ?)',
@@ -126,6 +126,6 @@ test('100 creates at once on a plan of 10 make exactly 10 containers', async () 
   await Promise.all(made.map(({ sandbox_id }) => api.request('DELETE', `/v1/sandboxes/${sandbox_id}`)));
 }, 240_000);
 
-test('nothing is left of it all', async () => {
+test('everything is cleaned up', async () => {
   expect(await remains(platform)).toEqual([]);
 }, 180_000);

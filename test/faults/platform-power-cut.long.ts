@@ -6,8 +6,8 @@ import { AcknowledgedWork, findAll, rowOf, untilRunning } from './acknowledged-w
 import { CutDisk } from './cut-disk.ts';
 
 /**
- * The whole platform, Postgres's and Temporal's data included, on one disk, which is copied at some moments of its work.
- * It then starts on each copy, as after power cuts at those moments.
+ * The whole platform, including the data of Postgres and Temporal, on one disk, which is copied at some moments. The
+ * platform then starts on each copy, as after power cuts at those moments.
  */
 const cuts = Number(process.env.PLATFORM_POWER_CUTS ?? 4);
 const wanted = { cpu_count: 1, memory_mb: 256, storage_gb: 1, allow_internet_access: false };
@@ -29,14 +29,14 @@ function onDisk(): RunningPlatform {
   return platform;
 }
 
-/** Ends everything of the platform; what that still writes is on the disk that is no longer looked at. */
+/** Ends everything of the platform. What it still writes goes to the disk that is no longer used. */
 async function powerOff(): Promise<void> {
   await platform?.stop();
   await platform?.hostRemains();
   platform = undefined;
 }
 
-test(`what was acknowledged before a power cut is there after it, ${cuts} times`, async () => {
+test(`everything that was acknowledged before a power cut is there after it, ${cuts} times`, async () => {
   disk.mountNew('4G', '6G');
   const live = onDisk();
   await live.start(240_000);

@@ -4,7 +4,8 @@ import { matrixTable, type Outcome, playRound, type Round, remains, wrongTotals 
 import { withPlatform } from './with-platform.ts';
 
 /**
- * Plays rounds on one platform, each a test: nothing is lost, nothing leaks. Prints the table, and how long it took.
+ * Plays rounds on one platform, each as a test: nothing may be lost, nothing may leak. Prints the table and the
+ * duration.
  * @param timeoutMs of one round
  */
 export function playMatrix(rounds: readonly Round[], timeoutMs: number): void {

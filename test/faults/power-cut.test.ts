@@ -1,6 +1,6 @@
 import { CutHost } from './power-cut.ts';
 
-test('after a power cut every acknowledged sandbox is there with what it synced, and starts', async () => {
+test('after a power cut every acknowledged sandbox is there with its synced data, and starts', async () => {
   await CutHost.with(async (host) => {
     for (const cut of await host.liveThrough(2)) await host.comeBack(cut);
   });

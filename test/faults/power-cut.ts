@@ -9,21 +9,21 @@ import { CutDisk } from './cut-disk.ts';
 const diskSize = '8G';
 const outerSize = '12G';
 
-/** What a caller may count on at the moment of a cut. */
+/** The state that was promised to callers at the moment of a cut. */
 interface Promised {
-  /** Created and not asked to be removed; with the text that was synced inside, if any. */
+  /** Created and not asked to be removed, with the text that was synced inside, if any. */
   sandboxes: Map<SandboxId, string | null>;
-  /** Removed, as its caller knows. */
+  /** Removed, as confirmed to its caller. */
   removed: string[];
 }
 
-/** A host whose data folder is on a disk that can be copied at any moment, as a power cut leaves it. */
+/** A host whose data folder is on a disk that can be copied at any moment, like after a power cut. */
 export class CutHost {
   readonly #disk = new CutDisk();
   readonly #host = new LocalHost();
   readonly #promised: Promised = { sandboxes: new Map(), removed: [] };
 
-  /** Has a test work with such a host, and cleans up after it. The error of the test is the one that is reported. */
+  /** Runs a test with such a host, and cleans up afterwards. The error of the test takes precedence. */
   static async with(work: (host: CutHost) => Promise<void>): Promise<void> {
     const host = new CutHost();
     try {
@@ -41,13 +41,13 @@ export class CutHost {
     await this.#start();
   }
 
-  /** Creates, pauses, resumes and removes until the given number of cuts is made; then the power is off. */
+  /** Creates, pauses, resumes and removes sandboxes until the given number of cuts is made. Then the power is off. */
   async liveThrough(cuts: number): Promise<{ file: string; promised: Promised }[]> {
     const stop = new AbortController();
     const lives = Promise.all([0, 1, 2].map(() => this.#live(stop.signal)));
     const made: { file: string; promised: Promised }[] = [];
     for (let at = 0; at < cuts; at += 1) {
-      // Any moment will do: what is under way differs each time.
+      // Any moment is fine: each cut finds other work in progress.
       await sleep(1000 + Math.random() * 2000);
       made.push(this.#cut());
     }
@@ -58,7 +58,7 @@ export class CutHost {
     return made;
   }
 
-  /** Starts the host on a copy and holds what it finds against what was promised. */
+  /** Starts the host on a copy and compares its state with the promises. */
   async comeBack({ file, promised }: { file: string; promised: Promised }): Promise<void> {
     this.#disk.mountCopy(file);
     this.#host.warnings.length = 0;
@@ -72,7 +72,7 @@ export class CutHost {
       const place = await driver.resume(spec);
       expect((await shell(place, spec, 'cat /root/note 2>/dev/null')).output).toEqual(text ?? expect.any(String));
     }
-    // What no caller got a reply for is asked for again, or removed, as its workflow would.
+    // Unanswered work is requested again, or removed, as its workflow would do.
     for (const { sandboxId } of found) {
       if (promised.sandboxes.has(sandboxId)) continue;
       const spec = this.#host.spec({ sandboxId });
@@ -118,13 +118,13 @@ export class CutHost {
     }
   }
 
-  /** Nothing of the test runs between the promise and the freeze, so the copy holds all that was promised. */
+  /** Nothing of the test runs between the promise and the freeze, so the copy contains everything that was promised. */
   #cut(): { file: string; promised: Promised } {
     const promised = { sandboxes: new Map(this.#promised.sandboxes), removed: [...this.#promised.removed] };
     return { file: this.#disk.cut(), promised };
   }
 
-  /** Everything of the host ends at once, and leaves no record of its end. */
+  /** Everything of the host ends at once without a record of the end. */
   async #powerOff(): Promise<void> {
     await this.#host.driver.close();
     const { shims, processes } = await this.#host.driver.inventory();

@@ -15,13 +15,13 @@ import { SecondMachine } from '../support/second-machine.ts';
 import { until } from '../support/until.ts';
 
 /**
- * Two machines that see each other by one link: the first has the control plane, a host, an API and a gateway, the
- * second a host and a gateway. No route leads to the sandboxes of the other.
+ * Two machines that are connected by one link. The first has the control plane, a host, an API and a gateway, the
+ * second a host and a gateway. There is no route to the sandboxes of the other machine.
  */
 const small = { cpu_count: 1, memory_mb: 256, storage_gb: 1 };
 const secondGatewayPort = 7081;
 const secondLastHopPort = 7084;
-/** Runs from its end: what was made first is removed last, also when something before it fails. */
+/** Disposed in reverse order, even if a part of it fails. */
 const cleanUp = new AsyncDisposableStack();
 let machine: SecondMachine;
 let platform: RunningPlatform;
@@ -91,7 +91,7 @@ async function startSecond(folder: string, hostToken: string, gatewayToken: stri
     const program = await machine.start({ name, script, env, home });
     cleanUp.defer(() => program.stop());
   };
-  // Both, before either may fail: what did start is stopped.
+  // Starts both and waits for both, so that after a failure the started one is stopped, too.
   const starts = [start('host', 'worker/host.ts'), start('gateway', 'gateway/server.ts')];
   for (const started of await Promise.allSettled(starts)) if (started.status === 'rejected') throw started.reason;
 }

@@ -4,31 +4,31 @@ import type { SandboxId } from '../../domain/ids.ts';
 import type { ApiReply, PlatformClient, SandboxView } from '../../ops/development/client/platform-client.ts';
 import { until } from '../support/until.ts';
 
-/** Requests of one part of the run, by how they ended. */
+/** Requests of one part of the run, by their end. */
 interface Tally {
   done: number;
   noConnection: number;
   unavailable: number;
-  /** The first request of a retry was carried out although its reply was lost. */
+  /** The first request of a retry was executed although its reply was lost. */
   doneBefore: number;
   slowestMs: number;
 }
 
 /**
- * Clients that use sandboxes in turn: each makes one, writes into it, pauses it, resumes it, writes again. They try again
- * after a lost connection, 503 and what follows from them, as the platform's clients do, and after nothing else.
+ * Clients that use sandboxes repeatedly: each makes one, writes into it, pauses it, resumes it, and writes again. They
+ * retry after a lost connection, 503 and their consequences, as the platform's clients do, and after nothing else.
  */
 export class SteadyLoad {
   readonly tallies = new Map<string, Tally>();
-  /** The answers with 503, and how many of each. */
+  /** The number of each reply with 503. */
   readonly refusals = new Map<string, number>();
-  /** What no client would try again. */
+  /** Replies that no client would retry. */
   readonly wrong: string[] = [];
   readonly sandboxes: { sandboxId: SandboxId; lines: number }[] = [];
   rounds = 0;
   readonly #api: PlatformClient;
   readonly #loops: Promise<void>[];
-  /** Ends the rounds that are under way. */
+  /** Ends the current rounds. */
   readonly #abandoned = new AbortController();
   #part = '';
   #stopped = false;
@@ -39,20 +39,22 @@ export class SteadyLoad {
     this.#loops = Array.from({ length: clients }, (_, number) => this.#use(number));
   }
 
-  /** The part of the run that requests are counted for when they end. */
+  /** The part of the run to which requests are counted when they end. */
   set part(name: string) {
     this.#part = name;
     this.tallies.set(name, { done: 0, noConnection: 0, unavailable: 0, doneBefore: 0, slowestMs: 0 });
   }
 
-  /** Waits until as many rounds have been done in this part, by all clients together. @throws what no client would try again */
+  /**
+   * Waits until all clients together have done so many rounds in this part. @throws replies that no client would retry
+   */
   async moreRounds(count: number): Promise<void> {
     const wanted = this.rounds + count;
     await until(() => this.rounds >= wanted || this.wrong.length > 0, 180_000);
     if (this.wrong.length > 0) throw new Error(this.wrong.join('\n'));
   }
 
-  /** Ends after the rounds that are under way; those that take longer are wrong, as when the platform is gone. */
+  /** Ends after the current rounds. Rounds that take longer are wrong, as if the platform were gone. */
   async stop(seconds = 60): Promise<void> {
     this.#stopped = true;
     const late = new Error(`stopped, and not done ${seconds} s later`);
@@ -68,10 +70,10 @@ export class SteadyLoad {
       const sandbox = { sandboxId: (data as SandboxView).sandbox_id, lines: 0 };
       this.sandboxes.push(sandbox);
       const of = `/v1/sandboxes/${sandbox.sandboxId}`;
-      // Lives in memory alone.
+      // This process lives only in memory.
       await this.#run(of, 'nohup sleep infinity > /dev/null 2>&1 & echo $! > /root/pid');
       while (!this.#stopped) {
-        // One whose connection broke off may have run, and is sent again.
+        // A command with a broken connection may have run, and is sent again.
         await this.#run(of, `grep -qsx ${sandbox.lines} /root/lines || echo ${sandbox.lines} >> /root/lines`);
         sandbox.lines += 1;
         await this.#try('POST', `${of}/pause`, undefined, 200, 'paused');
@@ -88,7 +90,7 @@ export class SteadyLoad {
     if (data.exit_code !== 0) throw new Error(`${command}: ${JSON.stringify(data)}`);
   }
 
-  /** @param becomes the status that says that a request without a reply was carried out */
+  /** @param becomes the status that shows that a request without a reply was executed */
   async #try(method: string, target: string, body: unknown, wanted: number, becomes?: string) {
     const headers = { 'Idempotency-Key': randomUUID() };
     for (let isRetry = false; ; isRetry = true) {
@@ -146,7 +148,7 @@ export function tableOf(load: SteadyLoad): string {
 
 /** What `fetch` throws when there is no connection, or when it ends before the reply. */
 function connectionError(error: unknown): ApiReply<never> | null {
-  // Not `instanceof`: Jest has a TypeError of its own.
+  // Not `instanceof`, because Jest has its own TypeError.
   if ((error as Error).name === 'TypeError') return null;
   throw error;
 }

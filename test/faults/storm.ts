@@ -6,7 +6,7 @@ import { Random } from '../agent/support/random.ts';
 import { until } from '../support/until.ts';
 import type { FaultyPlatform } from './faulty-platform.ts';
 
-/** A command that was answered as done, with when it was sent and answered. */
+/** A command that was answered as done, with the times of sending and of the answer. */
 interface Done {
   command: 'pause' | 'resume';
   sentMs: number;
@@ -16,21 +16,21 @@ interface Done {
 export interface Storm {
   /** By command and status, or code. */
   replies: Record<string, number>;
-  /** Replies that were not true at their moment, and what else does not fit together. */
+  /** Replies that were false at their time, and other contradictions. */
   wrong: string[];
 }
 
 const commands = ['pause', 'resume', 'timeout', 'connect', 'status'] as const;
-/** What may be refused because another client was first, or because many ask at once. */
+/** Refusals that are allowed, because another client was first or because many ask at once. */
 const refusals = new Set([
   ...['sandbox_not_running', 'sandbox_not_paused', 'sandbox_busy', 'sandbox_ended', 'too_many_requests'],
   ...['timeout_already_passed', 'temporarily_unavailable'],
 ]);
 
 /**
- * Many clients command one sandbox at random, over several replicas; one of them terminates it before the end. Then the
- * replies are held against the sandbox's events: each pause and resume that was answered as done happened, once, while its
- * caller waited.
+ * Many clients send random commands to one sandbox through several replicas. One of them terminates it before the end.
+ * Then the replies are compared with the sandbox's events: each pause and resume that was answered as done happened
+ * once while its caller waited.
  */
 export async function raiseStorm(
   platform: FaultyPlatform,
@@ -60,7 +60,7 @@ export async function raiseStorm(
       const answeredMs = Date.now();
       const answered = `${command} ${status < 300 ? 'done' : body.code}`;
       storm.replies[answered] = (storm.replies[answered] ?? 0) + 1;
-      // One that the end overtakes is answered with how the sandbox then stands.
+      // A command that the end overtakes is answered with the state after it.
       if (status < 300 && (command === 'pause' || command === 'resume') && answeredMs < endAskedMs) {
         done.push({ command, sentMs, answeredMs });
       }

@@ -12,7 +12,7 @@ import { remains } from './matrix.ts';
 import { small } from './transitions.ts';
 import { withPlatform } from './with-platform.ts';
 
-/** Sandboxes whose parts do not do what they are asked. */
+/** Sandboxes with parts that do not respond to requests. */
 let platform: FaultyPlatform;
 
 withPlatform((started) => {
@@ -23,7 +23,7 @@ const row = (sandboxId: SandboxId) => platform.orm.em.fork().findOneOrFail(Sandb
 const create = () => platform.api.createSandbox(small);
 const post = (sandboxId: SandboxId, what: string, body = {}) =>
   platform.api.request<SandboxView>('POST', `/v1/sandboxes/${sandboxId}/${what}`, body);
-/** @throws when it takes longer than anything that is bounded may take */
+/** @throws when it takes longer than any limit of the platform allows */
 async function timed<Result>(work: Promise<Result>, limitMs: number): Promise<Result> {
   const started = performance.now();
   const result = await work;
@@ -43,7 +43,7 @@ test('an agent that hangs: a pause works, a resume is refused and leaves it paus
   expect((await post(sandboxId, 'resume')).body.data).toMatchObject({ status: 'running' });
 }, 180_000);
 
-test('a freezer that does not freeze: a pause is refused, and the sandbox continues and can still be ended', async () => {
+test('a freezer that does not freeze: a pause is refused, and the sandbox continues and can be ended', async () => {
   const sandbox = await create();
   const { sandbox_id: sandboxId } = sandbox;
   const agent = platform.agent(sandbox);
@@ -59,7 +59,7 @@ test('a freezer that does not freeze: a pause is refused, and the sandbox contin
   expect((await post(sandboxId, 'pause')).body.data).toMatchObject({ status: 'paused' });
 }, 180_000);
 
-test('root answers in the place of agents: every call ends in time, and another account creates as fast as before', async () => {
+test('root answers in place of agents: every call ends in time, and another account creates as fast as before', async () => {
   const wanted = { email: 'neighbour@example.com', displayName: 'Neighbour', planName: 'pro', role: 'user' } as const;
   const { apiKey } = await platform.orm.em.fork().transactional((em) => createAccount(em, wanted));
   const neighbour = new PlatformClient(platform.settings.PLATFORM_URL!, apiKey);
@@ -109,6 +109,6 @@ test('root answers in the place of agents: every call ends in time, and another 
   expect(meanwhile).toBeLessThan(Math.max(15_000, 3 * usual));
 }, 240_000);
 
-test('nothing is left of it', async () => {
+test('everything is cleaned up', async () => {
   expect(await remains(platform)).toEqual([]);
 }, 180_000);

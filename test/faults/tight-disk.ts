@@ -4,7 +4,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { until } from '../support/until.ts';
 
-/** A small file system of its own, on a loop device. */
+/** A small file system on a loop device. */
 export class TightDisk {
   readonly folder: string;
   readonly #parent = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-tight-disk-'));
@@ -19,13 +19,13 @@ export class TightDisk {
     execFileSync('mount', ['-o', 'loop', file, this.folder]);
   }
 
-  /** As a program that is none of the platform's would. @param leftMib that stay free */
+  /** Fills it, as another program would. @param leftMib that remain free */
   fill(leftMib: number): void {
     const bytes = this.freeMib() * 1024 ** 2 - leftMib * 1024 ** 2;
     if (bytes > 0) execFileSync('fallocate', ['-l', String(bytes), path.join(this.folder, 'fill')]);
   }
 
-  /** @param left inodes that stay free */
+  /** @param left inodes that remain free */
   fillInodes(left: number): void {
     const folder = path.join(this.folder, 'fill-inodes');
     fs.mkdirSync(folder, { recursive: true });
@@ -49,7 +49,10 @@ export class TightDisk {
     return fs.statfsSync(this.folder).ffree;
   }
 
-  /** Waits for what ends with the platform's folder: the guard of the lease looks at it a few times a second. */
+  /**
+   * Waits for the guard of the lease, which ends soon after the platform's folder: it checks the folder a few times per
+   * second.
+   */
   async remove(): Promise<void> {
     await until(() => spawnSync('umount', [this.folder]).status === 0);
     fs.rmSync(this.#parent, { recursive: true });

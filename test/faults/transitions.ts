@@ -31,31 +31,31 @@ export type TransitionName = (typeof transitionNames)[number];
 
 export const small = { cpu_count: 1, memory_mb: 128, storage_gb: 1, allow_internet_access: false };
 
-/** One sandbox on its way from one state to another. */
+/** A sandbox that moves from one state to another. */
 export interface Transition {
   name: TransitionName;
-  /** Brings it to where it starts from. For those that a clock moves: at which moment that will be. */
+  /** Brings it to its initial state. For those that a clock moves, returns the time of that. */
   prepare(platform: FaultyPlatform): Promise<Moving>;
 }
 
 export interface Moving {
-  /** When a clock moves it by itself; Unix milliseconds. */
+  /** The time at which a clock moves it, in Unix milliseconds. */
   dueMs: number | null;
   /**
-   * Asks for it. @param hurried take an acknowledgement before it is done, where there is one
+   * Requests it. @param hurried return an acknowledgement before it is done, if there is one
    * @returns whether it was acknowledged
    */
   fire(api: PlatformClient, hurried: boolean): Promise<boolean>;
-  /** What the sandbox says where it should get to; `gone` is a 404. */
+  /** The sandbox's status after the transition; `gone` is a 404. */
   goal: string;
-  /** What it may say when it was never asked, as far as anybody knows. */
+  /** Its possible statuses if the request was never processed. */
   origin: string[];
   sandboxId(): Promise<SandboxId | null>;
 }
 
 const post = (path: string, body: unknown = {}) => ({ method: 'POST', path, body });
 
-/** Asked of the API; what was not acknowledged is asked once more by `again`. */
+/** Requested through the API. `again` repeats an unacknowledged request once. */
 function asked(options: {
   name: TransitionName;
   from: 'running' | 'paused';
@@ -116,7 +116,7 @@ const create: Transition = {
   },
 };
 
-/** A running one whose clock ends between two and three seconds from now. */
+/** A running sandbox whose clock expires between two and three seconds from now. */
 function timed(name: 'timeout' | 'auto-pause', goal: string): Transition {
   return {
     name,
@@ -131,7 +131,7 @@ function timed(name: 'timeout' | 'auto-pause', goal: string): Transition {
         [sandboxId],
       );
       const fromMs = new Date(row!.from).getTime();
-      // The API's shortest is a minute; an operator's may be shorter.
+      // The API's minimum is a minute. An operator's may be shorter.
       const timeoutSeconds = Math.ceil((Date.now() - fromMs) / 1000) + 2;
       await platform.temporal.workflow
         .getHandle(sandboxId)
@@ -147,7 +147,7 @@ function timed(name: 'timeout' | 'auto-pause', goal: string): Transition {
   };
 }
 
-/** A paused one whose plan keeps it for four seconds. */
+/** A paused sandbox whose plan keeps it for four seconds. */
 const expiry: Transition = {
   name: 'expiry',
   async prepare(platform) {
@@ -188,7 +188,7 @@ const expiry: Transition = {
         anyRegion,
       );
       await tx.flush();
-      // Its workflow is started here, with a plan whose days are short; plans in the file have whole ones.
+      // The test starts its workflow, with a plan of very short days: plans in the file have whole days.
       await tx.nativeDelete(OutboxEntry, { workflowId: admitted.sandboxId });
       return admitted;
     });
@@ -244,7 +244,7 @@ export const transitions: Record<TransitionName, Transition> = {
   expiry,
 };
 
-/** What the API says of a sandbox now: its status, `gone`, or `absent` when it was never made. */
+/** The API's status of a sandbox now: also `gone`, or `absent` when it was never made. */
 export async function statusOf(
   platform: FaultyPlatform,
   moving: Moving,
@@ -258,8 +258,8 @@ export async function statusOf(
 }
 
 /**
- * Waits for what it comes to: where it should, `failed` with a reason, or, when nobody acknowledged it, where it was.
- * What was not acknowledged and not done is asked for once more, and then must be done.
+ * Waits for the final state: the goal, `failed` with a reason, or, without an acknowledgement, the initial state. An
+ * unacknowledged transition that was not done is requested once more, and then must be done.
  */
 export async function settle(platform: FaultyPlatform, moving: Moving, wasAcknowledged: boolean): Promise<string> {
   let last = '';
@@ -283,7 +283,7 @@ export async function settle(platform: FaultyPlatform, moving: Moving, wasAcknow
     if (!view?.reason) throw new Error('failed without a reason');
     return `failed: ${view.reason}`;
   }
-  // It may still be on its way; then this is refused until it is there.
+  // It may still be in progress. The request is then refused until it is done.
   const isThere = async () => (await statusOf(platform, moving)).status === moving.goal;
   await until(async () => (await isThere()) || (await moving.fire(platform.api, false)), 60_000);
   await settled([moving.goal]);

@@ -16,9 +16,9 @@ import { until } from '../support/until.ts';
 import { SteadyLoad, tableOf } from './steady-load.ts';
 
 /**
- * An upgrade under load, on one machine: the commit of `UPGRADE_FROM` (else the newest tag, else the last commit) runs, and
- * clients use sandboxes all the time. Then the new migrations, then all processes of this folder on the same data folder,
- * with versions of workers; then workers of a further version beside them.
+ * An upgrade under load on one machine. The commit of `UPGRADE_FROM` (by default the newest tag, or the last commit)
+ * runs while clients use sandboxes. Then the new migrations run, then all processes of this folder on the same data
+ * folder, with worker versions; then workers of a further version in addition.
  */
 const root = path.resolve(import.meta.dirname, '../..');
 const clients = 6;
@@ -29,7 +29,7 @@ const run = promisify(execFile);
 const git = (...words: string[]) => execFileSync('git', words, { cwd: root, encoding: 'utf8' }).trim();
 
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-upgrade-'));
-// Postgres does not run as root and must reach its folder.
+// Postgres does not run as root and needs access to its folder.
 fs.chmodSync(folder, 0o711);
 const dataDir = path.join(folder, 'data');
 fs.mkdirSync(dataDir);
@@ -54,7 +54,7 @@ function commitBefore(): string {
   return git('tag', '--sort=-creatordate').split('\n')[0] || 'HEAD~1';
 }
 
-/** A folder with the files of a commit, or of this folder, and the packages of this one where they are the same. */
+/** A folder with the files of a commit, or of this folder, and the packages of this one if they are the same. */
 async function treeOf(name: string, commit: string | null): Promise<string> {
   const tree = path.join(folder, name);
   await writeSourceTree(tree, commit);
@@ -65,7 +65,7 @@ async function treeOf(name: string, commit: string | null): Promise<string> {
 
 const platformEnv = () => runningPlatformEnv(dataDir, { ...process.env, NODE_OPTIONS: '', PLATFORM_DATA_DIR: dataDir });
 
-/** As the step before an upgrade does, beside processes of the release before. */
+/** Like the step before an upgrade, while processes of the previous release run. */
 async function migrate(): Promise<void> {
   const env = platformEnv();
   const owner = new URL(env.DATABASE_URL!);
@@ -82,14 +82,14 @@ async function admin(...words: string[]): Promise<Record<string, unknown>[]> {
   return JSON.parse(stdout);
 }
 
-/** Of each sandbox's workflow: the version that did its last task. */
+/** For each sandbox's workflow the version that did its last task. */
 async function versionsOfSandboxes(): Promise<Set<string | undefined>> {
   const described = load!.sandboxes.map(({ sandboxId }) => temporal!.workflow.getHandle(sandboxId).describe());
   const infos = (await Promise.all(described)).map(({ raw }) => raw.workflowExecutionInfo?.versioningInfo);
   return new Set(infos.map((info) => info?.deploymentVersion?.buildId ?? undefined));
 }
 
-/** Open workflows whose next task has failed and is tried again. */
+/** Open workflows whose next task failed and is retried. */
 async function workflowsWithFailingTasks(): Promise<string[]> {
   const failing: string[] = [];
   for await (const { workflowId } of temporal!.workflow.list({ query: "ExecutionStatus = 'Running'" })) {
@@ -99,7 +99,7 @@ async function workflowsWithFailingTasks(): Promise<string[]> {
   return failing;
 }
 
-/** Tasks of the sandboxes' workflows that have failed and were done again, by their cause. */
+/** Failed and repeated tasks of the sandboxes' workflows, by their cause. */
 async function failuresOfTasks(): Promise<Map<string, number>> {
   const causes = new Map<string, number>();
   for (const { sandboxId } of load!.sandboxes) {
@@ -168,7 +168,8 @@ test('sandboxes live through an upgrade, clients lose connections only while it 
   expect(load.wrong).toEqual([]);
   const untouched = { noConnection: 0, unavailable: 0 };
   for (const part of parts.slice(0, 2)) expect([part, load.tallies.get(part)]).toMatchObject([part, untouched]);
-  // Temporal refuses updates of a workflow that new workers do not replay within ten seconds, as on a busy machine.
+  // Temporal refuses an update when new workers need more than ten seconds to replay its workflow, as on a busy
+  // machine.
   for (const part of parts.slice(3)) expect([part, load.tallies.get(part)]).toMatchObject([part, { noConnection: 0 }]);
   expect(await versionsOfSandboxes()).toEqual(new Set([further.buildId]));
   expect(load.sandboxes).toHaveLength(clients);

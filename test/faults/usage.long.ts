@@ -9,7 +9,10 @@ import { small } from './transitions.ts';
 import { withPlatform } from './with-platform.ts';
 import { wrongUsage } from './wrong-usage.ts';
 
-/** Lives move on while processes are killed; what is recorded of them is then held against the clocks of the lives. */
+/**
+ * Sandboxes change states while processes are killed. Then their recorded usage is compared with the clocks of their
+ * lives.
+ */
 const lives = 4;
 const kills = ['worker', 'postgres', 'api', 'worker', 'postgres', 'host'] as const;
 
@@ -19,7 +22,7 @@ withPlatform((started) => {
   platform = started;
 });
 
-/** Asks again until it is done: any part may be away. */
+/** Repeats the request until it is done, because any part may be down. */
 async function become(sandboxId: SandboxId, command: string, status: string): Promise<void> {
   await until(async () => {
     try {
@@ -32,7 +35,7 @@ async function become(sandboxId: SandboxId, command: string, status: string): Pr
   }, 120_000);
 }
 
-test('usage equals the clocks of the lives, whatever is killed while they move', async () => {
+test('usage equals the clocks of the lives, even if processes are killed meanwhile', async () => {
   const since = new Date(Date.now() - 60_000);
   const made = await Promise.all(
     Array.from({ length: lives }, (_, index) => platform.api.createSandbox({ ...small, name: `usage-${index}` })),

@@ -20,7 +20,7 @@ interface NewUser {
   initial_password: string;
 }
 
-/** A user with an API key of their own. */
+/** A user with an API key. */
 async function newUser(name: string): Promise<{ userId: UserId; api: PlatformClient }> {
   const asked = { email: `${name}@example.com`, username: name, role: 'user' };
   const { user, initial_password: password } = (
@@ -42,12 +42,12 @@ const isGone = async (userId: UserId) => (await platform.orm.em.fork().count(Use
 const resultOf = (userId: UserId) =>
   platform.temporal.workflow.getHandle(workflowKinds.userDeletion.workflowId(userId)).result();
 
-/** The name of a local activity, as Temporal's library notes it in a marker. */
+/** The name of a local activity, as Temporal's library records it in a marker. */
 function localActivityOf(note: Uint8Array | null | undefined): string {
   return /"activity_type":"(\w+)"/.exec(Buffer.from(note ?? []).toString())?.[1] ?? '';
 }
 
-/** Prints what happened, an event a line, so that a person can see where the worker was killed. */
+/** Prints the history, one event per line, so that a person can see where the worker was killed. */
 async function printHistory(userId: string): Promise<void> {
   const handle = platform.temporal.workflow.getHandle(workflowKinds.userDeletion.workflowId(userId));
   const { events } = await handle.fetchHistory();
@@ -65,7 +65,7 @@ async function printHistory(userId: string): Promise<void> {
   process.stdout.write(`the history of a deletion whose worker was killed twice\n${lines.join('\n')}\n`);
 }
 
-test('a deletion continues where a killed worker left it', async () => {
+test('a deletion continues from the point at which its worker was killed', async () => {
   const { userId, api } = await newUser('killed');
   const { sandbox_id: sandboxId } = await api.createSandbox(small);
   // The request needs neither a worker nor Temporal.
@@ -82,7 +82,7 @@ test('a deletion continues where a killed worker left it', async () => {
   expect(await platform.api.sandbox(sandboxId)).toMatchObject({ status: 'terminated' });
 }, 400_000);
 
-test('a deletion finishes while the host of a sandbox is away', async () => {
+test('a deletion finishes while the host of a sandbox is down', async () => {
   const { userId, api } = await newUser('away');
   const { sandbox_id: sandboxId } = await api.createSandbox(small);
   await platform.kill('host');

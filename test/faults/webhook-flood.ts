@@ -7,10 +7,10 @@ import { freePort } from '../support/free-port.ts';
 import { type Answer, answerWith, WebhookReceiver } from '../support/webhook-receiver.ts';
 
 const endpoints = 20;
-/** In one transaction. */
+/** The number of events in one transaction. */
 const eventsAtOnce = 5;
 
-/** How five of the endpoints misbehave; the fifth of them is not there at all. */
+/** The misbehaviour of five of the endpoints. The fifth one does not exist at all. */
 const misbehaving: Record<string, Answer> = {
   slow: () => {},
   'answers 500': answerWith(500),
@@ -20,7 +20,7 @@ const misbehaving: Record<string, Answer> = {
   },
 };
 
-/** Twenty endpoints of an account, five of which misbehave, and the events that flow to them. */
+/** Twenty endpoints of an account, five of which misbehave, and the events that are sent to them. */
 export class WebhookFlood {
   readonly healthy: WebhookReceiver[] = [];
   readonly #bad: WebhookReceiver[] = [];
@@ -45,7 +45,7 @@ export class WebhookFlood {
     return flood;
   }
 
-  /** Records events until there are so many. A transaction that fails is done again, under other ids. */
+  /** Records events up to the given number. A failed transaction is repeated with other ids. */
   async send(count: number, pauseMs: number): Promise<void> {
     const object = { objectId: newId('template'), accountId: this.#accountId, userId: null };
     while (this.committed.size < count) {
@@ -59,14 +59,14 @@ export class WebhookFlood {
         });
         for (const id of ids) this.committed.add(id);
       } catch {
-        // Postgres is away; whether this one was committed is not known.
+        // Postgres is down, and it is unknown whether this one was committed.
         await delay(100);
       }
       await delay(pauseMs);
     }
   }
 
-  /** How many of the committed events each healthy endpoint still lacks, the most. */
+  /** The maximum number of committed events that a healthy endpoint has not received. */
   missing(): number {
     return Math.max(...this.healthy.map((each) => this.committed.size - this.#got(each)));
   }
@@ -82,8 +82,8 @@ export class WebhookFlood {
   }
 
   /**
-   * Looks at what a relay held when it was killed: its requests in flight. Other relays make them again, ten seconds
-   * later, and those that had arrived become duplicates.
+   * The requests that a relay had in flight when it was killed. Other relays repeat them ten seconds later, and those
+   * that had arrived become duplicates.
    */
   async atKill(): Promise<{ held: number; arrived: number }> {
     const rows = (await this.#orm.em.fork().execute(

@@ -14,7 +14,7 @@ import { type TestDatabase, testDatabase, testNamespace } from '../support/stack
 import { until } from '../support/until.ts';
 import { WebhookFlood } from './webhook-flood.ts';
 
-/** A control worker, killed again and again while events flow to twenty endpoints of which five misbehave. */
+/** A control worker that is killed repeatedly while events go to twenty endpoints, five of which misbehave. */
 const events = 500;
 const kills = 2;
 const root = path.resolve(import.meta.dirname, '../..');
@@ -88,7 +88,7 @@ test('each event reaches each healthy endpoint at least once, however often the 
   const atKills: { held: number; arrived: number }[] = [];
   for (let kill = 0; kill < kills; kill += 1) {
     const before = flood.requests();
-    // In the middle of deliveries, not before the first.
+    // During deliveries, not before the first one.
     await until(() => flood.requests() >= before + 300, 120_000);
     await delay(Math.random() * 50);
     await end(worker, 'SIGKILL');

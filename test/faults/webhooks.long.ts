@@ -7,7 +7,7 @@ import { type FaultyPlatform, partNames } from './faulty-platform.ts';
 import { WebhookFlood } from './webhook-flood.ts';
 import { withPlatform } from './with-platform.ts';
 
-/** Every process in turn is killed while events flow; then Postgres and Temporal are away for a while. */
+/** Every process is killed in turn while events are sent. Then Postgres and Temporal are down for a while. */
 const events = Number(process.env.FAULTS_EVENTS ?? 10_000);
 const seconds = Number(process.env.FAULTS_SECONDS ?? 10);
 let platform: FaultyPlatform;
@@ -54,7 +54,7 @@ test('each event reaches each healthy endpoint at least once while every process
 }, 3_600_000);
 
 test.each(['postgres', 'temporal'] as const)(
-  'nothing is lost while %s is away',
+  'nothing is lost while %s is down',
   async (part) => {
     const flood = await startFlood();
     const sending = flood.send(200, 20);

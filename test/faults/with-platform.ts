@@ -2,7 +2,7 @@ import { afterAll, beforeAll } from '@jest/globals';
 import { FaultyPlatform } from './faulty-platform.ts';
 
 /**
- * Starts a platform before the tests of a file, and takes everything of it away behind them.
+ * Starts a platform before the tests of a file, and removes everything of it after them.
  * @param onStart gets it
  * @param given settings over the defaults
  */

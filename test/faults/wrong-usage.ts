@@ -11,8 +11,9 @@ interface Recorded {
 }
 
 /**
- * Holds the usage events of every sandbox that ran against the clock of its life, which adds up the same phases in another way: cores
- * for each millisecond that it ran, its disk for each that it ran or was paused, without a gap and none twice.
+ * Compares the usage events of every sandbox that ran with the clock of its life, which adds up the same phases in
+ * another way: cores for each running millisecond, its disk for each running or paused one, without gaps and
+ * duplicates.
  */
 export async function wrongUsage(platform: FaultyPlatform): Promise<string[]> {
   const lives = await platform.orm.em.fork().find(Sandbox, { startedAt: { $ne: null } });

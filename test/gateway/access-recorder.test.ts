@@ -12,7 +12,7 @@ afterEach(() => {
   jest.restoreAllMocks();
 });
 
-test('each sandbox is handed on once, with the minute of its last use, though it is handed on later', async () => {
+test('each sandbox is recorded once, with the minute of its last use, even if it is recorded later', async () => {
   const handed: [string[], string][] = [];
   const recorder = new AccessRecorder(
     async (ids, at) => void handed.push([ids, at.toISOString()]),
@@ -31,7 +31,7 @@ test('each sandbox is handed on once, with the minute of its last use, though it
   ]);
 });
 
-test('accesses that could not be written are kept, and a later use takes precedence', async () => {
+test('accesses that could not be written are kept, and replaced by later ones', async () => {
   const handed: [string[], string][] = [];
   let fails = true;
   const recorder = new AccessRecorder(

@@ -58,7 +58,7 @@ function call(
   return send({ port: started.port, host: hostOf(id), path: target, ...options });
 }
 
-/** Every way to speak to the agent, through the gateway; `secure` over TLS and the local CA. */
+/** Every way to call the agent through the gateway; `secure` means over TLS with the local CA. */
 const transports = ['connect', 'grpc-web', 'grpc'].flatMap((protocol) => [
   { protocol, httpVersion: '2' as const, secure: false },
   { protocol, httpVersion: '2' as const, secure: true },
@@ -68,7 +68,7 @@ const transports = ['connect', 'grpc-web', 'grpc'].flatMap((protocol) => [
 function transportOf({ protocol, httpVersion, secure }: (typeof transports)[number], token = agentToken) {
   const connectAs = { servername: hostOf(id), ca: started.ca.certificatePem };
   const options = {
-    // Its name has no address of its own; the gateway goes by the Host.
+    // Its name has no DNS entry. The gateway uses the Host field.
     baseUrl: `${secure ? 'https' : 'http'}://${hostOf(id)}:${started.port}`,
     nodeOptions: { ...(secure && connectAs), lookup: loopback },
     interceptors: [
@@ -118,7 +118,7 @@ test.each(transports)('errors keep their code over $protocol, HTTP/$httpVersion,
   expect(await failure('wrong')).toBe(Code.Unauthenticated);
 });
 
-test('a file of 20 MB goes up and comes down as it was', async () => {
+test('a file of 20 MB is uploaded and downloaded unchanged', async () => {
   const content = randomBytes(20_000_000);
   const target = path.join(dir, 'up.bin');
   const head = `--b\r\nContent-Disposition: form-data; name="path"\r\n\r\n${target}\r\n--b\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\n`;
@@ -133,7 +133,7 @@ test('a file of 20 MB goes up and comes down as it was', async () => {
   expect([part.status, part.body.equals(content.subarray(100, 200))]).toEqual([206, true]);
 });
 
-test('the agent judges tokens and signatures itself', async () => {
+test('the agent checks tokens and signatures itself', async () => {
   const target = path.join(dir, 'up.bin');
   expect((await call(`/download${target}`)).status).toBe(401);
   const hash = createHash('sha256').update(`${target}:read:root:${agentToken}`).digest('base64').replace(/=+$/, '');
@@ -141,7 +141,7 @@ test('the agent judges tokens and signatures itself', async () => {
   expect(signed.status).toBe(200);
 });
 
-test('the paths of the platform are there for the platform alone', async () => {
+test('the paths of the platform are reachable only for the platform', async () => {
   const headers = { 'x-platform-token': platformToken };
   const direct = await send({ port: agentPort, host: 'agent', path: '/platform/state', headers });
   expect(direct.status).toBe(200);

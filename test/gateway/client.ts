@@ -25,7 +25,7 @@ export interface RequestOptions {
   agent?: http.Agent;
 }
 
-/** One request over HTTP/1.1, by default on a connection of its own. */
+/** Sends a request over HTTP/1.1, by default on a new connection. */
 export async function send({
   port,
   host,
@@ -64,7 +64,7 @@ export async function send({
   };
 }
 
-/** A connection whose bytes the test writes itself. */
+/** A connection on which the test writes raw bytes. */
 export class RawConnection {
   readonly socket: net.Socket;
   received = '';
@@ -85,7 +85,7 @@ export class RawConnection {
     this.socket.write(bytes as string, 'latin1');
   }
 
-  /** Waits until what was received holds `text`, or matches it. */
+  /** Waits until the received text contains `text`, or matches it. */
   async expect(text: string | RegExp, timeoutMs = 45_000): Promise<string> {
     const isThere = () => (typeof text === 'string' ? this.received.includes(text) : text.test(this.received));
     await until(() => isThere() || this.isClosed, timeoutMs);
@@ -102,7 +102,7 @@ export class RawConnection {
   }
 }
 
-/** Writes `bytes` on a new connection and waits for it to be answered and closed, or answered alone. */
+/** Writes `bytes` on a new connection and waits until it is answered and closed, or the answer matches `expected`. */
 export async function sendRaw(port: number, bytes: string, expected: RegExp = /\r\n\r\n/): Promise<string> {
   const connection = new RawConnection(port);
   connection.write(bytes);

@@ -67,7 +67,7 @@ async function openReply(port: number): Promise<http.IncomingMessage> {
   return reply;
 }
 
-/** As `once`, which would take an error for its end. */
+/** `once` would reject at an error. */
 const closeOf = (emitter: EventEmitter) => new Promise((resolve) => emitter.once('close', resolve));
 
 test('exchanges with private ports end at once, those with public ports continue', async () => {
@@ -98,7 +98,7 @@ test('exchanges also end when the change is noticed only after an interruption',
   expect(socket.readyState).toBe(WebSocket.CLOSED);
 });
 
-test('a look-up that the news overtake does not let a request stay open', async () => {
+test('a look-up that is outdated by a change does not keep a request open', async () => {
   const sandboxId = 'sbx-new';
   const ports = [{ servicePort: sandbox.port, protocol: 'TCP' as const, port: protectedPort, isProtected: true }];
   started.routes.set({ sandboxId, address: sandbox.address, accessToken: agentToken, ports });

@@ -3,7 +3,7 @@ import { expectBounded } from './floods/expect-bounded.ts';
 import { FloodedGateway } from './floods/flooded-gateway.ts';
 
 const limits = { maxWaitingBytes: 8 * 2 ** 20, maxWaitingBytesPerClient: 8 * 2 ** 20 };
-/** `test/attacks/floods.long.ts` has all floods. */
+/** `test/attacks/floods.long.ts` runs all floods. */
 let flooded: FloodedGateway;
 
 beforeAll(async () => {

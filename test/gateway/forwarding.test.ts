@@ -22,7 +22,7 @@ afterEach(async () => {
 
 afterAll(() => started.stop());
 
-/** Makes the sandbox's agent be this server. */
+/** Uses this server as the sandbox's agent. */
 function use<U extends UpstreamServer>(upstream: U): U {
   stops.push(() => upstream.stop());
   started.routes.set({
@@ -42,7 +42,7 @@ function call(options: Partial<Parameters<typeof send>[0]> = {}): Promise<Reply>
   return send({ port: started.port, host: sandboxHost, ...options });
 }
 
-test('headers, status and reason pass; connection-level ones end at the gateway', async () => {
+test('headers, status and reason are forwarded; connection-level headers are not', async () => {
   let seen: string[] = [];
   await useHttp((request, response) => {
     seen = request.rawHeaders;
@@ -71,7 +71,7 @@ test('headers, status and reason pass; connection-level ones end at the gateway'
   }
 });
 
-test('the client’s forwarding fields are replaced, and the platform token never passes', async () => {
+test('the client’s forwarding fields are replaced, and the platform token is never forwarded', async () => {
   let seen: http.IncomingHttpHeaders = {};
   await useHttp((request, response) => {
     seen = request.headers;
@@ -102,7 +102,7 @@ test('the client’s forwarding fields are replaced, and the platform token neve
   expect(JSON.stringify(seen)).not.toMatch(/6\.6\.6\.6|evil|stolen/);
 });
 
-test('a trusted proxy is believed and added to', async () => {
+test('the forwarding fields of a trusted proxy are kept and extended', async () => {
   const trusting = await startGateway({ trustProxy: true });
   stops.push(() => trusting.stop());
   let seen: http.IncomingHttpHeaders = {};
@@ -117,7 +117,7 @@ test('a trusted proxy is believed and added to', async () => {
   expect(seen['x-forwarded-proto']).toBe('https');
 });
 
-test('a body with a length and one in chunks arrive whole, each as it was framed', async () => {
+test('bodies with a length and in chunks arrive completely, with the same framing', async () => {
   const body = randomBytes(3_000_000);
   await useHttp(async (request, response) => {
     const received = await buffer(request);
@@ -134,7 +134,7 @@ test.each([
   ['with a length', (bytes: Buffer) => ({ 'content-length': bytes.length })],
   ['in chunks', () => ({ 'transfer-encoding': 'chunked' })],
   ['until the connection closes', () => ({ connection: 'close' })],
-])('a response %s arrives whole, of whatever size', async (_how, framing) => {
+])('a response %s of any size arrives completely', async (_how, framing) => {
   const bodies = [0, 1, 100, 16_384, 16_385, 200_000, 5_000_000].map((size) => randomBytes(size));
   await useHttp((request, response) => {
     const bytes = bodies[Number(request.url!.slice(1))]!;
@@ -150,7 +150,7 @@ test.each([
   agent.destroy();
 });
 
-test('small and big pieces, of many responses at once, never mix', async () => {
+test('small and big pieces of many concurrent responses never mix', async () => {
   const pieces = (seed: number) =>
     [10, 300_000, 5, 20_000, 700_000].map((size, i) => Buffer.alloc(size, `${seed}.${i};`));
   await useHttp(async (request, response) => {
@@ -188,7 +188,7 @@ test('a response of odd chunks, sent in odd pieces, arrives as one body with its
   expect(reply.rawTrailers).toEqual(['X-Sum', '42']);
 });
 
-test('trailers of a request pass, and none that change how it is read', async () => {
+test('trailers of a request are forwarded, except those that change how it is read', async () => {
   let trailers: string[] = [];
   await useHttp(async (request, response) => {
     await buffer(request);
@@ -203,7 +203,7 @@ test('trailers of a request pass, and none that change how it is read', async ()
   expect(trailers).toEqual(['X-Sum', '1']);
 });
 
-test('HEAD, 204 and 304 have no body and keep the connection in step', async () => {
+test('HEAD, 204 and 304 have no body, and the connection remains usable', async () => {
   await useHttp((request, response) => {
     if (request.url === '/204') response.writeHead(204).end();
     else if (request.url === '/304') response.writeHead(304, { etag: '"x"' }).end();
@@ -221,7 +221,7 @@ test('HEAD, 204 and 304 have no body and keep the connection in step', async () 
   expect(received.match(/Content-Length: 5/g)).toHaveLength(2);
 });
 
-test('events are passed on as they come, and the head before the first of them', async () => {
+test('events are forwarded as they arrive, and the head before the first of them', async () => {
   let events: http.ServerResponse | undefined;
   await useHttp((_request, response) => {
     events = response;
@@ -254,7 +254,7 @@ test('request and response flow at the same time', async () => {
   connection.destroy();
 });
 
-test('a sandbox that does not read holds the upload back', async () => {
+test('a sandbox that does not read slows the upload down', async () => {
   use(await startRawUpstream((socket) => socket.pause()));
   const connection = new RawConnection(started.port);
   connection.write(`POST / HTTP/1.1\r\nHost: ${sandboxHost}\r\nContent-Length: 1000000000\r\n\r\n`);
@@ -275,7 +275,7 @@ test('a sandbox that does not read holds the upload back', async () => {
   connection.destroy();
 });
 
-test('a client that leaves amid its upload ends the request in the sandbox', async () => {
+test('a client that disconnects during its upload ends the request in the sandbox', async () => {
   let received = 0;
   const upstream = await useHttp((request) => {
     request.on('data', (bytes) => {
@@ -289,7 +289,7 @@ test('a client that leaves amid its upload ends the request in the sandbox', asy
   await until(() => upstream.sockets.size === 0);
 });
 
-test('a client that does not read holds the sandbox back', async () => {
+test('a client that does not read slows the sandbox down', async () => {
   let sent = 0;
   await useHttp((_request, response) => {
     response.writeHead(200);
@@ -314,7 +314,7 @@ test('a client that does not read holds the sandbox back', async () => {
   connection.destroy();
 });
 
-test('a client that leaves ends its request in the sandbox', async () => {
+test('a client that disconnects ends its request in the sandbox', async () => {
   const upstream = await useHttp((_request, response) => {
     response.writeHead(200);
     response.write('begin');
@@ -328,7 +328,7 @@ test('a client that leaves ends its request in the sandbox', async () => {
   await until(() => started.gateway.stats().sandboxes === 0);
 });
 
-test('a response that breaks off is seen to be broken off', async () => {
+test('a client can see that a response broke off', async () => {
   await useHttp((request, response) => {
     response.writeHead(200, request.url === '/chunks' ? {} : { 'content-length': 100 });
     response.write('part', () => response.destroy());
@@ -364,7 +364,7 @@ test.each([
   expect([reply.status, reply.json.code]).toEqual([502, 'sandbox_bad_response']);
 });
 
-test('Expect: 100-continue is asked of the sandbox, and its refusal costs no upload', async () => {
+test('Expect: 100-continue is forwarded to the sandbox, and after a refusal nothing is uploaded', async () => {
   let expected: string | undefined;
   const upstream = await useHttp((request, response) => {
     expected = request.headers.expect;
@@ -391,12 +391,12 @@ test('Expect: 100-continue is asked of the sandbox, and its refusal costs no upl
   refused.write(head('/no'));
   await refused.expect('too much');
   expect(refused.received).not.toContain('100 Continue');
-  // What followed could be the body, or the next request.
+  // The bytes that follow could be the body or the next request.
   expect(refused.received).toContain('Connection: close');
   await refused.closed();
 });
 
-test('a sandbox that knows nothing of Expect gets the body after a second', async () => {
+test('a sandbox that ignores Expect gets the body after a second', async () => {
   const upstream = await useHttp(() => undefined);
   upstream.server.on('checkContinue', (request: http.IncomingMessage, response: http.ServerResponse) => {
     request.resume().on('end', () => response.end('got it'));
@@ -409,13 +409,13 @@ test('a sandbox that knows nothing of Expect gets the body after a second', asyn
   connection.destroy();
 });
 
-test('an expectation nobody knows is 417', async () => {
+test('an unknown expectation is 417', async () => {
   await useHttp((_request, response) => response.end());
   const reply = await call({ headers: { expect: 'the-unexpected' } });
   expect([reply.status, reply.json.code]).toEqual([417, 'expectation_failed']);
 });
 
-test('early hints pass', async () => {
+test('early hints are forwarded', async () => {
   await useHttp((_request, response) => {
     response.writeEarlyHints({ link: '</a.css>; rel=preload' });
     response.end('page');
@@ -439,7 +439,7 @@ test('a refusal before the end of the upload reaches the client, and the connect
   connection.destroy();
 });
 
-test('a head leaves together with the body that is there: who closes after the head alone resets nothing', async () => {
+test('a head is sent together with the available body, so a sandbox that closes after the head causes no reset', async () => {
   use(
     await startRawUpstream((socket) => {
       socket.once('data', (bytes) => {
@@ -474,14 +474,14 @@ test('HTTP/1.0 clients are served, with and without keep-alive', async () => {
   staying.destroy();
 });
 
-test('connections to a sandbox are used again', async () => {
+test('connections to a sandbox are reused', async () => {
   const upstream = await useHttp((_request, response) => response.end('ok'));
   for (let i = 0; i < 20; i++) await call({ method: i % 2 ? 'POST' : 'GET' });
   expect(upstream.accepted()).toBe(1);
 });
 
-test('a connection that the sandbox closed meanwhile costs a repeatable request nothing', async () => {
-  // Says it keeps connections, and drops each when its second request comes.
+test('a repeatable request succeeds even if the sandbox has closed the kept connection', async () => {
+  // It announces keep-alive and drops each connection at its second request.
   const upstream = use(
     await startRawUpstream((socket) => {
       let requests = 0;
@@ -496,11 +496,11 @@ test('a connection that the sandbox closed meanwhile costs a repeatable request 
     expect((await call()).text).toBe('ok');
   }
   expect(upstream.accepted()).toBeGreaterThanOrEqual(6);
-  // What may have had an effect is not sent twice.
+  // A request that may have had an effect is not sent twice.
   expect((await call({ method: 'POST', body: 'x' })).json.code).toBe('sandbox_unreachable');
 });
 
-test('bytes after a response end its connection and reach nobody else', async () => {
+test('bytes after a response end its connection and reach no other client', async () => {
   const upstream = use(
     await startScriptedUpstream(
       'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil',
@@ -510,7 +510,7 @@ test('bytes after a response end its connection and reach nobody else', async ()
   expect(upstream.accepted()).toBe(3);
 });
 
-test('a moved sandbox is reached by new connections only, and exchanges with the old place end', async () => {
+test('a moved sandbox gets new connections, and exchanges with the old address end', async () => {
   const old = await useHttp((request, response) => {
     if (request.url === '/stream') response.write('old');
     else response.end('old');
@@ -526,7 +526,7 @@ test('a moved sandbox is reached by new connections only, and exchanges with the
   expect((await call()).text).toBe('new');
 });
 
-test('a sandbox that moves while no changes arrive is followed within a moment', async () => {
+test('a sandbox that moves while no changes arrive is found soon', async () => {
   const old = await useHttp((_request, response) => response.end('old'));
   const next = await startHttpUpstream((_request, response) => response.end('new'), '127.0.0.9', {}, old.port);
   stops.push(() => next.stop());
@@ -535,14 +535,14 @@ test('a sandbox that moves while no changes arrive is followed within a moment',
     expect((await call()).text).toBe('old');
     started.routes.setSilently({ sandboxId: 'sbx-one', address: next.address });
     await until(async () => (await call()).text === 'new');
-    // At once, not when it would have become too old.
+    // At once, not when the route would have expired.
     expect(old.sockets.size).toBe(0);
   } finally {
     started.routes.setLive(true);
   }
 });
 
-test('another sandbox at the same address never gets a connection of the one before', async () => {
+test('a sandbox never gets a connection of the previous sandbox at its address', async () => {
   const upstream = await useHttp((_request, response) => response.end('ok'));
   await call();
   started.routes.set({ sandboxId: 'sbx-successor', address: upstream.address, agentPort: upstream.port });
@@ -576,7 +576,7 @@ test('a paused sandbox keeps open exchanges and closes idle connections', async 
   await connection.closed();
 });
 
-test('500 requests at once, each its own answer', async () => {
+test('500 concurrent requests each get their own answer', async () => {
   await useHttp(async (request, response) => {
     const body = await buffer(request);
     response.end(createHash('sha256').update(body).digest('hex'));

@@ -46,12 +46,12 @@ async function begin(trustProxy = false): Promise<void> {
   started.routes.set({ sandboxId: 'sbx-reading', status: 'running', address, agentPort });
 }
 
-/** What the gateway answers to the first request of a new connection, until it is answered or closed. */
+/** The gateway's answer to the first request of a new connection, up to the end of the answer or of the connection. */
 async function answerTo(localAddress: string): Promise<string> {
   const socket = net.connect({ port: started.port, host: '127.0.0.1', localAddress });
   const connection = new RawConnection(started.port, socket);
   connection.write(Buffer.concat([start, requestFrame(1, sandboxHost, 'GET', endHeaders | endStream)]));
-  // The upstream says how much it got: DATA, one byte, end of the stream.
+  // The upstream returns how much it got: DATA, one byte, end of the stream.
   const isAnswered = () => connection.received.includes('\0\0\x01\0\x01\0\0\0\x010');
   await until(() => isAnswered() || connection.isClosed);
   connection.destroy();
@@ -83,7 +83,7 @@ test.each(['PING', 'PRIORITY', 'WINDOW_UPDATE', 'header lists too large', 'rapid
   120_000,
 );
 
-test('a client that was kept out is served again', async () => {
+test('a client that was blocked is served again', async () => {
   await begin();
   const connection = new RawConnection(started.port);
   const windowUpdates = Buffer.concat(Array(80_000).fill(frame('windowUpdate', 0, Buffer.from([0, 0, 0, 1]))));
@@ -92,7 +92,7 @@ test('a client that was kept out is served again', async () => {
   await until(async () => (await answerTo('127.0.0.1')) === 'answered');
 }, 120_000);
 
-test('the connection of a proxy in front is not ended', async () => {
+test('the connection of a trusted proxy is not ended', async () => {
   await begin(true);
   const connection = new RawConnection(started.port);
   const windowUpdates = Buffer.concat(Array(80_000).fill(frame('windowUpdate', 0, Buffer.from([0, 0, 0, 1]))));
@@ -132,7 +132,7 @@ test.each([
     expect(String(upload.text)).toBe(String(bodyBytes));
     const download = await call('/big');
     expect(download.text.length).toBe(bodyBytes);
-    // More bytes of header fields than the rate and its burst.
+    // More bytes of header fields than the rate and its burst allow.
     for (let i = 0; i < 10; i++) {
       const replies = await Promise.all(Array.from({ length: 50 }, () => call('/')));
       expect(replies.filter(({ status }) => status === 200)).toHaveLength(50);

@@ -6,7 +6,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { until } from '../support/until.ts';
 
-/** One gateway as the process that it is, on a database. */
+/** A gateway in its own process, on a database. */
 export class GatewayProcess {
   readonly dataDir = mkdtempSync(path.join(os.tmpdir(), 'gateway-process-'));
   readonly #log: Record<string, unknown>[] = [];
@@ -41,7 +41,7 @@ export class GatewayProcess {
     return this.#log.find((line) => line.msg === 'ready');
   }
 
-  /** Ends it in order. @returns its exit code; null when a signal ended it */
+  /** Stops it gracefully. @returns its exit code; null when a signal ended it */
   async stop(): Promise<number | null> {
     if (this.#child.exitCode === null && this.#child.signalCode === null) {
       const exited = once(this.#child, 'exit');
@@ -51,7 +51,7 @@ export class GatewayProcess {
     return this.#child.exitCode;
   }
 
-  /** After the end. */
+  /** Call it after the end. */
   removeData(): void {
     rmSync(this.dataDir, { recursive: true });
   }

@@ -8,7 +8,7 @@ import { startRawUpstream, type UpstreamServer } from './upstream-server.ts';
 const sandboxHost = hostOf('sbx-one');
 const smuggledRequest = `GET /smuggled HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`;
 let started: StartedGateway;
-/** A sandbox that reads whatever comes, as bytes, so that nothing is hidden by a parser of its own. */
+/** A sandbox that records raw bytes, so that no parser hides anything. */
 let sandbox: UpstreamServer;
 let seen = '';
 
@@ -32,7 +32,7 @@ afterAll(async () => {
   await sandbox.stop();
 });
 
-/** Sends it and gives everything that is answered until the gateway closes. */
+/** Sends the bytes and returns everything that is answered until the gateway closes. */
 async function attack(bytes: string): Promise<string> {
   const connection = new RawConnection(started.port);
   connection.write(bytes);
@@ -89,7 +89,7 @@ test.each([
   ['a request line with a space in the target', `GET /a b HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n${smuggledRequest}`],
   ['another protocol', 'SSH-2.0-OpenSSH_9.2p1\r\n'],
   ['a method that there is none', `SMUGGLE / HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n${smuggledRequest}`],
-])('%s is refused, and nothing is smuggled by it', async (_what, bytes) => {
+])('%s is refused, and smuggles nothing into the sandbox', async (_what, bytes) => {
   const received = await attack(bytes);
   expect(received).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n[\s\S]*Connection: close\r\n/);
   expect(JSON.parse(received.slice(received.indexOf('\r\n\r\n')))).toMatchObject({
@@ -103,7 +103,7 @@ test.each([
   ['an unknown coding', post('Transfer-Encoding: xchunked', `0\r\n\r\n${smuggledRequest}`)],
   ['a coding before chunks', post('Transfer-Encoding: gzip, chunked', '0\r\n\r\n')],
   ['chunks in HTTP/1.0', `POST / HTTP/1.0\r\nHost: ${sandboxHost}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`],
-])('%s is not understood', async (_what, bytes) => {
+])('%s is refused as unknown', async (_what, bytes) => {
   expect(await attack(bytes)).toMatch(/^HTTP\/1\.1 501 [\s\S]*Connection: close\r\n/);
   expect(seen).toBe('');
 });
@@ -114,14 +114,14 @@ test.each(['HTTP/2.0', 'HTTP/1.9', 'HTTP/0.9', ''])('a request of version "%s" i
   expect(seen).toBe('');
 });
 
-test('chunks are joined and written anew: extensions and odd sizes go no further', async () => {
+test('chunks are joined and rewritten: extensions and odd sizes are not forwarded', async () => {
   const body = '005;a="b"\r\nhello\r\n1;x\r\n!\r\n0;end\r\n\r\n';
   await sendRaw(started.port, post('Transfer-Encoding: CHUNKED', body), /reached/);
   expect(seen).toContain('Transfer-Encoding: chunked\r\n');
   expect(seen.slice(seen.indexOf('\r\n\r\n') + 4)).toBe('6\r\nhello!\r\n0\r\n\r\n');
 });
 
-test('bytes after a body’s length are the next request, for the host that it names', async () => {
+test('bytes after a body’s length are the next request, which goes to the host that it names', async () => {
   const connection = new RawConnection(started.port);
   connection.write(`${post('Content-Length: 5', 'hello')}GET /next HTTP/1.1\r\nHost: ${hostOf('sbx-nobody')}\r\n\r\n`);
   await connection.expect('sandbox_not_found');
@@ -152,7 +152,7 @@ test.each([
   expect(seen).toBe('');
 });
 
-test('an absolute form for the same host is served as the path it holds', async () => {
+test('an absolute form for the same host is served as its path', async () => {
   await sendRaw(
     started.port,
     `GET http://${sandboxHost.toUpperCase()}/a?b HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`,
@@ -171,7 +171,7 @@ test.each([
   expect(seen).toBe('');
 });
 
-test('OPTIONS may ask for the server as a whole', async () => {
+test('OPTIONS may have the target *', async () => {
   await sendRaw(started.port, `OPTIONS * HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`, /reached/);
   expect(seen).toMatch(/^OPTIONS \* HTTP/);
 });
@@ -224,13 +224,13 @@ test.each([
   expect((await send({ port: started.port, host: sandboxHost })).text).toBe('reached');
 });
 
-test('a connection that begins like HTTP/2 and goes no further keeps nothing busy', async () => {
+test('a connection that begins like HTTP/2 and then stops keeps nothing busy', async () => {
   const idle = ['P', 'PR'].map((start) => {
     const connection = new RawConnection(started.port);
     connection.write(start);
     return connection;
   });
-  // Collections of garbage may be under way; a connection that is read without end is busy in every window.
+  // Garbage collections may still run. A connection that is read endlessly would be busy in every interval.
   await until(async () => {
     const before = process.cpuUsage();
     await new Promise((resolve) => setTimeout(resolve, 300));
@@ -252,7 +252,7 @@ test('a connection with a hundred thousand pipelined requests is closed; 64 at m
   expect(sandbox.sockets.size).toBeLessThanOrEqual(64);
 });
 
-test('every port of loopback is out of reach for a host that names it', async () => {
+test('no host name gives access to a port of loopback', async () => {
   const inner = net.createServer((socket) => socket.end('inner'));
   await new Promise<void>((resolve) => inner.listen(0, '127.0.0.1', resolve));
   const { port } = inner.address() as net.AddressInfo;

@@ -39,7 +39,7 @@ interface Outcome {
   resetCode: number;
 }
 
-/** One request over HTTP/2. Resolves when the stream is closed, however that came; rejects after a minute. */
+/** Sends a request over HTTP/2. Resolves when the stream is closed in any way. Rejects after a minute. */
 async function callHttp2(headers: http2.OutgoingHttpHeaders = {}): Promise<Outcome> {
   const session = http2.connect(`http://${sandboxHost}`, {
     createConnection: () => net.connect(started.port, '127.0.0.1'),
@@ -94,7 +94,7 @@ test('over HTTP/2 doubled trailers arrive once', async () => {
   });
 });
 
-/** Each field that Node knows, twice; those that frame a message aside. */
+/** Each field that Node knows, twice, except those that frame a message. */
 const doubledNames = knownNames
   .filter((name) => !['content-length', 'transfer-encoding'].includes(name))
   .map((name) => `${name}: 1\r\n${name}: 2\r\n`)
@@ -166,17 +166,17 @@ test('a gRPC reply with doubled fields and trailers arrives', async () => {
   });
 });
 
-test('a head that no block of HTTP/2 can hold is 502', async () => {
+test('a head that is too large for HTTP/2 is 502', async () => {
   await upstreamThatAnswers(`HTTP/1.1 200 OK\r\n${'a: \r\n'.repeat(6000)}Content-Length: 0\r\n\r\n`);
   expect((await callHttp2()).status).toBe(502);
 });
 
-test('trailers that no block of HTTP/2 can hold break the response off', async () => {
+test('trailers that are too large for HTTP/2 break the response off', async () => {
   await upstreamThatAnswers(`HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n${'a: \r\n'.repeat(6000)}\r\n`);
   expect((await callHttp2()).resetCode).not.toBe(0);
 });
 
-test('an upgrade behind a request that waits for its response is an ordinary request', async () => {
+test('an upgrade after a request without a response yet is an ordinary request', async () => {
   const upstream = await startHttpUpstream((request, response) => response.end(request.url));
   stops.push(() => upstream.stop());
   started.routes.set({ sandboxId: 'sbx-one', address: upstream.address, agentPort: upstream.port });
@@ -190,7 +190,7 @@ test('an upgrade behind a request that waits for its response is an ordinary req
   await connection.expect(/\/first[\s\S]*\/second/);
 });
 
-test('1xx replies without end to clients that do not read cost no memory, and end in 502', async () => {
+test('endless 1xx replies to clients that do not read use no memory, and end with 502', async () => {
   const early = Buffer.from(`HTTP/1.1 103 Early Hints\r\nLink: ${'x'.repeat(1000)}\r\n\r\n`.repeat(60));
   let sentBytes = 0;
   const flooder = await startRawUpstream((socket) => {

@@ -134,7 +134,7 @@ test('a request without a body has none, and HEAD, 204 and 304 have no response 
   }
 });
 
-test('responses of all sizes and framings arrive whole, many at once', async () => {
+test('many concurrent responses of all sizes and framings arrive completely', async () => {
   use(
     await startHttpUpstream((request, response) => {
       const [, framing, size] = request.url!.split('/');
@@ -168,7 +168,7 @@ test('reads of other connections do not overwrite bytes that wait for a slow cli
     }),
   );
   const session = connect(false);
-  // Leaves a connection behind whose last bytes had to wait for the client: in HTTP/2 all do.
+  // Leaves a connection whose last bytes had to wait for the client, as all bytes in HTTP/2 do.
   expect((await call(session, { ':path': '/big' })).body.equals(big)).toBe(true);
   const holding = call(session, { ':path': '/hold' });
   await until(() => held !== undefined);
@@ -176,7 +176,7 @@ test('reads of other connections do not overwrite bytes that wait for a slow cli
   slow.socket.pause();
   slow.write(`GET /big HTTP/1.1\r\nHost: ${sandboxHost}\r\nConnection: close\r\n\r\n`);
   await until(() => asked === 3);
-  // Until the sockets on the way are full.
+  // Until the buffers of the sockets are full.
   await new Promise((resolve) => setTimeout(resolve, 300));
   held!.end(Buffer.alloc(250_000, '!'));
   await holding;
@@ -185,7 +185,7 @@ test('reads of other connections do not overwrite bytes that wait for a slow cli
   expect(slow.received.slice(slow.received.indexOf('\r\n\r\n') + 4) === big.toString()).toBe(true);
 });
 
-test('errors of the gateway come in the same shape', async () => {
+test('errors of the gateway have the same format', async () => {
   const session = connect(false);
   const reply = await call(session, { ':authority': hostOf('sbx-nobody'), ':method': 'POST' }, Buffer.alloc(1_000_000));
   expect(reply.headers[':status']).toBe(404);
@@ -204,7 +204,7 @@ test.each([
   expect((await call(session, { ...headers } as http2.OutgoingHttpHeaders)).headers[':status']).toBe(status);
 });
 
-test('events are passed on as they come, and a client that cancels ends the request in the sandbox', async () => {
+test('events are forwarded as they arrive, and a client that cancels ends the request in the sandbox', async () => {
   const upstream = use(
     await startHttpUpstream((_request, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
@@ -273,7 +273,7 @@ const grpcCall = {
   te: 'trailers',
 };
 
-test('a gRPC call passes whole: frames, trailers, metadata', async () => {
+test('a gRPC call is forwarded completely: frames, trailers, metadata', async () => {
   let seen: http2.IncomingHttpHeaders = {};
   await useGrpc(async (stream, headers) => {
     seen = headers;
@@ -302,7 +302,7 @@ test('a gRPC call passes whole: frames, trailers, metadata', async () => {
   }
 });
 
-test('a gRPC error that is nothing but trailers passes as that', async () => {
+test('a gRPC error of trailers alone is forwarded unchanged', async () => {
   await useGrpc((stream) =>
     stream.respond({ ':status': 200, 'content-type': 'application/grpc', 'grpc-status': '5' }, { endStream: true }),
   );
@@ -311,7 +311,7 @@ test('a gRPC error that is nothing but trailers passes as that', async () => {
   expect(reply.body.length).toBe(0);
 });
 
-test('a gRPC stream flows both ways at once', async () => {
+test('a gRPC stream flows in both directions at the same time', async () => {
   await useGrpc((stream) => {
     stream.respond({ ':status': 200, 'content-type': 'application/grpc' }, { waitForTrailers: true });
     stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0' }));
@@ -351,7 +351,7 @@ test('a gRPC client that cancels is seen by the agent, and a reset of the agent 
   expect(reset.rstCode).toBe(http2.constants.NGHTTP2_ENHANCE_YOUR_CALM);
 });
 
-test('a gRPC call that the agent ends early is whole, and the client is asked to stop sending', async () => {
+test('a gRPC call that the agent ends early is complete, and the client is asked to stop sending', async () => {
   await useGrpc((stream) => {
     stream.respond({ ':status': 200, 'content-type': 'application/grpc' }, { waitForTrailers: true });
     stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '3' }));
@@ -388,13 +388,13 @@ test('gRPC calls share one connection to the agent, and end with the sandbox', a
   expect(after.headers[':status']).toBe(502);
 });
 
-test('gRPC to something that speaks HTTP/1.1 only is 502', async () => {
+test('gRPC to a server of HTTP/1.1 only is 502', async () => {
   use(await startHttpUpstream((_request, response) => response.end('no')));
   const reply = await call(connect(false), grpcCall, 'x');
   expect([reply.headers[':status'], JSON.parse(reply.body.toString()).code]).toEqual([502, 'sandbox_unreachable']);
 });
 
-test('gRPC-Web and Connect go on over HTTP/1.1', async () => {
+test('gRPC-Web and Connect are forwarded over HTTP/1.1', async () => {
   use(await startHttpUpstream((request, response) => response.end(request.httpVersion)));
   for (const type of ['application/grpc-web+proto', 'application/connect+json', 'application/json']) {
     const reply = await call(connect(false), { ...grpcCall, 'content-type': type }, 'x');
@@ -402,7 +402,7 @@ test('gRPC-Web and Connect go on over HTTP/1.1', async () => {
   }
 });
 
-test('more streams than may be wait, and a flood of resets ends the connection only', async () => {
+test('streams beyond the limit wait, and a flood of resets ends only the connection', async () => {
   use(await startHttpUpstream((_request, response) => response.end('ok')));
   const session = connect(false);
   await once(session, 'remoteSettings');
@@ -418,14 +418,14 @@ test('more streams than may be wait, and a flood of resets ends the connection o
   await until(() => started.gateway.stats().sandboxes === 0);
 });
 
-test('a connection that only begins like HTTP/2 is closed', async () => {
+test('a connection that begins like HTTP/2 and is not is closed', async () => {
   const connection = new RawConnection(started.port);
   connection.write('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
   connection.write(Buffer.alloc(100, 0xff));
   expect(await connection.closed().then(() => 'closed')).toBe('closed');
 });
 
-test('a preface that comes byte by byte is understood', async () => {
+test('a preface that arrives byte by byte is accepted', async () => {
   const connection = new RawConnection(started.port);
   for (const byte of 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0') {
     connection.write(byte);

@@ -43,7 +43,7 @@ function open(started: StartedGateway, path = '/', host = sandboxHost): RawConne
   return connection;
 }
 
-test('500 idle connections and 500 idle WebSockets to one sandbox slow nobody down', async () => {
+test('500 idle connections and 500 idle WebSockets to one sandbox slow no other client down', async () => {
   const { started, upstream } = await start();
   const median = async () => {
     const times: number[] = [];
@@ -68,9 +68,9 @@ test('500 idle connections and 500 idle WebSockets to one sandbox slow nobody do
     }),
   );
   expect(started.gateway.stats().connections).toBe(1000);
-  // Other programs may keep the machine busy.
+  // Other programs may use the machine.
   expect(await median()).toBeLessThan(50 + 20 * medianBefore);
-  // Idle clients hold no connections to the sandbox: what is kept ready for them is bounded.
+  // Idle clients hold no connections to the sandbox: the number of kept connections is limited.
   await until(() => upstream.sockets.size <= 500 + 64);
   for (const socket of sockets) socket.terminate();
   for (const connection of connections) connection.destroy();
@@ -79,7 +79,7 @@ test('500 idle connections and 500 idle WebSockets to one sandbox slow nobody do
   expect(started.gateway.stats()).toEqual({ connections: 0, sandboxes: 0, clients: 0 });
 });
 
-test('a client whose many connections begin at once does not delay the connection of another', async () => {
+test('a client that opens many connections at once does not delay the connection of another', async () => {
   const { started } = await start({ maxConnectionsPerClient: 500 });
   const connect = async (localAddress: string) => {
     const socket = net.connect({ port: started.port, host: '127.0.0.1', localAddress });
@@ -97,12 +97,12 @@ test('a client whose many connections begin at once does not delay the connectio
     connection.write(`GET / HTTP/1.1\r\nHost: ${hostOf('sbx-missing')}\r\n\r\n`);
   }
   await Promise.all([...greedy, calm].map((connection) => connection.expect('404')));
-  // The last to ask is served among the first.
+  // The last client is served among the first.
   expect(servedBefore).toBeLessThan(200);
   for (const connection of [...greedy, calm]) connection.destroy();
 });
 
-test('a sandbox with as many requests as it may answers 503; another is served, and so is it afterwards', async () => {
+test('a sandbox at its limit of requests answers 503; other sandboxes are served, and it is again later', async () => {
   const { started, waiting, answerAll } = await start({ maxRequestsPerSandbox: 5 });
   const connections = Array.from({ length: 5 }, () => open(started, '/wait'));
   await until(() => waiting.length === 5);
@@ -115,7 +115,7 @@ test('a sandbox with as many requests as it may answers 503; another is served, 
   for (const connection of connections) connection.destroy();
 });
 
-test('requests whose client left no longer count', async () => {
+test('requests of disconnected clients do not count', async () => {
   const { started, waiting } = await start({ maxRequestsPerSandbox: 3 });
   for (let round = 0; round < 5; round++) {
     const connections = Array.from({ length: 3 }, () => open(started, '/wait'));
@@ -125,7 +125,7 @@ test('requests whose client left no longer count', async () => {
   }
 });
 
-test('a client with as many requests under way as it may gets 429', async () => {
+test('a client at its limit of concurrent requests gets 429', async () => {
   const { started, waiting, answerAll } = await start({ maxRequestsPerClient: 4 });
   const connections = Array.from({ length: 4 }, (_, i) =>
     open(started, '/wait', hostOf(i % 2 ? 'sbx-one' : 'sbx-two')),
@@ -172,7 +172,7 @@ test('a client with too many connections gets an error, then a closed connection
   for (const connection of connections) connection.destroy();
 });
 
-test('more connections than the gateway may have are closed as they come', async () => {
+test('connections beyond the gateway’s limit are closed when they arrive', async () => {
   const { started } = await start({ maxConnections: 3 });
   const connections = Array.from({ length: 3 }, () => open(started));
   await Promise.all(connections.map((connection) => connection.expect('ok')));
@@ -199,12 +199,12 @@ test.each([
   expect((await send({ port: started.port, host: sandboxHost })).text).toBe('ok');
 });
 
-test('a gateway that stood still reads what has come meanwhile before it gives a client up', async () => {
+test('after a stall the gateway reads what has arrived before it disconnects a client', async () => {
   const { started } = await start({ headersTimeoutMs: 1500 });
   const connection = new RawConnection(started.port);
   await until(() => started.gateway.stats().connections === 1);
   connection.write(`GET / HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`);
-  // Nothing else of this process, which is the gateway's too, runs for longer than the limit.
+  // No other task of this process, in which the gateway runs, takes longer than the limit.
   for (const endsAt = performance.now() + 2000; performance.now() < endsAt; );
   await connection.expect('200 OK');
   connection.destroy();
@@ -221,11 +221,11 @@ test('a client that trickles its headers is not waited for', async () => {
   expect(connection.received).toContain('408 Request Timeout');
 });
 
-test('a client that trickles HTTP/2 frames without ever asking is not waited for', async () => {
+test('a client that trickles HTTP/2 frames without a request is not waited for', async () => {
   const { started } = await start({ headersTimeoutMs: 500 });
   const connection = new RawConnection(started.port);
   connection.write('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0');
-  // Headers that never end: a HEADERS frame without END_HEADERS, and PINGs would be an error after it.
+  // A header block without an end: a HEADERS frame without END_HEADERS. PINGs after it would be an error.
   connection.write('\0\0\x01\x01\x04\0\0\0\x01\x82');
   await connection.closed();
 });
@@ -241,31 +241,28 @@ test('an upload or a stream takes as long as it needs', async () => {
   connection.destroy();
 });
 
-test.each(['a response', 'a WebSocket'])(
-  'a client that does not read %s is not waited for without end',
-  async (what) => {
-    const { started } = await start({ stalledClientTimeoutMs: 500 });
-    const flooding = await startRawUpstream((socket) => {
-      socket.once('data', () => {
-        const isUpgrade = what === 'a WebSocket';
-        socket.write(`HTTP/1.1 ${isUpgrade ? '101 S\r\nConnection: Upgrade\r\nUpgrade: websocket' : '200 OK'}\r\n\r\n`);
-        socket.write(Buffer.alloc(30_000_000));
-      });
+test.each(['a response', 'a WebSocket'])('the wait for a client that does not read %s is limited', async (what) => {
+  const { started } = await start({ stalledClientTimeoutMs: 500 });
+  const flooding = await startRawUpstream((socket) => {
+    socket.once('data', () => {
+      const isUpgrade = what === 'a WebSocket';
+      socket.write(`HTTP/1.1 ${isUpgrade ? '101 S\r\nConnection: Upgrade\r\nUpgrade: websocket' : '200 OK'}\r\n\r\n`);
+      socket.write(Buffer.alloc(30_000_000));
     });
-    stops.push(() => flooding.stop());
-    started.routes.set({ sandboxId: 'sbx-flood', address: flooding.address, agentPort: flooding.port });
-    const connection = new RawConnection(started.port);
-    connection.write(
-      `GET / HTTP/1.1\r\nHost: ${hostOf('sbx-flood')}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +
-        'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n',
-    );
-    await connection.expect('HTTP/1.1');
-    connection.socket.pause();
-    await until(() => flooding.sockets.size === 0);
-    await until(() => started.gateway.stats().sandboxes === 0);
-    connection.destroy();
-  },
-);
+  });
+  stops.push(() => flooding.stop());
+  started.routes.set({ sandboxId: 'sbx-flood', address: flooding.address, agentPort: flooding.port });
+  const connection = new RawConnection(started.port);
+  connection.write(
+    `GET / HTTP/1.1\r\nHost: ${hostOf('sbx-flood')}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +
+      'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n',
+  );
+  await connection.expect('HTTP/1.1');
+  connection.socket.pause();
+  await until(() => flooding.sockets.size === 0);
+  await until(() => started.gateway.stats().sandboxes === 0);
+  connection.destroy();
+});
 
 test('a client that reads slowly is waited for', async () => {
   const { started } = await start({ stalledClientTimeoutMs: 5000 });
@@ -279,7 +276,7 @@ test('a client that reads slowly is waited for', async () => {
   socket.on('data', (bytes) => {
     received += bytes.length;
     socket.pause();
-    // In all longer than the limit, but never as long without reading anything.
+    // Longer than the limit in total, but never as long without a read.
     setTimeout(() => socket.resume(), 25);
   });
   await once(socket, 'close');

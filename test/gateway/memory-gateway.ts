@@ -9,18 +9,18 @@ import type { GatewayLimits } from '../../gateway/connection-limits.ts';
 import type { SandboxRoute } from '../../gateway/routes.ts';
 import { until } from '../support/until.ts';
 
-/** One serving process, as `memory-serving-process.ts` logs it. */
+/** The state of a serving process, as `memory-serving-process.ts` logs it. */
 export interface ProcessState {
   pid: number;
   open: { connections: number; sandboxes: number; clients: number };
-  /** Of the JavaScript heap and of buffers. */
+  /** Bytes in the JavaScript heap and in buffers. */
   liveBytes: number;
-  /** What the process has of the machine, and the part of it that V8 and buffers asked for. */
+  /** The resident memory of the process, and the part of it that V8 and buffers use. */
   rss: number;
   heapTotal: number;
   arrayBuffers: number;
   external: number;
-  /** Of its event loop, since it logged this before. */
+  /** The longest delay of its event loop since the previous log line. */
   longestDelayMs: number;
 }
 
@@ -59,7 +59,7 @@ export class MemoryGateway {
     return gateway;
   }
 
-  /** What it logged with that message. */
+  /** Its log lines with this message. */
   lines(message: string): Record<string, unknown>[] {
     return this.log.filter((line) => line.msg === message);
   }
@@ -68,18 +68,18 @@ export class MemoryGateway {
     return this.lines('ready')[0]!.port as number;
   }
 
-  /** The serving processes there are now. */
+  /** The present serving processes. */
   get pids(): number[] {
     const { pid } = this.#child;
     return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean).map(Number);
   }
 
-  /** Bytes of memory that all its processes have now. */
+  /** The present memory of all its processes in bytes. */
   get memoryBytes(): number {
     return this.pids.map(residentBytes).reduce((sum, bytes) => sum + bytes, 0);
   }
 
-  /** What each serving process has open, and its live memory, after a collection of garbage. */
+  /** The open objects and live memory of each serving process, after a garbage collection. */
   async states(): Promise<ProcessState[]> {
     const { pids } = this;
     const known = this.lines('state').length;
@@ -88,12 +88,12 @@ export class MemoryGateway {
     return this.lines('state').slice(known) as unknown as ProcessState[];
   }
 
-  /** Ends the primary alone, by SIGKILL. */
+  /** Ends only the primary, with SIGKILL. */
   killPrimary(): void {
     this.#child.kill('SIGKILL');
   }
 
-  /** Ends it in order. Returns its exit code. */
+  /** Stops it gracefully. Returns its exit code. */
   async stop(): Promise<number | null> {
     if (this.#child.exitCode === null && this.#child.signalCode === null) {
       const exited = once(this.#child, 'exit');
@@ -105,13 +105,13 @@ export class MemoryGateway {
   }
 }
 
-/** How many sockets a process has open. */
+/** The number of open sockets of a process. */
 export function socketsOf(pid: number): number {
   return readdirSync(`/proc/${pid}/fd`).filter((fd) => {
     try {
       return readlinkSync(`/proc/${pid}/fd/${fd}`).startsWith('socket:');
     } catch (error) {
-      // Closed since it was listed.
+      // It was closed since the listing.
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
       throw error;
     }

@@ -1,25 +1,25 @@
 import type { SandboxId } from '../../domain/ids.ts';
 import type { RouteChanges, RouteSource, SandboxRoute } from '../../gateway/routes.ts';
 
-/** Routes in memory, with the news that Postgres would bring. */
+/** Routes in memory, with announcements of changes as from Postgres. */
 export class MemoryRoutes implements RouteSource, RouteChanges {
   readonly #routes = new Map<string, SandboxRoute>();
   readonly #changeListeners: ((sandboxId: SandboxId) => void)[] = [];
   readonly #liveListeners: ((live: boolean) => void)[] = [];
-  /** Ids as they were looked up. */
+  /** Ids of the look-ups in their order. */
   readonly lookups: string[] = [];
-  /** Look-ups wait for it, or fail with it. */
+  /** Look-ups wait for it, and fail if it rejects. */
   gate: Promise<void> = Promise.resolve();
   live = true;
 
-  /** Adds or changes a route, announced as by Postgres. */
+  /** Adds or changes a route, and announces the change. */
   set(route: Partial<SandboxRoute> & { sandboxId: SandboxId }): SandboxRoute {
     const changed = this.setSilently(route);
     this.announce(route.sandboxId);
     return changed;
   }
 
-  /** The same, with the news lost. */
+  /** The same without an announcement, as if it was lost. */
   setSilently(route: Partial<SandboxRoute> & { sandboxId: SandboxId }): SandboxRoute {
     const known = this.#routes.get(route.sandboxId);
     const changed = {

@@ -5,7 +5,7 @@ import { callAgent, fromBase64, streamFromAgent, toBase64 } from '../../gateway/
 import { visibleText } from '../../gateway/pages/web/shared/page-error.ts';
 import { startHttpUpstream } from './upstream-server.ts';
 
-/** What the web pages make of an agent that root in the sandbox has replaced. Chromium runs them in test/e2e. */
+/** How the web pages treat an agent that root in the sandbox has replaced. test/e2e runs them in Chromium. */
 const stops: (() => Promise<void>)[] = [];
 afterEach(async () => {
   await Promise.all(stops.splice(0).map((stop) => stop()));
@@ -35,7 +35,7 @@ const codeOf = (work: Promise<unknown>) =>
     (error) => error.code,
   );
 
-test('messages arrive whole, however they are cut', async () => {
+test('messages arrive completely regardless of splits', async () => {
   const bytes = Buffer.concat([frame('{"a":"żółć"}'), frame('{"b":2}'), frame('{}', 2)]);
   const url = await agentThat(async (response) => {
     for (const byte of bytes) {
@@ -60,12 +60,12 @@ test.each<[string, (response: http.ServerResponse) => void, string]>([
   expect(await codeOf(read(await agentThat(answer)))).toBe(code);
 });
 
-test('a stream without keepalives is over', async () => {
+test('a stream without keepalives ends', async () => {
   const url = await agentThat((response) => response.write(frame('{"a":1}')));
   expect(await codeOf(read(url, 300))).toBe('disconnected');
 });
 
-test('of a reply without end no more is read than may be held', async () => {
+test('of an endless reply only the allowed length is read', async () => {
   let isClosed = false;
   const url = await agentThat((response) => {
     const more = () => {
@@ -80,14 +80,14 @@ test('of a reply without end no more is read than may be held', async () => {
   while (!isClosed) await new Promise((resolve) => setImmediate(resolve));
 });
 
-test('a reply that is no object has no fields', async () => {
+test('a reply that is not an object has no fields', async () => {
   for (const reply of ['null', '7', '"text"', '[]']) {
     expect(await callAgent(await agentThat((response) => response.end(reply)), {})).not.toHaveProperty('entries');
   }
   expect(await codeOf(callAgent(await agentThat((response) => response.end('{"a":')), {}))).toBe('bad_reply');
 });
 
-test('texts of the sandbox show what they are made of, on one line and not without end', () => {
+test('texts of the sandbox are shown with their control characters, on one line, and shortened', () => {
   expect(visibleText('a\u202eb\nc\u001b[2Jd\u200be\u0000')).toBe('a\\u{202e}b\\u{a}c\\u{1b}[2Jd\\u{200b}e\\u{0}');
   expect(visibleText('stray-\uf7ff\uf780')).toBe('stray-\\xff\\x80');
   expect(visibleText('żółć 日本 👩‍💻 <b>')).toBe('żółć 日本 👩‍💻 <b>');
@@ -102,11 +102,11 @@ test.each<[string, Parameters<typeof textOf>[0], ReturnType<typeof textOf>]>([
   ['a byte order mark', Buffer.from('\ufeffa'), { text: '\ufeffa', lineEnd: '\n' }],
   ['bytes', Buffer.from([0x61, 0xff]), null],
   ['a zero', Buffer.from('a\0b'), null],
-])('%s are text that can be written as it was, or none', (_, bytes, text) => {
+])('%s are text if they can be written back unchanged', (_, bytes, text) => {
   expect(textOf(bytes)).toEqual(text);
 });
 
-test('pictures are known by their bytes, and SVG is none', () => {
+test('pictures are recognized by their bytes, and SVG is not a picture', () => {
   const types = [
     '\x89PNG\r\n\x1a\n',
     '\xff\xd8\xff\xe0',
@@ -119,7 +119,7 @@ test('pictures are known by their bytes, and SVG is none', () => {
   expect(types).toEqual(['image/png', 'image/jpeg', 'image/gif', 'image/webp', null, null, null]);
 });
 
-test('keys and output survive base64', () => {
+test('keys and output are unchanged by base64', () => {
   expect(Buffer.from(toBase64('żółć\x03👩‍💻'), 'base64').toString()).toBe('żółć\x03👩‍💻');
   expect([...fromBase64('/wD+')]).toEqual([255, 0, 254]);
   expect(() => fromBase64('*')).toThrow('base64');

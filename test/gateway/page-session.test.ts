@@ -7,7 +7,7 @@ const nowMs = 1_800_000_000_000;
 const endsAt = nowMs / 1000 + 60;
 const sealed = sealSession(sandbox.sandboxId, sandbox.accessToken!, endsAt);
 
-test('a session is good for its sandbox until it ends', () => {
+test('a session is valid for its sandbox until it expires', () => {
   expect(sessionEnd([sealed], sandbox, nowMs)).toBe(endsAt);
   expect(sessionEnd([sealed], sandbox, endsAt * 1000)).toBeNull();
   expect(sessionEnd([sealed], { ...sandbox, sandboxId: 'sbx-two' } as typeof sandbox, nowMs)).toBeNull();
@@ -26,7 +26,7 @@ test.each([
   expect(sessionEnd(cookies, sandbox, nowMs)).toBeNull();
 });
 
-test('the cookie is of this name alone, out of reach of scripts, and does not contain the token', () => {
+test('the cookie is valid for this host only, hidden from scripts, and does not contain the token', () => {
   const field = sessionCookieField(sealed);
   expect(field).toBe(`__Host-sandbox-session=${sealed}; Path=/; Max-Age=43200; Secure; HttpOnly; SameSite=Strict`);
   expect(field).not.toContain(sandbox.accessToken);
@@ -36,9 +36,9 @@ test.each([
   ['a=1; __Host-sandbox-session=x; b=2', 'a=1; b=2', ['x']],
   ['__Host-sandbox-session=x', null, ['x']],
   ['__Host-sandbox-session=x;__Host-sandbox-session=y', null, ['x', 'y']],
-  // Another case is another cookie, which a lenient server may take for it.
+  // Names are case-sensitive, but a lenient server may accept this one.
   ['a=1; __HOST-Sandbox-Session=x', 'a=1', []],
-  // A cookie without a name, whose value looks like one.
+  // A cookie without a name, with a value that looks like a named one.
   ['=__Host-sandbox-session=x; a=1', 'a=1', []],
   ['a="b; c"; d', 'a="b; c"; d', []],
 ])('of the cookies %j the sandbox sees %j', (cookie, rest, sessions) => {

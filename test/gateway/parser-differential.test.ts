@@ -9,7 +9,7 @@ test('llhttp accepts every response that the parser accepts, with the same meani
   expect(accepted).toBeGreaterThan(100);
 });
 
-test('a sandbox gets exactly the one request that llhttp understood', async () => {
+test('a sandbox gets exactly the one request that llhttp reads', async () => {
   const comparison = await RequestComparison.start();
   try {
     const { findings, passed } = await compareRandomRequests(comparison, 0x11ff, 400);
@@ -36,13 +36,13 @@ test.each([
   ['a no-break space in a trailer', `${chunked}0\r\nA: b\xa0\x85\v\r\n\r\n`],
   ['a length as a trailer', `${chunked}0\r\nContent-Length: 1\r\n\r\n`],
   ['an informational response that closes', 'HTTP/1.0 103 Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n'],
-])('%s is refused, as llhttp refuses it or reads something else', (_what, text) => {
+])('%s is refused, because llhttp refuses it or reads something else', (_what, text) => {
   const { findings, refusal } = compareResponse(text, 'GET', []);
   expect(findings).toEqual([]);
   expect(refusal).not.toBeNull();
 });
 
-/** Deliberate differences: these are stricter than llhttp. */
+/** Deliberate differences, in which the gateway's parser is stricter than llhttp. */
 test.each([
   ['a status beyond 599', 'HTTP/1.1 999 OK\r\nContent-Length: 0\r\n\r\n', 'status line'],
   [
@@ -51,6 +51,6 @@ test.each([
     'transfer-encoding',
   ],
   ['an empty line before the status line', '\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n', 'status line'],
-])('%s is refused, though llhttp takes it', (_what, text, reason) => {
+])('%s is refused, although llhttp accepts it', (_what, text, reason) => {
   expect(compareResponse(text, 'GET', [])).toEqual({ findings: [], stricter: reason, refusal: reason });
 });

@@ -72,7 +72,7 @@ const tricks = [
   '/%70%6C%61%74%66%6F%72%6D%2F%73%74%61%74%65',
 ];
 
-test.each(tricks)('%s is as if it were not there', async (target) => {
+test.each(tricks)('%s gets the reply of a missing path', async (target) => {
   const answer = await sendRaw(
     started.port,
     `GET ${target} HTTP/1.1\r\nHost: ${hostOf('sbx-one')}\r\nX-Platform-Token: t\r\n\r\n`,
@@ -81,7 +81,7 @@ test.each(tricks)('%s is as if it were not there', async (target) => {
   expect(seen).toEqual([]);
 });
 
-test('the same as an absolute form, and by the port of the agent', async () => {
+test('the same with an absolute form, and with the agent’s port', async () => {
   for (const request of [
     `GET http://${hostOf('sbx-one')}/platform/state HTTP/1.1\r\nHost: ${hostOf('sbx-one')}\r\n\r\n`,
     `GET HTTP://${hostOf('sbx-one')}//platform/state HTTP/1.1\r\nHost: ${hostOf('sbx-one')}\r\n\r\n`,
@@ -113,7 +113,7 @@ test.each([
   expect(isPlatformPath(target)).toBe(false);
 });
 
-test('a path that is encoded without end is refused, and soon', () => {
+test('a path with very many layers of encoding is refused quickly', () => {
   const startedAt = performance.now();
   expect(isPlatformPath(`/%${'25'.repeat(5000)}70latform`)).toBe(true);
   expect(isPlatformPath('/../x'.repeat(6000))).toBe(false);

@@ -81,19 +81,19 @@ test.each([
 test.each([
   ['a protected port', () => 3001],
   ['an undeclared port', () => service.port],
-])('the token opens %s, and the service never gets to see it', async (_what, port) => {
+])('the token opens %s, and is not forwarded to the service', async (_what, port) => {
   const reply = await call('sbx-locked', port(), { headers: { 'X-Access-Token': agentToken, 'x-other': '1' } });
   expect(reply.status).toBe(200);
   expect(reply.json.headers['x-other']).toBe('1');
   expect(reply.text).not.toContain(agentToken);
 });
 
-test('the token is not passed to a public port either', async () => {
+test('the token is not forwarded to a public port either', async () => {
   const reply = await call('sbx-locked', 3000, { headers: { 'x-access-token': agentToken } });
   expect(reply.text).not.toContain(agentToken);
 });
 
-test('two tokens are none', async () => {
+test('two tokens count as no token', async () => {
   const answer = await sendRaw(
     started.port,
     `GET / HTTP/1.1\r\nHost: ${hostOf('sbx-locked', 3001)}\r\nX-Access-Token: ${agentToken}\r\nX-Access-Token: ${agentToken}\r\n\r\n`,
@@ -106,7 +106,7 @@ test('a UDP port is not HTTP', async () => {
   expect([reply.status, reply.json.code]).toEqual([404, 'port_not_http']);
 });
 
-test('a declared port that leads to the agent is the agent, with its rules', async () => {
+test('a declared port that leads to the agent has the agent’s rules', async () => {
   expect((await call('sbx-locked', 3004, { headers: { 'x-access-token': 'mine' } })).text).toBe('agent mine');
   expect((await call('sbx-locked', 3004, { path: '/platform/state' })).json.code).toBe('not_found');
 });
@@ -122,7 +122,7 @@ const sign = (
 const signed = (signature: string, expiry?: number) =>
   `signature=${encodeURIComponent(signature)}${expiry === undefined ? '' : `&signature_expiration=${expiry}`}`;
 
-test('the signature is what the README says', () => {
+test('the signature is computed as the README describes', () => {
   const text = `/:port-read:3001-sbx-locked:${agentToken}:1700000000`;
   const hash = createHash('sha256').update(text).digest('base64').replace(/=+$/, '');
   expect(sign('/', 'read', agentToken, 1_700_000_000)).toBe(`v1_${hash}`);
@@ -134,7 +134,7 @@ test('a signature opens no other port and no other sandbox, and a signature for 
   const signature = sign('/', 'read', agentToken, null);
   expect(await opens('sbx-locked', 3001, signature)).toBe(200);
   expect(await opens('sbx-locked', service.port, signature)).toBe(401);
-  // The same token, which no two sandboxes have in truth.
+  // With the same token, which two real sandboxes never have.
   expect(await opens('sbx-open', 3001, signature)).toBe(401);
   const ofUndeclared = sign('/', 'read', agentToken, null, { port: service.port });
   expect(await opens('sbx-locked', service.port, ofUndeclared)).toBe(200);
@@ -169,7 +169,7 @@ test.each([
   expect((await call('sbx-locked', 3001, { method, path: `${path}?x=1&${query}&y=%20` })).status).toBe(200);
 });
 
-test('a signature with an unescaped plus sign is understood', async () => {
+test('a signature with an unescaped plus sign is accepted', async () => {
   let expiry = now + 3600;
   while (!sign('/', 'read', agentToken, expiry).includes('+')) expiry++;
   const path = `/?signature=${sign('/', 'read', agentToken, expiry)}&signature_expiration=${expiry}`;
@@ -197,7 +197,7 @@ test('only the signature is removed from the request to the service', async () =
   expect(alone.json.url).toBe('/p');
 });
 
-test('a public port keeps parameters of that name: they are its own', async () => {
+test('a public port gets its own parameters of that name', async () => {
   const reply = await call('sbx-locked', 3000, { path: '/?signature=abc&signature_expiration=1' });
   expect(reply.json.url).toBe('/?signature=abc&signature_expiration=1');
 });

@@ -41,7 +41,7 @@ function open(request: string): RawConnection {
   return connection;
 }
 
-/** Opens connections that were answered once until each process has some of them. */
+/** Opens connections, with one answered request each, until each process has some of them. */
 async function connectToEach(): Promise<RawConnection[]> {
   const before = new Map(gateway.pids.map((pid) => [pid, socketsOf(pid)]));
   const hasSome = (pid: number) => socketsOf(pid) >= before.get(pid)! + 3;
@@ -58,7 +58,7 @@ async function connectToEach(): Promise<RawConnection[]> {
 const isServing = (pid: number) => gateway.lines('a gateway process serves').some((line) => line.childPid === pid);
 const ask = () => send({ port: gateway.port, host: sandboxHost });
 
-test('a process that dies takes only its own connections, and another takes its place', async () => {
+test('a process that dies closes only its own connections, and is replaced', async () => {
   await start();
   const idle = await connectToEach();
   const [victim, survivor] = gateway.pids as [number, number];
@@ -91,7 +91,7 @@ test('a process with an uncaught exception logs it, lets its requests end, and i
   }
   process.kill(victim, 'SIGUSR2');
   await until(() => gateway.lines('uncaught exception: this process ends').length === 1);
-  // At once: it waits for three seconds.
+  // Immediately: the process waits for three seconds.
   for (const response of waiting) response.end('finished');
   for (const connection of connections) await connection.expect('finished');
   expect((await ask()).text).toBe('ok');
@@ -110,7 +110,7 @@ test('while every process is dead, connections wait instead of being refused', a
   expect(gateway.pids.filter((pid) => victims.includes(pid))).toEqual([]);
 });
 
-test('no process outlives the primary, a hung one neither', async () => {
+test('no process outlives the primary, not even a hung one', async () => {
   await start();
   const pids = gateway.pids;
   process.kill(pids[0]!, 'SIGSTOP');
@@ -132,7 +132,7 @@ test('a process that hangs gets no new connections and is replaced', async () =>
   process.kill(victim, 'SIGSTOP');
   for (let i = 0; i < 20; i++) expect((await ask()).text).toBe('ok');
   await until(() => gateway.lines('a gateway process ended').length === 1);
-  expect(gateway.lines('a gateway process hangs and is ended')).toMatchObject([{ childPid: victim }]);
+  expect(gateway.lines('a gateway process hangs and is killed')).toMatchObject([{ childPid: victim }]);
   await until(() => gateway.pids.length === 2);
   expect((await ask()).text).toBe('ok');
 });
@@ -145,7 +145,7 @@ test('a limit holds for all processes together, and the counts of a dead one are
     const sent = waiting.length + 1;
     await until(() => waiting.length === sent || connection.received.includes('too_many_requests'));
     if (waiting.length < sent) refused++;
-    // What one process counts reaches the others within a moment, of the processes' own time on a busy machine.
+    // The counts of one process reach the others soon, but a busy machine may delay the processes.
     await gateway.states();
   }
   expect([waiting.length, refused]).toEqual([8, 16]);
@@ -181,7 +181,7 @@ test('a TLS session of one process is resumed by the others', async () => {
   expect(reused).toEqual(Array(12).fill(true));
 });
 
-test('a gateway that is asked to stop lets the requests of every process end', async () => {
+test('a stopping gateway lets the requests of every process end', async () => {
   await start();
   for (let i = 0; i < 8; i++) open(waitRequest);
   await until(() => waiting.length === 8);

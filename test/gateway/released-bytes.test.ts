@@ -14,7 +14,7 @@ beforeAll(async () => {
 
 afterAll(() => sandbox.stop());
 
-/** Sends a request; `onBody` gets the view of the read buffer. */
+/** Sends a request. `onBody` gets views of the read buffer. */
 async function responseOn(connection: Http1Connection, onBody: (bytes: Buffer) => void): Promise<void> {
   await new Promise<void>((resolve, reject) => {
     const user: ConnectionUser = {
@@ -34,7 +34,7 @@ async function responseOn(connection: Http1Connection, onBody: (bytes: Buffer) =
   await nextTurn();
 }
 
-test('bytes of a response that are kept longer than allowed are overwritten', async () => {
+test('bytes of a response that a caller keeps for too long are overwritten', async () => {
   const connection = await Http1Connection.connect(sandbox.address, sandbox.port);
   let kept: Buffer = Buffer.alloc(0);
   await responseOn(connection, (bytes) => {
@@ -44,7 +44,7 @@ test('bytes of a response that are kept longer than allowed are overwritten', as
   connection.destroy();
 });
 
-test('bytes of a paused connection stay until it reads on', async () => {
+test('bytes of a paused connection stay until it is resumed', async () => {
   const connection = await Http1Connection.connect(sandbox.address, sandbox.port);
   let kept: Buffer = Buffer.alloc(0);
   await responseOn(connection, (bytes) => {

@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { MalformedResponse, type ResponseHead, ResponseParser } from '../../gateway/upstream/response-parser.ts';
 
-/** What a response comes to, fed in pieces that end at these places. */
+/** The result of a response that is fed in pieces with these ends. */
 function parse(bytes: Buffer, cuts: number[], method = 'GET') {
   const result = { heads: [] as ResponseHead[], body: '', last: 0, trailers: [] as string[], tunnel: '' };
   const parser = new ResponseParser();
@@ -17,7 +17,7 @@ function parse(bytes: Buffer, cuts: number[], method = 'GET') {
       result.tunnel += piece.toString('latin1');
     },
   });
-  // A buffer that is used again, as reads do.
+  // The buffer is reused, as reads do.
   const reused = Buffer.alloc(bytes.length);
   let from = 0;
   for (const cut of [...cuts, bytes.length]) {
@@ -68,7 +68,7 @@ const responses: [string, string, string, Partial<ReturnType<typeof parse>>][] =
   ],
 ];
 
-test.each(responses)('a response with %s means the same however it is cut', (_what, method, text, expected) => {
+test.each(responses)('a response with %s has the same meaning at every split', (_what, method, text, expected) => {
   const bytes = Buffer.from(text, 'latin1');
   const whole = parse(bytes, [], method);
   expect(whole).toMatchObject(expected);
@@ -95,7 +95,7 @@ test.each([
   expect(() => parse(bytes, [])).toThrow(MalformedResponse);
 });
 
-test('bytes after a response are not taken for part of it, and the connection is used up', () => {
+test('bytes after a response are not part of it, and the connection is not reused', () => {
   const bytes = Buffer.from('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\n\r\n');
   expect(() => parse(bytes, [])).toThrow(MalformedResponse);
 });

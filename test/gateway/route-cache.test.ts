@@ -26,7 +26,7 @@ test('simultaneous misses share one look-up', async () => {
   expect(routes.lookups).toEqual(['sbx-a']);
 });
 
-test('the next look-up sees a change that has arrived', async () => {
+test('the next look-up sees an arrived change', async () => {
   const { routes, cache } = cacheOf();
   routes.set({ sandboxId: 'sbx-a', address: '10.0.0.1' });
   routes.set({ sandboxId: 'sbx-b' });
@@ -37,7 +37,7 @@ test('the next look-up sees a change that has arrived', async () => {
   expect(routes.lookups).toEqual(['sbx-a', 'sbx-b', 'sbx-a']);
 });
 
-test('a look-up that a change overtook is not kept, nor given to who comes after the change', async () => {
+test('a look-up that a change outdated is neither kept nor returned to callers after the change', async () => {
   const { routes, cache } = cacheOf();
   const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   routes.gate = first.promise;
@@ -55,7 +55,7 @@ test('a look-up that a change overtook is not kept, nor given to who comes after
   expect(routes.lookups).toHaveLength(2);
 });
 
-test('a look-up that was overtaken leaves nothing behind', async () => {
+test('an outdated look-up leaves nothing behind', async () => {
   const { routes, cache } = cacheOf();
   const gate = Promise.withResolvers<void>();
   routes.gate = gate.promise;
@@ -68,8 +68,8 @@ test('a look-up that was overtaken leaves nothing behind', async () => {
   expect((await cache.find('sbx-a'))?.address).toBe('10.0.0.2');
 });
 
-test('an unknown id is remembered for a moment only, and known at once when its change arrives', async () => {
-  // Longer than a busy machine keeps this process waiting between two look-ups.
+test('an unknown id is remembered only briefly, and known as soon as its change arrives', async () => {
+  // Longer than a busy machine can delay this process between two look-ups.
   const { routes, cache } = cacheOf({ shortTtlMs: 5000 });
   expect(await cache.find('sbx-a')).toBeNull();
   expect(await cache.find('sbx-a')).toBeNull();
@@ -90,7 +90,7 @@ test('a failed look-up is not kept', async () => {
   expect(await cache.find('sbx-a')).not.toBeNull();
 });
 
-test('a look-up that never ends fails in time, and does not stand in the way of the next', async () => {
+test('a look-up that never ends fails after its time limit, and does not block the next', async () => {
   const { routes, cache } = cacheOf({ lookupTimeoutMs: 50 });
   routes.set({ sandboxId: 'sbx-a' });
   routes.gate = new Promise(() => undefined);
@@ -99,7 +99,7 @@ test('a look-up that never ends fails in time, and does not stand in the way of 
   expect(await cache.find('sbx-a')).not.toBeNull();
 });
 
-test('without live news everything is dropped and lives a moment only, until they are back', async () => {
+test('without announcements of changes all routes are dropped, and new ones are kept only briefly', async () => {
   const { routes, cache } = cacheOf({ shortTtlMs: 60 });
   const changed: (string | null)[] = [];
   cache.onChange((sandboxId) => changed.push(sandboxId));
@@ -115,7 +115,7 @@ test('without live news everything is dropped and lives a moment only, until the
   expect(changed).toEqual([null, null]);
 });
 
-test('it stays within its bound, and guesses do not push out used routes', async () => {
+test('it keeps its limit, and guessed ids do not displace used routes', async () => {
   const { routes, cache } = cacheOf({ maxEntries: 50, shortTtlMs: 60_000 });
   for (let i = 0; i < 60; i++) {
     routes.set({ sandboxId: `sbx-${i}` });
@@ -130,8 +130,8 @@ test('it stays within its bound, and guesses do not push out used routes', async
   expect(routes.lookups).toEqual([]);
 });
 
-test('a suspected route is looked up again, but not right after it was', async () => {
-  // Longer than a busy machine keeps this process waiting.
+test('a doubted route is looked up again, but not right after a look-up', async () => {
+  // Longer than a busy machine can delay this process.
   const { routes, cache } = cacheOf({ shortTtlMs: 5000 });
   routes.set({ sandboxId: 'sbx-a' });
   await cache.find('sbx-a');

@@ -31,7 +31,7 @@ beforeEach(() => {
 
 afterEach(() => changes.close());
 
-/** @param heartbeat short ones are missed on a busy machine */
+/** @param heartbeat a busy machine misses short ones */
 function listen(
   databaseUrl: string,
   heartbeat: Partial<ConstructorParameters<typeof PostgresRouteChanges>[0]> = {},
@@ -52,7 +52,7 @@ function announce(sandboxId: string) {
   return notifier.query('select pg_notify($1, $2)', [routeChangeChannel, sandboxId]);
 }
 
-test('a changed route is announced, a last access is not', async () => {
+test('a changed route is announced, a changed last access is not', async () => {
   listen(database.url);
   await until(() => changes.live);
   await announce('sbx-a');
@@ -76,7 +76,7 @@ test('a connection that Postgres ends is lost at once and comes back', async () 
   await until(() => announced.includes('sbx-c'));
 });
 
-test('a connection that falls silent counts as lost, and nothing of it is left', async () => {
+test('a silent connection counts as lost, and nothing of it is left', async () => {
   const url = new URL(database.url);
   const path = await startStallingProxy(Number(url.port));
   try {
@@ -88,7 +88,7 @@ test('a connection that falls silent counts as lost, and nothing of it is left',
     await until(() => !changes.live);
     path.stall(false);
     await until(() => changes.live);
-    // With such heartbeats it may be lost and come back at any time.
+    // With such heartbeats it can be lost and restored at any time.
     await until(async () => {
       await announce('sbx-d');
       return announced.includes('sbx-d');
@@ -99,7 +99,7 @@ test('a connection that falls silent counts as lost, and nothing of it is left',
   }
 });
 
-test('where there is no Postgres it is not live, keeps trying, and can be closed', async () => {
+test('without Postgres it is not live, keeps trying, and can be closed', async () => {
   const nobody = await listening(net.createServer(), '127.0.0.1', 0);
   await nobody.stop();
   listen(`postgres://someone:secret@127.0.0.1:${nobody.port}/nowhere`);
@@ -110,7 +110,7 @@ test('where there is no Postgres it is not live, keeps trying, and can be closed
   expect(lives).toEqual([]);
 });
 
-/** A way to Postgres that can stop to carry anything without closing, as networks do. */
+/** A proxy to Postgres that can stop forwarding without closing, as networks do. */
 async function startStallingProxy(port: number): Promise<UpstreamServer & { stall(isStalled: boolean): void }> {
   let isStalled = false;
   const server = net.createServer((client) => {

@@ -37,22 +37,22 @@ test.each([
   expect((await send({ port: started.port, host })).text).toBe('agent /');
 });
 
-test('a host with a port in front reaches that port of the sandbox', async () => {
+test('a host name with a port reaches that port of the sandbox', async () => {
   const reply = await send({ port: started.port, host: hostOf('sbx-one', web.port), path: '/page' });
   expect(reply.text).toBe('web /page');
 });
 
-test('the port of the agent, named outright, is the agent', async () => {
+test('the port of the agent in the host name reaches the agent', async () => {
   expect((await send({ port: started.port, host: hostOf('sbx-one', agent.port) })).text).toBe('agent /');
 });
 
-test('a service port stands behind the port that callers name', async () => {
+test('a declared port leads to its service port', async () => {
   const port = { port: 3000, servicePort: web.port, protocol: 'TCP' as const, isProtected: false };
   started.routes.set({ sandboxId: 'sbx-mapped', address: web.address, agentPort: agent.port, ports: [port] });
   expect((await send({ port: started.port, host: hostOf('sbx-mapped', 3000) })).text).toBe('web /');
 });
 
-test('an unknown sandbox answers 404 in the shape of every error', async () => {
+test('an unknown sandbox answers 404 in the format of all errors', async () => {
   const reply = await send({ port: started.port, host: hostOf('sbx-nobody') });
   expect(reply.status).toBe(404);
   expect(reply.json).toEqual({
@@ -110,7 +110,7 @@ test('an error of a HEAD request has no body', async () => {
   expect(reply.text).toBe('');
 });
 
-test('the base domain itself serves its health and nothing else', async () => {
+test('the base domain itself serves only its health check', async () => {
   const health = await send({ port: started.port, host: `${testDomain}:7081`, path: '/healthz' });
   expect([health.status, health.json]).toEqual([200, { status: 'ok' }]);
   const other = await send({ port: started.port, host: testDomain, path: '/' });
@@ -119,7 +119,7 @@ test('the base domain itself serves its health and nothing else', async () => {
 
 test('routes that cannot be looked up answer 503', async () => {
   started.routes.gate = Promise.reject(new Error('no database'));
-  // The request that meets it comes later.
+  // The request that waits for it comes later.
   started.routes.gate.catch(() => undefined);
   const reply = await send({ port: started.port, host: hostOf('sbx-unlucky') });
   started.routes.gate = Promise.resolve();
@@ -128,20 +128,21 @@ test('routes that cannot be looked up answer 503', async () => {
   expect(reply.text).not.toContain('database');
 });
 
-test('a sandbox that moved without news is found by one more look-up, and the request is not lost', async () => {
+test('a sandbox that moved without an announcement is found by another look-up, and the request succeeds', async () => {
   const { routes, port } = started;
   const before = await startHttpUpstream((_request, response) => response.end('before'), '127.0.0.3');
   const after = await startHttpUpstream((_request, response) => response.end('after'), '127.0.0.4', {}, before.port);
   routes.set({ sandboxId: 'sbx-moved', address: '127.0.0.3', agentPort: before.port });
   const host = hostOf('sbx-moved');
-  // The same with a longer time of trust, which a busy machine does not pass before the next request.
+  // The same with a longer time of trust, which a busy machine does not exceed before the next request.
   const trusting = await startGateway({ routes: new RouteCache(routes, routes, { shortTtlMs: 60_000 }) });
   try {
     for (const each of [port, trusting.port]) expect((await send({ port: each, host })).text).toBe('before');
     const lookedUpAtMs = performance.now();
     routes.setSilently({ sandboxId: 'sbx-moved', address: '127.0.0.4' });
     await before.stop();
-    // A route that was looked up within that time is not doubted: closed ports would cost a query each time.
+    // A route that was looked up within that time is not doubted: otherwise each request to a closed port would cost a
+    // query.
     expect((await send({ port: trusting.port, host })).json.code).toBe('sandbox_unreachable');
     await until(() => performance.now() - lookedUpAtMs > 1000);
     const looked = routes.lookups.length;
@@ -153,7 +154,7 @@ test('a sandbox that moved without news is found by one more look-up, and the re
   }
 });
 
-test('used sandboxes are handed on together, each once', async () => {
+test('used sandboxes are recorded together, each once', async () => {
   const own = await startGateway({ accessIntervalMs: 50 });
   own.routes.set({ sandboxId: 'sbx-used', address: web.address, agentPort: web.port });
   own.routes.set({ sandboxId: 'sbx-paused', status: 'paused' });

@@ -2,7 +2,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
 
-/** A client and a server of another sandbox, in a process of their own. */
+/** A client and a server of another sandbox, in their own process. */
 export class SecondTenant {
   readonly #child: ChildProcess;
   readonly port: number;
@@ -26,7 +26,7 @@ export class SecondTenant {
     await once(this.#child, 'message');
   }
 
-  /** Under what it measures from now on; null: not at all. */
+  /** The label of the measurements from now on; null: none are made. */
   label(label: string | null): void {
     this.#child.send({ label });
   }

@@ -22,7 +22,7 @@ beforeAll(async () => {
   database = await testDatabase();
   client = new pg.Client({ connectionString: database.url });
   await client.connect();
-  // A sandbox alone, without the people it belongs to.
+  // A sandbox row without its user and account.
   await client.query(`alter table sandboxes drop constraint sandboxes_account_id_fkey, drop constraint sandboxes_owner_user_id_fkey,
     drop constraint sandboxes_project_id_fkey, drop constraint sandboxes_host_id_fkey`);
   agent = await startHttpUpstream((_request, response) => response.end('agent'));
@@ -41,7 +41,7 @@ function call(requestedPort?: number, headers: Record<string, string> = {}): Pro
   return send({ port: gateway.port, host: hostOf(id, requestedPort), headers });
 }
 
-test('a sandbox is unknown before its row, served while it runs, and not a moment longer', async () => {
+test('a sandbox is unknown before its row exists, and served exactly while it runs', async () => {
   expect((await call()).json.code).toBe('sandbox_not_found');
   const ports = [{ port: 80, servicePort: service.port, protocol: 'TCP', name: 'web', isProtected: true }];
   await client.query(
@@ -63,7 +63,7 @@ test('one that has ended or was deleted answers 502 for as long as its row is th
   await until(async () => (await call()).status === 502);
   await client.query('update sandboxes set deleted_at = now() where sandbox_id = $1', [id]);
   expect([(await call()).status, (await call()).json.code]).toEqual([502, 'sandbox_not_running']);
-  // A deleted row leads nowhere whatever its status says.
+  // A deleted row leads nowhere, regardless of its status.
   await client.query("update sandboxes set status = 'running', agent_address = $2 where sandbox_id = $1", [
     id,
     agent.address,
@@ -94,7 +94,7 @@ test('while the owner is disabled, private ports are closed', async () => {
   await until(async () => (await call()).text === 'agent');
 });
 
-test('at SIGTERM it ends in order, and the accesses are recorded', async () => {
+test('at SIGTERM it stops gracefully, and the accesses are recorded', async () => {
   expect(existsSync(path.join(gateway.dataDir, 'ca/ca.pem'))).toBe(true);
   expect(await gateway.stop()).toBe(0);
   const { rows } = await client.query('select last_accessed_at from sandboxes where sandbox_id = $1', [id]);

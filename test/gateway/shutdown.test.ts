@@ -29,7 +29,7 @@ afterEach(async () => {
   await upstream.stop();
 });
 
-test('requests under way end, idle connections are closed, new ones are refused', async () => {
+test('current requests complete, idle connections are closed, new ones are refused', async () => {
   const idle = new RawConnection(started.port);
   idle.write(rootRequest);
   await idle.expect('ok');
@@ -59,7 +59,7 @@ test('requests under way end, idle connections are closed, new ones are refused'
   expect(started.accesses.flat()).toEqual(['sbx-one']);
 });
 
-test('a response that had begun when the end came closes its connection afterwards', async () => {
+test('a response that began before the stop closes its connection afterwards', async () => {
   const busy = new RawConnection(started.port);
   busy.write(`GET /wait HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`);
   await until(() => waiting.length === 1);

@@ -13,18 +13,18 @@ import { MemoryRoutes } from './memory-routes.ts';
 
 export const testDomain = 'sandbox.localhost';
 
-// Every test of the gateway shows a late use of a buffer.
+// With this, every test of the gateway fails at a late use of a buffer.
 poisonReleasedBytes();
 
-/** A gateway on a port of its own, with routes in memory. */
+/** A gateway on its own port, with routes in memory. */
 export interface StartedGateway {
   gateway: Gateway;
   routes: MemoryRoutes;
   port: number;
   ca: LocalCa;
-  /** Ids handed on for `last_accessed_at`. */
+  /** Ids that were recorded for `last_accessed_at`. */
   accesses: string[][];
-  /** Everything it logged, one JSON line each. */
+  /** Its log, one JSON line each. */
   log: string[];
   stop(): Promise<void>;
 }

@@ -59,7 +59,7 @@ test('a name outside the base domain is not', async () => {
   await expect(connect({ servername: 'example.com' })).rejects.toMatchObject({ code: 'ERR_TLS_CERT_ALTNAME_INVALID' });
 });
 
-test('HTTP and TLS are served on one port, and the sandbox learns which it was', async () => {
+test('HTTP and TLS are served on one port, and the sandbox gets the scheme', async () => {
   expect((await send({ port: started.port, host: hostOf('sbx-one') })).text).toBe('http');
   const request = https.get({
     host: '127.0.0.1',
@@ -73,7 +73,7 @@ test('HTTP and TLS are served on one port, and the sandbox learns which it was',
   expect((await buffer(response)).toString()).toBe('https');
 });
 
-test('HTTP/2 is preferred, HTTP/1.1 is there, and without ALPN too', async () => {
+test('HTTP/2 is preferred, HTTP/1.1 is available, also without ALPN', async () => {
   for (const [ALPNProtocols, agreed] of [
     [['h2', 'http/1.1'], 'h2'],
     [['http/1.1'], 'http/1.1'],
@@ -106,7 +106,7 @@ test('TLS 1.1 is refused', async () => {
   await expect(connect(options)).rejects.toThrow();
 });
 
-test('the CA is made once, its key for its owner alone', async () => {
+test('the CA is made once, and only its owner can read its key', async () => {
   const dataDir = path.join(dir, 'once');
   const made = await Promise.all(Array.from({ length: 5 }, () => openLocalCa(dataDir)));
   const [first] = made;
@@ -119,7 +119,7 @@ test('the CA is made once, its key for its owner alone', async () => {
   expect(certificate.validToDate.getTime()).toBeGreaterThan(Date.now() + 9 * 365 * 86_400_000);
 });
 
-test('a leaf is for the base domain alone, within what clients accept, and signed by the CA', async () => {
+test('a certificate is for the base domain only, valid for as long as clients accept, and signed by the CA', async () => {
   const ca = await openLocalCa(path.join(dir, 'leaf'));
   const leaf = new X509Certificate((await issueLeaf(ca, 'boxes.example')).cert);
   expect(leaf.subjectAltName).toBe('DNS:boxes.example, DNS:*.boxes.example');
@@ -130,7 +130,7 @@ test('a leaf is for the base domain alone, within what clients accept, and signe
   expect(isNearExpiry((await issueLeaf(ca, 'boxes.example')).cert.toString())).toBe(false);
 });
 
-test('a CA and a leaf near their end are replaced', async () => {
+test('a CA and a certificate are replaced before they expire', async () => {
   const dataDir = path.join(dir, 'old');
   const old = await openLocalCa(dataDir);
   const today = Date.now;
@@ -199,7 +199,7 @@ test('the certificate of an operator is served, and read again when its files ch
   }
 });
 
-test('half a certificate in the settings is an error', async () => {
+test('a certificate without its key in the settings is an error', async () => {
   const options = { dataDir: dir, baseDomain: testDomain, certFile: 'x', keyFile: undefined, logger };
   await expect(openCertificates(options)).rejects.toThrow('belong together');
 });

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import http from 'node:http';
 import net from 'node:net';
 
-/** Something that listens inside a "sandbox": an address of loopback. */
+/** A server in a "sandbox", which is an address of loopback. */
 export interface UpstreamServer {
   address: string;
   port: number;
@@ -23,7 +23,7 @@ export function startHttpUpstream(
   return listening(server, address, port);
 }
 
-/** A server that does with each connection what it likes. */
+/** A server with a handler of raw connections. */
 export function startRawUpstream(
   onSocket: (socket: net.Socket) => void,
   address = '127.0.0.1',

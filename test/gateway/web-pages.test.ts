@@ -12,7 +12,7 @@ const id = 'sbx-one';
 const token = 'token-of-sbx-one';
 let started: StartedGateway;
 let agent: UpstreamServer;
-/** What reached the sandbox. */
+/** The requests that reached the sandbox. */
 let seen: { url: string; method: string; headers: http.IncomingHttpHeaders; body: string }[];
 const stops: (() => Promise<void> | void)[] = [];
 
@@ -36,7 +36,7 @@ beforeEach(() => {
   const ports = [{ port: 3000, servicePort: agent.port, protocol: 'TCP' as const, isProtected: false }];
   const place = { address: agent.address, agentPort: agent.port, status: 'running', isLocked: false };
   started.routes.set({ sandboxId: id, secure: true, accessToken: token, ports: [], ...place });
-  // The same server as a port of another sandbox, as programs in a sandbox serve.
+  // The same server as a port of another sandbox, like programs in a sandbox.
   started.routes.set({ sandboxId: 'sbx-two', secure: true, accessToken: 'x', ...place, agentPort: 1, ports });
 });
 afterEach(() => Promise.all(stops.splice(0).map((stop) => stop())));
@@ -45,7 +45,7 @@ afterAll(async () => {
   await agent.stop();
 });
 
-/** As a browser sends them for a script of the page itself. */
+/** Fields that browsers send for a script of the page. */
 const own = () => ({
   origin: `http://${hostOf(id)}:${started.port}`,
   'sec-fetch-site': 'same-origin',
@@ -68,46 +68,43 @@ async function openSession(page = 'terminal'): Promise<string> {
 
 const assetsOf = (html: string) => [...html.matchAll(/(?:src|href)="(\/[^"]+)"/g)].map(([, url]) => url!);
 
-test.each(['terminal', 'files'])(
-  '/%s loads its own assets and nothing else, under a policy that allows no more',
-  async (page) => {
-    const reply = await call(`/${page}`);
-    expect(reply.status).toBe(200);
-    expect(reply.headers).toMatchObject({
-      'content-type': 'text/html; charset=utf-8',
-      'x-frame-options': 'DENY',
-      'x-content-type-options': 'nosniff',
-      'referrer-policy': 'no-referrer',
-      'cross-origin-opener-policy': 'same-origin',
-      'cache-control': 'no-store',
-    });
-    const own = `${hostOf(id)}:${started.port}/${page}`;
-    const policy = reply.headers['content-security-policy'] as string;
-    const directives = Object.fromEntries(policy.split('; ').map((each) => [each.split(' ', 1)[0], each]));
-    expect(directives).toMatchObject({
-      'default-src': "default-src 'none'",
-      'script-src': `script-src ${own}/assets/`,
-      'connect-src': `connect-src ${own}/session ${own}/agent/`,
-      'frame-ancestors': "frame-ancestors 'none'",
-      'base-uri': "base-uri 'none'",
-      'form-action': "form-action 'none'",
-      'require-trusted-types-for': "require-trusted-types-for 'script'",
-    });
-    // The page has no inline script, and no address of another server.
-    expect(reply.text).not.toMatch(/<script(?![^>]* src="\/)|https?:/);
-    const assets = assetsOf(reply.text);
-    expect(assets).toHaveLength(2);
-    for (const url of assets) {
-      const asset = await call(url);
-      expect([asset.status, asset.headers['cache-control']]).toEqual([200, 'public, max-age=31536000, immutable']);
-      expect(asset.headers['content-type']).toMatch(url.endsWith('.js') ? /^text\/javascript/ : /^text\/css/);
-      expect((await call(url, { method: 'HEAD' })).headers['content-length']).toBe(String(asset.body.length));
-    }
-    expect((await call(`/${page}/assets/../main.ts`)).status).toBe(404);
-    expect((await call(`/${page}`, { method: 'POST' })).status).toBe(405);
-    expect(seen).toEqual([]);
-  },
-);
+test.each(['terminal', 'files'])('/%s loads only its own assets, and its policy allows no others', async (page) => {
+  const reply = await call(`/${page}`);
+  expect(reply.status).toBe(200);
+  expect(reply.headers).toMatchObject({
+    'content-type': 'text/html; charset=utf-8',
+    'x-frame-options': 'DENY',
+    'x-content-type-options': 'nosniff',
+    'referrer-policy': 'no-referrer',
+    'cross-origin-opener-policy': 'same-origin',
+    'cache-control': 'no-store',
+  });
+  const own = `${hostOf(id)}:${started.port}/${page}`;
+  const policy = reply.headers['content-security-policy'] as string;
+  const directives = Object.fromEntries(policy.split('; ').map((each) => [each.split(' ', 1)[0], each]));
+  expect(directives).toMatchObject({
+    'default-src': "default-src 'none'",
+    'script-src': `script-src ${own}/assets/`,
+    'connect-src': `connect-src ${own}/session ${own}/agent/`,
+    'frame-ancestors': "frame-ancestors 'none'",
+    'base-uri': "base-uri 'none'",
+    'form-action': "form-action 'none'",
+    'require-trusted-types-for': "require-trusted-types-for 'script'",
+  });
+  // The page has no inline script, and no address of another server.
+  expect(reply.text).not.toMatch(/<script(?![^>]* src="\/)|https?:/);
+  const assets = assetsOf(reply.text);
+  expect(assets).toHaveLength(2);
+  for (const url of assets) {
+    const asset = await call(url);
+    expect([asset.status, asset.headers['cache-control']]).toEqual([200, 'public, max-age=31536000, immutable']);
+    expect(asset.headers['content-type']).toMatch(url.endsWith('.js') ? /^text\/javascript/ : /^text\/css/);
+    expect((await call(url, { method: 'HEAD' })).headers['content-length']).toBe(String(asset.body.length));
+  }
+  expect((await call(`/${page}/assets/../main.ts`)).status).toBe(404);
+  expect((await call(`/${page}`, { method: 'POST' })).status).toBe(405);
+  expect(seen).toEqual([]);
+});
 
 test('the token is exchanged for a cookie that opens the agent and is not sent to it', async () => {
   const cookie = await openSession();
@@ -140,7 +137,7 @@ test.each([
   ['that of another sandbox', () => sealSession('sbx-two' as never, 'x', Date.now() / 1000 + 60)],
   ['an expired one', () => sealSession(id as never, token, Math.floor(Date.now() / 1000) - 1)],
   ['the token', () => token],
-])('with %s the agent is not asked', async (_, value) => {
+])('with %s no request reaches the agent', async (_, value) => {
   const cookie = value() === undefined ? {} : { cookie: `__Host-sandbox-session=${value()}` };
   for (const path of ['/terminal/agent/Process/Start', '/files/agent/Filesystem/Remove']) {
     const reply = await call(path, { method: 'POST', headers: { ...own(), ...json, ...cookie }, body: '{}' });
@@ -190,7 +187,7 @@ test('a request without Origin may read only, and one without Sec-Fetch-Site not
   expect((await call(download, { headers: { origin, 'sec-fetch-dest': 'empty', cookie } })).status).toBe(403);
 });
 
-test('the cookie opens nothing beside the pages, and never reaches a program in a sandbox', async () => {
+test('the cookie gives access only to the pages, and never reaches a program in a sandbox', async () => {
   const cookie = await openSession();
   const headers = { ...own(), ...json, cookie: `${cookie}; mine=1` };
   await call('/sandboxagent.Process/Update', { method: 'POST', headers, body: '{}' });
@@ -205,12 +202,12 @@ test('the cookie opens nothing beside the pages, and never reaches a program in 
     expect(passed.cookie).toBe('mine=1');
     expect(passed['x-access-token']).toBeUndefined();
   }
-  // The agent's port in the name leads to the agent, and to no page.
+  // The agent's port in the host name leads to the agent, which has no pages.
   await call('/terminal', { host: hostOf(id, agent.port), headers });
   expect(seen.at(-1)!.headers.cookie).toBe('mine=1');
 });
 
-test('pages reach the procedures they need, and no others', async () => {
+test('pages can call only the procedures that they need', async () => {
   const cookie = await openSession();
   const headers = { ...own(), ...json, cookie };
   for (const path of [
@@ -232,7 +229,7 @@ test('pages reach the procedures they need, and no others', async () => {
   expect(seen).toEqual([]);
 });
 
-test('no WebSocket and no gRPC goes through a page', async () => {
+test('a session gives no access to WebSockets or gRPC', async () => {
   const cookie = await openSession();
   const socket = new WebSocket(`ws://127.0.0.1:${started.port}/terminal/agent/Process/Start`, {
     headers: { ...own(), host: hostOf(id), cookie },
@@ -276,7 +273,7 @@ test('over HTTP/2 with TLS the pages work the same, and gRPC gets a reply like a
   expect([reply[':status'], reply['content-security-policy']]).toEqual([200, expect.stringContaining('sandbox')]);
 });
 
-test('a hostile agent sets no cookie, redirects nowhere, names no type, and hints at nothing', async () => {
+test('replies of a hostile agent have no cookies, redirects, content types or early hints', async () => {
   const hostile = await startScriptedUpstream(
     'HTTP/1.1 103 Early Hints\r\nLink: <https://evil.example/x.js>; rel=preload; as=script\r\n\r\n' +
       'HTTP/1.1 302 Found\r\nLocation: https://evil.example/\r\nContent-Type: text/html\r\nSet-Cookie: a=1\r\n' +
@@ -315,18 +312,18 @@ test('a hostile agent sets no cookie, redirects nowhere, names no type, and hint
   });
 });
 
-test('what the agent answers to a browser has no origin, and becomes no worker', async () => {
+test('replies of the agent have no origin in a browser, and cannot be loaded as workers', async () => {
   const document = await call('/anything', { headers: { 'sec-fetch-dest': 'document' } });
   expect(document.headers['content-security-policy']).toBe('sandbox');
   expect((await call('/sw.js', { headers: { 'sec-fetch-dest': 'serviceworker' } })).status).toBe(404);
-  // Clients and scripts see the reply as it is.
+  // Clients and scripts get the unchanged reply.
   for (const headers of [{}, { 'sec-fetch-dest': 'empty' }]) {
     expect((await call('/anything', { headers })).headers['content-security-policy']).toBeUndefined();
   }
   expect(seen.map(({ url }) => url)).toEqual(['/anything', '/anything', '/anything']);
 });
 
-/** A stream of the agent that stays open, as that of a shell. */
+/** Opens a stream of the agent that stays open, like that of a shell. */
 async function openStream(cookie: string): Promise<{ isClosed: boolean }> {
   const state = { isClosed: false };
   const request = http.request({
@@ -351,24 +348,27 @@ async function openStream(cookie: string): Promise<{ isClosed: boolean }> {
 test.each([
   ['a pause', { status: 'paused' }, 502, 'sandbox_not_running'],
   ['the disabling of the owner', { isLocked: true }, 403, 'owner_disabled'],
-])('with %s the streams of pages end, the page says why, and goes on afterwards', async (_, change, status, code) => {
-  const cookie = await openSession();
-  const stream = await openStream(cookie);
-  started.routes.set({ sandboxId: id as never, ...change });
-  await until(() => stream.isClosed);
-  const reply = await call('/terminal/session', { headers: { ...own(), cookie } });
-  expect([reply.status, reply.json.code]).toEqual([status, code]);
-  const page = await call('/terminal');
-  expect([page.status, page.headers['content-type']]).toEqual([
-    code === 'owner_disabled' ? 200 : 502,
-    'text/html; charset=utf-8',
-  ]);
-  started.routes.set({ sandboxId: id as never, status: 'running', isLocked: false });
-  expect((await call('/terminal/session', { headers: { ...own(), cookie } })).status).toBe(204);
-});
+])(
+  'with %s the streams of pages end, the page shows the reason, and works again afterwards',
+  async (_, change, status, code) => {
+    const cookie = await openSession();
+    const stream = await openStream(cookie);
+    started.routes.set({ sandboxId: id as never, ...change });
+    await until(() => stream.isClosed);
+    const reply = await call('/terminal/session', { headers: { ...own(), cookie } });
+    expect([reply.status, reply.json.code]).toEqual([status, code]);
+    const page = await call('/terminal');
+    expect([page.status, page.headers['content-type']]).toEqual([
+      code === 'owner_disabled' ? 200 : 502,
+      'text/html; charset=utf-8',
+    ]);
+    started.routes.set({ sandboxId: id as never, status: 'running', isLocked: false });
+    expect((await call('/terminal/session', { headers: { ...own(), cookie } })).status).toBe(204);
+  },
+);
 
 test('a stream ends with its session', async () => {
-  // Later than a busy machine opens the stream.
+  // Late enough that a busy machine has opened the stream before.
   const endsAt = Math.floor(Date.now() / 1000) + 7;
   const cookie = `__Host-sandbox-session=${sealSession(id as never, token, endsAt)}`;
   const stream = await openStream(cookie);
@@ -378,7 +378,7 @@ test('a stream ends with its session', async () => {
   expect((await call('/terminal/session', { headers: { ...own(), cookie } })).status).toBe(401);
 });
 
-test('a sandbox that asks for no token needs no session, and still answers to its own page alone', async () => {
+test('a sandbox without a token needs no session, and still answers only its own page', async () => {
   started.routes.set({ sandboxId: id as never, secure: false });
   const headers = { ...own(), ...json };
   expect((await call('/terminal/agent/Process/Update', { method: 'POST', headers, body: '{}' })).status).toBe(200);

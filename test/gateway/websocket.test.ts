@@ -46,7 +46,7 @@ async function open(path = '/', { secure = false } = {}): Promise<WebSocket> {
   const socket = new WebSocket(`${secure ? 'wss' : 'ws'}://127.0.0.1:${started.port}${path}`, {
     headers: { host: sandboxHost },
     ca: started.ca.certificatePem,
-    // Its own type does not know that it hands this on.
+    // Its type lacks this option, which it forwards.
     ...(secure && { servername: sandboxHost }),
   });
   await once(socket, 'open');
@@ -66,7 +66,7 @@ test.each([false, true])('messages of all sizes come back as they were sent (TLS
   expect((await once(socket, 'close'))[0]).toBe(4001);
 });
 
-test('many messages at once keep their order', async () => {
+test('many messages in quick succession keep their order', async () => {
   use(echo);
   const socket = await open();
   const received: string[] = [];
@@ -78,7 +78,7 @@ test('many messages at once keep their order', async () => {
   socket.terminate();
 });
 
-test('the protocol that was agreed passes, and headers as for every request', async () => {
+test('the agreed protocol is forwarded, and headers as for every request', async () => {
   use(echo);
   const socket = new WebSocket(`ws://127.0.0.1:${started.port}/headers`, ['chat', 'other'], {
     headers: { host: sandboxHost, 'x-platform-token': 'stolen', 'x-forwarded-for': '6.6.6.6' },
@@ -105,7 +105,7 @@ test('a message that follows the handshake at once is not lost', async () => {
   connection.destroy();
 });
 
-test('a client that leaves ends the connection in the sandbox, and the other way round', async () => {
+test('a client that disconnects ends the connection in the sandbox, and vice versa', async () => {
   use(echo);
   const first = await open();
   await until(() => echoes.clients.size === 1);
@@ -118,7 +118,7 @@ test('a client that leaves ends the connection in the sandbox, and the other way
   await until(() => started.gateway.stats().sandboxes === 0);
 });
 
-test('a sandbox that ends takes its WebSockets with it', async () => {
+test('the end of a sandbox closes its WebSockets', async () => {
   use(echo);
   const socket = await open();
   started.routes.set({ sandboxId: 'sbx-one', status: 'terminated', address: null });
@@ -128,7 +128,7 @@ test('a sandbox that ends takes its WebSockets with it', async () => {
   expect(String(error)).toContain('502');
 });
 
-test('a refusal of the sandbox is the response the client sees, and nothing is tunnelled after it', async () => {
+test('a refusal of the sandbox is forwarded to the client, and nothing is tunnelled after it', async () => {
   const seen: string[] = [];
   const refusing = await startHttpUpstream((request, response) => {
     seen.push(request.url!);
@@ -155,7 +155,7 @@ test.each([
   expect(await sendRaw(started.port, `GET / HTTP/1.1\r\n${upgradeRequest}\r\n`)).toMatch(/^HTTP\/1\.1 502 /);
 });
 
-test('the paths of the platform are closed to WebSockets too', async () => {
+test('the paths of the platform are closed for WebSockets too', async () => {
   use(echo);
   expect(await sendRaw(started.port, `GET /%70latform/x HTTP/1.1\r\n${upgradeRequest}\r\n`)).toMatch(
     /^HTTP\/1\.1 404 /,
@@ -172,7 +172,7 @@ test.each([
   expect(await sendRaw(started.port, request)).toMatch(/^HTTP\/1\.1 426 /);
 });
 
-test('a client that does not read holds the sandbox back', async () => {
+test('a client that does not read slows the sandbox down', async () => {
   let sent = 0;
   const flooding = await startHttpUpstream(() => undefined);
   stops.push(() => flooding.stop());

@@ -97,6 +97,7 @@ interface Rendered {
         serviceAccountName?: string;
         containers: { env: { name: string; value?: string }[]; envFrom: object[] }[];
         initContainers?: object[];
+        volumes?: { name: string }[];
       };
     };
   };
@@ -150,6 +151,8 @@ test('its settings are those that the processes read, and secrets are in referen
     PLATFORM_DRIVER: 'kubernetes',
     PLATFORM_HOST_ID: 'cluster-one',
     PLATFORM_HOST_LEASE_SECONDS: 60,
+    PLATFORM_WARM_POOL_SIZE: 2,
+    PLATFORM_WARM_POOL_MAX_SIZE: 16,
     PLATFORM_KUBERNETES_CLIENT_RANGES: ['10.244.0.0/16'],
     PLATFORM_KUBERNETES_S3FS_IMAGE: 'registry.test/s3fs:1',
     PLATFORM_KUBERNETES_TEMPLATE_IMAGES: { 'code-interpreter': ['registry.test/code-interpreter:1'] },
@@ -183,6 +186,21 @@ test('its settings are those that the processes read, and secrets are in referen
   expect(text).not.toContain('kind: Secret\n');
 });
 
+test('helpers are held to their own node, unless the cluster cannot do that', async () => {
+  const policiesOf = async (ownNodeOnly: boolean) => {
+    const helper = { enabled: true, sandboxNamespace: 'default', ownNodeOnly };
+    const { objects } = await rendered('own-node', { ...needed, nodeHelper: helper, mountHelper: helper });
+    const policies = objects.filter(({ kind }) => kind.startsWith('ValidatingAdmissionPolicy'));
+    return policies.map(({ kind, metadata }) => `${kind} ${metadata.name}`).sort();
+  };
+  expect(await policiesOf(true)).toEqual(
+    ['ValidatingAdmissionPolicy', 'ValidatingAdmissionPolicyBinding'].flatMap((kind) =>
+      ['mount', 'node'].map((helper) => `${kind} default-platform-${helper}-helper-own-node`),
+    ),
+  );
+  expect(await policiesOf(false)).toEqual([]);
+});
+
 test('UDP ports need an address; without them the host worker has no right to Services', async () => {
   const { sandboxes } = everything;
   const withUdp = (udp: object) => valuesFile('udp', { ...everything, sandboxes: { ...sandboxes, udp } });
@@ -207,6 +225,29 @@ test('the host worker writes and deletes Secrets where sandboxes have mounts, an
   };
   expect(await rulesOf('')).toEqual([]);
   expect(await rulesOf('registry.test/s3fs:1')).toEqual([['create', 'delete']]);
+});
+
+test('nodes are asked for figures by an account of its own, and through the API server only by choice', async () => {
+  const of = async (nodeFigures: object) => {
+    const values = { ...everything, sandboxes: { ...everything.sandboxes, nodeFigures } };
+    const { text, objects } = await rendered('figures', values);
+    const worker = objects.find(
+      ({ kind, metadata }) => kind === 'Deployment' && metadata.name === 'platform-sandboxes',
+    )!;
+    const { containers, volumes } = worker.spec.template.spec;
+    const settings = containers[0]!.env.filter(({ name }) => /NODE_FIGURES|KUBELET/.test(name));
+    const volume = volumes!.find(({ name }) => name === 'kubelet-ca');
+    return { rights: text.match(/nodes\/\w+/g), settings: settings.map(({ value }) => value), volume };
+  };
+  const account = 'default/platform-kubelet-reader';
+  expect(await of({})).toEqual({ rights: ['nodes/stats'], settings: [account, 'kubelet'], volume: undefined });
+  expect(await of({ caSecret: 'kubelets' })).toEqual({
+    rights: ['nodes/stats'],
+    settings: [account, '/secrets/kubelet-ca/ca.crt', 'kubelet'],
+    volume: { name: 'kubelet-ca', secret: { secretName: 'kubelets', defaultMode: 288 } },
+  });
+  const { rights, settings } = await of({ from: 'api-server' });
+  expect([rights, settings]).toEqual([['nodes/proxy'], ['api-server']]);
 });
 
 test('without a value that is needed, it says which', async () => {

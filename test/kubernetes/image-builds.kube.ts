@@ -188,7 +188,7 @@ test('the removal of a sandbox ends its build, and a driver that opens again rem
     .makeApiClient(NetworkingV1Api)
     .listNamespacedNetworkPolicy({ namespace: host.namespace });
   // That of all builds, which closes their pods.
-  expect(policies.items.map(({ metadata }) => metadata!.name)).toEqual([`builds-${host.namespace}`]);
+  expect(policies.items.map(({ metadata }) => metadata!.name)).toEqual([`closed-${host.namespace}`]);
   for (const name of fs.readdirSync(folder)) fs.rmSync(path.join(folder, name), { recursive: true });
 }, 240_000);
 

@@ -165,8 +165,8 @@ test.each<[string, () => Promise<WantedMounts> | WantedMounts, RegExp]>([
   ],
   ['a bucket that is not there', () => anew(slot({ uri: 's3://nothing-here/' })), /knows no such bucket/],
   ['a name that leads nowhere', () => anew(slot({ endpoint: 'http://s3.invalid' })), /could not be resolved/],
-  ['a private address', () => anew(slot({ endpoint: 'http://10.255.255.1' })), /may not be connected to/],
-  ['the metadata address', () => anew(slot({ endpoint: 'http://169.254.169.254' })), /may not be connected to/],
+  ['a private address', () => anew(slot({ endpoint: 'http://10.255.255.1' })), /is not allowed/],
+  ['the metadata address', () => anew(slot({ endpoint: 'http://169.254.169.254' })), /is not allowed/],
   ['a mount point that is a file', () => anew(slot({ mountPoint: '/bin/busybox' })), /is not a folder/],
 ])(
   '%s fails the start with a reason, and nothing stays',
@@ -178,7 +178,7 @@ test.each<[string, () => Promise<WantedMounts> | WantedMounts, RegExp]>([
   120_000,
 );
 
-test('the API server, a node, a pod, a service of the platform and a port where nobody listens all look the same', async () => {
+test('the API server, a node, a pod, a service of the platform and a port without a server all look the same', async () => {
   const { machine, node } = cluster.place.network;
   const accepted: string[] = [];
   const server = net.createServer((socket) => {

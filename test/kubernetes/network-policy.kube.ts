@@ -6,27 +6,21 @@ import path from 'node:path';
 import type { V1Pod } from '@kubernetes/client-node';
 import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
 import { probeIsolation, requireIsolation } from '../../runtime/kubernetes/isolation-probe.ts';
+import { lookPodOf } from '../../runtime/kubernetes/manifests.ts';
 import { agentPort } from '../../runtime/sandbox-agent/agent-client.ts';
 import { shell } from '../runtime/local-host.ts';
 import { until } from '../support/until.ts';
 import { DriverHost, pushAgentImage } from './support/driver-host.ts';
 import { KubernetesCluster } from './support/kubernetes-cluster.ts';
 import { pushBusybox, readyPod, runInPod } from './support/pods.ts';
+import { listeningAt, listeningPod, listenWords, type Run, type Target, tries, word } from './support/reach.ts';
 
-/** What a pod can or cannot do to an address. */
-interface Target {
-  host: string;
-  port: number;
-  word?: string;
-}
-
-const word = 'reached';
 const metadata = '169.254.169.254';
-const dialer = ['/.platform/bin/node', '/.platform/kubernetes/isolation-dialer.cjs'];
 const listener = path.resolve(import.meta.dirname, '../../runtime/kubernetes/in-pod/isolation-listener.cjs');
 
 let cluster: KubernetesCluster;
 let host: DriverHost;
+let agentImage: string;
 /** With internet access, and without. */
 let connected: Sandbox;
 let closed: Sandbox;
@@ -45,7 +39,8 @@ interface Sandbox {
 beforeAll(async () => {
   cluster = await KubernetesCluster.start({ enforcesPolicies: true });
   const { machine, node, firstService } = cluster.place.network;
-  const [image, agentImage] = [await pushBusybox(cluster), await pushAgentImage(cluster.registry)];
+  const image = await pushBusybox(cluster);
+  agentImage = await pushAgentImage(cluster.registry);
   // Of a network for documentation, which no policy closes; on the machine's end of the link alone.
   const onInternet = `203.0.113.${cluster.place.number + 1}`;
   execFileSync('ip', ['address', 'add', `${onInternet}/32`, 'dev', cluster.place.link]);
@@ -74,7 +69,7 @@ beforeAll(async () => {
     node: { host: node, port: 80, word },
     metadata: { host: metadata, port: 80, word },
     platform: { host: machine, port: platform, word },
-    stranger: { host: stranger.status!.podIP!, port: 7070, word },
+    stranger: listeningAt(stranger),
     connected: { host: connected.place.address, ...agent },
     closed: { host: closed.place.address, ...agent },
   };
@@ -120,22 +115,21 @@ test('the platform reaches both, from its machines and as pods', async () => {
   }
 });
 
+test('a pod that looks at an image reaches nothing, and nothing reaches it', async () => {
+  const look = lookPodOf('look-of-the-test', agentImage, host.options);
+  look.spec!.containers[0]!.command = listenWords;
+  const pod = await readyPod(cluster, look);
+  const itself = { ...listeningAt(pod), host: '127.0.0.1' };
+  expect(await tries(inPod(pod), { open: { itself }, shut: { ...never, public: outside.public } })).toEqual([]);
+  const fromElsewhere = { look: listeningAt(pod) };
+  expect(await tries(inPod(stranger), { open: {}, shut: fromElsewhere })).toEqual([]);
+  expect(await tries(inPod(platformPod), { open: {}, shut: fromElsewhere })).toEqual([]);
+}, 120_000);
+
 test('a pod is closed from its first process on', async () => {
   for (let time = 0; time < 3; time += 1)
     expect(await probeIsolation(host.options)).toEqual({ open: [], lateMs: null });
 }, 180_000);
-
-type Run = (command: string[]) => Promise<string>;
-
-/** @returns what was not as it has to be; `shut` has to fail in the first try and in the next two. */
-async function tries(run: Run, { open, shut }: Record<'open' | 'shut', Record<string, Target>>): Promise<string[]> {
-  const named = (targets: Record<string, Target>, wanted: string) =>
-    Object.entries(targets).map(([name, target]) => [name, { ...target, wanted }]);
-  const targets = Object.fromEntries([...named(open, 'reached'), ...named(shut, 'closed')]);
-  const said = JSON.parse(await run([...dialer, '/dev/stdout', JSON.stringify(targets)]));
-  const isRight = (name: string) => (name in open ? said[name].reached : said[name].lastMs === null);
-  return Object.keys(targets).filter((name) => !isRight(name));
-}
 
 const inSandbox =
   ({ place, spec }: Sandbox): Run =>
@@ -150,23 +144,6 @@ const inPod =
 async function sandbox(image: string, allowInternetAccess: boolean): Promise<Sandbox> {
   const spec = await host.spec(image, { allowInternetAccess });
   return { spec, place: await host.driver.create(spec) };
-}
-
-function listeningPod(image: string, namespace: string): V1Pod {
-  return {
-    metadata: { name: 'listener', namespace },
-    spec: {
-      containers: [
-        {
-          name: 'main',
-          image,
-          command: [dialer[0]!, '/.platform/kubernetes/isolation-listener.cjs', '7070', word],
-          readinessProbe: { tcpSocket: { port: 7070 }, periodSeconds: 1 },
-        },
-      ],
-      terminationGracePeriodSeconds: 0,
-    },
-  };
 }
 
 /** @returns the port */

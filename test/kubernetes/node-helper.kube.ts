@@ -2,8 +2,16 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { AuthorizationV1Api, type V1Pod } from '@kubernetes/client-node';
-import type { SandboxSpec } from '../../runtime/driver.ts';
+import {
+  type ApiException,
+  AuthorizationV1Api,
+  CoreV1Api,
+  KubeConfig,
+  PatchStrategy,
+  setHeaderOptions,
+  type V1Pod,
+} from '@kubernetes/client-node';
+import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
 import { annotations } from '../../runtime/kubernetes/names.ts';
 import { shell } from '../runtime/local-host.ts';
 import { until } from '../support/until.ts';
@@ -122,6 +130,30 @@ test('a helper that is killed between the request and the freeze freezes once it
   await host.driver.remove(spec.sandboxId);
 }, 240_000);
 
+test('a resume right after a kill of the helper waits until the kubelet starts it again, or is refused for now', async () => {
+  const { spec, pid } = await remembering();
+  await until(async () => (await annotationOf(spec, annotations.frozenNow)) === 'false');
+  await host.driver.close();
+  // With the times that the platform has.
+  await host.start();
+  expect(await host.driver.pause(spec.sandboxId)).toEqual({ kept: 'memory' });
+  await helper.signal('SIGKILL');
+  const fromMs = performance.now();
+  let place: SandboxPlace | null = null;
+  for (let run = 2; !place; run += 1) {
+    place = await host.driver.resume({ ...spec, run }).catch((error) => {
+      expect(error).toMatchObject({ code: 'host_unavailable', retryable: true });
+      expect(performance.now() - fromMs).toBeLessThan(120_000);
+      return null;
+    });
+  }
+  expect(place).toMatchObject({ from: 'thaw' });
+  expect((await shell(place, spec, recall(pid))).output).toBe('kept-in-memory');
+  await host.driver.close();
+  await host.start({ helperTimeoutSeconds: 60 });
+  await host.driver.remove(spec.sandboxId);
+}, 240_000);
+
 test('what a killed worker has asked for is done, and the next worker finds it paused', async () => {
   const { spec, pid } = await remembering();
   await until(async () => (await annotationOf(spec, annotations.frozenNow)) === 'false');
@@ -228,6 +260,57 @@ test('its account may read pods and write their status in the namespace of the s
   expect(await may('create', 'pods', { subresource: 'exec' })).toBe(false);
   expect(await may('get', 'secrets')).toBe(false);
   expect(await may('list', 'pods', { namespace: 'default' })).toBe(false);
+});
+
+describe('with a token of its account', () => {
+  const account = { namespace: 'default', name: 'platform-node-helper' };
+  const otherNode = 'node-of-the-test';
+
+  /** A pod of the account on a node, as a DaemonSet would make it; nothing runs on the other node. */
+  async function helperPodOn(node: string): Promise<V1Pod> {
+    if (node !== otherNode) return (await helper.pod())!;
+    const spec = { nodeName: node, serviceAccountName: account.name, containers: [{ name: 'main', image }] };
+    const metadata = { name: 'helper-of-the-test', namespace: account.namespace };
+    return host.core.createNamespacedPod({ namespace: account.namespace, body: { metadata, spec } });
+  }
+
+  /** @param pod that the token is bound to; null: none */
+  async function annotateAs(pod: V1Pod | null, spec: SandboxSpec): Promise<string> {
+    const bound = pod && { apiVersion: 'v1', kind: 'Pod', name: pod.metadata!.name!, uid: pod.metadata!.uid! };
+    const body = { spec: { audiences: [], expirationSeconds: 600, ...(bound && { boundObjectRef: bound }) } };
+    const { status } = await host.core.createNamespacedServiceAccountToken({ ...account, body });
+    const config = new KubeConfig();
+    config.loadFromClusterAndUser(cluster.config.getCurrentCluster()!, { name: 'helper', token: status!.token! });
+    const patch = { metadata: { annotations: { 'of-the-test': 'written' } } };
+    const of = { name: spec.sandboxId, namespace: host.namespace, body: patch };
+    const options = setHeaderOptions('Content-Type', PatchStrategy.MergePatch);
+    return config
+      .makeApiClient(CoreV1Api)
+      .patchNamespacedPodStatus(of, options)
+      .then(
+        () => 'done',
+        (error: ApiException<string>) => `${error.code} ${JSON.parse(error.body).message}`,
+      );
+  }
+
+  test('a node changes pods of its own alone', async () => {
+    const { spec } = await remembering();
+    await host.core.createNode({ body: { metadata: { name: otherNode } } });
+    try {
+      const [own, other] = [await helperPodOn('node-1'), await helperPodOn(otherNode)];
+      const refused = /^403 .*this account may change pods of its own node alone/;
+      expect(await annotateAs(other, spec)).toMatch(refused);
+      expect(await annotateAs(null, spec)).toMatch(refused);
+      expect(await annotationOf(spec, 'of-the-test')).toBeUndefined();
+      expect(await annotateAs(own, spec)).toBe('done');
+      expect(await annotationOf(spec, 'of-the-test')).toBe('written');
+    } finally {
+      const of = { name: 'helper-of-the-test', namespace: account.namespace };
+      await host.core.deleteNamespacedPod({ ...of, gracePeriodSeconds: 0 });
+      await host.core.deleteNode({ name: otherNode });
+      await host.driver.remove(spec.sandboxId);
+    }
+  }, 120_000);
 });
 
 function pausingWorker({ sandboxId }: SandboxSpec): ChildProcess {

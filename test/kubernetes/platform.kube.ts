@@ -40,6 +40,8 @@ beforeAll(async () => {
     PLATFORM_KUBERNETES_CLIENT_RANGES: '0.0.0.0/0',
     PLATFORM_KUBERNETES_ISOLATION: 'unchecked',
     PLATFORM_HOST_LEASE_SECONDS: '60',
+    // There are no volumes for disks of its size.
+    PLATFORM_WARM_POOL_SIZE: '0',
     PLATFORM_UDP_PORTS: `${udpPort}-${udpPort}`,
     PLATFORM_HOST_PUBLIC_ADDRESS: cluster.place.network.node,
   });

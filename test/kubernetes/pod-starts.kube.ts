@@ -73,7 +73,7 @@ test('starts beyond the bound wait, their time begins with their pod, and one ac
     expect(failure).toMatchObject({ code: 'start_failed', retryable: true });
     expect((failure!.cause as Error).message).toBe('the cluster did not start its pod in time');
   }
-  // Nobody's time was over before there was a pod, and the second account did not wait for the first.
+  // Every start got its pod before its time ran out, and the second account did not wait for the first.
   expect([...made].sort()).toEqual([...ofFirst, ofSecond].map(({ sandboxId }) => sandboxId).sort());
   expect(made.at(-1)).not.toBe(ofSecond.sandboxId);
   expect(mostAtOnce).toEqual({ all: 3, first: 2 });

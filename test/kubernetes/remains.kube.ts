@@ -39,7 +39,7 @@ test('a cluster that is stopped leaves nothing', async () => {
   expect(settings()).toEqual(before);
 }, 300_000);
 
-test('what two clusters of a killed process left is removed by the next, frozen pods too', async () => {
+test('what two clusters of a killed process left is removed by the next, the second node of one and frozen pods too', async () => {
   const program = path.join(import.meta.dirname, 'support/abandoned-cluster.ts');
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', program], {
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -1,6 +1,4 @@
 import { execFile, execFileSync } from 'node:child_process';
-import dgram from 'node:dgram';
-import { once } from 'node:events';
 import fs from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -16,14 +14,24 @@ import {
   type V1Service,
 } from '@kubernetes/client-node';
 import { kubernetesPrograms } from '../../ops/setup/toolchain/locations.mjs';
-import { DriverError, type SandboxPlace, type SandboxSpec } from '../../runtime/driver.ts';
+import { DriverError } from '../../runtime/driver.ts';
 import { openKubernetesDriver } from '../../runtime/kubernetes/driver.ts';
+import { labels } from '../../runtime/kubernetes/names.ts';
 import type { KubernetesDriverOptions, UdpOptions } from '../../runtime/kubernetes/options.ts';
-import { shell } from '../runtime/local-host.ts';
 import { until } from '../support/until.ts';
 import { DriverHost, pushAgentImage } from './support/driver-host.ts';
 import { KubernetesCluster } from './support/kubernetes-cluster.ts';
 import { pushBusybox } from './support/pods.ts';
+import {
+  ask as askFrom,
+  type Datagram,
+  heard,
+  listen,
+  listening as makeListening,
+  openSocket,
+  type Sandbox,
+  send,
+} from './support/udp-sandboxes.ts';
 
 /**
  * UDP ports of sandboxes, asked from outside of the cluster. kube-proxy leads the ports, Cilium enforces the policies, and
@@ -39,7 +47,7 @@ let image: string;
 let agentImage: string;
 let restricted: KubeConfig;
 let host: DriverHost;
-/** Addresses: of the node, of this machine as one of the platform's, and as one of nobody's. */
+/** Addresses: of the node, of this machine within the platform's ranges, and of this machine outside them. */
 let node: string;
 let machine: string;
 let outside: string;
@@ -66,11 +74,6 @@ const options = (given: Partial<UdpOptions> = {}): Partial<KubernetesDriverOptio
   udp: { ...udp, ...given },
 });
 
-interface Sandbox {
-  spec: SandboxSpec;
-  place: SandboxPlace;
-}
-
 test('a datagram from outside reaches the sandbox, which sees its sender, and is answered; the same port inside may be of two sandboxes; others are closed', async () => {
   const [one, two] = (await Promise.all([
     listening(host, { 31000: 5000, 31001: 5000 }),
@@ -82,7 +85,7 @@ test('a datagram from outside reaches the sandbox, which sees its sender, and is
   expect(await ask(31_002)).toBe(`${two.spec.sandboxId} ${outside}`);
 
   const inner = { address: one.place.address };
-  for (let time = 0; time < 5; time += 1) (await send(5001, { ...inner, text: 'closed' })).close();
+  for (let time = 0; time < 5; time += 1) (await send(5001, { ...inner, from: outside, text: 'closed' })).close();
   expect(await ask(5000, { ...inner, text: 'open' })).toContain(one.spec.sandboxId);
   expect(await heard(one)).not.toContain('5001 closed');
   // Something listens there, and the platform reaches it.
@@ -268,90 +271,20 @@ test('the ports of a load balancer are reached at its address; a Service that it
 }, 180_000);
 
 /** Makes a sandbox that answers on the ports 5000 and 5001, with these ports of the cluster by those inside. */
-async function listening(of: DriverHost, ports: Record<number, number>): Promise<Sandbox> {
-  const udpPorts = Object.entries(ports).map(([hostPort, servicePort]) => ({
-    hostPort: Number(hostPort),
-    servicePort,
-  }));
-  const spec = await of.spec(image, { udpPorts });
-  const sandbox = { spec, place: await of.driver.create(spec) };
-  await listen(sandbox);
-  return sandbox;
-}
+const listening = (of: DriverHost, ports: Record<number, number>) => makeListening(of, image, ports);
 
-/** Answers with its name and the sender's address, and writes down what it hears. */
-const listener = `
-const [fs, dgram, os] = [require('fs'), require('dgram'), require('os')];
-for (const port of [5000, 5001]) {
-  const socket = dgram.createSocket('udp4');
-  socket.on('message', (text, peer) => {
-    fs.appendFileSync('/root/heard', port + ' ' + text + String.fromCharCode(10));
-    socket.send(os.hostname() + ' ' + peer.address, peer.port, peer.address);
-  });
-  socket.bind(port);
-}`;
-
-async function listen({ place, spec }: Sandbox): Promise<void> {
-  const start = `/bin/busybox setsid /.platform/bin/node -e "${listener}" </dev/null >/root/listener.log 2>&1 &`;
-  expect(await shell(place, spec, start)).toEqual({ exitCode: 0, output: '' });
-}
-
-/** `<port> <text>` of each datagram that it has heard. */
-async function heard({ place, spec }: Sandbox): Promise<string[]> {
-  return (await shell(place, spec, 'cat /root/heard')).output.split('\n');
-}
-
-/** To a port of the node, from an address of nobody's. */
-type Question = { address?: string; from?: string; text?: string };
-
-async function openSocket(from: string): Promise<dgram.Socket> {
-  const socket = dgram.createSocket('udp4');
-  socket.bind(0, from);
-  await once(socket, 'listening');
-  return socket;
-}
-
-async function send(port: number, { address = node, from = outside, text = 'hello' }: Question): Promise<dgram.Socket> {
-  const socket = await openSocket(from);
-  await new Promise<void>((resolve, reject) => {
-    socket.send(text, port, address, (error) => (error ? reject(error) : resolve()));
-  });
-  return socket;
-}
-
-/**
- * Asks until there is an answer, each time as a new flow: the kernel leads one that came before kube-proxy had the port to
- * the node itself.
- */
-async function ask(port: number, question: Question = {}): Promise<string> {
-  const sockets: dgram.Socket[] = [];
-  let answer: string | undefined;
-  try {
-    await until(
-      async () => {
-        if (answer !== undefined) return true;
-        const socket = await send(port, question);
-        sockets.push(socket);
-        socket.on('message', (text) => {
-          answer ??= text.toString();
-        });
-        return false;
-      },
-      45_000,
-      200,
-    );
-  } finally {
-    for (const socket of sockets) socket.close();
-  }
-  return answer!;
-}
+/** To a port of the node, by default from an address outside the platform's ranges. */
+const ask = (port: number, question: Partial<Datagram> = {}) =>
+  askFrom(port, { address: node, from: outside, ...question });
 
 async function services({ namespace }: DriverHost): Promise<V1Service[]> {
   return (await cluster.core.listNamespacedService({ namespace })).items;
 }
 
+/** Of sandboxes, without the one that closes all pods of the host. */
 async function policies({ namespace }: DriverHost): Promise<string[]> {
-  const found = await cluster.config.makeApiClient(NetworkingV1Api).listNamespacedNetworkPolicy({ namespace });
+  const networking = cluster.config.makeApiClient(NetworkingV1Api);
+  const found = await networking.listNamespacedNetworkPolicy({ namespace, labelSelector: labels.sandbox });
   return found.items.map(({ metadata }) => metadata!.name!);
 }
 

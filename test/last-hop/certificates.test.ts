@@ -15,7 +15,7 @@ import { LastHopIssuer } from '../../worker/last-hop-issuer.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 import { until } from '../support/until.ts';
 
-/** Certificates of the last hop: asked for with a join token, issued by the process with the authority's key alone. */
+/** Certificates of the last hop: requested with a join token, issued by the only process with the authority's key. */
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'last-hop-'));
 const logger = pino({ level: 'silent' });
 let database: TestDatabase;
@@ -74,7 +74,7 @@ test('a process with a join token gets a certificate of its identity, for a key 
   expect(stored).not.toContain(readJoinToken(authority.joinToken(host)).key.toString('base64url'));
 });
 
-test('a new certificate replaces one whose half time is over', async () => {
+test('a new certificate replaces one after half of its lifetime', async () => {
   await issuer.stop();
   const brief = await LastHopAuthority.open(path.join(folder, 'ca'), { lifetimeMs: 3000 });
   const briefIssuer = new LastHopIssuer({ orm, databaseUrl: database.url, authority: brief, logger });
@@ -92,7 +92,7 @@ test('a new certificate replaces one whose half time is over', async () => {
   issuer.start();
 });
 
-test('refused: the token of another name or role, another authority, another key, bytes that are no request', async () => {
+test('refused: the token of another name or role, another authority, another key, and invalid requests', async () => {
   const { request } = await makeKeyAndRequest();
   const own = readJoinToken(authority.joinToken(host));
   const refusal = { refusal: 'the request shows no valid join token' };
@@ -101,7 +101,7 @@ test('refused: the token of another name or role, another authority, another key
   expect(await answerTo(request, host, 'x')).toEqual(refusal);
   const other = readJoinToken((await LastHopAuthority.open(path.join(folder, 'other'))).joinToken(host));
   expect(await answerTo(request, host, proofOf(other.key, request))).toEqual(refusal);
-  // The key in it is exchanged: it is no longer signed with its own key.
+  // Its key is replaced, so it is not signed with its own key.
   const forged = Buffer.from(request, 'base64');
   const second = Buffer.from((await makeKeyAndRequest()).request, 'base64');
   const point = Buffer.from('03420004', 'hex');
@@ -123,7 +123,7 @@ test('refused: an identity that is revoked', async () => {
   expect(await answerTo(request, gone, proofOf(key, request))).toEqual({ refusal: 'this identity is revoked' });
 });
 
-test('a process takes no certificate of another authority, key or identity, whoever wrote it to the database', async () => {
+test('a process accepts no certificate of another authority, key or identity from the database', async () => {
   const token = readJoinToken(authority.joinToken(host));
   const { key, request } = await makeKeyAndRequest();
   const issued = async (from: LastHopAuthority, identity: LastHopIdentity, of: string) => {
@@ -154,7 +154,7 @@ test('the authority is made once, private to its owner, and a damaged one is not
   expect(fs.readdirSync(folder).filter((name) => name.startsWith('once-'))).toEqual([]);
 });
 
-test('tokens are read whole or not at all, and errors do not repeat them', async () => {
+test('incomplete tokens are refused, and errors do not repeat them', async () => {
   const token = authority.joinToken({ role: 'gateway', name: 'göteborg 1' });
   expect(writeJoinToken(readJoinToken(`${token}\n`))).toBe(token);
   for (const bad of ['', 'x', token.slice(0, -1), `${token}a`, token.replace('gateway', 'root')]) {
@@ -163,7 +163,7 @@ test('tokens are read whole or not at all, and errors do not repeat them', async
   await expect(credentialOf(token, 'host')).rejects.toThrow('of a gateway, not of a host');
 });
 
-test('identities and first lines have one form each', () => {
+test('identities and first lines have one format each', () => {
   for (const identity of [host, { role: 'gateway', name: "it's (a) b,URI:x/é" }] as const) {
     expect(identityIn(`URI:${uriOf(identity)}`)).toEqual(identity);
   }

@@ -30,8 +30,8 @@ import { startHttpUpstream, startRawUpstream, type UpstreamServer } from '../gat
 import { until } from '../support/until.ts';
 
 /**
- * A gateway that reaches sandboxes only through the last hop of their host. Its own route has an address where nothing
- * listens, so a direct connection fails; the host's route has the sandbox's real one.
+ * A gateway that reaches sandboxes only through the last hop of their host. No server listens at the address of the
+ * gateway's own route, so a direct connection fails. The host's route has the sandbox's real address.
  */
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'last-hop-'));
 const logger = pino({ level: 'silent' });
@@ -118,7 +118,7 @@ async function startEnd(
   return { server, port };
 }
 
-/** The sandbox as each side knows it. */
+/** Adds the sandbox to both sides' routes. */
 function put(upstream: Pick<UpstreamServer, 'address' | 'port'>, ofB: object = {}): void {
   const common = { sandboxId, hostId: 'host-b', agentPort: upstream.port };
   routesOfB.set({ ...common, address: upstream.address, ...ofB });
@@ -143,13 +143,13 @@ async function httpSandbox(): Promise<UpstreamServer> {
 const get = (path = '/', options: Partial<RequestOptions> = {}) =>
   send({ port: gateway.port, host: hostOf(sandboxId), path, ...options });
 
-/** Also when it ends by an error, for which `once` would reject. */
+/** Also resolves when it ends with an error, at which `once` would reject. */
 function closeOf(socket: net.Socket): Promise<void> {
   socket.on('error', () => undefined);
   return new Promise((resolve) => socket.once('close', () => resolve()));
 }
 
-/** What the last hop answers to a peer that does as it likes. Empty: it closes without a word. */
+/** The last hop's answer to a peer that sends raw bytes. Empty: it closes without an answer. */
 async function rawTunnel(
   firstLine: string,
   options: tls.ConnectionOptions = {},
@@ -170,17 +170,17 @@ async function rawTunnel(
   return got;
 }
 
-test('requests reach a sandbox of another machine, with bodies of any size, on connections that are used again', async () => {
+test('requests reach a sandbox of another machine, with bodies of any size, on reused connections', async () => {
   const upstream = await httpSandbox();
   expect(await get()).toMatchObject({ status: 200, body: Buffer.from(`here ${hostOf(sandboxId)}`) });
   expect((await get('/big')).body.length).toBe(3_000_000);
   expect((await get('/size', { method: 'POST', body: Buffer.alloc(2_000_000) })).body.toString()).toBe('2000000');
   for (let more = 0; more < 10; more += 1) expect((await get()).status).toBe(200);
-  // One that stands idle for seconds, on a machine that is busy, is closed.
+  // A connection that is idle for seconds, as on a busy machine, is closed.
   expect(upstream.accepted()).toBeLessThan(10);
 });
 
-test('WebSockets pass, and their ends', async () => {
+test('WebSockets and their ends are forwarded', async () => {
   const upstream = await startHttpUpstream((_request, response) => response.end());
   stops.push(() => upstream.stop());
   const echoes = new WebSocketServer({ server: upstream.server });
@@ -201,7 +201,7 @@ test('WebSockets pass, and their ends', async () => {
   await until(() => end.server.tunnelCount === 0);
 });
 
-test('gRPC passes as HTTP/2 from end to end, with its trailers', async () => {
+test('gRPC is forwarded as HTTP/2 from end to end, with its trailers', async () => {
   const server = http2.createServer();
   server.on('stream', (stream) => {
     stream.respond({ ':status': 200, 'content-type': 'application/grpc' }, { waitForTrailers: true });
@@ -288,13 +288,13 @@ test('a host serves only sandboxes that run on it, at addresses of its network',
   expect(await rawTunnel(`SANDBOX/1 ${sandboxId} 1 plain\n`)).toBe('');
 });
 
-test('a host that was given up serves nobody', async () => {
+test('a host that was declared lost serves no requests', async () => {
   const upstream = await httpSandbox();
   place.isLost = true;
   expect(await rawTunnel(`SANDBOX/1 ${sandboxId} ${upstream.port} reply\n`)).toBe('n');
 });
 
-test('what is open ends with an error when the sandbox is lost or ends, and stays over a pause', async () => {
+test('open connections end with an error when the sandbox is lost or ends, and stay over a pause', async () => {
   await httpSandbox();
   const opened = async () => {
     const socket = net.connect(gateway.port, '127.0.0.1');
@@ -314,7 +314,7 @@ test('what is open ends with an error when the sandbox is lost or ends, and stay
   expect(end.server.tunnelCount).toBe(1);
   routesOfB.set({ sandboxId, status: 'failed' });
   await lost.closed;
-  // Without its last chunk, the client sees that the reply is not whole.
+  // Without the last chunk the client sees that the reply is incomplete.
   expect(lost.text()).not.toMatch(/0\r\n\r\n$/);
   await until(() => end.server.tunnelCount === 0);
   routesOfB.set({ sandboxId, status: 'running' });
@@ -324,7 +324,7 @@ test('what is open ends with an error when the sandbox is lost or ends, and stay
   expect(ended.text()).not.toMatch(/0\r\n\r\n$/);
 });
 
-test('a machine that shows no certificate of the sandbox’s host gets no request', async () => {
+test('a machine without a certificate of the sandbox’s host gets no request', async () => {
   const upstream = await httpSandbox();
   const wrong: Record<string, Credential> = {
     'another host': await credentialOf({ role: 'host', name: 'host-c' }),
@@ -333,7 +333,7 @@ test('a machine that shows no certificate of the sandbox’s host gets no reques
     expired: await credentialOf(hostB, { lifetimeMs: -1000 }),
   };
   for (const [why, credential] of Object.entries(wrong)) {
-    // It would serve anyone, and says that it is host-b.
+    // It would serve any client, and claims to be host-b.
     const impostor = await startEnd({}, hostB, credential);
     place.lastHopAddress = `127.0.0.1:${impostor.port}`;
     const fresh = new LastHops({
@@ -347,7 +347,7 @@ test('a machine that shows no certificate of the sandbox’s host gets no reques
   }
 });
 
-test('only gateways are let in: no certificate, another role, authority or time, and TLS 1.2 are refused', async () => {
+test('only gateways are accepted: no certificate, another role, authority or time, and TLS 1.2 are refused', async () => {
   const upstream = await httpSandbox();
   const line = `SANDBOX/1 ${sandboxId} ${upstream.port} reply\n`;
   const showing = ({ key, certificate }: Credential) => ({ key, cert: certificate });
@@ -361,11 +361,11 @@ test('only gateways are let in: no certificate, another role, authority or time,
     expect(await rawTunnel(line, options)).toBe('');
   }
   expect(upstream.accepted()).toBe(0);
-  // The same with nothing wrong.
+  // The same without a fault.
   expect((await get()).status).toBe(200);
 });
 
-test('a revoked gateway is let in no more, and what it has open ends; a revoked host is not asked', async () => {
+test('a revoked gateway is refused, and its open connections end; a revoked host gets no requests', async () => {
   const upstream = await httpSandbox();
   const socket = openTunnel((await ways.wayTo('host-b'))!, { sandboxId, port: upstream.port, wantsReply: true });
   const closed = closeOf(socket);
@@ -381,7 +381,7 @@ test('a revoked gateway is let in no more, and what it has open ends; a revoked 
   await expect(ways.wayTo('host-b')).rejects.toThrow('revoked');
 });
 
-test('a first line that is malformed, too long or does not come is answered by the end of the connection', async () => {
+test('a first line that is malformed, too long or missing ends the connection', async () => {
   const upstream = await httpSandbox();
   const bad = [
     'GET / HTTP/1.1\r\n\r\n',
@@ -404,7 +404,7 @@ test('a first line that is malformed, too long or does not come is answered by t
   expect(await rawTunnel('', {}, quick)).toBe('');
   await withoutTls(quick.port, '');
   const { first_line: withoutLine, handshake } = quick.server.counts().refused;
-  // On a machine that is busy, the first one is not through its handshake by then.
+  // On a busy machine the first one has not finished its handshake by then.
   expect([withoutLine + handshake, handshake > 0]).toEqual([2, true]);
   expect(upstream.accepted()).toBe(0);
   expect([end.server.tunnelCount, quick.server.tunnelCount]).toEqual([0, 0]);
@@ -455,7 +455,7 @@ test('tunnels, their bytes and refusals by reason are counted', async () => {
     last_hop_tunnels_total: 1,
     last_hop_tunnels: 0,
     'last_hop_bytes_total to_sandbox': request.length,
-    // The byte before is the end's own reply.
+    // The first byte is the last hop's own reply.
     'last_hop_bytes_total from_sandbox': bytes - 1,
     'last_hop_refusals_total no_certificate': 0,
     'last_hop_refusals_total too_many': 0,
@@ -467,7 +467,7 @@ test('tunnels, their bytes and refusals by reason are counted', async () => {
   });
 });
 
-test('connections that have shown nothing yet have few places, which come free again', async () => {
+test('unauthenticated connections have few places, which become free again', async () => {
   const upstream = await httpSandbox();
   const silentTo = async ({ port }: { port: number }) => {
     const sockets = [1, 2, 3].map(() => net.connect(port, '127.0.0.1'));
@@ -482,7 +482,7 @@ test('connections that have shown nothing yet have few places, which come free a
   expect(patient.server.counts().refused).toMatchObject({ too_many: 1, handshake: 0 });
   for (const socket of sockets) socket.destroy();
   await until(async () => (await answerOf(patient)) === 'r');
-  // Also those that neither say anything nor close.
+  // Also with peers that neither send anything nor close.
   const quick = await startEnd({ maxUnproven: 3, handshakeTimeoutMs: 2000 });
   await (await silentTo(quick)).ended;
   await until(async () => (await answerOf(quick)) === 'r');

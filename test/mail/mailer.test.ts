@@ -46,7 +46,7 @@ function resetMail(name: string, address = 'ann@example.com'): MailMessage {
   return { ...passwordResetMail(reset), to: { name, address }, id: 'one' };
 }
 
-test('a mail arrives as text and as HTML that say the same, from the sender of the settings', async () => {
+test('a mail arrives with the same content as text and as HTML, from the sender in the settings', async () => {
   await mailer(server.url).send(resetMail('Ann Ö. <admin>'), never);
   const mail = await server.take('ann@example.com');
   expect(mail).toMatchObject({
@@ -76,14 +76,14 @@ test.each([
   expect(server.mails).toEqual([]);
 });
 
-test('a name is no markup in the HTML', async () => {
+test('a name is escaped in the HTML', async () => {
   await mailer(server.url).send(resetMail('<img src=x onerror=alert(1)>"\'&'), never);
   const mail = await server.take('ann@example.com');
   expect(mail.html).not.toContain('<img');
   expect(mail.html).toContain('&#60;img src=x onerror=alert(1)&#62;&#34;&#39;&#38;');
 });
 
-test('a server that refuses for now may be tried again; one that refuses for good may not', async () => {
+test('a temporary refusal may be retried, a permanent one may not', async () => {
   server.answers.push('451 try later', '550 no such user');
   const first = mailer(server.url).send(resetMail('Ann'), never);
   await expect(first).rejects.toMatchObject({ responseCode: 451 });
@@ -94,7 +94,7 @@ test('a server that refuses for now may be tried again; one that refuses for goo
   await expect(refused).rejects.not.toBeInstanceOf(MailRejectedError);
 });
 
-test('a server that trickles its greeting is left when the caller gives up', async () => {
+test('a server that trickles its greeting is disconnected when the caller gives up', async () => {
   const slow = net.createServer((socket) => {
     const timer = setInterval(() => socket.write('220-wait\r\n'), 50);
     socket.on('close', () => clearInterval(timer)).on('error', () => {});
@@ -106,7 +106,7 @@ test('a server that trickles its greeting is left when the caller gives up', asy
   await new Promise((resolve) => slow.close(resolve));
 });
 
-test('without a server each mail is a file that only its owner reads, and the log names its path alone', async () => {
+test('without a server each mail is a file that only its owner can read, and the log has only its path', async () => {
   await mailer().send(resetMail('Ann'), never);
   await mailer().send(resetMail('Ann'), never);
   const folder = path.join(dataDir, 'mails');

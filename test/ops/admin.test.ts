@@ -21,7 +21,7 @@ beforeAll(async () => {
 }, 180_000);
 afterAll(() => database.drop());
 
-/** As `npm run admin` runs it. */
+/** Runs it as `npm run admin` does. */
 async function admin(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
   const env = {
     ...process.env,
@@ -46,7 +46,7 @@ test('an account is made once, with its key, and then listed, suspended and reop
     apiKey: expect.stringMatching(/^spk_/),
   });
   const again = await admin('create-account', '--email', 'Ann@example.com');
-  expect(again).toMatchObject({ code: 1, stderr: expect.stringContaining('in use already') });
+  expect(again).toMatchObject({ code: 1, stderr: expect.stringContaining('already in use') });
 
   await admin('suspend-account', '--account', account.accountId);
   const [suspended] = JSON.parse((await admin('list-accounts')).stdout);
@@ -90,7 +90,7 @@ test('each command that changes something is in the audit log, with the values b
   for (const event of events) expect(event).toMatchObject({ address: by, actor_user_id: null, actor_key_id: null });
 }, 180_000);
 
-test('the last admin of the platform stays one, and so does their account', async () => {
+test('the last admin of the platform cannot be removed, nor can their account', async () => {
   const made = JSON.parse((await admin('create-account', '--email', 'only@example.com', '--admin')).stdout);
   const orm = await createOrm(database.url, 1);
   await orm.em.fork().execute("update users set role = 'user' where user_id <> ?", [made.userId]);
@@ -106,7 +106,7 @@ test('the last admin of the platform stays one, and so does their account', asyn
   expect((await admin('revoke-admin', '--email', 'only@example.com')).code).toBe(0);
 }, 180_000);
 
-test('dead letters are listed with their error, and tried again', async () => {
+test('dead letters are listed with their error, and retried', async () => {
   const orm = await createOrm(database.url, 1);
   const em = orm.em.fork();
   const entry = em.create(OutboxEntry, {
@@ -125,7 +125,7 @@ test('dead letters are listed with their error, and tried again', async () => {
   await orm.close();
 }, 180_000);
 
-test('a link to a new password works once, and says nothing about who reads the mail', async () => {
+test('a link to a new password works once, and does not depend on who reads the mail', async () => {
   await admin('create-account', '--email', 'root@example.com');
   const { link, expiresAt } = JSON.parse((await admin('reset-password', '--email', 'ROOT@example.com')).stdout);
   expect(link).toMatch(/^http:\/\/127\.0\.0\.1:7080\/account\/reset-password\?token=[\w-]{43}$/);
@@ -156,7 +156,7 @@ test.each([
   [['retry-dead-letters', '--id', '12'], 'There is no dead letter 12'],
   [['retry-dead-letters', '--id', 'x'], 'is not the id of an entry'],
   [['create-account', '--colour', 'red'], 'Unknown option'],
-])('%j is refused with what is wrong', async (args, text) => {
+])('%j is refused with the reason', async (args, text) => {
   const { code, stderr } = await admin(...args);
   expect(code).toBe(1);
   expect(stderr).toContain(text);
@@ -210,7 +210,7 @@ test('a key is made for an existing account, up to the limit of its plan, and is
   }
 }, 180_000);
 
-test('an identity of the last hop is revoked for good', async () => {
+test('an identity of the last hop is revoked permanently', async () => {
   const orm = await createOrm(database.url, 1);
   const revoked = await admin('revoke-last-hop', '--role', 'gateway', '--name', 'gateway-1');
   expect(JSON.parse(revoked.stdout)).toEqual({ role: 'gateway', name: 'gateway-1', revoked: true });
@@ -222,7 +222,7 @@ test('an identity of the last hop is revoked for good', async () => {
   });
 }, 180_000);
 
-test('a drained host takes no sandboxes, new or resumed, until the drain is ended', async () => {
+test('a drained host accepts no new or resumed sandboxes until the end of the drain', async () => {
   const orm = await createOrm(database.url, 2);
   await orm.em.fork().execute(
     `insert into hosts (host_id, region, region_name, lease_expires_at) values
@@ -267,3 +267,10 @@ test('a drained host takes no sandboxes, new or resumed, until the drain is ende
   ]);
   await orm.close();
 }, 180_000);
+
+test('help is printed for all commands and for one, and a wrong name is reported', async () => {
+  expect(await admin('--help')).toMatchObject({ code: 0, stdout: expect.stringContaining('drain-host --host') });
+  const help = await admin('drain-host', '--help');
+  expect(help).toMatchObject({ code: 0, stdout: expect.stringMatching(/^Usage: npm run admin -- drain-host/) });
+  expect(await admin('drain')).toMatchObject({ code: 2, stderr: expect.stringContaining('no command drain') });
+});

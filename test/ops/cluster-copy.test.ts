@@ -36,14 +36,14 @@ async function query<Row>(url: string, sql: string): Promise<Row[]> {
   }
 }
 
-test('a copy of a cluster that is written to all the time is whole, and each database is as it was at one instant', async () => {
+test('a copy of a cluster during writes is complete, and has each database as of one instant', async () => {
   const original = await start('original');
   const names = ['platform', 'temporal'];
   for (const name of names) {
     await original.ensureOwnedDatabase(name, 'secret');
     await query(original.url(name), 'create table numbers (n int)');
   }
-  // Within the server, so that it goes on while the files are copied.
+  // Runs in the server, so that it continues while the files are copied.
   const writers = names.map((name) =>
     query(
       original.url(name),

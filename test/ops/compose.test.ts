@@ -2,10 +2,11 @@ import { execFile } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { settingsSchema } from '../../config/settings.ts';
 
 const root = path.resolve(import.meta.dirname, '../..');
 
-test('docker-compose accepts the file, and each process of ours is a service whose script is there', async () => {
+test('docker-compose accepts the file, and each of our processes is a service with an existing script', async () => {
   const { stdout } = await promisify(execFile)('docker-compose', ['config', '--services'], { cwd: root });
   const services = stdout.trim().split('\n').sort();
   expect(services).toEqual([
@@ -36,7 +37,7 @@ test("every service that connects to sandboxes is in the machine's own network",
   }
 });
 
-test("each process's metrics are at a loopback port of their own, and its Prometheus configuration names them", async () => {
+test("each process's metrics have a separate loopback port, which the Prometheus configuration contains", async () => {
   const config = fs.readFileSync(path.join(root, 'ops/monitoring/prometheus-compose.yml'), 'utf8');
   const scraped = [...config.matchAll(/targets: \["(\S+?)"\], labels: \{ process: (\w+) \}/g)].map(([, at, name]) => [
     name,
@@ -57,10 +58,9 @@ test("each process's metrics are at a loopback port of their own, and its Promet
   });
 });
 
-test('every setting can be given in .env, but those that this file decides', async () => {
-  const schema = fs.readFileSync(path.join(root, 'config/settings.ts'), 'utf8');
-  const names = [...schema.matchAll(/^ {2}((?:PLATFORM|DATABASE|TEMPORAL|SMTP)_\w+):/gm)].map(([, name]) => name!);
-  // Metrics have a test of their own, because compose reads their ports and addresses.
+test('every setting can be set in .env, except those that this file sets', async () => {
+  const names = Object.keys(settingsSchema.shape);
+  // Another test checks the metrics, because compose reads their ports and addresses.
   const decided =
     /^(PLATFORM_(DATA_DIR|CACHE_DIR|API_(HOST|PORT)|GATEWAY_HOST|REGISTRY\w*|\w*METRICS_\w+)|DATABASE_\w*URL|TEMPORAL_\w+)$/;
   const taken = names.filter((name) => !decided.test(name));

@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 
 const root = path.resolve(import.meta.dirname, '../..');
-/** In the tree, because Jest's settings look for tests only there. */
+/** In the project, because Jest looks for tests only there. */
 const dir = fs.mkdtempSync(path.join(root, 'test/ops/count-line-'));
 
 afterAll(() => fs.rmSync(dir, { recursive: true, force: true }));

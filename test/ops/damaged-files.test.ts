@@ -22,7 +22,7 @@ import { imageFolder, rootfsOf } from '../../runtime/images/unpacked-image.ts';
 import { ensureBlankDisk } from '../../runtime/oci/blank-disk.ts';
 import { hostIdOf } from '../../worker/host-identity.ts';
 
-/** What starts make of files that a power cut, a full disk or a hand has left empty, cut short or as garbage. */
+/** How starts treat files that are empty, truncated or garbage after a power cut, a full disk or a manual change. */
 let dir: string;
 beforeEach(() => {
   dir = mkdtempSync(path.join(os.tmpdir(), 'damaged-'));
@@ -37,7 +37,7 @@ const damages: Record<string, (file: string) => void> = {
 };
 
 describe.each(Object.entries(damages))('a file that is %s', (_, damage) => {
-  test('of the processes that a former start left: the start goes on, and the file is kept for operators', async () => {
+  test('of the processes of a former start: the start continues, and the file is kept for operators', async () => {
     const file = path.join(dir, 'processes.json');
     new ProcessRecord(file).add('me', process.pid);
     damage(file);
@@ -46,7 +46,7 @@ describe.each(Object.entries(damages))('a file that is %s', (_, damage) => {
     expect(JSON.parse(readFileSync(file, 'utf8'))).toEqual([]);
   });
 
-  test('of claimed and remembered ports: ports are chosen anew', async () => {
+  test('of claimed and remembered ports: new ports are chosen', async () => {
     await claimPorts(dir, async () => ({ mine: 8000 }));
     damage(path.join(dir, 'ports.json'));
     expect(await claimPorts(dir, async (others) => ({ others: others.size }))).toEqual({ others: 0 });
@@ -58,14 +58,14 @@ describe.each(Object.entries(damages))('a file that is %s', (_, damage) => {
     expect((await choosePorts(data, wishes, dir)).PLATFORM_API_PORT).toBeGreaterThanOrEqual(20_100);
   });
 
-  test('of settings: commands say that no platform runs', () => {
+  test('of settings: commands report that no platform runs', () => {
     writeFileSync(path.join(dir, 'settings.json'), '{"PLATFORM_URL":"x","DATABASE_URL":"y"}');
     writeFileSync(path.join(dir, 'platform.pid'), `${process.pid}\n`);
     damage(path.join(dir, 'settings.json'));
     expect(() => runningPlatformEnv(dir, {})).toThrow(NotRunningError);
   });
 
-  test('of the certificate authority: it is made anew, and the old one kept', async () => {
+  test('of the certificate authority: a new one is made, and the old file is kept', async () => {
     const before = await openLocalCa(dir);
     damage(path.join(dir, 'ca/ca.pem'));
     const made = await openLocalCa(dir);
@@ -75,7 +75,7 @@ describe.each(Object.entries(damages))('a file that is %s', (_, damage) => {
     expect(await openLocalCa(dir)).toEqual(await openLocalCa(dir));
   });
 
-  test('of the secret key, or of the host: the start is refused and says what to do', async () => {
+  test('of the secret key, or of the host: the start is refused with instructions', async () => {
     await (await openDataFolder(dir)).release();
     damage(path.join(dir, 'secret-key'));
     const kept = readFileSync(path.join(dir, 'secret-key'));

@@ -11,7 +11,7 @@ import { type DataFolder, derivePassword, openDataFolder } from '../../ops/local
 import { embeddedParts } from '../../ops/local-stack/supervisor/embedded-parts.ts';
 import { newDataDir } from './running-platform.ts';
 
-/** The last migration of the releases whose processes worked as the owner of the tables. */
+/** The last migration of the releases whose processes used the role of the tables' owner. */
 const lastOfOneRole = '20261202-audit-events';
 const root = path.resolve(import.meta.dirname, '../..');
 const dataDir = newDataDir();
@@ -38,7 +38,7 @@ async function query(url: string, text: string): Promise<Record<string, unknown>
   }
 }
 
-/** The cluster as those releases left it: one role, which owns everything and is all that processes know. */
+/** Makes the cluster of those releases: one role, which owns everything and which the processes use. */
 async function makeFormerCluster(): Promise<void> {
   const former = await startPostgres({
     dir: path.join(dataDir, 'postgres'),
@@ -62,7 +62,7 @@ async function makeFormerCluster(): Promise<void> {
   }
 }
 
-/** What `npm start` does with Postgres before the processes start. */
+/** Does what `npm start` does with Postgres before the processes start. */
 async function upgrade(): Promise<string> {
   const parts = embeddedParts(folder, home(), addresses, {}, loadSettings(addresses.processEnv));
   postgres = await parts.postgres!();
@@ -71,7 +71,7 @@ async function upgrade(): Promise<string> {
   return stdout.trim().split('\n').at(-1)!;
 }
 
-test('a cluster from before the runtime role gets it with the next start, and keeps what is in it', async () => {
+test('a cluster without the runtime role gets it at the next start, and keeps its content', async () => {
   folder = await openDataFolder(dataDir);
   addresses = await settleAddresses(folder, { PLATFORM_PORTS_FROM: `${30_000 + (process.pid % 40) * 20}` });
   await makeFormerCluster();

@@ -24,7 +24,7 @@ function start(): RunningPlatform {
   return running;
 }
 
-/** Of the database's owner, which the processes do not know. */
+/** The URL of the database's owner, which the processes do not have. */
 function ownerUrl(): string {
   const secretKey = fs.readFileSync(path.join(dataDir, 'secret-key'), 'utf8').trim();
   const url = new URL(running!.process('api').DATABASE_URL);
@@ -86,14 +86,14 @@ test('data of Postgres survives a SIGKILL of the supervisor and of Postgres, and
   expect(await query(ownerUrl(), 'select answer from kept')).toEqual([{ answer: 42 }]);
 }, 180_000);
 
-test('a Postgres that dies is started again, and Temporal continues', async () => {
+test('a Postgres that dies is restarted, and Temporal continues', async () => {
   const postgres = recorded().find(({ name }) => name === 'postgres')!;
   process.kill(postgres.pid, 'SIGKILL');
   await eventually(() => running!.errors.includes('postgres is ready again') || undefined);
   const { TEMPORAL_ADDRESS } = running!.process('api');
   expect(await query(ownerUrl(), 'select answer from kept')).toEqual([{ answer: 42 }]);
   const connection = await Connection.connect({ address: TEMPORAL_ADDRESS });
-  // Its first connections after the end of the old ones may still fail.
+  // Its first connections after the old ones ended may still fail.
   let names: unknown[] = [];
   await until(async () => {
     const found = await connection.workflowService.listNamespaces({}).catch(() => null);
@@ -104,7 +104,7 @@ test('a Postgres that dies is started again, and Temporal continues', async () =
   expect(names).toContain('default');
 });
 
-test('secrets are in no command line, and files that hold them are private', async () => {
+test('secrets are in no command line, and files with them are private', async () => {
   const key = fs.readFileSync(path.join(dataDir, 'secret-key'), 'utf8').trim();
   const password = new URL(running!.process('api').DATABASE_URL).password;
   const commandLines = recorded().map(({ pid }) => fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8'));

@@ -26,7 +26,7 @@ test('a lock is refused while it is held, waited for, and free after its release
   expect(order).toEqual(['first lets go', 'second has it']);
 });
 
-test('a holder that is killed holds nothing any more', async () => {
+test('the lock of a killed holder is free', async () => {
   const script = `import { lockFile } from ${JSON.stringify(lockModule)};
     await lockFile(${JSON.stringify(file)}, { wait: false });
     console.log('held');

@@ -53,7 +53,7 @@ test('migrations make the first account without a key; the operator makes its fi
   });
 }, 120_000);
 
-test('a caller that keeps the output to itself gets the first key with the account', async () => {
+test('a caller that does not show the output gets the first key with the account', async () => {
   const made = await migrate(databases[1]!, '--print-api-key');
   expect(made).toEqual({ created: true, apiKey: expect.stringMatching(/^spk_/), email: 'root@example.com' });
 });

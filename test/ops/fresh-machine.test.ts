@@ -36,14 +36,14 @@ test('a user who is not root gets the command that installs the packages', async
   );
 });
 
-test('set-up says at once that it needs root', async () => {
+test('set-up reports at once that it needs root', async () => {
   const setUp = ['node', 'ops/setup/main.mjs', '--for', 'start'];
   const { failed, output } = await debian.run('setpriv', '--reuid=1000', '--clear-groups', ...setUp);
   expect(failed).toBe(true);
   expect(output).toBe('\nThe local driver of sandboxes needs root. Run this as root.\n');
 });
 
-test("set-up's packages are all that the driver needs on a bare Debian", async () => {
+test("set-up's packages are sufficient for the driver on a bare Debian", async () => {
   const before = await askDriver();
   expect(before.output).toMatch(/^programs are missing: apt-get install .*\bpatchelf\b/);
 
@@ -52,7 +52,7 @@ test("set-up's packages are all that the driver needs on a bare Debian", async (
 
   const programs = Object.keys(programsFor('start'));
   expect(programs.length).toBeGreaterThan(20);
-  // A root shell of `su -`, which has the system's folders.
+  // A root shell of `su -`, whose PATH has the system's folders.
   const look =
     'PATH=$PATH:/usr/sbin:/sbin; for name; do command -v "$name" >/dev/null || test -e $name || echo "$name"; done';
   expect(await debian.run('sh', '-c', look, 'sh', ...programs)).toEqual({ failed: false, output: '' });

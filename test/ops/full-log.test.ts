@@ -21,13 +21,13 @@ afterEach(() => {
   fs.rmdirSync(folder);
 });
 
-/** @param bytes that stay free, in whole pages */
+/** @param bytes that remain free, in whole pages */
 function fillDisk(bytes = 0): void {
   const { bavail, bsize } = fs.statfsSync(folder);
   fs.writeFileSync(fill(), Buffer.alloc(bavail * bsize - bytes));
 }
 
-test('a log on a full disk drops lines, and logs their number once there is room', async () => {
+test('a log on a full disk drops lines, and logs their number when there is space', async () => {
   const log = new RotatingLog(file());
   log.write(Buffer.from('first\n'));
   fillDisk();
@@ -44,7 +44,7 @@ test('a log on a full disk drops lines, and logs their number once there is room
   expect(dropped).toBeGreaterThan(5000);
 });
 
-test('a log that cannot even be opened begins when there is room', async () => {
+test('a log that cannot be opened begins when there is space', async () => {
   fillDisk();
   execFileSync('mount', ['-o', 'remount,ro', folder]);
   const log = new RotatingLog(file());
@@ -58,7 +58,7 @@ test('a log that cannot even be opened begins when there is room', async () => {
   expect(fs.readFileSync(file(), 'utf8')).toMatch(/bytes of log were dropped.*\nkept\n$/);
 });
 
-test('a record of processes that cannot be written stays as it was', () => {
+test('a record of processes that cannot be written stays unchanged', () => {
   const record = new ProcessRecord(path.join(folder, 'processes.json'));
   record.add('this', process.pid);
   const before = fs.readFileSync(path.join(folder, 'processes.json'), 'utf8');
@@ -98,7 +98,7 @@ test('a process continues when its standard output is a file on a full disk, and
   }
 });
 
-test('a process continues when nobody reads its standard output any more', async () => {
+test('a process continues when its standard output has no reader any more', async () => {
   const child = spawn(process.execPath, [path.join(import.meta.dirname, 'programs/chatty.ts')], {
     env: { ...process.env, NODE_OPTIONS: '' },
     stdio: ['ignore', 'pipe', 'inherit', 'ipc'],

@@ -8,7 +8,7 @@ import { heapFlags } from '../../config/heap-limits.ts';
 const root = path.resolve(import.meta.dirname, '../..');
 const scripts = ['api/server.ts', 'gateway/server.ts', 'worker/control.ts', 'worker/host.ts'];
 
-test('each process has a limit, and all of them fit a machine of 4 GiB', () => {
+test('each process has a limit, and their sum fits a machine of 4 GiB', () => {
   const limits = scripts.map((script) =>
     Number(/--max-old-space-size=(\d+)/.exec(heapFlags(script, {}).join(' '))?.[1]),
   );
@@ -16,7 +16,7 @@ test('each process has a limit, and all of them fit a machine of 4 GiB', () => {
   expect(limits.reduce((sum, limit) => sum + limit, 0)).toBeLessThanOrEqual(2048);
 });
 
-test("an operator's own limit wins", () => {
+test("an operator's own limit takes precedence", () => {
   expect(heapFlags('api/server.ts', { NODE_OPTIONS: '--max-old-space-size=4096' })).toEqual([]);
 });
 
@@ -24,7 +24,7 @@ test('the image starts every script through the launcher, which sets the limits 
   const entrypoint = /^ENTRYPOINT (.*)$/m.exec(fs.readFileSync(path.join(root, 'Dockerfile'), 'utf8'))![1]!;
   const [, , node, ...args] = JSON.parse(entrypoint) as string[];
   expect(node).toBe('node');
-  // A server without settings ends at once; what Node was started with is in its own process report.
+  // A server without settings ends at once. Node's own process report contains its options.
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'launch-'));
   try {
     const probe = path.join(folder, 'probe.mjs');

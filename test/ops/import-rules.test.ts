@@ -25,7 +25,7 @@ const rules = {
   activities: { from: ['db', 'domain'] },
 };
 
-test('imports in the right direction pass, and types may come from where values may not', async () => {
+test('imports in the right direction are accepted, and types may be imported where values may not', async () => {
   write({
     'domain/ids.ts': `import { Decimal } from 'decimal.js';\nexport const id = new Decimal(1);`,
     'db/rows.ts': `import { id } from '../domain/ids.ts';\nimport pg from 'pg';\nexport const row = [id, pg];`,
@@ -35,7 +35,7 @@ test('imports in the right direction pass, and types may come from where values 
   expect(await checkImports(root, rules)).toEqual([]);
 });
 
-test('an import against the direction is reported, however it is written', async () => {
+test('an import against the direction is reported in every syntax', async () => {
   write({
     'db/rows.ts': 'export const row = 1;',
     'activities/life.ts': 'export const life = 1;',
@@ -56,7 +56,7 @@ test('an import against the direction is reported, however it is written', async
   ]);
 });
 
-test('a circle is reported once; a circle of types alone is allowed', async () => {
+test('a cycle is reported once; a cycle of types alone is allowed', async () => {
   write({
     'db/a.ts': `import { b } from './b.ts';\nexport const a = () => b;`,
     'db/b.ts': `import { c } from './c.ts';\nexport const b = () => c;`,
@@ -67,7 +67,7 @@ test('a circle is reported once; a circle of types alone is allowed', async () =
   expect(await checkImports(root, rules)).toEqual(['circle: db/a.ts → db/b.ts → db/c.ts → db/a.ts']);
 });
 
-test('a closed folder is imported by the files that it is open to, and by no other: types neither', async () => {
+test('a closed folder is imported only by the files that it is open to, even for types', async () => {
   write({
     'db/rows.ts': `import { driver } from './one/driver.ts';\nexport const row = driver;`,
     'db/choose.ts': `import { driver } from './one/driver.ts';\nexport const chosen = driver;`,

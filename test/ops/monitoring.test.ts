@@ -19,12 +19,12 @@ const promtool = (...args: string[]) =>
 const alertNames = () =>
   [...fs.readFileSync(path.join(folder, 'alerts.yml'), 'utf8').matchAll(/- alert: (\w+)/g)].map(([, name]) => name!);
 
-test('promtool takes the alert rules', async () => {
+test('promtool accepts the alert rules', async () => {
   const checked = await promtool('check', 'rules', 'alerts.yml');
   expect(checked).toMatchObject({ code: 0, output: expect.stringContaining(`${alertNames().length} rules found`) });
 });
 
-test('each alert fires for what it is about, and none fires when all is well', async () => {
+test('each alert fires for its problem, and none fires without problems', async () => {
   const cases = fs.readFileSync(path.join(folder, 'alerts.test.yml'), 'utf8');
   for (const name of alertNames()) {
     expect(cases).toContain(`- name: ${name}\n`);
@@ -33,13 +33,13 @@ test('each alert fires for what it is about, and none fires when all is well', a
   expect(await promtool('test', 'rules', 'alerts.test.yml')).toMatchObject({ code: 0 });
 });
 
-test('each alert has a runbook, and no runbook is of an alert that is gone', () => {
+test('each alert has a runbook, and each runbook has an alert', () => {
   const page = fs.readFileSync(path.join(root, 'docs/operations.md'), 'utf8');
   const runbooks = [...page.matchAll(/^### (\w+)$/gm)].map(([, name]) => name);
   expect(runbooks).toEqual(alertNames());
 });
 
-test('metrics are served to those who have the token, and a failed collection is an error', async () => {
+test('metrics are served only with the token, and a failed collection is an error', async () => {
   let fails = false;
   const errors: unknown[] = [];
   const server = await serveMetrics({
@@ -77,7 +77,7 @@ test('metrics are served to those who have the token, and a failed collection is
   }
 });
 
-test('figures that cannot be read are absent, not old, until they can be read again', async () => {
+test('unreadable figures are absent, not old, until they can be read again', async () => {
   const registry = createProcessRegistry(null);
   const figures = {
     sandboxes: { running: 3 },

@@ -8,7 +8,7 @@ const manifest = JSON.parse(text('package.json')) as {
   dependencies: Record<string, string>;
 };
 
-test('package.json, .nvmrc and the Dockerfile name the Node that everything runs on', () => {
+test('package.json, .nvmrc and the Dockerfile name the used Node version', () => {
   const [major] = process.versions.node.split('.');
   expect(manifest.dependencies.node).toBe(process.versions.node);
   expect(manifest.engines.node).toBe(`>=${major}`);

@@ -19,23 +19,23 @@ afterEach(() => {
   fs.rmSync(dir, { recursive: true, force: true });
 });
 
-/** A port that somebody listens on until the test's end. */
+/** A port with a listener until the test's end. */
 async function takenPort(): Promise<number> {
-  // Nobody gets the ports behind it by asking for any.
+  // The ports after it are assigned to no program automatically.
   const holder = net.createServer().listen(await freePort(), '127.0.0.1');
   holders.push(holder);
   await once(holder, 'listening');
   return (holder.address() as net.AddressInfo).port;
 }
 
-test('a preferred port that is taken gives way to a later free one', async () => {
+test('if a preferred port is used, a later free one is chosen', async () => {
   const taken = await takenPort();
   const { api } = await choosePorts(dir, [{ name: 'api', preferred: taken }]);
   expect(api).toBeGreaterThan(taken);
   expect(await isPortFree(api)).toBe(true);
 });
 
-test('no port is given twice', async () => {
+test('no port is assigned twice', async () => {
   const preferred = await takenPort();
   const { one, two } = await choosePorts(dir, [
     { name: 'one', preferred },
@@ -53,7 +53,7 @@ test('a chosen port is remembered, even when the preferred one is free by then',
   expect(await choosePorts(dir, [{ name: 'api', preferred }])).toEqual(first);
 });
 
-test('a named port comes before everything, and is refused when it is taken', async () => {
+test('a named port takes precedence, and is refused when it is used', async () => {
   const taken = await takenPort();
   await expect(choosePorts(dir, [{ name: 'PLATFORM_API_PORT', explicit: taken, preferred: 7080 }])).rejects.toThrow(
     `PLATFORM_API_PORT: port ${taken} is taken on 127.0.0.1`,

@@ -5,13 +5,13 @@ import { fullPath, missingPackages, programsFor } from '../../config/programs.mj
 
 const repository = path.resolve(import.meta.dirname, '../..');
 
-/** Folders of what runs on the machine; `agent` runs in sandboxes. */
+/** Folders with code that runs on the machine. `agent` runs in sandboxes. */
 const folders = ['activities', 'api', 'config', 'db', 'gateway', 'ops', 'runtime', 'temporal', 'worker', 'workflows'];
 
-/** Node brings npm; apt-get and systemctl are used only where they are; the others come from npm packages. */
+/** npm is a part of Node; apt-get and systemctl are used only if they exist; the others are npm packages. */
 const notFromTheList = ['apt-get', 'biome', 'knip', 'npm', 'systemctl', 'tsc'];
 
-/** The name of a program as a literal at the place that starts it, in TypeScript and in Perl. */
+/** The name of a program as a literal where it is started, in TypeScript and in Perl. */
 const start =
   /\b(?:spawn|spawnSync|execFile|execFileSync|runCommand|run)\)?\(\s*(?:\{[^}]*\},\s*)?'(\w[\w.+/-]*)'|(?:\bexec (?:\{ )?|'(?:\|-|-\|)', )'([\w.-]+)'/g;
 
@@ -26,13 +26,13 @@ test('every program that the sources start is in the list', () => {
     }
   }
   expect(started).toContain('patchelf');
-  // By Perl: in place of itself, and beside itself.
+  // Started by Perl: in place of itself, and in addition.
   expect(started).toContain('s3fs');
   expect(started).toContain('ip');
   expect([...started].filter((program) => !listed[program] && !notFromTheList.includes(program))).toEqual([]);
 });
 
-test('the Dockerfile installs the list’s packages for a host, and none by name', () => {
+test('the Dockerfile installs the list’s packages for a host, and no package by name', () => {
   const output = execFileSync(process.execPath, ['ops/setup/list-packages.mjs', 'host'], {
     cwd: repository,
     encoding: 'utf8',
@@ -46,7 +46,7 @@ test('the Dockerfile installs the list’s packages for a host, and none by name
   ]);
 });
 
-test("a user's PATH without the system's folders hides no program", () => {
+test("all programs are found with a user's PATH without the system's folders", () => {
   expect(fullPath({ PATH: '/opt/bin::/usr/bin' })).toBe(
     '/opt/bin:/usr/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/sbin:/bin',
   );

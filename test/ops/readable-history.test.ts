@@ -8,7 +8,7 @@ const payload = (value: unknown) => ({
 });
 const at = (second: number) => `2026-05-04T14:00:0${second}.123456789Z`;
 
-/** In the forms of the CLI: payload messages in lists, alone, and in maps. */
+/** In the forms of the CLI: payload messages in lists, as single values, and in maps. */
 const events: HistoryEvent[] = [
   {
     eventId: '1',
@@ -63,7 +63,7 @@ const events: HistoryEvent[] = [
   },
 ];
 
-test('a history is one line an event, with what ended and how long it took, without secrets and long values', () => {
+test('a history has one line per event, with results and durations, and without secrets and long values', () => {
   const lines = [...readableLines(events)];
   expect(lines.map((line) => line.replaceAll(/ {2,}/g, ' | '))).toEqual([
     ' | 1 | 2026-05-04 14:00:00.123 | WorkflowExecutionStarted | sandbox | {"sandboxId":"sbx-1","sealedCredentials":"<sealed>"}',
@@ -77,7 +77,7 @@ test('a history is one line an event, with what ended and how long it took, with
   ]);
 });
 
-test('each list query is one filter, and names a time where it needs one', () => {
+test('each list query is one filter, with a time if it needs one', () => {
   const queries = workflowQueries(new Date('2026-05-04T14:00:00Z'));
   expect(new Set(queries.map(({ query }) => query)).size).toBe(queries.length);
   expect(queries.map(({ query }) => query).join()).toContain('CloseTime > "2026-05-04T13:00:00.000Z"');

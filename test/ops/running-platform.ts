@@ -9,10 +9,10 @@ import type { PlatformEnv } from '../../ops/local-stack/supervisor/platform-env.
 
 const startScript = path.join(import.meta.dirname, 'programs/start.ts');
 
-/** A place of this test file's own: other platforms on the machine come and go at the usual ports. */
+/** A range of ports for this test file only: other platforms on the machine use the default ports. */
 const portsFrom = 31_000 + (process.pid % 80) * 20;
 
-/** A supervisor in a process of its own, on a data folder in the system's temporary folder. */
+/** A supervisor in its own process, with a data folder in the system's temporary folder. */
 export class RunningPlatform {
   readonly dataDir: string;
   readonly child: ChildProcess;
@@ -22,7 +22,7 @@ export class RunningPlatform {
   constructor(dataDir: string, env: NodeJS.ProcessEnv) {
     this.dataDir = dataDir;
     this.child = spawn(process.execPath, [startScript], {
-      // Jest's own options are not for programs of ours.
+      // Programs do not inherit Jest's own options.
       env: {
         ...process.env,
         NODE_OPTIONS: '',
@@ -38,7 +38,7 @@ export class RunningPlatform {
     this.#exit = once(this.child, 'exit');
   }
 
-  /** What it says when it is ready; its errors as a rejection when it ends first. */
+  /** Resolves with its report when it is ready. Rejects with its errors when it ends before. */
   async ready(): Promise<{ env: PlatformEnv; newApiKey?: string }> {
     const line = once(createInterface(this.child.stdout!), 'line').then(([text]) => JSON.parse(text));
     const ended = once(this.child, 'close').then(() => {
@@ -52,7 +52,7 @@ export class RunningPlatform {
     await this.#exit;
   }
 
-  /** What the stand-in of a process left in the data folder. */
+  /** The data that the replacement of a process stored in the data folder. */
   process(name: string): {
     pid: number;
     PLATFORM_URL: string;
@@ -68,7 +68,7 @@ export function newDataDir(): string {
   return fs.mkdtempSync(path.join(os.tmpdir(), 'supervisor-test-'));
 }
 
-/** Asks until the answer is not undefined. */
+/** Repeats the question until the answer is not undefined. */
 export async function eventually<Answer>(ask: () => Answer | undefined, timeoutMs = 60_000): Promise<Answer> {
   const deadline = Date.now() + timeoutMs;
   for (;;) {

@@ -19,7 +19,7 @@ beforeEach(() => {
 
 afterEach(() => fs.rmSync(dir, { recursive: true, force: true }));
 
-/** Runs a module's text in a process of its own, as set-up does. */
+/** Runs the source of a module in a separate process, as set-up does. */
 function runModule(source: string, env: NodeJS.ProcessEnv): Promise<{ failed: boolean; output: string }> {
   return new Promise((resolve) => {
     const settings = { ...process.env, NODE_OPTIONS: '', ...env };
@@ -34,7 +34,7 @@ function runModule(source: string, env: NodeJS.ProcessEnv): Promise<{ failed: bo
   });
 }
 
-test('steps that are done are skipped without output; missing ones run in order and print their time', async () => {
+test('finished steps are skipped without output; missing ones run in order and print their time', async () => {
   const ran: string[] = [];
   const lines: string[] = [];
   const log = console.log;
@@ -55,7 +55,7 @@ test('steps that are done are skipped without output; missing ones run in order 
   expect(lines.at(-1)).toMatch(/^ {2}Set-up took /);
 });
 
-test('set-up makes the images of templates that --with names, and lists those that it can make', async () => {
+test('set-up makes the images of templates in --with, and lists those that it can make', async () => {
   const [step, ...others] = imagesAskedFor(root, ['code-interpreter']);
   expect(others).toEqual([]);
   expect(step!.title).toBe('Image of the template code-interpreter');
@@ -136,7 +136,7 @@ test('without Go, the development server is downloaded, unpacked and kept', asyn
   }
 });
 
-test('without Go and without the download, set-up says why in one line, and what to do', async () => {
+test('without Go and without the download, set-up prints the reason and a remedy in one line', async () => {
   const { failed, output } = await runModule(
     `const { downloadDevServer } = await import(${JSON.stringify(path.join(root, 'ops/setup/temporal-dev-server.mjs'))});
      await downloadDevServer(${JSON.stringify(root)}).catch((error) => console.log(error.name, error.message));`,

@@ -10,7 +10,7 @@ let running: RunningPlatform[];
 
 beforeAll(async () => {
   const [database, temporal] = await Promise.all([testDatabase(), temporalAddress()]);
-  // The run's own parts instead of embedded ones: what is looked at here is the platform's processes.
+  // The run's own parts in place of embedded ones, because these tests are about the platform's processes.
   env = { DATABASE_URL: database.url, TEMPORAL_ADDRESS: temporal, PLATFORM_REGISTRY: '127.0.0.1:1' };
 });
 
@@ -32,7 +32,7 @@ function start(more: NodeJS.ProcessEnv = {}): RunningPlatform {
 
 const isRunning = (pid: number) => processStartedAt(pid) !== undefined;
 
-test('platform.env is private and holds the addresses, and the API key from the first start on', async () => {
+test('platform.env is private and contains the addresses, and from the first start the API key', async () => {
   const first = start();
   const { env: announced, newApiKey } = await first.ready();
   expect(newApiKey).toBe('sbp_first');
@@ -64,7 +64,7 @@ test('the API key is shown by the first start that succeeds, also when an earlie
   expect(announced.PLATFORM_API_KEY).toBe('sbp_first');
 });
 
-test('the secret key is made once, private, and handed to each process', async () => {
+test('the secret key is made once, private, and passed to each process', async () => {
   const first = start();
   await first.ready();
   const file = path.join(dataDir, 'secret-key');
@@ -76,7 +76,7 @@ test('the secret key is made once, private, and handed to each process', async (
   expect(fs.readFileSync(file, 'utf8')).toBe(key);
 });
 
-test('a process that is killed is started again, and warnings of processes reach the terminal', async () => {
+test('a killed process is restarted, and warnings of processes reach the terminal', async () => {
   const platform = start();
   await platform.ready();
   const { pid } = platform.process('api');
@@ -111,7 +111,7 @@ test('a second supervisor on the same data folder is refused with the pid of the
   expect(isRunning(first.process('api').pid)).toBe(true);
 });
 
-test('a start while the former supervisor still stops waits for it', async () => {
+test('a start waits while the former supervisor stops', async () => {
   const mayStop = path.join(dataDir, 'may-stop');
   const first = start({ STOP_WHEN: mayStop });
   await first.ready();
@@ -125,7 +125,7 @@ test('a start while the former supervisor still stops waits for it', async () =>
   expect(await eventually(() => first.child.exitCode ?? undefined)).toBe(0);
 });
 
-test('two copies with two data folders run side by side on ports of their own, and keep them', async () => {
+test('two copies with two data folders run in parallel with their own ports, and keep them', async () => {
   const first = await start().ready();
   const otherDir = newDataDir();
   const other = new RunningPlatform(otherDir, env);
@@ -138,7 +138,7 @@ test('two copies with two data folders run side by side on ports of their own, a
   expect(new Set(addresses).size).toBe(4);
   await running[0]!.end('SIGTERM');
   await other.end('SIGTERM');
-  // Alone now, it could have the other's ports: its clients know its own.
+  // The other copy's ports are free now, but its clients know its own.
   const again = new RunningPlatform(otherDir, env);
   running.push(again);
   expect((await again.ready()).env).toEqual(second.env);
@@ -146,7 +146,7 @@ test('two copies with two data folders run side by side on ports of their own, a
   fs.rmSync(otherDir, { recursive: true, force: true });
 });
 
-test('a port that is named and taken is refused by the name of its setting', async () => {
+test('a named port that is used is refused with the name of its setting', async () => {
   const { env: announced } = await start().ready();
   const port = new URL(announced.PLATFORM_URL).port;
   const otherDir = newDataDir();
@@ -166,7 +166,7 @@ test('after a SIGKILL of the supervisor its processes end, and the next start wo
   expect(isRunning(second.process('host').pid)).toBe(true);
 });
 
-test('a start that fails says why, ends what it had started, and lets go of the folder', async () => {
+test('a failed start gives the reason, ends its processes, and releases the folder', async () => {
   const failing = start({ FAIL_AT_START: 'worker' });
   await expect(failing.ready()).rejects.toThrow(/worker ended while starting \(code 3\):[\s\S]*no such luck/);
   expect(failing.child.exitCode).toBe(1);

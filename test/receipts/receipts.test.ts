@@ -23,7 +23,7 @@ const receipt = (more: Partial<Receipt> = {}): Receipt => ({
 });
 const textOf = (pdf: Buffer): string =>
   execFileSync('pdftotext', ['-layout', '-', '-'], { input: pdf, maxBuffer: 1 << 26 }).toString('utf8');
-/** What a reader sees of a page, without its markup. */
+/** The visible text of a page, without its markup. */
 const seen = (page: string): string =>
   page
     .replace(/<style>.*<\/style>/s, '')
@@ -34,7 +34,7 @@ describe.each([
   ['the page', async (of: Receipt) => seen(receiptHtml(of))],
   ['the PDF', async (of: Receipt) => textOf(await receiptPdf(of))],
 ])('%s', (_what, render) => {
-  test('shows who pays whom for what, when, and each amount exactly', async () => {
+  test('shows payer, receiver, purpose, time, and each amount exactly', async () => {
     const text = await render(receipt());
     for (const shown of [
       ...['Receipt', 'inv-abcdefghij0123456789', 'Sandboxes GmbH', 'Hauptstraße 1', 'Ada Lovelace', 'ada@example.com'],
@@ -48,7 +48,7 @@ describe.each([
     expect(await render(receipt({ amountRefunded: '5.00' }))).toMatch(/Given back\s+5\.00 USD/);
   });
 
-  test('shows names in other alphabets, and nothing that deceives', async () => {
+  test('shows names in other alphabets, and no deceptive characters', async () => {
     const name = 'Ωmega Žižek Шевченко «Ünïcødé» & <b>co</b> "x" \u202e00.1\u202c\u0007\ttab\nline\u2028end\ud800';
     const text = await render(receipt({ customer: { ...receipt().customer, name } }));
     expect(text.replace(/\s+/g, ' ')).toContain('Ωmega Žižek Шевченко «Ünïcødé» & <b>co</b> "x" 00.1 tab line end');
@@ -56,7 +56,7 @@ describe.each([
     expect(text).not.toContain('\u0007');
   });
 
-  test('of thousands of lines has all of them', async () => {
+  test('with thousands of lines has all of them', async () => {
     const lines: InvoiceLine[] = Array.from({ length: 3000 }, (_, i) => subscriptionLine(`line-${i}-`, '0.01'));
     const text = await render(receipt({ lines }));
     expect(new Set(text.match(/line-\d+-/g)).size).toBe(3000);
@@ -91,7 +91,7 @@ test('the page is styled under its own policy, in Chromium, and runs no script',
   try {
     const page = receiptHtml(receipt()).replace(
       '<meta charset="utf-8">',
-      // As a header would say it. `frame-ancestors` works in a header only.
+      // The policy as a header would set it. `frame-ancestors` works only in a header.
       `<meta charset="utf-8"><meta http-equiv="content-security-policy" content="${receiptPolicy.replace(/; frame-ancestors.*/, '')}">`,
     );
     await tab.goTo(`data:text/html;base64,${Buffer.from(page).toString('base64')}`);
@@ -125,7 +125,7 @@ test('long words and long names stay within the page and its columns', async () 
   expect(Math.max(...rights)).toBeLessThanOrEqual(546);
 });
 
-test('amounts have the digits of their currency, and quantities no needless ones', () => {
+test('amounts have the digits of their currency, and quantities no superfluous ones', () => {
   expect(['1234.50', '-0.01'].map((amount) => amountText(amount, 'USD'))).toEqual(['1234.50 USD', '\u22120.01 USD']);
   expect([currencyDigits('JPY'), amountText('1234', 'JPY'), amountText('1.234', 'KWD')]).toEqual([
     ...[0, '1234 JPY', '1.234 KWD'],
@@ -138,7 +138,7 @@ test('amounts have the digits of their currency, and quantities no needless ones
   ]);
 });
 
-test('a shown text is one bounded line of whole characters', () => {
+test('a shown text is one line of complete characters with a limited length', () => {
   expect(shownText(' \u0000a\r\nb\u200fc\ufeff ')).toBe('a b c');
   expect([...shownText('😀'.repeat(300))]).toHaveLength(200);
   expect(shownText('x\udc00y')).toBe('x\ufffdy');

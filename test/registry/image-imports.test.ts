@@ -25,7 +25,7 @@ let origin: string;
 let front: RegistryFront;
 let registry: PlatformRegistry;
 let imports: ImageImports;
-/** Of the source and of the target; new for each test. */
+/** The name at the source and at the target; new for each test. */
 let name: string;
 
 const noSandboxes = async () => [];
@@ -89,7 +89,7 @@ async function copy(
   return { image, ...seen };
 }
 
-test('an image arrives with its digest, its size and a true progress, and nothing is left in memory', async () => {
+test('an image arrives with its digest, its size and the correct progress, and nothing is left in memory', async () => {
   const pushed = await pushImage(origin, `source/${name}`, { layers: [anyLayer(300_000), anyLayer(1000)] });
   const { image, size, progress, lines } = await copy();
   expect(image).toMatchObject({ digest: pushed.digest, sizeBytes: pushed.sizeBytes });
@@ -115,22 +115,22 @@ test.each([
   }
 });
 
-/** Waits until a copy has brought a layer. */
+/** Waits until a copy has transferred a layer. */
 const isThere = (layer: Parameters<typeof registry.blobsThere>[1][number]) =>
   until(async () => {
     try {
       return (await registry.blobsThere(`target/${name}`, [layer])).size === 1;
     } catch (error) {
-      // The registry answers so while it is writing the link to a blob.
+      // The registry answers 500 while it writes the link to a blob.
       if (error instanceof RegistryError && error.status === 500) return false;
       throw error;
     }
   });
 
-test('a copy that breaks off goes on without the blobs that are there', async () => {
+test('an interrupted copy continues without the blobs that have arrived', async () => {
   const layers = [anyLayer(100_000), anyLayer(2_000_000)];
   const { digest, sizeBytes, layers: pushed } = await pushImage(origin, `source/${name}`, { layers });
-  // It breaks off when the small layer is there.
+  // It is interrupted when the small layer has arrived.
   front.fault = { stallsAfter: 1_000_000, cutAfter: 1_500_000 };
   const broken = expect(copy()).rejects.toThrow('The external registry has broken off the transfer');
   await isThere(pushed[0]!);
@@ -146,7 +146,7 @@ test('a copy that breaks off goes on without the blobs that are there', async ()
   expect(progress.at(-1)).toMatchObject({ blobsDone: 3, bytesDone: sizeBytes });
 });
 
-test('after a kill in the middle no tool goes on, and the next copy does not copy again what has arrived', async () => {
+test('after a kill no tool continues, and the next copy skips the blobs that have arrived', async () => {
   const layers = [anyLayer(500_000), anyLayer(3_000_000)];
   const { digest, sizeBytes, layers: pushed } = await pushImage(origin, `source/${name}`, { layers });
   front.fault = { stallsAfter: 1_000_000 };
@@ -162,18 +162,18 @@ test('after a kill in the middle no tool goes on, and the next copy does not cop
   front.bytesSent = 0;
   const { image } = await copy();
   expect(image.digest).toBe(digest);
-  // A chunk of a connection that is not known to be closed yet may count.
+  // A chunk may be counted on a connection whose end is not yet known.
   expect(front.bytesSent).toBeLessThan(sizeBytes - 400_000);
 });
 
-test('a layer that is not what its digest says is refused', async () => {
+test('a layer that does not match its digest is refused', async () => {
   await pushImage(origin, `source/${name}`, { layers: [anyLayer(100_000)] });
   front.fault = { lies: true };
   await expect(copy()).rejects.toThrow();
   expect(await hasManifest(origin, `target/${name}`, 'latest')).toBe(false);
 });
 
-test('over TLS with an authority of its own, where that is trusted, and not otherwise', async () => {
+test('over TLS with a private authority, only if it is trusted', async () => {
   await pushImage(origin, `source/${name}`);
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'registry-ca-'));
   const ca = await openLocalCa(folder);
@@ -196,7 +196,7 @@ test('over TLS with an authority of its own, where that is trusted, and not othe
   }
 });
 
-test('into a registry with a prefix, a password and an authority of its own', async () => {
+test('into a registry with a prefix, a password and a private authority', async () => {
   const pushed = await pushImage(origin, `source/${name}`);
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'registry-ca-'));
   const file = (what: string, text: string) => {
@@ -234,7 +234,7 @@ test('into a registry with a prefix, a password and an authority of its own', as
   }
 });
 
-test('an end in the middle kills the tool at once and leaves no tag', async () => {
+test('an abort kills the tool at once and leaves no tag', async () => {
   await pushImage(origin, `source/${name}`, { layers: [anyLayer(3_000_000)] });
   front.fault = { stallsAfter: 200_000 };
   const stop = new AbortController();
@@ -244,7 +244,7 @@ test('an end in the middle kills the tool at once and leaves no tag', async () =
   await until(() => running('skopeo').length === 0);
 });
 
-/** Programs of that name that a process has started. */
+/** Programs with that name that a process has started. */
 function running(program: string, parentPid = process.pid): string[] {
   return fs.readdirSync('/proc').filter((pid) => {
     if (!/^\d+$/.test(pid)) return false;
@@ -258,14 +258,14 @@ function running(program: string, parentPid = process.pid): string[] {
   });
 }
 
-test('a layer with more bytes than its manifest says ends the copy for good', async () => {
+test('a layer with more bytes than in its manifest ends the copy permanently', async () => {
   await pushImage(origin, `source/${name}`, { layers: [anyLayer(200_000)] });
   front.fault = { appends: 20_000_000 };
   await expect(copy()).rejects.toThrow(UnusableImageError);
   expect(await hasManifest(origin, `target/${name}`, 'latest')).toBe(false);
 });
 
-test('a failure of the platform’s registry is not taken for one of the external registry', async () => {
+test('a failure of the platform’s registry is distinguished from one of the external registry', async () => {
   await pushImage(origin, `source/${name}`);
   const target = await RegistryFront.start(address);
   target.password = { username: 'ada', password: 'a-long-secret' };
@@ -292,7 +292,7 @@ test.each([
   await expect(copy()).rejects.toThrow(ForbiddenAddressError);
 });
 
-test('the platform’s own services are closed whatever range is open, by redirect and token, too', async () => {
+test('the platform’s own services are closed even with open ranges, also through redirects and tokens', async () => {
   await pushImage(origin, `source/${name}`);
   await expect(copy(`${address}/source/${name}`)).rejects.toThrow(ForbiddenAddressError);
   await expect(copy(`localhost:${address.split(':')[1]}/source/${name}`)).rejects.toThrow(ForbiddenAddressError);
@@ -302,7 +302,7 @@ test('the platform’s own services are closed whatever range is open, by redire
   await expect(copy()).rejects.toThrow(ForbiddenAddressError);
 });
 
-test('sandboxes are closed whatever range is open', async () => {
+test('sandboxes are closed even with open ranges', async () => {
   const settings = settingsWith({ PLATFORM_OUTBOUND_RANGES: '0.0.0.0/0,::/0' });
   const guarded = new ImageImports(settings, registry, async () => ['10.99.0.0/20', '127.7.0.0/16']);
   for (const host of ['10.99.1.2:5000', '127.7.0.9:5000', '[::ffff:7f07:9]:5000', '[64:ff9b::a63:102]:5000']) {
@@ -311,7 +311,7 @@ test('sandboxes are closed whatever range is open', async () => {
   guarded.close();
 });
 
-test('where no range is opened, this machine and private networks are closed', async () => {
+test('without opened ranges, this machine and private networks are closed', async () => {
   const closed = new ImageImports(settingsWith({ PLATFORM_OUTBOUND_RANGES: 'none' }), registry, noSandboxes);
   for (const host of [front.address, 'localhost:1', '10.0.0.1', '[::1]:80', '[fd00::1]']) {
     await expect(copy(`${host}/source/${name}`, { by: closed })).rejects.toThrow(ForbiddenAddressError);
@@ -319,7 +319,7 @@ test('where no range is opened, this machine and private networks are closed', a
   closed.close();
 });
 
-test('of an image for several platforms, this one is taken; one for others only is refused', async () => {
+test('an image for several platforms is copied for this one; an image only for others is refused', async () => {
   const path = `source/${name}`;
   const own = await pushImage(origin, path, { tag: 'own' });
   const arm = await pushImage(origin, path, { tag: 'arm', config: { architecture: 's390x' } });
@@ -338,7 +338,7 @@ test('of an image for several platforms, this one is taken; one for others only 
   await expect(copy(`${front.address}/${path}:gone`)).rejects.toThrow(UnusableImageError);
 });
 
-test('an image of Docker’s own formats is taken as it is', async () => {
+test('an image in Docker’s own formats is copied unchanged', async () => {
   const docker = 'application/vnd.docker';
   const { digest } = await pushImage(origin, `source/${name}`, {
     manifestType: `${docker}.distribution.manifest.v2+json`,
@@ -348,7 +348,7 @@ test('an image of Docker’s own formats is taken as it is', async () => {
   expect((await copy()).image.digest).toBe(digest);
 });
 
-test('layers in zstd become gzip, which every host unpacks', async () => {
+test('layers in zstd are converted to gzip, which every host can unpack', async () => {
   const tar = Buffer.alloc(1024 * 20);
   const layer = { bytes: zstdCompressSync(tar), mediaType: ociLayer.replace('gzip', 'zstd') };
   await pushImage(origin, `source/${name}`, {

@@ -8,7 +8,7 @@ import { isFirstOfNamespace } from '../../runtime/process/process-identity.ts';
 import { TightDisk } from '../faults/tight-disk.ts';
 import { LocalHost, shell } from './local-host.ts';
 
-/** An agent whose process has ended is started again, and everything else in its sandbox goes on. */
+/** An agent whose process has ended is started again, and the rest of its sandbox continues. */
 let host: LocalHost;
 let exits: SandboxExit[];
 let disk: TightDisk | undefined;
@@ -27,7 +27,9 @@ async function open(options = {}): Promise<void> {
 const isAgent = (pid: number) =>
   readIfThere(`/proc/${pid}/cmdline`).startsWith('/.platform/bin/node\0/.platform/agent/');
 
-/** Host's numbers of the first process and the agent of the only sandbox; the agent is undefined when it has ended. */
+/**
+ * Pids on the host of the first process and the agent of the only sandbox. The agent is undefined when it has ended.
+ */
 async function pids(): Promise<{ init: number; agent: number | undefined }> {
   const { processes } = await host.driver.inventory();
   return { init: processes.find(isFirstOfNamespace)!, agent: processes.find(isAgent) };
@@ -56,7 +58,7 @@ async function killAgent(): Promise<void> {
   await until('the agent has ended', async () => (await pids()).agent !== agent);
 }
 
-/** What the host worker's reconciliation does every few seconds. */
+/** Does what the host worker's reconciliation does every few seconds. */
 async function look(spec: SandboxSpec): Promise<void> {
   for (const _ of host.driver.withoutAgent([spec.sandboxId])) await host.driver.restartAgent(spec);
 }
@@ -66,7 +68,7 @@ async function isHealthy(place: SandboxPlace): Promise<boolean> {
   return reply?.ok ?? false;
 }
 
-/** Looks every so often, until the agent answers. */
+/** Repeats the look until the agent answers. */
 async function untilHealthy(place: SandboxPlace, spec: SandboxSpec, seconds = 60): Promise<void> {
   const answers = async () => {
     await look(spec);
@@ -82,7 +84,7 @@ const canConnect = (host: string, port: number) =>
     socket.once('connect', () => socket.destroy());
   });
 
-/** What the kernel holds a process to. */
+/** The kernel's restrictions of a process. */
 function standingOf(pid: number): Record<string, string> {
   const status = readIfThere(`/proc/${pid}/status`);
   const lines = /^(Uid|Gid|Groups|Cap\w+|NoNewPrivs|Seccomp|Seccomp_filters|Umask|Cpus_allowed|SigIgn|SigBlk):.*$/gm;
@@ -101,7 +103,7 @@ const leftover = `python3 -m http.server 8000 >/dev/null 2>&1 & sleep 3600 >/dev
 describe.each(['crun', 'runc'] as const)('with %s', (runtime) => {
   beforeEach(() => open({ runtime }), 300_000);
 
-  test('the agent comes back with its walls and tokens; processes, servers and files stay; the command runs once', async () => {
+  test('a new agent has the same restrictions and tokens; processes, servers and files stay; the command is not run again', async () => {
     const spec = host.spec({
       command: { entrypoint: ['/bin/sh', '-c'], cmd: ['echo ran >>/root/runs; exec sleep 3600'] },
     });
@@ -135,13 +137,13 @@ describe.each(['crun', 'runc'] as const)('with %s', (runtime) => {
     expect(exits).toEqual([]);
   }, 300_000);
 
-  test('one that ended while it was frozen is there after the resume, and pause and stop work without it', async () => {
+  test('an agent that ended while it was frozen is back after the resume, and pause and stop work without it', async () => {
     const spec = host.spec();
     const place = await host.driver.create(spec);
     await shell(place, spec, 'sleep 3600 >/dev/null 2>&1 &');
     await host.driver.pause(spec.sandboxId);
     const { agent, init } = await pids();
-    // A killed process that is frozen ends when it is thawed, or at once, as the kernel likes.
+    // A killed process that is frozen ends immediately or when it is thawed: this depends on the kernel.
     process.kill(agent!, 'SIGKILL');
     expect((await host.driver.resume(spec)).from).toBe('thaw');
     await untilHealthy(place, spec);
@@ -159,7 +161,7 @@ describe.each(['crun', 'runc'] as const)('with %s', (runtime) => {
 });
 
 describe('on a host', () => {
-  test('an agent that is killed again and again comes back each time, after waits that grow', async () => {
+  test('an agent that is killed repeatedly is restarted each time, after growing waits', async () => {
     await open();
     const spec = host.spec();
     const place = await host.driver.create(spec);
@@ -210,7 +212,7 @@ describe('on a host', () => {
     expect(host.driver.withoutAgent([spec.sandboxId])).toEqual([]);
   }, 300_000);
 
-  test("what root puts in place of the agent's log leads the next agent to no file of the host", async () => {
+  test("an agent's log that root replaces does not give the next agent access to a file of the host", async () => {
     await open();
     const spec = host.spec();
     const place = await host.driver.create(spec);
@@ -249,7 +251,7 @@ describe('on a host', () => {
     }
   }, 300_000);
 
-  test('on a full disk its agent comes back, too, and the end of the sandbox is recorded', async () => {
+  test('on a full disk the agent is restarted, too, and the end of the sandbox is recorded', async () => {
     disk = new TightDisk('2G', ['-m', '0']);
     const { folder } = disk;
     await open({ dataDir: folder });
@@ -277,7 +279,7 @@ describe('on a host', () => {
   test('a member of the warm pool whose agent ended is not claimed', async () => {
     await open({ warmPoolSize: 1 });
     await until('the pool is filled', () => host.driver.poolReady === 1, 60);
-    // Killed and frozen, it may end only when it is thawed.
+    // When it is killed and frozen, it may end only after it is thawed.
     process.kill((await pids()).agent!, 'SIGKILL');
     expect((await host.driver.create(host.spec({ storageGb: 10 }))).from).toBe('cold');
   }, 300_000);

@@ -20,15 +20,15 @@ import { until } from '../support/until.ts';
 import { cacheDir } from './local-host.ts';
 
 /**
- * A cache of its own over a small base image, with a recipe that takes as long as the test wants. The whole base image
- * is copied and installed on by `agent-contexts/code-interpreter-image.test.ts`.
+ * A separate cache with a small base image and a recipe of any duration.
+ * `agent-contexts/code-interpreter-image.test.ts` copies the whole base image and installs packages on it.
  */
 let folder: string;
 let cache: string;
 let base: string;
 const opened: BuiltinImages[] = [];
 
-/** What the base image needs to run pip and a shell script; each build of the tests copies it. */
+/** The programs and libraries that pip and a shell script need. Each build of the tests copies them. */
 const basePaths = [
   ...['bin', 'lib', 'lib64', 'sbin', 'proc', 'sys', 'dev', 'tmp', 'root', 'etc'],
   ...['cat', 'dash', 'python3*', 'setsid', 'sh', 'sleep', 'touch'].map((name) => `usr/bin/${name}`),
@@ -82,7 +82,7 @@ function open(recipeDir: string) {
   return { images, states, log };
 }
 
-/** Folders of images that are there or half made, beside the base image and locks. */
+/** Folders of finished and unfinished images, without the base image and locks. */
 const folders = () =>
   readdirSync(path.join(cache, 'images')).filter(
     (name) => !name.endsWith('.lock') && name !== path.basename(imageFolder(cache, baseRecipeDigest())),
@@ -95,11 +95,11 @@ const processesInside = () =>
     try {
       return readdirSync(`/proc/${pid}/root/tmp`).includes('mark-of-the-test');
     } catch {
-      return false; // It has just ended.
+      return false; // It ended in the meantime.
     }
   });
 
-test('one build serves all who ask at once, in two processes of one cache, and says how far it is', async () => {
+test('concurrent requests in two processes share one build, which logs its progress', async () => {
   const made = recipe('echo once >> /built; cat /proc/self/status > /status');
   const [first, second] = [open(made), open(made)];
   const asked = [first, first, second].map(({ images }) => images.get(image, never));
@@ -108,12 +108,12 @@ test('one build serves all who ask at once, in two processes of one cache, and s
   expect(two!.digest).toBe(one!.digest);
   expect(readFileSync(path.join(one!.rootfs, 'built'), 'utf8')).toBe('once\n');
   expect(first.states.map(({ status }) => status)).toEqual(['building', 'available']);
-  const steps = /copying the base image[\s\S]*installing the Python packages[\s\S]*is made/;
-  // One of the two builds, and the other waits for it.
+  const steps = /copying the base image[\s\S]*installing the Python packages[\s\S]*was made/;
+  // One process builds, and the other waits for it.
   expect([first, second].map(({ log }) => steps.test(log.join('\n'))).sort()).toEqual([false, true]);
   expect(await first.images.isMade(image)).toBe(true);
   expect(folders()).toHaveLength(1);
-  // Only what installers of packages need: neither mounts, nor devices, nor a way out of the tree.
+  // Installers of packages need no more: no mounts, no devices, and no access outside of the tree.
   const status = readFileSync(path.join(one!.rootfs, 'status'), 'utf8');
   expect(status).toMatch(/^CapEff:\t0{14}fb$/m);
   expect(status).toMatch(/^CapBnd:\t0{14}fb$/m);
@@ -122,7 +122,7 @@ test('one build serves all who ask at once, in two processes of one cache, and s
   expect(readdirSync(path.join(one!.rootfs, 'proc'))).toEqual([]);
 }, 300_000);
 
-test('a failure reaches all who wait, names the step, and leaves nothing half-made', async () => {
+test('a failure reaches all waiting callers, names the step, and leaves nothing unfinished', async () => {
   const { images, states, log } = open(recipe('echo the reason >&2; exit 7'));
   const asked = await Promise.allSettled([images.get(image, never), images.get(image, never)]);
   for (const each of asked) {
@@ -137,7 +137,7 @@ test('a failure reaches all who wait, names the step, and leaves nothing half-ma
   expect(folders()).toEqual([]);
 }, 300_000);
 
-test('one who stops waiting leaves the build; the end of the host ends it with all that it has started', async () => {
+test('a caller that stops waiting does not end the build; the end of the host ends it with all its processes', async () => {
   const wait = 'touch /tmp/mark-of-the-test; (setsid sleep 1000 >/dev/null 2>&1 &); sleep 1000; true';
   const { images, states } = open(recipe(wait));
   const leaving = new AbortController();
@@ -152,12 +152,12 @@ test('one who stops waiting leaves the build; the end of the host ends it with a
   await expect(stays).rejects.toThrow('aborted');
   expect(processesInside()).toEqual([]);
   expect(folders()).toEqual([]);
-  // It is no failure of the image.
+  // A cancelled build is not a failure of the image.
   expect(states.map(({ status }) => status)).toEqual(['building']);
   await expect(images.get(image, never)).rejects.toThrow('aborted');
 }, 300_000);
 
-test('what a build left that was killed is removed by the next one', async () => {
+test('the leftovers of a killed build are removed by the next one', async () => {
   const made = recipe('true');
   const first = open(made);
   const begun = first.images.get(image, never);

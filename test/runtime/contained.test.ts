@@ -8,7 +8,7 @@ import { until } from '../support/until.ts';
 
 const root = path.resolve(import.meta.dirname, '../..');
 
-/** The processes of this machine that have a word in their arguments. */
+/** The processes of this machine with a given word in their arguments. */
 function processesWith(word: string): string[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -16,12 +16,14 @@ function processesWith(word: string): string[] {
       try {
         return readFileSync(`/proc/${pid}/cmdline`, 'latin1').split('\0').includes(word);
       } catch {
-        return false; // It has just ended.
+        return false; // It ended in the meantime.
       }
     });
 }
 
-/** Descendants of every kind: in a session of their own, without a parent, deaf to signals and to a closed output. */
+/**
+ * Descendants of every kind: with a separate session, without a parent, with ignored signals and with a closed output.
+ */
 const spreading = (word: string) =>
   `setsid sh -c 'trap "" TERM HUP INT; sleep 1000' ${word} >/dev/null 2>&1 & (sh -c 'sleep 1000; true' ${word} &); echo begun >&2; sleep 1000; true`;
 
@@ -31,7 +33,7 @@ function newWord(): string {
   return `contained-test-${process.pid}-${numbered}`;
 }
 
-test('an abort ends everything that was started, and settles when it has ended', async () => {
+test('an abort ends all started processes, and settles when they have ended', async () => {
   const word = newWord();
   const aborting = new AbortController();
   const run = runContained('sh', ['-c', spreading(word), word], {
@@ -42,7 +44,7 @@ test('an abort ends everything that was started, and settles when it has ended',
   expect(processesWith(word)).toEqual([]);
 });
 
-test('what is left over when the program ends is ended, too, and its output and failure are given', async () => {
+test('processes that outlive the program are ended, too, and its output and failure are returned', async () => {
   const word = newWord();
   const leaves = `setsid sh -c 'sleep 1000; true' ${word} >/dev/null 2>&1 & echo said`;
   expect(await runContained('sh', ['-c', leaves, word])).toBe('said\n');
@@ -52,7 +54,7 @@ test('what is left over when the program ends is ended, too, and its output and 
   await expect(failed).rejects.toMatchObject({ exitCode: 3, stderr: 'why\n' });
 });
 
-test('a kill -9 of the process that asked for it ends all of it', async () => {
+test('a kill -9 of the calling process ends all of its processes', async () => {
   const word = newWord();
   const script = `
     import { runContained } from ${JSON.stringify(path.join(root, 'runtime/process/contained.ts'))};

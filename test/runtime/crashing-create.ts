@@ -2,7 +2,7 @@ import type { OwnService } from '../../config/own-services.ts';
 import { createOciDriver } from '../../runtime/oci/driver.ts';
 import type { LocalHost } from './local-host.ts';
 
-/** Run on its own, to be killed in the middle: opens the driver and creates one sandbox. */
+/** A separate program that a test kills: it opens the driver and creates one sandbox. */
 const { options, ownServices, spec } = JSON.parse(process.argv[2]!) as {
   options: ReturnType<LocalHost['options']>;
   ownServices?: OwnService[];

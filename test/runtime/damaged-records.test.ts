@@ -17,7 +17,7 @@ import { endIfThere } from '../support/end-if-there.ts';
 import { until } from '../support/until.ts';
 import { LocalHost, nothing, onHost, shell } from './local-host.ts';
 
-/** What a host worker that starts makes of files that are cut short, lost, garbage or another's. */
+/** How a starting host worker treats files that are truncated, missing, garbage or those of another sandbox. */
 let host: LocalHost;
 let exits: SandboxExit[];
 beforeEach(async () => {
@@ -43,7 +43,7 @@ const created = async (): Promise<Created> => {
 const stateOf = async ({ spec }: Created) => (await host.driver.inspect(spec.sandboxId)).state;
 const recordOf = ({ folder }: Created) => path.join(folder, 'sandbox.json');
 
-/** The host worker ends, files are changed, and another starts. */
+/** Ends the host worker, changes files, and starts another one. */
 async function restartAfter(change: () => unknown): Promise<void> {
   await host.driver.close();
   await change();
@@ -51,10 +51,10 @@ async function restartAfter(change: () => unknown): Promise<void> {
   host.driver.onExit((exit) => exits.push(exit));
 }
 
-/** Every process of a sandbox ends without a trace, as in a power cut. */
+/** Ends every process of a sandbox without a trace, as a power cut does. */
 async function cutPower(): Promise<void> {
   const { shims, processes } = await host.driver.inventory();
-  // The first process of a sandbox takes the others with it.
+  // The other processes of a sandbox end with its first process.
   for (const pid of [...shims, ...processes]) endIfThere(pid);
   await until(async () => (await host.driver.inventory()).loopDevices.length === 0);
 }
@@ -135,7 +135,7 @@ test('after a power cut a sandbox whose record is damaged starts again on its di
   expect(exits).toEqual([]);
 }, 300_000);
 
-test('a folder of a sandbox that is a file, a link or empty concerns that sandbox alone', async () => {
+test('a folder of a sandbox that is a file, a link or empty affects only that sandbox', async () => {
   const neighbour = await created();
   const [aFile, aLink, empty] = [await created(), await created(), await created()];
   const elsewhere = path.join(host.dataDir, 'elsewhere');
@@ -159,7 +159,7 @@ test('a folder of a sandbox that is a file, a link or empty concerns that sandbo
   rmSync(path.join(path.dirname(empty.folder), 'lost+found'), { recursive: true });
 });
 
-test('the shim’s files may be lost or garbage, too', async () => {
+test('the shim’s files may be missing or garbage, too', async () => {
   const [garbage, lost, ended] = [await created(), await created(), await created()];
   await restartAfter(async () => {
     writeFileSync(path.join(garbage.folder, 'pids'), 'garbage');
@@ -224,11 +224,11 @@ test.each(['with its shim', 'without its shim'])(
   },
 );
 
-test('a sandbox that ends takes no address from the one that has it now', async () => {
+test('a sandbox that ends does not remove the address of the sandbox that has it now', async () => {
   const first = await created();
   await host.driver.stop(first.spec.sandboxId);
   const second = await created();
-  // As after a wrap of the addresses: the stopped one had it once.
+  // Addresses are reused at some time: the stopped one had this address before.
   await restartAfter(() => change(recordOf(first), { address: second.place.address }));
   await host.driver.remove(first.spec.sandboxId);
   expect((await shell(second.place, second.spec, 'echo reached')).output).toBe('reached');

@@ -8,7 +8,7 @@ import { LocalHost, shell } from './local-host.ts';
 import { MountedSandboxes } from './mounted-sandboxes.ts';
 import { OutsideNetwork } from './outside-network.ts';
 
-/** Buckets of a real S3 server elsewhere, mounted by the image's own s3fs inside real sandboxes. */
+/** Buckets of a real S3 server on another machine, mounted by the image's own s3fs inside real sandboxes. */
 let host: LocalHost;
 let outside: OutsideNetwork;
 let s3: S3Server;
@@ -38,13 +38,13 @@ const wanted = () => ({ image: image.reference, allowInternetAccess: true, memor
 const mounted = new MountedSandboxes(() => ({ host, s3, wanted: wanted() }), { direct: { s3fsPath: 's3fs' } });
 const { slot, key, anew, kept, withSandbox, specOf } = mounted;
 
-/** Of the sandbox's processes that are s3fs. */
+/** The sandbox's s3fs processes. */
 async function s3fsPids(): Promise<number[]> {
   const { processes } = await host.driver.inventory();
   return processes.filter((pid) => readIfThere(`/proc/${pid}/comm`).includes('s3fs'));
 }
 
-/** Where a descriptor leads; nowhere when it has been closed since it was listed. */
+/** The target of a descriptor, or an empty text when it was closed after it was listed. */
 function linkIfThere(file: string): string {
   try {
     return readlinkSync(file);
@@ -73,7 +73,7 @@ test("the image's own s3fs serves the bucket from inside", async () => {
   );
 }, 300_000);
 
-test('the program that libfuse 3 looks for exists, though the image has none', async () => {
+test('the program that libfuse 3 looks for exists, although the image has none', async () => {
   await withSandbox({ ...anew(slot()), direct: { s3fsPath: '/opt/s3fs-fuse3' } }, async (place, spec) => {
     const { output } = await shell(
       place,
@@ -84,7 +84,7 @@ test('the program that libfuse 3 looks for exists, though the image has none', a
   });
 }, 300_000);
 
-test('s3fs has the walls of every process of the sandbox, and its key is in no file, environment or argument', async () => {
+test('s3fs has the restrictions of every process of the sandbox, and its key is in no file, environment or argument', async () => {
   await withSandbox(anew(slot()), async (place, spec) => {
     const pids = await s3fsPids();
     expect(pids).toHaveLength(1);
@@ -93,7 +93,7 @@ test('s3fs has the walls of every process of the sandbox, and its key is in no f
     const wallsOf = (text: string) => text.match(/^(CapEff|CapBnd|Seccomp|Seccomp_filters):.*$/gm);
     expect(wallsOf(status)).toEqual(wallsOf(output));
     expect(wallsOf(status)).toContain('Seccomp:\t2');
-    // Its descriptors are the host's to read as well, and more of them than the sandbox may.
+    // The host may read its descriptors, and more of them than the sandbox may.
     for (const fd of readdirSync(`/proc/${pids[0]}/fd`)) {
       const target = `/proc/${pids[0]}/fd/${fd}`;
       if (linkIfThere(target).includes('memfd')) expect(readIfThere(target)).toBe('');

@@ -10,8 +10,8 @@ import { writeLayer } from '../../runtime/images/write-layer.ts';
 import { LayerArchive } from '../../runtime/kubernetes/layer-archive.ts';
 
 /**
- * What a disk has changed of its image, found by the scripts that the pod of a build runs, here on two trees of this
- * machine with this machine's tar.
+ * The changes of a disk against its image, found by the scripts that the pod of a build runs. Here they run on two
+ * trees of this machine, with this machine's tar.
  */
 const inPod = path.resolve(import.meta.dirname, '../../runtime/kubernetes/in-pod');
 const load = createRequire(import.meta.url);
@@ -42,7 +42,7 @@ afterEach(() => fs.rmSync(folder, { recursive: true, force: true }));
 const inside = (at: string, script: string) =>
   execFileSync('sh', ['-ec', script], { cwd: at, encoding: 'utf8', maxBuffer: 1e8 });
 
-/** As `prepare-disk.cjs` does. Returns once the time is another one for the kernel, too. */
+/** Does what `prepare-disk.cjs` does. Returns when the kernel's time stamps have advanced. */
 async function prepare(): Promise<bigint> {
   inside(folder, 'cp -a image/. disk/; mkdir disk/srv; echo >complete');
   const at = fs.statSync(`${folder}/complete`, { bigint: true }).mtimeNs;
@@ -63,11 +63,11 @@ function changesSince(at: bigint, of: Partial<typeof bounds> = {}) {
   return { changed: found.changed.sort(), removed: found.removed.sort() };
 }
 
-test('a disk that was only prepared has changed nothing but the folders that the image does not have', async () => {
+test('a disk that was only prepared has no changes except the folders that the image lacks', async () => {
   expect(changesSince(await prepare())).toEqual({ changed: ['srv'], removed: [] });
 });
 
-test('what was changed, added and removed is found, also with the size and the time of before', async () => {
+test('changes, additions and removals are found, also with an unchanged size and time', async () => {
   const at = await prepare();
   inside(
     disk,
@@ -93,7 +93,7 @@ test('what was changed, added and removed is found, also with the size and the t
   });
 });
 
-test('a node whose clock is behind hides no change of size, time, mode or target', async () => {
+test('changes of size, time, mode or target are found also on a node whose clock is slow', async () => {
   await prepare();
   inside(
     disk,
@@ -184,7 +184,7 @@ test.each([
   ['files that are larger than its disk, holes included', 'truncate -s 1T opt/holes', {}],
   ['a name that begins with .wh., which images keep for themselves: etc/.wh.one', 'echo >etc/.wh.one', {}],
   ['a path that is too long: ', 'cd opt; for n in $(seq 19); do mkdir "$(printf "d%.0s" $(seq 200))"; cd d*; done', {}],
-])('a disk that is too much for a layer is refused: %s', async (message, script, of) => {
+])('a disk that exceeds the limits of a layer is refused: %s', async (message, script, of) => {
   const at = await prepare();
   inside(disk, script);
   const refused = () => changesSince(at, of);
@@ -192,7 +192,7 @@ test.each([
   expect(refused).toThrow(message);
 });
 
-test('a link that leads out of the image is not followed', async () => {
+test('a link out of the image is not followed', async () => {
   inside(image, 'ln -s /etc opt/way');
   const at = await prepare();
   inside(disk, 'rm opt/way; mkdir opt/way; echo own >opt/way/passwd');

@@ -8,7 +8,7 @@ import { Fence } from '../../runtime/oci/fence.ts';
 import { uptimeSeconds } from '../../runtime/uptime.ts';
 import { until } from '../support/until.ts';
 
-test('a lease that is renewed while the reserve of the disk changes has the last of both', async () => {
+test('a lease that is renewed while the disk’s reserve changes has the latest values of both', async () => {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-fence-'));
   const lease = path.join(folder, 'lease');
   const freezer = path.join(folder, 'freezer.state');
@@ -30,7 +30,7 @@ test('a lease that is renewed while the reserve of the disk changes has the last
     expect(fs.readFileSync(freezer, 'utf8')).toBe('THAWED\n');
   } finally {
     await fence.teardown();
-    // The guard reads the folder until it has seen that the lease is gone.
+    // The guard reads the folder until it has noticed the removal of the lease.
     const guards = () =>
       fs
         .readdirSync('/proc')

@@ -10,7 +10,7 @@ import {
 } from '../support/replaced-agent.ts';
 import { LocalHost, nothing, shell } from './local-host.ts';
 
-/** Root in a sandbox answers in its agent's place. Its host goes on, and ends the sandbox when it is asked to. */
+/** Root in a sandbox answers in the agent's place. The host continues, and ends the sandbox on request. */
 let host: LocalHost;
 beforeEach(async () => {
   host = await LocalHost.open();
@@ -34,7 +34,7 @@ test.each(hostileAnswers)(
     const place = await host.driver.create(spec);
     await replaceAgent(place, spec, hostile);
     await host.driver.close();
-    // Longer than a busy machine takes from the resume to the stop.
+    // Longer than the time between the resume and the stop on a busy machine.
     await host.start({ agentStartTimeoutSeconds: 6 });
     await host.driver.pause(spec.sandboxId);
 
@@ -55,7 +55,7 @@ test.each(hostileAnswers)(
   300_000,
 );
 
-test('cold starts of one account that never end leave another its usual time, and can be stopped', async () => {
+test('endless cold starts of one account do not delay another account, and can be stopped', async () => {
   const timed = async () => {
     const spec = host.spec({ accountId: 'acc-neighbour' });
     const started = performance.now();
@@ -67,7 +67,7 @@ test('cold starts of one account that never end leave another its usual time, an
   const median = (values: number[]) => values.sort((a, b) => a - b)[Math.floor(values.length / 2)]!;
   const usual = median([await timed(), await timed(), await timed()]);
 
-  // More than there are permits for cold starts. Every program that starts waits for somebody to write to the pipe.
+  // More than the permits for cold starts. Every program that starts waits for a writer of the pipe.
   const specs = Array.from({ length: 2 * os.availableParallelism() + 2 }, () =>
     host.spec({ accountId: 'acc-hostile' }),
   );

@@ -11,7 +11,7 @@ import { endIfThere } from '../support/end-if-there.ts';
 import { until } from '../support/until.ts';
 import { LocalHost, onHost, shell } from './local-host.ts';
 
-/** What sandboxes have changed becomes a layer, while they go on. */
+/** The changes of sandboxes become a layer while the sandboxes run. */
 let host: LocalHost;
 let folder: string;
 let spec: SandboxSpec;
@@ -41,7 +41,7 @@ async function build(sandboxId = spec.sandboxId): Promise<PackedLayer> {
   return host.driver.builds.packChanges(buildId, 'acc-test');
 }
 
-/** The changes over a tree that has what they delete. */
+/** Unpacks the changes over a tree that has the files that they delete. */
 async function unpacked(layer: PackedLayer): Promise<string> {
   const rootfs = mkdtempSync(path.join(folder, 'tree-'));
   rmSync(rootfs, { recursive: true });
@@ -51,7 +51,7 @@ async function unpacked(layer: PackedLayer): Promise<string> {
 
 const isRunning = async () => (await host.driver.inspect(spec.sandboxId)).state === 'running';
 
-test('a layer has the files as they are: owners, modes, links, attributes, capabilities, holes and odd names', async () => {
+test('a layer has the files unchanged: owners, modes, links, attributes, capabilities, holes and odd names', async () => {
   await inside(`mkdir -p /opt/made/deep; cd /opt/made
     echo content >file; chown 1000:1000 file; chmod 4751 file; ln file hard; ln -s ../nowhere link; mkfifo pipe
     truncate -s 300G holes; printf end | dd of=holes bs=1 seek=200000000000 conv=notrunc status=none
@@ -93,8 +93,8 @@ socket.socket(socket.AF_UNIX).bind('/opt/made/socket')
   expect(layer.size).toBeLessThan(1024 ** 2);
 });
 
-test('the copy is of one moment, while processes write on all the time, and they go on after it', async () => {
-  // Each line of `second` follows its line of `first`, so no moment has more in `second`.
+test('the copy is of one moment while processes write, and they continue after it', async () => {
+  // Each line of `second` follows its line of `first`, so at no moment `second` has more lines.
   await inside(`mkdir -p /opt/pair; cd /opt/pair; cat >write <<'END'
 at=0; while :; do at=$((at+1)); echo $at >>first; echo $at >>second; [ $((at % 50)) = 0 ] && sleep 0.01; done
 END
@@ -132,7 +132,7 @@ test('a paused sandbox stays paused, and one that ends meanwhile ends the copy',
   await host.driver.remove(other.sandboxId);
 });
 
-test('a copy whose program or whose caller is ended leaves a sandbox that goes on, and nothing half-made', async () => {
+test('if the program or the caller of a copy is killed, the sandbox continues and nothing unfinished is left', async () => {
   await inside('head -c 60M /dev/urandom >/opt/large');
   const buildId = newBuild();
   const caller = new AbortController();
@@ -161,7 +161,7 @@ test('a copy whose program or whose caller is ended leaves a sandbox that goes o
   await inside('rm /opt/large');
 });
 
-/** Numbers of the programs that copy disks of this host. */
+/** Pids of the programs that copy disks of this host. */
 function copying(dataDir: string): number[] {
   return readdirSync('/proc').flatMap((name) => {
     if (!/^\d+$/.test(name)) return [];
@@ -175,7 +175,7 @@ function copying(dataDir: string): number[] {
 }
 
 test('a host worker that is killed in the middle leaves no frozen sandbox behind', async () => {
-  // The program alone, with a caller that freezes and is gone before it asks for the copy.
+  // Runs only the program, with a caller that freezes and ends before it asks for the copy.
   const target = path.join(folder, 'orphaned.ext4');
   const shim = readFileSync(path.join(host.dataDir, 'oci/sandboxes', spec.sandboxId, 'pids'), 'utf8').split(' ')[0];
   const freezer = freezerOf(spec.sandboxId);
@@ -212,7 +212,7 @@ function freezerOf(sandboxId: string): { file: string; frozen: string; thawed: s
     : { file: found!, frozen: '1', thawed: '0' };
 }
 
-test('what no image can hold is refused by name, and no device of the host gets in', async () => {
+test('files that an image cannot contain are refused by name, and no device of the host is included', async () => {
   const refused = async (script: string, text: RegExp) => {
     await inside(script);
     await expect(build()).rejects.toMatchObject({ code: 'changes_not_packable', message: expect.stringMatching(text) });

@@ -16,7 +16,7 @@ import { ImageCache } from '../../runtime/images/image-cache.ts';
 import { makeImageOnce } from '../../runtime/images/make-once.ts';
 import { imageFolder, rootfsOf } from '../../runtime/images/unpacked-image.ts';
 
-/** The unpacked images of a machine: what stays, what goes, and what is made again. */
+/** The unpacked images of a machine: which ones are kept, removed and unpacked again. */
 const root = mkdtempSync(path.join(os.tmpdir(), 'image-cache-'));
 let cacheDir: string;
 const logged: string[] = [];
@@ -35,7 +35,7 @@ afterAll(() => rmSync(root, { recursive: true }));
 const digestOf = (letter: string) => `sha256:${letter.repeat(64)}`;
 let makings = 0;
 
-/** Two megabytes. */
+/** An image of two megabytes. */
 const image = (letter: string) => () =>
   makeImageOnce({
     cacheDir,
@@ -49,7 +49,7 @@ const image = (letter: string) => () =>
   });
 
 const isThere = (letter: string) => existsSync(imageFolder(cacheDir, digestOf(letter)));
-/** As if it had been used last so many hours ago. */
+/** Sets the last use of an image to so many hours ago. */
 const age = (letter: string, hours: number) => {
   const at = Date.now() / 1000 - hours * 3600;
   utimesSync(imageFolder(cacheDir, digestOf(letter)), at, at);
@@ -63,17 +63,17 @@ async function fill(cache: ImageCache, letters: string): Promise<void> {
   }
 }
 
-test('beyond the budget the images that were used least lately go', async () => {
+test('beyond the budget the least recently used images are removed', async () => {
   await fill(new ImageCache({ cacheDir, budgetBytes: null, logger }), 'abc');
   const cache = new ImageCache({ cacheDir, budgetBytes: 5 * megabyte, logger });
   await cache.get(image('a'));
   await cache.get(image('d'));
   await cache.settled();
   expect([...'abcd'].filter(isThere)).toEqual(['a', 'd']);
-  expect(logged).toContain('an unpacked image that was not used lately is removed');
+  expect(logged).toContain('an unpacked image was removed because it was not used recently');
 });
 
-test('an image below the folder of a sandbox stays for as long as the folder is there, also for other processes', async () => {
+test('an image below the folder of a sandbox stays as long as the folder exists, also for other processes', async () => {
   const sandbox = mkdtempSync(path.join(root, 'sandbox-'));
   const one = new ImageCache({ cacheDir, budgetBytes: null, logger });
   await one.keepFor(await one.get(image('a')), sandbox);
@@ -91,7 +91,7 @@ test('an image below the folder of a sandbox stays for as long as the folder is 
   expect([...'abcd'].filter(isThere)).toEqual(['d']);
 });
 
-test('a tree that is not as it was unpacked is found and made again; who runs on it keeps it', async () => {
+test('a changed tree is detected and made again; sandboxes that run on it keep it', async () => {
   const before = await new ImageCache({ cacheDir, budgetBytes: null, logger }).get(image('a'));
   const { ino } = statSync(before.rootfs);
   for (const damage of [
@@ -114,7 +114,7 @@ test('a tree that is not as it was unpacked is found and made again; who runs on
   expect(aside.map((name) => statSync(path.join(cacheDir, 'images', name, 'rootfs')).ino)).toContain(ino);
 });
 
-test('an image that goes just when it is asked for says so, and is made again by the next', async () => {
+test('a request for an image during its removal fails with an error, and the next request makes it again', async () => {
   const cache = new ImageCache({ cacheDir, budgetBytes: null, logger });
   const found = await cache.get(image('a'));
   rmSync(imageFolder(cacheDir, digestOf('a')), { recursive: true });

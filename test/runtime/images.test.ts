@@ -7,7 +7,7 @@ import { ensureImage } from '../../runtime/images/image-store.ts';
 import { forgetImage, LoopbackRegistry } from '../support/loopback-registry.ts';
 import { cacheDir, LocalHost, onHost, shell } from './local-host.ts';
 
-/** A registry on loopback with images made here; no other is needed. */
+/** A registry on loopback with images that are made here. No other registry is needed. */
 let folder: string;
 let registry: string;
 let server: LoopbackRegistry;
@@ -67,7 +67,7 @@ const createFrom = async (image: string) => {
   const spec = host.spec({ image });
   return { spec, place: await host.driver.create(spec) };
 };
-/** A node program inside, where there is no shell. */
+/** Runs a node program inside, because there is no shell. */
 const program = async ({ spec, place }: Awaited<ReturnType<typeof createFrom>>, script: string) => {
   const reply = await fetch(`http://${place.address}:${place.agentPort}/platform/probe`, {
     method: 'POST',
@@ -86,7 +86,7 @@ test('the agent runs in an image that has no C library, no shell and no folders'
   ).toBe(0);
 });
 
-test("the image's owners, environment, folder and user are those of its command", async () => {
+test("the command has the image's owners, environment, folder and user", async () => {
   push(
     'configured:1',
     [
@@ -109,7 +109,7 @@ test('later layers remove and replace files of earlier ones', async () => {
   expect(await program(sandbox, check)).toBe(7);
 });
 
-test('a device in an image opens no device of the host', async () => {
+test('a device in an image gives no access to a device of the host', async () => {
   push('devices:1', ['mknod disk b 7 0; chmod 666 disk; mknod memory c 1 1; chmod 666 memory']);
   const sandbox = await createFrom(`${registry}/devices:1`);
   const check = (file: string) =>
@@ -118,7 +118,7 @@ test('a device in an image opens no device of the host', async () => {
   expect(await program(sandbox, check('/memory'))).toBe(7);
 });
 
-test("links in an image lead to no file of the host, even where the sandbox's own files are put", async () => {
+test("links in an image lead to no file of the host, even at the places of the sandbox's own files", async () => {
   const trap = path.join(folder, 'trap');
   writeFileSync(trap, 'untouched');
   push('links:1', [
@@ -134,7 +134,7 @@ test("links in an image lead to no file of the host, even where the sandbox's ow
   await host.driver.remove(spec.sandboxId);
 });
 
-test('a tag that has moved gives the new image, a digest the old', async () => {
+test('a moved tag gives the new image, a digest the old one', async () => {
   const first = push('moving:latest', ['echo 1 >version']);
   const before = await createFrom(`${registry}/moving:latest`);
   push('moving:latest'.replace('latest', 'next'), ['echo 2 >version']);
@@ -156,18 +156,18 @@ test('a tag that has moved gives the new image, a digest the old', async () => {
   expect(await program(pinned, versionIs('1'))).toBe(7);
 });
 
-test('an image that is not there, and a registry that is not, say so', async () => {
+test('a missing image and an unreachable registry have their own errors', async () => {
   await expect(createFrom(`${registry}/none:1`)).rejects.toMatchObject({ code: 'image_pull_failed', retryable: false });
   await expect(createFrom('127.0.0.1:1/none:1')).rejects.toMatchObject({ code: 'image_pull_failed', retryable: true });
 });
 
-test('plain HTTP is spoken only where it is allowed', async () => {
+test('plain HTTP is used only if it is allowed', async () => {
   push('plain:1', ['echo 1 >version']);
   const reference = `${registry}/plain:1`;
   await expect(ensureImage({ cacheDir: folder, reference })).rejects.toThrow(/HTTPS|TLS|https/);
 });
 
-test('ten who ask for the same image at once unpack it once', async () => {
+test('ten concurrent requests for an image unpack it once', async () => {
   const digest = push('shared:1', ['head -c 5M /dev/urandom >blob']);
   const cache = await mkdtemp(path.join(folder, 'cache-'));
   const options = { cacheDir: cache, reference: `${registry}/shared:1`, registryInsecureHttp: true };
@@ -178,14 +178,14 @@ test('ten who ask for the same image at once unpack it once', async () => {
   await rm(cache, { recursive: true });
 });
 
-test('the base image may be pulled instead of made', async () => {
+test('the base image may be pulled instead of built', async () => {
   push('base:1', ['echo pulled >version']);
   const cache = await mkdtemp(path.join(folder, 'cache-'));
   const image = await ensureBaseImage({ cacheDir: cache, reference: `${registry}/base:1`, registryInsecureHttp: true });
   expect(onHost('cat', path.join(image.rootfs, 'version'))).toBe('pulled');
 });
 
-test('the base image made from Debian packages is there and taken from the cache', async () => {
+test('the base image of Debian packages is available and taken from the cache', async () => {
   const progress: string[] = [];
   const image = await ensureBaseImage({ cacheDir: cacheDir(), onProgress: ({ message }) => progress.push(message) });
   expect(progress).toEqual([]);

@@ -16,7 +16,7 @@ const inPod = path.resolve(import.meta.dirname, '../../runtime/kubernetes/in-pod
 const reached = { reached: true, lastMs: 9000 };
 const closed = { reached: false, lastMs: null };
 
-test('a cluster whose policy holds is isolated', () => {
+test('a cluster with an effective policy is isolated', () => {
   const found = isolationOf({ free: { open: reached, shut: closed }, closed: { open: closed, apiServer: closed } });
   expect(found).toEqual({ open: [], lateMs: null });
 });
@@ -33,21 +33,21 @@ test.each([
   expect(open).toEqual([expect.stringMatching(words)]);
 });
 
-test('what was not tried counts as open', () => {
+test('an untested connection counts as open', () => {
   expect(isolationOf({ free: { open: reached }, closed: {} }).open).toHaveLength(3);
 });
 
-test('a policy that came into force late is reported with its time', () => {
+test('a policy that became effective late is reported with its time', () => {
   const late = { reached: false, lastMs: 120 };
   const found = isolationOf({ free: { open: reached, shut: closed }, closed: { open: late, apiServer: closed } });
   expect(found).toEqual({ open: [], lateMs: 120 });
 });
 
-test('a cluster in which nobody reaches anybody shows nothing, and is not called isolated', () => {
+test('a cluster without any connections proves nothing, and is not called isolated', () => {
   expect(() => isolationOf({ free: { open: closed, shut: closed }, closed: { open: closed } })).toThrow(IsolationError);
 });
 
-test('the scripts of the probe tell an address that answers from one that refuses, is silent or is somebody else', async () => {
+test('the scripts of the probe distinguish an address that answers from one that refuses, is silent or is another server', async () => {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'isolation-'));
   const servers: net.Server[] = [];
   const listener = await freePort();
@@ -88,7 +88,7 @@ test('the scripts of the probe tell an address that answers from one that refuse
   }
 });
 
-test("the probe's pods are none of a host's, have no rights, and go with the policy that closes some of them", () => {
+test("the probe's pods do not belong to a host, have no rights, and are removed with the policy that closes some of them", () => {
   const options: ManifestOptions = {
     namespace: 'sandboxes',
     hostId: 'host-one',

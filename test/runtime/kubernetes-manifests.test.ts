@@ -1,6 +1,13 @@
 import type { SandboxSpec } from '../../runtime/driver.ts';
 import { readImageFacts } from '../../runtime/kubernetes/image-facts.ts';
-import { diskOf, lookPodOf, type ManifestOptions, podOf, policyOf } from '../../runtime/kubernetes/manifests.ts';
+import {
+  closedPolicyOf,
+  diskOf,
+  lookPodOf,
+  type ManifestOptions,
+  podOf,
+  policyOf,
+} from '../../runtime/kubernetes/manifests.ts';
 import type { UdpOptions } from '../../runtime/kubernetes/options.ts';
 import { trialServiceOf, udpMappingsOf, udpPolicyOf, udpServiceOf } from '../../runtime/kubernetes/udp-manifests.ts';
 
@@ -36,7 +43,7 @@ const owner = {
   'sandbox-platform/sandbox': 'sbx-one',
 };
 
-test('every object of a sandbox says whose it is', () => {
+test('every object of a sandbox is labelled with its owner', () => {
   const policy = policyOf(spec, { name: 'sbx-one', uid: 'u' }, options);
   for (const object of [pod, diskOf(spec, facts, options), policy]) {
     expect(object.metadata).toMatchObject({ name: 'sbx-one', namespace: 'sandboxes', labels: owner });
@@ -80,10 +87,10 @@ test('no container has a probe or a hook, whose command would hang while the san
   }
 });
 
-test('limits are those of the sandbox, and a share of them is asked for', () => {
+test('limits are those of the sandbox, and a share of them is requested', () => {
   expect(sandbox.resources!.limits).toEqual({ cpu: '2', memory: '1024Mi', 'ephemeral-storage': '512Mi' });
   expect(sandbox.resources!.requests).toEqual({ cpu: '125m', memory: '256Mi', 'ephemeral-storage': '64Mi' });
-  // The pod asks for what its container does that asks for most.
+  // The pod's request is that of its container with the largest request.
   const platform = (made: typeof pod) => made.spec!.initContainers![0]!.resources!.requests!.cpu;
   expect(platform(pod)).toBe('125m');
   const whole = podOf(spec, facts, { ...options, requestShare: { cpu: 1, memory: 1 } });
@@ -108,7 +115,7 @@ test("the image's folders are on the disk, which outlives the pod; the agent's f
   ]);
 });
 
-test('what the operator sets for the cluster is in every pod', () => {
+test('the operator’s settings for the cluster are in every pod', () => {
   const set = { ...options, runtimeClass: 'gvisor', ownUsers: true, dns: ['9.9.9.9'], storageClass: 'fast' };
   for (const each of [podOf(spec, facts, set), lookPodOf('look', 'image', set)]) {
     expect(each.spec).toMatchObject({
@@ -121,7 +128,7 @@ test('what the operator sets for the cluster is in every pod', () => {
   expect(diskOf(spec, facts, set).spec!.storageClassName).toBe('fast');
 });
 
-test('a policy lets in the platform alone, and out nothing, or the public internet', () => {
+test('a policy lets in only the platform, and out nothing, or only to the public internet', () => {
   const disk = { name: 'sbx-one', uid: 'u1' };
   const closed = policyOf(spec, disk, options);
   expect(closed.metadata!.ownerReferences).toEqual([{ apiVersion: 'v1', kind: 'PersistentVolumeClaim', ...disk }]);
@@ -167,7 +174,7 @@ describe('UDP ports of a sandbox', () => {
   const serviceOf = (given: Partial<UdpOptions> = {}) =>
     udpServiceOf('sbx-one', ports, disk, { ...options, udp: { ...udp, ...given } });
 
-  test('are node ports that lead to its pod, by a Service that goes with its disk', () => {
+  test('are node ports of its pod, by a Service that is removed with its disk', () => {
     const service = serviceOf();
     expect(service.metadata).toEqual({
       name: 'sbx-one',
@@ -188,7 +195,7 @@ describe('UDP ports of a sandbox', () => {
     expect(udpMappingsOf(service)).toEqual(ports);
   });
 
-  test('are those of a load balancer where that is set, with its class and annotations', () => {
+  test('are those of a load balancer if that is set, with its class and annotations', () => {
     const service = serviceOf({
       service: 'LoadBalancer',
       trafficPolicy: 'Cluster',
@@ -205,7 +212,7 @@ describe('UDP ports of a sandbox', () => {
     expect(serviceOf({ loadBalancerClass: 'example.com/one' }).spec).not.toHaveProperty('loadBalancerClass');
   });
 
-  test('are opened for every address, each once, and nothing else is', () => {
+  test('are opened for every address, each once, and no other ports are', () => {
     const policy = udpPolicyOf('sbx-one', ports, disk, { ...options, udp });
     expect(policy.metadata).toMatchObject({ name: 'sbx-one-udp', labels: owner, ownerReferences: [disk] });
     expect(policy.spec).toEqual({
@@ -222,7 +229,7 @@ describe('UDP ports of a sandbox', () => {
     });
   });
 
-  test('are tried out by a Service that leads to nobody, with a name that is short enough', () => {
+  test('are tested with a Service without pods, with a name that is short enough', () => {
     const { metadata, spec } = trialServiceOf(30_000, { ...options, hostId: `${'h'.repeat(52)}-rest`, udp });
     expect(spec).toEqual({
       type: 'NodePort',
@@ -240,7 +247,15 @@ test.each([
   ['too many folders', JSON.stringify({ ...facts, folders: Array.from({ length: 65 }, (_, at) => `f${at}`) })],
   ['a user by name', JSON.stringify({ ...facts, user: 'root' })],
   ['a folder that is not absolute', JSON.stringify({ ...facts, cwd: 'srv' })],
-])('what an image says of itself is refused: %s', (_, text) => {
+])('an invalid description of an image is refused: %s', (_, text) => {
   expect(() => readImageFacts(text)).toThrow();
   expect(readImageFacts(JSON.stringify(facts))).toEqual(facts);
+});
+
+test('one policy closes every pod of the host in both directions, also those that look at an image', () => {
+  const { spec: closed } = closedPolicyOf(options);
+  expect(closed).toMatchObject({ policyTypes: ['Ingress', 'Egress'], ingress: [], egress: [] });
+  const { labels } = lookPodOf('look', 'an/image', options).metadata!;
+  expect(labels).toMatchObject(closed!.podSelector!.matchLabels!);
+  expect(podOf(spec, facts, options).metadata!.labels).toMatchObject(closed!.podSelector!.matchLabels!);
 });

@@ -35,7 +35,7 @@ const slot: MountSlot = {
 };
 const credentials = { accessKey: 'x1-access', secretKey: 'x2-secret', sessionToken: 'x3-token' };
 
-/** A guard on a cluster with one node. */
+/** A guard for a cluster with one node. */
 const guard = (more: Partial<EndpointGuardOptions> = {}) =>
   new EndpointGuard(
     { listNodes: async () => [{ status: { addresses: [{ address: '10.9.0.1' }] } }] } as unknown as Cluster,
@@ -50,7 +50,7 @@ const guard = (more: Partial<EndpointGuardOptions> = {}) =>
   );
 const routeTo = (endpoint: string, more?: Partial<EndpointGuardOptions>) => guard(more).routeOf({ ...slot, endpoint });
 
-test('a mount pod has no privilege, no token and no name of a sandbox that its policy would open', async () => {
+test('a mount pod has no privilege, no token, and no label that a sandbox’s policy would open', async () => {
   const pod = mountPodOf(mount, await routeTo('http://10.1.1.1:9000'), of, options);
   expect(isMountPod(pod)).toBe(true);
   expect(pod.metadata).toMatchObject({
@@ -71,7 +71,7 @@ test('a mount pod has no privilege, no token and no name of a sandbox that its p
   for (const volume of pod.spec!.volumes!) expect(volume).not.toHaveProperty('hostPath');
 });
 
-test('credentials are in the Secret alone, which goes with the disk', async () => {
+test('credentials are only in the Secret, which is removed with the disk', async () => {
   const route = await routeTo('http://10.1.1.1:9000');
   const secret = mountSecretOf(mount, credentials, options);
   expect(secret).toMatchObject({
@@ -90,7 +90,7 @@ test('credentials are in the Secret alone, which goes with the disk', async () =
   });
 });
 
-test('an endpoint that the operator opened is reached at the addresses that were checked, and nothing else is', async () => {
+test('an endpoint that the operator opened is reached only at the checked addresses', async () => {
   const route = await routeTo('http://10.1.1.1:9000');
   expect(route).toMatchObject({ addresses: ['10.1.1.1'], isOpened: true, isPinned: true });
   expect(mountPolicyOf(mount, route, options).spec).toEqual({
@@ -128,19 +128,22 @@ test.each([
   ['a node', 'http://10.9.0.1:10250'],
   ['a pod', 'http://10.244.3.4:8080'],
   ['a service of the platform', 'http://10.5.0.5:5432'],
-])('%s is never an endpoint, whatever is open: it looks like one where nobody answers', async (_, endpoint) => {
-  const route = await routeTo(endpoint);
-  expect(route).toMatchObject({ addresses: [], isOpened: true });
-  expect(mountPolicyOf(mount, route, options).spec!.egress).toEqual([]);
-  const words = mountPodOf(mount, route, of, options).spec!.containers[0]!.command!;
-  expect(words).toContain('url=http://127.0.0.1:9');
-  expect(words.join(' ')).not.toContain(new URL(endpoint).hostname);
-});
+])(
+  '%s is never an endpoint, even in an open range: it looks like an endpoint that does not answer',
+  async (_, endpoint) => {
+    const route = await routeTo(endpoint);
+    expect(route).toMatchObject({ addresses: [], isOpened: true });
+    expect(mountPolicyOf(mount, route, options).spec!.egress).toEqual([]);
+    const words = mountPodOf(mount, route, of, options).spec!.containers[0]!.command!;
+    expect(words).toContain('url=http://127.0.0.1:9');
+    expect(words.join(' ')).not.toContain(new URL(endpoint).hostname);
+  },
+);
 
 test.each([
-  ['http://192.168.1.1', /may not be connected to/],
-  ['http://169.254.169.254', /may not be connected to/],
-  ['http://[::ffff:192.168.1.1]', /may not be connected to/],
+  ['http://192.168.1.1', /is not allowed/],
+  ['http://169.254.169.254', /is not allowed/],
+  ['http://[::ffff:192.168.1.1]', /is not allowed/],
   ['http://s3.invalid', /could not be resolved/],
 ])('%s is refused with a reason', async (endpoint, reason) => {
   await expect(routeTo(endpoint)).rejects.toMatchObject({
@@ -149,7 +152,7 @@ test.each([
   });
 });
 
-test('what a cluster cannot mount is refused by its code; disabled mounts are no matter', () => {
+test('mounts that a cluster does not support are refused with their code; disabled mounts are ignored', () => {
   const storage = { slots: [slot], credentials: { 0: credentials }, bestEffort: false };
   const spec = { storage } as unknown as SandboxSpec;
   const refusal = { code: 'not_on_a_cluster' };

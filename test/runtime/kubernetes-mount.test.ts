@@ -12,7 +12,7 @@ import { S3Server, StallingProxy } from '../support/s3-server.ts';
 import { until } from '../support/until.ts';
 import { cacheDir } from './local-host.ts';
 
-/** What the mount helper of a node does with a mount pod and a sandbox, whose containers namespaces stand in for here. */
+/** The mount helper of a node, with namespaces in place of the containers of a mount pod and a sandbox. */
 let s3: S3Server;
 let root: string;
 const started: ChildProcess[] = [];
@@ -37,7 +37,7 @@ async function ended(child: ChildProcess): Promise<void> {
   await end;
 }
 
-/** Its first process, in a mount namespace of its own, once it has printed a line. */
+/** The first process of a new mount namespace, after it has printed a line. */
 async function contained(script: string, ...words: string[]): Promise<{ pid: number; containerId: string }> {
   const of = ['--mount', '--propagation', 'private', 'sh', '-ec', script, 'sh', ...words];
   const child = spawn('unshare', of, {
@@ -46,11 +46,11 @@ async function contained(script: string, ...words: string[]): Promise<{ pid: num
   });
   started.push(child);
   await once(child.stdout!, 'data');
-  // Each group of each process has it in its name.
+  // The path of every group of every process contains it.
   return { pid: child.pid!, containerId: '/' };
 }
 
-/** With a file and a link in the place of folders. */
+/** A sandbox with a file and a link in place of folders. */
 const sandbox = () =>
   contained('mount -t tmpfs none /mnt; mkdir /mnt/a; : >/mnt/file; ln -s a /mnt/link; echo; exec sleep 1000');
 
@@ -73,7 +73,7 @@ function target(endpoint = s3.endpoint): StorageTarget {
 
 const place = (point = '/mnt/deep/data', isOpened = false) => ({ pod: 'p', uid: 'u', target: point, isOpened });
 
-test('a mount is nowhere until it is asked for; then the sandbox has the bucket, without the helper, until it is taken out', async () => {
+test('a mount exists nowhere until it is requested; then the sandbox has the bucket, without the helper, until it is removed', async () => {
   s3.write('data', 'old.txt', 'from outside');
   const [inside, serving] = [await sandbox(), await server(target())];
   const join = Join.start(inside, serving, place());
@@ -89,7 +89,7 @@ test('a mount is nowhere until it is asked for; then the sandbox has the bucket,
 
   await Join.unbind(inside, place());
   expect(fs.readdirSync(seen)).toEqual([]);
-  // With its mount s3fs has ended.
+  // s3fs has ended with its mount.
   await until(() => !fs.existsSync(`/proc/${serving.pid}/exe`));
 }, 60_000);
 
@@ -103,7 +103,7 @@ test('s3fs ends with its sandbox', async () => {
   await until(() => !fs.existsSync(`/proc/${serving.pid}/exe`));
 }, 60_000);
 
-test('a helper that ends before the mount is in its place leaves nothing', async () => {
+test('a helper that ends before the mount is in place leaves nothing', async () => {
   const [inside, serving] = [await sandbox(), await server(target())];
   const join = Join.start(inside, serving, place());
   expect(await join.whenReady()).toEqual({ state: 'ready' });
@@ -139,7 +139,7 @@ test.each([
   60_000,
 );
 
-test('of an endpoint in an opened range a caller learns after ten seconds that there was no answer, and no more', async () => {
+test('for an endpoint in an opened range a caller learns only that no answer came within ten seconds', async () => {
   const proxy = await StallingProxy.start(s3.port);
   try {
     proxy.stall();

@@ -1,5 +1,12 @@
 import type { V1ContainerState, V1Pod, V1PodStatus } from '@kubernetes/client-node';
-import { addressOf, endOf, startFailureOf } from '../../runtime/kubernetes/pod-state.ts';
+import {
+  addressOf,
+  endOf,
+  isDiskOnClosedNode,
+  isUnschedulable,
+  lacksRoom,
+  startFailureOf,
+} from '../../runtime/kubernetes/pod-state.ts';
 
 const pod = (status: Partial<V1PodStatus>, metadata: V1Pod['metadata'] = {}): V1Pod => ({ metadata, status });
 const withState = (state: V1ContainerState, more: Partial<V1PodStatus> = {}, metadata: V1Pod['metadata'] = {}) =>
@@ -53,6 +60,27 @@ test.each<[string, V1Pod, string, boolean]>([
   expect(startFailureOf(starting)).toMatchObject({ code, retryable });
 });
 
+const elsewhere = "1 node(s) didn't match PersistentVolume's node affinity";
+const cordoned = '1 node(s) were unschedulable';
+const lost = '1 node(s) had untolerated taint {node.kubernetes.io/unreachable: }';
+test.each<[string, string[], boolean]>([
+  ['its node is cordoned', [elsewhere, cordoned], true],
+  ['its node is away', [elsewhere, lost], true],
+  ['its node is away, in the words of earlier schedulers', ['1 node(s) had volume node affinity conflict', lost], true],
+  ['its zone has no node that takes pods', ['1 node(s) had no available volume zone', cordoned], true],
+  ['its node is gone', [elsewhere], true],
+  ['its node is full', [elsewhere, '1 Insufficient memory'], false],
+  ['its node is full, or a cordoned one', [elsewhere, '1 Insufficient memory', cordoned], false],
+  ['any node would do, and all are cordoned', [cordoned], false],
+])('a pod whose disk is bound to a node waits for that node alone: %s', (_, reasons, isClosed) => {
+  const message = `0/${reasons.length} nodes are available: ${reasons.join(', ')}.`;
+  const scheduled = { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message };
+  const waiting = pod({ conditions: [scheduled] as never });
+  expect([isDiskOnClosedNode(waiting), isUnschedulable(waiting)]).toEqual([isClosed, true]);
+  const placed = pod({ conditions: [{ ...scheduled, status: 'True', reason: undefined }] as never });
+  expect([isDiskOnClosedNode(placed), isUnschedulable(placed)]).toEqual([false, false]);
+});
+
 function deleted(): V1Pod['metadata'] {
   return { deletionTimestamp: new Date() };
 }
@@ -60,3 +88,13 @@ function deleted(): V1Pod['metadata'] {
 function prepared(name: string, message: string) {
   return { name, state: { terminated: { exitCode: 1, message } } } as never;
 }
+
+test('a pod lacks room where others take it, and not while it waits for its disk', () => {
+  const unschedulable = (message: string): V1Pod => ({
+    status: { conditions: [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message }] },
+  });
+  expect(lacksRoom(unschedulable('0/1 nodes are available: 1 Insufficient memory.'))).toBe(true);
+  expect(lacksRoom(unschedulable('0/3 nodes are available: 3 Too many pods.'))).toBe(true);
+  const waits = '0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.';
+  expect([lacksRoom(unschedulable(waits)), lacksRoom({ status: {} })]).toEqual([false, false]);
+});

@@ -8,10 +8,10 @@ import { quotaRoom } from '../../runtime/kubernetes/quota-room.ts';
 
 const of = { namespace: 'sandboxes', containerName: 'sandbox', volumeName: 'disk' };
 
-describe('a lease that others renew', () => {
+describe('a lease of another process', () => {
   const seconds = 10;
 
-  test('is over when it has not changed for its length, and valid again when it is renewed', () => {
+  test('has expired when it was not renewed for its length, and is valid again when it is renewed', () => {
     const watch = new LeaseWatch(4000);
     const read = (renewal: string, atMs: number) => watch.read({ renewal, seconds }, atMs);
     expect([0, 3000, 6000, 9000].map((atMs) => read('one', atMs))).toEqual([false, false, false, false]);
@@ -20,20 +20,20 @@ describe('a lease that others renew', () => {
     expect([14_000, 17_000, 20_000, 21_000].map((atMs) => read('two', atMs))).toEqual([false, false, false, true]);
   });
 
-  test('counts anew after a time in which it could not be read', () => {
+  test('counts from the beginning after a time in which it could not be read', () => {
     const watch = new LeaseWatch(4000);
     const read = (atMs: number) => watch.read({ renewal: 'one', seconds }, atMs);
     expect([0, 4000, 8000, 60_000, 64_000, 68_000].map(read)).toEqual([false, false, false, false, false, false]);
     expect(read(70_000)).toBe(true);
   });
 
-  test('that nobody has taken yet is not over', () => {
+  test('that no process has taken yet has not expired', () => {
     const watch = new LeaseWatch(4000);
     expect([0, 4000, 8000, 12_000].map((atMs) => watch.read(null, atMs))).toEqual([false, false, false, false]);
   });
 });
 
-test('the summary of a node gives the use of each pod of the namespace, and leaves out what it cannot read', () => {
+test('the summary of a node has the use of each pod of the namespace, without unreadable entries', () => {
   const container = {
     name: 'sandbox',
     startTime: '2026-01-01T00:00:00Z',
@@ -84,7 +84,7 @@ test('quantities of Kubernetes are read as numbers', () => {
   for (const wrong of ['', 'Gi', '1x', '1 Gi', '1mi']) expect(() => countOf(wrong)).toThrow('is no quantity');
 });
 
-test('the least of all quotas counts, and a request that is a share of the limit leaves room for more', () => {
+test('the smallest quota counts, and a request that is a share of the limit leaves room for more', () => {
   const quota = (hard: Record<string, string>, used: Record<string, string> = {}) => ({ status: { hard, used } });
   expect(quotaRoom([], 0.25)).toEqual({
     memoryBytes: Number.POSITIVE_INFINITY,
@@ -101,7 +101,7 @@ test('the least of all quotas counts, and a request that is a share of the limit
   expect(quotaRoom(quotas, 0.25)).toEqual({ memoryBytes: 4 * 2 ** 30, storageBytes: 50 * 2 ** 30, count: 0 });
 });
 
-test('the image of a sandbox is the one of the registry, of the operator, or its own; a template without one is refused', async () => {
+test('a sandbox’s image comes from the registry, the operator or itself; a template without one is refused', async () => {
   const images = { 'builtin:base': 'registry.example.com/base:1' };
   const nameOf = imageNames({ registry: 'registry.example.com:5000', builtin: images });
   const digest = `sha256:${'a'.repeat(64)}`;
@@ -144,6 +144,7 @@ describe('the settings of a host that is a cluster', () => {
       PLATFORM_KUBERNETES_CLIENT_NAMESPACES: [],
       PLATFORM_KUBERNETES_ISOLATION: 'required',
       PLATFORM_KUBERNETES_CLOSED_RANGES: [],
+      PLATFORM_KUBERNETES_NODE_FIGURES: 'kubelet',
       PLATFORM_KUBERNETES_TEMPLATE_IMAGES: { 'code-interpreter': ['a/b:1'] },
       PLATFORM_KUBERNETES_CPU_REQUEST_SHARE: 1 / 16,
       PLATFORM_KUBERNETES_MEMORY_REQUEST_SHARE: 1 / 4,
@@ -155,7 +156,7 @@ describe('the settings of a host that is a cluster', () => {
     expect(loadSettings({ ...least, PLATFORM_DRIVER: '' }).PLATFORM_DRIVER).toBe('oci');
   });
 
-  test('name what is missing or wrong', () => {
+  test('are refused by name when they are missing or wrong', () => {
     const wrong = (settings: Record<string, string>) => () => loadSettings({ ...least, ...settings });
     for (const name of Object.keys(least).slice(3)) {
       expect(wrong({ [name]: '' })).toThrow(new RegExp(`${name}: is needed with PLATFORM_DRIVER=kubernetes`));
@@ -166,6 +167,8 @@ describe('the settings of a host that is a cluster', () => {
       ['PLATFORM_KUBERNETES_NAMESPACE', 'a/b'],
       ['PLATFORM_KUBERNETES_CLIENT_NAMESPACES', 'a,B'],
       ['PLATFORM_KUBERNETES_ISOLATION', 'none'],
+      ['PLATFORM_KUBERNETES_NODE_FIGURES', 'proxy'],
+      ['PLATFORM_KUBERNETES_KUBELET_ACCOUNT', 'kubelet-reader'],
       ['PLATFORM_KUBERNETES_MEMORY_REQUEST_SHARE', '2'],
       ['PLATFORM_KUBERNETES_TEMPLATE_IMAGES', 'base=a/b'],
       ['PLATFORM_KUBERNETES_UDP_SERVICE', 'ClusterIP'],
@@ -177,7 +180,7 @@ describe('the settings of a host that is a cluster', () => {
     }
   });
 
-  test('name the address of UDP ports, where there are some', () => {
+  test('name the address of UDP ports, if there are any', () => {
     const ports = { ...least, PLATFORM_UDP_PORTS: '30100-30199' };
     expect(() => loadSettings(ports)).toThrow(/PLATFORM_HOST_PUBLIC_ADDRESS: is needed with .*PLATFORM_UDP_PORTS/);
     expect(() => loadSettings({ ...least, PLATFORM_UDP_PORTS: 'none' })).not.toThrow();

@@ -4,10 +4,10 @@ import { expect, test } from '@jest/globals';
 import { type ArchiveLimits, ArchiveRefusedError, LayerArchive } from '../../runtime/kubernetes/layer-archive.ts';
 import { type TarEntry, tar } from '../support/tar-layer.ts';
 
-/** What comes out of the pod of a build is held against what a layer may have. */
+/** The output of the pod of a build is checked against the limits of a layer. */
 const limits: ArchiveLimits = { maxFiles: 5, maxBytes: 10_000, folders: new Set(['etc', 'root']) };
 
-/** In pieces of which none ends where an entry does. */
+/** Reads in pieces that do not end where an entry ends. */
 async function check(bytes: Buffer, changed: Partial<ArchiveLimits> = {}): Promise<{ bytes: number; passed: Buffer }> {
   const archive = new LayerArchive({ ...limits, ...changed });
   const pieces: Buffer[] = [];
@@ -25,7 +25,7 @@ const refusal = (bytes: Buffer, changed: Partial<ArchiveLimits> = {}) =>
     (error) => (error instanceof ArchiveRefusedError ? error.message : error),
   );
 
-test('an archive with files, folders, links and deletions is passed on as it is', async () => {
+test('an archive with files, folders, links and deletions is forwarded unchanged', async () => {
   const bytes = tar([
     { name: 'etc/.wh.motd', content: Buffer.alloc(0), mode: 0o644 },
     { name: 'etc/', type: '5', mode: 0o755 },
@@ -56,7 +56,7 @@ test.each<[string, TarEntry[]]>([
   expect(await refusal(tar(entries))).toBe(message);
 });
 
-test('a whole image has no deletions, and nothing of the kernel or the platform', async () => {
+test('a whole image has no deletions, and no files of the kernel or the platform', async () => {
   const whole = { folders: null };
   expect(await refusal(tar([file('data/x')]), whole)).toBe('taken');
   expect(await refusal(tar([file('data/.wh.x', 0)]), whole)).toMatch(/^a name that images keep/);
@@ -65,7 +65,7 @@ test('a whole image has no deletions, and nothing of the kernel or the platform'
 
 const octal = (value: number, digits: number) => `${value.toString(8).padStart(digits, '0')}\0`;
 
-/** An entry as it stands, with a right sum. */
+/** A raw entry with a correct checksum. */
 function raw(name: string, kind: string, content: string): Buffer {
   const header = Buffer.alloc(512);
   header.write(name);
@@ -95,7 +95,7 @@ const record = (key: string, value: string) => {
 const withRecords = (records: string, name = 'etc/x') =>
   Buffer.concat([raw('PaxHeaders', 'x', records), raw(name, '0', ''), end]);
 
-test('records count as what they say', async () => {
+test('records are checked like the fields of a header', async () => {
   expect(await refusal(withRecords(record('path', 'etc/y')))).toBe('taken');
   expect(await refusal(withRecords(record('SCHILY.xattr.user.note', 'a\nb\0=c')))).toBe('taken');
   expect(await refusal(withRecords(record('path', '../y')))).toBe('a name that cannot be: ../y');
@@ -123,10 +123,10 @@ test('holes count as bytes: a node writes them when it unpacks the image', async
   expect(await refusal(withRecords(sparse))).toBe('a sparse file that cannot be read');
 });
 
-test('what is cut off, goes on after its end or is no archive is not taken', async () => {
+test('an archive that is truncated, continues after its end or is invalid is refused', async () => {
   const whole = tar([file('etc/x', 2000)]);
   const cut = await check(whole.subarray(0, 1500)).catch((error) => error);
-  // The connection to the pod may be at fault.
+  // The connection to the pod may be the cause.
   expect(cut).not.toBeInstanceOf(ArchiveRefusedError);
   expect(cut.message).toBe('the archive was cut off');
   expect(await refusal(Buffer.concat([whole, whole]))).toBe('something after its end');

@@ -7,7 +7,7 @@ import { createOciDriver, type OciDriver, type OciDriverOptions } from '../../ru
 
 const repository = path.resolve(import.meta.dirname, '../..');
 
-/** A machine with a platform of its own on it: real containers, in a data folder that goes with the test. */
+/** A machine with its own platform: real containers, and a data folder that is removed with the test. */
 export class LocalHost {
   readonly dataDir = mkdtempSync(path.join(os.tmpdir(), 'sandbox-host-'));
   readonly warnings: unknown[] = [];
@@ -26,7 +26,7 @@ export class LocalHost {
     return host;
   }
 
-  /** Opens the driver as a host worker does when it starts; after `crash` it finds what the one before left. */
+  /** Opens the driver as a starting host worker does. After `crash` it finds the state of the previous one. */
   async start(options: Partial<OciDriverOptions> = {}): Promise<void> {
     this.driver = await createOciDriver({ ...this.options(), ...options });
   }
@@ -43,7 +43,7 @@ export class LocalHost {
     };
   }
 
-  /** A sandbox that nobody else has; small, closed to the internet, with secrets to look for. */
+  /** A new sandbox: small, without internet access, with secrets for which tests search. */
   spec(overrides: Partial<SandboxSpec> = {}): SandboxSpec {
     this.#numbered += 1;
     return {
@@ -65,7 +65,7 @@ export class LocalHost {
     };
   }
 
-  /** Ends everything of this host. Safe to call again. */
+  /** Ends everything of this host. May be called repeatedly. */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     await this.driver?.teardown();
@@ -73,12 +73,12 @@ export class LocalHost {
     this.#isClosed = true;
   }
 
-  /** For `await using`, so that a test that fails leaves nothing on the machine. */
+  /** For `await using`, so that a failed test leaves nothing on the machine. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
 
-  /** Ends the sandboxes and looks that nothing of them is left; whatever is, the host is closed. */
+  /** Ends the sandboxes and checks that nothing of them is left. In any case the host is closed. */
   async closeEmpty(): Promise<void> {
     try {
       await this.driver.close();
@@ -96,8 +96,8 @@ export function cacheDir(): string {
 }
 
 /**
- * What a shell script run in a sandbox wrote, both streams together, and how it ended.
- * @param timeoutSeconds a bound against hanging, not on speed
+ * Returns the output of a shell script in a sandbox, both streams together, and its exit.
+ * @param timeoutSeconds a limit against hanging, not on speed
  */
 export async function shell(
   place: SandboxPlace,
@@ -118,12 +118,12 @@ export async function shell(
   return { exitCode, output: file.status === 200 ? (await file.text()).trim() : '' };
 }
 
-/** Runs a program on the host and gives what it wrote. */
+/** Runs a program on the host and returns its output. */
 export function onHost(command: string, ...args: string[]): string {
   return execFileSync(command, args, { encoding: 'utf8' }).trim();
 }
 
-/** An inventory of a copy that has no sandbox. */
+/** The inventory of a copy without sandboxes. */
 export const nothing = {
   containers: [],
   processes: [],

@@ -7,7 +7,7 @@ import { until } from '../support/until.ts';
 import { LocalHost, nothing, onHost, shell } from './local-host.ts';
 import { MountedSandboxes } from './mounted-sandboxes.ts';
 
-/** The host's s3fs, seen from outside, while it serves buckets of servers that tenants name. */
+/** The host's s3fs, checked from outside while it serves buckets of servers that tenants name. */
 let host: LocalHost;
 let s3: S3Server;
 let hostile: HostileStorage;
@@ -94,7 +94,7 @@ test('s3fs reaches its endpoint alone', async () => {
   });
 }, 300_000);
 
-test('an endless listing and a compressed one of 256 MiB cost at most the limit, and only the endless one ends its mount', async () => {
+test('an endless listing and a compressed one of 256 MiB use at most the memory limit, and only the endless one ends its mount', async () => {
   const bad = slot({ slot: 1, mountPoint: '/mnt/bad', uri: 's3://late-endless/', endpoint: hostile.endpoint });
   const bomb = slot({ slot: 2, mountPoint: '/mnt/bomb', uri: 's3://gzip/', endpoint: hostile.endpoint });
   await withSandbox(anew(slot(), bad, bomb), async (place, spec) => {
@@ -102,7 +102,7 @@ test('an endless listing and a compressed one of 256 MiB cost at most the limit,
     const other = await host.driver.create(neighbour);
     const groups = (await s3fsPids()).map((pid) => memoryFile(pid, 'memory.max_usage_in_bytes'));
     expect(groups).toHaveLength(4);
-    // It counts what is charged below it, and is there when the group of the one that was killed is gone.
+    // It includes its children, and still exists when the group of the killed one is removed.
     const sandbox = groups.find((file) => file.includes(spec.sandboxId))!.replace(/[^/]+\/(?=[^/]+$)/, '');
     const listed = await shell(
       place,
@@ -123,7 +123,7 @@ test('an endless listing and a compressed one of 256 MiB cost at most the limit,
   });
 }, 300_000);
 
-test('s3fs stands still in a paused sandbox, and ends with its parent however that ends', async () => {
+test('s3fs is frozen in a paused sandbox, and ends with its parent at every kind of end', async () => {
   await withSandbox(anew(slot()), async (place, spec) => {
     const [pid] = await s3fsPids();
     await host.driver.pause(spec.sandboxId);
@@ -147,7 +147,7 @@ test('sixteen buckets fit into a small sandbox', async () => {
 }, 300_000);
 
 test.each([['endless', 'headers', 'slow', 'redirect']])(
-  'servers that attack by %s, %s, %s and %s fail their mounts in time, and lead nowhere',
+  'servers that attack by %s, %s, %s and %s fail their mounts in time, and reach no other address',
   async (...buckets) => {
     await host.driver.close();
     await host.start(options(8));

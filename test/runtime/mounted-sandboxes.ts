@@ -5,20 +5,20 @@ import type { OciDriverOptions } from '../../runtime/oci/driver.ts';
 import type { S3Server } from '../support/s3-server.ts';
 import { type LocalHost, shell } from './local-host.ts';
 
-/** What a test file has once it has begun. */
+/** The state of a test file that has begun. */
 interface Parts {
   host: LocalHost;
   s3: S3Server;
-  /** Of every sandbox. */
+  /** Fields of every sandbox. */
   wanted?: Partial<SandboxSpec>;
 }
 
-/** Sandboxes with buckets of a real S3 server, and what their mounts go through with either kind of mount. */
+/** Sandboxes with buckets of a real S3 server, and the checks for both kinds of mount. */
 export class MountedSandboxes {
   readonly #parts: () => Parts;
   readonly #who: Pick<WantedMounts, 'direct'>;
 
-  /** @param who who mounts: the host, or the image's own s3fs */
+  /** @param who mounts: the host, or the image's own s3fs */
   constructor(parts: () => Parts, who: Pick<WantedMounts, 'direct'> = {}) {
     this.#parts = parts;
     this.#who = who;
@@ -42,7 +42,7 @@ export class MountedSandboxes {
     ...fields,
   });
 
-  /** These slots, each mounted anew with the server's own key. */
+  /** Mounts these slots again, with the server's own key. */
   readonly anew = (...slots: MountSlot[]): WantedMounts => ({
     ...this.kept(...slots),
     credentials: Object.fromEntries(slots.map((each) => [each.slot, this.key()])),
@@ -60,7 +60,7 @@ export class MountedSandboxes {
     return host.spec({ ...wanted, storage });
   };
 
-  /** Makes a sandbox, gives it to the test, and sees that nothing of it stays. */
+  /** Makes a sandbox, passes it to the test, and checks that nothing of it is left. */
   readonly withSandbox = async (
     storage: WantedMounts,
     work: (place: SandboxPlace, spec: SandboxSpec) => Promise<void>,
@@ -76,8 +76,8 @@ export class MountedSandboxes {
   };
 
   /**
-   * Of a paused sandbox with `/mnt/data`, where `pause.txt` says `before`, and `/mnt/second`: a resume takes the second
-   * out and brings a third; another that fails changes nothing.
+   * The sandbox is paused and has `/mnt/data`, in which `pause.txt` contains `before`, and `/mnt/second`. A resume
+   * removes the second mount and adds a third. Another resume, which fails, changes nothing.
    */
   async changeAtResumes(spec: SandboxSpec): Promise<void> {
     const { slot, key, kept } = this;
@@ -101,7 +101,7 @@ export class MountedSandboxes {
     expect((await shell(again, spec, 'cat /mnt/third/t /mnt/data/pause.txt')).output).toBe('third\nbefore');
   }
 
-  /** Mounts outlive the host worker, and end with the processes; started again, those need credentials. */
+  /** Mounts outlive the host worker and end with the processes. Restarted processes need credentials. */
   async restartHostWorker(options: Partial<OciDriverOptions>): Promise<void> {
     const { slot, kept, anew } = this;
     const { host } = this.#parts();

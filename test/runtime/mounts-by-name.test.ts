@@ -14,9 +14,9 @@ import { LocalHost, onHost, shell } from './local-host.ts';
 import { OutsideNetwork } from './outside-network.ts';
 
 /**
- * Buckets in host names: real S3 servers under the names of Amazon and Alibaba Cloud, with certificates for them. Only
- * the process that makes the sandbox, and the s3fs it starts, sees the names lead here: they have files of their own in
- * the place of the machine's, in a mount namespace that ends with them.
+ * Buckets in host names: real S3 servers under the names of Amazon and Alibaba Cloud, with certificates for them. The
+ * names lead to these servers only for the process that makes the sandbox, and for the s3fs that it starts: a separate
+ * mount namespace gives them other files in place of the machine's.
  */
 const amazon = 's3.us-east-1.amazonaws.com';
 const alibaba = 'oss-us-east-1.aliyuncs.com';
@@ -49,12 +49,12 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 }, 300_000);
 
-/** The links to the servers are networks of the host's own, which are closed otherwise. */
+/** The links to the servers are the host's own networks, which are closed by default. */
 const options = () => ({
   outboundRanges: [...networks.map(({ far }) => `${far}/32`), '127.81.0.0/24'],
   ownServices: async () => ownServices,
 });
-/** Whatever of this machine is opened, its port 443 is the platform's. */
+/** Port 443 of this machine belongs to the platform, even if ranges of the machine are opened. */
 const ownServices = [{ address: 'local', port: 443, isInner: true }];
 
 test('s3:// and oss:// are mounted by region or by endpoint, with the bucket in the host name', async () => {
@@ -79,14 +79,14 @@ test('s3:// and oss:// are mounted by region or by endpoint, with the bucket in 
   await host.driver.remove(spec.sandboxId);
 }, 300_000);
 
-test('a name that leads elsewhere at a later connection leads s3fs nowhere', async () => {
+test('if a name later has another address, s3fs does not connect to it', async () => {
   const names = readFileSync(files.hosts, 'utf8');
   const name = `data.${amazon}`;
   const spec = specWith({ uri: 's3://data/', mountPoint: '/mnt/s3' });
   await createWithNames(spec);
   const { bucketProcesses } = await host.driver.inventory();
   const s3fs = bucketProcesses.find((pid) => readFileSync(`/proc/${pid}/comm`, 'latin1') === 's3fs\n');
-  /** Whether s3fs connects to the storage now, by the name in its certificate. */
+  /** Whether s3fs can connect to the storage now, by the name in its certificate. */
   const reaches = () => {
     const script = `const socket = require('tls').connect({ host: '127.0.0.1', port: 443, servername: '${name}', rejectUnauthorized: false });
       const end = (word) => { console.log(word); process.exit(); };
@@ -97,7 +97,7 @@ test('a name that leads elsewhere at a later connection leads s3fs nowhere', asy
   const canaries: Canary[] = [];
   try {
     expect(reaches()).toContain(amazon);
-    // Closed; opened, but the platform's own; a sandbox's; and the machine by its other addresses.
+    // A closed address; an opened one of the platform; a sandbox's; and the machine's other addresses.
     for (const address of ['127.82.0.1', '127.81.0.1', host.driver.gateway, networks[0]!.near]) {
       const canary = await Canary.start(address, 443);
       canaries.push(canary);
@@ -118,7 +118,7 @@ test('a name that leads elsewhere at a later connection leads s3fs nowhere', asy
   }
 }, 300_000);
 
-/** Connects until the other side closes. */
+/** Connects and waits until the other side closes. */
 async function connect(address: string, port: number): Promise<void> {
   const socket = net.connect(port, address);
   socket.resume();
@@ -133,7 +133,7 @@ function specWith(...mounts: (Pick<MountSlot, 'uri' | 'mountPoint'> & Partial<Mo
   return host.spec({ storage: { slots, credentials, bestEffort: false } });
 }
 
-/** Creates it by a host worker of its own, which is then gone: mounts outlive it. */
+/** Creates it in a separate host worker, which then ends: mounts outlive it. */
 async function createWithNames(spec: SandboxSpec): Promise<void> {
   await host.driver.close();
   const { logger: _, ...own } = host.options();

@@ -27,12 +27,12 @@ afterAll(async () => {
 }, 300_000);
 afterAll(() => host.closeEmpty(), 300_000);
 
-/** A mount that works takes a second, and half of its time passes before one is given up. */
+/** A working mount takes a second. A failing one is given up after half of its time. */
 const options = () => ({ outboundRanges: ['127.0.0.1/32'], mountTimeoutSeconds: 30, pauseTimeoutSeconds: 16 });
 const mounted = new MountedSandboxes(() => ({ host, s3 }));
 const { slot, key, anew, kept, withSandbox, specOf } = mounted;
 
-/** Why a sandbox could not be made; nothing of it runs then. */
+/** The reason for which a sandbox could not be made. Nothing of it runs then. */
 async function refusalOf(storage: WantedMounts): Promise<{ code: string; message: string }> {
   const spec = specOf(storage);
   const error = await host.driver.create(spec).then(
@@ -73,7 +73,7 @@ test('a file larger than the buffers in memory is read back as it was written', 
   });
 }, 300_000);
 
-test('a mount is there before the command of a sandbox from the pool begins', async () => {
+test('a mount exists before the command of a sandbox from the pool begins', async () => {
   await using pooled = await LocalHost.open({ outboundRanges: ['127.0.0.1/32'], warmPoolSize: 1 });
   try {
     const ask = { storageGb: 10, storage: anew(slot({ uri: 's3://more/deep/er', mountPoint: '/srv/a/b' })) };
@@ -103,10 +103,10 @@ test.each<[string, () => Promise<WantedMounts> | WantedMounts, RegExp]>([
     /could not be reached/,
   ],
   ['a name that leads nowhere', () => anew(slot({ endpoint: 'http://s3.invalid' })), /could not be resolved/],
-  ['a private address', () => anew(slot({ endpoint: 'http://10.255.255.1' })), /may not be connected to/],
-  ['the metadata address', () => anew(slot({ endpoint: 'http://169.254.169.254' })), /may not be connected to/],
-  ['another loopback address', () => anew(slot({ endpoint: 'http://127.0.0.2' })), /may not be connected to/],
-  ['loopback in IPv6 clothes', () => anew(slot({ endpoint: 'http://[::ffff:127.0.0.2]' })), /may not be connected to/],
+  ['a private address', () => anew(slot({ endpoint: 'http://10.255.255.1' })), /is not allowed/],
+  ['the metadata address', () => anew(slot({ endpoint: 'http://169.254.169.254' })), /is not allowed/],
+  ['another loopback address', () => anew(slot({ endpoint: 'http://127.0.0.2' })), /is not allowed/],
+  ['loopback in IPv6 clothes', () => anew(slot({ endpoint: 'http://[::ffff:127.0.0.2]' })), /is not allowed/],
   ['a mount point that is a file', () => anew(slot({ mountPoint: '/etc/passwd' })), /is not a folder/],
   ['a mount point behind a link', () => anew(slot({ mountPoint: '/var/run/x' })), /is a symbolic link/],
 ])(
@@ -119,7 +119,7 @@ test.each<[string, () => Promise<WantedMounts> | WantedMounts, RegExp]>([
   300_000,
 );
 
-test('a storage that takes connections and never answers fails the start in time', async () => {
+test('a storage that accepts connections and never answers fails the start in time', async () => {
   const proxy = await StallingProxy.start(s3.port);
   toStop.push(proxy);
   proxy.stall();
@@ -139,7 +139,7 @@ test('with best effort a mount that fails is disabled, and the others are mounte
   });
 }, 300_000);
 
-test('credentials are nowhere but in the memory of s3fs, and the sandbox cannot take its mounts apart', async () => {
+test('credentials are only in the memory of s3fs, and the sandbox cannot remove its mounts', async () => {
   const temporary = await TemporaryCredentials.before(s3);
   toStop.push(temporary);
   const { accessKey, secretKey, sessionToken: token } = temporary;
@@ -177,7 +177,7 @@ test('credentials are nowhere but in the memory of s3fs, and the sandbox cannot 
   });
 }, 300_000);
 
-test('the firewall holds s3fs to the ranges, wherever a name or a redirection leads it', async () => {
+test('the firewall limits s3fs to the ranges, also after a name or a redirection to another address', async () => {
   const server = net.createServer((socket) => socket.end());
   await new Promise<void>((resolve) => server.listen(0, '0.0.0.0', resolve));
   const { port } = server.address() as AddressInfo;
@@ -210,7 +210,7 @@ test('a pause keeps the mounts, and a resume changes them as its patch says', as
   });
 }, 300_000);
 
-test('a link in the place of a folder of its way leads no mount elsewhere, and takes no other away', async () => {
+test('a link in place of a folder of its path does not redirect a mount, and removes no other one', async () => {
   const trap = slot({ mountPoint: '/srv/box/sys' });
   await withSandbox(anew(trap), async (place, spec) => {
     const covers = "grep -c ' /proc/sys ' /proc/mounts";
@@ -232,7 +232,7 @@ test('mounts outlive the host worker, and end with processes that are started ag
   await mounted.restartHostWorker(options());
 }, 300_000);
 
-test('a mount that hangs stops neither pause nor end; after a pause it asks for credentials', async () => {
+test('a hanging mount blocks neither pause nor end; after a pause it needs credentials', async () => {
   const proxy = await StallingProxy.start(s3.port);
   toStop.push(proxy);
   const stalling = slot({ endpoint: proxy.endpoint });
@@ -255,7 +255,7 @@ test('a mount that hangs stops neither pause nor end; after a pause it asks for 
   });
 }, 300_000);
 
-test('a sandbox whose process waits for a mount that hangs is removed in time', async () => {
+test('a sandbox whose process waits for a hanging mount is removed in time', async () => {
   const proxy = await StallingProxy.start(s3.port);
   toStop.push(proxy);
   const spec = host.spec({ storage: anew(slot({ endpoint: proxy.endpoint })) });

@@ -7,7 +7,7 @@ import { NodeGroups } from '../../runtime/kubernetes/node-helper/node-groups.ts'
 import { endIfThere } from '../support/end-if-there.ts';
 import { until } from '../support/until.ts';
 
-/** What can freeze here: version 1's hierarchy, and version 2 beside or instead of it; each with its root. */
+/** The hierarchies that can freeze here: version 1, and version 2 in addition or alone; each with its root. */
 const freezers = fs
   .readFileSync('/proc/mounts', 'utf8')
   .split('\n')
@@ -33,7 +33,7 @@ function makeGroup(root: string, ...names: string[]): string {
   }, root);
 }
 
-/** A process of the group that writes a dot all the time. */
+/** A process of the group that writes dots continuously. */
 function dotsIn(group: string): { count: () => number } {
   const child = spawn('sh', ['-c', 'while :; do printf .; sleep 0.01; done'], { stdio: ['ignore', 'pipe', 'ignore'] });
   children.push(child);
@@ -53,7 +53,7 @@ afterEach(async () => {
   });
   await Promise.all(ended);
   for (const folder of made.splice(0).reverse()) {
-    // The shell's own child goes last.
+    // The shell's own child ends last.
     await until(() => {
       for (const pid of fs.readFileSync(path.join(folder, 'cgroup.procs'), 'utf8').split('\n').filter(Boolean)) {
         endIfThere(Number(pid));
@@ -63,7 +63,7 @@ afterEach(async () => {
   }
 });
 
-/** The kernel holds a group for a moment longer than it lists the last process that ends there. */
+/** The kernel keeps a group for a moment after it has listed the last ended process. */
 function isRemoved(group: string): boolean {
   try {
     fs.rmdirSync(group);
@@ -101,7 +101,7 @@ test.each(freezers)(
     expect(await groups.set(cgroupfs, 'frozen', 60_000, never)).toBe(true);
     expect(groups.isFrozen(cgroupfs)).toBe(true);
     expect(groups.isFrozen(systemd)).toBe(false);
-    // What it wrote before may still be on its way: it is over when another one has written much more.
+    // Earlier dots may still arrive. They have arrived when the other process has written many more.
     const others = otherDots.count();
     await until(() => otherDots.count() > others + 20);
     const settled = dots.count();
@@ -113,7 +113,7 @@ test.each(freezers)(
   },
 );
 
-test('a group that is gone is not frozen, and nothing waits for it', async () => {
+test('a removed group is not frozen, and nothing waits for it', async () => {
   const { root, folder } = freezers[0]!;
   const groups = NodeGroups.at(folder);
   const gone = path.join(root, `node-groups-${randomBytes(6).toString('hex')}`);

@@ -12,7 +12,7 @@ import { type PushedBlob, pushImage, putManifest } from '../support/pushed-image
 import { layerOf, sha256, type TarEntry, tar } from '../support/tar-layer.ts';
 import { onHost } from './local-host.ts';
 
-/** Images that tools make rarely, or never: each is unpacked as Docker does, or refused with what is wrong. */
+/** Images that tools make rarely or never. Each is unpacked as Docker does, or refused with the reason. */
 let folder: string;
 let server: LoopbackRegistry;
 let origin: string;
@@ -65,7 +65,7 @@ test.each(['plain', 'gzip', 'zstd', 'docker'] as const)('a layer in %s', async (
   expect(read(image, 'file')).toBe(kind);
 });
 
-test('compression is known by the bytes, whatever the media type says, in several members or frames', async () => {
+test('compression is detected from the bytes and not from the media type, also with several members or frames', async () => {
   const bytes = tar([{ name: 'file', content: 'x'.repeat(100_000) }]);
   const [one, two] = [bytes.subarray(0, 40_000), bytes.subarray(40_000)];
   const mediaType = 'application/vnd.oci.image.layer.v1.tar';
@@ -92,7 +92,7 @@ test('a manifest of Docker, version 2', async () => {
   });
 });
 
-test('a list of images for several platforms is no image: imports choose one', async () => {
+test('a list of images for several platforms is not an image: imports choose one', async () => {
   const name = `odd-${made++}`;
   const { digest } = await pushImage(origin, name);
   const mediaType = 'application/vnd.oci.image.index.v1+json';
@@ -122,7 +122,7 @@ test('127 layers, each over the one below, and deletions of what lower ones have
   expect(names(image, 'd')).toEqual(['upper']);
 });
 
-test('a deletion takes only what lower layers have, wherever it stands in its own', async () => {
+test('a deletion removes only files of lower layers, regardless of its place in its own layer', async () => {
   const image = await ofEntries(
     [
       { name: 'd/', type: '5' },
@@ -134,7 +134,7 @@ test('a deletion takes only what lower layers have, wherever it stands in its ow
   expect([read(image, 'f'), names(image, 'd')]).toEqual(['2', ['new']]);
 });
 
-test('kinds replace each other: a folder a file, a file a folder, a link a folder, and none is written through', async () => {
+test('entries of other kinds are replaced: a folder a file, a file a folder, a link a folder; links are not followed', async () => {
   const image = await ofEntries(
     [
       { name: 'was-folder/', type: '5' },
@@ -157,7 +157,7 @@ test('kinds replace each other: a folder a file, a file a folder, a link a folde
   expect(read(image, 'was-folder')).toBe('2');
   expect(statSync(path.join(image.rootfs, 'was-file')).isDirectory()).toBe(true);
   expect([read(image, 'target'), read(image, 'link'), read(image, 'hard')]).toEqual(['untouched', '2', '2']);
-  // As Docker does: a link to a folder is followed, within the image.
+  // As in Docker, a link to a folder is followed within the image.
   expect(names(image, 'real')).toEqual(['through']);
 });
 
@@ -188,7 +188,7 @@ test('hard links, capabilities, special bits, devices, odd names, long names and
   expect(onHost('python3', '-c', script, path.join(image.rootfs, 'one'))).toBe(capability.toString('hex'));
 });
 
-test('what would lead out of the image stays in it or is refused', async () => {
+test('paths out of the image stay in it or are refused', async () => {
   const trap = path.join(folder, 'trap');
   writeFileSync(trap, 'untouched');
   expect(await refusal(ofEntries([{ name: '../escaped', content: 'x' }]))).toContain('leads out of it');
@@ -214,7 +214,7 @@ test('what would lead out of the image stays in it or is refused', async () => {
   ).toContain('below one that is no folder');
 });
 
-test('marks of overlays in an image mean nothing', async () => {
+test('overlay marks in an image have no effect', async () => {
   const image = await ofEntries([
     {
       name: 'd/',
@@ -231,7 +231,7 @@ test('marks of overlays in an image mean nothing', async () => {
   expect(list).toBe("['user.note']");
 });
 
-test('bombs are refused before they fill anything: bytes, files, headers, sparse files, and what expands without end', async () => {
+test('bombs are refused before they use space: bytes, files, headers, sparse files, and endless expansion', async () => {
   const limits = { maxBytes: 1024 * 1024, maxFiles: 100 };
   const tried = (layers: PushedBlob[]) => refusal(pulled({ layers }, limits));
   const zeros = (bytes: number) => ({ name: `zeros-${bytes}`, content: Buffer.alloc(bytes) });
@@ -245,7 +245,7 @@ test('bombs are refused before they fill anything: bytes, files, headers, sparse
   const map = Buffer.alloc(512);
   map.write('1\n0\n512\n');
   const sparse = (realsize: number) => ({
-    // As GNU tar writes it: its own name is in the records alone.
+    // As GNU tar writes it: the real name is only in the records.
     name: 'GNUSparseFile.0/sparse',
     content: Buffer.concat([map, Buffer.alloc(512, 'x')]),
     records: {
@@ -262,14 +262,14 @@ test('bombs are refused before they fill anything: bytes, files, headers, sparse
   expect(await tried([layerOf([{ name: 'f', size: 8 ** 11 - 1 }])])).toMatch(/more than the|cut off/);
 });
 
-test('what is damaged is refused with what is wrong, and nothing of it stays', async () => {
+test('damaged images are refused with the reason, and nothing of them stays', async () => {
   const text = Buffer.from('no archive '.repeat(1000));
   const layer = (bytes: Buffer) => [{ bytes, mediaType: 'application/vnd.oci.image.layer.v1.tar+gzip' }];
   expect(await refusal(pulled({ layers: layer(zlib.gzipSync(text)) }))).toContain('no tar archive');
   expect(await refusal(pulled({ layers: layer(zlib.gzipSync(text).subarray(0, 60)) }))).toContain(
     'cannot be decompressed',
   );
-  // Nothing is lost where a tool leaves out what fills the last block.
+  // Some tools omit the padding of the last block, which loses no content.
   const unfilled = tar([{ name: 'f', content: 'whole' }]).subarray(0, 512 + 5);
   expect(read(await pulled({ layers: layer(zlib.gzipSync(unfilled)) }), 'f')).toBe('whole');
   const cut = tar([{ name: 'f', content: 'x'.repeat(5000) }]).subarray(0, 2048);
@@ -280,7 +280,7 @@ test('what is damaged is refused with what is wrong, and nothing of it stays', a
   expect(left.filter((name) => !/^sha256-[0-9a-f]{64}(\.lock)?$/.test(name))).toEqual([]);
 });
 
-test('a registry that gives other bytes than the digest names is believed nothing', async () => {
+test('bytes of a registry that do not match the digest are refused', async () => {
   const name = `odd-${made++}`;
   const layer = layerOf([{ name: 'f', content: 'right' }]);
   const { digest } = await pushImage(origin, name, { layers: [layer] });

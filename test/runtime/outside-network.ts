@@ -1,8 +1,8 @@
 import { onHost } from './local-host.ts';
 
 /**
- * Another machine from this one's view: a network namespace behind a link of the host. Its addresses are of a
- * range for documentation, which is no private network.
+ * A machine that is outside from this one's view: a network namespace with a link to the host. Its addresses are from a
+ * range for documentation, which is not a private network.
  */
 export class OutsideNetwork {
   readonly namespace: string;
@@ -11,7 +11,7 @@ export class OutsideNetwork {
   /** The other machine's end. */
   readonly far: string;
 
-  /** @param octets of 203.0.113.0/24: `octet` and the next; each test file takes its own */
+  /** @param octets of 203.0.113.0/24: `octet` and the next one; each test file uses its own */
   constructor(octet: number) {
     this.namespace = `outside-${octet}-${process.pid}`;
     [this.near, this.far] = [`203.0.113.${octet}`, `203.0.113.${octet + 1}`];
@@ -30,12 +30,12 @@ export class OutsideNetwork {
     }
   }
 
-  /** The words that run a command there. */
+  /** The words of a command that runs `words` on the other machine. */
   command(...words: string[]): [string, string[]] {
     return ['ip', ['netns', 'exec', this.namespace, ...words]];
   }
 
-  /** Takes the link with it. */
+  /** Removes it together with the link. */
   remove(): void {
     onHost('ip', 'netns', 'delete', this.namespace);
   }

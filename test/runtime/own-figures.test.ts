@@ -6,7 +6,7 @@ import { overwrite } from '../../runtime/oci/overwrite.ts';
 import { until } from '../support/until.ts';
 import { LocalHost, shell } from './local-host.ts';
 
-/** What programs in a sandbox find of its size and use, while the machine is larger and does other things. */
+/** The size and use that programs in a sandbox see, while the machine is larger and has other load. */
 const parallelism = os.availableParallelism();
 
 describe.each(['crun', 'runc'] as const)('with %s', (runtime) => {
@@ -68,7 +68,7 @@ describe.each(['crun', 'runc'] as const)('with %s', (runtime) => {
     expect(await run('nproc')).toBe('1');
   });
 
-  test('readers neither wait for the host nor see half a file while it writes', async () => {
+  test('readers do not wait for the host and never see a partial file', async () => {
     const look = `import time
 end = time.time() + 3
 while time.time() < end:
@@ -86,7 +86,7 @@ print("whole")`;
     expect(await run(`${script}; umount /proc/meminfo 2>/dev/null && echo umounted; echo done`)).toBe('done');
   });
 
-  test('without a host worker they stay readable; the next one shows what is used again', async () => {
+  test('without a host worker they stay readable, and the next one updates them again', async () => {
     await host.driver.close();
     expect(await run('head -1 /proc/meminfo; nproc')).toMatch(/^MemTotal: +393216 kB\n1$/);
     await host.start({ runtime });
@@ -97,7 +97,7 @@ print("whole")`;
   });
 });
 
-test('a text that takes the place of a longer one leaves nothing of it, at no moment: the file stays as long', () => {
+test('a text that replaces a longer one never leaves a rest of it: the file keeps its length', () => {
   const file = path.join(mkdtempSync(path.join(os.tmpdir(), 'own-figures-')), 'stat');
   try {
     writeFileSync(file, 'cpu 1000 0\nsoftirq 10 10\n');
@@ -113,7 +113,7 @@ test('a text that takes the place of a longer one leaves nothing of it, at no mo
 test('a sandbox from the pool has its own size, and so has one with all processors', async () => {
   await using host = await LocalHost.open({ warmPoolSize: 1 });
   await until(() => host.driver.poolReady === 1, 110_000);
-  // Members have the disk that most creates ask for.
+  // Members have the default disk size of creates.
   const spec = host.spec({ cpuCount: 1, memoryMb: 300, storageGb: 10 });
   const place = await host.driver.create(spec);
   expect(place.from).toBe('pool');
@@ -132,7 +132,7 @@ test('a sandbox from the pool has its own size, and so has one with all processo
   ]);
 });
 
-test('sandboxes of one processor are spread, and busy ones are parted', async () => {
+test('sandboxes with one processor are spread, and busy ones are separated', async () => {
   await using host = await LocalHost.open();
   const processorOf = async (place: SandboxPlace, spec: SandboxSpec) =>
     (await shell(place, spec, 'cat /sys/devices/system/cpu/online')).output.trim();
@@ -142,9 +142,9 @@ test('sandboxes of one processor are spread, and busy ones are parted', async ()
     made.push({ spec, place: await host.driver.create(spec) });
   }
   const processors = await Promise.all(made.map(({ place, spec }) => processorOf(place, spec)));
-  // Where they began is a matter of `chooseProcessors`; one that is busy with its start may have been moved since.
+  // `chooseProcessors` chose where they began. One that is busy with its start may have been moved since.
   expect(new Set(processors).size).toBeGreaterThan(1);
-  // Two that have the same processor become busy.
+  // Two sandboxes with the same processor become busy.
   const shared = processors.find((each, at) => processors.indexOf(each) !== at);
   const same = made.filter((_, at) => processors[at] === shared).slice(0, 2);
   expect(same).toHaveLength(2);

@@ -1,9 +1,9 @@
 import { expect, test } from '@jest/globals';
-import { PoolDemand } from '../../runtime/oci/pool-demand.ts';
+import { PoolDemand } from '../../runtime/pool-demand.ts';
 
 const minute = 60_000;
 
-test('a pool has its least size until more creates come at once, and then as many as came', () => {
+test('a pool has its smallest size until more concurrent creates arrive, and then their number', () => {
   const demand = new PoolDemand({ least: 2, most: 16 });
   expect(demand.size(0)).toBe(2);
   demand.note(1000);

@@ -8,7 +8,7 @@ test('lists of the kernel', () => {
   expect(readProcessorList('\n')).toEqual([]);
 });
 
-test('a new sandbox gets the processors that the fewest have, and never none', () => {
+test('a new sandbox gets the processors with the fewest sandboxes, and at least one', () => {
   expect(chooseProcessors(four, [], 2)).toEqual([0, 1]);
   expect(chooseProcessors(four, [[0, 1], [2]], 2)).toEqual([0, 3]);
   expect(chooseProcessors(four, [[7]], 8)).toEqual(four);
@@ -20,21 +20,21 @@ test('a new sandbox gets the processors that the fewest have, and never none', (
 
 const busy = (instance: string, processors: number[], used: number): Pinned => ({ instance, processors, used });
 
-test('two that are held back by each other are parted; idle ones stay where they are', () => {
+test('two that slow each other down are separated; idle ones stay', () => {
   const moved = evenOut(four, [busy('a', [0], 0.5), busy('b', [0], 0.5), busy('idle', [0], 0)]);
   expect(moved.size).toBe(1);
   expect([...moved.values()][0]).not.toEqual([0]);
   expect(moved.has('idle')).toBe(false);
 });
 
-test('what is even stays, also where all processors are full', () => {
+test('an even distribution stays, also if all processors are full', () => {
   expect(evenOut(four, [busy('a', [0], 1), busy('b', [1], 1), busy('c', [2], 1), busy('d', [3], 1)]).size).toBe(0);
   expect(evenOut([0, 1], [busy('a', [0], 0.5), busy('b', [0], 0.5), busy('c', [1], 1)]).size).toBe(0);
   expect(evenOut([0], [busy('a', [0], 0.5), busy('b', [0], 0.5)]).size).toBe(0);
   expect(evenOut(four, []).size).toBe(0);
 });
 
-test('thirty against twenty become even in a few rounds, and then nothing moves', () => {
+test('thirty and twenty become even in a few rounds, and then nothing moves', () => {
   const processors = new Map<string, number[]>();
   for (let at = 0; at < 50; at += 1) processors.set(`s${at}`, [at < 30 ? 0 : 1]);
   const count = (processor: number) => [...processors.values()].filter(([own]) => own === processor).length;
@@ -47,7 +47,7 @@ test('thirty against twenty become even in a few rounds, and then nothing moves'
   expect(evenOut([0, 1], sandboxes).size).toBe(0);
 });
 
-test('one of several processors keeps as many, each once', () => {
+test('a sandbox of several processors keeps their number, each once', () => {
   const moved = evenOut(four, [busy('wide', [0, 1], 2), busy('a', [0], 0.4), busy('b', [0], 0.4)]);
   for (const processors of moved.values()) expect(new Set(processors).size).toBe(processors.length);
   expect(moved.get('wide')?.length ?? 2).toBe(2);

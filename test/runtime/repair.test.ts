@@ -1,6 +1,6 @@
 import { LocalHost, nothing, onHost, shell } from './local-host.ts';
 
-/** What was taken away from a sandbox while it ran, and how a host makes it again. */
+/** Parts that a running sandbox lost, and their repair by a host. */
 let host: LocalHost;
 beforeAll(async () => {
   host = await LocalHost.open({ agentStartTimeoutSeconds: 20 });
@@ -71,7 +71,7 @@ describe('a restart needs nothing from the processes', () => {
       expect(place.from).toBe('cold');
       const { output } = await shell(place, spec, 'cat /root/disk; ls /dev/shm/memory 2>&1 || true');
       expect(output).toMatch(/^kept\n.*No such file/);
-      // The same restart again, as after a host worker that died, ends nothing.
+      // A repeated restart, as after a crash of the host worker, ends nothing.
       expect(await host.driver.restart(spec)).toEqual({ ...place, from: 'existing' });
       expect(await host.driver.inspect(spec.sandboxId)).toMatchObject({ state: 'running', run: 2 });
     },

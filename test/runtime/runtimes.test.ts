@@ -3,7 +3,7 @@ import { endIfThere } from '../support/end-if-there.ts';
 import { until } from '../support/until.ts';
 import { LocalHost, nothing, shell } from './local-host.ts';
 
-/** A file of a process in /proc; empty when the process is gone. */
+/** A file of a process in /proc, or an empty text when the process has ended. */
 function procFile(pid: number, file: 'cmdline' | 'status'): string {
   try {
     return readFileSync(`/proc/${pid}/${file}`, 'latin1');
@@ -13,7 +13,7 @@ function procFile(pid: number, file: 'cmdline' | 'status'): string {
   }
 }
 
-/** crun and runc, whichever is the default here: the same sandbox comes of both. */
+/** crun and runc make the same sandbox, regardless of the default here. */
 test.each(['crun', 'runc'] as const)(
   '%s makes, pauses, resumes and ends sandboxes',
   async (runtime) => {
@@ -40,7 +40,7 @@ test.each(['crun', 'runc'] as const)(
     await until(() => host.driver.poolReady >= 1);
     expect((await host.driver.create(host.spec({ storageGb: spec.storageGb }))).from).toMatch(/pool|cold/);
     const { processes } = await host.driver.inventory();
-    // The pool makes its next member meanwhile, and what makes it comes and goes.
+    // The pool makes its next member at the same time, so its helper processes come and go.
     const running = (program: string) => processes.filter((pid) => procFile(pid, 'cmdline').includes(program));
     const first = running('/.platform/bin/catatonit');
     const agents = running('agent.cjs');

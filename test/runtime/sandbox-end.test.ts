@@ -7,7 +7,7 @@ import { hangMount } from '../support/hanging-mount.ts';
 import { until } from '../support/until.ts';
 import { LocalHost, nothing, onHost, shell } from './local-host.ts';
 
-/** How sandboxes end other than by being asked to, and what a host that comes back makes of it. */
+/** Ends of sandboxes that nobody requested, and how a restarted host handles them. */
 let host: LocalHost;
 let exits: SandboxExit[];
 beforeEach(async () => {
@@ -17,7 +17,7 @@ beforeEach(async () => {
 }, 300_000);
 afterEach(() => host.closeEmpty());
 
-/** The host worker ends and another starts. */
+/** Ends the host worker and starts another one. */
 async function restart(): Promise<void> {
   await host.driver.close();
   await host.start();
@@ -38,7 +38,7 @@ const exited = async () => {
   return exits;
 };
 
-test('the end of a container is reported once, within five seconds, with what the command wrote', async () => {
+test('the end of a container is reported once, within five seconds, with the command’s output', async () => {
   const { spec, place } = await created({
     command: { entrypoint: ['/bin/sh', '-c'], cmd: ['printf "first\\nlast"; exec sleep 60'] },
   });
@@ -62,21 +62,21 @@ test('the end of a container is reported once, within five seconds, with what th
   expect(exits).toHaveLength(1);
 });
 
-test('an end for lack of memory says so', async () => {
+test('an end for lack of memory has its own reason', async () => {
   const { spec, place } = await created();
   await shell(place, spec, 'python3 -c "x = bytearray(400 << 20)"');
   process.kill((await pids()).init, 'SIGKILL');
   expect(await exited()).toMatchObject([{ sandboxId: spec.sandboxId, exitCode: 137, outOfMemory: true }]);
 });
 
-test('an end asked for is not reported', async () => {
+test('a requested end is not reported', async () => {
   const { spec } = await created();
   await host.driver.stop(spec.sandboxId);
   await sleep(1200);
   expect(exits).toEqual([]);
 });
 
-test('the output kept of a failed start is given with its failure', async () => {
+test('the failure of a start includes its last output', async () => {
   const spec = host.spec({
     command: { entrypoint: ['/bin/sh', '-c'], cmd: ['echo going; sleep 0.3; kill -9 $PPID'] },
     readyProbe: {
@@ -95,7 +95,7 @@ test('the output kept of a failed start is given with its failure', async () => 
   expect(exits).toEqual([]);
 });
 
-test('sandboxes go on without the host worker and are taken over by the next', async () => {
+test('sandboxes continue without the host worker and are taken over by the next', async () => {
   const { spec, place } = await created();
   const paused = await created();
   await host.driver.pause(paused.spec.sandboxId);
@@ -120,7 +120,7 @@ test('sandboxes go on without the host worker and are taken over by the next', a
   expect(await exited()).toHaveLength(1);
 });
 
-test('an end while nobody looked is reported after the next start, once', async () => {
+test('an end without a host worker is reported once after its next start', async () => {
   const { spec } = await created();
   const { init, shim } = await pids();
   await host.driver.close();
@@ -134,7 +134,7 @@ test('an end while nobody looked is reported after the next start, once', async 
   expect(exits).toHaveLength(1);
 });
 
-test('after a restart of the whole machine the disk is there, no end is reported, and it starts again', async () => {
+test('after a restart of the machine a sandbox has its disk, reports no end, and can start again', async () => {
   const { spec, place } = await created();
   await shell(place, spec, 'echo kept >/root/note; sync');
   const { shim, init } = await pids();
@@ -162,7 +162,7 @@ test('a sandbox whose shim is killed is ended and reported', async () => {
   expect((await host.driver.resume(spec)).from).toBe('cold');
 });
 
-test('a host worker that is killed in the middle of a create leaves nothing that stops the next try', async () => {
+test('a host worker that is killed during a create leaves nothing that blocks the next try', async () => {
   let finished = 0;
   await host.driver.close();
   for (const delayMs of [0, 15, 30, 45, 60, 80, 110, 150, null]) {
@@ -188,7 +188,7 @@ test('a host worker that is killed in the middle of a create leaves nothing that
   await host.start();
 }, 600_000);
 
-/** Kills it so long after it began to create; null: once it has. @returns whether it had finished by then. */
+/** Kills it so long after the beginning of the create; null: after its end. @returns whether it had finished by then */
 async function killAfter(worker: ChildProcess, delayMs: number | null): Promise<boolean> {
   let said = '';
   worker.stdout!.on('data', (chunk) => {
@@ -202,7 +202,7 @@ async function killAfter(worker: ChildProcess, delayMs: number | null): Promise<
   return said.includes('created');
 }
 
-test('leftovers of no known sandbox are removed', async () => {
+test('leftovers of unknown sandboxes are removed', async () => {
   const kept = await created();
   const unknown = await created();
   expect(await host.driver.reconcile([kept.spec.sandboxId])).toMatchObject({ sandboxes: [unknown.spec.sandboxId] });
@@ -210,7 +210,7 @@ test('leftovers of no known sandbox are removed', async () => {
   expect((await shell(kept.place, kept.spec, 'echo fine')).output).toBe('fine');
 });
 
-test('a sandbox that cannot be frozen in time runs on', async () => {
+test('a sandbox that cannot be frozen in time continues to run', async () => {
   await host.driver.close();
   await host.start({ pauseTimeoutSeconds: 5 });
   const { spec, place } = await created();
@@ -222,7 +222,7 @@ test('a sandbox that cannot be frozen in time runs on', async () => {
   expect((await host.driver.inspect(spec.sandboxId)).state).toBe('running');
   expect((await shell(place, spec, 'echo goes on')).output).toBe('goes on');
   await letGo();
-  // The usual time: a machine that stands still may take longer than the short one.
+  // With the default time, because a stalled machine may exceed the short one.
   await restart();
   await host.driver.pause(spec.sandboxId);
   expect((await host.driver.inspect(spec.sandboxId)).state).toBe('paused');
@@ -230,7 +230,7 @@ test('a sandbox that cannot be frozen in time runs on', async () => {
 
 test('a sandbox whose agent hangs is not resumed, and stays paused', async () => {
   await host.driver.close();
-  // Longer than a busy machine takes for an agent that does start.
+  // Longer than the start of a working agent on a busy machine.
   await host.start({ agentStartTimeoutSeconds: 10 });
   const { spec } = await created();
   const { agent } = await pids();
@@ -243,12 +243,12 @@ test('a sandbox whose agent hangs is not resumed, and stays paused', async () =>
   });
   expect((await host.driver.inspect(spec.sandboxId)).state).toBe('paused');
   process.kill(agent, 'SIGCONT');
-  // With the usual time, for a machine that stands still.
+  // With the default time, in case the machine stalls.
   await restart();
   expect((await host.driver.resume(spec)).from).toBe('thaw');
 });
 
-test('a host whose disk is nearly full starts nothing, and says so', async () => {
+test('a host with a nearly full disk refuses starts with a reason', async () => {
   const small = path.join(host.dataDir, 'small');
   mkdirSync(small);
   onHost('mount', '-t', 'tmpfs', '-o', 'size=300m', 'small', small);
@@ -261,7 +261,7 @@ test('a host whose disk is nearly full starts nothing, and says so', async () =>
   await host.start();
 });
 
-test('errors that the kernel noted on a disk are mended before it is used again', async () => {
+test('errors that the kernel recorded on a disk are repaired before its next use', async () => {
   const { spec, place } = await created();
   await shell(place, spec, 'echo kept >/root/note; sync');
   await host.driver.stop(spec.sandboxId);

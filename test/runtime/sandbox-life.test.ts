@@ -52,7 +52,7 @@ test('a sandbox is created, runs commands, pauses, resumes, stops and is removed
   expect(await host.driver.list()).toEqual([]);
 });
 
-test('a paused sandbox stands still and keeps its memory', async () => {
+test('a paused sandbox does not run and keeps its memory', async () => {
   const { spec, place } = await create();
   await shell(
     place,
@@ -72,7 +72,7 @@ test('a paused sandbox stands still and keeps its memory', async () => {
   expect(times.filter((time) => time > resumedAt)).not.toEqual([]);
 });
 
-test('creating one that is there gives the same place, and wakes it when it is paused', async () => {
+test('creating an existing sandbox returns the same place, and resumes it when it is paused', async () => {
   const { spec, place } = await create();
   expect(await host.driver.create(spec)).toEqual({ ...place, from: 'existing' });
   await host.driver.pause(spec.sandboxId);
@@ -92,18 +92,18 @@ test('the disk outlives the processes', async () => {
   });
 });
 
-test('space that a sandbox deletes is free on its host again', async () => {
+test('space of deleted files is freed on the host', async () => {
   const { spec, place } = await create();
   const disk = path.join(host.dataDir, 'oci/sandboxes', spec.sandboxId, 'disk.ext4');
   const usedMb = () => (statSync(disk).blocks * 512) / 1024 ** 2;
   await shell(place, spec, 'head -c 300M /dev/urandom >/root/big; sync');
   expect(usedMb()).toBeGreaterThan(300);
   await shell(place, spec, 'rm /root/big; sync');
-  // The kernel hands freed blocks back behind the journal; what shares a group with others may come later.
+  // The kernel discards freed blocks after a commit of the journal. Blocks in partly used groups may follow later.
   await until(() => usedMb() < 150, 100_000);
 }, 130_000);
 
-test('a sandbox whose disk is gone cannot be resumed', async () => {
+test('a sandbox whose disk is lost cannot be resumed', async () => {
   await expect(host.driver.resume(host.spec())).rejects.toMatchObject({ code: 'sandbox_absent' });
 });
 
@@ -159,7 +159,7 @@ describe('readiness', () => {
     { type: 'exec' as const, command: ['false'] },
     { type: 'httpGet' as const, scheme: 'HTTP' as const, path: '/down', port: 8000 },
     { type: 'tcpSocket' as const, port: 1 },
-  ])('a sandbox that never is ($type) fails and leaves nothing running', async (probe) => {
+  ])('a sandbox that never becomes ready ($type) fails and leaves nothing running', async (probe) => {
     const spec = host.spec({ command: server(8000, 200), readyProbe: { ...probe, ...times, failureThreshold: 3 } });
     await expect(host.driver.create(spec)).rejects.toMatchObject({ code: 'not_ready' });
     const { folders: _, firewall: __, ...running } = await host.driver.inventory();
@@ -201,7 +201,7 @@ test('stopping a sandbox cancels its create', async () => {
   expect(await stateOf(spec)).toBe('exited');
 });
 
-test('an unknown image has another error than a start that fails', async () => {
+test('an unknown image and a failed start have different errors', async () => {
   const spec = host.spec({ image: `localhost:1/none@sha256:${'0'.repeat(64)}` });
   await expect(host.driver.create(spec)).rejects.toMatchObject({ code: 'image_pull_failed' });
 });

@@ -7,8 +7,9 @@ import { until } from '../support/until.ts';
 import { LocalHost, onHost, shell } from './local-host.ts';
 
 /**
- * A stand-in for the internet: a network namespace behind a link of the host, with a web server that says who asks and
- * a name server. Its four addresses are of a range for documentation, which is no private network.
+ * A stand-in for the internet: a network namespace with a link to the host. It has a web server that returns the
+ * client's address, and a name server. Its four addresses are from a range for documentation, which is not a private
+ * network.
  */
 const taken = onHost('ip', 'route');
 const bases = Array.from({ length: 64 }, (_, at) => ((process.pid + at) % 64) * 4);
@@ -75,7 +76,7 @@ test('with internet access it reaches the internet by name, as the host', async 
   expect(await get(open, 'http://somewhere.example:8080/')).toEqual({ exitCode: 0, output: near });
 });
 
-test('without internet access nothing gets out, names included', async () => {
+test('without internet access nothing gets out, not even DNS queries', async () => {
   expect((await get(closed, `http://${internet.web}:8080/`)).exitCode).not.toBe(0);
   expect((await get(closed, 'http://somewhere.example:8080/')).output).toMatch(/Could not resolve host/);
   const udp = `import socket; s = socket.socket(2, 2); s.settimeout(1); s.sendto(b"x" * 12, ("${internet.dns}", 53)); s.recv(9)`;
@@ -83,7 +84,7 @@ test('without internet access nothing gets out, names included', async () => {
   expect((await shell(closed.place, closed.spec, `ping -c1 -W1 ${internet.web}`)).exitCode).not.toBe(0);
 });
 
-test('resolvers answer on the port of names only', async () => {
+test('resolvers can be reached only on the DNS port', async () => {
   expect((await get(open, `http://${internet.dns}:8080/`)).exitCode).toBe(0);
   await using inside = await LocalHost.open({ dns: ['10.255.255.1'] });
   const rules = onHost('nft', 'list', 'chain', 'inet', `sandboxes_${inside.driver.copyId}`, 'outward');
@@ -124,7 +125,7 @@ test.each([
   expect(output).toMatch(/Couldn't connect to server/);
 });
 
-test("networks that the host is a part of are closed, the operator's included", async () => {
+test("the host's networks are closed, including the operator's", async () => {
   await using other = await LocalHost.open();
   const spec = other.spec({ allowInternetAccess: true });
   const place = await other.driver.create(spec);
@@ -132,7 +133,7 @@ test("networks that the host is a part of are closed, the operator's included", 
   await other.close();
 });
 
-test('a neighbour is out of reach, of the same copy or another', async () => {
+test('a neighbour cannot be reached, whether of the same copy or another', async () => {
   await using other = await LocalHost.open();
   const stranger = other.spec({ allowInternetAccess: true });
   const theirs = await other.driver.create(stranger);
@@ -164,7 +165,7 @@ test('traffic with other machines is limited to its rate, traffic with its host 
   ];
   for (const speed of speeds) {
     expect(speed).toBeGreaterThan(limit / 5);
-    // A second's worth may go at once, the rest of the four comes at the rate.
+    // One second's worth may be sent at once. The rest of the four arrives at the rate.
     expect(speed).toBeLessThan(limit * 1.45);
   }
   const body = new FormData();
@@ -181,12 +182,12 @@ test('traffic with other machines is limited to its rate, traffic with its host 
   await paced.close();
 }, 300_000);
 
-test('a packet with the address of another does not leave the link', async () => {
+test('a packet with another sandbox’s address does not leave the link', async () => {
   const pid = (await host.driver.inventory()).processes[0];
   const link = onHost('nsenter', `--net=/proc/${pid}/ns/net`, 'ip', '-json', '-4', 'address', 'show', 'dev', 'eth0');
   const own = JSON.parse(link)[0].addr_info[0].local;
   const victim = own === open.place.address ? closed.place.address : open.place.address;
-  // Even somebody with every privilege over the sandbox's network cannot: the host forges it from within.
+  // Not even every privilege over the sandbox's network allows it: the host forges the packet from inside it.
   const inNetwork = (...words: string[]) => onHost('nsenter', `--net=/proc/${pid}/ns/net`, ...words);
   inNetwork('ip', 'address', 'add', `${victim}/32`, 'dev', 'eth0');
   const before = dropped();
@@ -197,7 +198,7 @@ test('a packet with the address of another does not leave the link', async () =>
   inNetwork('ip', 'address', 'delete', `${victim}/32`, 'dev', 'eth0');
 });
 
-/** Packets that the check of sources has refused, by a counter put before it. */
+/** Packets that the source check refused, counted by a rule before it. */
 function dropped(): number {
   const table = `sandboxes_${host.driver.copyId}`;
   if (!onHost('nft', 'list', 'chain', 'inet', table, 'checked').includes('counter')) {
@@ -221,7 +222,7 @@ function dropped(): number {
   return Number(/packets (\d+)/.exec(onHost('nft', 'list', 'chain', 'inet', table, 'checked'))![1]);
 }
 
-test('a neighbour has room while one opens ten thousand connections', async () => {
+test('a neighbour can connect while a sandbox opens ten thousand connections', async () => {
   const hoard = `import socket, time
 held = []
 for n in range(10000):
@@ -245,10 +246,10 @@ print(len(held), sum(connected(s) for s in held))`;
   expect(performance.now() - started).toBeLessThan(20_000);
 });
 
-test('the firewall comes back when somebody flushes it', async () => {
+test('the firewall is restored after a flush', async () => {
   const table = `sandboxes_${host.driver.copyId}`;
   onHost('nft', 'delete', 'table', 'inet', table);
-  const isReported = (warning: unknown) => /firewall had been removed; it is back/.test(JSON.stringify(warning));
+  const isReported = (warning: unknown) => /firewall had been removed and was restored/.test(JSON.stringify(warning));
   await until(() => host.warnings.some(isReported), 60_000);
   expect((await host.driver.inventory()).firewall).toBe(true);
 });

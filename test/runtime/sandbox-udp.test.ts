@@ -21,11 +21,11 @@ afterAll(async () => {
 });
 
 const hostPort = (at: number) => host.driver.udpRange!.first + at;
-/** From another machine, at its address of the host. */
+/** Asks from another machine, at its address of the host. */
 const askFromOutside = (port: number, waitMs?: number, fromPort?: number) =>
   askUdp(`${outside.near}:${port}`, 'hello', { through: outside.command(), waitMs, fromPort });
 
-/** A sandbox with an echo on UDP port 5000, reached by these ports of the host. */
+/** A sandbox with an echo on UDP port 5000, which is reached through these ports of the host. */
 async function echoSandbox(...hostPorts: number[]): Promise<{ spec: SandboxSpec; place: SandboxPlace }> {
   const spec = host.spec({ udpPorts: hostPorts.map((each) => ({ hostPort: each, servicePort: 5000 })) });
   const place = await host.driver.create(spec);
@@ -43,7 +43,7 @@ async function startEcho(spec: SandboxSpec, place: SandboxPlace): Promise<void> 
   expect({ exitCode, output }).toEqual({ exitCode: 0, output: '' });
 }
 
-test('a UDP port is reached from another machine and from the host, who are seen as who they are', async () => {
+test('a UDP port is reached from another machine and from the host, and sees their real addresses', async () => {
   const { spec } = await echoSandbox(hostPort(0));
   expect(await askFromOutside(hostPort(0))).toBe(`${outside.near}:${hostPort(0)} echo hello to ${outside.far}`);
   const { hostAddress } = host.driver;
@@ -54,7 +54,7 @@ test('a UDP port is reached from another machine and from the host, who are seen
   await host.driver.remove(spec.sandboxId);
 });
 
-test('a port that is taken away is closed at once, to a flow that is under way too, and may lead to another sandbox', async () => {
+test('a removed port is closed at once, also for current flows, and may lead to another sandbox', async () => {
   const [first, second] = await Promise.all([echoSandbox(hostPort(0), hostPort(1)), echoSandbox()]);
   const ask = (port: number, waitMs?: number) => askFromOutside(port, waitMs, 40_000 + port - hostPort(0));
   expect(await ask(hostPort(0))).toContain('echo hello');
@@ -71,7 +71,7 @@ test('a port that is taken away is closed at once, to a flow that is under way t
   expect((await host.driver.inventory()).udpRoutes).toEqual([]);
 });
 
-test('one without internet access answers who asks, and starts nothing', async () => {
+test('a sandbox without internet access answers requests, and cannot send first', async () => {
   const { spec, place } = await echoSandbox(hostPort(2));
   expect(spec.allowInternetAccess).toBe(false);
   expect(await askFromOutside(hostPort(2))).toContain('echo hello');
@@ -93,7 +93,7 @@ test('a sandbox does not reach another by its port of the host', async () => {
   await Promise.all([spec, asker].map((each) => host.driver.remove(each.sandboxId)));
 });
 
-test('a port leads to it over a pause, a new host worker, a flushed firewall, and a new start on its disk', async () => {
+test('a port survives a pause, a new host worker, a flushed firewall, and a new start on the disk', async () => {
   const { spec, place } = await echoSandbox(hostPort(4));
   await host.driver.pause(spec.sandboxId);
   await host.driver.close();
@@ -117,14 +117,14 @@ test('a port leads to it over a pause, a new host worker, a flushed firewall, an
   await host.driver.remove(spec.sandboxId);
 });
 
-test('one with more flows than it may have is closed to new ones; its neighbour is not', async () => {
+test('a sandbox at its limit of flows is closed to new ones; its neighbour is not', async () => {
   const [crowded, neighbour] = await Promise.all([echoSandbox(hostPort(6)), echoSandbox(hostPort(7))]);
   expect(await askFromOutside(hostPort(6))).toContain('echo hello');
   const [command, before] = outside.command(process.execPath, '-e', crowd, outside.near, String(hostPort(6)));
   const answered = Number(onHost(command, ...before));
   expect(answered).toBeGreaterThan(2000);
   expect(answered).toBeLessThanOrEqual(2048);
-  // On a busy machine the crowd may give up a little before the last flow is taken.
+  // On a busy machine the clients may give up just before the last flow is accepted.
   for (let more = 0; (await askFromOutside(hostPort(6), 500)) !== ''; more += 1) expect(more).toBeLessThan(200);
   expect(await askFromOutside(hostPort(7))).toContain('echo hello');
   await Promise.all([crowded, neighbour].map(({ spec }) => host.driver.remove(spec.sandboxId)));
@@ -153,7 +153,10 @@ test('two copies on one machine have ranges of their own, and a range that is ta
   await other.close();
 });
 
-/** Asks from 2,500 ports, those that were not answered again until no more are for two seconds, and prints how many were. */
+/**
+ * Asks from 2,500 ports and repeats unanswered ones until there are no new answers for two seconds. Prints the number
+ * of answered ones.
+ */
 const crowd = `
 const [address, port] = process.argv.slice(1);
 const open = new Set();
@@ -167,7 +170,8 @@ let [before, quiet] = [0, 0];
 const ask = () => {
   quiet = answered === before ? quiet + 1 : 0;
   before = answered;
-  // Quiet means closed only near the limit; before it the machine is busy. A flow is counted for half a minute.
+  // Silence means a closed port only near the limit; before that the machine is busy. A flow is counted for half a
+  // minute.
   if (quiet >= (answered > 2000 ? 8 : 40) && answered > 0) { console.log(answered); process.exit(); }
   for (const socket of open) socket.send('hello', Number(port), address);
 };

@@ -4,7 +4,7 @@ import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
 import { readIfThere } from '../support/read-if-there.ts';
 import { LocalHost, onHost, shell } from './local-host.ts';
 
-/** What a sandbox is kept from, tried from inside as its root. */
+/** Restrictions of a sandbox, tested from inside as root. */
 let host: LocalHost;
 let spec: SandboxSpec;
 let place: SandboxPlace;
@@ -19,7 +19,7 @@ const inside = (script: string) => shell(place, spec, script);
 const says = async (script: string) => (await inside(script)).output;
 const processes = async () => (await host.driver.inventory()).processes;
 
-/** What a process has open; nothing when it has ended since it was listed. */
+/** The open files of a process, or an empty list when it has ended. */
 function openFilesOf(pid: number): string[] {
   try {
     return readdirSync(`/proc/${pid}/fd`).map((fd) => readlinkSync(`/proc/${pid}/fd/${fd}`));
@@ -29,7 +29,7 @@ function openFilesOf(pid: number): string[] {
   }
 }
 
-test('its root is nobody on the host, and each sandbox has ids of its own', async () => {
+test('its root is an unprivileged user on the host, and each sandbox has its own ids', async () => {
   const other = host.spec();
   await host.driver.create(other);
   const owners = new Set<string>();
@@ -44,7 +44,7 @@ test('its root is nobody on the host, and each sandbox has ids of its own', asyn
   await host.driver.remove(other.sandboxId);
 });
 
-test('it has namespaces of its own', async () => {
+test('it has its own namespaces', async () => {
   const [pid] = await processes();
   for (const kind of ['pid', 'mnt', 'uts', 'ipc', 'net', 'cgroup', 'user']) {
     expect(onHost('readlink', `/proc/${pid}/ns/${kind}`)).not.toBe(onHost('readlink', `/proc/self/ns/${kind}`));
@@ -63,7 +63,7 @@ test('no secret is in an argument or in the environment of its processes', async
   for (const file of kept.split('\n')) expect(readFileSync(file, 'latin1')).not.toMatch(/-token-of-the-test/);
 });
 
-test('memory, swap, processor and process limits hold', async () => {
+test('limits of memory, swap, processors and processes are enforced', async () => {
   const limit = await says(
     'cat /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null || cat /sys/fs/cgroup/memory.max',
   );
@@ -83,7 +83,7 @@ test('memory, swap, processor and process limits hold', async () => {
   expect(forked).toBeLessThan(1024);
 }, 300_000);
 
-test('the disk has the size asked for and is full at it, in bytes and in files', async () => {
+test('the disk has the requested size, and is full at it, in bytes and in files', async () => {
   const size = Number(await says('df --output=size -B1 / | tail -1'));
   expect(size).toBeGreaterThan(0.9 * 1024 ** 3);
   expect(size).toBeLessThanOrEqual(1024 ** 3);
@@ -130,7 +130,7 @@ test.each([
   expect((await inside(script)).exitCode).not.toBe(0);
 });
 
-test('the host is as it was', () => {
+test('the host is unchanged', () => {
   expect(onHost('stat', '-c', '%u %g %a', '/dev/null')).toBe('0 0 666');
   expect(onHost('stat', '-c', '%u %g %a', '/dev/zero')).toBe('0 0 666');
 });
@@ -154,7 +154,7 @@ test('nothing in it reveals a neighbour', async () => {
   await host.driver.remove(neighbour.sandboxId);
 });
 
-test('its processes hold no file of the host', async () => {
+test('its processes have no open files of the host', async () => {
   for (const pid of await processes()) {
     for (const target of openFilesOf(pid)) {
       expect(target).toMatch(
@@ -164,7 +164,7 @@ test('its processes hold no file of the host', async () => {
   }
 });
 
-test('a link left where the host reads leads nowhere', async () => {
+test('a link at a place where the host reads is not followed', async () => {
   const secret = path.join(host.dataDir, 'secret');
   writeFileSync(secret, 'not for sandboxes');
   const trap = host.spec();
@@ -181,7 +181,7 @@ test('a link left where the host reads leads nowhere', async () => {
   await host.driver.remove(trap.sandboxId);
 });
 
-test('the folder the host reads is small', async () => {
+test('the folder that the host reads is small', async () => {
   const { exitCode, output } = await inside(
     'head -c 1M /dev/zero >/run/platform/big; stat -c %s /run/platform/big; rm /run/platform/big; exit 1',
   );

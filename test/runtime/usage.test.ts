@@ -7,7 +7,7 @@ import { Cgroups } from '../../runtime/oci/cgroups.ts';
 import { UsageMeter } from '../../runtime/oci/usage-meter.ts';
 import { LocalHost, shell } from './local-host.ts';
 
-/** What the driver reads of real containers, held against what was done in them. */
+/** The figures that the driver reads of real containers, compared with their work. */
 let host: LocalHost;
 beforeAll(async () => {
   host = await LocalHost.open();
@@ -33,15 +33,15 @@ test('processor, memory, disk and network are those of the sandbox alone', async
 
   const seconds = (after.busy.atMs - before.busy.atMs) / 1000;
   const cores = (after.busy.cpuSeconds - before.busy.cpuSeconds) / seconds;
-  // Two seconds of a whole processor, less what a busy machine gives to others.
+  // Two seconds of a whole processor, less the share of other programs on a busy machine.
   expect(after.busy.cpuSeconds - before.busy.cpuSeconds).toBeGreaterThan(0.5);
-  // The limit holds over each tenth of a second, so a span may have a part of one more.
+  // The limit applies to each tenth of a second, so an interval may include a part of one more.
   expect(cores).toBeLessThan(1.1);
   expect(after.busy.diskBytes - before.busy.diskBytes).toBeGreaterThanOrEqual(200 * mib);
   expect(after.busy.diskBytes - before.busy.diskBytes).toBeLessThan(202 * mib);
   const { output } = await shell(busy.place, busy.spec, 'df -B1 --output=size / | tail -1');
   expect(after.busy.diskTotalBytes).toBe(Number(output));
-  // The 60 MiB are held; the 200 are cache that can be given up.
+  // The 60 MiB are in use. The 200 are cache that can be reclaimed.
   expect(after.busy.memoryBytes - before.busy.memoryBytes).toBeGreaterThan(58 * mib);
   expect(after.busy.memoryBytes - before.busy.memoryBytes).toBeLessThan(110 * mib);
 
@@ -65,7 +65,7 @@ test('processor, memory, disk and network are those of the sandbox alone', async
   expect(uploaded.sentBytes - after.busy.sentBytes).toBeLessThan(mib);
 }, 300_000);
 
-test('a paused sandbox is left out, counts anew after its resume, and is gone after its end', async () => {
+test('a paused sandbox is left out, is counted again after its resume, and is absent after its end', async () => {
   const sandbox = await made();
   const { sandboxId } = sandbox.spec;
   const first = await usageOf(sandbox);
@@ -89,7 +89,7 @@ test('a restarted host worker continues with running sandboxes and leaves frozen
   expect(await usageOf(frozen)).toBeUndefined();
 }, 300_000);
 
-test('control groups of version 2 are read in their own form', async () => {
+test('control groups of version 2 are read in their own format', async () => {
   const root = mkdtempSync(path.join(os.tmpdir(), 'cgroup-v2-'));
   try {
     const cgroups = new Cgroups('sandboxes', { version: 2, roots: [root], hybridRoot: null });

@@ -11,7 +11,7 @@ afterEach(() => host.closeEmpty());
 
 const filled = (members = 2) => until(() => host.driver.poolReady >= members, 120_000, 10);
 const members = async () => (await host.driver.inventory()).folders.pool;
-/** What the pool starts with when nobody has asked for anything. */
+/** The size with which the pool starts without any requests. */
 const storageGb = 10;
 
 test('a claim takes a frozen member and gives it the name, limits and network of the sandbox', async () => {
@@ -43,7 +43,7 @@ test('a claim takes a frozen member and gives it the name, limits and network of
   expect((await host.driver.list()).map((sandbox) => sandbox.sandboxId)).toEqual([spec.sandboxId]);
 });
 
-test('members stand still and hold no secret', async () => {
+test('members are frozen and have no secret', async () => {
   await filled();
   const { containers, processes } = await host.driver.inventory();
   expect(containers).toHaveLength(2);
@@ -55,7 +55,7 @@ test('members stand still and hold no secret', async () => {
   expect(ticks()).toEqual(before);
 });
 
-test('a sandbox from the pool pauses, ends and comes back as any other', async () => {
+test('a sandbox from the pool pauses, ends and restarts like any other', async () => {
   await filled();
   const spec = host.spec({ storageGb });
   const place = await host.driver.create(spec);
@@ -85,7 +85,7 @@ test('a member that died is not claimed', async () => {
     const left = (await host.driver.inventory()).shims;
     return !shims.some((pid) => left.includes(pid));
   });
-  // On a slow machine the pool may have made another member meanwhile.
+  // On a slow machine the pool may have made another member in the meantime.
   const spec = host.spec({ storageGb });
   const place = await host.driver.create(spec);
   expect((await shell(place, spec, 'hostname')).output).toBe(spec.sandboxId);
@@ -98,7 +98,7 @@ test('members end with the host worker, and the next one removes those of a kill
   await host.start({ warmPoolSize: 2 });
   await filled();
   const left = await members();
-  // As after kill -9: nobody ends the members, another process starts.
+  // As after kill -9: the members are not ended, and another process starts.
   const killed = host.driver;
   await host.start();
   expect(await members()).toEqual([]);

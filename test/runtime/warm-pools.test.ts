@@ -6,7 +6,7 @@ import { forgetImage, LoopbackRegistry } from '../support/loopback-registry.ts';
 import { until } from '../support/until.ts';
 import { LocalHost, onHost } from './local-host.ts';
 
-/** Frozen sandboxes of any template. */
+/** Pools of frozen sandboxes of any template. */
 let folder: string;
 let server: LoopbackRegistry;
 let host: LocalHost;
@@ -44,7 +44,7 @@ const createFrom = async (name: 'one' | 'two') => {
 const ready = (name: 'one' | 'two', count = 1) =>
   until(() => host.driver.poolReadyOf(imageOf(name)) >= count, 120_000, 20);
 
-test("the second sandbox of a template comes from a pool of the template's own, and goes on as any other", async () => {
+test("the second sandbox of a template comes from the template's own pool, and runs like any other", async () => {
   host = await LocalHost.open({ registryInsecureHttp: true, warmPoolSize: 1, warmPoolMaxSize: 4 });
   expect((await createFrom('one')).place.from).toBe('cold');
   await ready('one');
@@ -55,7 +55,7 @@ test("the second sandbox of a template comes from a pool of the template's own, 
   expect((await createFrom('two')).place.from).toBe('cold');
 }, 300_000);
 
-test('members of a template that is gone end at once, and those of others stay', async () => {
+test('members of a removed template end at once, and those of others stay', async () => {
   host = await LocalHost.open({ registryInsecureHttp: true, warmPoolSize: 1, warmPoolMaxSize: 4 });
   for (const name of ['one', 'two'] as const) {
     await createFrom(name);
@@ -68,7 +68,7 @@ test('members of a template that is gone end at once, and those of others stay',
   expect((await createFrom('one')).place.from).toBe('cold');
 }, 300_000);
 
-test('beyond the budget of memory the template that was asked for least lately gives way', async () => {
+test('beyond the memory budget the pool of the least recently requested template is removed', async () => {
   host = await LocalHost.open({
     registryInsecureHttp: true,
     warmPoolSize: 1,
@@ -82,7 +82,7 @@ test('beyond the budget of memory the template that was asked for least lately g
   await ready('two');
   expect(host.driver.poolReadyOf(imageOf('one'))).toBe(0);
   expect(host.driver.poolReady).toBeLessThanOrEqual(2);
-  // Asked for again, it takes the place back.
+  // When it is requested again, it gets its place back.
   await createFrom('one');
   await ready('one');
   expect(host.driver.poolReadyOf(imageOf('two'))).toBe(0);

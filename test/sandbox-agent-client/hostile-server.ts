@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import net from 'node:net';
 
-/** A server on a raw socket, which answers each connection with `answer` once the request's head has come. */
+/** A server on a raw socket, which runs `answer` for each connection after the request's head has arrived. */
 export class HostileServer {
   readonly #server: net.Server;
   readonly #sockets = new Set<net.Socket>();
@@ -17,7 +17,7 @@ export class HostileServer {
     server.on('connection', (socket) => {
       hostile.#sockets.add(socket);
       socket.on('close', () => hostile.#sockets.delete(socket));
-      // A client that closes in the middle of a write is what is tested.
+      // The tests include clients that close during a write.
       socket.on('error', () => {});
       socket.once('data', () => answer(socket, hostile));
     });
@@ -35,7 +35,7 @@ export class HostileServer {
     return this.#sockets.size;
   }
 
-  /** Writes `text` again and again, as fast as the client reads it, or one piece each `everyMs`. */
+  /** Writes `text` repeatedly: as fast as the client reads it, or one piece every `everyMs`. */
   repeat(socket: net.Socket, text: string | Buffer, everyMs = 0): void {
     if (everyMs > 0) {
       const timer = setInterval(() => socket.write(text), everyMs);

@@ -11,7 +11,7 @@ import { HostileServer } from './hostile-server.ts';
 type Answer = (socket: net.Socket, server: HostileServer) => void;
 
 const deadlineMs = 200;
-/** Far above the deadline, for a busy machine. */
+/** Far longer than the deadline, for busy machines. */
 const hangMs = 60_000;
 const maxReplyBytes = 64 * 1024;
 
@@ -28,7 +28,7 @@ const sized = (body: string | Buffer, more = '') =>
   Buffer.concat([Buffer.from(`HTTP/1.1 200 OK\r\n${more}Content-Length: ${body.length}\r\n\r\n`), Buffer.from(body)]);
 const chunked = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n';
 
-/** What root in a sandbox may answer in the agent's place. None of it is a usable reply. */
+/** Answers that root in a sandbox may send in place of the agent. None of them is usable. */
 const hostileAnswers: [what: string, answer: Answer][] = [
   ['nothing', () => {}],
   ['an end without a reply', (socket) => socket.end()],
@@ -191,7 +191,7 @@ async function against<T>(answer: Answer, act: (agent: AgentEndpoint) => Promise
   try {
     return await act({ address: '127.0.0.1', port: server.port, platformToken: 'token' });
   } finally {
-    // The client has closed whatever it opened.
+    // The client has closed all of its connections.
     const isClosed = await until(() => server.open === 0, 60_000).then(
       () => true,
       () => false,
@@ -202,18 +202,18 @@ async function against<T>(answer: Answer, act: (agent: AgentEndpoint) => Promise
 }
 
 const call = { method: 'GET', path: '/platform/state', deadlineMs, maxReplyBytes };
-/** For replies that are usable: the deadline decides nothing. */
+/** For usable replies, which the deadline must not affect. */
 const patientCall = { ...call, deadlineMs: hangMs };
 
 test.each(hostileAnswers)('%s: the call ends in an error in time, and leaves no socket', async (_what, answer) => {
   const started = performance.now();
   const outcome = await against(answer, (agent) => callAgent(agent, call).catch((error) => error));
   expect(performance.now() - started).toBeLessThan(hangMs);
-  // A redirect is a reply, and is not followed; its body is no JSON.
+  // A redirect is a reply and is not followed. Its body is not JSON.
   expect(outcome).toBeInstanceOf(UnusableReply);
 });
 
-test.each(hostileAnswers)('%s: an abort rejects the call, whatever the socket does', async (_what, answer) => {
+test.each(hostileAnswers)('%s: an abort rejects the call in every state of the socket', async (_what, answer) => {
   const reason = new Error('aborted by the test');
   const outcome = await against(answer, async (agent) => {
     const stop = new AbortController();
@@ -231,7 +231,7 @@ test.each(hostileAnswers)('%s: no stream hangs, and none is left open', async (_
   await against(answer, async (agent) => {
     const reply = await callAgentForStream(agent, call).catch((error) => error);
     if (!(reply instanceof SandboxStream)) return expect(reply).toBeInstanceOf(UnusableReply);
-    // It began as a stream does. What follows ends by itself, or with its reader.
+    // It began like a stream. The rest ends on its own or with its reader.
     const timer = setTimeout(() => reply.destroy(), deadlineMs);
     let bytes = 0;
     try {
@@ -260,11 +260,11 @@ test.each(hostileAnswers)(
 );
 
 test('a server that accepts no connection: deadline and abort end the call', async () => {
-  // Its backlog is full, so the kernel leaves further connects without an answer.
+  // Its backlog is full, so the kernel does not answer further connects.
   const server = net.createServer().listen({ port: 0, host: '127.0.0.1', backlog: 1 });
   await once(server, 'listening');
   const { port } = server.address() as net.AddressInfo;
-  // Addresses reserved for documentation lead nowhere, or are refused at once by a machine without a route.
+  // Addresses for documentation do not answer, or a machine without a route refuses them immediately.
   const nowhere = { address: '192.0.2.1', port, platformToken: 'token' };
   await expect(callAgent(nowhere, call)).rejects.toThrow(UnusableReply);
   const signal = AbortSignal.timeout(100);
@@ -273,7 +273,7 @@ test('a server that accepts no connection: deadline and abort end the call', asy
   server.close();
 });
 
-test('a signal that is aborted already opens no connection', async () => {
+test('with an aborted signal no connection is opened', async () => {
   let connections = 0;
   const server = net.createServer(() => {
     connections += 1;
@@ -289,7 +289,7 @@ test('a signal that is aborted already opens no connection', async () => {
   expect(connections).toBe(0);
 });
 
-test('a path that HTTP cannot carry is an error, not an exception of its own', async () => {
+test('a path that is invalid in HTTP is an error of the client, not another exception', async () => {
   const request = { address: '127.0.0.1', port: 1, method: 'GET', path: '/a\r\nb', deadlineMs };
   await expect(statusOf(request)).rejects.toThrow(UnusableReply);
 });
@@ -304,7 +304,7 @@ test('usable replies are read: by length, in chunks, to the end, after a 100', a
   await expect(ok(say(head('204 No Content')))).resolves.toEqual({ status: 204, json: undefined });
 });
 
-test('the bounds are on bytes: a body of exactly the limit is read', async () => {
+test('limits count bytes: a body of exactly the limit is read', async () => {
   const reply = await against(say(sized(Buffer.alloc(maxReplyBytes, 'x'))), (agent) =>
     exchange({ ...patientCall, address: agent.address, port: agent.port }, maxReplyBytes),
   );
@@ -315,7 +315,7 @@ test('the bounds are on bytes: a body of exactly the limit is read', async () =>
   await expect(tooLong).rejects.toThrow('the reply is too long');
 });
 
-test('what an agent says of a run is held to its form before a route repeats it', async () => {
+test('an agent’s data about a run are validated before a route returns them', async () => {
   const run = {
     ...{ runId: 'a', owner: 'u', command: 'c', cwd: '/', running: true },
     ...{ startedAt: '2026-01-01T00:00:00.000000000Z', deadline: '2026-01-01T01:00:00.000000000Z' },
@@ -333,6 +333,6 @@ test('what an agent says of a run is held to its form before a route repeats it'
     { cwd: 7 },
     { runId: '../..' },
   ]) {
-    await expect(find({ ...run, ...forged })).rejects.toThrow('The agent does not answer as agents do');
+    await expect(find({ ...run, ...forged })).rejects.toThrow('The agent does not send a valid reply');
   }
 });

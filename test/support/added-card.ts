@@ -5,13 +5,13 @@ import type { AccountId } from '../../domain/ids.ts';
 import { PaymentProcessor } from '../../payments/processor.ts';
 import type { TestProcessor } from './payment-processor.ts';
 
-/** The platform's side of a processor for tests. */
+/** The platform's client of a payment processor in tests. */
 export function platformProcessor(processor: TestProcessor): PaymentProcessor {
   const settings = { PLATFORM_SECRET_KEY: Buffer.alloc(32, 7).toString('base64'), DATABASE_URL: 'postgres://unused' };
   return PaymentProcessor.of(loadSettings({ ...settings, ...processor.env }))!;
 }
 
-/** Adds a card to an account as its default, by way of the processor. */
+/** Adds a card to an account as its default card, through the processor. */
 export async function addDefaultCard(
   { orm, processor }: { orm: Orm; processor: TestProcessor },
   accountId: AccountId,

@@ -4,7 +4,7 @@ import type { AccountId } from '../../domain/ids.ts';
 
 /** Adds usage that costs exactly `cost`. @param at its end, by default now */
 export async function addUsage(em: EntityManager, accountId: AccountId, cost: string, at = new Date()): Promise<void> {
-  // Events do not reach from one hour into the next.
+  // An event must not extend over the end of an hour.
   const until = Math.max(at.getTime(), Math.floor(at.getTime() / 3_600_000) * 3_600_000 + 2);
   const times = [until - 1, until].map((ms) => new Date(ms).toISOString());
   await em.fork().execute(
@@ -16,7 +16,7 @@ export async function addUsage(em: EntityManager, accountId: AccountId, cost: st
 
 /**
  * Moves the period of an account's subscription, which is a month, into the past: it began `age` ago.
- * @param age less than 28 days, or more than a month: between the two the length of the month decides
+ * @param age less than 28 days, or more than a month: in between, the length of the month decides
  */
 export async function ageAccount(em: EntityManager, accountId: AccountId, age: string): Promise<void> {
   await em.fork().execute(
@@ -28,7 +28,7 @@ export async function ageAccount(em: EntityManager, accountId: AccountId, age: s
 
 /** Moves the period of an account's subscription, which is a month, so that it ends in `rest`, also on the last days of a month. */
 export async function endPeriodIn(em: EntityManager, accountId: AccountId, rest: string): Promise<void> {
-  // The anchor is in the January of the year before: that month has every day on which a period can end.
+  // The anchor is in January of the previous year: January has every day on which a period can end.
   await em.fork().execute(
     `update subscriptions set anchor = (ends - months) at time zone 'UTC', period_end = ends at time zone 'UTC',
                               period_start = (ends - months + (months - interval '1 month')) at time zone 'UTC'

@@ -5,7 +5,7 @@ import { runningPlatformEnv } from '../../ops/local-stack/supervisor/running-pla
 
 const root = path.resolve(import.meta.dirname, '../..');
 
-/** One more process of the API beside a running platform. */
+/** A further process of the API for a running platform. */
 export class ApiReplica {
   readonly url: string;
   readonly #child: ChildProcess;

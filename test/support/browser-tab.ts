@@ -8,7 +8,10 @@ import { until } from './until.ts';
 
 const startLimitMs = 60_000;
 
-/** One tab of Debian's Chromium, without a window, driven as a person drives it: addresses, texts, buttons. */
+/**
+ * A tab of Debian's Chromium, without a window, which a test controls as a person does: with addresses, texts and
+ * buttons.
+ */
 export class BrowserTab {
   readonly #browser: ChildProcess;
   readonly #profile: string;
@@ -27,7 +30,7 @@ export class BrowserTab {
     const browser = spawn(
       'chromium',
       [...flags, '--remote-debugging-port=0', `--user-data-dir=${profile}`, 'about:blank'],
-      // Its children are of its group, so that they end with it.
+      // Its children are in its process group, so they end with it.
       { stdio: ['ignore', 'ignore', 'pipe'], detached: true },
     );
     let said = '';
@@ -42,7 +45,7 @@ export class BrowserTab {
         resolve(found);
       });
     });
-    // The browser listens before its first page is there.
+    // The browser listens before its first page exists.
     let address: string | undefined;
     await until(async () => {
       const targets = (await (await fetch(`http://127.0.0.1:${port}/json`)).json()) as Target[];
@@ -55,15 +58,15 @@ export class BrowserTab {
     await tab.#send('Page.enable');
     await tab.#send('Page.setLifecycleEventsEnabled', { enabled: true });
     await tab.#send('Log.enable');
-    // Without a window it would have no focus, and no access to the clipboard.
+    // Without this, a browser without a window has no focus and no access to the clipboard.
     await tab.#send('Emulation.setFocusEmulationEnabled', { enabled: true });
     socket.on('message', (data: WebSocket.RawData) => tab.#note(JSON.parse(String(data))));
     return tab;
   }
 
-  /** What the browser reported of the pages: violations of their policies, exceptions, failed requests. */
+  /** What the browser reported about the pages: violations of their policies, exceptions, failed requests. */
   readonly reported: string[] = [];
-  /** Questions of the pages (`confirm`, `prompt`), each answered with the next of `answers`, or refused. */
+  /** Questions of the pages (`confirm`, `prompt`). Each is answered with the next of `answers`, or refused. */
   readonly asked: string[] = [];
   readonly answers: string[] = [];
 
@@ -73,11 +76,11 @@ export class BrowserTab {
     this.asked.push(params.message);
     const promptText = this.answers.shift();
     const accept = promptText !== undefined || params.type === 'beforeunload';
-    // The page tells by what it does whether it was answered.
+    // No result is needed: the page shows by its behaviour whether it got the answer.
     this.#send('Page.handleJavaScriptDialog', { accept, promptText: promptText ?? '' }).catch(() => undefined);
   }
 
-  /** Types into what has the focus. Line ends are the key Enter. */
+  /** Types into the focused element. A line end is the Enter key. */
   async type(text: string): Promise<void> {
     for (const [index, line] of text.split('\n').entries()) {
       if (index > 0) await this.press('Enter', { text: '\r', code: 13 });
@@ -114,7 +117,7 @@ export class BrowserTab {
     await this.#loaded(() => this.#send('Page.reload'));
   }
 
-  /** Drops files of this machine in the middle of the page. */
+  /** Drops files of this machine onto the middle of the page. */
   async drop(files: string[]): Promise<void> {
     const data = { items: [], files, dragOperationsMask: 1 };
     for (const type of ['dragEnter', 'dragOver', 'drop']) {
@@ -122,17 +125,17 @@ export class BrowserTab {
     }
   }
 
-  /** Files that the pages download go there. */
+  /** Downloads of the pages are stored in the folder. */
   async downloadTo(folder: string): Promise<void> {
     await this.#send('Browser.setDownloadBehavior', { behavior: 'allow', downloadPath: folder });
   }
 
-  /** Allows the page's origin what a person would be asked for, such as `clipboardReadWrite`. */
+  /** Grants the page's origin permissions that a person would be asked for, such as `clipboardReadWrite`. */
   async grant(origin: string, ...permissions: string[]): Promise<void> {
     await this.#send('Browser.grantPermissions', { origin, permissions });
   }
 
-  /** The page as a person sees it, in PNG. */
+  /** Stores the visible page as a PNG file. */
   async screenshot(file: string): Promise<void> {
     const { data } = (await this.#send('Page.captureScreenshot', { format: 'png' })) as { data: string };
     fs.writeFileSync(file, Buffer.from(data, 'base64'));
@@ -142,7 +145,7 @@ export class BrowserTab {
     await this.#loaded(() => this.#send('Page.navigate', { url }));
   }
 
-  /** Types into fields, by name, and presses the button. */
+  /** Types into the fields with these names and presses the button. */
   async submit(fields: Record<string, string>): Promise<void> {
     await this.evaluate(
       `for (const [name, text] of Object.entries(${JSON.stringify(fields)})) document.querySelector('input[name=' + name + ']').value = text`,
@@ -155,7 +158,7 @@ export class BrowserTab {
     await this.#loaded(() => this.evaluate(`document.querySelector(${JSON.stringify(selector)}).click()`));
   }
 
-  /** The value of an expression in the page. */
+  /** Returns the value of an expression in the page. */
   async evaluate<T>(expression: string): Promise<T> {
     const awaited = { expression, returnByValue: true, awaitPromise: true };
     const { result } = (await this.#send('Runtime.evaluate', awaited)) as { result: { value: T } };
@@ -169,7 +172,10 @@ export class BrowserTab {
     fs.rmSync(this.#profile, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 });
   }
 
-  /** Waits until another document than the present one has loaded: the load of the present one may be on its way, too. */
+  /**
+   * Waits until another document than the present one has loaded. The load event of the present one may still be to
+   * come.
+   */
   async #loaded(start: () => Promise<unknown>): Promise<void> {
     const { frameTree } = (await this.#send('Page.getFrameTree')) as { frameTree: { frame: Frame } };
     const { id, loaderId } = frameTree.frame;
@@ -215,16 +221,16 @@ interface Target {
 
 interface Frame {
   id: string;
-  /** Of the document in it. */
+  /** Id of the document in the frame. */
   loaderId: string;
 }
 
 interface KeyPress {
   text?: string;
-  /** The number of the key; that of its letter if left out. */
+  /** The number of the key. The default is the number of its letter. */
   code?: number;
   modifiers?: number;
-  /** What the key does in an editor: `paste`, `copy`. */
+  /** The editor command that the key invokes: `paste`, `copy`. */
   command?: string;
 }
 

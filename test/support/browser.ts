@@ -33,7 +33,7 @@ export async function inBrowser<T>(script: string, limitMs = 60_000): Promise<T>
   const flags = ['--headless', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--no-first-run'];
   const browser = spawn('chromium', [...flags, '--remote-debugging-port=0', `--user-data-dir=${profile}`, address], {
     stdio: ['ignore', 'ignore', 'pipe'],
-    // Its children are of its group, so that they end with it.
+    // Its children are in its process group, so they end with it.
     detached: true,
   });
   let complaints = '';

@@ -45,7 +45,7 @@ const keptForLong: Retention = {
 };
 
 const silent = pino({ level: 'silent' });
-// At import, because the SDK takes a logger only before its first connection.
+// This runs at import, because the SDK accepts a logger only before its first connection.
 Runtime.install({ logger: new DefaultLogger('ERROR') });
 
 /** Everything between the API and the driver, in this process, on real Postgres and a Temporal. */
@@ -56,27 +56,27 @@ export interface ControlPlane {
   client: Client;
   commands: TemporalSandboxCommands;
   relay: OutboxRelay;
-  /** Only started by tests of webhooks. */
+  /** Only tests of webhooks start it. */
   webhookRelay: WebhookRelay;
   account: MadeAccount;
   hostId: string;
-  /** A sandbox admitted as the API would, not started yet. */
+  /** Admits a sandbox as the API does, without starting it. */
   admit(wanted?: Partial<NewSandbox>): Promise<Sandbox>;
   row(sandboxId: SandboxId): Promise<Sandbox>;
-  /** The control workers: the first has no version. Each is stopped with the plane at the latest. */
+  /** The control workers. The first has no version. Those that still run are stopped with the plane. */
   controls: readonly Worker[];
   addControl(version: WorkerDeploymentVersion): Promise<Worker>;
   settings: Settings;
-  /** Ends the workers of the host, as a host that is away has none; its lease stays. */
+  /** Ends the workers of the host and keeps its lease, as if the host were unreachable. */
   stopHosts(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** A fixed key, so that recorded histories can be read again by later runs. */
+/** A constant key, so that later runs can read recorded histories. */
 export const testSecretKey = Buffer.alloc(32, 7).toString('base64');
 
 /**
- * @param temporal the time-skipping environment's connections; otherwise a namespace of its own on the run's Temporal
+ * @param temporal the time-skipping environment's connections; the default is a new namespace on the run's Temporal
  * @param planName of the account that is made
  */
 export async function startControlPlane(options: {
@@ -87,7 +87,7 @@ export async function startControlPlane(options: {
   retention?: Retention;
   /** Without a relay, only what a caller starts is started. */
   relay?: boolean;
-  /** Use the namespace in which the server suggests to continue as new after 100 events. */
+  /** Use the namespace in which the server suggests continue-as-new after 100 events. */
   shortHistory?: boolean;
   /** Settings of the control worker. */
   env?: Record<string, string>;
@@ -150,7 +150,7 @@ export async function startControlPlane(options: {
   const lease = new HostLease({
     databaseUrl: database.url,
     fence: { isClosed: false, keepOpenUntil: async () => {}, open: async () => true },
-    // No test waits for its end, and a machine that stands still for seconds must not bring it about.
+    // No test waits for its end, and it must not expire when the machine stalls for seconds.
     leaseSeconds: 600,
     onLost: () => {},
     logger: silent,
@@ -249,7 +249,7 @@ async function connectOwn(shortHistory: boolean) {
   return { connection, nativeConnection, namespace, close };
 }
 
-/** A control plane whose time jumps to the next timer, on a Temporal of its own. */
+/** A control plane with its own Temporal, whose time jumps to the next timer. */
 export async function startTimeSkippingPlane(
   driver: SandboxDriver,
   env: Record<string, string> = {},

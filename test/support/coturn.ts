@@ -6,7 +6,7 @@ import path from 'node:path';
 import { freePort } from './free-port.ts';
 import { until } from './until.ts';
 
-/** A real TURN server with time-limited credentials, and its own client. */
+/** A real TURN server with time-limited credentials, and coturn's own client. */
 export class Coturn {
   readonly address: string;
   readonly port: number;
@@ -20,7 +20,7 @@ export class Coturn {
     this.#child = child;
   }
 
-  /** @param address one of this machine's own */
+  /** @param address an address of this machine */
   static async start(address: string, secret: string): Promise<Coturn> {
     const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-coturn-'));
     const port = await freePort();
@@ -74,7 +74,7 @@ export class Coturn {
   }
 }
 
-/** An address of this machine that others reach it by. */
+/** An address of this machine by which other machines can reach it. */
 export function ownAddress(): string {
   const found = Object.values(os.networkInterfaces())
     .flat()
@@ -83,7 +83,7 @@ export function ownAddress(): string {
   return found.address;
 }
 
-/** Whether a STUN binding request is answered within a fifth of a second. */
+/** Whether a STUN binding request is answered within 200 ms. */
 function answersBinding(address: string, port: number): Promise<boolean> {
   const socket = createSocket('udp4');
   return new Promise((resolve) => {

@@ -1,15 +1,15 @@
 import { randomInt } from 'node:crypto';
 import { isPortFree } from '../../ops/local-stack/embedded/ports.ts';
 
-/** As many workers of Jest as get ports of their own. */
+/** The number of Jest workers that get separate ports. */
 const workers = 10;
 const worker = Number(process.env.JEST_WORKER_ID ?? 1) % workers;
-/** What this file of tests has got so far: a port may still be free when the next one is asked for. */
+/** Ports that this test file has already got. A port may still be free when the next one is requested. */
 const given = new Set<number>();
 
 /**
- * A port of loopback that nobody listens on now. It is below those that the kernel gives to sockets without a wish, and
- * above those of the platform's programs, and no other worker of Jest gets it, so nothing takes it before its use.
+ * A free port of loopback. It is below the ports that the kernel assigns by itself, above those of the platform's
+ * programs, and in no other Jest worker's range, so no other program takes it before its use.
  */
 export async function freePort(): Promise<number> {
   const port = 10_000 + randomInt(10_000 / workers) * workers + worker;

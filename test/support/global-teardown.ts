@@ -1,4 +1,4 @@
-/** After the last test file, failed or not. */
+/** Runs after the last test file, also after failures. */
 export default async function globalTeardown(): Promise<void> {
   await globalThis.testStack?.stop();
 }

@@ -2,10 +2,10 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 
 /**
- * Mounts at `/mnt` of a sandbox a file system whose server never answers: who asks it for anything waits where no signal
- * and no freezer reaches.
- * @param initPid the sandbox's first process, by the host's number
- * @returns `asked`, when somebody waits; and what ends the server, and so the waiting
+ * Mounts a file system whose server never answers at `/mnt` of a sandbox. A process that uses it waits in a state that
+ * no signal and no freezer interrupts.
+ * @param initPid the sandbox's first process, as the host sees it
+ * @returns `asked`, which resolves when a process waits, and a function that ends the server and so the waiting
  */
 export async function hangMount(initPid: number): Promise<{ asked: Promise<void>; letGo: () => Promise<void> }> {
   const [setns, mount] = process.arch === 'arm64' ? [268, 40] : [308, 165];

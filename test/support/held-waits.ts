@@ -1,9 +1,9 @@
 import type { Orm } from '../../db/orm.ts';
 
-/** So much longer the waits of failed sign-ins last. */
+/** Seconds that are added to the waits after failed sign-ins. */
 export const heldSeconds = 3600;
 
-/** Makes the waits of failed sign-ins longer, so that none of them ends while a slow machine makes the next request. */
+/** Makes the waits after failed sign-ins so long that none ends before the next request on a slow machine. */
 export async function holdWaits(orm: Orm): Promise<void> {
   await orm.em.fork().execute(`
     create function hold_wait() returns trigger language plpgsql as $$

@@ -1,6 +1,6 @@
 import type { Payload } from '@temporalio/common';
 
-/** Payloads within a message of Temporal, but those that search attributes must leave open. */
+/** Payloads within a message of Temporal, except search attributes, which cannot be encrypted. */
 export function payloadsIn(message: unknown): Payload[] {
   if (message === null || typeof message !== 'object' || message instanceof Uint8Array) return [];
   const { metadata, data } = message as Payload;

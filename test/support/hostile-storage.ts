@@ -18,7 +18,7 @@ export class HostileStorage {
     this.port = port;
   }
 
-  /** @param redirectTo where the bucket `redirect` sends its client */
+  /** @param redirectTo the target of the redirects of the bucket `redirect` */
   static async start(redirectTo = 'http://127.0.0.1:1'): Promise<HostileStorage> {
     const child = spawn(process.execPath, [import.meta.filename, redirectTo], {
       stdio: ['ignore', 'pipe', 'inherit'],
@@ -88,7 +88,7 @@ function serve(redirectTo: string): void {
   server.listen(0, '127.0.0.1', () => console.log((server.address() as AddressInfo).port));
 }
 
-/** Counts the connections that somebody makes to it. */
+/** Counts the connections that it gets. */
 export class Canary {
   readonly #server = net.createServer((socket) => {
     this.connections += 1;

@@ -4,7 +4,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import { exportJWK, generateKeyPair, type JWK } from 'jose';
 import { type Configuration, Provider } from 'oidc-provider';
 
-/** What an identity provider says of somebody. */
+/** The claims of an identity provider about a person. */
 export interface PersonThere {
   sub: string;
   email?: string;
@@ -13,7 +13,7 @@ export interface PersonThere {
   preferred_username?: string;
 }
 
-/** A client of the provider: an installation of the platform. */
+/** A client of the provider, which is an installation of the platform. */
 export interface ClientThere {
   clientId: string;
   clientSecret: string;
@@ -22,16 +22,16 @@ export interface ClientThere {
 
 interface Serving {
   clients: ClientThere[];
-  /** Otherwise only its endpoint for claims tells the e-mail. */
+  /** If false, only its userinfo endpoint returns the e-mail. */
   idTokenHasClaims?: boolean;
 }
 
 /** A real identity provider on loopback, whose people sign in with one click. */
 export class IdentityProviderServer {
   readonly issuer: string;
-  /** Who sits at the browser. */
+  /** The person who uses the browser. */
   person: PersonThere = { sub: 'nobody' };
-  /** Set to answer these paths otherwise than the provider does. */
+  /** Set it to answer some paths in place of the provider. */
   instead: ((path: string, reply: http.ServerResponse) => boolean) | null = null;
   /** Paths of requests, the oldest first. */
   readonly asked: string[] = [];
@@ -47,9 +47,9 @@ export class IdentityProviderServer {
     });
   }
 
-  /** Its address, at which it answers from `serve` on. */
+  /** Starts to listen, so that the address is known. It answers requests after `serve`. */
   static async listen(): Promise<IdentityProviderServer> {
-    // Longer than any test keeps a connection idle: one that is closed just as it is used again fails a sign-in.
+    // Longer than any test keeps a connection idle: a sign-in would fail if its connection were closed at that moment.
     const server = http.createServer({ keepAliveTimeout: 60_000 });
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
@@ -69,7 +69,7 @@ export class IdentityProviderServer {
       const path = new URL(request.url!, this.issuer).pathname;
       this.asked.push(path);
       if (this.instead?.(path, reply)) return;
-      // Nobody stays signed in there.
+      // A person never stays signed in at the provider.
       if (path === '/auth') delete request.headers.cookie;
       if (!path.startsWith('/interaction/')) return void answer(request, reply);
       if (request.method === 'GET') {
@@ -100,7 +100,7 @@ export class IdentityProviderServer {
         accountId: sub,
         claims: async () => ({ ...this.person, sub }),
       }),
-      // Nobody is asked for consent.
+      // Grants every consent without a question.
       async loadExistingGrant({ oidc }) {
         const grant = new oidc.provider.Grant({
           clientId: oidc.client!.clientId,
@@ -114,9 +114,9 @@ export class IdentityProviderServer {
   }
 
   /**
-   * A person signs in there, in a browser of their own.
-   * @param address that the platform sent them to
-   * @returns where the provider sends them
+   * A person signs in at the provider, in a separate browser.
+   * @param address to which the platform redirected them
+   * @returns the address to which the provider redirects them
    */
   async signIn(address: string, person: PersonThere): Promise<URL> {
     this.person = person;
@@ -143,7 +143,7 @@ export class IdentityProviderServer {
     throw new Error('the sign-in there has no end');
   }
 
-  /** A key set with the same key id as the real one, but another key. */
+  /** A key set with the key id of the real one and another key. */
   static async otherKeys(): Promise<string> {
     const { kty, n, e, kid, use, alg } = await newKey();
     return JSON.stringify({ keys: [{ kty, n, e, kid, use, alg }] });

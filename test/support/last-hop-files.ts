@@ -3,7 +3,7 @@ import path from 'node:path';
 import type { LastHopRole } from '../../domain/last-hop.ts';
 import { LastHopAuthority } from '../../last-hop/authority.ts';
 
-/** What an operator makes for several machines, in a folder of the test. */
+/** Files that an operator makes for several machines, in a folder of the test. */
 export interface LastHopFiles {
   /** For `PLATFORM_LAST_HOP_CA_DIR`. */
   caDir: string;

@@ -19,7 +19,7 @@ export class LoadedApi {
     return new LoadedApi(await UnlimitedApi.start('hobby', probe, ['--expose-gc']));
   }
 
-  /** Bytes that are in use once garbage is collected, and that the process has of the machine. */
+  /** Memory in use after garbage collection, and the resident memory of the process, in bytes. */
   memory(): Promise<{ live: number; rss: number }> {
     return this.#api.ask();
   }
@@ -28,15 +28,15 @@ export class LoadedApi {
     return Number(new URL(this.#api.url).port);
   }
 
-  /** The most resident memory since the start of the process. */
+  /** The maximum resident memory since the start of the process. */
   mostResidentMib(): number {
     const status = fs.readFileSync(`/proc/${this.#api.pid}/status`, 'utf8');
     return Math.round(Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)![1]) / 1024);
   }
 
   /**
-   * The status of an ordinary authenticated request on a connection of its own.
-   * @param localAddress of loopback: the client that the API sees
+   * Sends an ordinary authenticated request on a new connection and returns the status.
+   * @param localAddress of loopback: the client address that the API sees
    */
   askFrom(localAddress: string, timeoutMs: number): Promise<number> {
     return new Promise((resolve, reject) => {
@@ -53,7 +53,10 @@ export class LoadedApi {
     });
   }
 
-  /** Sends requests, half of them lists, the others hostile in one way or another. @returns how many had which status */
+  /**
+   * Sends requests: half of them are lists, the others are hostile in various ways. @returns the number of replies by
+   * status
+   */
   async load(count: number): Promise<Map<number, number>> {
     const statuses = new Map<number, number>();
     const until = this.#sent + count;
@@ -100,7 +103,7 @@ export class LoadedApi {
     }
   }
 
-  /** The status, or 0 where the connection was cut. */
+  /** The status, or 0 if the connection was cut. */
   #request(method: string, where: string, { key = '', body = '', type = 'application/json' }): Promise<number> {
     return new Promise((resolve) => {
       const headers = { 'x-api-key': key, ...(body && { 'content-type': type, 'content-length': body.length }) };

@@ -7,9 +7,9 @@ import { cacheDir } from '../runtime/local-host.ts';
 import { freePort } from './free-port.ts';
 import { until } from './until.ts';
 
-/** A real registry on loopback; what is pushed to it lies in a folder of the test. */
+/** A real registry on loopback. It stores pushed images in a folder of the test. */
 export class LoopbackRegistry {
-  /** Host and port, as they stand in a reference. */
+  /** Host and port, as used in references. */
   readonly address: string;
   readonly #stop: () => Promise<void>;
 
@@ -44,7 +44,7 @@ export class LoopbackRegistry {
   }
 }
 
-/** Takes away what hosts of tests unpacked of an image into the machine's cache. */
+/** Removes an image that hosts of tests unpacked into the machine's cache. */
 export function forgetImage(digest: string): void {
   const unpacked = imageFolder(cacheDir(), digest);
   for (const left of [unpacked, `${unpacked}.lock`]) rmSync(left, { recursive: true, force: true });

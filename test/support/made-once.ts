@@ -5,8 +5,8 @@ import { lockFile } from '../../ops/setup/file-lock.mjs';
 import { cacheDir } from '../../ops/setup/toolchain/locations.mjs';
 
 /**
- * A folder that tests need and that takes long to make: made once a machine for the same inputs, in the cache.
- * @param make fills the folder; one that fails is made again the next time
+ * Returns a folder that takes long to make. It is made once per machine for the same inputs, in the cache.
+ * @param make fills the folder. If it fails, the next call tries again
  */
 export async function madeOnce(
   name: string,

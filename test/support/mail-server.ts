@@ -5,22 +5,22 @@ import PostalMime, { type Email } from 'postal-mime';
 import { SMTPServer } from 'smtp-server';
 import { until } from './until.ts';
 
-/** A mail as it arrived. */
+/** A received mail. */
 export interface ArrivedMail extends Email {
-  /** Whom the envelope names. */
+  /** The receivers in the envelope. */
   receivers: string[];
   raw: string;
 }
 
-/** A real SMTP server, which asks for a password and keeps what arrives. */
+/** A real SMTP server, which requires a password and keeps received mails. */
 export class MailServer {
   readonly password = 'password-of-the-mail-server';
   readonly mails: ArrivedMail[] = [];
-  /** Answers to the next mails, in the place of taking them: `451 try later`. */
+  /** Replies to the next mails instead of accepting them: `451 try later`. */
   readonly answers: string[] = [];
-  /** The same for the next mails to one receiver: mails of other tests may still be on their way. */
+  /** The same for the next mails to one receiver, because mails of other tests may still arrive. */
   readonly answersTo = new Map<string, string[]>();
-  /** What came and was not taken. */
+  /** Mails that arrived and were not accepted. */
   readonly refused: ArrivedMail[] = [];
   readonly #server: SMTPServer;
 
@@ -60,7 +60,7 @@ export class MailServer {
     return `smtp://platform:${this.password}@127.0.0.1:${port}`;
   }
 
-  /** The next mail to somebody that has not been taken yet. */
+  /** Waits for the next mail to the receiver that no earlier call returned. */
   async take(receiver: string): Promise<ArrivedMail> {
     const find = () => this.mails.findIndex(({ receivers }) => receivers.includes(receiver));
     await until(() => find() >= 0, 90_000);

@@ -19,30 +19,32 @@ type FailingCall = 'copy' | 'create' | 'pause' | 'resume' | 'restart' | 'startab
 type HangingCall = 'create' | 'pause' | 'resume' | 'restart';
 
 /**
- * A driver that keeps the states of its sandboxes but runs nothing: for tests of the workflow's decisions, where hours
- * pass in a moment. What real containers do is tested on real containers.
+ * A driver that keeps the states of its sandboxes but runs nothing: for tests of the workflow's decisions, in which
+ * hours pass in a moment. Other tests use real containers.
  */
 export class MemoryDriver implements SandboxDriver {
   readonly states = new Map<SandboxId, 'running' | 'paused' | 'exited'>();
-  /** The start or resume that brought up each one's processes. */
+  /** The number of the start or resume that started the processes of each sandbox. */
   readonly runs = new Map<SandboxId, number | null>();
   readonly calls: string[] = [];
   readonly exposed = new Map<SandboxId, readonly UdpMapping[]>();
-  /** What was last asked for of each one's mounts. */
+  /** The last wanted mounts of each sandbox. */
   readonly storage = new Map<SandboxId, WantedMounts | undefined>();
   /** Makes the next call of that kind fail. */
   readonly failNext = new Map<FailingCall, DriverError>();
   /** Makes every call of that kind fail. */
   readonly failAlways = new Map<FailingCall, DriverError>();
-  /** Calls of that kind, for one sandbox or for all, that wait until they are cancelled, as those behind a dead agent. */
+  /**
+   * Calls of that kind, for one sandbox or for all, that wait until they are cancelled, like calls to a hanging agent.
+   */
   readonly hangs = new Set<`${HangingCall} ${string}`>();
   readonly hanging = new Map<SandboxId, AbortController>();
-  /** While set, `create` waits for it, or for its abortion. */
+  /** While it is set, `create` waits for it or for the abortion. */
   hold: Promise<void> | null = null;
   /** While set for a kind of call, such calls wait for it. */
   readonly holds = new Map<'resume' | 'restart', Promise<void>>();
   pauseKeeps: PauseResult['kept'] = 'memory';
-  /** The layers that builds pack: `changes`, and the `tree` of an image. */
+  /** The layers that builds return: `changes`, and the `tree` of an image. */
   readonly layers = new Map<'changes' | 'tree', PackedLayer>();
   readonly builds: ImageBuilds = {
     copyDisk: async (buildId, sandboxId) => {
@@ -61,7 +63,7 @@ export class MemoryDriver implements SandboxDriver {
   #copies: Promise<void> = Promise.resolve();
   #listener: ((exit: SandboxExit) => unknown) | null = null;
 
-  /** Copies of disks wait from now on. @returns lets them go on */
+  /** From now on copies of disks wait. @returns a function that lets them continue */
   holdCopies(): () => void {
     let release = () => {};
     this.#copies = new Promise((resolve) => {
@@ -156,7 +158,7 @@ export class MemoryDriver implements SandboxDriver {
     this.#listener = listener;
   }
 
-  /** Its processes end by themselves. */
+  /** Simulates that the processes of a sandbox end on their own. */
   exit(sandboxId: SandboxId, exit: Omit<SandboxExit, 'sandboxId' | 'run'>): void {
     this.states.set(sandboxId, 'exited');
     this.#listener?.({ sandboxId, run: this.runs.get(sandboxId) ?? null, ...exit });

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect } from '@jest/globals';
 import { successfulWaits } from './until.ts';
 
-/** A test that neither asserts nor waits for anything cannot fail, so it does. */
+/** A test without an assertion or a wait cannot fail, so it is reported as failed. */
 let waitsBefore: number;
 
 beforeEach(() => {

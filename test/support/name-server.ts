@@ -1,12 +1,12 @@
 import dgram from 'node:dgram';
 import type { AddressInfo } from 'node:net';
 
-/** A nameserver on loopback that gives every name the same address, which may change at any time. */
+/** A nameserver on loopback that resolves every name to one address, which can be changed at any time. */
 export class NameServer {
   readonly #socket = dgram.createSocket('udp4');
   /** IPv4. */
   answer: string;
-  /** How often it was asked. */
+  /** The number of queries. */
   asked = 0;
 
   private constructor(answer: string) {
@@ -29,7 +29,7 @@ export class NameServer {
     return new Promise((resolve) => this.#socket.close(resolve));
   }
 
-  /** RFC 1035: the query's id and question, and for type A one answer that may not be kept. */
+  /** RFC 1035: the query's id and question, and for type A one answer that must not be cached. */
   #answer(query: Buffer): Buffer {
     let end = 12;
     while (query[end] !== 0) end += query[end]! + 1;

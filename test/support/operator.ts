@@ -3,14 +3,14 @@ import path from 'node:path';
 
 const root = path.resolve(import.meta.dirname, '../..');
 
-/** How a command of the operator ended. */
+/** The result of an operator's command. */
 export interface OperatorRun {
   code: number;
   stdout: string;
   stderr: string;
 }
 
-/** Runs a command as `npm run admin` or `npm run temporal` does, against the platform of a data folder. */
+/** Runs a command as `npm run admin` or `npm run temporal` does, on the platform with this data folder. */
 export function runOperator(
   script: 'admin' | 'temporal',
   dataDir: string,

@@ -15,15 +15,18 @@ export const cards = {
   declined: '4000000000000002',
   /** Can be added, and is refused when it is charged. */
   declinedLater: '4000000000000341',
-  /** Can be added, and are refused when they are charged, each for its reason (`declineCodes`). */
+  /** Can be added, and are refused when they are charged. Each has its own reason (`declineCodes`). */
   withoutFunds: '4000000000009995',
   expired: '4000000000000069',
   lost: '4000000000009987',
-  /** Its bank asks for its owner, when it is added and when it is charged. */
+  /** Its bank asks for confirmation by the owner, when it is added and when it is charged. */
   asksForOwner: '4000002500003155',
 };
 
-/** Why a card is declined. localstripe knows one reason, so to it these are `cards.declinedLater`. */
+/**
+ * The reason for which a card is declined. localstripe knows only one reason, so these cards are `cards.declinedLater`
+ * there.
+ */
 export const declineCodes: Readonly<Record<string, string>> = {
   [cards.withoutFunds]: 'insufficient_funds',
   [cards.expired]: 'expired_card',
@@ -49,23 +52,26 @@ interface Answer {
 
 interface Fault {
   path: RegExp;
-  /** `lost`: it is not carried out. `unanswered`: it is, and the reply is lost. `hung`: it is, and no reply ever comes. */
+  /**
+   * `lost`: the request is not executed. `unanswered`: it is executed and the reply is lost. `hung`: it is executed and
+   * no reply is sent.
+   */
   kind: 'lost' | 'unanswered' | 'hung';
 }
 
-/** A request that has arrived, or that is carried out and not answered yet. */
+/** A request that has arrived, or that has been executed and not yet answered. */
 export interface ProcessorMoment {
   when: 'arrived' | 'done';
   /** As `POST /v1/…`. */
   name: string;
   body: string;
-  /** Null: it is not carried out. */
+  /** Null: the request has not been executed. */
   answer: string | null;
   /** Whether the client has closed the connection. */
   isGone(): boolean;
 }
 
-/** localstripe on loopback, without its file in /tmp. */
+/** Runs localstripe on loopback without its file in /tmp. */
 const program = `
 import socket
 from aiohttp import web
@@ -78,32 +84,32 @@ web.run_app(app, sock=listening, print=None, access_log=None)
 `;
 
 /**
- * A payment processor on the network: localstripe, behind a server that adds what it lacks. That is idempotency keys, notices of
- * cards that were added and removed, charges without the owner, a second try of a charge that was declined, reasons of declines, cards that
- * are gone, bounds of refunds, and faults.
+ * A payment processor on the network: localstripe behind a server that adds missing functions. These are idempotency
+ * keys, notifications of added and removed cards, charges without the owner, a second try of a declined charge, reasons
+ * of declines, removed cards, limits of refunds, and faults.
  */
 export class TestProcessor {
   readonly publishableKey = 'pk_test_platform';
   readonly secretKey = 'sk_test_platform_only';
   readonly webhookSecret = 'whsec_platform_only';
-  /** What the processor would deliver, oldest first. */
+  /** Notifications that the processor would deliver, oldest first. */
   readonly notices: Notice[] = [];
   /** Requests that arrived, as `POST /v1/…`. */
   readonly requests: string[] = [];
-  /** Objects in a page of a list, at most. */
+  /** The maximum number of objects in a page of a list. */
   longestPage = 100;
-  /** Lists say that charges were made so many seconds earlier. */
+  /** Lists show charges as made so many seconds earlier. */
   olderSeconds = 0;
-  /** The status of refunds, where a bank is slow or sends the money back. */
+  /** The status of new refunds: banks can be slow or return the money. */
   refundStatus: 'pending' | 'succeeded' | 'failed' = 'succeeded';
-  /** A request waits for it at each of its moments. `cut`: its connection ends there. */
+  /** A request waits for it at each of its moments. `cut`: its connection is closed then. */
   atRequest: (moment: ProcessorMoment) => Promise<'cut' | null> = async () => null;
   readonly #replies = new Map<string, Promise<Answer>>();
-  /** Methods that are declined when they are charged, with the reason. */
+  /** Payment methods that are declined when they are charged, with the reason. */
   readonly #declines = new Map<string, string>();
   readonly #gone = new Set<string>();
   readonly #server = http.createServer((request, response) => {
-    // Its client has left, or localstripe has ended: there is no answer.
+    // Its client has disconnected, or localstripe has ended, so no reply is possible.
     this.#serve(request, response).catch(() => request.socket.destroy());
   });
   #faults: Fault[] = [];
@@ -126,7 +132,7 @@ export class TestProcessor {
         () => false,
       ),
     );
-    // Only clients close connections that are idle: no request meets one that is being closed.
+    // Only clients close idle connections, so no request arrives on a connection that is being closed.
     processor.#server.keepAliveTimeout = 0;
     processor.#server.unref();
     processor.#server.listen(0, '127.0.0.1');
@@ -137,12 +143,12 @@ export class TestProcessor {
     return processor;
   }
 
-  /** Its script for browsers. */
+  /** The address of its script for browsers. */
   get scriptUrl(): string {
     return `${this.url}/js.stripe.com/v3/`;
   }
 
-  /** Settings of a platform that uses it. */
+  /** Settings of a platform that uses this processor. */
   get env(): Record<string, string> {
     return processorSettings(this.url);
   }
@@ -152,12 +158,12 @@ export class TestProcessor {
     this.#faults.push({ path: pathOf, kind }, { path: pathOf, kind });
   }
 
-  /** No fault is left. */
+  /** Removes all faults. */
   heal(): void {
     this.#faults = [];
   }
 
-  /** What a browser does with the client secret. @returns the setup intent, or the refusal */
+  /** Does what a browser does with the client secret. @returns the setup intent, or the refusal */
   async addCard(setup: { setup_intent_id: string; client_secret: string }, number: string): Promise<Json> {
     const card = { number, exp_month: 12, exp_year: 2040, cvc: '123' };
     const reply = await fetch(`${this.url}/v1/setup_intents/${setup.setup_intent_id}/confirm`, {
@@ -178,12 +184,12 @@ export class TestProcessor {
     return data.filter((charge: Json) => charge.status === 'succeeded');
   }
 
-  /** Pays a part of a charge back, as from the processor's own pages. @param units of the smallest kind */
+  /** Refunds a part of a charge, as in the processor's dashboard. @param units in the smallest unit of the currency */
   async refund(paymentIntentId: string, units: number): Promise<void> {
     await this.#ask('POST', '/v1/refunds', { payment_intent: paymentIntentId, amount: units });
   }
 
-  /** What the processor gave back of a charge, in the smallest unit, by its own records. */
+  /** The refunds of a charge in the smallest unit, by the processor's own records. */
   async refundsOf(paymentIntentId: string): Promise<number[]> {
     const { data } = await this.#ask('GET', `/v1/refunds?limit=100&payment_intent=${paymentIntentId}`);
     return data.map((refund: Json) => refund.amount);
@@ -201,7 +207,7 @@ export class TestProcessor {
     return this.#ask('GET', objectPath);
   }
 
-  /** A notification with a signature of now. */
+  /** A notification that is signed now. */
   sign(type: string, object: Json, at = Math.floor(Date.now() / 1000), secret = this.webhookSecret): Notice {
     const id = `evt_${Math.random().toString(36).slice(2)}`;
     const body = JSON.stringify({ id, object: 'event', type, created: at, data: { object } });
@@ -210,7 +216,7 @@ export class TestProcessor {
     return { type, body, signature };
   }
 
-  /** Forgets what it has answered to idempotency keys, as the processor does after a day. */
+  /** Forgets the replies for idempotency keys, as the processor does after a day. */
   forgetKeys(): void {
     this.#replies.clear();
   }
@@ -251,7 +257,7 @@ export class TestProcessor {
     response.writeHead(status, { 'content-type': type, ...forBrowsers }).end(answer);
   }
 
-  /** The same idempotency key gives the first reply again. */
+  /** A repeated idempotency key gets the first reply again. */
   #once(request: http.IncomingMessage, carryOut: () => Promise<Answer>): Promise<Answer> {
     const key = request.headers['idempotency-key'];
     if (request.method !== 'POST' || typeof key !== 'string') return carryOut();
@@ -290,7 +296,7 @@ export class TestProcessor {
     return { status: reply.status, type: reply.headers.get('content-type')!, body: text };
   }
 
-  /** localstripe confirms with the method that a charge has, once. @returns the body that it takes */
+  /** localstripe confirms a charge with its stored method, and only once. @returns the body to send */
   async #prepareConfirmation(id: string, wanted: URLSearchParams): Promise<string> {
     const intent = await this.#ask('GET', `/v1/payment_intents/${id}`);
     const method = wanted.get('payment_method');
@@ -304,7 +310,7 @@ export class TestProcessor {
     return '';
   }
 
-  /** localstripe lists charges oldest first, and of all times. */
+  /** localstripe lists charges oldest first and ignores time limits. */
   async #listCharges(target: string): Promise<Answer> {
     const wanted = new URL(target, this.url).searchParams;
     const { data } = await this.#ask('GET', '/v1/payment_intents?limit=100000');
@@ -321,7 +327,7 @@ export class TestProcessor {
     };
   }
 
-  /** A method that was removed charges nothing any more. To localstripe it still does. */
+  /** A removed method cannot be charged. localstripe would charge it. */
   #refuseGoneMethod(wanted: URLSearchParams): Answer | null {
     if (!this.#gone.has(wanted.get('payment_method') ?? '')) return null;
     const error = { type: 'invalid_request_error', message: 'The PaymentMethod was detached from its Customer' };
@@ -335,7 +341,7 @@ export class TestProcessor {
     return JSON.stringify({ ...intent, last_payment_error: { ...intent.last_payment_error, decline_code: code } });
   }
 
-  /** Of a charge no more is given back than it moved. localstripe gives back any amount. */
+  /** A refund cannot exceed the charge. localstripe would refund any amount. */
   async #refuseRefund(wanted: URLSearchParams): Promise<Answer | null> {
     const { latest_charge: charge } = await this.#ask('GET', `/v1/payment_intents/${wanted.get('payment_intent')}`);
     if (charge && Number(wanted.get('amount')) <= charge.amount - charge.amount_refunded) return null;
@@ -367,7 +373,7 @@ export class TestProcessor {
   }
 }
 
-/** localstripe takes cards alone, and knows no list of what is allowed. */
+/** localstripe accepts only cards and rejects the list of allowed types. */
 function withoutAllowedTypes(body: string): string {
   if (!body.includes('allowed_payment_method_types')) return body;
   const fields = new URLSearchParams(body);

@@ -4,7 +4,10 @@ import { keepPaymentIntent } from '../../db/repositories/payment-intents.ts';
 import { keepMethod } from '../../db/repositories/payment-methods.ts';
 import type { AccountId } from '../../domain/ids.ts';
 
-/** A card and a charge of an account. @returns the processor's id of either: a test that replaces `{id}` has only one */
+/**
+ * Adds a card and a charge of an account. @returns the processor's id of both, because a test that replaces `{id}` has
+ * only one
+ */
 export async function addPayments(em: EntityManager, accountId: AccountId): Promise<string> {
   const id = `pm_${newId('request').slice(4)}`;
   const unknown = { fingerprint: null, billingName: null, billingEmail: null, billingCountry: null };

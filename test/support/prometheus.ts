@@ -8,7 +8,7 @@ import { until } from './until.ts';
 
 const monitoring = path.resolve(import.meta.dirname, '../../ops/monitoring');
 
-/** A Prometheus that scrapes a platform as `ops/monitoring/prometheus.yml` says, only more often. */
+/** A Prometheus that scrapes a platform with `ops/monitoring/prometheus.yml`, only more often. */
 export interface TestPrometheus {
   /** The values of an expression now. */
   query(expression: string): Promise<{ metric: Record<string, string>; value: [number, string] }[]>;

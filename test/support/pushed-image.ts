@@ -8,7 +8,7 @@ export interface PushedBlob {
 
 export interface PushedImage {
   digest: string;
-  /** Of the configuration and the layers. */
+  /** Size of the configuration and the layers. */
   sizeBytes: number;
   layers: { digest: string; size: number }[];
 }
@@ -18,14 +18,14 @@ const ociManifest = 'application/vnd.oci.image.manifest.v1+json';
 
 export const digestOf = (bytes: Buffer) => `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
 
-/** A layer that no other test has: what it holds does not matter to a registry. */
+/** A layer with content that no other test has. */
 export const anyLayer = (size = 1000): PushedBlob => ({
   bytes: gzipSync(randomBytes(size), { level: 0 }),
   mediaType: ociLayer,
 });
 
 /**
- * Puts an image into a registry over its HTTP API, as it is: also one that no tool would make.
+ * Uploads an image to a registry over its HTTP API without validation, so it may be one that no tool would make.
  * @param origin `http://127.0.0.1:<port>`
  */
 export async function pushImage(

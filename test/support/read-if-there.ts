@@ -1,6 +1,9 @@
 import { readFileSync } from 'node:fs';
 
-/** A file as latin1, or nothing where there is none: files of `/proc`, and those of a platform that runs, come and go. */
+/**
+ * Reads a file as latin1, or returns an empty text if it is missing: files of `/proc` and of a running platform come
+ * and go.
+ */
 export function readIfThere(file: string): string {
   try {
     return readFileSync(file, 'latin1');

@@ -6,7 +6,7 @@ import { temporal } from '@temporalio/proto';
 const { History } = temporal.api.history.v1;
 const historiesDir = path.resolve(import.meta.dirname, '../fixtures/histories');
 
-/** Stores the present history of a workflow for the replay tests of later versions. */
+/** Stores the current history of a workflow for the replay tests of later versions. */
 export async function recordHistory(client: Client, name: string, workflowId: string, runId?: string): Promise<void> {
   const history = await client.workflow.getHandle(workflowId, runId).fetchHistory();
   fs.mkdirSync(historiesDir, { recursive: true });

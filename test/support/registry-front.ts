@@ -3,33 +3,33 @@ import https from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { Transform } from 'node:stream';
 
-/** What a front does to the blobs that pass it. */
+/** The faults that a front adds to blobs. */
 export interface BlobFault {
-  /** Breaks the connection off behind so many bytes of a blob. */
+  /** Closes the connection after so many bytes of a blob. */
   cutAfter?: number;
-  /** Sends no more of a blob than so many bytes, until the front gets another fault. */
+  /** Stops sending after so many bytes of a blob, until the front gets another fault. */
   stallsAfter?: number;
   /** Changes the first byte of layers. */
   lies?: boolean;
-  /** Sends so many bytes behind a blob. */
+  /** Sends so many extra bytes after a blob. */
   appends?: number;
 }
 
 /**
- * A server in front of a real registry: asks for a password or a token, redirects, breaks off, is slow, or lies. Without
- * any of that it passes everything on.
+ * A proxy in front of a real registry that can ask for a password or a token, redirect, close connections, be slow, or
+ * return wrong bytes. By default it forwards everything.
  */
 export class RegistryFront {
   /** Host and port. */
   readonly address: string;
-  /** `<method> <path>` of what was asked for. */
+  /** `<method> <path>` of the received requests. */
   readonly asked: string[] = [];
-  /** Bytes of blobs that went out. */
+  /** Bytes of blobs that were sent. */
   bytesSent = 0;
   password: { username: string; password: string } | null = null;
-  /** Where tokens are given; `own`: by this server, for the password. */
+  /** The address that issues tokens. `own`: this server does, for the password. */
   realm: string | null = null;
-  /** Where blobs are redirected to. */
+  /** The address to which requests of blobs are redirected. */
   redirectTo: string | null = null;
   fault: BlobFault = {};
   readonly #server: http.Server;

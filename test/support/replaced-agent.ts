@@ -2,7 +2,10 @@ import { execFileSync } from 'node:child_process';
 
 const replacementPort = 5000;
 
-/** Answers each connection with a file: once and then nothing, or again and again; slowly, or as fast as it is read. */
+/**
+ * Answers each connection with a file: once and then nothing, or again and again; slowly, or as fast as the client
+ * reads.
+ */
 const program = `
 use IO::Socket::INET;
 $SIG{CHLD} = $SIG{PIPE} = 'IGNORE';
@@ -24,7 +27,7 @@ export interface HostileAnswer {
   answer: string;
 }
 
-/** What root in a sandbox may answer in its agent's place, so that a caller of the agent waits. */
+/** Answers that root in a sandbox may send in place of the agent to make its caller wait. */
 export const hostileAnswers: readonly HostileAnswer[] = [
   { what: 'accepts and never answers', mode: 'once', answer: '' },
   {
@@ -44,7 +47,7 @@ export const hostileAnswers: readonly HostileAnswer[] = [
   },
 ];
 
-/** A shell script for root in a sandbox: starts the replacement and ends once it listens; prints nothing. */
+/** A shell script for root in a sandbox that starts the replacement and ends when it listens. It prints nothing. */
 export function startReplacement({ mode, answer }: HostileAnswer): string {
   const encoded = (text: string) => Buffer.from(text).toString('base64');
   return `echo ${encoded(answer)} | base64 -d >/root/answer; echo ${encoded(program)} | base64 -d >/root/replacement
@@ -53,8 +56,8 @@ for i in $(seq 100); do perl -MIO::Socket::INET -e 'exit !IO::Socket::INET->new(
 }
 
 /**
- * From now on new connections to the agent's port reach the replacement.
- * @param pid the host's number of a process of the sandbox
+ * Redirects new connections to the agent's port to the replacement.
+ * @param pid of a process of the sandbox, as the host sees it
  */
 export function redirectToReplacement(pid: number, agentPort: number): void {
   const inNetwork = (words: string) => execFileSync('nsenter', [`--net=/proc/${pid}/ns/net`, 'nft', words]);

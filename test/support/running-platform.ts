@@ -11,7 +11,7 @@ import { type PlatformEnv, readPlatformEnv } from '../../ops/local-stack/supervi
 
 const root = path.resolve(import.meta.dirname, '../..');
 
-/** The whole platform as `npm start` runs it, in a data folder of its own, driven from outside. */
+/** The whole platform, started as `npm start` does, with its own data folder. Tests use it from outside. */
 export class RunningPlatform {
   readonly dataDir: string;
   readonly #settings: NodeJS.ProcessEnv;
@@ -30,13 +30,13 @@ export class RunningPlatform {
   ) {
     this.#root = ofRoot;
     this.dataDir = dataDir;
-    // Postgres does not run as root and must be able to reach its folder.
+    // Postgres does not run as root and needs access to its folder.
     fs.chmodSync(this.dataDir, 0o711);
     this.#settings = settings;
   }
 
   /**
-   * @param throughSetUp as `npm start` does, which looks first whether anything of the set-up is missing
+   * @param throughSetUp start as `npm start` does, which first checks the set-up
    * @returns milliseconds until it was ready
    */
   async start(timeoutMs = 120_000, { throughSetUp = false } = {}): Promise<number> {
@@ -82,7 +82,7 @@ export class RunningPlatform {
     return readPlatformEnv(this.dataDir) as PlatformEnv;
   }
 
-  /** The API as the first account's root. */
+  /** A client of the API with the key of the first account's root. */
   client(apiKey: string | null = this.env.PLATFORM_API_KEY ?? null): PlatformClient {
     return new PlatformClient(this.env.PLATFORM_URL, apiKey);
   }
@@ -91,7 +91,7 @@ export class RunningPlatform {
     return new AgentClient(sandbox.sandbox_domain, token);
   }
 
-  /** The pids of one of its processes, found by its script and its data folder. */
+  /** The pids of one of its processes, which is found by its script and its data folder. */
   pidsOf(script: string): number[] {
     return fs
       .readdirSync('/proc')
@@ -114,8 +114,8 @@ export class RunningPlatform {
   }
 
   /**
-   * What the stopped platform left on this machine, which is then removed: containers, mounts, loop devices, links,
-   * folders. Empty when nothing leaked.
+   * What the stopped platform left on this machine: containers, mounts, loop devices, links and folders. Removes them.
+   * Empty when nothing leaked.
    */
   hostRemains(): Promise<string[]> {
     return removeHostRemains(this.dataDir);
@@ -126,7 +126,7 @@ export class RunningPlatform {
   }
 }
 
-/** The arguments of `node` in the script `start` of package.json. */
+/** The arguments of `node` in the `start` script of package.json. */
 function wordsOfNpmStart(root: string): string[] {
   const { scripts } = JSON.parse(fs.readFileSync(path.join(root, 'package.json'), 'utf8'));
   const [node, ...words] = (scripts.start as string).split(' ');
@@ -134,7 +134,7 @@ function wordsOfNpmStart(root: string): string[] {
   return words;
 }
 
-/** As `hostRemains`, of the host worker of a data folder, which must have ended. */
+/** Like `hostRemains`, for the host worker of a data folder, which must have ended. */
 export async function removeHostRemains(dataDir: string): Promise<string[]> {
   const { createOciDriver } = await import('../../runtime/oci/driver.ts');
   const driver = await createOciDriver({

@@ -9,13 +9,13 @@ import type { OutsideNetwork } from '../runtime/outside-network.ts';
 import { freePort } from './free-port.ts';
 import { until } from './until.ts';
 
-/** A server as public ones are: reached by TLS, with a bucket's name before its own. */
+/** A server like public ones: it uses TLS, and the bucket's name precedes its own. */
 interface Naming {
   domain: string;
   certificate: Certificate;
 }
 
-/** A real S3 server that checks signatures and keeps each object of a bucket as a file that the test can look at. */
+/** A real S3 server that checks signatures and stores each object of a bucket as a file that tests can read. */
 export class S3Server {
   readonly accessKey = 'TESTACCESSKEY7Q';
   readonly secretKey = 'test/secret+key=wGx0';
@@ -24,22 +24,22 @@ export class S3Server {
   #address = '127.0.0.1';
   port = 0;
 
-  /** @param buckets that it has from the beginning */
+  /** @param buckets its initial buckets */
   static async start(...buckets: string[]): Promise<S3Server> {
     return S3Server.#startAt({ address: '127.0.0.1', buckets });
   }
 
-  /** At another address of this machine. */
+  /** The same on another address of this machine. */
   static async startOn(address: string, ...buckets: string[]): Promise<S3Server> {
     return S3Server.#startAt({ address, buckets });
   }
 
-  /** On what sandboxes take for another machine. */
+  /** The same on an address that is outside of this machine for sandboxes. */
   static async startIn(outside: OutsideNetwork, ...buckets: string[]): Promise<S3Server> {
     return S3Server.#startAt({ address: outside.far, outside, buckets });
   }
 
-  /** There, under a name. */
+  /** The same, with a name. */
   static async startAs(named: Naming, outside: OutsideNetwork, ...buckets: string[]): Promise<S3Server> {
     return S3Server.#startAt({ address: outside.far, outside, named, buckets });
   }
@@ -82,7 +82,7 @@ export class S3Server {
     return `http://${this.#address}:${this.port}`;
   }
 
-  /** A mount of `data` as a caller of the API asks for it. */
+  /** A mount of `data` in the form that the API accepts. */
   mount(fields: Record<string, unknown> = {}): Record<string, unknown> {
     return {
       uri: 's3://data/',
@@ -100,7 +100,7 @@ export class S3Server {
     return readFileSync(path.join(this.#folder, bucket, key), 'utf8');
   }
 
-  /** Puts an object there past the protocol. */
+  /** Stores an object without the protocol. */
   write(bucket: string, key: string, text: string): void {
     const file = path.join(this.#folder, bucket, key);
     mkdirSync(path.dirname(file), { recursive: true });
@@ -118,7 +118,7 @@ export class S3Server {
   }
 }
 
-/** Stands before a server, and can stop answering: connections are taken, and nothing comes back. */
+/** A proxy before a server. It can stall: it then accepts connections and answers nothing. */
 export class StallingProxy {
   readonly #server = net.createServer((socket) => this.#serve(socket));
   readonly #sockets = new Set<net.Socket>();
@@ -132,7 +132,7 @@ export class StallingProxy {
     this.#address = address;
   }
 
-  /** @param address of it, and of the server */
+  /** @param address of the proxy and of the server */
   static async start(targetPort: number, address = '127.0.0.1'): Promise<StallingProxy> {
     const proxy = new StallingProxy(targetPort, address);
     await new Promise<void>((resolve) => proxy.#server.listen(0, address, resolve));

@@ -26,7 +26,7 @@ const programs = [
   ...['s3fs', 'fusermount', 'readlink'],
 ];
 
-/** An image of a user's own, with Debian's s3fs in it, in a registry on loopback. */
+/** A user's image with Debian's s3fs, in a registry on loopback. */
 export class S3fsImage {
   readonly reference: string;
   readonly #folder: string;
@@ -52,8 +52,8 @@ export class S3fsImage {
 }
 
 /**
- * This machine's programs with all the libraries they load, a second s3fs out of the way, and one that mounts only where
- * it would find what libfuse 3 looks for.
+ * Pushes an image with this machine's programs and their libraries, a second s3fs outside of the search path, and one
+ * that mounts only where it finds what libfuse 3 looks for.
  */
 function push(folder: string, registry: string): string {
   const script = `

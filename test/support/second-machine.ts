@@ -7,7 +7,7 @@ import { TcpRelay } from './tcp-relay.ts';
 
 const root = path.resolve(import.meta.dirname, '../..');
 
-/** A fresh view of the kernel's devices for a network namespace, with the control groups where they were. */
+/** Mounts a new view of the kernel's devices for a network namespace, and keeps the control groups in their places. */
 const ownSys = `set -e
 kept=$(mktemp -d)
 mount --rbind /sys/fs/cgroup "$kept"
@@ -19,8 +19,8 @@ rmdir "$kept"
 exec "$@"`;
 
 /**
- * Another machine: a network namespace that this machine sees by one link. Neither has a route to anything behind the
- * other's address.
+ * Another machine: a network namespace with one link to this machine. Neither side has a route to the networks behind
+ * the other's address.
  */
 export class SecondMachine {
   readonly namespace: string;
@@ -28,17 +28,20 @@ export class SecondMachine {
   readonly near: string;
   /** The other machine's. */
   readonly far: string;
-  /** For its sandboxes: a host that chooses by itself does not take it, and it cannot see what hosts here have taken. */
+  /**
+   * The subnet of its sandboxes. Hosts do not choose it automatically: the other machine cannot see which subnets hosts
+   * here use.
+   */
   readonly sandboxSubnet: string;
   readonly #link: string;
-  /** Takes away what was made so far. */
+  /** Removes what was made so far. */
   readonly #undo = new DisposableStack();
 
   private constructor() {
     const name = randomBytes(4).toString('hex');
     this.namespace = `second-${name}`;
     this.#link = `sec${name}`;
-    // A network for tests of networks (RFC 2544), so sandboxes are never in it.
+    // A network for tests of networks (RFC 2544), which sandboxes never use.
     const subnet = `198.18.${randomInt(256)}`;
     const first = randomInt(64) * 4;
     this.near = `${subnet}.${first + 1}`;
@@ -61,7 +64,7 @@ export class SecondMachine {
     ip('netns', 'add', this.namespace);
     this.#undo.defer(() => ip('netns', 'delete', this.namespace));
     ip('link', 'add', this.#link, 'type', 'veth', 'peer', 'name', 'up0', 'netns', this.namespace);
-    // By itself it would go with the namespace's last process only.
+    // Otherwise it would disappear only with the namespace's last process.
     this.#undo.defer(() => ip('link', 'delete', this.#link));
     ip('address', 'add', `${this.near}/30`, 'dev', this.#link);
     ip('link', 'set', this.#link, 'up');
@@ -70,7 +73,7 @@ export class SecondMachine {
     ip('-n', this.namespace, 'link', 'set', 'up0', 'up');
   }
 
-  /** Makes what listens on loopback of this machine reachable on the link. @returns `address:port` */
+  /** Makes a server on loopback of this machine reachable on the link. @returns `address:port` */
   async relay(address: string): Promise<string> {
     const relay = await TcpRelay.open(address, this.near);
     this.#undo.defer(() => relay.close());
@@ -78,9 +81,9 @@ export class SecondMachine {
   }
 
   /**
-   * Starts a program of the platform there and waits until it says that it is ready.
+   * Starts a program of the platform on the other machine and waits until it reports that it is ready.
    * @param script from the project's root: `worker/host.ts`
-   * @throws {ProgramError} when it does not get ready
+   * @throws {ProgramError} when it does not become ready
    */
   async start(options: {
     name: string;
@@ -104,7 +107,7 @@ export class SecondMachine {
     return program;
   }
 
-  /** From now on nothing that is sent arrives, in either direction. */
+  /** Drops everything that is sent from now on, in both directions. */
   cut(): void {
     ip('-n', this.namespace, 'link', 'set', 'up0', 'down');
   }
@@ -113,32 +116,32 @@ export class SecondMachine {
     ip('-n', this.namespace, 'link', 'set', 'up0', 'up');
   }
 
-  /** The devices by which routes of this machine, or of the other, lead to an address. */
+  /** The devices of the routes from this machine, or from the other one, to an address. */
   devicesTo(address: string, { from }: { from: 'near' | 'far' }): (string | undefined)[] {
     const there = from === 'far' ? ['-n', this.namespace] : [];
     const routes = ip(...there, '-json', 'route', 'show', 'to', 'match', address) || '[]';
     return (JSON.parse(routes) as { dev?: string }[]).map(({ dev }) => dev);
   }
 
-  /** The name of the link at this machine, and at the other. */
+  /** The names of the link on this machine and on the other. */
   get links(): { near: string; far: string } {
     return { near: this.#link, far: 'up0' };
   }
 
-  /** Interfaces there. */
+  /** Network interfaces of the other machine. */
   interfaces(): string[] {
     const found = JSON.parse(ip('-n', this.namespace, '-json', 'link', 'show')) as { ifname: string }[];
     return found.map(({ ifname }) => ifname);
   }
 
-  /** Connections that are open there to a port of its own, as `ss` lists them. */
+  /** Open connections of the other machine to one of its ports, as `ss` lists them. */
   connectionsTo(port: number): string[] {
     const asked = ['ss', '-Htn', 'state', 'established', 'sport', '=', `:${port}`];
     const listed = execFileSync('nsenter', [`--net=/run/netns/${this.namespace}`, ...asked], { encoding: 'utf8' });
     return listed.split('\n').filter(Boolean);
   }
 
-  /** Removes it. Its programs must have ended. */
+  /** Removes the machine. Its programs must have ended. */
   close(): void {
     this.#undo.dispose();
   }

@@ -7,8 +7,8 @@ const root = path.resolve(import.meta.dirname, '../..');
 const run = promisify(execFile);
 
 /**
- * Writes the files of a commit into a new folder, or those of this folder as they are.
- * @param tree the folder
+ * Writes the files of a commit into a new folder, or the current files of this folder.
+ * @param tree the new folder
  */
 export async function writeSourceTree(tree: string, commit: string | null): Promise<void> {
   fs.mkdirSync(tree);
@@ -16,7 +16,7 @@ export async function writeSourceTree(tree: string, commit: string | null): Prom
   await run('sh', ['-c', `${files} | tar --extract --directory "$1"`, 'sh', tree], { cwd: root });
 }
 
-/** Whether it asks npm for the same packages as this folder. */
+/** Whether its package-lock.json equals that of this folder. */
 export function hasSamePackages(tree: string): boolean {
   const lockOf = (folder: string) => fs.readFileSync(path.join(folder, 'package-lock.json'), 'utf8');
   return lockOf(tree) === lockOf(root);

@@ -10,11 +10,14 @@ import { addSearchAttributes } from '../../temporal/namespace.ts';
 import { freePort } from './free-port.ts';
 import { until } from './until.ts';
 
-/** A database of this test file's own. */
+/** A database that only this test file uses. */
 export interface TestDatabase {
   /** For `DATABASE_URL` or `createOrm`; its user may do everything. */
   url: string;
-  /** Removes it, also while programs are connected. What is not dropped goes with the whole cluster when the run ends. */
+  /**
+   * Removes it, even if programs are connected. Remaining databases are removed with the whole cluster at the end of
+   * the run.
+   */
   drop(): Promise<void>;
 }
 
@@ -56,7 +59,7 @@ export async function timeSkippingEnvironment(): Promise<TestWorkflowEnvironment
   return environment;
 }
 
-/** Its public way to a server that runs already is without skipping. */
+/** Its public function for connecting to a running server does not skip time. */
 const testing = TestWorkflowEnvironment as unknown as {
   create(options: {
     server: { type: 'existing' };
@@ -65,7 +68,9 @@ const testing = TestWorkflowEnvironment as unknown as {
   }): Promise<TestWorkflowEnvironment>;
 };
 
-/** The SDK gives the server five seconds; on a busy machine its Java needs more, so it is started here. */
+/**
+ * The SDK waits five seconds for the server, which is too short for its Java on a busy machine, so it is started here.
+ */
 async function startedEnvironment(): Promise<TestWorkflowEnvironment> {
   const port = await freePort();
   const server = spawn(timeSkippingTestServer().program, [String(port)], { stdio: 'ignore' });

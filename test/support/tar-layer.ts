@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import zlib from 'node:zlib';
 import type { PushedBlob } from './pushed-image.ts';
 
-/** An entry of a tar archive, as no tool would write some. */
+/** An entry of a tar archive. It may be one that no tool would write. */
 export interface TarEntry {
   name: string;
   /** `0` file, `1` hard link, `2` symbolic link, `3` and `4` devices, `5` folder, `6` pipe. */
@@ -12,9 +12,9 @@ export interface TarEntry {
   mode?: number;
   uid?: number;
   device?: [major: number, minor: number];
-  /** Records of a header before it, as PAX has them. */
+  /** PAX records of a header before it. */
   records?: Record<string, string | Buffer>;
-  /** In place of the length of the content. */
+  /** Replaces the length of the content. */
   size?: number;
 }
 
@@ -73,7 +73,7 @@ const mediaTypes = {
   docker: 'application/vnd.docker.image.rootfs.diff.tar.gzip',
 };
 
-/** A layer as a registry takes it. */
+/** A layer in the form that a registry accepts. */
 export function layerOf(entries: readonly TarEntry[], kind: keyof typeof mediaTypes = 'gzip'): PushedBlob {
   const bytes = tar(entries);
   const packed = { plain: () => bytes, gzip: () => zlib.gzipSync(bytes), zstd: () => zlib.zstdCompressSync(bytes) };

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import net from 'node:net';
 
-/** Makes what listens on loopback of this machine reachable at another of its addresses. */
+/** Makes a server on loopback of this machine reachable at another address of the machine. */
 export class TcpRelay {
   /** `address:port` where it listens. */
   readonly address: string;
@@ -16,7 +16,7 @@ export class TcpRelay {
 
   /**
    * @param target `host:port`
-   * @param at the address to listen at; the port is a free one
+   * @param at the address to listen on, with a free port
    */
   static async open(target: string, at: string): Promise<TcpRelay> {
     const { hostname, port } = new URL(`tcp://${target}`);
@@ -28,7 +28,7 @@ export class TcpRelay {
         [from, to],
         [to, from],
       ] as const) {
-        // Connections that a cut left hanging must not keep the test's process.
+        // Connections that a cut left hanging must not keep the test's process alive.
         socket.unref();
         connections.add(socket);
         socket.on('error', () => other.destroy());

@@ -13,13 +13,13 @@ export interface KeyPair {
   key: string;
 }
 
-/** Who a certificate is for; Kubernetes reads a user and its group there. */
+/** The subject of a certificate. Kubernetes reads a user and its group from it. */
 export interface Subject {
   /** The user's name. */
   name: string;
   /** The user's group. */
   group?: string;
-  /** Names and addresses that a server with it answers for. */
+  /** Names and addresses of a server with this certificate. */
   answersFor?: readonly (x509.JsonGeneralName & { type: 'dns' | 'ip' })[];
 }
 
@@ -72,7 +72,7 @@ export class TestCa {
   }
 }
 
-/** Some minutes of the past too: clocks differ. */
+/** It starts some minutes in the past, because clocks differ. */
 function validity(): { notBefore: Date; notAfter: Date } {
   return { notBefore: new Date(Date.now() - dayMs / 24), notAfter: new Date(Date.now() + dayMs) };
 }

@@ -17,13 +17,13 @@ import { ensureNamespace } from '../../temporal/namespace.ts';
 
 const folderPrefix = 'sandbox-platform-test-';
 const templateDatabase = 'platform_template';
-/** Here the server suggests to continue as new after few events. */
+/** In this namespace the server suggests continue-as-new after few events. */
 const shortHistoryNamespace = 'test-short-history';
 
 /**
- * The real parts that one test run shares: Postgres, Temporal on it, a registry. Lives in Jest's main process; the test
- * files, in their workers, ask it over a Unix socket. A part starts when it is first asked for, so a run that needs no
- * Temporal starts none.
+ * The real parts that one test run shares: Postgres, Temporal on it, a registry. It lives in Jest's main process. Test
+ * files, which run in Jest's workers, ask it over a Unix socket. A part starts at its first use, so a run without need
+ * of Temporal starts none.
  */
 export class TestStack {
   readonly #dir: string;
@@ -31,9 +31,9 @@ export class TestStack {
   readonly #server: http.Server;
   readonly #parts = new Map<string, Promise<unknown>>();
   readonly #stops: (() => Promise<void>)[] = [];
-  /** The next port to look at. Parts start at the same time, and none may be promised a port twice. */
+  /** The next port to try. Parts start at the same time, and no port may be assigned twice. */
   #portSearch = 20_000 + (process.pid % 500) * 20;
-  /** Databases are cloned one at a time: Postgres refuses to copy a template that is being copied from elsewhere. */
+  /** Databases are cloned one at a time: Postgres refuses to copy a template while another copy of it runs. */
   #cloning: Promise<unknown> = Promise.resolve();
 
   private constructor(dir: string) {
@@ -88,7 +88,7 @@ export class TestStack {
     }
   }
 
-  /** Starts a part once; who asks later shares it. */
+  /** Starts a part at its first use, and returns the same part later. */
   #part<Part>(name: string, start: () => Promise<Part>): Promise<Part> {
     const started = this.#parts.get(name) ?? start();
     this.#parts.set(name, started);
@@ -200,7 +200,7 @@ export class TestStack {
   }
 }
 
-/** Folders of runs that were killed. Their programs ended with them. */
+/** Removes folders of killed runs. Their programs ended with them. */
 function removeLeftovers(): void {
   for (const name of fs.readdirSync(os.tmpdir())) {
     const pid = name.startsWith(folderPrefix) && Number.parseInt(name.slice(folderPrefix.length), 10);

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 
-/** Sends the message again and again until it is answered or `waitMs` are over, and prints the first answer. */
+/** Sends the message repeatedly until it is answered or `waitMs` are over, and prints the first answer. */
 const asking = `
 const [address, port, message, waitMs, from] = process.argv.slice(1);
 const socket = require('dgram').createSocket('udp4');
@@ -11,15 +11,15 @@ const late = setTimeout(() => end(''), Number(waitMs));
 socket.on('message', (answer, peer) => { clearTimeout(late); end(peer.address + ':' + peer.port + ' ' + answer); });
 socket.bind(Number(from), send);`;
 
-/** Answers every datagram with `echo <it> to <the address it came from>`; run it with Node in a sandbox. */
+/** Answers every datagram with `echo <text> to <sender's address>`. Run it with Node in a sandbox. */
 export const udpEcho = (port: number) => `
 const socket = require('dgram').createSocket('udp4');
 socket.on('message', (text, peer) => socket.send('echo ' + text + ' to ' + peer.address, peer.port, peer.address));
 socket.bind(${port});`;
 
 /**
- * What answers a datagram: `<address>:<port> <text>`, or an empty text when nothing does within `waitMs`.
- * @param through words of a command that the question is asked through, as from another network namespace
+ * Sends a datagram. Returns `<address:port> <text>` of the answer, or an empty text when none arrives within `waitMs`.
+ * @param through words of a command that sends it, for example from another network namespace
  */
 export async function askUdp(
   hostPort: string,

@@ -11,10 +11,10 @@ import { testDatabase } from './stack.ts';
 const server = path.resolve(import.meta.dirname, '../../api/server.ts');
 const secretKey = Buffer.alloc(32, 3).toString('base64');
 
-/** The API's process as production starts it, on a database of its own and without limits of requests. */
+/** The API's process, started as in production, with its own database and without request limits. */
 export class UnlimitedApi {
   readonly url: string;
-  /** Of the root of its only account. */
+  /** The key of its only account's root. */
   readonly key: string;
   readonly codecToken = codecAccessToken(secretKey);
   readonly #child: ChildProcess;
@@ -27,7 +27,7 @@ export class UnlimitedApi {
     this.#drop = drop;
   }
 
-  /** @param probe a module that is loaded first and answers each message; see `ask` */
+  /** @param probe a module that is loaded first and answers messages; see `ask` */
   static async start(planName: string, probe: string, flags: string[] = []): Promise<UnlimitedApi> {
     const database = await testDatabase();
     const orm = await createOrm(database.url, 1);
@@ -59,7 +59,7 @@ export class UnlimitedApi {
     return this.#child.pid!;
   }
 
-  /** What its probe answers. */
+  /** The answer of its probe. */
   async ask<Answer>(): Promise<Answer> {
     this.#child.send('ask');
     const [answer] = await once(this.#child, 'message');

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 let waits = 0;
 
-/** How many waits have succeeded in this file of tests. */
+/** The number of successful waits in this test file. */
 export const successfulWaits = () => waits;
 
 /**

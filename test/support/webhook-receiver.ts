@@ -15,10 +15,10 @@ export const answerWith =
   (_request, response) =>
     void response.writeHead(status, headers).end(body);
 
-/** An endpoint of webhooks on loopback that keeps what it gets. */
+/** An endpoint of webhooks on loopback that stores received requests. */
 export class WebhookReceiver {
   readonly received: Received[] = [];
-  /** The most requests that were open at once. */
+  /** The maximum number of requests that were open at the same time. */
   mostOpen = 0;
   #open = 0;
   #answer: Answer;
@@ -42,13 +42,13 @@ export class WebhookReceiver {
         this.#answer(received, response, this.received.length);
       });
     });
-    // Only senders close connections that are idle: no request meets one that is being closed.
+    // Only senders close idle connections, so no request arrives on a connection that is being closed.
     this.#server.keepAliveTimeout = 0;
   }
 
   static async start(answer: Answer = answerWith(200)): Promise<WebhookReceiver> {
     const receiver = new WebhookReceiver(answer);
-    // After a test that failed it must not keep the process.
+    // It must not keep the process alive after a failed test.
     receiver.#server.unref();
     await new Promise<void>((resolve) => receiver.#server.listen(0, '127.0.0.1', resolve));
     return receiver;
@@ -62,12 +62,12 @@ export class WebhookReceiver {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/hooks`;
   }
 
-  /** Ids of events, each as often as it came. */
+  /** Ids of received events, with repetitions. */
   get ids(): string[] {
     return this.received.map(({ id }) => id);
   }
 
-  /** Ids of events, each once: a slow machine may get one twice. */
+  /** Ids of received events without repetitions: a slow machine may get one twice. */
   get distinctIds(): string[] {
     return [...new Set(this.ids)];
   }

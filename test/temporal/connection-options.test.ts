@@ -19,7 +19,7 @@ const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'temporal-connection-'));
 const closed: (() => void)[] = [];
 let settings: Record<string, string>;
 
-/** Temporal behind TLS that asks for a certificate, as Temporal Cloud and servers of one's own do. */
+/** Temporal behind TLS with client certificates, as with Temporal Cloud and self-hosted servers. */
 beforeAll(async () => {
   const ca = await TestCa.create();
   const serving = await ca.issue({ name: 'temporal', answersFor: [{ type: 'dns', value: 'temporal.test' }] });
@@ -62,7 +62,7 @@ async function listen(server: net.Server): Promise<string> {
   return `127.0.0.1:${(server.address() as net.AddressInfo).port}`;
 }
 
-test('clients and workers reach a Temporal that asks for a certificate', async () => {
+test('clients and workers reach a Temporal that requires a certificate', async () => {
   const options = temporalConnectionOptions(loadSettings(settings));
   const connection = await Connection.connect(options);
   const { serverVersion } = await connection.workflowService.getSystemInfo({});
@@ -85,7 +85,7 @@ test.each([
   await expect(Connection.connect({ ...options, connectTimeout: '3 seconds' })).rejects.toThrow();
 });
 
-/** As `npm run temporal` beside processes that were started one by one. */
+/** Runs `npm run temporal` as for processes that were started separately. */
 function runTemporalCli(env: Record<string, string>, ...args: string[]): Promise<{ code: number; stdout: string }> {
   const words = ['ops/local-stack/temporal-cli.ts', ...args];
   const options = { cwd: root, env: { ...process.env, NODE_OPTIONS: '', ...env }, timeout: 60_000 };
@@ -101,7 +101,7 @@ test("`npm run temporal` reaches it with the platform's certificate, and not wit
   expect(await runTemporalCli(without, ...health, '--command-timeout', '5s')).toMatchObject({ code: 1, stdout: '' });
 });
 
-/** A server in the place of Temporal Cloud, which refuses each request and gives what it was asked with. */
+/** A server in place of Temporal Cloud, which refuses each request and returns its authorization. */
 async function startCloud(): Promise<{ settings: Record<string, string>; authorization: Promise<string | undefined> }> {
   const heard = Promise.withResolvers<string | undefined>();
   const ca = await TestCa.create();
@@ -111,7 +111,7 @@ async function startCloud(): Promise<{ settings: Record<string, string>; authori
   cloud.on('session', (session) => closed.push(() => session.destroy()));
   cloud.on('stream', (stream, headers) => {
     heard.resolve(headers.authorization);
-    // The client may leave before the end.
+    // The client may disconnect before the end.
     stream.on('error', () => undefined);
     stream.respond({ ':status': 200, 'content-type': 'application/grpc', 'grpc-status': '7' }, { endStream: true });
   });
@@ -133,18 +133,18 @@ test('`npm run temporal` sends the API key', async () => {
   expect(await cloud.authorization).toBe('Bearer key-of-a-test');
 });
 
-test('an API key goes with each request, and only over TLS', async () => {
+test('each request has the API key, and only over TLS', async () => {
   const cloud = await startCloud();
   const options = temporalConnectionOptions(loadSettings(cloud.settings));
   await expect(Connection.connect({ ...options, connectTimeout: '60 seconds' })).rejects.toThrow();
   expect(await cloud.authorization).toBe('Bearer key-of-a-test');
-  // Without any other setting too.
+  // Also without any other setting.
   expect(
     temporalConnectionOptions({ TEMPORAL_ADDRESS: 'a:1', TEMPORAL_TLS: false, TEMPORAL_API_KEY: 'k' }).tls,
   ).toEqual({});
 });
 
-test('without settings the connection is plain; half a certificate is refused at the start', () => {
+test('without settings the connection is plain; a certificate without its key is refused at the start', () => {
   const plain = { PLATFORM_SECRET_KEY: settings.PLATFORM_SECRET_KEY, DATABASE_URL: settings.DATABASE_URL };
   expect(temporalConnectionOptions(loadSettings(plain))).toEqual({ address: '127.0.0.1:7233', tls: false });
   expect(() => loadSettings({ ...plain, TEMPORAL_TLS_CERT_FILE: '/some/file' })).toThrow('TEMPORAL_TLS_KEY_FILE');

@@ -9,7 +9,7 @@ const key = (fill: number) => Buffer.alloc(32, fill);
 const payload = defaultPayloadConverter.toPayload({ secret: 'open sesame' })!;
 
 describe('the payload codec', () => {
-  test('gives back what it encrypted, and what is encrypted does not show it', async () => {
+  test('decrypts what it encrypted, and the encrypted form does not reveal it', async () => {
     const codec = new EncryptionCodec(new Map([['a', key(1)]]));
     const [sealed] = await codec.encode([payload]);
     expect(Buffer.from(sealed!.data!).includes('sesame')).toBe(false);
@@ -17,7 +17,7 @@ describe('the payload codec', () => {
     expect(defaultPayloadConverter.fromPayload(opened!)).toEqual({ secret: 'open sesame' });
   });
 
-  test('reads what an older key wrote, and writes with the newest', async () => {
+  test('decrypts with older keys, and encrypts with the newest', async () => {
     const before = new EncryptionCodec(new Map([['old', key(1)]]));
     const after = new EncryptionCodec(
       new Map([
@@ -31,7 +31,7 @@ describe('the payload codec', () => {
     await expect(before.decode([fresh!])).rejects.toThrow('No key with id new');
   });
 
-  test('refuses what was changed on the way', async () => {
+  test('refuses changed payloads', async () => {
     const codec = new EncryptionCodec(new Map([['a', key(1)]]));
     const [sealed] = await codec.encode([payload]);
     const data = Buffer.from(sealed!.data!);
@@ -72,7 +72,7 @@ describe('the codec server', () => {
       payload: JSON.stringify(body),
     });
 
-  test('shows payloads to who knows its path, the Web UI of this platform included', async () => {
+  test('shows payloads to clients that know its path, such as the platform’s Web UI', async () => {
     const reply = await decode({ payloads: [await sealed()] });
     expect(reply.statusCode).toBe(200);
     expect(reply.headers['access-control-allow-origin']).toBe('http://127.0.0.1:8233');
@@ -81,11 +81,11 @@ describe('the codec server', () => {
     expect(preflight.statusCode).toBe(204);
   });
 
-  test.each([{}, { payloads: null }, { payloads: [] }])('has nothing to show of %j', async (body) => {
+  test.each([{}, { payloads: null }, { payloads: [] }])('returns nothing for %j', async (body) => {
     expect((await decode(body)).json()).toEqual({ payloads: [] });
   });
 
-  test('a payload that cannot be decrypted is named, and nothing of it is repeated', async () => {
+  test('an undecryptable payload is identified without its content', async () => {
     const good = await sealed();
     const base64 = (text: string) => Buffer.from(text).toString('base64');
     const changed = { ...good, data: base64('x'.repeat(64)) };
@@ -122,7 +122,7 @@ describe('the codec server', () => {
     );
   });
 
-  test('a few requests are decoded at once, more are asked to come again', async () => {
+  test('a few concurrent requests are decoded, further ones must be retried', async () => {
     const body = { payloads: [await sealed(defaultPayloadConverter.toPayload('x'.repeat(1_000_000))!)] };
     const replies = await Promise.all(Array.from({ length: 30 }, () => decode(body)));
     const statuses = replies.map((reply) => reply.statusCode);
@@ -132,7 +132,7 @@ describe('the codec server', () => {
     expect((await decode(body)).statusCode).toBe(200);
   });
 
-  test('with another token there is no such route, and the body is not looked at', async () => {
+  test('with another token the route does not exist, and the body is not read', async () => {
     for (const method of ['POST', 'OPTIONS'] as const) {
       const reply = await app.inject({
         method,

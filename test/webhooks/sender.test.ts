@@ -51,7 +51,7 @@ const request = (url: string, timeoutSeconds = 60) => ({
 });
 const portOf = (server: net.Server) => (server.address() as AddressInfo).port;
 
-/** A server that does as it likes with a connection. */
+/** A server with a handler of raw connections. */
 async function rawServer(onConnection: (socket: net.Socket) => void): Promise<string> {
   const server = net.createServer((socket) => {
     socket.on('error', () => {});
@@ -62,7 +62,7 @@ async function rawServer(onConnection: (socket: net.Socket) => void): Promise<st
   return `http://127.0.0.1:${portOf(server)}/`;
 }
 
-test('a request is posted as JSON with its headers, and the outcome has status, time and the reply', async () => {
+test('a request is posted as JSON with its headers, and the result has status, time and reply', async () => {
   const outcome = await sender({ ranges: loopback }).send(request(`${receiver.url}?a=b`));
   expect(outcome).toEqual({
     startedAt: expect.any(String),
@@ -73,7 +73,7 @@ test('a request is posted as JSON with its headers, and the outcome has status, 
   expect([headers['content-type'], headers['webhook-id'], body]).toEqual(['application/json', 'evt-1', '{}']);
 });
 
-test('connections are used again', async () => {
+test('connections are reused', async () => {
   const ports = new Set<number | undefined>();
   const one = await WebhookReceiver.start((_request, response) => {
     ports.add(response.socket?.remotePort);
@@ -86,7 +86,7 @@ test('connections are used again', async () => {
 });
 
 describe('addresses', () => {
-  test('with no range opened, no spelling of a closed address is connected to', async () => {
+  test('without opened ranges, no spelling of a closed address is connected to', async () => {
     const canary = await Canary.start('::');
     const { port } = canary;
     const closed = sender({});
@@ -106,13 +106,13 @@ describe('addresses', () => {
     ];
     for (const host of spellings) {
       const { error, httpStatus } = await closed.send(request(`http://${host}:${port}/`));
-      expect([host, httpStatus, error]).toEqual([host, null, "The endpoint's address may not be connected to"]);
+      expect([host, httpStatus, error]).toEqual([host, null, "The endpoint's address is not allowed"]);
     }
     expect(canary.connections).toBe(0);
     await canary.stop();
   });
 
-  test('a service of the platform is refused with every range opened, in the words of a closed port', async () => {
+  test('a service of the platform is refused with every range opened, with the message of a closed port', async () => {
     const canary = await Canary.start('::');
     const { port } = canary;
     const open = sender({ ranges: ['0.0.0.0/0', '::/0'], services: [{ address: 'local', port, isInner: true }] });
@@ -133,7 +133,7 @@ describe('addresses', () => {
     await canary.stop();
   });
 
-  test('a sandbox is refused with every range opened, in every spelling and in the words of a closed port', async () => {
+  test('a sandbox is refused with every range opened, in every spelling and with the message of a closed port', async () => {
     const canary = await Canary.start('::');
     const { port } = canary;
     const open = sender({ ranges: ['0.0.0.0/0', '::/0'], networks: ['10.99.0.0/20', '127.7.0.0/16'] });
@@ -151,7 +151,7 @@ describe('addresses', () => {
     await canary.stop();
   });
 
-  test('a name is looked up for each connection, and a later answer that is closed is not connected to', async () => {
+  test('a name is looked up for each connection, and a later closed address is not connected to', async () => {
     const [canary, names] = await Promise.all([Canary.start('127.0.0.2'), NameServer.start('127.0.0.1')]);
     const url = new URL(receiver.url);
     url.hostname = 'changing.example.com';
@@ -161,13 +161,13 @@ describe('addresses', () => {
     expect(receiver.received).toHaveLength(before + 1);
     names.answer = '127.0.0.2';
     url.port = `${canary.port}`;
-    expect((await one.send(request(url.href))).error).toBe("The endpoint's address may not be connected to");
+    expect((await one.send(request(url.href))).error).toBe("The endpoint's address is not allowed");
     expect(names.asked).toBeGreaterThanOrEqual(2);
     expect(canary.connections).toBe(0);
     await Promise.all([canary.stop(), names.stop()]);
   });
 
-  test('a redirect is a failure that leads nowhere, and a proxy of the environment is not used', async () => {
+  test('a redirect is a failure and is not followed, and a proxy of the environment is not used', async () => {
     const canary = await Canary.start('127.0.0.1');
     const target = `http://127.0.0.1:${canary.port}/`;
     const variables = ['http_proxy', 'HTTP_PROXY', 'https_proxy', 'HTTPS_PROXY', 'ALL_PROXY'];
@@ -235,7 +235,7 @@ describe('hostile endpoints', () => {
     expect((await sender({ ranges: loopback }).send(request(url, timeoutSeconds))).error).toBe(error);
   });
 
-  test('one with a body without end counts by its status; 4 KiB of it are kept, and it is cut off', async () => {
+  test('an endless body is cut off; the status counts, and 4 KiB are kept', async () => {
     let written = 0;
     const url = await rawServer((socket) => {
       socket.once('data', () => {
@@ -253,7 +253,7 @@ describe('hostile endpoints', () => {
     expect(written).toBeGreaterThan(0);
   });
 
-  test('what an endpoint says is in the reply only, and Retry-After is read', async () => {
+  test('text of an endpoint is only in the reply, and Retry-After is read', async () => {
     const busy = await WebhookReceiver.start(answerWith(503, { 'retry-after': '7' }, 'SECRET'));
     const outcome = await sender({ ranges: loopback }).send(request(busy.url));
     expect(outcome).toMatchObject({
@@ -267,7 +267,7 @@ describe('hostile endpoints', () => {
 });
 
 describe('TLS', () => {
-  test("a certificate of the operator's CA is accepted, any other is not, and HTTP/2 is used where it is offered", async () => {
+  test("only certificates of the operator's CA are accepted, and HTTP/2 is used if it is offered", async () => {
     const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'webhook-ca-'));
     const made = await openLocalCa(dir);
     const ca = made.certificatePem;

@@ -10,7 +10,7 @@ import { BuiltinImageKeeper } from '../../worker/builtin-image-keeper.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 import { until } from '../support/until.ts';
 
-/** What hosts say about the images that they make, on a real database. The builds end when the test says so. */
+/** The reports of hosts about the images that they make, on a real database. The test decides when builds end. */
 let database: TestDatabase;
 let orm: Orm;
 const keepers: BuiltinImageKeeper[] = [];
@@ -50,7 +50,7 @@ class Builds implements HostImages {
     return this.isThere;
   }
 
-  /** The next builds do not begin until the returned function is called: a state before them stays to be seen. */
+  /** Delays the next builds until the returned function is called, so that the state before them can be observed. */
   hold(): () => void {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#held = promise;
@@ -120,7 +120,7 @@ test('a template is building while its image is made ahead, then available', asy
   expect(images.begun).toBe(1);
 });
 
-test('one that is made at its first use is pending until then', async () => {
+test('a template whose image is made at its first use is pending until then', async () => {
   const { images } = await host({ ahead: [] });
   await becomes('pending');
   expect(images.begun).toBe(0);
@@ -130,7 +130,7 @@ test('one that is made at its first use is pending until then', async () => {
   await becomes('available');
 });
 
-test('one that is there is available at once, and one that is gone at the next start is not', async () => {
+test('an existing image is available at once, and one that is missing at the next start is not', async () => {
   const { hostId, keeper } = await host({ isThere: true });
   await becomes('available');
   await keeper.stop();
@@ -138,7 +138,7 @@ test('one that is there is available at once, and one that is gone at the next s
   await becomes('pending');
 });
 
-test('a build that failed is seen with its reason, and tried again until it succeeds', async () => {
+test('a failed build is shown with its reason, and retried until it succeeds', async () => {
   const { images } = await host();
   await becomes('building');
   images.end('The image could not be made (a step)');
@@ -156,7 +156,7 @@ test('a build that failed is seen with its reason, and tried again until it succ
   expect((await template()).buildErrorMessage).toBeNull();
 });
 
-test('one host that has it is enough; the failure of another counts when that host is given up', async () => {
+test('one host with the image is enough; the failure of another counts when that host is lost', async () => {
   const first = await host({ isThere: true });
   const second = await host();
   await becomes('available');
@@ -172,7 +172,7 @@ test('one host that has it is enough; the failure of another counts when that ho
   release();
 });
 
-test('on a disk that is nearly full it is not made until there is room again', async () => {
+test('on a nearly full disk it is not made until there is space again', async () => {
   isDiskFull = true;
   const { images } = await host();
   const full = /^The disk of the host is nearly full\. The next attempt/;

@@ -12,7 +12,7 @@ import { MemoryDriver } from '../support/memory-driver.ts';
 import { temporalAddress } from '../support/stack.ts';
 import { until } from '../support/until.ts';
 
-/** Workers without a version, then two versions of them, one beside the other, while workflows are open. */
+/** Workers without a version, then two versions of them in parallel, while workflows are open. */
 const deploymentName = 'test';
 const [first, second] = ['1', '2'].map((buildId) => ({ deploymentName, buildId })) as [Version, Version];
 type Version = { deploymentName: string; buildId: string };
@@ -33,7 +33,7 @@ async function admin(name: string, values: Record<string, string> = {}): Promise
   return workerVersionCommands[name]!.run({ orm, plans, settings: { ...settings, ...temporal } }, values);
 }
 
-/** Of the worker that did its last task. Null: it had none. */
+/** The version of the worker that did its last task, or null. */
 async function versionOf(handle: WorkflowHandle): Promise<string | null> {
   const { raw } = await handle.describe();
   return raw.workflowExecutionInfo?.versioningInfo?.deploymentVersion?.buildId ?? null;
@@ -45,7 +45,7 @@ async function running() {
   return { sandboxId: sandbox.sandboxId, handle: plane.client.workflow.getHandle(sandbox.sandboxId) };
 }
 
-/** Waits half an hour for the use of its link: pinned. */
+/** Waits half an hour for the use of its link, and is pinned. */
 function waitingReset(userId: string): Promise<WorkflowHandle> {
   const input = { userId: userId as UserId };
   return plane.client.workflow.start('passwordReset', startOptions('passwordReset', userId, input));
@@ -54,7 +54,7 @@ function waitingReset(userId: string): Promise<WorkflowHandle> {
 const isOfVersion = (handle: WorkflowHandle, buildId: string) =>
   until(async () => (await versionOf(handle)) === buildId);
 
-test('versions take over from workers without one, then from each other, and pinned workflows stay until they are released', async () => {
+test('versions replace workers without one, then each other, and pinned workflows stay until they are released', async () => {
   const old = await running();
   expect(await deployment.versions()).toEqual([]);
 
@@ -71,7 +71,7 @@ test('versions take over from workers without one, then from each other, and pin
 
   await plane.addControl(second);
   await until(async () => (await deployment.versions()).length === 2);
-  // Its start changes nothing: that is the operator's.
+  // Its start changes nothing, because the operator decides when it is used.
   await takeFirstWork(plane.client, second, silent, AbortSignal.timeout(120_000));
   expect(await deployment.versions()).toEqual([
     { buildId: '2', status: 'inactive', pinnedWorkflows: 0, currentSince: null },
@@ -108,7 +108,7 @@ test('versions take over from workers without one, then from each other, and pin
   await until(async () => (await deployment.versions())[1]!.pinnedWorkflows === 0);
 }, 300_000);
 
-test('an operator who names no version, or one that no worker has, gets the names of those that there are', async () => {
+test('an operator who names no version, or an unknown one, gets the names of the existing ones', async () => {
   await expect(admin('set-worker-version')).rejects.toThrow('--build is missing');
   await expect(admin('set-worker-version', { build: '3' })).rejects.toThrow(/3; there are: (1|2), (1|2)$/);
   await expect(admin('release-pinned-workflows', { build: '3' })).rejects.toThrow('there are');
@@ -118,7 +118,7 @@ test('an operator who names no version, or one that no worker has, gets the name
   ).rejects.toThrow('PLATFORM_WORKER_DEPLOYMENT is not set');
 });
 
-test('a version is named after the release and what its workflows are made from', () => {
+test('a version is named after the release and the sources of its workflows', () => {
   expect(workerVersion({ PLATFORM_WORKER_DEPLOYMENT: undefined })).toBeNull();
   const { buildId } = workerVersion({ PLATFORM_WORKER_DEPLOYMENT: 'platform' })!;
   expect(buildId).toMatch(/^\d+\.\d+\.\d+-[0-9a-f]{12}$/);

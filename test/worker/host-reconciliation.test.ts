@@ -8,7 +8,7 @@ import { SandboxFacts } from '../../worker/sandbox-facts.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
 
-/** A driver that fails for some sandboxes, as one whose files cannot be read or removed. */
+/** A driver that fails for some sandboxes, for example because files cannot be read or removed. */
 class FailingDriver extends MemoryDriver implements ReconcilingDriver {
   readonly unreadable = new Set<string>();
   readonly unremovable = new Set<string>();
@@ -35,7 +35,7 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => plane.stop());
 
-test('errors with some sandboxes at a take-over are logged, and the others are taken over', async () => {
+test('errors of some sandboxes are logged when a host starts, and the others are taken over', async () => {
   const started = async () => {
     const sandbox = await plane.admit();
     await plane.commands.start(sandbox, { wait: true });
@@ -46,7 +46,7 @@ test('errors with some sandboxes at a take-over are logged, and the others are t
     const sandbox = await plane.row(sandboxId);
     await plane.commands.terminate(sandbox, { forget: false });
     await plane.client.workflow.getHandle(sandboxId).result();
-    // As after a host that was away at the end.
+    // The state if the host was down at the end.
     await plane.orm.em
       .getConnection()
       .execute('update sandboxes set holds_disk = true where sandbox_id = ?', [sandboxId]);

@@ -5,7 +5,7 @@ const context = { workflowId: 'sbx-1', workflowType: 'sandbox', activityType: 'c
 const failed = (error: Error) =>
   temporalLine({ level: 'WARN', message: 'Activity failed', meta: { ...context, error } });
 
-test('an activity that refuses what a caller asked for is one line without a stack', () => {
+test('an activity that refuses a request is logged as one line without a stack', () => {
   const error = ApplicationFailure.nonRetryable('The bucket refuses the key', 'object_storage_mount_failed');
   expect(failed(error)).toEqual({
     level: 'info',
@@ -33,7 +33,7 @@ test('fields that libraries add to their errors are left out', () => {
   expect(JSON.stringify(failed(error))).not.toContain('hunter2');
 });
 
-test('the workflow of a failed sandbox is one line', () => {
+test('the workflow of a failed sandbox is logged as one line', () => {
   const line = temporalLine({
     level: 'WARN',
     message: 'Workflow failed',
@@ -42,6 +42,6 @@ test('the workflow of a failed sandbox is one line', () => {
   expect(line).toEqual({ level: 'info', fields: { sandboxId: 'sbx-1' }, message: 'host_lost' });
 });
 
-test('a host worker says nothing of the workflows that it does not serve', () => {
+test('a host worker logs nothing about workflows, which it does not run', () => {
   expect(temporalLine({ level: 'WARN', message: 'No workflows registered, not polling', meta: {} })).toBeNull();
 });

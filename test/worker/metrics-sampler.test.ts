@@ -11,7 +11,7 @@ import { MetricsSampler } from '../../worker/metrics-sampler.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 import { until } from '../support/until.ts';
 
-/** What the sampler makes of counters, on a real database; the counters and the clock are the test's. */
+/** The sampler's results from counters, on a real database. The test sets the counters and the clock. */
 let database: TestDatabase;
 let orm: Orm;
 let hostId: string;
@@ -62,7 +62,7 @@ beforeEach(async () => {
   sampler = newSampler();
 });
 
-/** Time goes on by so much, in which it uses so much of a processor. */
+/** Advances the time, and uses so much processor time in it. */
 function pass(seconds: number, cpuSeconds: number): void {
   nowMs += seconds * 1000;
   usage = { ...usage, atMs: usage.atMs + seconds * 1000, cpuSeconds: usage.cpuSeconds + cpuSeconds };
@@ -75,7 +75,7 @@ const rows = (table = 'sandbox_metrics') =>
       `select extract(epoch from sampled_at)::float8 * 1000 - ${noon} as at, ${table.endsWith('minutes') ? 'samples, cpu_used_pct_sum / samples' : 'cpu_used_pct'} as cpu, received_bytes::int as received from ${table} order by 1`,
     );
 
-test('each sample stores the use since the previous one, on whole multiples of five seconds', async () => {
+test('each sample stores the use since the previous one, at multiples of five seconds', async () => {
   nowMs += 40;
   await sampler.look();
   expect(await rows()).toEqual([]);
@@ -96,7 +96,7 @@ test('the first sample stores the use since the sandbox began to run', async () 
   expect(await rows()).toEqual([{ at: 5000, cpu: 25, received: 20 }]);
 });
 
-test('a pause and another run begin anew: no sample covers time before them', async () => {
+test('after a pause and a new run no sample covers earlier time', async () => {
   await sampler.look();
   running = false;
   pass(5, 0);
@@ -112,14 +112,14 @@ test('a pause and another run begin anew: no sample covers time before them', as
   pass(5, 0.2);
   await sampler.look();
   expect(await rows()).toEqual([
-    // Of four seconds: it began at the sixth.
+    // Covers four seconds: it began at the sixth.
     { at: 10_000, cpu: 37.5, received: 50 },
     { at: 15_000, cpu: 10, received: 50 },
     { at: 20_000, cpu: 10, received: 50 },
   ]);
 });
 
-test('a timer that fires early, by the clock, takes no sample for the five seconds before', async () => {
+test('a timer that fires before the clock takes no sample for the previous five seconds', async () => {
   const looks: number[] = [];
   let asked = 0;
   const looksAt = async () => {
@@ -148,7 +148,7 @@ test('a timer that fires early, by the clock, takes no sample for the five secon
   expect(looks).toEqual([5000]);
 });
 
-test('a look that could not be stored is covered by the next', async () => {
+test('a sample that could not be stored is covered by the next', async () => {
   await sampler.look();
   pass(5, 10);
   await orm.em.fork().execute('alter table sandbox_metrics rename to gone');
@@ -159,7 +159,7 @@ test('a look that could not be stored is covered by the next', async () => {
   expect(await rows()).toEqual([{ at: 10_000, cpu: 50, received: 100 }]);
 });
 
-test('a minute is added up when it is over, also of one that ended in it, and also after a restart', async () => {
+test('a minute is summed up when it is over, also for a sandbox that ended in it, and also after a restart', async () => {
   for (let look = 0; look < 6; look++) {
     await sampler.look();
     pass(5, 5);
@@ -176,7 +176,7 @@ test('a minute is added up when it is over, also of one that ended in it, and al
   await sampler.look();
   pass(5, 10);
   await sampler.look();
-  // The process dies here, and the next one begins in the minute after.
+  // The process dies here, and the next one starts in the following minute.
   pass(50, 0);
   sampler = newSampler();
   await sampler.look();
@@ -186,7 +186,7 @@ test('a minute is added up when it is over, also of one that ended in it, and al
   ]);
 });
 
-test('started, it looks by itself until it is stopped, through a failure', async () => {
+test('after its start it samples until it is stopped, also after a failure', async () => {
   let looks = 0;
   const began = performance.now();
   const ownClock = new MetricsSampler({
@@ -200,7 +200,7 @@ test('started, it looks by itself until it is stopped, through a failure', async
       },
     },
     logger: pino({ level: 'silent' }),
-    // A second of it is five milliseconds, so that looks come often.
+    // One second of it takes five milliseconds, so that samples are frequent.
     clock: () => noon + (performance.now() - began) * 200,
   });
   ownClock.start();

@@ -33,7 +33,7 @@ test('an empty folder is refused, with a remedy, while the host has disks of liv
   await expect(requireOwnDataFolder(plane.orm, plane.hostId, dataDir, empty)).rejects.toThrow(/Mount its data disk/);
   expect(fs.existsSync(file())).toBe(false);
 
-  // A folder from before the file was written has sandboxes in it.
+  // A folder from before this file was introduced contains sandboxes.
   await requireOwnDataFolder(plane.orm, plane.hostId, dataDir, driver);
   expect(fs.readFileSync(file(), 'utf8')).toBe(plane.hostId);
 });

@@ -8,7 +8,7 @@ import { PooledImages } from '../../worker/pooled-images.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 import { until } from '../support/until.ts';
 
-/** Which images a host keeps frozen sandboxes of, after templates have gone. */
+/** The images of which a host keeps frozen sandboxes, after templates were removed. */
 let database: TestDatabase;
 let orm: Orm;
 
@@ -44,7 +44,7 @@ test('the frozen sandboxes of a template end when it is deleted or gets another 
   const [, shared] = [await addTemplate('registry:a@three'), await addTemplate('registry:a@three')];
   const watch = new PooledImages({ orm, databaseUrl: database.url, driver, logger: pino({ level: 'silent' }) });
   watch.start();
-  // What went while nobody listened.
+  // The image that was removed without a listener.
   await until(() => !pooled.includes('registry:a@gone'));
   expect(pooled).toEqual(['registry:a@one', 'registry:a@two', 'registry:a@three']);
   await orm.em.fork().nativeDelete(Template, { templateId: one });

@@ -16,7 +16,7 @@ import { MachineLoad } from '../../runtime/machine-load.ts';
 import { RoomReporter } from '../../worker/room-reporter.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 
-/** What hosts say they have left, and how many sandboxes are admitted then, on a real database. */
+/** The free resources that hosts report, and how many sandboxes are then admitted, on a real database. */
 let database: TestDatabase;
 let orm: Orm;
 let life: SandboxLifeRepository;
@@ -26,7 +26,7 @@ let reporter: RoomReporter;
 const accounts: MadeAccount[] = [];
 const plans = loadPlans();
 const mb = 1024 ** 2;
-/** The figures of the machine are the test's: 16 GiB of which 1024 MB are free beside a reserve of 1024 MB. */
+/** The test sets the machine's figures: 16 GiB, of which 1024 MB are free in addition to a reserve of 1024 MB. */
 let memory: { totalMb: number; availableMb: number; stalledPct: number };
 let processorUsed: number;
 let diskFreeMb: number;
@@ -96,7 +96,7 @@ const refused = (what: string) => ({
   message: expect.stringContaining(`No host has enough free ${what} for`),
 });
 const hostRow = async () => (await orm.em.fork().findOneOrFail(Host, { hostId })) as Host;
-/** A sandbox of the template was measured with this much memory, and is gone. */
+/** Records that an earlier sandbox of the template used at most this much memory. */
 const knowPeak = async (memoryMb: number) => {
   await reporter.report();
   const { sandboxId } = await admit();
@@ -106,18 +106,18 @@ const knowPeak = async (memoryMb: number) => {
   await orm.em.fork().execute('delete from sandboxes');
 };
 
-test('100 creates at once by five accounts are admitted as far as the free memory goes, each with the peak of its template', async () => {
+test('100 concurrent creates of five accounts are admitted up to the free memory, each with the peak of its template', async () => {
   await knowPeak(50);
   const tries = Array.from({ length: 100 }, (_, index) => admit(accounts[index % accounts.length]));
   const settled = await Promise.allSettled(tries);
-  // 1024 MB for 50 MB each.
+  // 1024 MB at 50 MB each.
   expect(settled.filter(({ status }) => status === 'fulfilled')).toHaveLength(20);
   for (const each of settled) {
     if (each.status === 'rejected') expect(each.reason).toMatchObject(refused('memory'));
   }
 });
 
-test('where nothing was measured yet, each counts with all of its memory', async () => {
+test('without measurements each sandbox counts with all of its memory', async () => {
   await reporter.report();
   await admit();
   await admit();
@@ -125,19 +125,19 @@ test('where nothing was measured yet, each counts with all of its memory', async
   await expect(admit(accounts[1], { memoryMb: 128 })).rejects.toMatchObject(refused('memory'));
 });
 
-test('a measured sandbox counts with its real use, and its template is known from then on', async () => {
+test('a measured sandbox counts with its real use, and so do later ones of its template', async () => {
   await reporter.report();
   const made = [await admit(), await admit()];
   for (const { sandboxId } of made) await runs(sandboxId);
   reporter.take(made.map(({ sandboxId }) => use(sandboxId, 40)));
   memory.availableMb -= 80;
   await reporter.report();
-  // 944 MB are free, and each next one is expected to take 40.
+  // 944 MB are free, and each further one is expected to use 40.
   for (let count = 0; count < 23; count += 1) await admit();
   await expect(admit()).rejects.toMatchObject(refused('memory'));
 });
 
-test('a paused sandbox counts with what it holds; one without processes needs room to resume', async () => {
+test('a paused sandbox counts with its memory; one without processes needs free memory to resume', async () => {
   await knowPeak(512);
   const frozen = await admit();
   await runs(frozen.sandboxId);
@@ -145,10 +145,10 @@ test('a paused sandbox counts with what it holds; one without processes needs ro
   memory.availableMb = 1024 + 512;
   await reporter.report();
   await life.pause(frozen.sandboxId, 'user_requested', new Date(), true);
-  // What it holds is not available, so one more takes the last room.
+  // Its memory is not available, so one more sandbox uses the rest.
   const last = await admit();
   await expect(admit()).rejects.toMatchObject(refused('memory'));
-  // Its memory is there: it may go on.
+  // Its memory is reserved, so it may resume.
   await life.beginResume(frozen.sandboxId, 2);
   await life.pause(frozen.sandboxId, 'user_requested', new Date(), false);
   await expect(life.beginResume(frozen.sandboxId, 3)).rejects.toMatchObject({ code: 'no_capacity' });
@@ -162,7 +162,7 @@ test('a paused sandbox counts with what it holds; one without processes needs ro
   await life.beginResume(frozen.sandboxId, 3);
 });
 
-test('idle sandboxes leave the processor to others; busy ones on a processor without idle time do not', async () => {
+test('idle sandboxes use no processor capacity; busy ones without idle time do', async () => {
   memory.availableMb = 1e6;
   await reporter.report();
   const made = await Promise.all(Array.from({ length: 20 }, () => admit()));
@@ -173,14 +173,14 @@ test('idle sandboxes leave the processor to others; busy ones on a processor wit
   await reporter.report();
   expect(await hostRow()).toMatchObject({ cpuFree: expect.closeTo(2 * 16 - 20 * 2), shortOf: ['cpu'] });
   await expect(admit()).rejects.toMatchObject(refused('processor time'));
-  // The processor is as busy, with other programs.
+  // The processor is as busy as before, with other programs.
   reporter.take(all(0.001));
   await reporter.report();
   expect(await hostRow()).toMatchObject({ cpuFree: expect.closeTo(31.98), shortOf: [] });
   await admit();
 });
 
-test('a host under pressure writes the short resources to its row, and refuses', async () => {
+test('a host under pressure writes the missing resources to its row, and refuses', async () => {
   memory = { totalMb: 16_384, availableMb: 4000, stalledPct: 40 };
   diskFreeMb = 4000;
   await reporter.report();
@@ -193,7 +193,7 @@ test('a host under pressure writes the short resources to its row, and refuses',
   await admit();
 });
 
-test('a host whose figures are old takes nothing', async () => {
+test('a host with old figures accepts nothing', async () => {
   await reporter.report();
   await orm.em.fork().execute("update hosts set measured_at = now() - interval '31 seconds'");
   await expect(admit()).rejects.toMatchObject({ code: 'no_capacity' });
@@ -213,7 +213,7 @@ test('after a restart a sandbox counts with its expected use until it is measure
   await life.beginRestart(sandboxId, 2, new Date());
   expect(await isMeasured()).toBe(false);
   await life.run(sandboxId, { address: '10.0.0.2', agentPort: 1 }, new Date());
-  // The look during the restart did not find it.
+  // The sample during the restart did not find it.
   reporter.take([]);
   await reporter.report();
   reporter.take([use(sandboxId, 500)]);
@@ -221,7 +221,7 @@ test('after a restart a sandbox counts with its expected use until it is measure
   expect(await isMeasured()).toBe(true);
 });
 
-test('the figures of this machine are there', () => {
+test('the figures of this machine are available', () => {
   const machine = new MachineLoad();
   const { totalMb, availableMb, stalledPct } = machine.memory();
   expect(totalMb).toBeGreaterThan(availableMb);

@@ -30,7 +30,7 @@ beforeAll(async () => {
 });
 afterAll(() => service.close());
 
-/** A connection that reads, and whose errors are of no interest. */
+/** A connection that reads and ignores its errors. */
 function connect(localAddress: string): net.Socket {
   return net
     .connect({ host: '127.0.0.1', port, localAddress })
@@ -56,7 +56,7 @@ test.each([
   ['', '[2001:db8::7]:3478'],
   ['?internal=0', '[2001:db8::7]:3478'],
   ['?internal=1', 'turn.internal:3479'],
-])('a sandbox gets a credential of its own: %j', async (query, authority) => {
+])('a sandbox gets its own credential: %j', async (query, authority) => {
   const { status, text } = await ask(`/api/turn-credential${query}`);
   expect(status).toBe(200);
   const { iceServers, username, credential, ttl } = JSON.parse(text);
@@ -68,7 +68,7 @@ test.each([
   expect(text).not.toContain(secret);
 });
 
-test('nobody else is served, and nothing else', async () => {
+test('no other client and no other request is served', async () => {
   expect((await ask('/api/turn-credential', { from: '127.0.0.2' })).status).toBe(403);
   expect((await ask('/')).status).toBe(404);
   expect((await ask('/api/turn-credential', { method: 'POST' })).status).toBe(405);
@@ -78,8 +78,8 @@ test('nobody else is served, and nothing else', async () => {
   });
 });
 
-test('one that asks without end is held back, and no other', async () => {
-  // All of them in one piece, so that they come within a second on any machine.
+test('a sandbox that asks endlessly is slowed down, and no other is', async () => {
+  // All requests in one piece, so that they arrive within a second on any machine.
   const asked = 200;
   const request = 'GET /api/turn-credential HTTP/1.1\r\nhost: x\r\n';
   const socket = connect('127.0.0.3');
@@ -95,7 +95,7 @@ test('one that asks without end is held back, and no other', async () => {
   expect((await ask('/api/turn-credential')).status).toBe(200);
 });
 
-test('a sandbox that holds connections open has a few of them, and keeps no other sandbox out', async () => {
+test('a sandbox may hold only a few open connections, and does not block other sandboxes', async () => {
   const held = Array.from({ length: 300 }, () => connect('127.0.0.3'));
   try {
     await until(() => held.every(({ readyState }) => readyState !== 'opening'));
@@ -106,7 +106,7 @@ test('a sandbox that holds connections open has a few of them, and keeps no othe
   }
 });
 
-test('requests for an upgrade, malformed ones and ones that are never finished end nothing', async () => {
+test('upgrade requests, malformed and unfinished ones do not end the service', async () => {
   const heads = [
     'GET /api/turn-credential HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n',
     'CONNECT other:80 HTTP/1.1\r\nhost: x\r\n\r\n',

@@ -64,7 +64,7 @@ test('webhooks reach opened ranges, but no service of the settings and no sandbo
   }
 });
 
-test("certificates of the operator's CA file are accepted beside the usual ones", async () => {
+test("certificates of the operator's CA file are accepted in addition to the usual ones", async () => {
   const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'webhook-ca-'));
   const ca = await openLocalCa(dir);
   const { key, cert } = await issueLeaf(ca, 'localhost');

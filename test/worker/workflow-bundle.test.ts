@@ -9,7 +9,7 @@ beforeEach(() => {
 });
 afterEach(() => fs.rmSync(folder, { recursive: true }));
 
-test('bundles that were built with the image are taken, and none is made at start', async () => {
+test('bundles that were built with the image are used, and none is made at start', async () => {
   const [cache, built] = [path.join(folder, 'cache'), path.join(folder, 'built')];
   await buildWorkflowBundles(built);
   for (const kind of ['plain', 'versioned'] as const) {

@@ -33,7 +33,7 @@ const sql = (text: string, values: unknown[] = []) => skipping.plane.orm.em.fork
 const account = () => skipping.plane.account.accountId;
 const subscription = async () => (await findSubscription(skipping.plane.orm.em, account()))!;
 
-/** Lets the time pass until a moment. */
+/** Lets the time pass until a given moment. */
 async function until(text: string): Promise<Date> {
   const { environment } = skipping;
   const at = new Date(text);
@@ -50,7 +50,7 @@ interface Used {
   price: string;
 }
 
-/** Usage of every third day until 2029, in whole hours; prices change once. */
+/** Usage on every third day until 2029, in whole hours. Prices change once. */
 async function addUsage(): Promise<Used[]> {
   const { accountId, userId, projectId } = skipping.plane.account;
   const used: Used[] = [];
@@ -90,7 +90,7 @@ const invoices = async (): Promise<Invoice[]> => {
     .invoices;
 };
 
-test('an account lives through two years, and an independent program comes to the same invoices', async () => {
+test('an independent program computes the same invoices for two years of an account', async () => {
   const { environment, plane } = skipping;
   const { orm, client } = plane;
   const accountId = account();
@@ -109,7 +109,7 @@ test('an account lives through two years, and an independent program comes to th
   await client.workflow.start('billing', startOptions('billing', accountId, { accountId }));
   const billing = client.workflow.getHandle(`${accountId}/billing`);
 
-  // An upgrade that its card declines leaves everything as it was.
+  // An upgrade whose card is declined changes nothing.
   await until('2027-02-09T00:00:00Z');
   await card(cards.declinedLater);
   await change('pro', new Date(await environment.currentTimeMs()));
@@ -125,7 +125,7 @@ test('an account lives through two years, and an independent program comes to th
   expect((await subscription()).plan.planName).toBe('pro');
   expect(await processor.charges()).toHaveLength(1);
 
-  // The balance pays for an upgrade alone, and for a part of an invoice.
+  // The balance pays for an upgrade completely, and for a part of an invoice.
   const june = await until('2027-06-15T12:00:00Z');
   const transactionId = newId('ledgerTransaction');
   await changeCredit(orm.em, {
@@ -151,7 +151,7 @@ test('an account lives through two years, and an independent program comes to th
   await until('2027-09-30T10:30:00Z');
   expect(await subscription()).toMatchObject({ plan: { planName: 'pro' }, plannedPlanName: null });
 
-  // Four more attempts on days 1, 3, 5 and 7; then the account is past due, until a card pays.
+  // Four more attempts, on days 1, 3, 5 and 7. Then the account is past due until a card pays.
   await until('2027-12-20T00:00:00Z');
   await card(cards.declinedLater);
   const attempts = async () => (await invoices()).filter(({ kind }) => kind === 'period').at(-1)!.chargeAttempts;
@@ -179,7 +179,7 @@ test('an account lives through two years, and an independent program comes to th
   expect((await plane.admit()).status).toBe('created');
   await sql("update sandboxes set status = 'terminated', holds_compute = false, holds_disk = false");
 
-  // A reply that is lost after the money has moved: the charge is read, and not made again.
+  // The reply is lost after the money has moved: the charge is read and not repeated.
   processor.failNext(/^POST \/v1\/payment_intents\/\w+\/confirm$/, 'unanswered');
   await until('2029-01-02T00:00:00Z');
   const all = await invoices();

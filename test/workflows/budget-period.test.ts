@@ -19,7 +19,7 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => stop?.());
 
-test('a new period lifts a restriction the moment it begins, with nobody asking', async () => {
+test('a new period lifts a restriction when it begins, without a request', async () => {
   const { accountId } = plane.account;
   const { em } = plane.orm;
   await endPeriodIn(em, accountId, '12 minutes');

@@ -60,12 +60,12 @@ test('a hard limit is crossed: mails, webhooks, refusals, and a larger amount li
     limit_type: 'hard',
     notification_emails: ['finance@example.com', 'gone@example.com'],
   };
-  // The second address does not work.
+  // The second address is invalid.
   mails.answersTo.set('gone@example.com', Array(10).fill('550 no such mailbox'));
   expect((await api.send(api.root, 'POST', budgets, wanted)).status).toBe(201);
 
   await addUsage(plane.orm.em, plane.account.accountId, '8.5');
-  // Each creation has the budget checked.
+  // Each creation starts a check of the budget.
   const first = await api.send(api.root, 'POST', '/v1/sandboxes', {});
   expect(first.status).toBe(201);
   const [one, other] = [await mails.take('finance@example.com'), await mails.take('finance@example.com')];
@@ -92,12 +92,12 @@ test('a hard limit is crossed: mails, webhooks, refusals, and a larger amount li
   expect((await mails.take('finance@example.com')).subject).toBe('Your budget is used up');
   await until(() => received('budget.restricted').length === 1);
   expect(received('budget.restricted')[0]!.data).toMatchObject({
-    // With the seconds that the sandboxes have run.
+    // Includes the seconds that the sandboxes have run.
     ...{ amount_used: expect.closeTo(10, 2), percentage_used: expect.closeTo(100, 1) },
   });
 
   const sandboxId = first.body.data.sandbox_id as SandboxId;
-  // This operator has them paused.
+  // The operator's settings pause them.
   await until(async () => (await plane.row(sandboxId)).status === 'paused');
   expect((await plane.row(sandboxId)).reason).toBe('budget_restricted');
   for (const way of ['resume', 'connect', 'restart']) {
@@ -111,7 +111,7 @@ test('a hard limit is crossed: mails, webhooks, refusals, and a larger amount li
   await until(() => received('budget.restored').length === 1);
   expect(received('budget.restored')[0]!.data).toMatchObject({ because: 'budget_changed', budget_amount: 100 });
   const sequences = () => receiver.received.map((each) => JSON.parse(each.body).data.sequence as number);
-  // They are on their way at the same time: the last one may arrive before another.
+  // They are sent concurrently, so they may arrive in any order.
   await until(() => new Set(sequences()).size === 5);
   expect([...new Set(sequences())].sort((a, b) => a - b)).toEqual([1, 2, 3, 4, 5]);
 
@@ -123,23 +123,23 @@ test('a hard limit is crossed: mails, webhooks, refusals, and a larger amount li
     const { body: page } = await api.send(api.root, 'GET', `${budgets}/messages`);
     return page.data.messages.every((each: Json) => each.email_sent);
   });
-  // Its mails to the other addresses were sent.
+  // The mails to the other addresses were sent.
   const mailing = plane.client.workflow.getHandle(messages[0].id);
   await expect(mailing.result()).rejects.toThrow();
   if (recording) await recordHistory(plane.client, 'budget-mail', messages[0].id);
 });
 
-test('the workflow ends with its budget, and begins with the next', async () => {
+test('the workflow ends with its budget and starts again with the next one', async () => {
   await deleteBudget(plane.orm.em.fork(), plane.account.accountId);
   await handle().result();
   if (recording) await recordHistory(plane.client, 'budget', idOf(plane.account.accountId));
   expect(await budgetNow()).toBeNull();
   expect((await api.send(api.root, 'POST', budgets, { budget_amount: 500 })).status).toBe(201);
   await until(async () => (await handle().describe()).status.name === 'RUNNING');
-  // At once after each other: whichever run gets the words, the last one has a budget to check.
+  // In quick succession: whichever run gets the signals, the last one has a budget to check.
   for (let round = 0; round < 5; round += 1) {
     expect((await api.send(api.root, 'DELETE', budgets)).status).toBe(200);
-    // One that was not reported today.
+    // A threshold that was not reported today.
     const wanted = { budget_amount: 500 + round, alert_thresholds: [{ percent: 42 }] };
     expect((await api.send(api.root, 'POST', budgets, wanted)).status).toBe(201);
   }

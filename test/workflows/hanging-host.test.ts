@@ -34,7 +34,7 @@ async function paused() {
   return plane.row(sandbox.sandboxId);
 }
 
-/** A terminate cancels the hanging work, which does not come to its time limit. */
+/** A terminate cancels the hanging work before its time limit. */
 async function endsSoon(sandboxId: SandboxId): Promise<void> {
   await plane.commands.terminate(await plane.row(sandboxId), { forget: false });
   const handle = plane.client.workflow.getHandle(sandboxId);
@@ -107,7 +107,7 @@ test('a terminate that arrives while a pause or resume is being recorded cancels
   }
 }, 180_000);
 
-test('an account whose sandboxes all hang uses only its share of a host: other accounts can start sandboxes, and it can terminate its own', async () => {
+test('an account whose sandboxes all hang uses only its share of a host: other accounts can start sandboxes, and the account can terminate its own', async () => {
   const email = 'neighbour@example.com';
   const wanted = { email, displayName: 'Neighbour', planName: 'enterprise', role: 'user' } as const;
   const neighbour = await plane.orm.em.fork().transactional((em) => createAccount(em, wanted));
@@ -122,7 +122,7 @@ test('an account whose sandboxes all hang uses only its share of a host: other a
   driver.hangs.add('resume all');
   const resumes = hostile.map((sandbox) => plane.commands.resume(sandbox, { wait: true }).catch((error) => error));
   await until(() => driver.hanging.size === 3);
-  // Those that hang do so until they are cancelled: whoever waited for them would not start before.
+  // The hanging ones hang until they are cancelled, so a create that waited for them would not start earlier.
   for (let created = 0; created < 5; created += 1) await create();
   expect(driver.hanging.size).toBe(3);
 

@@ -17,7 +17,7 @@ import { type ControlPlane, startControlPlane } from '../support/control-plane.t
 import { MemoryDriver } from '../support/memory-driver.ts';
 import { until } from '../support/until.ts';
 
-/** Reports of hosts on processes that ended or are gone, in every order with commands. */
+/** Reports of hosts about processes that ended or are gone, in every order with commands. */
 const driver = new MemoryDriver();
 let plane: ControlPlane;
 
@@ -60,7 +60,9 @@ function hold(kind: 'resume'): () => void {
   };
 }
 
-/** Ends the workflow's run and starts the next one with carried state, as continue-as-new does, and with an update. */
+/**
+ * Ends the workflow's run and starts the next one with carried state, as continue-as-new does, together with an update.
+ */
 async function startCarried(
   sandbox: Sandbox,
   carried: Pick<CarriedState, 'status' | 'reports'>,

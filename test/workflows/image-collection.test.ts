@@ -88,7 +88,7 @@ const blobFile = (digest: string) =>
   path.join(folder, 'blobs/docker/registry/v2/blobs/sha256', digest.slice(7, 9), digest.slice(7), 'data');
 const forget = (templateId: TemplateId) => plane.orm.em.fork().nativeDelete(Template, { templateId });
 
-test('what nothing refers to is removed and its space is free again; what a template names stays, and others’ projects', async () => {
+test('images without references are removed and their space is freed; images of templates, and of others, stay', async () => {
   const [layer, shared] = [anyLayer(300_000), anyLayer(100_000)];
   const used = await pushImage(origin, own(), { layers: [shared], tag: 'used' });
   const stray = await pushImage(origin, own(), { layers: [shared, layer], tag: 'stray' });
@@ -108,7 +108,7 @@ test('what nothing refers to is removed and its space is free again; what a temp
   expect(await hasManifest(origin, `usr-${name}/image`, foreign.digest)).toBe(true);
   const [usedLayer, strayLayer] = stray.layers.map(({ digest }) => fs.existsSync(blobFile(digest)));
   expect([usedLayer, strayLayer]).toEqual([true, false]);
-  // It takes images again.
+  // It accepts images again.
   await pushImage(origin, own(), { layers: [layer], tag: 'again' });
   await forget(templateId);
 });
@@ -168,7 +168,7 @@ test('a sweep waits for imports and loses nothing of theirs; an import that begi
     expect(await beginSweep(plane.orm.em)).toBe('begun');
     const second = await begin();
     await until(() => isCopying(second.job_id));
-    // Enough for an attempt that does not wait; it copies nothing.
+    // Long enough for an attempt that would not wait. This one copies nothing.
     await delay(500);
     expect(await jobOf(second.job_id)).toMatchObject({ status: 'pending', progress_percentage: 0 });
     await endSweep(plane.orm.em, true);
@@ -178,7 +178,7 @@ test('a sweep waits for imports and loses nothing of theirs; an import that begi
   }
 });
 
-test('where imports never end, a sweep that was wanted for a day has new attempts wait', async () => {
+test('if imports never end, new attempts wait for a sweep that has been due for a day', async () => {
   const em = plane.orm.em.fork();
   const templateId = await api.addTemplate({ ...owner(), name });
   const jobId = newId('importJob');
@@ -191,7 +191,7 @@ test('where imports never end, a sweep that was wanted for a day has new attempt
   expect(await beginSweep(em)).toBe('busy');
   await em.execute("update registry_sweeps set wanted_since = now() - interval '25 hours'");
   expect(await beginSweep(em)).toBe('closing');
-  // No attempt of it writes any more.
+  // No attempt of it writes any longer.
   await em.execute("update import_jobs set updated_at = now() - interval '2 minutes' where job_id = ?", [jobId]);
   expect(await beginSweep(em)).toBe('begun');
   await endSweep(em, true);

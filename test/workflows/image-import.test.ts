@@ -51,7 +51,7 @@ beforeEach(async () => {
 });
 afterEach(() => front.stop());
 
-/** What a refused request answers, or the data of one that is accepted. */
+/** Returns the error of a refused request, or the data of an accepted one. */
 async function send(method: string, url: string, body?: Json, caller = user): Promise<Json> {
   const reply = await api.send(caller, method, url, body);
   return reply.status < 300 ? reply.body.data : [reply.status, reply.body.code];
@@ -83,7 +83,7 @@ async function closed(workflowId: string, historyName?: string): Promise<string>
 
 const template = (templateId: TemplateId) => plane.orm.em.fork().findOneOrFail(Template, { templateId });
 
-test('a private image becomes a template that sandboxes are made from', async () => {
+test('a private image becomes a template, and sandboxes can be made from it', async () => {
   front.password = { username: 'ada', password: secret };
   const pushed = await pushImage(origin, `source/${name}`, { layers: [anyLayer(200_000)] });
   const webhook = await send('POST', '/v1/webhooks', { url: 'https://example.com/', event_types: ['template.*'] });
@@ -281,7 +281,7 @@ test('who may import for whom', async () => {
   expect(await send('POST', `/v1/templates/${made.template_id}/import`)).toEqual([400, 'template_not_external']);
 });
 
-test('an image that nothing refers to is removed from the registry, another stays', async () => {
+test('an image without references is removed from the registry, another stays', async () => {
   const { digest } = await pushImage(origin, `${user.userId}/${name}`);
   const image = `registry:${user.userId}/${name}@${digest}`;
   const templateId = await api.addTemplate({ accountId: user.accountId, ownerUserId: user.userId, image, name });

@@ -8,7 +8,7 @@ import { MailServer, tokenIn } from '../support/mail-server.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
 import { recordHistory } from '../support/recorded-histories.ts';
 
-/** What becomes of links that nobody uses. Time jumps to their end. */
+/** Links that are not used. Time jumps to their end. */
 let mails: MailServer;
 let skipping: Awaited<ReturnType<typeof startTimeSkippingPlane>>;
 let api: TestApi;
@@ -25,7 +25,7 @@ afterAll(async () => {
   await mails?.stop();
 });
 
-test("a change of the account's e-mail that nobody confirms is over when its links expire", async () => {
+test("an unconfirmed change of the account's e-mail ends when its links expire", async () => {
   const { environment, plane } = skipping;
   const root = await api.addAccount();
   const { accountId, userId } = root;
@@ -33,7 +33,7 @@ test("a change of the account's e-mail that nobody confirms is over when its lin
   const changeId = newId('emailChange');
   const next = 'never-confirmed@example.com';
   const execute = (sql: string, values: unknown[]) => plane.orm.em.fork().execute(sql, values);
-  // As a request stores it, by the clock that jumps.
+  // As a request stores it, with the time of the jumping clock.
   const expiresAt = new Date((await environment.currentTimeMs()) + 30 * 60_000);
   await execute(
     `insert into email_changes (change_id, account_id, requested_by, current_email, new_email, expires_at)
@@ -60,7 +60,7 @@ test("a change of the account's e-mail that nobody confirms is over when its lin
   }
 });
 
-test('a reset that nobody uses is over after 30 minutes, and another may begin', async () => {
+test('an unused reset ends after 30 minutes, and another may begin', async () => {
   const { environment, plane } = skipping;
   const { userId } = plane.account;
   const options = startOptions('passwordReset', userId, { userId });
@@ -72,6 +72,6 @@ test('a reset that nobody uses is over after 30 minutes, and another may begin',
   await environment.sleep('61s');
   await expect(plane.client.workflow.getHandle(workflowId).result()).resolves.toBeUndefined();
   if (process.env.RECORD_HISTORIES === '1') await recordHistory(plane.client, 'password-reset-expired', workflowId);
-  // The last act: an activity that is under way when its workflow is terminated stops the jumps for good.
+  // This must be the last step: an activity that runs when its workflow is terminated stops the time jumps permanently.
   await (await reset()).terminate();
 });

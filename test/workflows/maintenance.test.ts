@@ -14,7 +14,7 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => plane?.stop());
 
-/** Newest first. */
+/** The rounds with this status, newest first. */
 async function rounds(status: 'Completed' | 'Running'): Promise<string[]> {
   const found: string[] = [];
   const query = `WorkflowType = 'maintenance' and ExecutionStatus = '${status}'`;
@@ -90,7 +90,7 @@ test('a control worker starts one round at once and schedules one each hour; a s
   const { spec } = await plane.client.schedule.getHandle('maintenance').describe();
   expect(spec.intervals).toEqual([expect.objectContaining({ every: 3_600_000 })]);
   let schedules: string[] = [];
-  // The list of schedules is a moment behind.
+  // The list of schedules lags a little.
   await until(async () => {
     schedules = [];
     for await (const each of plane.client.schedule.list()) schedules.push(each.scheduleId);
@@ -108,7 +108,7 @@ test('a task that fails is retried and does not stop the others', async () => {
   const before = await rounds('Completed');
   await plane.client.schedule.getHandle('maintenance').trigger();
   await until(async () => ((await em.execute('select 1 from idempotency_keys')) as unknown[]).length === 0, 60_000);
-  // The list of workflows is a moment behind. It goes on for as long as the function is away.
+  // The list of workflows lags a little. The round runs as long as the function is missing.
   await until(async () => (await rounds('Running')).length === 1);
   await em.execute('alter function gone rename to drop_metrics_partitions');
   await until(async () => (await rounds('Completed')).length > before.length, 90_000);

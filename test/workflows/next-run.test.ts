@@ -38,14 +38,14 @@ test('a sandbox with a long history continues in a next run of its workflow, wit
       await plane.commands.setTimeout(sandbox, { timeoutSeconds, mustRaise: false });
     });
     for (const result of await Promise.allSettled(changes)) {
-      // The server limits the updates in flight. The caller may try again.
+      // The server limits the number of concurrent updates. The caller may try again.
       if (result.status === 'rejected') expect(result.reason.code).toBe('too_many_requests');
     }
   }
   await plane.commands.setTimeout(sandbox, { timeoutSeconds: 3000, mustRaise: true });
   expect(await plane.row(sandboxId)).toMatchObject({ status: 'running', timeoutSeconds: 3000 });
   expect((await handle.describe()).searchAttributes.SandboxStatus).toEqual(['running']);
-  // The next run knows the number of the present processes, so it drops a report about earlier ones.
+  // The next run knows the number of the current processes, so it drops a report about earlier ones.
   await handle.signal(hostReportSignal, { kind: 'memoryLost', run: 1, at: new Date().toISOString() });
   await plane.commands.pause(sandbox, { wait: true });
   const secondRun = (await handle.describe()).runId;
@@ -57,7 +57,7 @@ test('a sandbox with a long history continues in a next run of its workflow, wit
   await recordHistory(plane.client, 'sandbox-next-run-second', sandboxId, secondRun);
 }, 180_000);
 
-test('the billing of an account goes on in a next run, without losing a period', async () => {
+test('the billing of an account continues in a next run, without losing a period', async () => {
   const { accountId } = plane.account;
   const sql = (text: string) => plane.orm.em.fork().execute(text);
   // Accounts of operators are not charged.
@@ -66,7 +66,7 @@ test('the billing of an account goes on in a next run, without losing a period',
   const firstRun = started.firstExecutionRunId;
   const billing = plane.client.workflow.getHandle(`${accountId}/billing`);
   for (let signals = 0; (await billing.describe()).runId === firstRun; signals += 1) {
-    // The workflow reads them when its worker has a turn.
+    // The workflow reads them when its worker gets to it.
     expect(signals).toBeLessThan(5000);
     await billing.signal(paymentPossibleSignal, { accountId });
   }

@@ -37,9 +37,9 @@ test('two relays at once start each of 60 sandboxes exactly once', async () => {
   }
 }, 180_000);
 
-test('the next relay starts an entry that a relay had taken when it died', async () => {
+test('an entry of a relay that died is started by the next relay', async () => {
   const { sandboxId } = await plane.admit();
-  // As a relay leaves it that dies between taking the entry and the start.
+  // The state after a relay died between taking the entry and starting the workflow.
   await plane.orm.em.fork().execute("update outbox set attempts = 1, not_before = now() + interval '1 hour'");
   expect(await plane.relay.relayOnce()).toBe(0);
   await allDue();
@@ -61,7 +61,7 @@ test('a late start does not start an ended sandbox again', async () => {
   expect(driver.calls.filter((call) => call === `create ${sandbox.sandboxId}`)).toHaveLength(1);
 });
 
-/** As the passing of time does. */
+/** Makes all entries due, as time would do. */
 const allDue = () => plane.orm.em.fork().execute('update outbox set not_before = now() where dead_at is null');
 
 async function relayDue(): Promise<void> {
@@ -69,7 +69,7 @@ async function relayDue(): Promise<void> {
   await plane.relay.relayOnce();
 }
 
-test('a signal reaches its workflow, also when that starts only later, and not one that has closed', async () => {
+test('a signal reaches its workflow, even one that starts later, but not one that has closed', async () => {
   const sandbox = await plane.admit();
   const { sandboxId } = sandbox;
   const em = plane.orm.em.fork();
@@ -94,7 +94,7 @@ test('a signal reaches its workflow, also when that starts only later, and not o
   expect(await entries()).toBe(0);
 });
 
-test('an entry that Temporal refuses ten times is a dead letter, until an operator has it tried again', async () => {
+test('an entry that Temporal refuses ten times is a dead letter until an operator retries it', async () => {
   const em = plane.orm.em.fork();
   em.create(OutboxEntry, { workflowType: 'ofAnotherVersion', workflowId: 'wf-unknown', input: {} });
   await em.flush();

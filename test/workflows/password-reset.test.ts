@@ -13,7 +13,7 @@ import { MailServer, tokenIn } from '../support/mail-server.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
 import { recordHistory } from '../support/recorded-histories.ts';
 
-/** Resets as they run: through the API, by a workflow on a real Temporal, with mails on a real SMTP server. */
+/** Password resets through the API, by a workflow on a real Temporal, with mails on a real SMTP server. */
 const logger = pino({ level: 'silent' });
 const newPassword = 'korrekt pferd batterie';
 let mails: MailServer;
@@ -66,7 +66,7 @@ async function sessionOf(person: Person): Promise<string> {
   return (await signIn(person)).body.data.access_token;
 }
 
-test('asked for, mailed, used once; the workflow ends and another may begin', async () => {
+test('a reset is requested, mailed and used once; the workflow ends and another may begin', async () => {
   const person = await newPerson();
   const asked = await request(person);
   expect([asked.status, asked.body.data]).toEqual([200, undefined]);
@@ -92,7 +92,7 @@ test('asked for, mailed, used once; the workflow ends and another may begin', as
   expect(tokenIn(await mails.take(person.email))).not.toBe(token);
 });
 
-test('a reset ends the sessions of before, and a reset that another password overtook is void', async () => {
+test('a reset ends existing sessions, and is void if the password was changed in the meantime', async () => {
   const person = await newPerson();
   await request(person);
   await finish(tokenIn(await mails.take(person.email)));
@@ -109,7 +109,7 @@ test('a reset ends the sessions of before, and a reset that another password ove
   await handleOf(person).result();
 });
 
-test('of ten uses at once one sets its password', async () => {
+test('of ten concurrent uses one sets its password', async () => {
   const person = await newPerson();
   await request(person);
   const token = tokenIn(await mails.take(person.email));
@@ -120,7 +120,7 @@ test('of ten uses at once one sets its password', async () => {
   expect((await signIn(person, passwords[winner])).status).toBe(200);
 });
 
-test('a bad password does not use the link up', async () => {
+test('a bad password does not use up the link', async () => {
   const person = await newPerson();
   await request(person);
   const token = tokenIn(await mails.take(person.email));
@@ -234,7 +234,7 @@ test('a link that has expired is void', async () => {
   expect(codeOf(await finish(token))).toEqual([400, 'invalid_link']);
 });
 
-test('a link to an address that is the user’s no more, or of a disabled user, is void', async () => {
+test('a link to a former address of the user, or of a disabled user, is void', async () => {
   const [moved, disabled] = [await newPerson(), await newPerson()];
   await request(moved);
   await request(disabled);
@@ -245,7 +245,7 @@ test('a link to an address that is the user’s no more, or of a disabled user, 
   for (const token of tokens) expect(codeOf(await finish(token))).toEqual([400, 'invalid_link']);
 });
 
-test('who is slowed down by others comes in by a link', async () => {
+test('a user whose sign-in is slowed down by others can sign in with a link', async () => {
   await holdWaits(plane.orm);
   const person = await newPerson();
   await request(person);

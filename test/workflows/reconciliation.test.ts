@@ -18,7 +18,7 @@ import { cards, TestProcessor } from '../support/payment-processor.ts';
 import { recordHistory } from '../support/recorded-histories.ts';
 import { until } from '../support/until.ts';
 
-/** Ledger, charges and a payment processor on the network are compared by a workflow on a real Temporal. */
+/** A workflow on a real Temporal compares the ledger, charges and a payment processor on the network. */
 let processor: TestProcessor;
 let plane: ControlPlane;
 let api: TestApi;
@@ -34,7 +34,7 @@ beforeAll(async () => {
   const setup = (await api.send(api.root, 'POST', '/v1/payment/methods/setup-intent')).body.data;
   await processor.addCard(setup, cards.good);
   await api.send(api.root, 'POST', '/v1/payment/methods/check-status', { setup_intent_id: setup.setup_intent_id });
-  // Charges of this moment are left to the next night.
+  // Charges of the last hours are left to the next night.
   processor.olderSeconds = 4 * 3600;
   processor.longestPage = 2;
   charges = [];
@@ -107,7 +107,7 @@ async function scrape(): Promise<{ text: string }> {
   return { text: reply.body };
 }
 
-test('a schedule compares every night at 02:30 UTC, and once at once; what agrees is no difference', async () => {
+test('a schedule compares at once and every night at 02:30 UTC; equal records are no difference', async () => {
   expect(await metric('reconciliation_differences')).toBe(-1);
   await Promise.all([ensureSchedule(plane.client, 'reconciliation'), ensureSchedule(plane.client, 'reconciliation')]);
   await until(async () => (await readLastReconciliation(plane.orm.em)) !== null, 60_000);
@@ -139,7 +139,7 @@ test('a processor that does not answer for a while is asked again', async () => 
   expect(await compare()).toEqual({});
 });
 
-test('a refund that both sides and the ledger have is no difference, and one that only the processor has is one', async () => {
+test('a refund that both sides and the ledger have is no difference; one that only the processor has is', async () => {
   const intent = charges[4]!;
   await processor.refund(intent, 200);
   expect(await compare()).toEqual({ charge_differs: 1 });
@@ -156,7 +156,7 @@ test('a refund that both sides and the ledger have is no difference, and one tha
   await setRows('update payment_intents set amount_refunded = 2 where payment_intent_id = ?', [intent]);
 });
 
-test('whatever differs is found, shown to the operator, and left as it is', async () => {
+test('each difference is found, shown to the operator, and not repaired', async () => {
   const [changed, lost, unbooked, other] = charges as [string, string, string, string];
   const { accountId } = plane.account;
   await setRows('update payment_intents set amount = 11 where payment_intent_id = ?', [changed]);
@@ -169,7 +169,7 @@ test('whatever differs is found, shown to the operator, and left as it is', asyn
     [accountId],
   );
   await setRows("update payment_intents set status = 'processing' where payment_intent_id = ?", [other]);
-  // What no statement of the platform can do.
+  // Changes that no statement of the platform can make.
   await setRows(`
     alter table ledger_entries disable trigger all;
     alter table ledger_transactions disable trigger all;
@@ -206,7 +206,7 @@ test('whatever differs is found, shown to the operator, and left as it is', asyn
   expect(await metric('reconciliation_differences')).toBe(10);
   const shown = (await commands['list-differences']!.run({ orm: plane.orm } as never, {})) as Json;
   expect(shown.differences).toHaveLength(10);
-  // The next night, with the row that was lost.
+  // The next night, with the lost row back.
   expect(kept!.payment_intent_id).toBe(lost);
   const left = await setRows('select * from reconciled_charges');
   expect(left).toEqual([]);

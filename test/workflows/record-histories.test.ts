@@ -9,8 +9,8 @@ import { recordHistory } from '../support/recorded-histories.ts';
 import { until } from '../support/until.ts';
 
 /**
- * Every course that a sandbox's workflow can take. With RECORD_HISTORIES=1 the histories are stored for the replay tests;
- * otherwise each workflow must come to its end.
+ * Every path that a sandbox's workflow can take. With RECORD_HISTORIES=1 the histories are stored for the replay tests;
+ * otherwise each workflow must reach its end.
  */
 const recording = process.env.RECORD_HISTORIES === '1';
 const driver = new MemoryDriver();
@@ -34,7 +34,7 @@ async function endOf(name: string, workflowId: string, runId?: string) {
   if (recording) await recordHistory(plane.client, name, workflowId, runId);
 }
 
-/** The result of a run that has a next run, and of a failed sandbox. */
+/** The failures of a run that has a next run, and of a failed sandbox. */
 const ends = ['WorkflowExecutionContinuedAsNewError', 'WorkflowFailedError'];
 
 test('terminated', async () => {
@@ -159,7 +159,7 @@ test('paused twice under disk pressure, with frozen and with ended processes', a
   expect(await plane.row(sandbox.sandboxId)).toMatchObject({ reason: 'host_disk_pressure', holdsCompute: true });
   await plane.commands.resume(sandbox, { wait: true });
   driver.states.set(sandbox.sandboxId, 'exited');
-  // Late: it is about the processes before the resume.
+  // A late report about the processes before the resume.
   await handle.signal(hostReportSignal, { kind: 'diskPressure', run: 1, ended: true });
   await handle.signal(hostReportSignal, { kind: 'diskPressure', run: 2, ended: true });
   await until(isPaused);

@@ -5,16 +5,16 @@ import { startOptions } from '../../temporal/workflow-starts.ts';
 import * as profiles from '../../workflows/activity-profiles.ts';
 import * as workflows from '../../workflows/index.ts';
 
-/** Does not compile when a workflow takes another input than the registry says. */
+/** Does not compile if the input type of a workflow differs from the registry. */
 const typed: { [Type in WorkflowType]: (input: WorkflowInput<Type>) => Promise<unknown> } = workflows;
 
 test('the registry has exactly the workflows of the worker', () => {
   expect(Object.keys(typed).sort()).toEqual(Object.keys(workflowKinds).sort());
 });
 
-test('each id is of one workflow type, so that no two types meet', () => {
+test('each id belongs to one workflow type, so ids of two types never collide', () => {
   const ids = Object.values(workflowKinds).map(({ workflowId }) => workflowId('sbx-a'));
-  // Ids of objects have a prefix for each kind: no user's `…/deletion` is a sandbox's.
+  // Ids of objects have a prefix for each kind, so a user's `…/deletion` is never a sandbox's.
   expect(ids).toEqual([
     'sbx-a',
     'sbx-a/deletion',
@@ -49,7 +49,7 @@ test('a workflow starts under its own id with its search attributes', () => {
   expect(startOptions('maintenance', '', undefined).args).toEqual([]);
 });
 
-test('each attempt of an activity has an end, whatever its profile, and long ones are watched by their heartbeat', () => {
+test('each attempt of an activity has a time limit in every profile, and long ones have a heartbeat', () => {
   const { database, upkeep, watch, onHost, outside } = profiles;
   const ofHosts = Object.values(onHost).map((profile) => profile('host-a'));
   for (const profile of [database, upkeep, watch, ...ofHosts, ...Object.values(outside)]) {

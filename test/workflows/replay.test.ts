@@ -74,11 +74,11 @@ async function replay(history: temporal.api.history.v1.History): Promise<void> {
 }
 
 /**
- * Workflows that began under an earlier version must continue under this one. The histories are those of real runs:
+ * Workflows that began under an earlier version must continue under this one. The histories come from real runs:
  * `RECORD_HISTORIES=1 npm test -- record-histories`. A change that breaks one of them needs `patched()`.
  */
 describe('recorded histories replay on the present code', () => {
-  test('there is a history for every workflow type and every course that a sandbox can take', () => {
+  test('there is a history for every workflow type and every path of a sandbox', () => {
     expect(recordedHistories().sort()).toEqual(expected);
   });
 

@@ -185,7 +185,7 @@ describe('a host that restarted', () => {
   });
 });
 
-/** The last tests of this file: nothing starts, pauses or resumes here any more. */
+/** Must be the last tests of this file: nothing starts, pauses or resumes afterwards. */
 describe('a host whose workers are gone', () => {
   /** Waits until the workflow has asked the host. */
   async function whenAsked(sandboxId: SandboxId, activity: 'pauseSandbox' | 'resumeSandbox'): Promise<void> {
@@ -196,7 +196,7 @@ describe('a host whose workers are gone', () => {
     });
   }
 
-  test('is unavailable to a pause or resume that it has not taken after 20 seconds, and nothing changes', async () => {
+  test('is unavailable for a pause or resume that it has not accepted after 20 seconds, and nothing changes', async () => {
     const running = await runningSandbox();
     const paused = await runningSandbox();
     await plane.commands.pause(paused, { wait: true });

@@ -35,7 +35,7 @@ async function runningSandbox(wanted: Parameters<ControlPlane['admit']>[0] = {})
   return plane.row(sandbox.sandboxId);
 }
 
-/** Waits for the end of the workflow. That of a failed sandbox fails. */
+/** Waits for the end of the workflow. The workflow of a failed sandbox fails. */
 async function closed(sandboxId: SandboxId): Promise<void> {
   const end = await plane.client.workflow
     .getHandle(sandboxId)
@@ -50,7 +50,7 @@ async function eventsOf(sandboxId: SandboxId) {
   return events.map((event) => event.type);
 }
 
-/** What the SDK itself records of a local activity, unencrypted. */
+/** Fields that the SDK itself records for a local activity, unencrypted. */
 const localActivityFields = [
   ...['activity_id', 'activity_type', 'attempt', 'backoff', 'complete_time', 'original_schedule_time', 'seq'],
 ];
@@ -71,7 +71,7 @@ test('a sandbox whose user has used up a quota is paused when the platform asks,
   expect(await pauseSandboxesOf(plane.orm.em, { accountId, userId })).toBeGreaterThan(0);
   await until(async () => (await plane.row(sandboxId)).status === 'paused');
   expect((await plane.row(sandboxId)).reason).toBe('quota_used_up');
-  // Of one that is paused already nothing comes.
+  // A sandbox that is paused already records nothing.
   await plane.client.workflow.getHandle(sandboxId).signal(pauseRequestedSignal, { reason: 'quota_used_up' });
   await plane.commands.resume(sandbox, { wait: true });
   expect((await plane.row(sandboxId)).status).toBe('running');
@@ -118,7 +118,7 @@ describe('starting', () => {
     const sandbox = await plane.admit();
     const { sandboxId } = sandbox;
     await plane.commands.start(sandbox, { wait: true });
-    // The same refusal while the workflow still cleans up as after its end.
+    // The error is the same during the clean-up and after the workflow's end.
     await expect(plane.commands.pause(sandbox, { wait: true })).rejects.toEqual(refusal('sandbox_ended'));
     await until(async () => !(await plane.row(sandboxId)).holdsDisk);
     expect(await plane.row(sandboxId)).toMatchObject({

@@ -32,7 +32,7 @@ async function runningSandbox(customPorts: Port[] = []) {
   return plane.row(sandbox.sandboxId);
 }
 
-/** The UDP ports of the host that lead to the sandbox, by the sandbox's port. */
+/** The host's UDP ports of the sandbox, by the sandbox's port. */
 const exposed = (sandboxId: SandboxId) =>
   Object.fromEntries((driver.exposed.get(sandboxId) ?? []).map((each) => [each.servicePort, each.hostPort]));
 
@@ -86,7 +86,7 @@ test('after concurrent changes of the same ports, row and host agree', async () 
     if (result.status === 'fulfilled') continue;
     expect(['port_taken', 'not_found', 'too_many_requests']).toContain(result.reason.code);
   }
-  // The order of the changes is not known, so all of them together may leave no port.
+  // The order of the changes is unknown, so it is possible that no port is left.
   await plane.commands.addPort(sandbox, udp(60));
   const row = await plane.row(sandbox.sandboxId);
   expect(row.customPorts.map((each) => each.port)).toContain(60);

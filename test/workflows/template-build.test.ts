@@ -50,13 +50,13 @@ beforeEach(async () => {
   sandboxId = (await send('POST', '/v1/sandboxes', { cpu_count: 3, memory_mb: 640, storage_gb: 1 })).sandbox_id;
 });
 
-/** What a refused request answers, or the data of one that is accepted. */
+/** Returns the error of a refused request, or the data of an accepted one. */
 async function send(method: string, url: string, body?: Json, caller = user): Promise<Json> {
   const reply = await api.send(caller, method, url, body);
   return reply.status < 300 ? reply.body.data : [reply.status, reply.body.code];
 }
 
-/** A registry does not look into it. */
+/** The registry does not read its content. */
 function layerOf(size: number): PackedLayer {
   const bytes = randomBytes(size);
   const digest = `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
@@ -121,7 +121,7 @@ test('a running sandbox becomes a template that sandboxes are made from', async 
   expect(image).toContain(`registry:${user.userId}/${name}-next@sha256:`);
 });
 
-test('a build that fails says why, leaves the sandbox alone and no image, and its template can be deleted', async () => {
+test('a failed build gives the reason, changes no sandbox, leaves no image, and its template can be deleted', async () => {
   driver.failNext.set('copy', new DriverError('changes_not_packable', 'The sandbox has what no image can hold: a'));
   const begun = await createTemplate();
   const template = await settled(begun.template_id);
@@ -166,7 +166,7 @@ test('an image beyond the storage of the plan is removed again', async () => {
 
 const quotaOf = (of: Caller, gb: number) => ({ user_id: of.userId, template_storage_gb: gb });
 
-test('what cannot be is refused with a code, and the same request again makes no second template', async () => {
+test('impossible requests are refused with a code, and a repeated request makes no second template', async () => {
   expect(await createTemplate({ name: 'no' })).toEqual([400, 'invalid_name']);
   expect(await createTemplate({ cpu_count: 1000 })).toEqual([400, 'plan_limit_exceeded']);
   expect(await createTemplate({ visibility: 'public' })).toEqual([403, 'admin_required']);

@@ -13,7 +13,7 @@ import { MemoryDriver } from '../support/memory-driver.ts';
 import { recordHistory } from '../support/recorded-histories.ts';
 import { until } from '../support/until.ts';
 
-/** Users as they come and go: through the API, by workflows on a real Temporal, with mails on a real SMTP server. */
+/** The lives of users: through the API, by workflows on a real Temporal, with mails on a real SMTP server. */
 const users = '/v1/user-management/users';
 const driver = new MemoryDriver();
 let mails: MailServer;
@@ -76,7 +76,7 @@ describe('the deletion of a user', () => {
   const remove = ({ userId }: Caller, by = api.root) => api.send(by, 'DELETE', `${users}/${userId}`);
   const make = async (by: Caller, path: string, body: object) => (await api.send(by, 'POST', path, body)).body.data;
 
-  test('ends, hands over and removes what they have', async () => {
+  test('ends, hands over and removes their objects', async () => {
     const user = await api.addUser(api.root);
     const em = plane.orm.em.fork();
     const { username } = await em.findOneOrFail(User, { userId: user.userId });
@@ -101,7 +101,7 @@ describe('the deletion of a user', () => {
     await make(api.root, '/v1/user-management/quota-allocations', { user_id: user.userId, concurrent_sandboxes: 5 });
 
     const { status, body } = await remove(user);
-    // The default project and `Empty`; `Gone` has nothing that anybody can see.
+    // The default project and `Empty`. `Gone` has nothing that a user can see.
     expect([status, body.data]).toEqual([
       202,
       {
@@ -152,7 +152,7 @@ describe('the deletion of a user', () => {
         [],
       ]);
     }
-    // The e-mail is free again.
+    // The e-mail can be used again.
     const { email } = { email: `${username}@example.com` };
     expect((await api.send(api.root, 'POST', users, { email, username, role: 'user' })).status).toBe(201);
   });
@@ -180,7 +180,7 @@ describe('the deletion of a user', () => {
     expect((await plane.row(sandboxId)).ownerUserId).toBe(api.root.userId);
   });
 
-  test('nobody deletes themselves or the last root user; a user of another account is not there', async () => {
+  test('users cannot delete themselves or the last root user, and do not find users of other accounts', async () => {
     const [other, stranger] = [await api.addAccount(), await api.addAccount()];
     const codes = [];
     for (const [target, by] of [
@@ -274,8 +274,8 @@ describe("a change of the account's e-mail", () => {
     const next = newEmail();
     await request(root, email, next);
     const tokens = await tokensOf(email, next);
-    expect((await clear(member)).body.message).toBe('There was nothing to clear');
-    expect((await clear(root)).body.message).toBe('The pending change is cleared');
+    expect((await clear(member)).body.message).toBe('There was no pending change');
+    expect((await clear(root)).body.message).toBe('The pending change is cancelled');
     await workflowOf(root).result();
     for (const token of Object.values(tokens)) expect((await confirm(token)).body.code).toBe('invalid_link');
     expect(await statusOf(root)).toEqual({ has_pending_request: false, status: 'none_confirmed' });
@@ -301,7 +301,7 @@ describe("a change of the account's e-mail", () => {
     expect(await statusOf(root)).toEqual({ has_pending_request: false, status: 'none_confirmed' });
   });
 
-  test('an e-mail that somebody took meanwhile is not taken over, and both can still confirm', async () => {
+  test('an e-mail that another user took in the meantime is refused, and both can still confirm', async () => {
     const { root, email } = await newAccount();
     const next = newEmail();
     await request(root, email, next);

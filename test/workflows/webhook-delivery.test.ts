@@ -18,7 +18,7 @@ import { recordHistory } from '../support/recorded-histories.ts';
 import { until } from '../support/until.ts';
 import { answerWith, WebhookReceiver } from '../support/webhook-receiver.ts';
 
-/** Events on their way to endpoints, by relays and workflows, through the API, on real Postgres and Temporal. */
+/** Deliveries of events by relays and workflows, through the API, on real Postgres and Temporal. */
 const secret = `whsec_${Buffer.alloc(32, 5).toString('base64')}`;
 let plane: ControlPlane;
 let api: TestApi;
@@ -32,7 +32,7 @@ beforeAll(async () => {
     env: { PLATFORM_OUTBOUND_RANGES: '127.0.0.0/8' },
     on: { orm: plane.orm, account: plane.account, commands: plane.commands },
   });
-  // It has settled: its own events do not come between those of a test.
+  // It is idle, so its own events do not come between those of a test.
   const sandbox = await plane.admit({ timeoutSeconds: 3600 });
   await plane.commands.start(sandbox, { wait: true });
   ({ sandboxId } = sandbox);
@@ -95,7 +95,7 @@ async function untilAll(endpointId: WebhookEndpointId, status: string): Promise<
   return deliveriesOf(endpointId);
 }
 
-test('a healthy endpoint gets each event once, signed, and the delivery says how it went', async () => {
+test('a healthy endpoint gets each event once, signed, and the delivery has the result', async () => {
   const receiver = await receive(answerWith(200, {}, 'thanks'));
   const endpoint = await subscribe(receiver, { secret });
   const [eventId] = await happen();
@@ -118,7 +118,7 @@ test('a healthy endpoint gets each event once, signed, and the delivery says how
   });
 });
 
-test('a failed attempt becomes a workflow that delivers the same event, byte by byte, under the same id', async () => {
+test('after a failed attempt a workflow delivers the same bytes of the event with the same id', async () => {
   const receiver = await receive((request, response, number) =>
     answerWith(number === 1 ? 500 : 204)(request, response, number),
   );
@@ -139,7 +139,7 @@ test('a failed attempt becomes a workflow that delivers the same event, byte by 
   expect(await endpointOf(endpoint)).toMatchObject({ total_deliveries: 1, successful_deliveries: 1 });
 });
 
-test('a delivery without retries left has failed; sent again, it has retries anew, in a workflow of its own', async () => {
+test('a delivery without retries left has failed; a resend has all retries again, in a separate workflow', async () => {
   const receiver = await receive(answerWith(500, {}, 'no'));
   const endpoint = await subscribe(receiver, { max_retries: 0 });
   const [eventId] = await happen();
@@ -163,7 +163,7 @@ test('a delivery without retries left has failed; sent again, it has retries ane
 });
 
 test('retries follow changes of their endpoint, and end with it', async () => {
-  // So long the changes have until the next attempt.
+  // The time for changes before the next attempt.
   const later = answerWith(500, { 'retry-after': '15' });
   const [moving, target, impatient, deleted] = [
     await receive(later),
@@ -190,7 +190,7 @@ test('retries follow changes of their endpoint, and end with it', async () => {
   expect(deleted.ids).toEqual([eventId]);
 });
 
-test('Retry-After puts the next attempt off', async () => {
+test('Retry-After delays the next attempt', async () => {
   const receiver = await receive(answerWith(503, { 'retry-after': '3600' }));
   const endpoint = await subscribe(receiver);
   await happen();
@@ -205,12 +205,12 @@ const notifications = async () =>
     .fork()
     .execute("select user_id, related_entity_id from notifications where type = 'webhook_disabled'")) as Json[];
 
-test('410 disables the endpoint at once, with a notification, and what waits for it ends', async () => {
+test('410 disables the endpoint at once, with a notification, and ends its waiting deliveries', async () => {
   const receiver = await receive(answerWith(500));
   const endpoint = await subscribe(receiver);
   const [olderId] = await happen();
   await untilAll(endpoint, 'retrying');
-  // Also if it is tried again before the other event is there.
+  // The same if it is tried again before the other event has arrived.
   receiver.answer = (request, response, number) =>
     answerWith(request.id === olderId ? 500 : 410)(request, response, number);
   await happen();
@@ -227,7 +227,7 @@ test('410 disables the endpoint at once, with a notification, and what waits for
   expect(receiver.received).toHaveLength(count);
 });
 
-test('an endpoint that has only failed for five days is disabled, one that has succeeded meanwhile is not', async () => {
+test('an endpoint that only failed for five days is disabled; one that succeeded in between is not', async () => {
   const receiver = await receive(answerWith(500));
   const endpoint = await subscribe(receiver, { scope: 'account', max_retries: 0 });
   const failSince = (days: number) =>
@@ -278,7 +278,7 @@ test('after five failures in a row workflows make the first attempts, until one 
   expect([await wasWorkflow(), await wasWorkflow()]).toEqual([true, false]);
 });
 
-test('an endpoint that never answers has few requests open, and another gets all of its events meanwhile', async () => {
+test('an endpoint that never answers has few open requests, and another one still gets all of its events', async () => {
   const [silent, healthy] = [await receive(() => {}), await receive()];
   const slow = await subscribe(silent, { timeout_seconds: 300 });
   const fast = await subscribe(healthy);
@@ -290,15 +290,15 @@ test('an endpoint that never answers has few requests open, and another gets all
   expect(await statusesOf(slow)).not.toContain('delivered');
 });
 
-test('while outcomes cannot be recorded, no more requests are made than may be in flight', async () => {
+test('while results cannot be recorded, requests stop at the limit of those in flight', async () => {
   const receiver = await receive();
   const endpoint = await subscribe(receiver);
   const ids = await plane.orm.em.fork().transactional(async (tx) => {
-    // Each write of outcomes waits for this lock.
+    // Each write of results waits for this lock.
     await tx.execute('select 1 from webhook_endpoints where endpoint_id = ? for update', [endpoint]);
     const happened = await happen(3 * firstAttemptLimits.perEndpoint);
     await until(() => receiver.distinctIds.length >= firstAttemptLimits.perEndpoint);
-    // Longer than a relay waits before it looks again.
+    // Longer than the relay's pause between two rounds.
     await delay(1500);
     expect(receiver.distinctIds).toHaveLength(firstAttemptLimits.perEndpoint);
     return happened;
@@ -307,7 +307,7 @@ test('while outcomes cannot be recorded, no more requests are made than may be i
   expect(receiver.distinctIds.sort()).toEqual([...ids].sort());
 });
 
-test('a delivery whose relay has died is made by another when its lease is over; two relays share the work', async () => {
+test('a delivery of a dead relay is made by another after its lease; two relays share the work', async () => {
   const receiver = await receive();
   const { orm, secrets } = plane;
   await plane.webhookRelay.stop();
@@ -344,7 +344,7 @@ test('a delivery whose relay has died is made by another when its lease is over;
   }
 });
 
-test('a relay takes deliveries in turn from each endpoint, though one alone could fill the room of the account', async () => {
+test('a relay takes deliveries from the endpoints in turn, even if one endpoint could fill the account’s share', async () => {
   await plane.webhookRelay.stop();
   const endpoints = [
     await subscribe(await receive()),

@@ -8,7 +8,7 @@ import { refused } from './failure.ts';
 import type { StatusReply } from './messages.ts';
 import type { SandboxState, Transition } from './state.ts';
 
-/** Handles the updates: each requests something from the workflow's loop and waits until it can reply. */
+/** Handles the updates. Each update requests something from the workflow's loop and waits until it can reply. */
 export class SandboxCommands {
   readonly #state: SandboxState;
   #timeoutWrites: Promise<void> = Promise.resolve();
@@ -39,7 +39,7 @@ export class SandboxCommands {
     return this.#replyTo(this.#state.requestRestart(storage));
   }
 
-  /** Waits out whatever is in progress, resumes the sandbox if it is paused, and replies when it runs. */
+  /** Waits until no transition is in progress, resumes the sandbox if it is paused, and replies when it runs. */
   async connect(timeoutSeconds: number | null): Promise<StatusReply> {
     const state = this.#state;
     const requestId = arrivingRequest();
@@ -74,7 +74,7 @@ export class SandboxCommands {
     return this.#state.reply();
   }
 
-  /** Writes one after the other, so that the row ends with the value that was requested last. */
+  /** Writes one timeout after the other, so that the row ends with the value that was requested last. */
   #writeTimeout(timeoutSeconds: number, fromMs: number | null): Promise<void> {
     const state = this.#state;
     state.timeoutSeconds = timeoutSeconds;

@@ -1,6 +1,6 @@
 import type { SandboxLifeView } from './messages.ts';
 
-/** One line that the Temporal Web UI shows as the workflow's current details: the status and what happens next. */
+/** The workflow's current details, one line in the Temporal Web UI: the status and the next action. */
 export function detailsOf({ status, reason, nextAction, nextDeadline, failure }: SandboxLifeView): string {
   const at = nextDeadline === null ? '' : minuteOf(nextDeadline);
   if (status === 'running') {

@@ -14,8 +14,9 @@ import { HostLostError } from './host-loss.ts';
 import type { SandboxState } from './state.ts';
 
 /**
- * Whether a request to end cancels a pause, and a resume whose caller is answered early. A workflow that began one under
- * an earlier version completes it first. A request that has arrived already cancels `scope` now.
+ * Whether a request to end cancels a pause, or a resume whose caller gets an early reply. If the workflow began the
+ * transition under an earlier version, it completes the transition first. If a request to end has already arrived, this
+ * function cancels `scope` now.
  */
 export function mayBeCancelledByEnd(state: SandboxState, scope: CancellationScope): boolean {
   if (!patched('an-end-cancels-what-is-under-way')) return false;
@@ -39,7 +40,7 @@ export async function fail(state: SandboxState, { reason, failure }: HostFailure
   if (await clean(state)) await rows.recordCleaned(state.id);
 }
 
-/** @returns whether nothing of the sandbox is left on its host. A host that is away cleans up when it is back. */
+/** @returns true when nothing of the sandbox is left on its host. A host that is away cleans up when it is back. */
 async function clean(state: SandboxState): Promise<boolean> {
   return CancellationScope.nonCancellable(async () => {
     const host = cleaningOn(state.plan.hostId);
@@ -57,9 +58,10 @@ async function clean(state: SandboxState): Promise<boolean> {
 }
 
 /**
- * Lets the handlers reply, and obeys requests to terminate or forget that arrived while the sandbox was ending.
+ * Waits until the handlers have replied, and carries out requests to terminate or forget that arrived while the sandbox
+ * was ending.
  * @throws {ApplicationFailure} when the sandbox has failed, so that Temporal shows its workflow as failed. The message
- * names only the reason: workers log it.
+ * contains only the reason, because workers log it.
  */
 export async function close(state: SandboxState): Promise<void> {
   let forgotten = false;

@@ -4,13 +4,13 @@ import { noLife } from '../../domain/life-plan.ts';
 import { type SandboxReason, sandboxReasons } from '../../domain/sandbox-state.ts';
 import type { RuntimeExit } from './messages.ts';
 
-/** Why a sandbox failed, as the row keeps it. */
+/** The reason of a sandbox's failure, in the form that the row keeps. */
 export interface HostFailure {
   reason: SandboxReason;
   failure: { message: string; exitCode: number | null; outOfMemory: boolean; commandOutput: string };
 }
 
-/** The host has nothing left that the sandbox could be started from. */
+/** The host has lost the sandbox's disk, so the sandbox cannot be started again. */
 export const diskLostFailure: HostFailure = {
   reason: 'disk_lost',
   failure: { message: 'The sandbox and its disk are gone from this host', ...readExit(undefined) },
@@ -24,7 +24,7 @@ export function exitFailure(exit: RuntimeExit): HostFailure {
   return { reason: 'runtime_exited', failure: { message, ...readExit(exit) } };
 }
 
-/** Reads the failure of a host activity. `otherwise` is the reason when the host named none. */
+/** Reads the failure of a host activity. `otherwise` is the reason if the host gave none. */
 export function readHostFailure(error: unknown, otherwise: SandboxReason): HostFailure {
   const cause = error instanceof ActivityFailure ? error.cause : error;
   if (cause instanceof ApplicationFailure) {
@@ -46,30 +46,31 @@ export function readExit(exit: Partial<RuntimeExit> | undefined) {
   };
 }
 
-/** Fails an update; the API replies with the code. */
+/** The failure of a refused update. The API replies with `code`. */
 export function refused(code: ErrorCode, message: string): ApplicationFailure {
   return ApplicationFailure.nonRetryable(message, code);
 }
 
-/** For commands that arrive, or are in progress, when the sandbox is to end. */
+/** The refusal for commands that arrive, or are in progress, when the sandbox is about to end. */
 export function endingRefusal(): ApplicationFailure {
   return refused('sandbox_ended', 'The sandbox is being terminated');
 }
 
-/** Fails an update with the error of an activity, under the error's own code if the API knows it. */
+/** Makes the error of an activity the failure of an update, with the error's own code if the API has that code. */
 export function asRefusal(error: unknown, otherwise: ErrorCode): ApplicationFailure {
-  // A local activity throws the failure itself, any other activity an ActivityFailure around it.
+  // A local activity throws the failure directly. Other activities throw an ActivityFailure with the failure as its
+  // cause.
   const cause = error instanceof ActivityFailure ? error.cause : error;
   if (cause instanceof ApplicationFailure && isErrorCode(cause.type)) return refused(cause.type, cause.message);
   return refused(otherwise, readHostFailure(error, 'host_lost').failure.message);
 }
 
-/** There is nothing to start: the row is gone, or its sandbox has ended. */
+/** Whether there is nothing to start, because the row is gone or its sandbox has ended. */
 export function isNoLife(error: unknown): boolean {
   return error instanceof ActivityFailure && error.cause instanceof ApplicationFailure && error.cause.type === noLife;
 }
 
-/** No worker took the activity from the host's queue: the host is away, and nothing has begun there. */
+/** Whether no worker took the activity from the host's queue. Then the host is away, and it has not begun the work. */
 export function neverStarted(error: unknown): boolean {
   return (
     error instanceof ActivityFailure &&

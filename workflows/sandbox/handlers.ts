@@ -32,8 +32,8 @@ import {
 } from './validators.ts';
 
 /**
- * Connects every message of `messages.ts` with its handler. Keep the order: messages that arrive before the workflow's
- * first task are handled in the order in which their handlers are set.
+ * Sets the handler of each message of `messages.ts`. Keep the order: messages that arrive before the workflow's first
+ * task are handled in the order in which their handlers are set.
  */
 export function handleMessages(state: SandboxState): void {
   const commands = new SandboxCommands(state);
@@ -80,8 +80,8 @@ export function handleMessages(state: SandboxState): void {
 }
 
 /**
- * Drops a report that names an earlier run: the host may have come back and the sandbox may run there again. A paused
- * sandbox needs only its disk, which is there when the host is back.
+ * Drops a report about an earlier run, because the host may have come back and may run the sandbox again. A paused
+ * sandbox needs only its disk, and the disk is there when the host is back.
  */
 function receiveHostLoss(state: SandboxState, hostId: string, run: number | null): void {
   if (hostId !== state.plan.hostId || state.status === 'paused') return;

@@ -1,7 +1,7 @@
 import { type ApplicationFailure, type CancellationScope, Trigger } from '@temporalio/workflow';
 import { type HostFailure, readExit, refused } from './failure.ts';
 
-/** The host was given up while it worked. Whether it completed the work is unknown. */
+/** The host was lost during its work. It is unknown whether the host completed the work. */
 export class HostLostError extends Error {
   override name = 'HostLostError';
 }
@@ -12,12 +12,12 @@ export const hostLostFailure: HostFailure = {
   failure: { message: 'The host of the sandbox was lost', ...readExit(undefined) },
 };
 
-/** For commands that only the host with the sandbox's disk can carry out. */
+/** The refusal of commands that need the host with the sandbox's disk. */
 export function hostUnavailable(): ApplicationFailure {
   return refused('host_unavailable', 'The host of this sandbox is away; try again when it is back');
 }
 
-/** Whether the sandbox's host was given up. */
+/** Records whether the sandbox's host was lost. */
 export class HostLoss {
   #trigger = newTrigger();
   #happened = false;
@@ -31,7 +31,7 @@ export class HostLoss {
     this.#trigger.reject(new HostLostError('The host was lost'));
   }
 
-  /** Call when the sandbox has another host, or needs none at present. */
+  /** Call this when the sandbox has another host, or currently needs no host. */
   reset(): void {
     if (!this.#happened) return;
     this.#happened = false;
@@ -39,7 +39,8 @@ export class HostLoss {
   }
 
   /**
-   * Waits for work on the host until the host is lost. The host undoes what it still did when it reconciles.
+   * Waits for work on the host, and stops waiting when the host is lost. The host undoes unfinished work when it
+   * reconciles.
    * @throws {HostLostError} and the errors of `work`
    */
   async unlessLost<Result>(scope: CancellationScope, work: () => Promise<Result>): Promise<Result> {

@@ -2,9 +2,9 @@ import { patched } from '@temporalio/workflow';
 import type { HostReport } from './messages.ts';
 
 /**
- * Reports of hosts that the workflow has not yet acted on. Each start and each resume of a sandbox has a number, its
- * run, which the host repeats in every report. A report about an earlier run is about processes that have been replaced,
- * so it is dropped, however late it arrives.
+ * Reports of hosts that the workflow has not acted on yet. Each start and each resume of a sandbox has a number, its
+ * run, and the host repeats it in every report. A report about an earlier run describes processes that have been
+ * replaced, so the inbox drops it.
  */
 export class SandboxInbox {
   #reports: HostReport[];
@@ -23,7 +23,10 @@ export class SandboxInbox {
     return this.#reports.some((report) => isPresent(report, run));
   }
 
-  /** Removes and returns the next report to act on, and drops those that it makes obsolete. Null: there is none. */
+  /**
+   * Removes and returns the next report to act on, and drops the reports that it makes obsolete. Null: no report is
+   * left.
+   */
   take(run: number): HostReport | null {
     const present = this.#reports.filter((report) => isPresent(report, run));
     const taken = present.toSorted((one, other) => rankOf(one) - rankOf(other))[0] ?? null;
@@ -31,13 +34,17 @@ export class SandboxInbox {
     return taken;
   }
 
-  /** Hosts of earlier versions do not number runs; their reports are about the processes at their arrival. */
+  /**
+   * Hosts of earlier versions do not number runs. Their reports describe the processes that exist when the report
+   * arrives.
+   */
   hasUnnumbered(kind: HostReport['kind']): boolean {
     return this.#reports.some((report) => report.kind === kind && report.run === null);
   }
 
   /**
-   * Call before a resume or restart: drops reports without a run number, which are about the processes that it replaces.
+   * Call this before a resume or restart. It drops reports without a run number, because they describe the replaced
+   * processes.
    */
   dropUnnumberedOfReplaced(): void {
     this.#dropUnnumbered('exited');
@@ -49,15 +56,15 @@ export class SandboxInbox {
     this.#reports = this.#reports.filter((report) => report.kind !== kind || report.run !== null);
   }
 
-  /** For the next run of the workflow. */
+  /** The reports that the next run of the workflow takes over. */
   carry(): HostReport[] {
     return [...this.#reports];
   }
 }
 
 /**
- * Reports about the same processes may have one cause; the lowest rank is the cause of the others: a lost disk, then a
- * host that ended the processes, then lost memory, then an exit.
+ * Reports about the same processes may have one cause. The report with the lowest rank is the cause of the others. The
+ * order is: a lost disk, a host that ended the processes, lost memory, an exit.
  */
 function rankOf(report: HostReport): number {
   if (report.kind === 'diskPressure') return report.ended ? 1 : 4;

@@ -7,16 +7,16 @@ import type { SandboxReason, SandboxStatus } from '../../domain/sandbox-state.ts
 import type { TimeoutChange, TimeoutReply } from '../../domain/timeout-change.ts';
 
 /**
- * The messages of a sandbox's workflow. An update that is refused fails with an ApplicationFailure whose `type` is an
- * error code of `domain/errors.ts`.
+ * The messages of a sandbox's workflow. A refused update fails with an ApplicationFailure, and its `type` is an error
+ * code of `domain/errors.ts`.
  */
 
-/** Input of the workflow `sandbox` (id `sbx-…`). Only the workflow itself sets `carried`, when it continues as new. */
+/** Input of the workflow `sandbox` (id `sbx-…`). `carried` is set only when the workflow continues as new. */
 export interface SandboxWorkflowInput extends LifeStart {
   carried?: CarriedState;
 }
 
-/** The state that one run of the workflow passes to the next. Times in Unix milliseconds. */
+/** The state that one run of the workflow passes to the next. Times are Unix milliseconds. */
 export interface CarriedState {
   status: 'running' | 'paused';
   reason: SandboxReason | null;
@@ -28,7 +28,7 @@ export interface CarriedState {
   /** Absent when the previous run did not number starts and resumes. */
   run?: number;
   attempts?: number;
-  /** Reports of hosts that wait to be acted on. */
+  /** Reports of hosts that the workflow has not acted on yet. */
   reports?: HostReport[];
 }
 
@@ -39,14 +39,14 @@ export interface StatusReply {
 }
 
 /**
- * Delivers the credentials of the first mounts, encrypted for the host; the start waits for them. Replies at once, or
- * with `wait` once the sandbox has left `created` and `starting`, to whatever status.
+ * Delivers the credentials of the first mounts, encrypted for the host. The start waits for them. Replies at once, or
+ * with `wait` when the sandbox has left `created` and `starting`, with any status.
  */
 export const storageCredentialsUpdate = defineUpdate<StatusReply, [{ sealed: string; wait: boolean }]>(
   'storageCredentials',
 );
 
-/** Replies once the sandbox has left `created` and `starting`, to whatever status. */
+/** Replies when the sandbox has left `created` and `starting`, with any status. */
 export const settledUpdate = defineUpdate<StatusReply, []>('settled');
 
 /**
@@ -63,14 +63,14 @@ export const pauseUpdate = defineUpdate<StatusReply, [{ wait: boolean }]>('pause
 export const resumeUpdate = defineUpdate<StatusReply, [{ wait: boolean; storage?: StorageChange }]>('resume');
 
 /**
- * Ends the processes of a running or paused sandbox and starts it again on its disk; replies at `running`. Refused as
- * `resume` is, and `sandbox_busy`, `restart_failed`, `host_disk_full`.
+ * Ends the processes of a running or paused sandbox and starts it again on its disk. Replies at `running`. Refused: the
+ * codes of `resume`, and `sandbox_busy`, `restart_failed`, `host_disk_full`.
  */
 export const restartUpdate = defineUpdate<StatusReply, [{ storage: StorageChange | null }]>('restart');
 
 /**
- * Brings a sandbox to `running` from any status before its end, and replies then. A given timeout counts from now.
- * Refused as `resume` is, and `sandbox_ended`.
+ * Brings a sandbox from any status before its end to `running`, and then replies. A given timeout counts from now.
+ * Refused: the codes of `resume`, and `sandbox_ended`.
  */
 export const connectUpdate = defineUpdate<StatusReply, [{ timeoutSeconds: number | null }]>('connect');
 
@@ -78,8 +78,8 @@ export const connectUpdate = defineUpdate<StatusReply, [{ timeoutSeconds: number
 export const timeoutUpdate = defineUpdate<TimeoutReply, [TimeoutChange]>('timeout');
 
 /**
- * Adds a port; replies when it can be reached. Refused: `sandbox_not_running`, `port_taken`,
- * `port_name_taken`, `port_limit_reached`, `no_capacity`, `temporarily_unavailable`.
+ * Adds a port and replies when it is reachable. Refused: `sandbox_not_running`, `port_taken`, `port_name_taken`,
+ * `port_limit_reached`, `no_capacity`, `temporarily_unavailable`.
  */
 export const addPortUpdate = defineUpdate<void, [Port]>('addPort');
 
@@ -89,28 +89,33 @@ export const addPortUpdate = defineUpdate<void, [Port]>('addPort');
  */
 export const removePortUpdate = defineUpdate<void, [number]>('removePort');
 
-/** Ends the sandbox; replies when the row says `terminating`. With `forget` it is 404 once its data is gone. */
+/**
+ * Ends the sandbox. Replies when the row says `terminating`. With `forget`, the API answers 404 when its data is gone.
+ */
 export const terminateUpdate = defineUpdate<StatusReply, [{ forget: boolean }]>('terminate');
 
-/** The same for a sandbox of a batch; the caller of the batch has its reply already. */
+/** As the update `terminate`, for a sandbox of a batch. The caller of the batch already has its reply. */
 export const endSignal = defineSignal<[{ forget: boolean }]>('end');
 
 /**
- * A change of a sandbox's processes that its host has seen. `run` is the number of the start or resume that brought them
- * up; null where the host does not know it.
+ * A change of a sandbox's processes that the host has observed. `run` is the number of the start or resume that brought
+ * them up. It is null if the host does not know it.
  */
 export type HostReport =
   | { kind: 'exited'; run: number | null; exit: RuntimeExit }
-  /** The processes are gone, without a record of their end; the disk is there. `at` is RFC 3339. */
+  /** The processes are gone and their exit was not recorded. The disk is there. `at` is RFC 3339. */
   | { kind: 'memoryLost'; run: number | null; at: string }
-  /** Nothing of the sandbox is left on the host, not even its disk. */
+  /** Nothing of the sandbox is left on the host, and its disk is gone too. */
   | { kind: 'diskLost'; run: number | null }
-  /** The disk of the host is nearly full, so the host has frozen or `ended` the processes. The sandbox is to be paused. */
+  /**
+   * The host's disk is nearly full, so the host froze the processes, or ended them (`ended`). The workflow pauses the
+   * sandbox.
+   */
   | { kind: 'diskPressure'; run: number | null; ended: boolean };
 
 export const hostReportSignal = defineSignal<[HostReport]>('hostReport');
 
-/** An `exited` report as hosts of earlier versions send it. */
+/** An `exited` report in the form that hosts of earlier versions send. */
 export const runtimeExitedSignal = defineSignal<[RuntimeExit]>('runtimeExited');
 
 export interface RuntimeExit {
@@ -121,19 +126,19 @@ export interface RuntimeExit {
   at: string;
 }
 
-/** A `memoryLost` report as hosts of earlier versions send it. */
+/** A `memoryLost` report in the form that hosts of earlier versions send. */
 export const hostRestartedSignal = defineSignal<[{ at: string }]>('hostRestarted');
 
 /**
- * The host was given up: no process of the sandbox runs there any more, and no activity there will complete. `run` is
- * the run on that host according to the row; null or absent where the row has none yet.
+ * The host was lost: no process of the sandbox runs there any more, and no activity there will complete. `run` is the
+ * run on that host according to the row. It is null or absent if the row has none yet.
  */
 export const hostLostSignal = defineSignal<[{ hostId: string; run?: number | null }]>('hostLost');
 
-/** The sandbox belongs to another project now. Only the search attributes change. */
+/** The sandbox now belongs to another project. The workflow only changes its search attributes. */
 export const projectSwitchedSignal = defineSignal<[{ projectId: ProjectId }]>('projectSwitched');
 
-/** Pauses a running sandbox on behalf of the platform; in every other status it is dropped. */
+/** Pauses a running sandbox on behalf of the platform. In every other status the signal is dropped. */
 export const pauseRequestedSignal = defineSignal<[{ reason: SandboxReason }]>('pauseRequested');
 
 /** The workflow's own view of the sandbox, for operators. */
@@ -141,10 +146,10 @@ export interface SandboxLifeView {
   status: SandboxStatus;
   reason: SandboxReason | null;
   hostId: string | null;
-  /** RFC 3339; when `nextAction` happens without any request. */
+  /** RFC 3339. The time when `nextAction` happens if no request arrives. */
   nextDeadline: string | null;
   nextAction: 'timeout' | 'auto_pause' | 'expire' | null;
-  /** Why the sandbox failed, for people. */
+  /** The reason of the failure as text for people. */
   failure: string | null;
 }
 export const lifeQuery = defineQuery<SandboxLifeView>('life');

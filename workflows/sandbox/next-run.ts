@@ -2,12 +2,12 @@ import { allHandlersFinished, condition, continueAsNew, workflowInfo } from '@te
 import type { SandboxWorkflowInput } from './messages.ts';
 import type { SandboxState } from './state.ts';
 
-/** The workflow continues in a next run after this many events, even when the server does not suggest it. */
+/** The workflow continues as new after this many events, even if the server does not suggest it. */
 const maxHistoryLength = 6000;
 
 /** Whether the history is long and nothing is in progress. */
 export function shouldContinueInNextRun(state: SandboxState): boolean {
-  // The server suggests a next run for a long history and for many updates; servers differ in when they do.
+  // The server suggests to continue as new after a long history or many updates. The limits differ between servers.
   const { continueAsNewSuggested, historyLength } = workflowInfo();
   return (
     (continueAsNewSuggested || historyLength > maxHistoryLength) &&
@@ -18,7 +18,7 @@ export function shouldContinueInNextRun(state: SandboxState): boolean {
   );
 }
 
-/** Continues as new once every handler has replied, unless a request arrives meanwhile. */
+/** Continues as new when every handler has replied, unless a request arrives meanwhile. */
 export async function continueInNextRun(state: SandboxState): Promise<void> {
   await condition(() => allHandlersFinished() || !shouldContinueInNextRun(state));
   if (!shouldContinueInNextRun(state)) return;

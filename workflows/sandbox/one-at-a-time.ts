@@ -1,9 +1,10 @@
-/** The local activity that was begun last. Each workflow has its own copy of this module's state. */
+/** The local activity that began last. Each workflow has its own copy of this module's state. */
 let last: Promise<unknown> = Promise.resolve();
 
 /**
- * Runs local activities one after the other. Two at once may complete in either order, but a replay completes them in the
- * order in which they began. The workflow's next commands would then differ from its history, and it would be stuck.
+ * Runs local activities one after the other. Two concurrent local activities may complete in either order, but a replay
+ * completes them in the order in which they began. The workflow's next commands would then differ from its history, and
+ * the workflow would be stuck.
  */
 export function oneAtATime<Activities extends object>(activities: Activities): Activities {
   return new Proxy(activities, {

@@ -22,7 +22,7 @@ export async function stayPaused(state: SandboxState): Promise<void> {
   if (hasRequest(state)) return;
   const report = state.inbox.take(state.run);
   if (report?.kind === 'diskLost') return fail(state, diskLostFailure);
-  // A host under disk pressure freezes processes; those of a paused sandbox are frozen already.
+  // A host under disk pressure freezes processes. The processes of a paused sandbox are frozen already.
   if (report && (report.kind !== 'diskPressure' || report.ended)) return loseMemory(state);
   if (woken || expiresMs === null) return;
   if (warnAtMs !== null) {
@@ -33,7 +33,7 @@ export async function stayPaused(state: SandboxState): Promise<void> {
 
 const hasRequest = (state: SandboxState) => state.end !== null || state.resume !== null || state.restart !== null;
 
-/** The frozen processes are gone. The disk is there, which is all that a paused sandbox promises. */
+/** The frozen processes are gone. A paused sandbox only promises its disk, and the disk is there. */
 async function loseMemory(state: SandboxState): Promise<void> {
   state.memoryKept = false;
   if (patched('memory-lost-is-recorded')) await rows.recordMemoryLost(state.id);

@@ -6,7 +6,9 @@ import { asRefusal, endingRefusal, neverStarted, refused } from './failure.ts';
 import { HostLostError, hostLostFailure, hostUnavailable } from './host-loss.ts';
 import type { Pause, SandboxState } from './state.ts';
 
-/** After this many auto-pauses that could not freeze the processes, the next one ends them and keeps the disk. */
+/**
+ * After this many auto-pauses that failed to freeze the processes, the next one ends the processes and keeps the disk.
+ */
 const autoPauseTries = 3;
 
 /** Freezes the processes. A pause that fails leaves the sandbox running. */
@@ -46,7 +48,7 @@ export async function pause(state: SandboxState, request: Pause): Promise<void> 
   }
 }
 
-/** @returns whether the processes still exist, frozen */
+/** @returns true when the processes still exist and are frozen */
 async function freezeOrStop(
   state: SandboxState,
   scope: CancellationScope,
@@ -60,7 +62,7 @@ async function freezeOrStop(
       await cleaningOn(hostId).stopSandbox(state.id);
       return false;
     }
-    // Hosts of earlier versions return nothing, and keep the memory.
+    // Hosts of earlier versions return nothing. They keep the memory.
     const paused: PauseResult | undefined = await pausingOn(hostId).pauseSandbox(state.id, reason, requestedMs);
     return paused?.kept !== 'disk';
   });

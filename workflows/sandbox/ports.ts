@@ -22,7 +22,7 @@ export class SandboxPorts {
     this.#sandboxId = sandboxId;
   }
 
-  /** @throws {ApplicationFailure} the refusal with its code; then nothing was added */
+  /** @throws {ApplicationFailure} the refusal with its code. In that case no port was added. */
   add(hostId: string, port: Port): Promise<void> {
     const added = { ...port, addedBy: uuid4() };
     return this.#inTurn(async () => {
@@ -37,12 +37,12 @@ export class SandboxPorts {
     });
   }
 
-  /** @throws {ApplicationFailure} the refusal with its code; then the port is still there */
+  /** @throws {ApplicationFailure} the refusal with its code. In that case the port is still there. */
   remove(hostId: string, port: number): Promise<void> {
     return this.#inTurn(async () => {
       const { isUdp } = await refusing(rows.findRemovablePort(this.#sandboxId, port));
       if (isUdp) {
-        // The host first: once the row gives the host's port back, another sandbox may get it.
+        // The host acts first: once the row releases the host's port, another sandbox may get it.
         await exposingOn(hostId)
           .exposePorts(this.#sandboxId, port)
           .catch((error) => {

@@ -4,7 +4,7 @@ import { refusalOf } from './resuming.ts';
 import { enterRunning } from './running.ts';
 import type { Restart, SandboxState } from './state.ts';
 
-/** Ends the processes, in whatever state they are, and starts the sandbox on its disk. */
+/** Ends the processes, running or frozen, and starts the sandbox on its disk. */
 export async function restart(state: SandboxState, request: Restart): Promise<void> {
   const run = state.nextAttempt();
   try {
@@ -23,13 +23,13 @@ export async function restart(state: SandboxState, request: Restart): Promise<vo
   }
 }
 
-/** A refused restart has ended no process. A failed one has ended them all; the disk is there. */
+/** A refused restart has ended no process. A failed restart has ended all of them, and the disk is there. */
 async function afterFailedRestart(state: SandboxState, { from }: Restart): Promise<void> {
   const atMs = Date.now();
   const { status, reason } = await rows.recordRestartFailed(state.id, from);
   if (status === 'running') state.setStatus('running', reason ?? 'user_requested');
   else if (from === 'paused' && reason !== 'restart_failed') state.setStatus('paused', reason ?? 'restart_failed');
   else state.enterPaused(from === 'paused' ? state.pausedAtMs : atMs, 'restart_failed', false);
-  // A paused sandbox needs no host. A running one without its host fails next.
+  // A paused sandbox needs no host. A running sandbox without its host fails next.
   if (state.status === 'paused') state.hostLoss.reset();
 }

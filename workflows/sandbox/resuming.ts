@@ -6,7 +6,10 @@ import { HostLostError, hostUnavailable } from './host-loss.ts';
 import { enterRunning } from './running.ts';
 import type { Resume, SandboxState } from './state.ts';
 
-/** Thaws the processes, or starts the sandbox on its disk where they are gone. A resume that fails leaves it paused. */
+/**
+ * Thaws the processes, or starts the sandbox on its disk if the processes are gone. After a failed resume the sandbox
+ * stays paused.
+ */
 export async function resume(state: SandboxState, request: Resume): Promise<void> {
   const run = state.nextAttempt();
   try {

@@ -12,8 +12,8 @@ import type { SandboxState } from './state.ts';
 import { recordUsage, usageDueIn } from './usage.ts';
 
 /**
- * Records that the sandbox runs. Every time in a sandbox's life is the workflow's own, never a host's, so that deadlines
- * and totals agree whatever the clocks of other machines say.
+ * Records that the sandbox runs. All times of a sandbox come from the workflow's clock and never from a host's, so that
+ * deadlines and totals agree even if the clocks of machines differ.
  */
 export async function enterRunning(
   state: SandboxState,
@@ -58,7 +58,7 @@ export async function stayRunning(state: SandboxState): Promise<void> {
   else state.end = { reason: 'timeout', forget: false, requestId: null };
 }
 
-/** What the Temporal Web UI shows beside the timer. */
+/** The text beside the timer in the Temporal Web UI. */
 function timerSummary(warning: ReturnType<typeof nextWarning>, autoPause: boolean): string {
   if (warning) return `warning ${warning.beforeSeconds} s before the timeout`;
   return autoPause ? 'auto-pause' : 'timeout';

@@ -6,12 +6,14 @@ import { HostLostError, hostLostFailure } from './host-loss.ts';
 import { enterRunning } from './running.ts';
 import type { SandboxState } from './state.ts';
 
-/** How long a start waits for the credentials of its mounts; longer than the API tries to send them. */
+/** How long a start waits for the credentials of its mounts. The API gives up sending them earlier. */
 const credentialsTimeoutMs = 90_000;
-/** A start moves to another host this often because a disk is full. */
+/** The number of times that a start moves to another host because a disk is full. */
 const maxFullHosts = 3;
 
-/** Starts the sandbox, on another host when the first is lost or full, until it runs, has failed or is to end. */
+/**
+ * Starts the sandbox, on another host if the first is lost or full. Ends when it runs, has failed or is about to end.
+ */
 export async function start(state: SandboxState): Promise<'started' | 'nothing to start'> {
   if (state.awaitsCredentials && !(await receiveCredentials(state))) return 'started';
   let fullHosts = 0;
@@ -42,7 +44,10 @@ export async function start(state: SandboxState): Promise<'started' | 'nothing t
   return 'started';
 }
 
-/** Only the caller of the create has the credentials. @returns false when none came and the sandbox has failed */
+/**
+ * Waits for the credentials from the caller of the create: only that caller has them. @returns false when none arrived
+ * and the sandbox has failed
+ */
 async function receiveCredentials(state: SandboxState): Promise<boolean> {
   const received = () => state.sealedCredentials !== null || state.isEnding();
   if (await condition(received, credentialsTimeoutMs, { summary: 'credentials of the object storage' })) return true;
@@ -51,13 +56,13 @@ async function receiveCredentials(state: SandboxState): Promise<boolean> {
   return false;
 }
 
-/** A full disk does not make a host unhealthy: cleans up there, then starts on another host. */
+/** Leaves a host with a full disk, which is not an unhealthy host: cleans up there, then starts on another host. */
 async function leaveFullHost(state: SandboxState, failure: HostFailure): Promise<void> {
   const remove = () => cleaningOn(state.plan.hostId).removeSandbox(state.id);
   try {
     await state.hostLoss.unlessLost(new CancellationScope(), remove);
   } catch {
-    // Remains on this host would collide with a later start here. The failed sandbox is cleaned up again.
+    // Remains on this host would collide with a later start there. `fail` cleans up the failed sandbox again.
     return await fail(state, failure);
   }
   await moveToAnotherHost(state, failure);

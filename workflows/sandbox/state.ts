@@ -18,10 +18,10 @@ import { SandboxInbox } from './inbox.ts';
 import type { CarriedState, SandboxLifeView, SandboxWorkflowInput, StatusReply } from './messages.ts';
 import { SandboxPorts } from './ports.ts';
 
-/** A failed auto-pause is tried again after this. */
+/** The delay before a failed auto-pause is tried again. */
 const autoPauseRetryMs = 20_000;
 
-/** A pause, resume or restart that was requested, until it has succeeded or failed. */
+/** A requested pause, resume or restart, until it has succeeded or failed. */
 export interface Transition {
   /** Reply at `pausing` or `resuming` instead of waiting for `paused` or `running`. */
   answerEarly: boolean;
@@ -30,7 +30,7 @@ export interface Transition {
   done: boolean;
   /** The caller's error, when the transition failed. */
   refusal: ApplicationFailure | null;
-  /** The request that asked for it; null: none did. */
+  /** The id of the request that asked for the transition. Null: no request did. */
   requestId: string | null;
 }
 
@@ -43,7 +43,7 @@ export interface Resume extends Transition {
 }
 
 export interface Restart extends Transition {
-  /** The status to return to when the restart is refused before any process was ended. */
+  /** The status to return to if the restart is refused before any process was ended. */
   from: 'running' | 'paused';
   storage: StorageChange | null;
 }
@@ -51,33 +51,33 @@ export interface Restart extends Transition {
 /** A request to end the sandbox. */
 export interface End {
   reason: SandboxReason;
-  /** Make the sandbox answer 404 once its data is gone. */
+  /** Answer 404 for the sandbox when its data is gone. */
   forget: boolean;
-  /** The request that asked for it; null: none did. */
+  /** The id of the request that asked for the end. Null: no request did. */
   requestId: string | null;
 }
 
-/** What one sandbox's workflow knows. The phases and the message handlers share it. Times are Unix milliseconds. */
+/** The state of one sandbox's workflow. The phases and the message handlers share it. Times are Unix milliseconds. */
 export class SandboxState {
   readonly id: SandboxId;
   readonly plan: LifePlan;
   readonly ports: SandboxPorts;
   readonly hostLoss = new HostLoss();
-  /** Reports of hosts; read at every wait of a running or paused sandbox. */
+  /** Reports of hosts. Each wait of a running or paused sandbox reads them. */
   readonly inbox: SandboxInbox;
 
   #status: SandboxStatus = 'starting';
   #reason: SandboxReason | null = null;
-  /** The search attributes as last published. The workflow is started with its first ones. */
+  /** The search attributes that were published last. The workflow starts with its first ones. */
   #published: string;
 
   /** The first start waits for the credentials of the sandbox's mounts. */
   readonly awaitsCredentials: boolean;
-  /** Those credentials, encrypted for the host; dropped after the first start. */
+  /** These credentials, encrypted for the host. They are dropped after the first start. */
   sealedCredentials: string | null = null;
 
   timeoutSeconds: number;
-  /** Start of the running phase, or of its timeout where `connect` began it anew. */
+  /** The start of the running phase, or the start of its timeout if `connect` began it again. */
   timeoutFromMs = 0;
   /** Changes with every new timeout, so that a wait for the old one ends. */
   timeoutRevision = 0;
@@ -87,23 +87,23 @@ export class SandboxState {
   /** The processes of the paused sandbox still exist, frozen. */
   memoryKept = true;
   expiryWarned = false;
-  /** When the start of the running phase, or a full hour of it, last had the usage recorded. */
+  /** The time at which usage was last recorded, at the start of the running phase or after a full hour of it. */
   usageRecordedMs = 0;
 
   pause: Pause | null = null;
   resume: Resume | null = null;
   restart: Restart | null = null;
   end: End | null = null;
-  /** Why the sandbox failed, for people. */
+  /** The reason of the failure as text for people. */
   failure: string | null = null;
   /** The row says `terminating`, or the sandbox has failed. */
   endRecorded = false;
   /** The work on the host that a request to end cancels. */
   cancellableWork: CancellationScope | null = null;
 
-  /** The number of the start or resume that brought up the present processes; 0 before the first has succeeded. */
+  /** The number of the start or resume that brought up the current processes. 0 before the first has succeeded. */
   run = 0;
-  /** The number of the last start or resume that was tried. */
+  /** The number of the last attempted start or resume. */
   attempts = 0;
 
   constructor({ sandboxId, plan, timeoutSeconds, awaitsCredentials, carried }: SandboxWorkflowInput) {
@@ -138,7 +138,7 @@ export class SandboxState {
     this.setStatus('paused', reason);
   }
 
-  /** @returns the number of a start or resume that begins now; the host repeats it in its reports on the processes */
+  /** @returns the number of a start or resume that begins now. The host repeats it in its reports on the processes. */
   nextAttempt(): number {
     this.attempts += 1;
     return this.attempts;
@@ -150,7 +150,7 @@ export class SandboxState {
     return this.pause;
   }
 
-  /** @param requestId of the request that asks for it */
+  /** @param requestId the id of the request that asks for the resume */
   requestResume(answerEarly: boolean, storage: StorageChange | null = null, requestId = arrivingRequest()): Resume {
     this.setStatus('resuming', 'user_requested');
     this.resume = { ...newTransition(answerEarly), storage, requestId };
@@ -183,12 +183,12 @@ export class SandboxState {
     return { timeoutSeconds: this.timeoutSeconds, fromMs: this.inRunningPhase() ? this.timeoutFromMs : null };
   }
 
-  /** When the timeout of the running phase acts. An auto-pause that failed is tried again somewhat later. */
+  /** When the timeout of the running phase acts. After a failed auto-pause it is somewhat later. */
   deadlineMs(): number {
     return this.timeoutFromMs + this.timeoutSeconds * 1000 + this.failedAutoPauses * autoPauseRetryMs;
   }
 
-  /** The status as a caller will see it: a request to end counts before the row says `terminating`. */
+  /** The status that callers see. A request to end counts before the row says `terminating`. */
   statusForCaller(): SandboxStatus {
     return this.end && !isOver(this.#status) ? 'terminating' : this.#status;
   }
@@ -197,7 +197,7 @@ export class SandboxState {
     return { status: this.#status, reason: this.#reason };
   }
 
-  /** Shows operators the present state: search attributes and, in the Temporal Web UI, current details. */
+  /** Publishes the current state for operators: search attributes and, in the Temporal Web UI, current details. */
   publish(): void {
     setCurrentDetails(detailsOf(this.view()));
     const attributes = sandboxSearchAttributes(this.plan, this.#status);

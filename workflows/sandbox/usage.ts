@@ -2,12 +2,13 @@ import { patched } from '@temporalio/workflow';
 import { rows } from './activities.ts';
 import type { SandboxState } from './state.ts';
 
-/** The usage of a running sandbox is recorded at least this often; transitions record it, too. */
+/** The usage of a running sandbox is recorded at least this often. Transitions record it too. */
 const recordEveryMs = 3_600_000;
 
 /**
- * In how many milliseconds usage is to be recorded. Null: not before the wait ends anyway, or the workflow waits as it did under
- * an earlier version. A paused sandbox need not wake for it: the workflow `maintenance` records the disks of all of them.
+ * The number of milliseconds until usage is due to be recorded. Null: the wait ends before that, or the workflow waits
+ * as it did under an earlier version. A paused sandbox is not woken for this, because the workflow `maintenance`
+ * records the disks of all paused sandboxes.
  * @param waitMs the length of the wait
  */
 export function usageDueIn(state: SandboxState, waitMs: number): number | null {

@@ -4,7 +4,7 @@ import { requirePossibleTimeout, type TimeoutChange } from '../../domain/timeout
 import { refused } from './failure.ts';
 import type { SandboxState } from './state.ts';
 
-/** Checks of updates before they are accepted. They read the state and change nothing. */
+/** Checks updates before the workflow accepts them. Validators read the state and change nothing. */
 
 export function requireLiving(state: SandboxState): void {
   if (state.end || isOver(state.status)) throw refused('sandbox_ended', 'The sandbox has ended');
@@ -24,7 +24,7 @@ export function requirePaused(state: SandboxState): void {
   }
 }
 
-/** Running or paused, with nothing in progress. */
+/** Requires that the sandbox is running or paused and no transition is in progress. */
 export function requireResting(state: SandboxState): void {
   requireLiving(state);
   if (state.status !== 'running' && state.status !== 'paused') {
@@ -41,7 +41,7 @@ export function requireChangeableTimeout(state: SandboxState, change: TimeoutCha
   }
 }
 
-/** Refuses with the words that the API uses once the workflow has closed. */
+/** Refuses with the texts that the API uses once the workflow has closed. */
 function requireNotOver({ status }: SandboxState): void {
   if (isOver(status)) throw refused('sandbox_ended', `The sandbox is ${status}`);
 }

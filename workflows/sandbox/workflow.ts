@@ -13,12 +13,12 @@ import { start } from './starting.ts';
 import { SandboxState } from './state.ts';
 
 /**
- * The life of one sandbox, from `created` to `terminated` or `failed`. Only this workflow decides the status; the row in
+ * Runs one sandbox from `created` to `terminated` or `failed`. Only this workflow decides the status, and the row in
  * Postgres follows it. The workflow id is the sandbox's id.
  */
 export async function sandbox(input: SandboxWorkflowInput): Promise<void> {
   const state = new SandboxState(input);
-  // Before the first await, so that no message finds the workflow without its handler.
+  // The handlers are set before the first await, so that every message finds its handler.
   handleMessages(state);
   state.publish();
   if (state.status === 'starting' && (await start(state)) === 'nothing to start') return;

@@ -1,7 +1,7 @@
 import { type JupyterMessage, MessageCodec } from './messages.ts';
 import { type Endpoint, type ZmtpEvents, ZmtpSocket } from './zmtp.ts';
 
-/** The file from which a kernel reads where to listen. */
+/** The file from which a kernel reads its addresses. */
 export interface ConnectionFile {
   transport: 'ipc' | 'tcp';
   ip: string;
@@ -19,11 +19,11 @@ type Channel = 'shell' | 'control' | 'iopub';
 const retryMs = 50;
 const subscribeMs = 200;
 
-/** The channels to a running kernel: shell and control for requests, iopub for what it publishes. */
+/** The channels to a running kernel: shell and control for requests, iopub for the kernel's publications. */
 export class KernelConnection {
   onShell: (message: JupyterMessage) => void = () => {};
   onPublished: (message: JupyterMessage) => void = () => {};
-  /** A channel was lost; when the kernel has died, iopub is read to its end before. */
+  /** Called when a channel was lost. If the kernel has died, iopub is first read to its end. */
   onLost: () => void = () => {};
   readonly #file: ConnectionFile;
   readonly #codec: MessageCodec;
@@ -36,8 +36,8 @@ export class KernelConnection {
   }
 
   /**
-   * Connects, again and again while the kernel is not listening yet, and returns once it has answered and its
-   * publications arrive: a SUB socket that subscribes late misses what was published before.
+   * Connects repeatedly until the kernel listens. Returns when it has answered and its publications arrive, because a
+   * SUB socket that subscribes late misses earlier publications.
    */
   static async open(file: ConnectionFile, signal: AbortSignal): Promise<KernelConnection> {
     const connection = new KernelConnection(file);
@@ -60,7 +60,7 @@ export class KernelConnection {
     return id;
   }
 
-  /** Whether what the kernel publishes is read; while it is not, the kernel has to wait with it. */
+  /** Starts or stops reading the kernel's publications. While they are not read, the kernel has to wait. */
   setFlowing(flowing: boolean): void {
     const iopub = this.#sockets.get('iopub');
     if (flowing) iopub?.resume();
@@ -123,7 +123,7 @@ export class KernelConnection {
       let again: NodeJS.Timeout | undefined;
       await new Promise<void>((resolve) => {
         wake = resolve;
-        // Answered, yet nothing published: the subscription came too late for this one.
+        // The kernel has answered but published nothing, so the subscription came too late for this request.
         if (answered) again = setTimeout(resolve, subscribeMs);
       });
       clearTimeout(again);

@@ -13,12 +13,12 @@ import { findKernelSpecs } from './kernel-spec.ts';
 const startSeconds = 60;
 
 /**
- * Becomes the kernel, beside a shell that waits for the end of descriptor 3, the agent's, and then ends the group:
- * kernels of other makers would live on without anybody to talk to.
+ * Becomes the kernel, after starting a shell that waits for the end of descriptor 3, which the agent holds, and then
+ * kills the process group. Third-party kernels would otherwise outlive the agent.
  */
 const endWithAgent = '{ read -r _ <&3; kill -KILL 0; } >/dev/null 2>&1 & exec "$@" 3<&-';
 
-/** What to install where a template lacks the language, and how its kernel differs. */
+/** The package to install if a template lacks the language, and the peculiarities of its kernel. */
 const kernels: Record<'r' | 'java', { install: string; traits: Omit<KernelTraits, 'interruptMode'> }> = {
   r: {
     install: "r-cran-irkernel (Debian), or in R: install.packages('IRkernel'); IRkernel::installspec()",
@@ -36,8 +36,8 @@ const kernels: Record<'r' | 'java', { install: string; traits: Omit<KernelTraits
 };
 
 /**
- * Starts the language's kernel as its kernel spec says.
- * @throws {ConnectError} `failed_precondition` where no such kernel is installed, or it does not start
+ * Starts the language's kernel according to its kernel spec.
+ * @throws {ConnectError} `failed_precondition` when no such kernel is installed, or it does not start
  */
 export async function startInstalledKernel(language: 'r' | 'java', start: KernelStart): Promise<JupyterKernel> {
   const { install, traits } = kernels[language];
@@ -80,12 +80,12 @@ export async function startInstalledKernel(language: 'r' | 'java', start: Kernel
   }
 }
 
-/** R and Java take the locale's word for what text is; most images set none, which means ASCII. */
+/** R and Java take the encoding of texts from the locale. Most images set none, which means ASCII. */
 function localeOf(env: Record<string, string>): Record<string, string> {
   return (env.LC_ALL ?? env.LC_CTYPE ?? env.LANG) ? {} : { LC_CTYPE: 'C.UTF-8' };
 }
 
-/** Free ports of the loopback interface: kernels of other makers speak TCP only. */
+/** Free ports of the loopback interface. Third-party kernels only support TCP. */
 async function chooseConnection(): Promise<ConnectionFile> {
   const servers = await Promise.all(
     Array.from({ length: 5 }, () => {
@@ -111,7 +111,7 @@ async function chooseConnection(): Promise<ConnectionFile> {
   };
 }
 
-/** R has no per-evaluation environment: variables are set before and put back after. */
+/** R has no environment per evaluation, so variables are set before and restored afterwards. */
 function rEnvironment(envVars: Record<string, string>): { before: string; after: string } {
   const names = Object.keys(envVars);
   if (names.length === 0) return { before: '', after: '' };
@@ -123,7 +123,7 @@ function rEnvironment(envVars: Record<string, string>): { before: string; after:
   };
 }
 
-/** R reads the escapes of JSON, but for those of code points above the basic plane, which stand as themselves. */
+/** R reads the escapes of JSON, except those of code points above the basic plane, which are written literally. */
 function rText(text: string): string {
   return JSON.stringify(text);
 }

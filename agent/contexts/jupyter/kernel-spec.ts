@@ -2,19 +2,22 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { findExecutable } from '../kernel-process.ts';
 
-/** A `kernel.json`: how a Jupyter kernel is started. */
+/** A `kernel.json`, which describes how to start a Jupyter kernel. */
 export interface KernelSpec {
   /** Lower case. */
   language: string;
-  /** With `{connection_file}` where the kernel wants its path. */
+  /** Contains `{connection_file}` in the place of its path. */
   argv: string[];
   env: Record<string, string>;
   interruptMode: 'signal' | 'message';
-  /** Folder of the `kernel.json`. */
+  /** The folder of the `kernel.json`. */
   folder: string;
 }
 
-/** The kernel specs of this sandbox in Jupyter's order: `JUPYTER_PATH`, the user's, each Python's on PATH, the system's. */
+/**
+ * The kernel specs of this sandbox in Jupyter's order: from `JUPYTER_PATH`, the user's, from each Python on PATH, the
+ * system's.
+ */
 export function findKernelSpecs(env: Record<string, string>): KernelSpec[] {
   const specs: KernelSpec[] = [];
   for (const folder of new Set(jupyterFolders(env))) {
@@ -45,7 +48,7 @@ function listFolder(folder: string): string[] {
   }
 }
 
-/** The spec in `folder`; undefined where there is none or it cannot be read, as Jupyter itself passes over such. */
+/** The spec in `folder`. Undefined when it is missing or unreadable; Jupyter ignores such folders too. */
 function readKernelSpec(folder: string): KernelSpec | undefined {
   try {
     const given = JSON.parse(fs.readFileSync(path.join(folder, 'kernel.json'), 'utf8'));

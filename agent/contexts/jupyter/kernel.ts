@@ -9,20 +9,22 @@ import type { JupyterMessage } from './messages.ts';
 const lateReplyMs = 1000;
 const repeatMs = 500;
 
-/** How kernels of one language differ for their client. */
+/** The differences between kernels of different languages. */
 export interface KernelTraits {
   language: string;
-  /** `message`: the kernel is interrupted by a request instead of a signal. */
+  /** `message`: the kernel is interrupted by a request and not by a signal. */
   interruptMode: 'signal' | 'message';
-  /** Code that sets and puts back variables around a run; undefined: the kernel takes them from the request's metadata. */
+  /**
+   * Code that sets and restores variables around a run. Undefined: the kernel takes them from the request's metadata.
+   */
   environmentCode?: (envVars: Record<string, string>) => { before: string; after: string };
-  /** The kernel publishes the value of a run as a display of its own, the last one. */
+  /** The kernel publishes the value of a run as its last display. */
   valueIsLastDisplay: boolean;
-  /** What the process itself writes belongs to the code, not to its last words. */
+  /** The process's own output is output of the code, and not only an explanation of the process's end. */
   processOutputIsCode: boolean;
 }
 
-/** What is known of the run in progress. */
+/** The state of the current run. */
 interface RunState {
   readonly id: string;
   readonly run: Run;
@@ -30,9 +32,9 @@ interface RunState {
   main: Representations | undefined;
   executionCount: number | undefined;
   error: { name: string; value: string; traceback: string } | undefined;
-  /** A display that may turn out to be the value. */
+  /** A display that may become the value. */
   held: Representations | undefined;
-  /** The kernel has begun with the code: an interrupt that comes before is lost. */
+  /** The kernel has begun the code. An earlier interrupt would be lost. */
   begun: boolean;
   interrupted: boolean;
   replied: boolean;
@@ -40,7 +42,7 @@ interface RunState {
   readonly finish: () => void;
 }
 
-/** A kernel behind the Jupyter protocol: ipykernel, IRkernel, a Java kernel. */
+/** A kernel with the Jupyter protocol: ipykernel, IRkernel, a Java kernel. */
 export class JupyterKernel implements Kernel {
   readonly #process: KernelProcess;
   readonly #connection: KernelConnection;
@@ -89,7 +91,7 @@ export class JupyterKernel implements Kernel {
       return;
     }
     this.#connection.request('control', 'interrupt_request', {});
-    // A kernel that runs statement by statement does not hear it between two of them.
+    // A kernel that runs statement by statement misses an interrupt between two statements.
     const state = this.#current;
     setTimeout(() => {
       if (state && this.#current === state) this.#sendInterrupt();
@@ -157,7 +159,7 @@ export class JupyterKernel implements Kernel {
       state.error ??= errorOf({ ename: content.status, evalue: 'the kernel did not run the code', ...content });
     }
     for (const payload of asArray(content.payload)) {
-      // Help asked for with `?` comes as a page.
+      // The reply to a request for help with `?` is a page.
       if (payload.source === 'page') this.#display(state, { ...(payload.data as MimeBundle) });
     }
     if (state.idle) state.finish();
@@ -172,7 +174,7 @@ export class JupyterKernel implements Kernel {
     }
     switch (type) {
       case 'stream':
-        // Threads of earlier runs write, too; their output is heard while anyone listens.
+        // Threads of earlier runs also write. Their output is sent while a run is in progress.
         this.#publishHeld(state);
         state.output.write(content.name === 'stderr' ? 'stderr' : 'stdout', String(content.text));
         return;
@@ -192,7 +194,7 @@ export class JupyterKernel implements Kernel {
     }
   }
 
-  /** An interrupt that hits the kernel's own code, not that of the run, costs the reply to the request. */
+  /** If an interrupt hits the kernel's own code instead of the run's, the kernel sends no reply to the request. */
   #finishWithoutReply(state: RunState): void {
     setTimeout(() => {
       if (this.#current !== state) return;
@@ -228,7 +230,7 @@ export class JupyterKernel implements Kernel {
     }
   }
 
-  /** The process ended or closed a channel: a kernel that is half there is of no use. */
+  /** The process ended or closed a channel. A kernel without all channels is useless. */
   #lose(): void {
     if (this.#lost) return;
     this.#lost = true;

@@ -3,19 +3,19 @@ import { createHmac, randomUUID } from 'node:crypto';
 /** A message of the Jupyter protocol, version 5 (jupyter-client.readthedocs.io, "Messaging in Jupyter"). */
 export interface JupyterMessage {
   type: string;
-  /** `msg_id` of the request it belongs to. */
+  /** The `msg_id` of the request that the message belongs to. */
   parentId: string | undefined;
   content: Record<string, unknown>;
 }
 
 const delimiter = Buffer.from('<IDS|MSG>');
 
-/** Packs and unpacks the messages of one client session. */
+/** Encodes and decodes the messages of one client session. */
 export class MessageCodec {
   readonly #key: string;
   readonly #session = randomUUID();
 
-  /** @param key secret of the connection file; empty: messages are not signed */
+  /** @param key the key of the connection file; empty: messages are not signed */
   constructor(key: string) {
     this.#key = key;
   }
@@ -35,7 +35,10 @@ export class MessageCodec {
     return { id, frames: [delimiter, Buffer.from(this.#sign(parts)), ...parts] };
   }
 
-  /** The message in `frames`; undefined for what is not one of this connection. A part over the limit is null. */
+  /**
+   * The message in `frames`. Undefined for frames that are not a message of this connection. A part over the limit is
+   * null.
+   */
   unpack(frames: (Buffer | null)[]): JupyterMessage | undefined {
     const at = frames.findIndex((frame) => frame?.equals(delimiter));
     const [signature, header, parent, metadata, content] = frames.slice(at + 1);

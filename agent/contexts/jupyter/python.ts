@@ -8,12 +8,11 @@ import { type ConnectionFile, KernelConnection } from './connection.ts';
 import { JupyterKernel } from './kernel.ts';
 import { findKernelSpecs } from './kernel-spec.ts';
 
-const missingIpykernel = 'install it with: pip install ipykernel';
+const missingIpykernel = 'use the template code-interpreter, or install it with: pip install ipykernel';
 
 /**
- * Starts ipykernel under the first Python that has it: the `python3` and `python` of PATH, then those that kernel
- * specs name.
- * @throws {ConnectError} `failed_precondition` where there is none
+ * Starts ipykernel with the first Python that has it: `python3` and `python` of PATH, then the Pythons of kernel specs.
+ * @throws {ConnectError} `failed_precondition` when there is none
  */
 export async function startPython(start: KernelStart): Promise<JupyterKernel> {
   const interpreters = new Set(['python3', 'python'].map((name) => findExecutable(name, start.env)));
@@ -34,7 +33,8 @@ export async function startPython(start: KernelStart): Promise<JupyterKernel> {
 
 async function startWith(interpreter: string, start: KernelStart): Promise<JupyterKernel | { missing: string }> {
   const folder = makeKernelFolder();
-  // Unix sockets in a private folder: nobody else in the sandbox can reach the kernel, so nothing need be signed.
+  // Unix sockets in a private folder: no other process in the sandbox can reach the kernel, so messages need no
+  // signatures.
   const file: ConnectionFile = {
     transport: 'ipc',
     ip: path.join(folder, 'kernel'),
@@ -81,7 +81,7 @@ async function startWith(interpreter: string, start: KernelStart): Promise<Jupyt
   }
 }
 
-/** What the start script says on descriptor 3 once it knows. */
+/** The start script's line on descriptor 3. */
 function firstLine(kernel: KernelProcess): Promise<{ ready?: true; missing?: string; failed?: string }> {
   return new Promise((resolve, reject) => {
     const stderr = kernel.child.stderr!;

@@ -1,11 +1,11 @@
 import net from 'node:net';
 
 /**
- * The client's half of ZMTP 3.0 (rfc.zeromq.org/spec/23) with the NULL mechanism: all that a Jupyter client needs,
- * without native code. A DEALER sends and receives; a SUB is subscribed to everything.
+ * The client's half of ZMTP 3.0 (rfc.zeromq.org/spec/23) with the NULL mechanism, without native code. A Jupyter client
+ * needs no more. A DEALER sends and receives. A SUB is subscribed to everything.
  */
 
-/** Where a ZeroMQ socket listens: `{ path }` of a Unix socket, or `{ host, port }`. */
+/** The address of a ZeroMQ socket: `{ path }` of a Unix socket, or `{ host, port }`. */
 export type Endpoint = { path: string } | { host: string; port: number };
 
 const greeting = Buffer.alloc(64);
@@ -16,15 +16,15 @@ const flagMore = 1;
 const flagLong = 2;
 const flagCommand = 4;
 
-/** Longer ones are skipped: a kernel may print no end into one message. */
+/** Longer frames are skipped, because a kernel may print endlessly into one message. */
 const longestFrameBytes = 256 * 1024 * 1024;
 
 export interface ZmtpEvents {
-  /** The peer is there and has agreed; what is sent from now on arrives. */
+  /** The handshake is complete. Messages that are sent from now on arrive. */
   onReady(): void;
-  /** A frame over the limit comes as null. */
+  /** A frame over the limit is null. */
   onMessage(frames: (Buffer | null)[]): void;
-  /** The connection is over: refused, lost, or closed. */
+  /** The connection was refused, lost or closed. */
   onClose(error: Error | undefined): void;
 }
 
@@ -59,7 +59,7 @@ export class ZmtpSocket {
     this.#socket.uncork();
   }
 
-  /** Stops reading; the kernel's sends wait once the buffers between are full. */
+  /** Stops reading. The kernel's sends block when the buffers in between are full. */
   pause(): void {
     this.#socket.pause();
   }
@@ -110,7 +110,7 @@ export class ZmtpSocket {
     const name = payload?.toString('latin1', 1, 1 + payload[0]!);
     if (name === 'READY' && !this.#ready) {
       this.#ready = true;
-      // In ZMTP 3.0 a subscription is a message: one, then the topic; no topic is every topic.
+      // In ZMTP 3.0 a subscription is a message: the byte 1, then the topic. An empty topic matches every topic.
       if (this.#type === 'SUB') this.send([Buffer.of(1)]);
       this.#events.onReady();
     } else if (name === 'ERROR') {
@@ -128,11 +128,11 @@ function readyCommand(type: string): Buffer {
   return Buffer.concat([Buffer.of(5), Buffer.from('READY'), property('Socket-Type', type), property('Identity', '')]);
 }
 
-/** Bytes that came in pieces, read in the lengths the protocol asks for without joining them over and over. */
+/** Bytes that arrive in pieces. Reads the lengths that the protocol needs without repeatedly joining the pieces. */
 class ByteReader {
   #chunks: Buffer[] = [];
   #length = 0;
-  /** The head of the frame whose payload is not all there yet. */
+  /** The head of a frame with an incomplete payload. */
   #head: { flags: number; length: number } | undefined;
   #toSkip = 0;
 

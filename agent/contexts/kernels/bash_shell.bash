@@ -1,16 +1,16 @@
-# Sourced by each shell of a bash context (see bash_kernel.bash). Arguments: the context's folder, and how many shells
-# this one is: each leaves its state in state.<turn> and begins with the one before.
+# Sourced by each shell of a bash context (see bash_kernel.bash). Arguments: the context's folder, and the number of
+# this shell. Each shell stores its state in state.<turn> and loads the state of the previous one.
 
-# Interrupts are for the code alone: one that ended the shell while it reads would leave half a request behind.
+# Interrupts are only for the code. An interrupt that ended the shell during a read would leave half a request behind.
 trap '' INT
-# Read-only, so that the state of the shell before cannot put its own in their place.
+# Read-only, so that the loaded state of the previous shell cannot replace them.
 declare -r __sandbox_folder=$1 __sandbox_turn=$2
 
-# A request: three lengths in bytes on a line, then the code before the run, of the run, and after it.
+# Reads a request: three lengths in bytes on a line, then the code before the run, of the run, and after it.
 __sandbox_next() {
   local lengths
   if ! IFS=' ' read -r -u 4 -a lengths; then
-    # The agent is gone, and with it everyone who could ask.
+    # The agent has ended, so there will be no more requests.
     trap - EXIT
     kill -KILL 0
   fi
@@ -48,7 +48,7 @@ __sandbox_leave() {
 }
 
 if [[ -s $__sandbox_folder/state.$((__sandbox_turn - 1)) ]]; then
-  # Bash's own variables cannot be assigned: hide those errors.
+  # Hide the errors of bash's own variables, which cannot be assigned.
   source "$__sandbox_folder/state.$((__sandbox_turn - 1))" 2>/dev/null
   : >|"$__sandbox_folder/state.$((__sandbox_turn - 1))"
 fi

@@ -1,8 +1,9 @@
 import { parse } from 'acorn';
 
 /**
- * Static imports as dynamic ones, from the context's folder, and exports as plain declarations: V8's REPL mode runs
- * scripts, which know neither. Code that does not parse comes back as it is, for V8 to say what is wrong with it.
+ * Converts static imports to dynamic ones, relative to the context's folder, and exports to plain declarations, because
+ * V8's REPL mode runs scripts, which support neither. Code that does not parse is returned unchanged, so that V8
+ * reports the error.
  */
 export function rewriteImports(code) {
   let program;

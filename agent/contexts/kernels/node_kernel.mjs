@@ -1,6 +1,7 @@
-// Runs the JavaScript and TypeScript of one context. Descriptor 4 brings requests, one JSON a line; descriptor 3 takes
-// frames: a type byte, the length (32 bits, little-endian), and standard output (1), standard error (2) or a JSON
-// message (3). One ordered channel, written synchronously: output stays in order, and a slow reader slows its writer.
+// Runs the JavaScript and TypeScript of one context. Descriptor 4 carries requests, one JSON per line. Descriptor 3
+// carries frames: a type byte, the length (32 bits, little-endian), and standard output (1), standard error (2) or a
+// JSON message (3). It is one ordered channel, written synchronously, so output stays in order, and a slow reader slows
+// its writer.
 import { Console } from 'node:console';
 import fs from 'node:fs';
 import { Session } from 'node:inspector';
@@ -27,7 +28,7 @@ function send(type, payload) {
   sendRest();
 }
 
-// An interrupt may end `send` anywhere: what is left of its frame then goes before the next.
+// An interrupt may end `send` at any point. Then the rest of its frame is sent before the next frame.
 let frame = Buffer.alloc(0);
 let sentBytes = 0;
 function sendRest() {
@@ -36,7 +37,7 @@ function sendRest() {
 
 const sendMessage = (message) => send(frameType.message, Buffer.from(JSON.stringify(message)));
 
-/** Written through at once: an interrupt amid the work of a real Writable would leave it waiting for itself for ever. */
+/** Writes synchronously: an interrupt during the work of a real Writable would leave it waiting for itself forever. */
 class OutputStream extends Writable {
   isTTY = false;
   _type = 'pipe';
@@ -67,7 +68,7 @@ const stdout = new OutputStream(frameType.stdout, 1);
 const stderr = new OutputStream(frameType.stderr, 2);
 Object.defineProperty(process, 'stdout', { value: stdout, configurable: true });
 Object.defineProperty(process, 'stderr', { value: stderr, configurable: true });
-// Node's own console also feeds the inspector, which would keep every value that was ever printed.
+// Node's own console also feeds the inspector, which would keep every printed value.
 globalThis.console = new Console({ stdout, stderr });
 
 const contextFile = path.join(process.cwd(), '[context]');
@@ -90,7 +91,9 @@ hidden('display', (value, { raw = false } = {}) => {
   sendMessage({ type: 'display', data: raw ? value : describe(value) });
 });
 
-/** The formats of a value: its own (`Symbol.for('Jupyter.display')`), else as the REPL shows it, and plain data as JSON. */
+/**
+ * The formats of a value: its own (`Symbol.for('Jupyter.display')`), or else the REPL's text, and JSON for plain data.
+ */
 function describe(value) {
   const own = value?.[Symbol.for('Jupyter.display')];
   if (typeof own === 'function') return own.call(value);
@@ -101,7 +104,7 @@ function describe(value) {
       JSON.stringify(value);
       bundle['application/json'] = value;
     } catch {
-      // Cycles and big integers have no JSON; their text stands.
+      // Cycles and big integers have no JSON, so only their text is sent.
     }
   }
   return bundle;
@@ -114,7 +117,7 @@ const post = (method, parameters) =>
     session.post(method, parameters, (error, reply) => (error ? reject(error) : resolve(reply)));
   });
 
-/** Code as V8's REPL mode takes it: no types, no static imports, an object literal as an expression. */
+/** Converts code for V8's REPL mode: without types and static imports, and an object literal becomes an expression. */
 async function prepare(code, typescript) {
   let script = typescript ? stripTypes(code) : code;
   if (/\b(?:import|export)\b/.test(script)) {
@@ -127,7 +130,7 @@ async function prepare(code, typescript) {
       new vm.Script(wrapped);
       return wrapped;
     } catch {
-      // A block, not an object.
+      // The braces are a block, not an object.
     }
   }
   return script;
@@ -145,7 +148,7 @@ function stripTypes(code) {
 
 class ProcessExit extends Error {}
 
-/** One request to run code; ends once, with its value, its error, or because it was cancelled. */
+/** One request to run code. It ends once: with its value, its error, or a cancellation. */
 class Run {
   constructor(request, done) {
     this.request = request;
@@ -183,7 +186,7 @@ class Run {
     const stop = promiseHooks.onInit((promise) => evaluation.hold(promise));
     startEvaluation = evaluation.start;
     try {
-      // SIGINT ends the synchronous part, however busy it is.
+      // SIGINT ends the synchronous part, even if it is busy.
       evaluationScript.runInThisContext({ breakOnSigint: true });
     } finally {
       stop();
@@ -215,11 +218,12 @@ function argumentOf({ objectId, unserializableValue, value }) {
 }
 
 /**
- * Code in V8's REPL mode: await at top level, and `const`, `let` and classes can be declared again by a later run.
+ * Code in V8's REPL mode, which supports await at top level, and allows later runs to declare `const`, `let` and
+ * classes again.
  *
- * The inspector awaits the promise of the evaluation by a weak reference, and crashes the process when it is collected
- * (one that can never be settled, or whose run was given up). So the first promise that the evaluation makes, which is
- * it, is held until the inspector has answered.
+ * The inspector awaits the promise of the evaluation by a weak reference, and crashes the process if the promise is
+ * collected (because it can never be settled, or its run was cancelled). The promise of the evaluation is the first one
+ * that the evaluation makes, so that promise is held until the inspector has replied.
  */
 class Evaluation {
   constructor(expression) {
@@ -232,7 +236,7 @@ class Evaluation {
       };
       this.start = () => session.post('Runtime.evaluate', parameters, answer);
     });
-    // One that was interrupted is answered in vain.
+    // There is no listener for the reply to an interrupted evaluation.
     this.reply.catch(() => {});
   }
 
@@ -257,7 +261,7 @@ function describeError(thrown) {
     return { name: 'Error', value: typeof thrown === 'string' ? thrown : util.inspect(thrown), traceback: '' };
   }
   const stack = String(thrown.stack ?? thrown);
-  // Frames below the code of the run are this script's.
+  // Frames below the code of the run belong to this script.
   const own = stack.search(
     /\n +at (?:Session\.post|.*node:context|.*node_kernel\.mjs|.*node:internal\/(?:modules\/typescript|process\/task_queues))/,
   );
@@ -273,8 +277,8 @@ fixed('__pause__', () => {
 const pauseScript = new vm.Script('__pause__()', { filename: 'node:context' });
 
 /**
- * A SIGINT that meets the end of a script may end the next script instead: the semaphore of Node's watchdog keeps the
- * count (`SigintWatchdogHelper` in src/node_watchdog.cc). So a script of our own takes it before the next run.
+ * A SIGINT at the end of a script may end the next script instead, because the semaphore of Node's watchdog keeps the
+ * count (`SigintWatchdogHelper` in src/node_watchdog.cc). So a script of our own consumes it before the next run.
  */
 function takeLateInterrupts() {
   for (let isInterrupted = true; isInterrupted; ) {
@@ -289,7 +293,7 @@ function takeLateInterrupts() {
 }
 
 const requests = new net.Socket({ fd: 4, readable: true, writable: false });
-// Without its agent a context has nobody to run for.
+// A context is useless without its agent.
 requests.on('close', () => process.reallyExit(0));
 readline.createInterface({ input: requests }).on('line', (line) => {
   const request = JSON.parse(line);
@@ -298,7 +302,7 @@ readline.createInterface({ input: requests }).on('line', (line) => {
     else takeLateInterrupts();
     return;
   }
-  // While a run awaits, an empty event loop means that what it awaits can never come.
+  // If the event loop is empty while a run awaits, its promise can never settle.
   requests.unref();
   run = new Run(request, () => requests.ref());
   const current = run;
@@ -309,7 +313,7 @@ readline.createInterface({ input: requests }).on('line', (line) => {
 });
 
 const interrupted = () => ({ name: 'Interrupted', value: 'the run was interrupted', traceback: '' });
-// Runs that await are ended by a request; signals are for what keeps this process busy, and for its subprocesses.
+// Runs that await are ended by a request. Signals are for code that keeps this process busy, and for its subprocesses.
 process.on('SIGINT', () => {});
 process.on('beforeExit', () => {
   run?.end({
@@ -321,7 +325,7 @@ process.on('uncaughtException', (thrown) => {
   const { name, value, traceback } = describeError(thrown);
   stderr.write(`Uncaught ${traceback || `${name}: ${value}`}\n`);
 });
-// `process.exit()` ends the run as it would end a script; the context stays.
+// `process.exit()` ends the run as it would end a script. The context stays.
 process.exit = (code = process.exitCode ?? 0) => {
   run?.end({ value: {}, exitCode: Number(code) });
   throw new ProcessExit('process.exit');

@@ -1,4 +1,4 @@
-"""The IPython kernel of a context, with what the agent adds: streams in order, variables of one run, charts."""
+"""The IPython kernel of a context, with the agent's additions: ordered streams, variables of one run, charts."""
 
 import faulthandler
 import json
@@ -20,7 +20,7 @@ from traitlets import ObjectName, Unicode
 chart_mime = "application/vnd.sandbox.chart+json"
 data_mime = "application/vnd.sandbox.data+json"
 largest_data_cells = 100_000
-# With messages of at most 64 Ki characters, what waits for a slow reader stays small.
+# With messages of at most 64 Ki characters, the data that waits for a slow reader stays small.
 queued_messages = 16
 
 
@@ -50,8 +50,8 @@ class ContextKernelApp(IPKernelApp):
         self.publisher.get_parent = lambda: self.kernel.get_parent("shell")
 
     def start(self):
-        # A signal has to wake the event loop: ipykernel's own handler only leaves it a note, so that an interrupted
-        # await would go on until something else happens.
+        # A signal has to wake the event loop. ipykernel's own handler only sets a flag, so an interrupted await would
+        # continue until another event.
         reader, self.signal_writer = socket.socketpair()
         reader.setblocking(False)
         self.signal_writer.setblocking(False)
@@ -61,7 +61,7 @@ class ContextKernelApp(IPKernelApp):
 
 
 def start(connection_file, agent_fd):
-    """Makes the kernel ready to be connected to."""
+    """Prepares the kernel for connections."""
     # pandas and matplotlib read these when they are imported.
     os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
     app = ContextKernelApp.instance()
@@ -70,7 +70,7 @@ def start(connection_file, agent_fd):
         [
             f"--f={connection_file}",
             "--log-level=50",
-            # The stream class of ipykernel drops what comes late and does not slow its writer.
+            # The stream class of ipykernel drops late output and does not slow its writer.
             "--IPKernelApp.capture_fd_output=False",
             "--HistoryManager.enabled=False",
             "--InteractiveShell.colors=NoColor",
@@ -82,19 +82,19 @@ def start(connection_file, agent_fd):
     shell.events.register("post_run_cell", run_environment.restore)
     shell.user_ns["exit"] = shell.user_ns["quit"] = leave
     shell.user_ns_hidden.update({"exit": leave, "quit": leave})
-    # IPython says so to people at a prompt.
+    # The message is meant for people at a prompt.
     warnings.filterwarnings("ignore", message="To exit: use 'exit'", category=UserWarning)
     add_formatters(shell.display_formatter)
     return app
 
 
 def leave(*code):
-    """`exit()` ends the run as it would end a script; the context stays."""
+    """`exit()` ends the run as it would end a script, and the context stays."""
     raise SystemExit(*code)
 
 
 class RunEnvironment:
-    """Environment variables of one run: set before it, put back after it."""
+    """Environment variables of one run: set before the run and restored after it."""
 
     def __init__(self, shell):
         self.shell = shell
@@ -121,7 +121,7 @@ class ChartFormatter(BaseFormatter):
     _return_type = dict
 
     def __call__(self, value):
-        # Not by `for_type`: the inline backend takes the printers of figures out of every formatter it finds.
+        # `for_type` is not used, because the inline backend removes the printers of figures from every formatter.
         figures = sys.modules.get("matplotlib.figure")
         if figures and isinstance(value, figures.Figure):
             return never_fail(python_charts.figure_chart)(value)
@@ -136,7 +136,7 @@ class DataFormatter(BaseFormatter):
 
 def add_formatters(display_formatter):
     data = DataFormatter(parent=display_formatter)
-    # pandas 3 tells its public module as the class's own, earlier ones tell where it is defined.
+    # In pandas 3 the class's module is the public one, in earlier versions the defining one.
     for module in ("pandas", "pandas.core.frame"):
         data.for_type_by_name(module, "DataFrame", never_fail(frame_data))
     display_formatter.formatters[chart_mime] = ChartFormatter(parent=display_formatter)
@@ -145,7 +145,7 @@ def add_formatters(display_formatter):
 
 
 def frame_data(frame):
-    """A DataFrame as `{column: [values]}`; none for a large one, whose HTML is cut as well."""
+    """A DataFrame as `{column: [values]}`. None for a large one, whose HTML is truncated too."""
     if frame.size > largest_data_cells:
         return None
     columns = json.loads(frame.to_json(orient="split", date_format="iso", default_handler=str))
@@ -154,7 +154,7 @@ def frame_data(frame):
 
 
 def never_fail(describe):
-    """A figure or table that cannot be described is still shown: why goes to the agent, as a fault of this code."""
+    """If a figure or table cannot be described, it is still shown, and the agent gets the error."""
 
     def described(value):
         try:

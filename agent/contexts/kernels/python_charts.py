@@ -1,4 +1,4 @@
-"""What a matplotlib figure shows, as data: `{type, title, elements, extra}` in the shape of the contract's Chart."""
+"""The data of a matplotlib figure: `{type, title, elements, extra}` in the form of the contract's Chart."""
 
 import functools
 import importlib.abc
@@ -9,12 +9,12 @@ import numbers
 import re
 import sys
 
-# A plot of more is an image only: as text it would be larger than its data.
+# A larger plot is only sent as an image, because its text would be larger than its data.
 most_points = 100_000
 
 
 def figure_chart(figure):
-    """The chart of a figure: None where no kind is known, a `superchart` of nested charts where there are several."""
+    """The chart of a figure. None if its kind is unknown, a `superchart` of nested charts if there are several."""
     charts = [chart for axes in figure.axes for chart in axes_charts(axes)]
     heading = figure.get_suptitle() if hasattr(figure, "get_suptitle") else getattr(figure._suptitle, "_text", "")
     if not charts:
@@ -31,7 +31,7 @@ def figure_chart(figure):
 
 
 def axes_charts(axes):
-    """One chart for each kind that these axes show."""
+    """One chart for each kind of plot in these axes."""
     from matplotlib.collections import PathCollection
     from matplotlib.container import BarContainer, ErrorbarContainer
     from matplotlib.patches import Wedge
@@ -101,7 +101,7 @@ def pie_element(wedge):
 
 
 class BoxPlot:
-    """What one call of `Axes.bxp` drew, and from which numbers."""
+    """The artists and the input numbers of one call of `Axes.bxp`."""
 
     def __init__(self, stats, drawn):
         self.stats = stats
@@ -129,7 +129,7 @@ class BoxPlot:
 
 
 def remember_box_plots(axes_module):
-    """A box plot leaves only lines in its axes; its numbers are kept beside them as it is drawn."""
+    """A box plot leaves only lines in its axes, so its numbers are recorded when it is drawn."""
     drawn_by = axes_module.Axes.bxp
 
     @functools.wraps(drawn_by)
@@ -142,7 +142,7 @@ def remember_box_plots(axes_module):
 
 
 class AfterImport(importlib.abc.MetaPathFinder):
-    """Calls back once when a module has been imported, whoever imports it."""
+    """Calls back once when any code has imported a module."""
 
     def __init__(self, name, imported):
         self.name = name
@@ -181,7 +181,7 @@ def point(x, y):
 
 
 def plain(value):
-    """A number as float; a date, a time or a name as text."""
+    """A number as float, or a date, a time or a name as text."""
     if isinstance(value, str):
         return value
     if hasattr(value, "isoformat"):
@@ -197,7 +197,7 @@ def plain(value):
 
 
 def finite(value):
-    """JSON has no NaN; None stands for it."""
+    """JSON has no NaN, so it becomes None."""
     return float(value) if math.isfinite(value) else None
 
 
@@ -209,7 +209,7 @@ def as_text(value):
 
 
 def shown_label(artist):
-    """Names that begin with an underscore are matplotlib's own."""
+    """Labels that begin with an underscore are set by matplotlib itself."""
     label = str(artist.get_label() or "")
     return "" if label.startswith("_") else label
 
@@ -225,7 +225,7 @@ def axis_kind(axis):
 
 
 def axis_value(axis, value):
-    """What a position on the axis stands for: a category, a date, or the number itself."""
+    """The value at a position of the axis: a category, a date, or the number itself."""
     if not isinstance(value, numbers.Real):
         return value
     kind = axis_kind(axis)
@@ -244,7 +244,7 @@ def axis_value(axis, value):
 
 
 def label_at(axis, position):
-    """The label set by hand (`xticks`, `tick_label`, pandas) for what stands around this position; empty where none is."""
+    """The explicit label (`xticks`, `tick_label`, pandas) near this position. Empty if there is none."""
     from matplotlib.ticker import FixedLocator
 
     if not isinstance(axis.get_major_locator(), FixedLocator):

@@ -27,13 +27,13 @@ def main():
     import python_app
 
     sys.dont_write_bytecode = written
-    # Imports of the context look where it runs, not where this script lies.
+    # Imports of the context search its own folder, not the folder of this script.
     sys.path[0] = ""
 
     try:
         app = python_app.start(sys.argv[1], agent_fd)
     except BaseException:
-        # Standard error may be the context's own by now.
+        # Standard error may already belong to the context.
         tell_agent({"failed": traceback.format_exc()})
         raise
     sys.argv = [""]
@@ -42,7 +42,7 @@ def main():
 
 
 def hide_debugger():
-    """debugpy costs a quarter of the kernel's start and serves editors only; the context's own imports find it later."""
+    """debugpy takes a quarter of the kernel's start and is only for editors. The context can import it later."""
     sys.modules["debugpy"] = None
     import ipykernel.debugger  # noqa: F401
 
@@ -54,6 +54,6 @@ def tell_agent(message):
 
 
 if __name__ == "__main__":
-    # An interrupt while the kernel starts must not leave it half made.
+    # An interrupt during the start must not leave a half-made kernel.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     main()

@@ -1,5 +1,5 @@
-"""Standard output and error of a Python context: what print writes, and what its subprocesses write to descriptors
-1 and 2, published in the order it was written. A slow reader slows the writer instead of filling memory."""
+"""Publishes standard output and error of a Python context in order: the output of print, and of subprocesses, which
+write to descriptors 1 and 2. A slow reader slows the writer instead of filling memory."""
 
 import codecs
 import collections
@@ -12,11 +12,11 @@ import threading
 import time
 
 message_chars = 64 * 1024
-# Larger than a pipe is made: native code that prints while it holds the interpreter's lock keeps its reader waiting.
+# Larger than the default. Native code that prints while it holds the interpreter's lock blocks the reader of the pipe.
 pipe_bytes = 1024 * 1024
 unsent_messages = 8
 flush_seconds = 0.03
-set_pipe_size = 1031  # F_SETPIPE_SZ, which Python names from 3.10 on.
+set_pipe_size = 1031  # F_SETPIPE_SZ. Python has a name for it since 3.10.
 
 
 class OutputPublisher:
@@ -33,7 +33,7 @@ class OutputPublisher:
         self.pending_chars = 0
         self.sent_at = 0.0
         self.unsent = collections.deque()
-        # What the interpreter itself says when it dies goes to the agent, not to the context's own pipes.
+        # The interpreter's own messages at its death go to the agent, not to the context's pipes.
         self.fatal_fd = os.dup(2)
         self.captured = {name: CapturedDescriptor(fd) for name, fd in (("stdout", 1), ("stderr", 2))}
         self.captured_poll = select.poll()
@@ -49,7 +49,7 @@ class OutputPublisher:
             # A forked child has none of this process's threads, but it has the pipe.
             write_all(self.captured[name].fd, text.encode("utf-8", "backslashreplace"))
         elif threading.current_thread() is self.iopub_thread.thread:
-            # This very thread is what a waiting send waits for.
+            # A waiting send waits for this very thread.
             write_all(self.fatal_fd, text.encode("utf-8", "backslashreplace"))
         else:
             with self.lock:
@@ -67,7 +67,7 @@ class OutputPublisher:
                 self.wait_for_sends()
 
     def take_captured(self):
-        """At most what the pipes hold now, so that an endless writer does not keep its reader."""
+        """Reads at most the current contents of the pipes, so that an endless writer does not block the reader."""
         if not self.captured_poll.poll(0):
             return
         for name, captured in self.captured.items():
@@ -91,13 +91,13 @@ class OutputPublisher:
                 self.send()
 
     def send(self):
-        """Hands what is pending to the publishing thread; waits while that is too far behind."""
+        """Passes pending output to the publishing thread, and waits while that thread is too far behind."""
         if not self.pending:
             return
         content = {"name": self.pending_name, "text": "".join(self.pending)}
         self.pending, self.pending_chars = [], 0
         if not content["text"].isascii():
-            # Lone surrogates (undecodable file names) are not valid in JSON.
+            # Lone surrogates (of undecodable file names) are not valid in JSON.
             content["text"] = content["text"].encode("utf-8", "backslashreplace").decode("utf-8")
         self.session.send(
             self.iopub_thread, "stream", content, parent=self.get_parent(), ident=b"stream." + content["name"].encode()
@@ -117,10 +117,10 @@ class OutputPublisher:
         try:
             os.write(self.waker_fd, b"\0")
         except BlockingIOError:
-            pass  # Enough wake-ups are waiting already.
+            pass  # Enough wake-ups are already pending.
 
     def watch(self):
-        """Publishes what nobody flushed, soon after it was written, and ends this process when the agent is gone."""
+        """Publishes unflushed output soon after it was written, and ends this process when the agent has ended."""
         poll = select.poll()
         for fd in (self.agent_fd, self.wake_fd, *(captured.read_fd for captured in self.captured.values())):
             poll.register(fd, select.POLLIN)
@@ -181,11 +181,11 @@ class OutputStream(io.TextIOBase):
         return True
 
     def reconfigure(self, **options):
-        """Accepted, as scripts set their encoding so; it is UTF-8."""
+        """Accepted because scripts set their encoding with it. The encoding stays UTF-8."""
 
 
 class BinaryOutput(io.RawIOBase):
-    """`sys.stdout.buffer`: bytes go the way of text."""
+    """`sys.stdout.buffer`: bytes are written like text."""
 
     def __init__(self, stream):
         self.stream = stream

@@ -3,7 +3,7 @@ import type { ApiKey } from '../../../db/entities/api-key.ts';
 import { givenId, time } from '../../schemas/fields.ts';
 import { personSchema } from '../../schemas/person.ts';
 
-/** The fields of a key in every reply but that of create. */
+/** The fields of a key in every reply except that of create. */
 const metadata = {
   key_id: z.string(),
   name: z.string(),
@@ -21,7 +21,7 @@ export const updatedApiKeySchema = z.object(metadata).meta({ id: 'UpdatedApiKey'
 /** The list and get reply. */
 export const apiKeySchema = z.object({ ...metadata, owner: personSchema }).meta({ id: 'ApiKey' });
 
-/** The create reply, and the only one with the secret. */
+/** The create reply. No other reply contains the secret. */
 export const createdApiKeySchema = z
   .object({
     key_id: z.string(),
@@ -30,7 +30,7 @@ export const createdApiKeySchema = z
     api_key: z
       .string()
       .optional()
-      .describe('The secret, shown this once; not in a reply given again for a repeated Idempotency-Key'),
+      .describe('The secret, shown only once; a reply to a repeated Idempotency-Key does not have it'),
     prefix: z.string(),
     is_active: z.boolean(),
     created_at: time(),

@@ -14,7 +14,7 @@ import { bodyBytesWithDescription, description, nameOf, withDefault } from '../.
 import { presentPerson } from '../../schemas/person.ts';
 import { createdApiKeySchema } from './api-key-schema.ts';
 
-/** Characters of the secret that the create reply shows; lists show more, so that keys can be distinguished. */
+/** Characters of the secret in the create reply's prefix. Lists show more, so that keys can be distinguished. */
 const shortPrefix = 8;
 
 const body = z.object({
@@ -35,9 +35,10 @@ export function createApiKey(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'createApiKey',
       tags: ['API keys'],
-      summary: 'Create an API key; its secret is shown this once',
+      summary: 'Create an API key; its secret is shown only once',
       description:
-        'The reply has the key itself, this once: only its hash is stored. Names are unique among your keys. A user ' +
+        'Only this reply has the key itself; the platform stores only its hash. Names are unique among your ' +
+        'keys. A user ' +
         'may have as many active keys as the plan allows.',
       headers: idempotencyHeaders,
       body,
@@ -51,7 +52,7 @@ export function createApiKey(api: Api, deps: ApiDependencies): void {
       const em = deps.orm.em.fork();
       const planLimit = planHeldBy(caller, deps.plans).maxActiveApiKeys;
       const { key, secret } = await createOnce<{ key: ApiKey; secret?: string }, 'apiKey'>(request, 'apiKey', {
-        // Only its hash is stored, so the secret of a key that was created before cannot be shown again.
+        // Only the secret's hash is stored, so the secret of an already created key cannot be shown again.
         find: async (keyId) => {
           const view = await findApiKeyView(em, scopeOf(request), keyId);
           return view && { key: view.key };

@@ -16,7 +16,7 @@ export function deleteApiKey(api: Api, deps: ApiDependencies): void {
       tags: ['API keys'],
       summary: 'Delete an API key',
       description:
-        'The key stops working with the next request, and exec streams that were opened with it end within two ' +
+        'The key stops working at the next request, and exec streams that were opened with it end within two ' +
         'seconds.',
       params: apiKeyPath,
       response: { 200: messageEnvelope('It is deleted'), ...failures(ofMutations, 'not_found') },

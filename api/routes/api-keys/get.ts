@@ -17,7 +17,7 @@ export function getApiKey(api: Api, deps: ApiDependencies): void {
       operationId: 'getApiKey',
       tags: ['API keys'],
       summary: 'Read an API key',
-      description: 'Name, prefix and last use. The key itself is never shown again.',
+      description: 'Returns name, prefix and last use. The key itself is never shown again.',
       params: apiKeyPath,
       response: { 200: envelope(apiKeySchema, 'The key'), ...failures('not_found') },
     },

@@ -20,7 +20,7 @@ const query = z.object({
   ...sortingQuery(apiKeySortColumns),
 });
 
-/** `GET /v1/api-keys`. A user sees their own, the account root the account's. */
+/** `GET /v1/api-keys`. A user sees their own keys, the account root all keys of the account. */
 export function listApiKeys(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
@@ -38,7 +38,9 @@ export function listApiKeys(api: Api, deps: ApiDependencies): void {
           z.object({
             api_keys: z.array(apiKeySchema),
             pagination: paginationSchema,
-            max_active_api_keys: z.int().describe('Of the user the list is about, else of the caller'),
+            max_active_api_keys: z
+              .int()
+              .describe('The limit of the user whose keys are listed; without `user_id`, of the caller'),
           }),
           'A page of keys, without their secrets',
         ),

@@ -17,7 +17,7 @@ export function setApiKeyStatus(api: Api, deps: ApiDependencies): void {
       tags: ['API keys'],
       summary: 'Enable or disable an API key',
       description:
-        'A disabled key stops working with the next request, and exec streams that were opened with it end within two ' +
+        'A disabled key stops working at the next request, and exec streams that were opened with it end within two ' +
         'seconds. It can be enabled again as long as the plan allows one more active key.',
       params: apiKeyPath,
       body: z.object({ is_active: z.boolean() }),

@@ -26,7 +26,7 @@ export function updateApiKey(api: Api, deps: ApiDependencies): void {
       tags: ['API keys'],
       summary: 'Rename or describe an API key',
       description:
-        'Changes the name and the description. Fields that are left out stay as they are; the key itself does not ' +
+        'Changes the name and the description. Fields that are left out do not change; the key itself does not ' +
         'change.',
       params: apiKeyPath,
       body,

@@ -28,11 +28,11 @@ const auditEventSchema = z
     actor_user_id: z.string().nullable(),
     actor_key_id: z.string().nullable().describe('The API key that was used'),
     actor_session_id: z.string().nullable().describe('The session whose access token was used'),
-    address: z.string().describe('Of the client; of a command: the user and the machine'),
+    address: z.string().describe("The client's IP address; for an operator's command the user and the machine"),
     audited_request_id: z.string().describe('`X-Request-Id` of the request'),
     action: z.string().describe('The operation, by its id in this document, or the name of an operator’s command'),
     object_id: z.string().nullable(),
-    before: fields().describe('Of settings and roles: the fields that changed'),
+    before: fields().describe('For settings and roles: the changed fields'),
     after: fields(),
     created_at: time(),
   })
@@ -49,7 +49,8 @@ export function listAuditLog(api: Api, deps: ApiDependencies): void {
       tags: ['Account'],
       summary: 'List who changed what in the account, newest first; kept for a year',
       description:
-        'Every successful request that may change something, sign-ins and sign-outs, and commands of operators: who, ' +
+        "Has every successful request that may change something, sign-ins and sign-outs, and operators' " +
+        'commands: who, ' +
         'from which address, on which object, with the fields before and after. Events are kept for a year.',
       querystring: query,
       response: {

@@ -16,19 +16,22 @@ export function forgotPassword(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'forgotPassword',
       tags: ['Sign-in'],
-      summary: 'Have a link to a new password mailed',
+      summary: 'Request a mail with a link to set a new password',
       description:
-        'Answers 202 whether somebody has this e-mail or not. The link in the mail works once, for 30 minutes. While ' +
-        'one is open, nothing new is mailed.',
+        'Always replies 202, whether or not a user has this e-mail. The link in the mail works once, for 30 ' +
+        'minutes. While ' +
+        'a link is valid, no second mail is sent.',
       body,
       response: {
-        202: messageEnvelope('A link goes to this e-mail if a user has it'),
+        202: messageEnvelope('If a user has this e-mail, a link is sent to it'),
         ...failures(ofMutations),
       },
     },
     handler: async (request, reply) => {
       await requestResetByEmail(deps, request.body.email);
-      return reply.code(202).send(successMessage('If a user has this e-mail, a link to a new password goes there'));
+      return reply
+        .code(202)
+        .send(successMessage('If a user has this e-mail, a link to set a new password is sent to it'));
     },
   });
 }

@@ -5,7 +5,7 @@ import { resetPassword } from './reset-password.ts';
 import { signInWithPassword } from './sign-in.ts';
 import { signOut } from './sign-out.ts';
 
-/** How users sign in and out, and get a new password. */
+/** Routes to sign in, to sign out, and to set a new password. */
 export const authRoutes = [
   signInWithPassword,
   signOut,

@@ -10,14 +10,18 @@ import { oidcIssuerPath } from './oidc-path.ts';
 import { tokenSchema } from './token-schema.ts';
 
 const query = z.object({
-  state: z.string().max(256).default('').describe('Of the start in the same browser; works once, for ten minutes'),
-  code: z.string().max(4096).optional().describe('What the identity provider gives for the tokens'),
-  iss: z.string().max(2048).optional().describe('The issuer, where it names itself (RFC 9207)'),
-  error: z.string().max(256).optional().describe('Why the identity provider signs nobody in'),
+  state: z
+    .string()
+    .max(256)
+    .default('')
+    .describe('The state of the start in the same browser; works once, for ten minutes'),
+  code: z.string().max(4096).optional().describe('The authorization code of the identity provider'),
+  iss: z.string().max(2048).optional().describe('The issuer, if the provider sends it (RFC 9207)'),
+  error: z.string().max(256).optional().describe('The reason why the identity provider refused the sign-in'),
   error_description: z.string().max(4096).optional(),
 });
 
-/** `GET /v1/auth/oidc/{issuer}/callback`. The identity provider sends the browser here. */
+/** `GET /v1/auth/oidc/{issuer}/callback`. The identity provider redirects the browser here. */
 export function finishOidcSignIn(api: Api, deps: ApiDependencies): void {
   const operationId = 'finishOidcSignIn';
   api.route({
@@ -28,10 +32,11 @@ export function finishOidcSignIn(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId,
       tags: ['Sign-in'],
-      summary: 'Sign in with the answer of an identity provider; a page where the request accepts HTML',
+      summary: 'Complete a sign-in with the reply of an identity provider; returns a page if the request accepts HTML',
       description:
-        'The identity provider sends the browser here with `code` and `state`, or with `error`. The code is exchanged, and ' +
-        'the user whom the identity belongs to, or who was invited with its e-mail, gets an access token.',
+        'The identity provider redirects the browser here with `code` and `state`, or with `error`. The code ' +
+        'is exchanged for tokens, and ' +
+        'the user with this identity, or the user who was invited with its e-mail, gets an access token.',
       params: oidcIssuerPath,
       querystring: query,
       response: {
@@ -44,7 +49,7 @@ export function finishOidcSignIn(api: Api, deps: ApiDependencies): void {
         },
         302: z
           .null()
-          .describe('To the page `sign-in` of `PLATFORM_CONSOLE_URL`, with the token or the code of an error'),
+          .describe('Redirect to the page `sign-in` of `PLATFORM_CONSOLE_URL`, with the token or an error code'),
         ...failures(
           ...(['not_found', 'sign_in_not_pending', 'identity_not_proven', 'sign_in_declined'] as const),
           ...(['email_not_verified', 'email_domain_not_allowed', 'not_invited', 'email_taken'] as const),

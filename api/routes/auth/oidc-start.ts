@@ -6,7 +6,7 @@ import { problemHandler } from '../../pages/oidc-answers.ts';
 import { failures } from '../../schemas/failures.ts';
 import { oidcIssuerPath } from './oidc-path.ts';
 
-/** `GET /v1/auth/oidc/{issuer}/start`. Behind a button of the sign-in page. */
+/** `GET /v1/auth/oidc/{issuer}/start`. The target of a button on the sign-in page. */
 export function startOidcSignIn(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
@@ -16,13 +16,13 @@ export function startOidcSignIn(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'startOidcSignIn',
       tags: ['Sign-in'],
-      summary: 'Send a browser to an identity provider to sign in; an error is a page where the request accepts HTML',
+      summary: 'Redirect a browser to an identity provider to sign in; an error is a page if the request accepts HTML',
       description:
-        'Answers 302 to the identity provider that the operator configured under this name, with a cookie that binds ' +
-        'the answer to this browser. The sign-in has to be finished within ten minutes.',
+        'Replies 302 to the identity provider that the operator configured with this id, with a cookie that binds ' +
+        'the sign-in to this browser. The sign-in must be completed within ten minutes.',
       params: oidcIssuerPath,
       response: {
-        302: z.null().describe('To the identity provider. The browser keeps a cookie for ten minutes'),
+        302: z.null().describe('Redirect to the identity provider. The browser keeps a cookie for ten minutes'),
         ...failures('not_found', 'identity_provider_unavailable'),
       },
     },

@@ -7,7 +7,7 @@ import { failures, ofMutations } from '../../schemas/failures.ts';
 import { newPassword } from '../../schemas/password.ts';
 
 const body = z.object({
-  token: z.string().max(256).describe('Of the link in the mail'),
+  token: z.string().max(256).describe('The token of the link in the mail'),
   new_password: newPassword(),
 });
 

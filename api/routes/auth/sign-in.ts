@@ -20,8 +20,9 @@ export function signInWithPassword(api: Api, deps: ApiDependencies): void {
       tags: ['Sign-in'],
       summary: 'Sign in with e-mail and password',
       description:
-        'The access token works for an hour, wherever an API key does, as `Authorization: Bearer <token>`. Failed ' +
-        'attempts slow down the next ones: `Retry-After` says how long to wait.',
+        'The access token works for an hour on every route that accepts an API key, as `Authorization: Bearer ' +
+        '<token>`. Failed ' +
+        'attempts delay the next ones: `Retry-After` says how long to wait.',
       body,
       response: {
         200: envelope(tokenSchema, 'An access token, which works for an hour'),

@@ -14,12 +14,13 @@ export function signOut(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'signOut',
       tags: ['Sign-in'],
-      summary: 'End the session of the access token that is sent',
+      summary: 'End the session of the access token in the request',
       description:
-        'The session ends at once, with the exec streams that were opened in it. A request with an API key has no ' +
+        'The session ends immediately, with the exec streams that were opened in it. A request with an API key ' +
+        'has no ' +
         'session to end.',
       response: {
-        200: messageEnvelope('The token works no more'),
+        200: messageEnvelope('The token no longer works'),
         ...failures(ofMutations, 'no_session'),
       },
     },

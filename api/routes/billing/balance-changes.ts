@@ -8,7 +8,7 @@ import { failures, ofPaging } from '../../schemas/failures.ts';
 import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/paging.ts';
 import { balanceChangeSchema, presentBalanceChange } from './balance-schema.ts';
 
-/** `GET /v1/billing/balance/changes`: what added to the credit of the account, and what it was used for. */
+/** `GET /v1/billing/balance/changes`: the grants, refunds and uses of the account's credit. */
 export function listBalanceChanges(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
@@ -17,9 +17,9 @@ export function listBalanceChanges(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'listBalanceChanges',
       tags: ['Billing'],
-      summary: "List what changed the account's credit, newest first",
+      summary: "List the changes of the account's credit, newest first",
       description:
-        'Grants, refunds, and what was used for invoices; positive amounts add to the credit. Entries are never ' +
+        'Grants, refunds, and amounts that paid invoices; positive amounts add to the credit. Entries are never ' +
         'changed: a mistake is corrected by another one.',
       querystring: z.object({ ...pagingQuery, ...accountQuery }),
       response: {

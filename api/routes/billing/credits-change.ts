@@ -11,7 +11,7 @@ import { givenId, withDefaultNonZero } from '../../schemas/fields.ts';
 import { positiveAmount } from '../../schemas/money.ts';
 import { balanceChangeSchema, presentBalanceChange } from './balance-schema.ts';
 
-/** `POST /v1/accounts/{account_id}/credits`: operators grant credit, and take unused credit back that they pay out. */
+/** `POST /v1/accounts/{account_id}/credits`: operators grant credit, or take back unused credit that they pay out. */
 export function changeCredits(api: Api, deps: ApiDependencies): void {
   const body = z.object({
     action: z.enum(['grant', 'refund']),
@@ -25,9 +25,9 @@ export function changeCredits(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'changeCredits',
       tags: ['Billing'],
-      summary: 'Grant credit to an account, or take back unused credit that is paid out',
+      summary: 'Grant credit to an account, or remove unused credit that is paid out',
       description:
-        '`grant` adds credit. `refund` takes back unused credit that the operator pays out outside of the platform; ' +
+        '`grant` adds credit. `refund` removes unused credit that the operator pays out outside of the platform; ' +
         'it cannot be more than the balance.',
       headers: idempotencyHeaders,
       params: z.object({ account_id: givenId('account') }),

@@ -17,7 +17,7 @@ const snapshot = z
     current_period: z.object({ start: time(), end: time() }),
     currency: currency(),
     current_cost: amount().describe('Plan and usage until now, before tax'),
-    projected_cost: amount().describe('At the end of the period, if usage goes on as until now'),
+    projected_cost: amount().describe('Estimate for the end of the period, if usage continues at the same rate'),
     active_sessions: z.int().min(0),
     completed_sessions: z.int().min(0),
     subscription_fee: z.object({ plan_name: z.string(), ...feeFields }),
@@ -26,11 +26,11 @@ const snapshot = z
       .describe('Usage at its prices; a free plan includes it'),
     daily_trend: z
       .array(z.object({ date: z.string(), cost: amount() }))
-      .describe('Usage on each day (UTC) on which there was any'),
+      .describe('Usage of each day (UTC) that has any'),
   })
   .meta({ id: 'BillingSnapshot' });
 
-/** `GET /v1/billing/current`: what the running period has cost until now. */
+/** `GET /v1/billing/current`: the cost of the running period so far. */
 export function getCurrentBilling(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
@@ -39,10 +39,11 @@ export function getCurrentBilling(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'getCurrentBilling',
       tags: ['Billing'],
-      summary: 'What the running period costs until now',
+      summary: 'Get the cost of the current period until now',
       description:
-        'The fee of the plan, usage by kind and by day, and what the period will cost if usage goes on as until now. Before tax; ' +
-        'nothing is charged until the period is over, except a change to a dearer plan.',
+        'The fee of the plan, usage by kind and by day, and an estimate for the whole period if usage ' +
+        'continues at the same rate. Before tax; ' +
+        'nothing is charged until the period has ended, except a change to a more expensive plan.',
       response: { 200: envelope(snapshot, 'The running period'), ...failures('root_required', 'not_found') },
     },
     handler: async (request) => {

@@ -20,11 +20,11 @@ const history = z
       failed: z.int().min(0),
     }),
     breakdown: z.array(z.object({ resource_type: z.string(), cost: amount(), percentage: z.number() })),
-    daily_costs: z.array(z.object({ date: z.string(), cost: amount() })).describe('Days (UTC) on which there was any'),
+    daily_costs: z.array(z.object({ date: z.string(), cost: amount() })).describe('Days (UTC) with usage'),
   })
   .meta({ id: 'BillingHistory' });
 
-/** `GET /v1/billing/history`: what usage has cost in a window of time. */
+/** `GET /v1/billing/history`: the cost of usage in a window of time. */
 export function getBillingHistory(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
@@ -33,7 +33,7 @@ export function getBillingHistory(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'getBillingHistory',
       tags: ['Billing'],
-      summary: 'What usage has cost in a window of time',
+      summary: 'Get the cost of usage in a time range',
       description:
         'By kind and by day, at the prices of usage: a free plan includes it, and the fee of a plan is not in it. By default the ' +
         'last 30 days.',

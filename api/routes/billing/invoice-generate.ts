@@ -5,7 +5,10 @@ import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 import { invoiceSchema, presentInvoice } from './invoice-schema.ts';
 
-/** `POST /v1/billing/invoice/generate`: the draft of the running period, as it is now. It is issued when the period is over. */
+/**
+ * `POST /v1/billing/invoice/generate`: the draft of the running period with its current usage. It is issued after the
+ * period.
+ */
 export function generateInvoice(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
@@ -14,9 +17,10 @@ export function generateInvoice(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'generateInvoice',
       tags: ['Billing'],
-      summary: 'Make the draft of the running period, or bring it up to date',
+      summary: 'Make or update the draft of the current period',
       description:
-        'A draft is not owed and not charged. It is issued an hour after the end of its period, when late usage has arrived.',
+        'A draft is not due and not charged. It is issued an hour after the end of its period, so that late ' +
+        'usage can arrive.',
       response: {
         200: envelope(invoiceSchema, 'The draft'),
         ...failures(ofMutations, 'root_required', 'not_found'),

@@ -5,7 +5,7 @@ import { failures } from '../../schemas/failures.ts';
 import { invoiceSchema, presentInvoice } from './invoice-schema.ts';
 import { invoiceParams, readInvoice } from './read-invoice.ts';
 
-/** `GET /v1/billing/invoices/{invoice_id}`. One of another account is 403, as the contract says. */
+/** `GET /v1/billing/invoices/{invoice_id}`. For an invoice of another account the contract requires 403. */
 export function getInvoice(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
@@ -15,7 +15,7 @@ export function getInvoice(api: Api, deps: ApiDependencies): void {
       operationId: 'getInvoice',
       tags: ['Billing'],
       summary: 'Get an invoice',
-      description: 'With its lines, its tax, and how it was paid: from the balance first, the rest by a charge.',
+      description: 'Returns its lines, its tax, and how it was paid: from the balance first, the rest by a charge.',
       params: invoiceParams,
       response: {
         200: envelope(invoiceSchema, 'The invoice'),

@@ -18,7 +18,8 @@ export function listInvoices(api: Api, deps: ApiDependencies): void {
       operationId: 'listInvoices',
       tags: ['Billing'],
       summary: 'List the invoices of the account, newest first',
-      description: 'Of periods and of changes of the plan, drafts too. Only `open` and `past_due` invoices are owed.',
+      description:
+        'Invoices of periods and of plan changes, including drafts. Only `open` and `past_due` invoices are due.',
       querystring: z.object({ ...pagingQuery, ...accountQuery }),
       response: {
         200: envelope(

@@ -15,13 +15,13 @@ import { failures } from '../../schemas/failures.ts';
 import { optionalQuery } from '../../schemas/fields.ts';
 import { invoiceParams, readInvoice } from './read-invoice.ts';
 
-/** PDFs that are laid out at once, which is work of this process. An account has one of them. */
+/** The number of PDFs that this process lays out at once, at most one for each account. */
 const pdfsAtOnce = 2;
-/** PDFs of an account that are laid out or wait for their turn. */
+/** The maximum number of PDFs of an account that are laid out or wait. */
 const pdfsOfAccount = 5;
 const longestWaitMs = 10_000;
 
-/** `GET /v1/billing/invoices/{invoice_id}/receipt`: what a paid invoice asked for and how it was paid, to print and to keep. */
+/** `GET /v1/billing/invoices/{invoice_id}/receipt`: a paid invoice and its payment, to print and to keep. */
 export function getReceipt(api: Api, deps: ApiDependencies): void {
   const turns = new FairSemaphore(pdfsAtOnce, 1);
   const ofAccounts = new BoundedCounts(pdfsOfAccount, 'receipts-of-account');
@@ -29,7 +29,7 @@ export function getReceipt(api: Api, deps: ApiDependencies): void {
   async function pdfOf(receipt: Receipt, reply: FastifyReply): Promise<Buffer> {
     const { accountId } = receipt.customer;
     if (!ofAccounts.tryAdd(accountId)) {
-      const message = 'Too many receipts of the account are being made; wait for one of them';
+      const message = 'Too many receipts of the account are being made; wait until one is ready';
       throw new AppError('too_many_requests', message, { retryAfterSeconds: 1 });
     }
     try {
@@ -60,7 +60,8 @@ export function getReceipt(api: Api, deps: ApiDependencies): void {
       tags: ['Billing'],
       summary: 'Download the receipt of a paid invoice',
       description:
-        'A PDF, or an HTML page that needs no other file. `has_receipt` of the invoice says whether there is one: an invoice that is ' +
+        'A PDF, or a self-contained HTML page. `has_receipt` of the invoice says whether there is one: an ' +
+        'invoice that is ' +
         'not paid has none. Amounts are those of the invoice; name and e-mail are those that the account has now.',
       params: invoiceParams,
       querystring: z.object({
@@ -93,7 +94,7 @@ export function getReceipt(api: Api, deps: ApiDependencies): void {
             ...(isPage && { 'content-security-policy': receiptPolicy }),
             ...{ 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' },
           })
-          // Both go out as they are; the schema has no type for bytes.
+          // Both formats are sent unchanged. The schema has no type for bytes.
           .send(content as string)
       );
     },

@@ -30,7 +30,7 @@ const periodSchema = z
   })
   .meta({ id: 'BillingPeriod' });
 
-/** `GET /v1/billing/periods`: the running period, then those that are over, newest first. */
+/** `GET /v1/billing/periods`: the running period, then the ended ones, newest first. */
 export function listBillingPeriods(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
@@ -39,9 +39,10 @@ export function listBillingPeriods(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'listBillingPeriods',
       tags: ['Billing'],
-      summary: 'The running period and those that are over, at most a hundred',
+      summary: 'The current period and past periods, at most a hundred',
       description:
-        'The running period first, then the others, newest first. Each with its plan, its costs before tax, and its invoice.',
+        'The current period comes first, then past periods, newest first. Each has its plan, its costs before ' +
+        'tax, and its invoice.',
       response: {
         200: envelope(z.object({ periods: z.array(periodSchema) }), 'The periods'),
         ...failures('root_required', 'not_found'),

@@ -11,7 +11,7 @@ export const invoiceParams = z.object({
 });
 
 /**
- * The invoice that the address names. One of another account is 403, as the contract says.
+ * The invoice in the address. For an invoice of another account the contract requires 403.
  * @throws {AppError} `not_found`, `invoice_of_another_account`
  */
 export async function readInvoice(em: EntityManager, request: FastifyRequest, invoiceId: string): Promise<Invoice> {

@@ -20,13 +20,13 @@ export const budgetSchema = z
   .object({
     id: z.int(),
     account_id: z.string(),
-    budget_amount: amount().describe('Of usage in one period of the subscription'),
+    budget_amount: amount().describe('The amount for usage in one period of the subscription'),
     currency: currency(),
     alert_thresholds: z.array(thresholdSchema),
     limit_type: z.enum(limitTypes),
     notification_emails: z.array(z.string()),
     is_active: z.boolean(),
-    is_restricted: z.boolean().describe('A hard limit is used up: creates and resumes are refused'),
+    is_restricted: z.boolean().describe('True: a hard limit is used up, and creates and resumes are refused'),
     created_at: time(),
     updated_at: time(),
   })
@@ -51,7 +51,7 @@ export function presentBudget(budget: Budget): z.output<typeof budgetSchema> {
 export const presentThresholds = (thresholds: readonly AlertThreshold[]) =>
   thresholds.map(({ percent, enabled }) => ({ percent, enabled }));
 
-/** Levels of alerts; an empty list, as typed clients send it, counts as not given. */
+/** Thresholds for alerts. Typed clients send an empty list for an absent field, so an empty list counts as absent. */
 export const thresholdsField = z
   .preprocess(
     (given) => (Array.isArray(given) && given.length === 0 ? undefined : given),
@@ -70,10 +70,10 @@ export const emailsField = counted(
   maxNotificationEmails,
   'addresses',
   z.array(z.string().max(1024)).max(maxNotificationEmails),
-).describe("Who is mailed, beside the account's own address");
+).describe("Addresses that get mails in addition to the account's own address");
 
 /**
- * The addresses in the form in which they are mailed to, each once.
+ * The addresses in the form in which they are mailed to, without duplicates.
  * @throws {AppError} `validation_failed`
  */
 export function readEmails(given: readonly string[]): string[] {

@@ -13,7 +13,7 @@ import { withDefault, withDefaultNonZero } from '../../schemas/fields.ts';
 import { positiveAmount } from '../../schemas/money.ts';
 import { budgetSchema, emailsField, presentBudget, readEmails, thresholdsField } from './budget-schema.ts';
 
-/** `POST /v1/budgets`: the one budget of the account. */
+/** `POST /v1/budgets`: an account has one budget. */
 export function createBudget(api: Api, deps: ApiDependencies): void {
   const body = z.object({
     budget_amount: positiveAmount(deps.plans.currency),
@@ -31,7 +31,7 @@ export function createBudget(api: Api, deps: ApiDependencies): void {
       summary: 'Set a budget for the usage of a period',
       description:
         'An account has one budget at a time. A `soft` limit is reported at its thresholds; a `hard` one also refuses ' +
-        'creates and resumes once it is used up.',
+        'creates and resumes when it is used up.',
       headers: idempotencyHeaders,
       body,
       response: {

@@ -4,7 +4,7 @@ import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { messageEnvelope, successMessage } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 
-/** `DELETE /v1/budgets`: lifts what it restricts. */
+/** `DELETE /v1/budgets`: also ends the restrictions of the budget. */
 export function deleteBudget(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'DELETE',
@@ -14,7 +14,7 @@ export function deleteBudget(api: Api, deps: ApiDependencies): void {
       operationId: 'deleteBudget',
       tags: ['Budgets'],
       summary: 'Delete the budget of the account',
-      description: 'What it refused is allowed again.',
+      description: 'Requests that the budget refused are allowed again.',
       response: {
         200: messageEnvelope('The budget is deleted'),
         ...failures(ofMutations, 'root_required', 'not_found'),

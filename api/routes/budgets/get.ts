@@ -15,7 +15,7 @@ export function getBudget(api: Api, deps: ApiDependencies): void {
       operationId: 'getBudget',
       tags: ['Budgets'],
       summary: 'Get the budget of the account',
-      description: '`data` is null where none is set.',
+      description: '`data` is null if the account has no budget.',
       response: { 200: envelope(budgetSchema.nullable(), 'The budget, or null'), ...failures('root_required') },
     },
     handler: async (request) => {

@@ -17,14 +17,14 @@ const message = z
     id: z.string(),
     account_id: z.string(),
     threshold_percent: z.int(),
-    threshold_type: z.enum(thresholdTypes).describe('`exceeded`: all of the amount was used'),
+    threshold_type: z.enum(thresholdTypes).describe('`exceeded`: the whole amount was used'),
     usage_amount: amount(),
     budget_amount: amount(),
     currency: currency(),
     percentage_used: z.number().min(0),
     notification_id: z.string().nullable().describe("The caller's notification"),
     email_sent: z.boolean().describe('A mail server took the mail for at least one recipient'),
-    email_recipients: z.string().describe('Addresses with commas between them'),
+    email_recipients: z.string().describe('Addresses, separated by commas'),
     email_subject: z.string(),
     period_start: time(),
     period_end: time(),
@@ -32,7 +32,7 @@ const message = z
   })
   .meta({ id: 'BudgetMessage' });
 
-/** `GET /v1/budgets/messages`: the thresholds that were reported, of budgets that were deleted too. */
+/** `GET /v1/budgets/messages`: the reported thresholds, including those of deleted budgets. */
 export function listBudgetMessages(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
@@ -41,8 +41,8 @@ export function listBudgetMessages(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'listBudgetMessages',
       tags: ['Budgets'],
-      summary: 'List the thresholds that were reported, newest first',
-      description: 'Each with the mail that was sent, and to whom.',
+      summary: 'List the reports of reached thresholds, newest first',
+      description: 'Each has the mail that was sent, and its recipients.',
       querystring: z.object({ ...pagingQuery, ...accountQuery }),
       response: {
         200: envelope(z.object({ messages: z.array(message), pagination: paginationSchema }), 'A page of messages'),

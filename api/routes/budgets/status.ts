@@ -23,7 +23,7 @@ const budgetStatus = z
     account_id: z.string(),
     budget_amount: amount(),
     amount_used: amount().describe('The cost of usage since the period began, to a millionth'),
-    percentage_used: z.number().min(0).describe('Rounded down, so that 100 is all of it'),
+    percentage_used: z.number().min(0).describe('Rounded down, so that 100 means fully used'),
     remaining_budget: amount().min(0),
     currency: currency(),
     limit_type: z.enum(limitTypes),
@@ -33,11 +33,13 @@ const budgetStatus = z
     period_end: time(),
     alert_thresholds: z.array(thresholdSchema),
     check_interval_minutes: z.int(),
-    cooldown_hours: z.int().describe('After a change of the amount, no threshold is reported again sooner'),
+    cooldown_hours: z
+      .int()
+      .describe('After a change of the amount, a threshold is reported again only after this many hours'),
   })
   .meta({ id: 'BudgetStatus' });
 
-/** `GET /v1/budgets/status`: how much of the budget is used now. */
+/** `GET /v1/budgets/status`: the used part of the budget. */
 export function getBudgetStatus(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
@@ -48,7 +50,7 @@ export function getBudgetStatus(api: Api, deps: ApiDependencies): void {
       tags: ['Budgets'],
       summary: 'See how much of the budget is used',
       description:
-        'What was used in the running period, and how much of the budget that is. `data` is null where none is set.',
+        'The usage in the current period, and its share of the budget. `data` is null if the account has no budget.',
       response: { 200: envelope(budgetStatus.nullable(), 'The status, or null'), ...failures('root_required') },
     },
     handler: async (request) => {

@@ -10,7 +10,7 @@ import { optional, optionalBody, optionalNonZero } from '../../schemas/fields.ts
 import { positiveAmount } from '../../schemas/money.ts';
 import { budgetSchema, emailsField, presentBudget, readEmails, thresholdsField } from './budget-schema.ts';
 
-/** `PUT /v1/budgets`: fields that are left out stay as they are. */
+/** `PUT /v1/budgets`: absent fields keep their values. */
 export function updateBudget(api: Api, deps: ApiDependencies): void {
   const body = z.object({
     budget_amount: optionalNonZero(positiveAmount(deps.plans.currency)),
@@ -27,7 +27,7 @@ export function updateBudget(api: Api, deps: ApiDependencies): void {
       operationId: 'updateBudget',
       tags: ['Budgets'],
       summary: 'Change the budget of the account',
-      description: 'Fields that are left out stay as they are.',
+      description: 'Fields that are left out do not change.',
       body: optionalBody(body),
       response: {
         200: envelope(budgetSchema, 'The budget'),

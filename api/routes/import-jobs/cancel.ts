@@ -16,7 +16,7 @@ export function cancelImportJob(api: Api, deps: ApiDependencies): void {
       tags: ['Imports'],
       summary: 'Cancel an import job',
       description:
-        'Stops a pending or running copy at once. The template stays without an image and can be imported again.',
+        'Stops a pending or running copy immediately. The template stays without an image and can be imported again.',
       params: importJobPath,
       response: {
         200: envelope(cancelledImportSchema, 'The import is cancelled'),

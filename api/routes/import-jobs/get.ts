@@ -15,7 +15,7 @@ export function getImportJob(api: Api, deps: ApiDependencies): void {
       operationId: 'getImportJob',
       tags: ['Imports'],
       summary: 'Read an import job',
-      description: 'Status, progress in percent of the bytes, and what the copy has logged, without passwords.',
+      description: 'Returns status, progress in percent of the bytes, and the log of the copy, without passwords.',
       params: importJobPath,
       response: { 200: envelope(importJobSchema, 'The import job'), ...failures('not_found') },
     },

@@ -11,7 +11,7 @@ export const importJobItemSchema = z
     job_id: z.string(),
     template_id: z.string(),
     status: importStatus,
-    progress_percentage: z.int().min(0).max(100).describe('Of the bytes of the image'),
+    progress_percentage: z.int().min(0).max(100).describe('Percent of the bytes of the image'),
     external_image_url: z.string(),
     registry_image_url: z.string(),
     created_at: time(),
@@ -25,7 +25,7 @@ export const importJobSchema = importJobItemSchema
     updated_at: time(),
     last_log_message: z.string().nullable(),
     error_message: z.string().nullable(),
-    skopeo_logs: z.string().describe('The last 64 KiB of what the copying tool wrote'),
+    skopeo_logs: z.string().describe('The last 64 KiB of output of the copying tool'),
     retry_count: z.int().min(0),
     max_retries: z.int().min(0),
   })

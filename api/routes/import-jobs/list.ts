@@ -13,7 +13,7 @@ import { importJobItemSchema, presentImportJobItem } from './import-job-schema.t
 const query = z.object({
   ...pagingQuery,
   ...accountQuery,
-  status: optionalQuery(z.enum(['ongoing', ...importStatuses])).describe('Default ongoing: pending and running ones'),
+  status: optionalQuery(z.enum(['ongoing', ...importStatuses])).describe('Default ongoing: pending and running jobs'),
   template_id: optionalQuery(givenId('template', z.string().max(64))),
 });
 
@@ -28,7 +28,7 @@ export function listImportJobs(api: Api, deps: ApiDependencies): void {
       tags: ['Imports'],
       summary: 'List import jobs, newest first',
       description:
-        'Without `status` those that are under way. Users see their own jobs, root users those of the account.',
+        'Without `status`, lists pending and running jobs. Users see their own jobs, root users those of the account.',
       querystring: query,
       response: {
         200: envelope(

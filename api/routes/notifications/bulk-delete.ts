@@ -16,12 +16,12 @@ export function bulkDeleteNotifications(api: Api, deps: ApiDependencies): void {
       operationId: 'bulkDeleteNotifications',
       tags: ['Notifications'],
       summary: 'Delete several notifications',
-      description: 'Ids that are unknown, or of somebody else, are passed over: the count says how many were deleted.',
+      description: 'Unknown ids and ids of other users are ignored; the count says how many were deleted.',
       body: bulkBody,
       response: {
         200: envelope(
           z.object({
-            notification_ids: z.array(z.string()).describe('Those that there were'),
+            notification_ids: z.array(z.string()).describe('The ids of the deleted notifications'),
             deleted_count: z.int(),
           }),
           'They are deleted',

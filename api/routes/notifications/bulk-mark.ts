@@ -22,12 +22,12 @@ function bulkMarkAs(state: 'read' | 'unread', operationId: string) {
         operationId,
         tags: ['Notifications'],
         summary: `Mark several notifications as ${state}`,
-        description: 'Ids that are unknown, or of somebody else, are passed over: the count says how many were marked.',
+        description: 'Unknown ids and ids of other users are ignored; the count says how many were marked.',
         body: bulkBody,
         response: {
           200: envelope(
             z.object({
-              notification_ids: z.array(z.string()).describe('Those that there are'),
+              notification_ids: z.array(z.string()).describe('The ids of the marked notifications'),
               marked_count: z.int(),
               is_read: z.literal(isRead),
             }),

@@ -15,7 +15,7 @@ export function deleteAll(api: Api, deps: ApiDependencies): void {
       operationId: 'deleteAllNotifications',
       tags: ['Notifications'],
       summary: 'Delete all your notifications',
-      description: 'Read and unread ones, and none of other users.',
+      description: 'Deletes read and unread ones of the calling user.',
       response: {
         200: envelope(z.object({ deleted_count: z.int() }), 'All are deleted'),
         ...failures(ofMutations),

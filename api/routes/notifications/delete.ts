@@ -17,7 +17,7 @@ export function deleteNotification(api: Api, deps: ApiDependencies): void {
       operationId: 'deleteNotification',
       tags: ['Notifications'],
       summary: 'Delete a notification',
-      description: 'It cannot be brought back.',
+      description: 'A deleted notification cannot be restored.',
       params: notificationPath,
       response: {
         200: envelope(z.object({ notification_id: z.string(), deleted: z.literal(true) }), 'It is deleted'),

@@ -10,11 +10,11 @@ import { notificationItemSchema, presentNotificationItem } from './notification-
 
 const query = z.object({
   ...pagingQuery,
-  read: queryFlag().describe('`true`: only those that are read; `false`: only those that are not'),
+  read: queryFlag().describe('`true`: only read ones; `false`: only unread ones'),
   type: optionalQuery(z.string().max(64)).describe('The exact type'),
 });
 
-/** `GET /v1/notifications`: the caller's own; also a root user sees only theirs. */
+/** `GET /v1/notifications`: the caller's own. Root users, too, only see their own. */
 export function listNotifications(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
@@ -25,7 +25,7 @@ export function listNotifications(api: Api, deps: ApiDependencies): void {
       tags: ['Notifications'],
       summary: 'List your notifications, newest first',
       description:
-        'Also a root user sees only their own. `read` and `type` narrow the list; `unread_count` counts all that are ' +
+        'Root users, too, see only their own. `read` and `type` filter the list; `unread_count` counts all that are ' +
         'unread.',
       querystring: query,
       response: {
@@ -33,7 +33,7 @@ export function listNotifications(api: Api, deps: ApiDependencies): void {
           z.object({
             notifications: z.array(notificationItemSchema),
             pagination: paginationSchema,
-            unread_count: z.int().describe('Of all notifications, whatever the filters'),
+            unread_count: z.int().describe('Of all notifications, independent of the filters'),
           }),
           'A page of notifications',
         ),

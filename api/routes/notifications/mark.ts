@@ -23,7 +23,7 @@ function markAs(state: 'read' | 'unread', operationId: string) {
         operationId,
         tags: ['Notifications'],
         summary: `Mark a notification as ${state}`,
-        description: 'It may be so already: the reply is the same.',
+        description: 'If it already has this state, the reply is the same.',
         params: notificationPath,
         response: {
           200: envelope(z.object({ notification_id: z.string(), is_read: z.literal(isRead) }), `It is ${state}`),

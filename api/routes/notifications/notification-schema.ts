@@ -9,7 +9,7 @@ const item = {
   message: z.string(),
   type: z.string().describe('For programs, such as `sandbox_timeout`'),
   is_read: z.boolean(),
-  category: z.string().describe('What it is about, such as `sandbox`'),
+  category: z.string().describe('The kind of its subject, such as `sandbox`'),
   created_at: time(),
 };
 
@@ -20,7 +20,7 @@ export const notificationItemSchema = z.object(item).meta({ id: 'NotificationIte
 export const notificationSchema = z
   .object({
     ...item,
-    related_entity_type: z.string().nullable().describe('Kind of the object it is about'),
+    related_entity_type: z.string().nullable().describe('The kind of the related object'),
     related_entity_id: z.string().nullable(),
   })
   .meta({ id: 'Notification' });

@@ -18,7 +18,10 @@ export function markAllRead(api: Api, deps: ApiDependencies): void {
       description: 'The count says how many were unread.',
       response: {
         200: envelope(
-          z.object({ marked_count: z.int().describe('Those that were unread'), is_read: z.literal(true) }),
+          z.object({
+            marked_count: z.int().describe('The number of notifications that were unread'),
+            is_read: z.literal(true),
+          }),
           'All are read',
         ),
         ...failures(ofMutations),

@@ -17,7 +17,7 @@ export function getPaymentIntent(api: Api, deps: ApiDependencies): void {
       operationId: 'getPaymentIntent',
       tags: ['Payments'],
       summary: 'Get a charge',
-      description: 'By the id of the payment processor (`pi_…`), in the state that it reported last.',
+      description: "Takes the payment processor's id (`pi_…`). Returns the state that the processor reported last.",
       params: z.object({ id: z.string() }),
       response: {
         200: envelope(intentSchema, 'The charge'),

@@ -26,7 +26,7 @@ export function listPaymentIntents(api: Api, deps: ApiDependencies): void {
       operationId: 'listPaymentIntents',
       tags: ['Payments'],
       summary: 'List the charges of the account, newest first',
-      description: 'Each with its amount, its state and, where it failed, the reason. `type` narrows the list.',
+      description: 'Each has its amount, its state and, if it failed, the reason. `type` filters the list.',
       querystring: query,
       response: {
         200: envelope(

@@ -23,7 +23,7 @@ const refundSchema = z
     status: z
       .enum(refundStatuses)
       .describe(
-        '`requested`: the outcome is not known; `pending`: the bank works on it; `failed`: nothing was given back',
+        '`requested`: the outcome is not known; `pending`: the bank processes it; `failed`: nothing was refunded',
       ),
     failure_reason: z.string().nullable().describe("The processor's code"),
     description: z.string(),
@@ -31,11 +31,11 @@ const refundSchema = z
   })
   .meta({ id: 'PaymentRefund' });
 
-/** `POST /v1/payment/intents/{id}/refunds`: operators give a charge back, or a part of it. */
+/** `POST /v1/payment/intents/{id}/refunds`: operators refund a charge or a part of it. */
 export function refundPaymentIntent(api: Api, deps: ApiDependencies): void {
   const body = optionalBody(
     z.object({
-      amount: optional(positiveAmount(deps.plans.currency)).describe('By default all that is left'),
+      amount: optional(positiveAmount(deps.plans.currency)).describe('Default: the rest of the charge'),
       description: withDefaultNonZero(z.string().max(500), 'By the operator of the platform'),
     }),
   );
@@ -46,10 +46,12 @@ export function refundPaymentIntent(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'refundPaymentIntent',
       tags: ['Payments'],
-      summary: 'Give a charge back, or a part of it',
+      summary: 'Refund a charge, or a part of it',
       description:
-        'As often as something is left of the charge; without `amount` all that is left. `requested` says that the processor did ' +
-        'not answer: it counts as given back until a notification, or the next refund of the charge, shows the outcome.',
+        'A charge can be refunded in several parts; without `amount`, the rest is refunded. `requested` means ' +
+        'that the processor did ' +
+        'not answer: the amount counts as refunded until a notification, or the next refund of the charge, ' +
+        'shows the outcome.',
       headers: idempotencyHeaders,
       params: z.object({ id: z.string() }),
       body,
@@ -67,7 +69,7 @@ export function refundPaymentIntent(api: Api, deps: ApiDependencies): void {
       const made = await createOnce(request, 'paymentRefund', {
         find: async (id) => {
           const found = await findRefund(deps.orm.em.fork(), id);
-          // Of one whose process died before the outcome was known, the outcome is asked for.
+          // A refund whose process died before its outcome was known is requested again, to learn the outcome.
           return found?.status === 'requested' ? null : found;
         },
         create: (refundId) => {

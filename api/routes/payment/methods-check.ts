@@ -15,7 +15,10 @@ const method = z.object({
   is_verified: z.boolean(),
 });
 
-/** `POST /v1/payment/methods/check-status`: whether a card is added. Asks the processor if its notification has not arrived. */
+/**
+ * `POST /v1/payment/methods/check-status`: whether a card was added. Asks the processor if its notification has not
+ * arrived.
+ */
 export function checkPaymentMethod(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
@@ -24,15 +27,15 @@ export function checkPaymentMethod(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'checkPaymentMethod',
       tags: ['Payments'],
-      summary: 'Whether a card that was begun to be added is there',
+      summary: 'Check whether a new card has been added',
       description:
-        'Asks the processor where its notification has not arrived. `processed` is false until the processor has ' +
-        'verified the card: ask again then.',
+        'Asks the processor if its notification has not arrived. `processed` is false until the processor has ' +
+        'verified the card: repeat the request until then.',
       body: z.object({ setup_intent_id: z.string().min(1).max(255) }),
       response: {
         200: envelope(
           z.object({ processed: z.boolean(), method: method.nullable() }),
-          'The card; `processed` is false, and `message` says to ask again, while it is not verified',
+          'The card; while it is not verified, `processed` is false and `message` asks you to try again',
         ),
         ...failures(
           ...([ofMutations, 'root_required', 'not_found'] as const),
@@ -47,7 +50,7 @@ export function checkPaymentMethod(api: Api, deps: ApiDependencies): void {
       if (begun?.accountId !== callerOf(request).accountId) throw notFound('Setup intent');
       const kept = await askProcessor(keepFinishedSetup({ orm: deps.orm, processor }, setupIntentId));
       if (!kept) {
-        return success({ processed: false, method: null }, 'The card is not verified yet; ask again in a few seconds');
+        return success({ processed: false, method: null }, 'The card is not verified yet; try again in a few seconds');
       }
       const { paymentMethodId, last4, brand, isVerified } = kept;
       const shown = { last4: last4 ?? null, brand: brand ?? null, is_verified: isVerified };

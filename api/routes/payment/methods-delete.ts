@@ -8,7 +8,7 @@ import { askProcessor, requireProcessor } from '../../processor-calls.ts';
 import { messageEnvelope, successMessage } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 
-/** `DELETE /v1/payment/methods/{id}`: by our id or the processor's. */
+/** `DELETE /v1/payment/methods/{id}`: accepts our id or the processor's id. */
 export function deletePaymentMethod(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'DELETE',
@@ -19,11 +19,12 @@ export function deletePaymentMethod(api: Api, deps: ApiDependencies): void {
       tags: ['Payments'],
       summary: 'Remove a payment method',
       description:
-        "By the platform's id of it (`pmt-…`) or the processor's (`pm_…`). It is removed at the processor, too. Where " +
-        'it was the default one, the newest that is left becomes it.',
+        "Takes the platform's id of the method (`pmt-…`) or the processor's (`pm_…`). It is removed at the " +
+        'processor, too. If ' +
+        'it was the default, the newest remaining method becomes the default.',
       params: z.object({ id: z.string() }),
       response: {
-        200: messageEnvelope('It is removed; where it was the default, the newest other one is now'),
+        200: messageEnvelope('It is removed; if it was the default, the newest remaining method is now the default'),
         ...failures(
           ...([ofMutations, 'root_required', 'not_found', 'payment_method_not_detachable'] as const),
           ...(['payments_not_configured', 'payment_processor_unavailable'] as const),
@@ -38,7 +39,7 @@ export function deletePaymentMethod(api: Api, deps: ApiDependencies): void {
         await askProcessor(processor.detachMethod(paymentMethodId));
       } catch (error) {
         if (!(error instanceof ProcessorRefusedError)) throw error;
-        throw new AppError('payment_method_not_detachable', 'The payment processor does not remove this method now', {
+        throw new AppError('payment_method_not_detachable', 'The payment processor refuses to remove this method now', {
           cause: error,
         });
       }

@@ -12,8 +12,8 @@ import { failures, ofMutations } from '../../schemas/failures.ts';
 import { time } from '../../schemas/fields.ts';
 
 /**
- * `POST /v1/payment/methods/link`: a link to the page that adds a card. The token is behind the `#`, which browsers send to
- * no server.
+ * `POST /v1/payment/methods/link`: a link to the page that adds a card. The token is after the `#`, because browsers
+ * send that part to no server.
  */
 export function linkToAddPaymentMethod(api: Api, deps: ApiDependencies): void {
   api.route({
@@ -25,8 +25,9 @@ export function linkToAddPaymentMethod(api: Api, deps: ApiDependencies): void {
       tags: ['Payments'],
       summary: 'Get a link to a page that adds a card',
       description:
-        'The page works for an hour and asks for no sign-in, so the person with the card can open it. It ends earlier with the ' +
-        'key or the session that made the link.',
+        'The page works for an hour without a sign-in, so the person with the card can open it. It stops ' +
+        'working earlier if the ' +
+        'API key or the session that made the link ends.',
       response: {
         200: envelope(
           z.object({ url: z.string(), setup_intent_id: z.string(), expires_at: time() }),

@@ -17,7 +17,7 @@ export function listPaymentMethods(api: Api, deps: ApiDependencies): void {
       operationId: 'listPaymentMethods',
       tags: ['Payments'],
       summary: 'List the payment methods of the account, newest first',
-      description: "Without the card's number: that never passes through the platform.",
+      description: "The card's number is not included: it never passes through the platform.",
       response: {
         200: envelope(z.object({ payment_methods: z.array(methodSchema) }), 'The payment methods'),
         ...failures('root_required', 'payments_not_configured'),

@@ -18,7 +18,8 @@ export function setDefaultPaymentMethod(api: Api, deps: ApiDependencies): void {
       tags: ['Payments'],
       summary: 'Choose the payment method that is charged',
       description:
-        "By the platform's id of it (`pmt-…`) or the processor's (`pm_…`). Only a verified one can be charged.",
+        "Takes the platform's id of the method (`pmt-…`) or the processor's (`pm_…`). Only a verified method " +
+        'can be charged.',
       body: z.object({ payment_method_id: z.string().min(1).max(255) }),
       response: {
         200: envelope(methodSchema, 'The payment method'),

@@ -6,7 +6,7 @@ import { askProcessor, requireProcessor } from '../../processor-calls.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 
-/** `POST /v1/payment/methods/setup-intent`: begins to add a card; a browser goes on with the processor. */
+/** `POST /v1/payment/methods/setup-intent`: begins to add a card. The browser continues with the processor. */
 export function setUpPaymentMethod(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
@@ -17,12 +17,12 @@ export function setUpPaymentMethod(api: Api, deps: ApiDependencies): void {
       tags: ['Payments'],
       summary: 'Begin to add a card',
       description:
-        'The reply has a secret with which a browser gives the card to the processor; `POST ' +
-        '/v1/payment/methods/check-status` then says whether the card is there. The secret is not stored.',
+        'The reply has a secret with which a browser sends the card to the processor; `POST ' +
+        '/v1/payment/methods/check-status` then says whether the card has been added. The secret is not stored.',
       response: {
         200: envelope(
           z.object({ client_secret: z.string(), setup_intent_id: z.string() }),
-          'What the browser needs; the secret is not stored',
+          'The data for the browser; the secret is not stored',
         ),
         ...failures(
           ...([ofMutations, 'root_required', 'payment_method_limit_reached'] as const),

@@ -15,8 +15,8 @@ export function getPaymentMethodsStatus(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'getPaymentMethodsStatus',
       tags: ['Payments'],
-      summary: 'Whether the account has a verified payment method',
-      description: 'For pages that ask for a card first. It says nothing of the card itself.',
+      summary: 'Check whether the account has a verified payment method',
+      description: 'For pages that ask for a card first. The reply has no details of the card.',
       response: {
         200: envelope(z.object({ has_payment_methods: z.boolean() }), 'Whether there is one'),
         ...failures('payments_not_configured'),

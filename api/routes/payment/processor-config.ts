@@ -5,7 +5,7 @@ import { requireProcessor } from '../../processor-calls.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures } from '../../schemas/failures.ts';
 
-/** `GET /v1/config/payment-processor`: what a browser needs to add a card. */
+/** `GET /v1/config/payment-processor`: the configuration that a browser needs to add a card. */
 export function getProcessorConfig(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
@@ -15,8 +15,7 @@ export function getProcessorConfig(api: Api, deps: ApiDependencies): void {
       operationId: 'getPaymentProcessor',
       tags: ['Payments'],
       summary: 'Get the public key of the payment processor',
-      description:
-        'What a browser needs to give a card to the processor. `test_mode` is true where no real money moves.',
+      description: 'A browser needs it to send a card to the processor. `test_mode` is true if no real money moves.',
       response: {
         200: envelope(z.object({ publishable_key: z.string(), test_mode: z.boolean() }), 'The public key'),
         ...failures('payments_not_configured'),

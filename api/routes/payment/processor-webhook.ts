@@ -19,11 +19,12 @@ import { failures } from '../../schemas/failures.ts';
 const bodyBytes = 64 * 1024;
 
 /**
- * `POST /v1/payment/processor-webhook`: the processor's signed notifications. One only says what has changed; how it is now
- * is read from the processor. So a copy, an old one and one that is late change nothing.
+ * `POST /v1/payment/processor-webhook`: the processor's signed notifications. A notification only names the changed
+ * object, and its current state is read from the processor. So duplicate, replayed and late notifications have no
+ * effect.
  */
 export function receiveProcessorNotice(api: Api, deps: ApiDependencies): void {
-  // A scope of its own, in which the body stays as it was signed.
+  // The scope is separate, so that the body keeps its signed bytes.
   api.register(async (scope) => {
     scope.removeContentTypeParser('application/json');
     scope.addContentTypeParser('application/json', { parseAs: 'string' }, (_request, body, done) => done(null, body));
@@ -34,13 +35,15 @@ export function receiveProcessorNotice(api: Api, deps: ApiDependencies): void {
       schema: {
         operationId: 'receiveProcessorNotice',
         tags: ['Payments'],
-        summary: 'Signed notifications of the payment processor',
+        summary: 'Receive signed notifications of the payment processor',
         description:
-          'Only the payment processor calls it. The body is signed with a shared secret. A notification only names what ' +
-          'has changed, and the platform reads it from the processor; so a copy, or one that comes late, changes ' +
+          'Only the payment processor calls this route. The body is signed with a shared secret. A ' +
+          'notification only says which object ' +
+          'has changed, and the platform reads the object from the processor; so a repeated or late ' +
+          'notification changes ' +
           'nothing.',
         response: {
-          200: messageEnvelope('It is dealt with'),
+          200: messageEnvelope('The notification is processed'),
           ...failures(
             ...(['invalid_signature', 'payload_too_large', 'unsupported_media_type'] as const),
             ...(['payments_not_configured', 'payment_processor_unavailable'] as const),
@@ -84,7 +87,7 @@ async function apply({ orm }: ApiDependencies, processor: PaymentProcessor, noti
       case 'nothing':
     }
   } catch (error) {
-    // About an object that the processor does not have: there is nothing to do.
+    // The processor does not have the object of the notification, so there is nothing to do.
     if (error instanceof ProcessorRefusedError && error.isNotFound) return;
     throw error;
   }

@@ -24,8 +24,8 @@ const payment = z
   .meta({ id: 'SubscriptionPayment' });
 
 /**
- * `GET /v1/payment/subscription-payment-by-period`: the payment that fell due when the running period began. It pays for the period
- * before.
+ * `GET /v1/payment/subscription-payment-by-period`: the payment that was due at the start of the running period. It
+ * pays for the period before.
  */
 export function getSubscriptionPayment(api: Api, deps: ApiDependencies): void {
   api.route({
@@ -35,9 +35,10 @@ export function getSubscriptionPayment(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'getSubscriptionPaymentByPeriod',
       tags: ['Payments'],
-      summary: 'Get the payment that fell due when the running period began',
+      summary: 'Get the payment that was due when the current period began',
       description:
-        'It pays for the period before. `data` is null where there is none, as in the first period. An invoice that was paid ' +
+        'It pays for the previous period. `data` is null if there is none, as in the first period. An invoice ' +
+        'that was paid ' +
         'from the balance has no charge.',
       response: { 200: envelope(payment.nullable(), 'The payment'), ...failures() },
     },

@@ -19,8 +19,7 @@ export function listPlatformRegions(api: Api, deps: ApiDependencies): void {
       operationId: 'listPlatformRegions',
       tags: ['Regions'],
       summary: 'List the regions that can take a sandbox now',
-      description:
-        'Those with a host that is there and has room. The ids are what `locality.region` of a create takes.',
+      description: 'Lists regions with a host that is up and has room. Use the ids in `locality.region` of a create.',
       response: {
         200: envelope(z.object({ platform_regions: z.array(regionSchema) }), 'The regions'),
         ...failures(),

@@ -16,11 +16,11 @@ export function addSandboxToProject(api: Api, deps: ApiDependencies): void {
       tags: ['Projects'],
       summary: 'Put a running sandbox into a project',
       description:
-        "The project must be one of the sandbox's user. Usage belongs to the project that the sandbox was in at the " +
+        "The project must belong to the sandbox's user. Usage belongs to the project that the sandbox was in at the " +
         'time.',
       params: projectSandboxPath,
       response: {
-        200: envelope(moveOf('added_to_project'), 'It is in the project now'),
+        200: envelope(moveOf('added_to_project'), 'The sandbox is now in the project'),
         ...failures(ofMutations, 'not_found', 'project_of_another_user', 'sandbox_not_running'),
       },
     },
@@ -34,7 +34,7 @@ export function addSandboxToProject(api: Api, deps: ApiDependencies): void {
           previous_project: previous,
           action: 'added_to_project' as const,
         },
-        'The sandbox is in the project now',
+        'The sandbox is now in the project',
       );
     },
   });

@@ -14,7 +14,7 @@ import { findProject, projectSchema, readProject } from './project-schema.ts';
 const body = z.object({
   name: nameOf(64).describe('Unique among your projects'),
   description: withDefault(description(), ''),
-  is_default: withDefault(z.boolean(), false).describe("A user's first project is the default whatever this says"),
+  is_default: withDefault(z.boolean(), false).describe("A user's first project is always the default"),
 });
 
 /** `POST /v1/projects`. */
@@ -28,7 +28,8 @@ export function createProject(api: Api, deps: ApiDependencies): void {
       tags: ['Projects'],
       summary: 'Create a project',
       description:
-        "A user's first project is their default one, which takes new sandboxes that name none. Names are unique " +
+        "A user's first project is the default project, which gets new sandboxes without a `project_id`. Names " +
+        'are unique ' +
         "among the user's projects.",
       headers: idempotencyHeaders,
       body,

@@ -6,7 +6,7 @@ import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 import { projectPath } from './project-schema.ts';
 
-/** `DELETE /v1/projects/{project_id}`: an empty one that is not the default. */
+/** `DELETE /v1/projects/{project_id}`: deletes an empty project that is not the default. */
 export function deleteProject(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'DELETE',
@@ -16,7 +16,7 @@ export function deleteProject(api: Api, deps: ApiDependencies): void {
       operationId: 'deleteProject',
       tags: ['Projects'],
       summary: 'Delete an empty project',
-      description: 'A project with sandboxes, ended ones too, is not deleted, and neither is the default one.',
+      description: 'A project with sandboxes, including ended ones, and the default project cannot be deleted.',
       params: projectPath,
       response: {
         200: envelope(z.object({ project_id: z.string(), deleted: z.literal(true) }), 'It is deleted'),

@@ -10,8 +10,8 @@ import { readProject } from './project-schema.ts';
 import { moveOf, projectSandboxPath } from './sandbox-move.ts';
 
 /**
- * `POST /v1/projects/{project_id}/sandboxes/{sandbox_id}/evict`: out of the project, into the default
- * one of the sandbox's user, who is the caller unless an account root evicts it; for a running sandbox.
+ * `POST /v1/projects/{project_id}/sandboxes/{sandbox_id}/evict`: moves a running sandbox from the project into the
+ * default project of the sandbox's user. That user is the caller, unless an account root evicts the sandbox.
  */
 export function evictSandboxFromProject(api: Api, deps: ApiDependencies): void {
   api.route({
@@ -22,11 +22,10 @@ export function evictSandboxFromProject(api: Api, deps: ApiDependencies): void {
       operationId: 'evictSandboxFromProject',
       tags: ['Projects'],
       summary: "Put a running sandbox back into its user's default project",
-      description:
-        'The sandbox moves to the default project of its user. It has to be in the project that the address names.',
+      description: 'The sandbox moves to the default project of its user. It must be in the project in the path.',
       params: projectSandboxPath,
       response: {
-        200: envelope(moveOf('evicted_to_default_project'), 'It is in the default project now'),
+        200: envelope(moveOf('evicted_to_default_project'), 'The sandbox is now in the default project'),
         ...failures(ofMutations, 'not_found', 'sandbox_not_running'),
       },
     },
@@ -46,7 +45,7 @@ export function evictSandboxFromProject(api: Api, deps: ApiDependencies): void {
           previous_project: previous,
           action: 'evicted_to_default_project' as const,
         },
-        'The sandbox is in the default project now',
+        'The sandbox is now in the default project',
       );
     },
   });

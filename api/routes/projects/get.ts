@@ -14,7 +14,7 @@ export function getProject(api: Api, deps: ApiDependencies): void {
       operationId: 'getProject',
       tags: ['Projects'],
       summary: 'Read a project',
-      description: '`sandbox_count` counts what its list of sandboxes shows.',
+      description: "`sandbox_count` is the number of sandboxes in the project's list.",
       params: projectPath,
       response: { 200: envelope(projectSchema, 'The project'), ...failures('not_found') },
     },

@@ -20,7 +20,7 @@ export function listProjectSandboxes(api: Api, deps: ApiDependencies): void {
       operationId: 'listProjectSandboxes',
       tags: ['Projects'],
       summary: "List a project's sandboxes, newest first",
-      description: 'In a short form. `status` takes several with commas between them.',
+      description: 'Returns a short form of each. `status` takes several values, separated by commas.',
       params: projectPath,
       querystring: z.object({ ...pagingQuery, status: statusFilter }),
       response: {

@@ -10,7 +10,7 @@ import { ownerFilter } from '../../schemas/owner-filter.ts';
 import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/paging.ts';
 import { presentProject, projectSchema } from './project-schema.ts';
 
-/** `GET /v1/projects`. A user sees their own, the account root the account's. */
+/** `GET /v1/projects`. A user sees their own projects, the account root all projects of the account. */
 export function listProjects(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',

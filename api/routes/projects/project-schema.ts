@@ -7,7 +7,7 @@ import type { ApiDependencies } from '../../dependencies.ts';
 import { givenId, time } from '../../schemas/fields.ts';
 import { personSchema, presentPerson } from '../../schemas/person.ts';
 
-/** A project. `owner` and `account_owner` are there for account root users and admins. */
+/** A project. Account root users and admins also get `owner` and `account_owner`. */
 export const projectSchema = z
   .object({
     project_id: z.string(),
@@ -16,7 +16,7 @@ export const projectSchema = z
     owner_user_id: z.string(),
     status: z.enum(['active']).describe('Reserved'),
     is_default: z.boolean(),
-    sandbox_count: z.int().min(0).describe('Sandboxes that are not deleted, terminated ones included'),
+    sandbox_count: z.int().min(0).describe('Sandboxes that are not deleted, including terminated ones'),
     created_at: time(),
     updated_at: time(),
     owner: personSchema.optional(),
@@ -46,7 +46,7 @@ export function presentProject(view: ProjectView, scope: Scope): z.output<typeof
   };
 }
 
-/** The project as its row is now. Null: the caller has none with this id. */
+/** The project with its current row. Null: the caller has no project with this id. */
 export async function findProject(
   deps: ApiDependencies,
   scope: Scope,

@@ -11,7 +11,7 @@ export const projectSandboxPath = z.object({
 export const moveOf = <A extends string>(action: A) =>
   z.object({
     sandbox_id: z.string(),
-    project_id: z.string().describe('Where it is now'),
+    project_id: z.string().describe('The project that it is in now'),
     previous_project: z.string(),
     action: z.literal(action),
   });

@@ -27,8 +27,8 @@ export function updateProject(api: Api, deps: ApiDependencies): void {
       tags: ['Projects'],
       summary: 'Change a project',
       description:
-        'Changes what the body has. `is_default: true` makes it the default project of its user and ends that of the ' +
-        'one before; `false` is refused for the default one.',
+        'Changes the fields in the body. `is_default: true` makes it the default project of its user in place of the ' +
+        'previous one; `false` is refused for the default project.',
       params: projectPath,
       body,
       response: {

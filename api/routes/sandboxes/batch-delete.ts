@@ -9,7 +9,7 @@ import { failures, ofMutations } from '../../schemas/failures.ts';
 import { withDefault } from '../../schemas/fields.ts';
 import { batchIds, batchResult, runBatch } from './batch.ts';
 
-/** `POST /v1/sandboxes/batch-delete`: answers when all are sure to end and to be removed. */
+/** `POST /v1/sandboxes/batch-delete`: replies when it is certain that all sandboxes will end and be removed. */
 export function batchDeleteSandboxes(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
@@ -19,13 +19,13 @@ export function batchDeleteSandboxes(api: Api, deps: ApiDependencies): void {
       operationId: 'batchDeleteSandboxes',
       tags: ['Sandboxes'],
       summary: 'Delete up to 100 sandboxes',
-      description: 'Each id has its own result. Those that count as concurrent are refused unless `force` is true.',
+      description: 'Each id has its own result. Sandboxes that count as concurrent are refused unless `force` is true.',
       body: z.object({
         sandbox_ids: batchIds,
-        force: withDefault(z.boolean(), false).describe('Also those that run, or are about to'),
+        force: withDefault(z.boolean(), false).describe('Also delete sandboxes that run, start or resume'),
       }),
       response: {
-        202: envelope(batchResult('deletion_in_progress'), 'Each has its own result'),
+        202: envelope(batchResult('deletion_in_progress'), 'Each id has its own result'),
         ...failures(ofMutations),
       },
     },

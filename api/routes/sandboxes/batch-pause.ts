@@ -5,7 +5,7 @@ import { envelope } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 import { batchIds, batchResult, runBatch } from './batch.ts';
 
-/** `POST /v1/sandboxes/batch-pause`: answers when each is `pausing`. */
+/** `POST /v1/sandboxes/batch-pause`: replies when each sandbox is `pausing`. */
 export function batchPauseSandboxes(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
@@ -15,10 +15,10 @@ export function batchPauseSandboxes(api: Api, deps: ApiDependencies): void {
       operationId: 'batchPauseSandboxes',
       tags: ['Sandboxes'],
       summary: 'Pause up to 100 sandboxes',
-      description: 'Each id has its own result, as the single route gives it.',
+      description: 'Each id has its own result, as from the single route.',
       body: z.object({ sandbox_ids: batchIds }),
       response: {
-        202: envelope(batchResult('pausing'), 'Each has its own result'),
+        202: envelope(batchResult('pausing'), 'Each id has its own result'),
         ...failures(ofMutations),
       },
     },

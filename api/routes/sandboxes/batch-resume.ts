@@ -7,8 +7,8 @@ import { failures, ofMutations } from '../../schemas/failures.ts';
 import { batchIds, batchResult, runBatch } from './batch.ts';
 
 /**
- * Fields of the resume of one sandbox that a batch refuses. Ignoring them would resume with other mounts than
- * requested.
+ * Fields of the resume of one sandbox that a batch refuses. If a batch ignored them, it would resume with other mounts
+ * than requested.
  */
 const ofOneOnly = ['object_storage', 'best_effort_oss'];
 
@@ -16,12 +16,13 @@ const body = z.looseObject({ sandbox_ids: batchIds }).superRefine((given, contex
   for (const name of ofOneOnly) {
     const value = given[name];
     const isAsked = typeof value === 'object' && value !== null ? Object.keys(value).length > 0 : Boolean(value);
-    if (isAsked) context.addIssue({ code: 'custom', path: [name], message: 'only for the resume of one sandbox' });
+    if (isAsked)
+      context.addIssue({ code: 'custom', path: [name], message: 'is only for the resume of a single sandbox' });
   }
 });
 
 /**
- * `POST /v1/sandboxes/batch-resume`: each is admitted as by itself, and answered when it is `resuming`.
+ * `POST /v1/sandboxes/batch-resume`: each sandbox is admitted separately, and its reply is due when it is `resuming`.
  */
 export function batchResumeSandboxes(api: Api, deps: ApiDependencies): void {
   api.route({
@@ -32,10 +33,10 @@ export function batchResumeSandboxes(api: Api, deps: ApiDependencies): void {
       operationId: 'batchResumeSandboxes',
       tags: ['Sandboxes'],
       summary: 'Resume up to 100 paused sandboxes',
-      description: 'Each id has its own result, as the single route gives it.',
+      description: 'Each id has its own result, as from the single route.',
       body,
       response: {
-        202: envelope(batchResult('resuming'), 'Each has its own result'),
+        202: envelope(batchResult('resuming'), 'Each id has its own result'),
         ...failures(ofMutations),
       },
     },

@@ -9,10 +9,10 @@ import { failures, ofMutations } from '../../schemas/failures.ts';
 import { withDefault } from '../../schemas/fields.ts';
 import { batchIds, batchResult, runBatch } from './batch.ts';
 
-/** On their way into another state; one that is ending already is not disturbed by being asked again. */
+/** Statuses that lead to another one. For a sandbox that already ends, a second request changes nothing. */
 const transitional: readonly SandboxStatus[] = ['created', 'starting', 'pausing', 'resuming'];
 
-/** `POST /v1/sandboxes/batch-terminate`: answers when all are sure to end. */
+/** `POST /v1/sandboxes/batch-terminate`: replies when it is certain that all sandboxes will end. */
 export function batchTerminateSandboxes(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
@@ -23,13 +23,13 @@ export function batchTerminateSandboxes(api: Api, deps: ApiDependencies): void {
       tags: ['Sandboxes'],
       summary: 'Terminate up to 100 sandboxes',
       description:
-        'Each id has its own result. Those that are on the way to another status are refused unless `force` is true.',
+        'Each id has its own result. Sandboxes that are changing their status are refused unless `force` is true.',
       body: z.object({
         sandbox_ids: batchIds,
-        force: withDefault(z.boolean(), false).describe('Also those in a transitional state'),
+        force: withDefault(z.boolean(), false).describe('Also terminate sandboxes in a transitional status'),
       }),
       response: {
-        202: envelope(batchResult('termination_in_progress', 'terminated'), 'Each has its own result'),
+        202: envelope(batchResult('termination_in_progress', 'terminated'), 'Each id has its own result'),
         ...failures(ofMutations),
       },
     },

@@ -9,11 +9,11 @@ import type { ApiDependencies } from '../../dependencies.ts';
 import { success } from '../../schemas/envelope.ts';
 import { counted, givenId } from '../../schemas/fields.ts';
 
-/** Ids in a request, and how many of them are handled at the same time. */
+/** The maximum number of ids in a request, and of sandboxes that are handled at the same time. */
 const maxIds = 100;
 const atOnce = 50;
 
-/** Doubled ids are handled, counted and answered once. */
+/** Duplicate ids are handled, counted and answered once. */
 export const batchIds = counted(
   maxIds,
   'ids',
@@ -21,7 +21,7 @@ export const batchIds = counted(
     .array(givenId('sandbox', z.string().max(64)))
     .min(1)
     .max(maxIds),
-).describe('`sbx-…`; one that is named twice is handled and answered once');
+).describe('`sbx-…`; a repeated id is handled only once');
 
 /**
  * The reply of a batch.
@@ -36,15 +36,15 @@ export const batchResult = (...statuses: string[]) =>
       z.object({
         sandbox_id: z.string(),
         status: z.enum([...statuses, 'failed']),
-        error: z.string().optional().describe('For people; only of those that failed'),
-        code: z.string().optional().describe('For programs, as in `code` of an error'),
+        error: z.string().optional().describe('A message for people; only for failed items'),
+        code: z.string().optional().describe('For programs, like `code` of an error'),
       }),
     ),
   });
 
 /**
- * Does the same with each of the caller's named sandboxes. A failure of one does not affect the others; results are in
- * the order of the ids.
+ * Applies an action to each of the caller's sandboxes in the request. A failure of one does not affect the others. The
+ * results are in the order of the ids.
  * @param doing the action in a sentence such as "3 sandboxes are being paused"
  * @param act returns the status for the result, or throws `AppError`
  * @param finish runs once for all sandboxes that `act` did not refuse
@@ -78,11 +78,11 @@ export async function runBatch(
 
 function toldOf(error: unknown, request: FastifyRequest): { error: string; code: string } {
   if (error instanceof AppError) return { error: error.message, code: error.code };
-  request.log.error({ err: error }, 'one of a batch failed');
-  return { error: 'Something went wrong on our side', code: 'internal_error' };
+  request.log.error({ err: error }, 'an action of a batch failed');
+  return { error: 'An internal error occurred', code: 'internal_error' };
 }
 
-/** The results in the order of the items, with at most `limit` of them under way. */
+/** The results in the order of the items, with at most `limit` concurrent calls of `work`. */
 async function inParallel<T, R>(items: readonly T[], limit: number, work: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = [];
   let next = 0;

@@ -16,7 +16,7 @@ const connectBody = optionalBody(
   }),
 );
 
-/** `POST /v1/sandboxes/{sandbox_id}/connect`: makes sure that it runs; resumes a paused one. */
+/** `POST /v1/sandboxes/{sandbox_id}/connect`: makes sure that the sandbox runs. Resumes a paused one. */
 export function connectSandbox(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
@@ -25,9 +25,9 @@ export function connectSandbox(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'connectSandbox',
       tags: ['Sandboxes'],
-      summary: 'Make sure that a sandbox runs, and read it',
+      summary: 'Resume a sandbox if it is paused, and read it',
       description:
-        'Waits for what is under way, resumes a paused sandbox, and answers when it runs. `timeout` counts from now.',
+        'Waits for a running operation, resumes a paused sandbox, and replies when it runs. `timeout` counts from now.',
       params: sandboxPath,
       body: connectBody,
       response: {

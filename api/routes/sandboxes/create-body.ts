@@ -20,7 +20,7 @@ import { timeoutSeconds } from './timeout-body.ts';
 const maxVariables = 256;
 const maxVariablesBytes = 128 * 1024;
 
-/** The environment of a sandbox or of a command; as much as a process can be given with room to spare. */
+/** The environment of a sandbox or of a command. The limit is far below the kernel's limit for a process. */
 export const envVars = counted(
   maxVariables,
   'variables',
@@ -37,7 +37,7 @@ export const envVars = counted(
     .refine((all) => JSON.stringify(all).length <= maxVariablesBytes, `is larger than ${maxVariablesBytes / 1024} KiB`),
 );
 
-/** Values are stored and answered as strings; numbers and booleans become that. */
+/** Values are stored and returned as strings. Numbers and booleans are converted. */
 const metadata = counted(
   100,
   'keys',
@@ -67,10 +67,10 @@ const customPorts = counted(
 );
 
 const locality = z.object({
-  auto_detect: optional(z.boolean()).describe("The caller's region, where `region` is left out"),
+  auto_detect: optional(z.boolean()).describe("Use the caller's region if `region` is left out"),
   region: optionalNonZero(z.string().max(64)).describe('An id of `GET /v1/platform-regions`'),
   force: optional(z.boolean()).describe(
-    'In no other region; ignored with `auto_detect`. Otherwise the nearest region with capacity serves',
+    'Use no other region; ignored with `auto_detect`. By default, the nearest region with capacity is used',
   ),
 });
 
@@ -95,19 +95,19 @@ export const createBody = optionalBody(
     timeout: withDefault(timeoutSeconds(), defaultTimeoutSeconds),
     env_vars: withDefault(envVars, {}),
     metadata: withDefault(metadata, {}),
-    secure: withDefault(z.boolean(), true).describe('The agent asks for the access token'),
+    secure: withDefault(z.boolean(), true).describe('The agent requires the access token'),
     allow_internet_access: withDefault(z.boolean(), true),
-    object_storage: createMounts.describe('One mount of a bucket, or several'),
+    object_storage: createMounts.describe('One bucket mount, or a list of them'),
     object_storage_direct_mount: withDefault(z.boolean(), false).describe(
       "The image's own s3fs runs in the sandbox. Not with a session token; ignored for templates that are not custom",
     ),
-    s3fs_executable_path: withDefault(s3fsPath, '').describe(
-      'With a direct mount only; empty: the s3fs that is found in PATH',
-    ),
+    s3fs_executable_path: withDefault(s3fsPath, '').describe('Only with a direct mount; empty: the s3fs in PATH'),
     custom_ports: withDefault(customPorts, []),
     locality: optional(locality),
-    auto_pause: withDefault(z.boolean(), false).describe('The timeout pauses instead of terminating'),
-    is_async: withDefault(z.boolean(), false).describe('Answer at once instead of when it runs or has failed'),
+    auto_pause: withDefault(z.boolean(), false).describe('Pause the sandbox at its timeout, instead of terminating it'),
+    is_async: withDefault(z.boolean(), false).describe(
+      'Reply immediately, instead of when the sandbox runs or has failed',
+    ),
   }),
 );
 

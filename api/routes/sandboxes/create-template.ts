@@ -36,14 +36,14 @@ import { sandboxPath } from './sandbox-path.ts';
 const body = z.object({
   name: templateName(),
   description: withDefault(description(), ''),
-  visibility: withDefaultNonZero(templateVisibility, 'private').describe('`public` by operators only'),
-  cpu_count: optionalNonZero(positiveInt()).describe('As the sandbox has when left out'),
-  memory_mb: optionalNonZero(positiveInt().min(128)).describe('As the sandbox has when left out'),
+  visibility: withDefaultNonZero(templateVisibility, 'private').describe('Only operators may set `public`'),
+  cpu_count: optionalNonZero(positiveInt()).describe("Default: the sandbox's value"),
+  memory_mb: optionalNonZero(positiveInt().min(128)).describe("Default: the sandbox's value"),
   ports: optionalNonZero(templatePorts).describe(
-    "A JSON array of ports, in text; beside those of the sandbox's template",
+    "A JSON array of ports, as a string; added to those of the sandbox's template",
   ),
-  custom_command: optionalNonZero(customCommand).describe("As the sandbox's template has when left out"),
-  ready_command: optionalNonZero(readyCommand).describe("As the sandbox's template has when left out"),
+  custom_command: optionalNonZero(customCommand).describe("Default: the value of the sandbox's template"),
+  ready_command: optionalNonZero(readyCommand).describe("Default: the value of the sandbox's template"),
 });
 type Body = z.output<typeof body>;
 
@@ -75,9 +75,11 @@ export function createTemplateFromSandbox(api: Api, deps: ApiDependencies): void
     schema: {
       operationId: 'createTemplateFromSandbox',
       tags: ['Sandboxes'],
-      summary: 'Make a template of a running sandbox',
+      summary: 'Make a template from a running sandbox',
       description:
-        "Everything on the sandbox's disk becomes the image of a new template. The sandbox stands still for a moment and goes on; the image is built and pushed after the reply. The template says with its status how far that is.",
+        "The content of the sandbox's disk becomes the image of a new template. The sandbox is frozen for a " +
+        'moment and then continues. The image is built and pushed after the reply; the status of the template ' +
+        'shows the progress.',
       headers: idempotencyHeaders,
       params: sandboxPath,
       body,
@@ -178,6 +180,6 @@ function present(template: Template): z.output<typeof builtTemplate> {
     custom_command: template.customCommand ?? null,
     ready_command: template.readyCommand ?? null,
     created_at: template.createdAt,
-    message: 'The image of the template is being built; its status says how far that is',
+    message: 'The image of the template is being built; its status shows the progress',
   };
 }

@@ -38,7 +38,7 @@ export function createSandbox(api: Api, deps: ApiDependencies): void {
     url: '/v1/sandboxes',
     config: {
       access: anyUser('by_role'),
-      // Variables, metadata and mounts at their largest, every character escaped.
+      // The largest variables, metadata and mounts, with every character escaped.
       bodyBytes: 1024 * 1024,
       idempotency: {
         makes: 'sandbox',
@@ -53,10 +53,10 @@ export function createSandbox(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'createSandbox',
       tags: ['Sandboxes'],
-      summary: 'Create a sandbox; answers when it runs or has failed, or at once with is_async',
+      summary: 'Create a sandbox; replies when it runs or has failed, or immediately with is_async',
       description:
-        'All fields may be left out. The reply is 201 also for a sandbox that has `failed`: read `status` and ' +
-        '`failure`. It has `sandbox_domain` and `envd_access_token`, with which the agent in the sandbox is called.',
+        'All fields are optional. The reply is 201 even if the sandbox has `failed`: check `status` and ' +
+        '`failure`. To call the agent in the sandbox, use `sandbox_domain` and `envd_access_token` of the reply.',
       headers: idempotencyHeaders,
       body: createBody,
       response: {
@@ -84,12 +84,13 @@ export function createSandbox(api: Api, deps: ApiDependencies): void {
       const { sandboxId, templateName } = sandbox;
       const sealedCredentials = mounts.length > 0 ? deps.sealFor(sandboxId, plan.credentials) : null;
       request.workflowId = sandboxId;
-      if (awaitsImage) request.log.info({ sandboxId, templateName }, 'the sandbox waits for the image of its template');
+      if (awaitsImage)
+        request.log.info({ sandboxId, templateName }, 'the sandbox waits until the image of its template is made');
       try {
         await deps.sandboxCommands.start(sandbox, { wait: !isAsync, sealedCredentials });
       } catch (error) {
-        // It is admitted, and the relay starts it: reply with its present state rather than with an error.
-        request.log.error({ err: error, workflow_id: sandboxId }, 'sandbox not started yet');
+        // The sandbox is admitted, and the relay starts it later. So the reply is its current state and not an error.
+        request.log.error({ err: error, workflow_id: sandboxId }, 'the sandbox could not be started at once');
       }
       const made = await fullSandbox(deps, request, sandboxId);
       return reply.code(201).send(success(made, awaitsImage ? aboutImage(made.status) : undefined));
@@ -97,20 +98,20 @@ export function createSandbox(api: Api, deps: ApiDependencies): void {
   });
 }
 
-/** What the caller is to know of a sandbox that was admitted before its image was there. */
+/** The message for the caller if the sandbox was admitted before its image exists. */
 function aboutImage(status: Sandbox['status']): string {
-  if (status === 'running') return 'The image of the template had to be made first';
+  if (status === 'running') return 'The image of the template had to be built first';
   if (status === 'created' || status === 'starting') {
-    return 'The image of the template is being made; the sandbox starts when it is there';
+    return 'The image of the template is being built; the sandbox starts when it is ready';
   }
-  return 'The image of the template was not there yet';
+  return 'The image of the template was not ready yet';
 }
 
 type UsableTemplate = Template & { image: string };
 
 interface Admitted {
   sandbox: Sandbox;
-  /** The host still makes the image of its template. */
+  /** The host is still making the image of the template. */
   awaitsImage: boolean;
 }
 
@@ -145,7 +146,11 @@ async function usableTemplate(
   nameOrId: string,
 ): Promise<UsableTemplate> {
   const template = await findTemplateByNameOrId(em, scope, caller, nameOrId);
-  if (!template) throw templateError('template_not_found', 'There is no such template');
+  if (!template)
+    throw templateError(
+      'template_not_found',
+      'There is no such template; GET /v1/templates lists those that you may use',
+    );
   if (!template.image || !isUsable(template)) {
     const why = template.buildErrorMessage ? `: ${template.buildErrorMessage}` : '';
     const reason = template.status === 'available' ? 'has no image' : `is ${template.status}, not available${why}`;
@@ -154,7 +159,7 @@ async function usableTemplate(
   return { ...template, image: template.image };
 }
 
-/** Checks everything of the request except the room, and fills in defaults. */
+/** Checks the request except for the room, and fills in defaults. */
 async function newSandbox(
   em: EntityManager,
   deps: ApiDependencies,
@@ -207,7 +212,7 @@ async function projectFor(
 
 /**
  * The sandbox's own ports.
- * @throws {AppError} `validation_failed` for a port that conflicts with the template's
+ * @throws {AppError} `validation_failed` for a port that conflicts with a port of the template
  */
 function portsFor(template: Template, body: CreateBody): Port[] {
   const ports = body.custom_ports.map(readNewPort);

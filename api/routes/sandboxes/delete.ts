@@ -6,7 +6,7 @@ import { ending, forceQuery } from './ending.ts';
 import { sandboxOf } from './read-sandbox.ts';
 import { sandboxPath } from './sandbox-path.ts';
 
-/** `DELETE /v1/sandboxes/{sandbox_id}`: from every state; then it answers 404. */
+/** `DELETE /v1/sandboxes/{sandbox_id}`: works from every status. Afterwards the sandbox answers 404. */
 export function deleteSandbox(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'DELETE',
@@ -15,13 +15,14 @@ export function deleteSandbox(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'deleteSandbox',
       tags: ['Sandboxes'],
-      summary: 'Delete a sandbox, ending it first if need be',
+      summary: 'Delete a sandbox; a sandbox that has not ended is ended first',
       description:
-        'From every status. Ends what is under way and removes the disk; then the sandbox is 404 and in no list.',
+        'Works in every status. Cancels a running operation and removes the disk; then the sandbox is 404 and ' +
+        'in no list.',
       params: sandboxPath,
       querystring: forceQuery,
       response: {
-        202: envelope(ending('deletion_in_progress'), 'It is being deleted'),
+        202: envelope(ending('deletion_in_progress'), 'The sandbox is being deleted'),
         ...failures(ofMutations, 'not_found', 'sandbox_busy'),
       },
     },
@@ -29,7 +30,7 @@ export function deleteSandbox(api: Api, deps: ApiDependencies): void {
       const { sandbox_id: sandboxId } = request.params;
       const sandbox = await sandboxOf(deps, request, sandboxId);
       await deps.sandboxCommands.terminate(sandbox, { forget: true });
-      const note = 'It answers 404 once its data is gone';
+      const note = 'It is 404 when its data is removed';
       return reply
         .code(202)
         .send(success({ sandbox_id: sandboxId, status: 'deletion_in_progress', note }, 'The sandbox is being deleted'));

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { queryFlag } from '../../schemas/fields.ts';
 
-/** Accepted for clients that send it; both work from every state without. */
-export const forceQuery = z.object({ force: queryFlag().describe('Accepted; nothing needs to be forced') });
+/** Accepted for clients that send it. Both routes work from every status without it. */
+export const forceQuery = z.object({ force: queryFlag().describe('Accepted for compatibility; has no effect') });
 
 /** The reply of terminate and delete. */
 export const ending = <S extends string>(status: S) =>

@@ -21,7 +21,7 @@ const activeExec = z.discriminatedUnion('active', [
   }),
 ]);
 
-/** `GET /v1/sandboxes/{sandbox_id}/exec/active`: the caller's own command; without the envelope. */
+/** `GET /v1/sandboxes/{sandbox_id}/exec/active`: the command that the caller started. Without the envelope. */
 export function getActiveExec(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
@@ -30,11 +30,11 @@ export function getActiveExec(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'getActiveExec',
       tags: ['Sandboxes'],
-      summary: 'Read which command runs in a sandbox',
+      summary: 'Read the command that runs in a sandbox',
       description: 'The command of another user is shown as none.',
       params: sandboxPath,
       response: {
-        200: activeExec.describe("What runs; another user's command is not shown"),
+        200: activeExec.describe("The running command; another user's command is not shown"),
         ...failures(ofAgentCalls),
       },
     },

@@ -14,7 +14,10 @@ export interface AgentRow {
   agentPort?: number | null | undefined;
 }
 
-/** The error codes of the agent's refusals. A map: an agent may send any code, `constructor` and `__proto__` too. */
+/**
+ * The error codes of the agent's refusals. It is a map because an agent may send any code, such as `constructor` or
+ * `__proto__`.
+ */
 const refusals = new Map<string, ErrorCode>([
   ['in_progress', 'exec_in_progress'],
   ['invalid_cwd', 'invalid_cwd'],
@@ -23,7 +26,7 @@ const refusals = new Map<string, ErrorCode>([
   ['no_run', 'exec_not_found'],
 ]);
 const texts: Partial<Record<ErrorCode, string>> = {
-  exec_in_progress: 'A command is running in the sandbox already; wait for its end or cancel it',
+  exec_in_progress: 'A command is already running in the sandbox; wait for its end or cancel it',
   exec_not_found: 'No such command is running in the sandbox',
 };
 
@@ -32,7 +35,7 @@ export const ofAgentCalls: ErrorCode[] = ['not_found', 'sandbox_not_running'];
 
 /**
  * Calls the agent of a running sandbox.
- * @throws {AppError} `sandbox_not_running`, the agent's own refusal, `temporarily_unavailable`
+ * @throws {AppError} `sandbox_not_running`, the refusal of the agent, `temporarily_unavailable`
  */
 export async function askAgent<T>(
   deps: ApiDependencies,
@@ -47,7 +50,7 @@ export async function askAgent<T>(
     const code = error instanceof AgentRefusal ? refusals.get(error.code) : undefined;
     if (code) throw new AppError(code, texts[code] ?? `The command cannot be run: ${(error as Error).message}`);
     if (!(error instanceof AgentRefusal || error instanceof AgentUnreachable)) throw error;
-    // A sandbox that is just being frozen or ended does not answer either.
+    // The agent is also unreachable while its sandbox is being frozen or ended.
     const now = await findSandboxStatus(deps.orm.em, sandboxId);
     if (now && now.status !== 'running') throw notRunning(now.status);
     throw new AppError('temporarily_unavailable', 'The sandbox does not answer now; try again', { cause: error });

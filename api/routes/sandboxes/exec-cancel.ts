@@ -7,8 +7,8 @@ import { sandboxOf } from './read-sandbox.ts';
 import { sandboxPath } from './sandbox-path.ts';
 
 /**
- * `DELETE /v1/sandboxes/{sandbox_id}/exec`: kills the command and its processes; without the envelope. Every caller who
- * may end the sandbox may end its command, too.
+ * `DELETE /v1/sandboxes/{sandbox_id}/exec`: kills the command and its processes. Without the envelope. Every caller who
+ * may end the sandbox may also end its command.
  */
 export function cancelExec(api: Api, deps: ApiDependencies): void {
   api.route({
@@ -19,10 +19,10 @@ export function cancelExec(api: Api, deps: ApiDependencies): void {
       operationId: 'cancelExec',
       tags: ['Sandboxes'],
       summary: 'Cancel the command that runs in a sandbox',
-      description: 'Kills the command and what it started; answers when it has ended.',
+      description: 'Kills the command and its processes; replies when it has ended.',
       params: sandboxPath,
       response: {
-        200: z.object({ cancelled: z.literal(true) }).describe('It has ended; another may start'),
+        200: z.object({ cancelled: z.literal(true) }).describe('The command has ended; another one can start'),
         ...failures(ofMutations, ofAgentCalls, 'exec_not_found'),
       },
     },

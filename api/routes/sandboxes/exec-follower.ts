@@ -2,6 +2,7 @@ import type { FastifyReply } from 'fastify';
 import { findSandboxRoute } from '../../../db/repositories/sandbox-routes.ts';
 import { findSandboxStatus } from '../../../db/repositories/sandbox-status.ts';
 import { AppError } from '../../../domain/errors.ts';
+import { FairTurns } from '../../../domain/fair-turns.ts';
 import type { SandboxId } from '../../../domain/ids.ts';
 import { isOver } from '../../../domain/sandbox-state.ts';
 import { CredentialWatch } from '../../credential-watch.ts';
@@ -12,9 +13,14 @@ import type { StreamedRun } from '../../exec-tokens.ts';
 import { type AgentRow, askAgent } from './exec-agent.ts';
 
 const keepaliveMs = 15_000;
-/** A silent agent is asked about the run once a minute, and given up when it does not confirm it three times. */
+/**
+ * The agent of a silent run is asked about it once a minute. The stream ends when the agent fails to confirm the run
+ * three times.
+ */
 const silencesPerQuestion = 4;
 const unconfirmedLimit = 3;
+/** The reads of all streams in one turn of the event loop. An agent may send 64 KiB of tiny events, which take 3 ms. */
+const readsPerTurn = 1;
 
 /** Follows runs for the replies of this process: for streams, and for callers who wait for the end. */
 class ExecFollower {
@@ -22,6 +28,7 @@ class ExecFollower {
   readonly #limits: ExecStreamLimits;
   readonly #credentials: CredentialWatch;
   readonly #closing = new AbortController();
+  readonly #turns = new FairTurns(readsPerTurn);
 
   constructor(api: Api, deps: ApiDependencies) {
     this.#deps = deps;
@@ -32,14 +39,17 @@ class ExecFollower {
     api.addHook('preClose', async () => this.#closing.abort());
   }
 
-  /** Counts one that follows. @returns counts it down again @throws {AppError} where there are too many */
+  /**
+   * Counts a reply that follows a run. @returns a function that removes it from the count @throws {AppError} when there
+   * are too many
+   */
   admit(caller: string, sandboxId: SandboxId): () => void {
     return this.#limits.add(caller, sandboxId);
   }
 
   /**
    * The events after number `after`, until the reply's connection closes or the key or session is removed. Null: there
-   * are no more.
+   * are no further events.
    */
   async follow(
     row: AgentRow,
@@ -61,6 +71,7 @@ class ExecFollower {
     return execStream(events, {
       keepaliveMs,
       signal: this.#closing.signal,
+      turn: () => new Promise((resolve) => this.#turns.run(credentialId, resolve)),
       onSilence: silenceWatch(deps, row.sandboxId, runId),
       onBreak: async () => {
         if (reply.raw.destroyed) return null;
@@ -72,7 +83,7 @@ class ExecFollower {
 
 const followers = new WeakMap<ApiDependencies, ExecFollower>();
 
-/** One for all routes of an app, because they share its limits. */
+/** All routes of an app share one follower, because they share its limits. */
 export function execFollowerOf(api: Api, deps: ApiDependencies): ExecFollower {
   const follower = followers.get(deps) ?? new ExecFollower(api, deps);
   followers.set(deps, follower);
@@ -81,17 +92,17 @@ export function execFollowerOf(api: Api, deps: ApiDependencies): ExecFollower {
 
 const credentialRevoked: ExecFailure = {
   code: 'credential_revoked',
-  message: 'The key or session of this stream is no more, or its user is disabled',
+  message: 'The API key or session of this stream has ended, or its user is disabled',
 };
 
 const interrupted: ExecFailure = {
   code: 'exec_interrupted',
-  message: 'The connection to the sandbox broke off; the command may go on',
+  message: 'The connection to the sandbox broke; the command may still run',
 };
 
 /**
- * Runs after each silence. A command may be silent for as long as it runs and a paused sandbox for days, so silence
- * ends a stream only when the sandbox has ended, or when it runs and its agent no longer confirms the run.
+ * Runs after each silence. A command may be silent while it runs, and a paused sandbox for days. So a silent stream
+ * only ends when the sandbox has ended, or when the sandbox runs and its agent no longer confirms the run.
  */
 function silenceWatch(deps: ApiDependencies, sandboxId: SandboxId, runId: string): () => Promise<ExecFailure | null> {
   let silences = 0;
@@ -119,7 +130,7 @@ async function isRunThere(deps: ApiDependencies, row: AgentRow, runId: string): 
   }
 }
 
-/** Null: it lives on, frozen perhaps. */
+/** Null: the sandbox has not ended. It may be frozen. */
 async function endOf(deps: ApiDependencies, sandboxId: SandboxId): Promise<ExecFailure | null> {
   const now = await findSandboxStatus(deps.orm.em, sandboxId);
   if (now && now.status !== 'terminating' && !isOver(now.status)) return null;

@@ -20,41 +20,37 @@ import { streamPath } from './exec-stream.ts';
 import { sandboxOf } from './read-sandbox.ts';
 import { sandboxPath } from './sandbox-path.ts';
 
-/** The kernel takes no longer argument; UTF-8 may need more bytes than characters, and is then refused by the agent. */
+/** The kernel's limit for one argument. UTF-8 may need more bytes than characters; the agent refuses such a command. */
 const maxCommandLength = 128 * 1024 - 1;
 
 const maxStdinLength = 128 * 1024;
 
-/** An access is noted to the minute. */
+/** The time of the last access is stored with a precision of one minute. */
 const accessRecordedMs = 60_000;
 
 const execBody = z.object({
-  command: z
-    .string()
-    .min(1)
-    .max(maxCommandLength)
-    .describe('Run by `bash -c`; by `sh -c` in an image that has no bash'),
+  command: z.string().min(1).max(maxCommandLength).describe('Run by `bash -c`, or by `sh -c` if the image has no bash'),
   cwd: withDefault(z.string().min(1).max(4096), '/'),
-  env: withDefault(envVars, {}).describe("Over the sandbox's environment"),
-  stdin: withDefault(z.string().max(maxStdinLength), '').describe('What the command reads; empty when left out'),
-  wait: withDefault(z.boolean(), false).describe('Answer when the command has ended, with its output'),
+  env: withDefault(envVars, {}).describe("Added to the sandbox's environment; replaces variables of the same name"),
+  stdin: withDefault(z.string().max(maxStdinLength), '').describe('The standard input of the command; default empty'),
+  wait: withDefault(z.boolean(), false).describe('Reply when the command has ended, with its output'),
 });
 
 const started = z.object({
-  stream_path: z.string().describe('With a token that opens this stream alone; a repeated reply has none'),
+  stream_path: z.string().describe('With a token that opens only this stream; a repeated reply has no token'),
   started_at: runTime,
-  deadline: runTime.describe('The command is killed then; later changes of the timeout do not move it'),
+  deadline: runTime.describe('The command is killed at this time; later changes of the timeout do not change it'),
 });
 
 const finished = z.object({
   exit_code: z.int(),
   stdout: z.string().describe('As UTF-8'),
   stderr: z.string().describe('As UTF-8'),
-  truncated: z.boolean().describe('There was more than 1 MiB of output: its beginning is missing'),
+  truncated: z.boolean().describe('True: there was more than 1 MiB of output, and its beginning is missing'),
   duration_ms: z.int().min(0),
 });
 
-/** `POST /v1/sandboxes/{sandbox_id}/exec`: one command at a time; without the envelope. */
+/** `POST /v1/sandboxes/{sandbox_id}/exec`: a sandbox runs one command at a time. Without the envelope. */
 export function startExec(api: Api, deps: ApiDependencies): void {
   const follower = execFollowerOf(api, deps);
   api.route({
@@ -62,12 +58,12 @@ export function startExec(api: Api, deps: ApiDependencies): void {
     url: '/v1/sandboxes/:sandbox_id/exec',
     config: {
       access: anyUser('by_role'),
-      // A command, variables and input of 128 KiB each, every character escaped.
+      // A command, variables and input of 128 KiB each, with every character escaped.
       bodyBytes: 2560 * 1024,
       idempotency: {
         makes: 'execRun',
         secrets: ['stream_path'],
-        // The same stream, without a token: the caller who repeats the request has the key.
+        // The restored reply has the stream without a token, because the caller who repeats the request has the key.
         restore: (reply, request) =>
           'exit_code' in reply ? reply : { ...reply, stream_path: `${request.url.split('?', 1)[0]}/stream` },
       },
@@ -77,13 +73,14 @@ export function startExec(api: Api, deps: ApiDependencies): void {
       tags: ['Sandboxes'],
       summary: 'Run a command in a sandbox',
       description:
-        'Runs it with `bash -c`, one at a time. Without `wait` the reply names the stream of its output; with `wait` ' +
-        'it is the result. More commands at once, and terminals, are the agent’s.',
+        'Runs one command at a time with `bash -c`. Without `wait`, the reply has the path of the output ' +
+        'stream; with `wait`, ' +
+        'it has the result. For several commands at once and for terminals, call the agent.',
       params: sandboxPath,
       headers: idempotencyHeaders,
       body: execBody,
       response: {
-        200: finished.describe('With `wait`: it has ended'),
+        200: finished.describe('With `wait`: the command has ended'),
         201: started.describe('It runs'),
         ...failures(
           ...(['exec_cancelled', 'exec_deadline_exceeded', 'exec_interrupted', 'sandbox_ended'] as const),
@@ -101,7 +98,7 @@ export function startExec(api: Api, deps: ApiDependencies): void {
       const end = timeoutAt(sandbox.status, sandbox.timeoutFrom ?? null, sandbox.timeoutSeconds);
       const deadline = new Date(Math.min(limit, end?.getTime() ?? limit));
       const { wait, ...asked } = request.body;
-      // Counted first: a command is not begun when its caller may not wait for the result.
+      // The follower is counted first, so that no command begins if its caller may not wait for the result.
       if (wait) onRequestEnd(reply, follower.admit(callerOf(request).userId, sandboxId));
       const run = await createOnce<Pick<DescribedRun, 'runId' | 'startedAt' | 'deadline'>, 'execRun'>(
         request,
@@ -161,10 +158,10 @@ function runIdOf(id: string): string {
   return id.slice(id.indexOf('-') + 1);
 }
 
-/** The agent gave no answer, so the command may run; the watch finds out. */
+/** With these errors the agent gave no answer, so the command may be running. The watch will find out. */
 const mayHaveStarted = new Set<ErrorCode>(['temporarily_unavailable', 'sandbox_not_running']);
 
-/** Starts a run. Where a webhook wants to know its end, the run is watched from before its start. */
+/** Starts a run. If a webhook subscribes to its end, the run is watched from before its start. */
 async function startWatched(
   deps: ApiDependencies,
   run: Parameters<typeof watchRun>[1],
@@ -185,7 +182,7 @@ async function startWatched(
 
 async function* noEvents(): AsyncGenerator<Buffer> {}
 
-/** Why a command ended without an exit code. A map: an agent may send any code. */
+/** Why a command ended without an exit code. It is a map because an agent may send any code. */
 const endings = new Map<string, ErrorCode>([
   ['cancelled', 'exec_cancelled'],
   ['deadline_exceeded', 'exec_deadline_exceeded'],
@@ -197,7 +194,7 @@ function asRefusal(error: unknown): never {
   throw new AppError(endings.get(error.code) ?? 'exec_interrupted', error.message, { cause: error });
 }
 
-/** The times of a run in the contract's format; clocks here have milliseconds. */
+/** The times of a run in the format of the contract. The clocks have a precision of milliseconds. */
 function inNanoseconds(time: Date): string {
   return time.toISOString().replace('Z', '000000Z');
 }

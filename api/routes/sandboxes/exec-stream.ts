@@ -17,25 +17,33 @@ import { sandboxOf } from './read-sandbox.ts';
 import { sandboxPath } from './sandbox-path.ts';
 
 const stalledReaderMs = 60_000;
-/** A token opens its stream this long after the run's deadline, for who comes back late. */
+/** A token opens its stream until this long after the run's deadline, for readers who come back late. */
 const tokenGraceMs = 600_000;
 
 const headers = z.looseObject({
-  'last-event-id': z.string().max(128).optional().describe('Of the last event received: the stream goes on behind it'),
+  'last-event-id': z
+    .string()
+    .max(128)
+    .optional()
+    .describe('The id of the last received event; the stream continues after it'),
 });
 const query = z.object({
-  token: z.string().max(1024).optional().describe('In the place of a key: of `stream_path`, or an access token'),
+  token: z
+    .string()
+    .max(1024)
+    .optional()
+    .describe('The token of `stream_path`, or an access token; replaces an API key'),
 });
 
-/** Address of a run's stream, with a token for it alone. */
+/** The address of a run's stream, with a token that opens only this stream. */
 export function streamPath(deps: ApiDependencies, sandboxId: SandboxId, run: StreamedRun, deadline: Date): string {
   const token = deps.execTokens.make(sandboxId, run, new Date(deadline.getTime() + tokenGraceMs));
   return `/v1/sandboxes/${sandboxId}/exec/stream?token=${token}`;
 }
 
 /**
- * `GET /v1/sandboxes/{sandbox_id}/exec/stream`: the output of a command so far and from now on, as server-sent events.
- * Many may read; each may reconnect with `Last-Event-ID`, also to another replica.
+ * `GET /v1/sandboxes/{sandbox_id}/exec/stream`: the past and future output of a command as server-sent events. Any
+ * number of clients may read it. Each may reconnect with `Last-Event-ID`, also to another replica.
  */
 export function streamExec(api: Api, deps: ApiDependencies): void {
   const follower = execFollowerOf(api, deps);
@@ -50,7 +58,7 @@ export function streamExec(api: Api, deps: ApiDependencies): void {
       summary: 'Follow the output of a command',
       description:
         'Server-sent events: `ready`, `start`, `stdout` and `stderr` (`data_b64`), `keepalive`, then `end` or ' +
-        '`error`. With `Last-Event-ID` the stream goes on behind that event.',
+        '`error`. With `Last-Event-ID`, the stream continues after that event.',
       params: sandboxPath,
       querystring: query,
       headers,
@@ -59,16 +67,17 @@ export function streamExec(api: Api, deps: ApiDependencies): void {
           description: 'Events `ready`, `start`, `stdout`, `stderr`, `keepalive`, and `end` or `error` as the last',
           content: { 'text/event-stream': { schema: z.string() } },
         },
-        204: z.null().describe('Nothing comes behind `Last-Event-ID`: event sources do not ask again'),
+        204: z.null().describe('There are no events after `Last-Event-ID`; event sources do not reconnect'),
         ...failures(ofAgentCalls, 'exec_not_found', 'exec_stream_limit_reached'),
       },
     },
     handler: async (request, reply) => {
-      // The token in the address is all it takes, so a page of any origin may use it; cookies play no part.
+      // The token in the address is the only credential, and cookies are not used. So pages of every origin may read
+      // the stream.
       reply.header('access-control-allow-origin', '*');
       const { row, runId, credentialId } = await runOf(deps, request, request.params.sandbox_id, request.query.token);
       const after = lastSeen(request.headers['last-event-id'], runId);
-      // The address with its token is enough to read, so its readers count by address.
+      // The address with its token is enough to read the stream, so such readers are counted by client address.
       const caller = request.identity ? request.identity.userId : clientKey(request.ip);
       onRequestEnd(reply, follower.admit(caller, row.sandboxId));
       const stream = await follower.follow(row, { runId, credentialId, after }, reply);
@@ -89,7 +98,7 @@ async function runOf(
   sandboxId: SandboxId,
   token: string | undefined,
 ): Promise<{ row: AgentRow } & StreamedRun> {
-  // An access token in the address has been checked already.
+  // `authentication` has already checked an access token in the address.
   if (token !== undefined && !request.identity) {
     const run = deps.execTokens.open(sandboxId, token);
     if (!run || !(await usableCredentials(deps.orm.em, [run.credentialId])).size) {
@@ -106,7 +115,10 @@ async function runOf(
   return { row, runId: run.runId, credentialId: credentialOf(caller) };
 }
 
-/** The number of the last event the reader has. @throws {AppError} `exec_not_found` when it is another run's */
+/**
+ * The number of the last event that the reader has. @throws {AppError} `exec_not_found` when it is an event of another
+ * run
+ */
 function lastSeen(lastEventId: string | undefined, runId: string): number {
   const [, run, sequence] = /^(\w+)-(\d{1,15})$/.exec(lastEventId ?? '') ?? [];
   if (run !== undefined && run !== runId) throw noRun();

@@ -16,7 +16,8 @@ export function getSandbox(api: Api, deps: ApiDependencies): void {
       operationId: 'getSandbox',
       tags: ['Sandboxes'],
       summary: 'Read a sandbox',
-      description: 'Every field, also of a sandbox that has ended. One that was deleted is 404 once its data is gone.',
+      description:
+        'Returns all fields, also of a sandbox that has ended. A deleted sandbox is 404 when its data is removed.',
       params: sandboxPath,
       response: { 200: envelope(sandboxSchema, 'The sandbox'), ...failures('not_found') },
     },

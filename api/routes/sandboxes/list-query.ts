@@ -6,7 +6,7 @@ import { givenId, optionalQuery } from '../../schemas/fields.ts';
 import { pagingQuery, sortingQuery } from '../../schemas/paging.ts';
 import { sandboxStatus } from './sandbox-schema.ts';
 
-/** One status, or several with commas between. */
+/** One status, or several separated by commas. */
 export const statusFilter = optionalQuery(
   z
     .string()
@@ -14,9 +14,9 @@ export const statusFilter = optionalQuery(
     .meta({ pattern: `^(${sandboxStatuses.join('|')})(,(${sandboxStatuses.join('|')}))*$` })
     .transform((text) => text.split(',').map((word) => word.trim()))
     .pipe(z.array(sandboxStatus).max(sandboxStatus.options.length)),
-).describe('One status, or several with commas between');
+).describe('One status, or several, separated by commas');
 
-/** `{"key":"value"}`, or `key=value` pairs with commas or `&` between. */
+/** `{"key":"value"}`, or `key=value` pairs separated by commas or `&`. */
 const metadataFilter = optionalQuery(
   z
     .string()
@@ -29,7 +29,8 @@ const metadataFilter = optionalQuery(
       return z.NEVER;
     }),
 ).describe(
-  '`{"key":"value"}`, or `key=value` pairs with commas or & between; each must be there. Keys and values of pairs may be percent-encoded once more than the query',
+  '`{"key":"value"}`, or `key=value` pairs separated by commas or &; a sandbox must have all of them. Keys and ' +
+    'values of pairs may be percent-encoded once more than the query',
 );
 
 /** Query of `GET /v1/sandboxes`. */
@@ -44,18 +45,23 @@ export const listQuery = z.object({
   ...sortingQuery(sandboxSortColumns),
 });
 
-const scalars = z.record(z.string(), z.union([z.string(), z.number(), z.boolean()]).transform(String));
+/** JSON escapes can contain characters that the database cannot store. */
+const storable = z.string().refine((text) => !text.includes('\0') && text.isWellFormed());
+const scalars = z.record(storable, z.union([storable, z.number(), z.boolean()]).transform(String));
 
 function fromJson(text: string): Record<string, string> | null {
   try {
     return scalars.safeParse(JSON.parse(text)).data ?? null;
   } catch {
-    // Not JSON: the caller gets an error about the filter.
+    // The text is not JSON. The caller gets an error about the filter.
     return null;
   }
 }
 
-/** The pairs as they are, and with their keys and values percent-decoded once and twice: clients differ in that. */
+/**
+ * The pairs as given, and with their keys and values percent-decoded once and twice, because clients encode them
+ * differently.
+ */
 function fromPairs(text: string): (Record<string, string> | null)[] {
   const pairs = text.split(/[,&]/).map((pair) => pair.split(/=(.*)/s, 2) as [string, string | undefined]);
   if (pairs.some(([key, value]) => key.trim() === '' || value === undefined)) return [null];
@@ -75,7 +81,7 @@ function decodedOnce(text: string): string {
     const decoded = decodeURIComponent(text);
     return decoded.includes('\0') ? text : decoded;
   } catch {
-    // A percent sign that begins no escape is a plain percent sign.
+    // A percent sign that is not the start of an escape stays a percent sign.
     return text;
   }
 }

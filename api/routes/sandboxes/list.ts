@@ -10,7 +10,7 @@ import { listQuery } from './list-query.ts';
 import { presentSandbox } from './present-sandbox.ts';
 import { sandboxSummarySchema } from './sandbox-schema.ts';
 
-/** `GET /v1/sandboxes`. A user sees their own, the account root the account's. */
+/** `GET /v1/sandboxes`. A user sees their own sandboxes, the account root all sandboxes of the account. */
 export function listSandboxes(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',

@@ -4,7 +4,7 @@ import { type MetricsRange, sampleSeconds } from '../../../domain/metrics-range.
 
 const mib = 1024 ** 2;
 
-/** `[Unix milliseconds, value]`; a null value breaks the line where nothing was measured. */
+/** `[Unix milliseconds, value]`. A null value interrupts the line where there are no measurements. */
 const series = z.array(z.tuple([z.number(), z.number().nullable()]));
 
 export const chartSeriesSchema = z.object({
@@ -15,7 +15,7 @@ export const chartSeriesSchema = z.object({
 export type ChartSeries = z.output<typeof chartSeriesSchema>;
 type SeriesName = keyof ChartSeries;
 
-/** In ECharts' shape of a `markLine`. */
+/** The form of ECharts' `markLine`. */
 const markLine = z.object({
   silent: z.boolean(),
   symbol: z.literal('none'),
@@ -27,14 +27,14 @@ const markLine = z.object({
 export const referenceLimitsSchema = z.object({ cpu_usage: markLine, memory_usage: markLine, disk_usage: markLine });
 export type ReferenceLimits = z.output<typeof referenceLimitsSchema>;
 
-/** The sandbox's limits. */
+/** The limits of the sandbox. */
 export interface ChartLimits {
   cpuCount: number;
   memoryMb: number;
   diskMb: number;
 }
 
-/** The points of each line, with a null wherever a step is missing between two. */
+/** The points of each line, with a null between two points that have a missing step between them. */
 export function chartSeries(items: readonly MetricsItem[], stepSeconds: number): ChartSeries {
   const stepMs = Math.max(stepSeconds, sampleSeconds) * 1000;
   const line = (value: (item: MetricsItem) => number): [number, number | null][] =>
@@ -51,7 +51,7 @@ export function chartSeries(items: readonly MetricsItem[], stepSeconds: number):
   };
 }
 
-/** A line across each panel at the sandbox's limit. */
+/** A line at the sandbox's limit across each panel. */
 export function referenceLimits({ cpuCount, memoryMb, diskMb }: ChartLimits): ReferenceLimits {
   const limit = (name: string, yAxis: number): ReferenceLimits[SeriesName] => ({
     silent: true,
@@ -73,7 +73,7 @@ const panels: readonly { name: SeriesName; title: string; unit: string }[] = [
   { name: 'disk_usage', title: 'Disk', unit: 'MiB' },
 ];
 
-/** An ECharts option, complete with its data: `chart.setOption(chart_config)` draws a panel for each line. */
+/** An ECharts option with its data. `chart.setOption(chart_config)` draws one panel for each line. */
 export function chartOption(lines: ChartSeries, limits: ReferenceLimits, range: MetricsRange): Record<string, unknown> {
   const place = (index: number) => `${8 + index * 31}%`;
   const isLast = (index: number) => index === panels.length - 1;
@@ -95,7 +95,7 @@ export function chartOption(lines: ChartSeries, limits: ReferenceLimits, range: 
       name: `${title} (${unit})`,
       nameTextStyle: { align: 'left' },
       min: 0,
-      // Room above the limit, so that its line can be seen.
+      // Leaves room above the limit, so that its line is visible.
       max: Math.ceil(limits[name].data[0]!.yAxis * 1.1),
       splitNumber: 4,
       axisLabel: { showMaxLabel: false },

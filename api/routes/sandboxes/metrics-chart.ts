@@ -18,7 +18,7 @@ import { sandboxOf } from './read-sandbox.ts';
 import { sandboxPath } from './sandbox-path.ts';
 import { sandboxStatus } from './sandbox-schema.ts';
 
-/** More points than a screen has columns are of no use to a chart. */
+/** A chart gains nothing from more points than a screen has columns. */
 const pointsAtMost = 1440;
 
 const chartSchema = z.object({
@@ -28,8 +28,8 @@ const chartSchema = z.object({
   chart_config: z
     .record(z.string(), z.unknown())
     .describe('An ECharts 5 or 6 option with its data: `setOption` draws it'),
-  metrics: chartSeriesSchema.describe('The lines alone, in the shape of ECharts data'),
-  reference_limits: referenceLimitsSchema.describe('What the sandbox has, as a `markLine` of ECharts for each line'),
+  metrics: chartSeriesSchema.describe('Only the lines, as ECharts data'),
+  reference_limits: referenceLimitsSchema.describe('The limits of the sandbox, as an ECharts `markLine` for each line'),
 });
 
 /** `GET /v1/sandboxes/{sandbox_id}/metrics/chart`. */
@@ -41,7 +41,7 @@ export function getSandboxMetricsChart(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'getSandboxMetricsChart',
       tags: ['Sandboxes'],
-      summary: 'Read what a sandbox used as a chart that ECharts draws as it is',
+      summary: 'Read the use of a sandbox as a chart for ECharts',
       description: 'The lines of `…/metrics` as an option for ECharts, with the limits of the sandbox for reference.',
       params: sandboxPath,
       querystring: metricsQuery,
@@ -56,7 +56,7 @@ export function getSandboxMetricsChart(api: Api, deps: ApiDependencies): void {
       const limits = referenceLimits({
         cpuCount: sandbox.cpuCount,
         memoryMb: sandbox.memoryMb,
-        // Its size at the creation less the overhead of its file system, as measured.
+        // The measured size of the disk, which is the size at the creation less the overhead of the file system.
         diskMb: items.length > 0 ? Math.round(items.at(-1)!.diskTotal / 1024 ** 2) : sandbox.storageGb * 1024,
       });
       return success({

@@ -19,7 +19,9 @@ const step = optionalQuery(
       });
       return z.NEVER;
     }),
-).describe('Seconds, or a duration such as 5s, 1m30s, 1h; default 5. Made larger where the reply would grow too long');
+).describe(
+  'Seconds, or a duration such as 5s, 1m30s, 1h; default 5. A longer step is used if the reply would be too long',
+);
 
 /** Query of both routes on metrics. */
 export const metricsQuery = z.object({ start: time('5 minutes ago'), end: time('now'), step });

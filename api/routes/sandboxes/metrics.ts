@@ -16,13 +16,13 @@ const bytes = () => z.int().min(0).describe('Bytes');
 
 const metricsItem = z
   .object({
-    timestamp: time().describe('Where the step begins'),
+    timestamp: time().describe('The beginning of the step'),
     cpu_count: z.int(),
     cpu_used_pct: z.number().min(0).max(100).describe('Percent of all its cores'),
     disk_total: bytes(),
     disk_used: bytes(),
     mem_total: bytes(),
-    mem_used: bytes().describe('Bytes, without file cache that can be given up at once'),
+    mem_used: bytes().describe('Bytes, without file cache that the kernel can drop'),
   })
   .meta({ id: 'SandboxMetrics' });
 
@@ -33,8 +33,8 @@ const metricsSchema = z.object({
   uptime_seconds: z.int().min(0),
   metrics: z
     .array(metricsItem)
-    .describe('Means over each step, oldest first; steps in which it did not run are left out'),
-  error: z.string().optional().describe('Why there are none'),
+    .describe('Averages of each step, oldest first; steps in which the sandbox did not run are left out'),
+  error: z.string().optional().describe('The reason why there are no items'),
 });
 
 /** `GET /v1/sandboxes/{sandbox_id}/metrics`. */
@@ -46,9 +46,9 @@ export function getSandboxMetrics(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'getSandboxMetrics',
       tags: ['Sandboxes'],
-      summary: 'Read what a sandbox used; samples of 5 seconds, kept for 7 days',
+      summary: 'Read the use of a sandbox; samples of 5 seconds, kept for 7 days',
       description:
-        'Without `start` and `end` the last five minutes in steps of five seconds. The step is made larger where the ' +
+        'The default is the last five minutes in steps of five seconds. A longer step is used if the ' +
         'reply would have more than 10,080 items. There are no samples of times when the sandbox did not run.',
       params: sandboxPath,
       querystring: metricsQuery,
@@ -77,7 +77,7 @@ export function getSandboxMetrics(api: Api, deps: ApiDependencies): void {
           mem_total: item.memTotal,
           mem_used: item.memUsed,
         })),
-        ...(items.length === 0 ? { error: 'The sandbox has no metrics of this time' } : {}),
+        ...(items.length === 0 ? { error: 'The sandbox has no metrics for this time' } : {}),
       });
     },
   });

@@ -4,9 +4,9 @@ import { requireLasting } from './direct-mount.ts';
 import { requireOutbound } from './object-storage-body.ts';
 
 /**
- * Refuses a change of mounts that the sandbox can never take, before anything has begun.
- * @throws {AppError} `validation_failed`: an endpoint that is forbidden; `direct_mount_not_possible`: a session token for
- *   a sandbox with direct mounts
+ * Refuses, before any work begins, a change of mounts that can never succeed.
+ * @throws {AppError} `validation_failed` for a forbidden endpoint; `direct_mount_not_possible` for a session token and
+ * a sandbox with direct mounts
  */
 export function requireUsable(patch: MountPatch, sandbox: { directMount: boolean }, settings: Settings): void {
   if (patch.kind !== 'mounts') return;

@@ -2,7 +2,7 @@ import { sandboxProxy } from '../../../config/sandbox-proxy.ts';
 import type { Settings } from '../../../config/settings.ts';
 import type { SandboxFields } from './sandbox-schema.ts';
 
-/** The proxy of sandboxes that may reach the internet; nothing when the operator configured none. */
+/** The proxy of sandboxes that may reach the internet. Empty if the operator configured none. */
 export function networkProxy(allowInternetAccess: boolean, settings: Settings): Pick<SandboxFields, 'network_proxy'> {
   const proxy = allowInternetAccess ? sandboxProxy(settings) : null;
   if (!proxy) return {};

@@ -7,7 +7,7 @@ import { isOutboundAddressAllowed } from '../../../domain/outbound-addresses.ts'
 import { readStorageTarget } from '../../../domain/storage-endpoint.ts';
 import { counted, optional, withDefault } from '../../schemas/fields.ts';
 
-/** A mount as a caller asks for it. Credentials pass through; nothing stores or echoes them. */
+/** A mount in a request. Its credentials are passed on and are neither stored nor returned. */
 
 const secret = (maxLength: number) =>
   z
@@ -26,7 +26,7 @@ const mountPoint = z
     context.addIssue({ code: 'custom', message: checked.reason });
     return z.NEVER;
   })
-  .describe('Absolute path in the sandbox; made where it is missing');
+  .describe('Absolute path in the sandbox; a missing folder is created');
 
 const place = {
   uri: z
@@ -70,7 +70,7 @@ export const createMounts = optional(
   z.union([mount, counted(maxMounts, 'mounts', z.array(mount).max(maxMounts))]),
 ).transform((given) => ({ mounts: given === undefined ? [] : [given].flat(), isList: Array.isArray(given) }));
 
-/** The path of a mount in the body of a create: a single mount is not in a list. */
+/** The path of a mount in the body of a create. A single mount is not in a list. */
 export function mountPath({ isList }: { isList: boolean }, index: number): string {
   return isList ? `object_storage.${index}` : 'object_storage';
 }
@@ -92,7 +92,7 @@ export const mountPatch = withDefault(
     disable_all: withDefault(z.boolean(), false).describe('Disables all active mounts; they keep their slots'),
     mounts: optional(
       counted(2 * maxMounts, 'mounts', z.array(z.union([upsert, removal, disabling])).max(2 * maxMounts)),
-    ).describe('Changes by mount point: a mount to make or replace, or `delete: true`, or `disable: true`'),
+    ).describe('Changes by mount point: a mount to add or replace, or `delete: true`, or `disable: true`'),
   }),
   { remove_all: false, disable_all: false, mounts: undefined },
 )
@@ -111,7 +111,7 @@ export const mountPatch = withDefault(
   });
 
 /**
- * Refuses an endpoint that names a forbidden address outright. Names are looked up where the mount is made.
+ * Refuses an endpoint with a literal forbidden address. Names are resolved on the host when the mount is made.
  * @throws {AppError} `validation_failed`
  */
 export function requireOutbound(
@@ -123,7 +123,7 @@ export function requireOutbound(
     const target = readStorageTarget(each);
     if ('reason' in target || net.isIP(target.host) === 0) continue;
     if (isOutboundAddressAllowed(target.host, settings.PLATFORM_OUTBOUND_RANGES)) continue;
-    const reason = 'is an address that may not be connected to';
+    const reason = 'is an address that is not allowed';
     const path = `${pathOf(index)}.endpoint`;
     throw new AppError('validation_failed', `${path}: ${reason}`, { details: [{ path, reason }] });
   }

@@ -9,7 +9,9 @@ import { sandboxPath } from './sandbox-path.ts';
 import { sandboxSchema } from './sandbox-schema.ts';
 
 const pauseBody = optionalBody(
-  z.object({ is_async: withDefault(z.boolean(), false).describe('Answer at `pausing` instead of `paused`') }),
+  z.object({
+    is_async: withDefault(z.boolean(), false).describe('Reply when the sandbox is `pausing`, instead of `paused`'),
+  }),
 );
 
 /** `POST /v1/sandboxes/{sandbox_id}/pause`. */
@@ -23,12 +25,14 @@ export function pauseSandbox(api: Api, deps: ApiDependencies): void {
       tags: ['Sandboxes'],
       summary: 'Pause a running sandbox',
       description:
-        'Freezes all processes. Memory, open files and disk stay; the time does not count as running. In a region whose ' +
-        'sandboxes are pods of a cluster the processes end and only the disk stays: a resume starts the sandbox again.',
+        'Freezes all processes. Memory, open files and disk are kept; paused time does not count as running. ' +
+        'In a region whose ' +
+        'sandboxes are pods of a cluster, the processes may end and only the disk is kept: a resume then ' +
+        'starts the sandbox again.',
       params: sandboxPath,
       body: pauseBody,
       response: {
-        200: envelope(sandboxSchema, 'The sandbox, paused or about to be'),
+        200: envelope(sandboxSchema, 'The sandbox, `paused` or `pausing`'),
         ...failures(
           ofMutations,
           ...([

@@ -18,7 +18,7 @@ export function addSandboxPort(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'addSandboxPort',
       tags: ['Sandboxes'],
-      summary: 'Add a port to a running sandbox; answers when it can be reached',
+      summary: 'Add a port to a running sandbox; replies when the port is reachable',
       description:
         'A declared port is public unless `is_protected`; it is reached at `<port>-<sandbox_domain>`. A UDP port gets ' +
         'a port of the host (`host_port`).',

@@ -25,7 +25,7 @@ export function listSandboxPorts(api: Api, deps: ApiDependencies): void {
       operationId: 'listSandboxPorts',
       tags: ['Sandboxes'],
       summary: "List a sandbox's ports",
-      description: 'The ports of its template and its own.',
+      description: 'Returns the ports of its template and its own ports.',
       params: sandboxPath,
       response: { 200: envelope(portLists, "Its template's ports and its own"), ...failures('not_found') },
     },

@@ -8,7 +8,9 @@ import { sandboxPath } from './sandbox-path.ts';
 
 const portPath = sandboxPath.extend({ port: z.coerce.number().int().min(1).max(65535) });
 
-/** `DELETE /v1/sandboxes/{sandbox_id}/ports/{port}`: one of its own; its template's stay. */
+/**
+ * `DELETE /v1/sandboxes/{sandbox_id}/ports/{port}`: removes one of the sandbox's own ports. The template's ports stay.
+ */
 export function removeSandboxPort(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'DELETE',
@@ -17,8 +19,9 @@ export function removeSandboxPort(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'removeSandboxPort',
       tags: ['Sandboxes'],
-      summary: 'Remove a port of its own from a running sandbox',
-      description: 'It takes no new requests; those under way go on. A port of the template cannot be removed.',
+      summary: "Remove a sandbox's own port while it runs",
+      description:
+        'The port accepts no new requests; running requests continue. A port of the template cannot be removed.',
       params: portPath,
       response: {
         200: messageEnvelope('It is closed'),

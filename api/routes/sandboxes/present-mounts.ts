@@ -1,7 +1,7 @@
 import type { MountSlot } from '../../../domain/object-storage.ts';
 import type { SandboxFields } from './sandbox-schema.ts';
 
-/** A sandbox's mounts: null without any; free slots are shown only beside others. */
+/** A sandbox's mounts. Null if it has none. Free slots are shown only if there are other slots. */
 export function presentMounts(
   slots: readonly MountSlot[],
 ): Pick<SandboxFields, 'object_storage' | 'object_storage_single'> {

@@ -12,7 +12,7 @@ import { networkProxy } from './network-proxy.ts';
 import { presentMounts } from './present-mounts.ts';
 import type { SandboxFields } from './sandbox-schema.ts';
 
-/** A sandbox's fields as they stand at `now`, without its token. */
+/** The fields of a sandbox at `now`, without its token. */
 export function presentSandbox(
   view: SandboxView,
   settings: Settings,
@@ -95,13 +95,16 @@ function accessOf(sandbox: Sandbox, settings: Settings) {
     allow_internet_access: sandbox.allowInternetAccess,
     sandbox_domain: sandboxDomain(sandbox.sandboxId, settings),
     sandbox_domain_internal: sandbox.agentAddress ? `${sandbox.agentAddress}:${sandbox.agentPort}` : null,
-    // The gateway serves `/terminal` and `/files` of every sandbox that runs.
+    // The gateway serves `/terminal` and `/files` of every running sandbox.
     web_terminal_available: sandbox.status === 'running',
     web_files_available: sandbox.status === 'running',
   };
 }
 
-/** Where peers of its WEBRTC ports find the TURN server; nothing when it has none, or the platform. */
+/**
+ * The address of the TURN server for peers of WEBRTC ports. Empty if the sandbox has no such port, or the platform no
+ * TURN server.
+ */
 function webrtcTurn({ templatePorts, customPorts }: Sandbox, settings: Settings) {
   const turn = turnSettings(settings);
   const ports = unionOfPorts(templatePorts, customPorts).filter((port) => port.protocol === 'WEBRTC');
@@ -110,7 +113,7 @@ function webrtcTurn({ templatePorts, customPorts }: Sandbox, settings: Settings)
   return { webrtc_turn: { turn_public_host: host, turn_public_port: port, ports: ports.map((item) => item.port) } };
 }
 
-/** How long it has run, pauses left out. */
+/** How long the sandbox has run, without its pauses. */
 export function uptimeSeconds(sandbox: Sandbox, now: Date): number {
   return clockOf(sandbox, now).totalRunningSeconds;
 }

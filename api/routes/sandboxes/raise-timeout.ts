@@ -7,7 +7,7 @@ import { sandboxOf } from './read-sandbox.ts';
 import { sandboxPath } from './sandbox-path.ts';
 import { timeoutBody } from './timeout-body.ts';
 
-/** `PUT /v1/sandboxes/{sandbox_id}`: a timeout that must exceed the present one. */
+/** `PUT /v1/sandboxes/{sandbox_id}`: sets a timeout that must exceed the current one. */
 export function raiseSandboxTimeout(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'PUT',
@@ -18,7 +18,7 @@ export function raiseSandboxTimeout(api: Api, deps: ApiDependencies): void {
       tags: ['Sandboxes'],
       summary: "Raise a sandbox's timeout",
       description:
-        'Takes a longer timeout alone; one that is not longer is `timeout_not_raised`. `POST …/timeout` also ' +
+        'Accepts only a longer timeout; otherwise the error is `timeout_not_raised`. `POST …/timeout` also ' +
         'shortens.',
       params: sandboxPath,
       body: timeoutBody,

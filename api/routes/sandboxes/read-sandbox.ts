@@ -9,7 +9,7 @@ import { presentSandbox } from './present-sandbox.ts';
 import type { SandboxFields } from './sandbox-schema.ts';
 
 /**
- * The sandbox that the caller names, from its present row.
+ * The sandbox in the request, with its current row.
  * @throws {AppError} `not_found`
  */
 export async function readSandbox(
@@ -24,7 +24,7 @@ export async function readSandbox(
   return view;
 }
 
-/** The row a command is about. @throws {AppError} `not_found` */
+/** The row that a command applies to. @throws {AppError} `not_found` */
 export async function sandboxOf(
   deps: ApiDependencies,
   request: FastifyRequest,
@@ -34,7 +34,7 @@ export async function sandboxOf(
 }
 
 /**
- * Every field of its present row, read after a command.
+ * Every field of the current row, read after a command.
  * @throws {AppError} `not_found`
  */
 export async function fullSandbox(

@@ -8,8 +8,9 @@ import { nearestTo, type RegionWish } from '../../../domain/regions.ts';
 import type { CreateBody } from './create-body.ts';
 
 /**
- * The regions for a request's `locality`: the named region, or with `auto_detect` the caller's, otherwise this
- * process's own; then the others by distance. `force` allows only the first, except with `auto_detect`.
+ * The regions for a request's `locality`: first the given region, or with `auto_detect` the caller's region, otherwise
+ * the region of this process. The other regions follow by distance. `force` allows only the first, except with
+ * `auto_detect`.
  * @throws {AppError} `invalid_region`
  */
 export async function regionWish(
@@ -35,7 +36,7 @@ export async function regionWish(
   return wish(settings.PLATFORM_REGION, false);
 }
 
-/** Where the operator says that this caller is. Null: nowhere. */
+/** The region of this caller according to the operator's settings. Null: unknown. */
 function callerRegion(settings: Settings, { headers, ip }: Pick<FastifyRequest, 'headers' | 'ip'>): string | null {
   const header = settings.PLATFORM_REGION_HEADER && headers[settings.PLATFORM_REGION_HEADER.toLowerCase()];
   if (typeof header === 'string' && header.trim() !== '') return header.trim();

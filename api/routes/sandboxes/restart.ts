@@ -15,13 +15,15 @@ import { sandboxSchema } from './sandbox-schema.ts';
 const restartBody = optionalBody(
   z.object({
     best_effort_oss: withDefault(z.boolean(), false).describe('Restart even if mounts fail or lack credentials'),
-    object_storage: mountPatch.describe('As for a resume. Mounts end with the processes, so each needs credentials'),
+    object_storage: mountPatch.describe(
+      'As for a resume. All mounts end with the processes, so each needs credentials',
+    ),
   }),
 );
 
 /**
- * `POST /v1/sandboxes/{sandbox_id}/restart`: the only way to discard processes that may still run, for a sandbox that
- * no longer answers. It needs nothing from inside the sandbox.
+ * `POST /v1/sandboxes/{sandbox_id}/restart`: restarts a sandbox that no longer responds. No other route discards
+ * running processes and keeps the disk. It needs no cooperation from inside the sandbox.
  */
 export function restartSandbox(api: Api, deps: ApiDependencies): void {
   api.route({
@@ -33,7 +35,8 @@ export function restartSandbox(api: Api, deps: ApiDependencies): void {
       tags: ['Sandboxes'],
       summary: 'Restart a sandbox',
       description:
-        'Ends the processes of a running or paused sandbox and starts it again on its disk. Memory is lost, the disk stays.',
+        'Ends the processes of a running or paused sandbox and starts it again on its disk. Memory is lost, ' +
+        'the disk is kept.',
       headers: idempotencyHeaders,
       params: sandboxPath,
       body: restartBody,
@@ -52,7 +55,7 @@ export function restartSandbox(api: Api, deps: ApiDependencies): void {
       const sandbox = await sandboxOf(deps, request, sandboxId);
       const { best_effort_oss: bestEffort, object_storage: patch } = request.body;
       requireUsable(patch, sandbox, deps.settings);
-      // Its host checks the row again as it is by then; here the caller learns it before anything has begun.
+      // The host checks its row again later. This check tells the caller before any work begins.
       if (sandbox.status === 'running' || sandbox.status === 'paused') {
         requireAllCredentials(patchMounts(sandbox.objectStorage, patch), bestEffort);
       }

@@ -13,9 +13,11 @@ import { sandboxSchema } from './sandbox-schema.ts';
 
 const resumeBody = optionalBody(
   z.object({
-    is_async: withDefault(z.boolean(), false).describe('Answer at `resuming` instead of `running`'),
+    is_async: withDefault(z.boolean(), false).describe('Reply when the sandbox is `resuming`, instead of `running`'),
     best_effort_oss: withDefault(z.boolean(), false).describe('Resume even if mounts fail'),
-    object_storage: mountPatch.describe('One of remove_all, disable_all and mounts; changes nothing when left out'),
+    object_storage: mountPatch.describe(
+      'One of remove_all, disable_all and mounts; without it, the mounts do not change',
+    ),
   }),
 );
 
@@ -35,12 +37,13 @@ export function resumeSandbox(api: Api, deps: ApiDependencies): void {
       tags: ['Sandboxes'],
       summary: 'Resume a paused sandbox',
       description:
-        'Processes go on where they stood. Where they are gone, as after a restart of the host, it is a cold start on ' +
-        'the same disk. It is admitted like a create.',
+        'Frozen processes continue. If they were lost, for example in a restart of the host, the sandbox ' +
+        'starts again on ' +
+        'the same disk. A resume is checked against plan, quota and capacity like a create.',
       params: sandboxPath,
       body: resumeBody,
       response: {
-        200: envelope(z.union([sandboxSchema, resuming]), 'The sandbox, or with is_async that it is resuming'),
+        200: envelope(z.union([sandboxSchema, resuming]), 'The sandbox; with is_async its status is `resuming`'),
         ...failures(
           ofMutations,
           ...([
@@ -61,7 +64,7 @@ export function resumeSandbox(api: Api, deps: ApiDependencies): void {
       const sandbox = await sandboxOf(deps, request, sandboxId);
       const { is_async: isAsync, best_effort_oss: bestEffort, object_storage: patch } = request.body;
       requireUsable(patch, sandbox, deps.settings);
-      // Its host says the same, of the row as it is by then; here the caller learns it before anything has begun.
+      // The host checks its row again later. This check tells the caller before any work begins.
       if (sandbox.status === 'paused') requireFresh(patchMounts(sandbox.objectStorage, patch), bestEffort);
       const storage = { sealedPatch: deps.sealFor(sandboxId, patch), bestEffort };
       const changes = patch.kind !== 'none' || bestEffort;

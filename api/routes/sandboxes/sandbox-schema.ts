@@ -42,22 +42,22 @@ const resourcesSchema = z
     cpu: z.int().describe('Cores'),
     memory: z.int().describe('MB'),
     storage: z.int().describe('GB'),
-    bandwidth: z.int().nullable().describe('Mbit/s to the internet, and as much from it; null: not limited'),
+    bandwidth: z.int().nullable().describe('Mbit/s to the internet, and the same rate from it; null: not limited'),
   })
   .meta({ id: 'SandboxResources' });
 
 const strings = z.record(z.string(), z.string());
 
-/** Every field of a sandbox in any reply; each reply picks its own. */
+/** Every field of a sandbox in any reply. Each reply selects its own fields. */
 const allFields = z.object({
   sandbox_id: z.string(),
   name: z.string(),
   description: z.string(),
   status: sandboxStatus,
   substatus: sandboxSubstatus.nullable(),
-  reason: sandboxReason.nullable().describe('Why it is in this status'),
+  reason: sandboxReason.nullable().describe('The reason of this status'),
   template_id: z.string(),
-  template_name: z.string().describe('As it was when the sandbox was made'),
+  template_name: z.string().describe('The name of the template when the sandbox was made'),
   template_exists: z.boolean(),
   project_id: z.string(),
   project_name: z.string(),
@@ -65,7 +65,7 @@ const allFields = z.object({
   account_owner: personSchema.nullable().describe("The account's root user"),
   owner_user_id: z.string(),
   region: z.string(),
-  visibility: z.literal('private').describe('Its owner and the account root see it'),
+  visibility: z.literal('private').describe('Only its owner and the account root see it'),
   user_account_id: z.string().describe("Legacy: the owner's account"),
   userName: z.string().describe("Legacy: the owner's display name"),
   userEmail: z.string().describe("Legacy: the owner's e-mail"),
@@ -107,7 +107,7 @@ const allFields = z.object({
   paused_at: time().nullable(),
   pausing_at: time().nullable(),
   resumed_at: time().nullable(),
-  uptime: z.int().min(0).describe('Seconds it has run, pauses left out'),
+  uptime: z.int().min(0).describe('Seconds it has run, without pauses'),
   total_paused_seconds: z.int().min(0),
   total_running_seconds: z.int().min(0),
   actual_total_paused_seconds: z.int().min(0).describe('Finished phases only'),
@@ -131,8 +131,8 @@ const allFields = z.object({
       ports: z.array(z.int()).describe('Its WEBRTC ports'),
     })
     .optional()
-    .describe('Where peers of its WEBRTC ports find the TURN server; their credential is of a route of its own'),
-  failure: failureSchema.nullable().describe('How a failed one went; kept after its data is gone'),
+    .describe('The TURN server for peers of its WEBRTC ports; another route returns their credential'),
+  failure: failureSchema.nullable().describe('Details of a failure; kept after its data is removed'),
 });
 
 export type SandboxFields = z.output<typeof allFields>;
@@ -189,7 +189,7 @@ export const createdSandboxSchema = allFields
   })
   .meta({ id: 'CreatedSandbox' });
 
-/** An item of the list. `owner` is there for account root callers. */
+/** An item of the list. Account root callers also get `owner`. */
 export const sandboxSummarySchema = allFields
   .pick({
     sandbox_id: true,

@@ -19,11 +19,11 @@ const timeoutStanding = z.object({
 });
 
 const notes = {
-  current_phase: 'The new timeout counts from where the current running phase began',
-  next_phase: 'The new timeout counts from when the sandbox runs again',
+  current_phase: 'The new timeout counts from the beginning of the current running phase',
+  next_phase: 'The new timeout counts from the time when the sandbox runs again',
 };
 
-/** `POST /v1/sandboxes/{sandbox_id}/timeout`: another timeout, longer or shorter. */
+/** `POST /v1/sandboxes/{sandbox_id}/timeout`: sets a longer or shorter timeout. */
 export function setSandboxTimeout(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
@@ -35,11 +35,11 @@ export function setSandboxTimeout(api: Api, deps: ApiDependencies): void {
       summary: "Set a sandbox's timeout",
       description:
         'Counts from the start of the running phase. One that has passed already is `timeout_already_passed`. For a ' +
-        'sandbox that does not run it holds from the next phase on.',
+        'sandbox that does not run, it applies from the next phase on.',
       params: sandboxPath,
       body: timeoutBody,
       response: {
-        200: envelope(timeoutStanding, 'Where the timeout stands'),
+        200: envelope(timeoutStanding, 'The timeout and the remaining time'),
         ...failures(ofMutations, 'not_found', 'plan_limit_exceeded', 'timeout_already_passed', 'sandbox_ended'),
       },
     },

@@ -16,10 +16,10 @@ const statsSchema = z.object({
   failed_sandboxes: count(),
   avg_cpu_usage: percent('Percent of their cores'),
   avg_memory_usage: percent('Percent of their memory'),
-  total_uptime_hours: z.number().min(0).describe('Hours of running, present phases included'),
+  total_uptime_hours: z.number().min(0).describe('Hours of running, including current phases'),
 });
 
-/** `GET /v1/sandboxes/stats`, over the sandboxes the caller's list shows. */
+/** `GET /v1/sandboxes/stats`: statistics of the sandboxes in the caller's list. */
 export function getSandboxStats(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
@@ -30,7 +30,8 @@ export function getSandboxStats(api: Api, deps: ApiDependencies): void {
       tags: ['Sandboxes'],
       summary: 'Count sandboxes',
       description:
-        'Counts what the list shows, by status, with the average use of the last minute; null where nothing was ' +
+        'Counts the sandboxes that the caller can list, by status, with the average use of the last minute; ' +
+        'null if nothing was ' +
         'measured.',
       response: { 200: envelope(statsSchema, 'The counts'), ...failures() },
     },

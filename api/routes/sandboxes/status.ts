@@ -26,7 +26,7 @@ export function getSandboxStatus(api: Api, deps: ApiDependencies): void {
       operationId: 'getSandboxStatus',
       tags: ['Sandboxes'],
       summary: "Read a sandbox's status",
-      description: 'The cheap way to poll.',
+      description: 'The cheapest route for polling.',
       params: sandboxPath,
       response: { 200: envelope(statusSchema, 'Its status'), ...failures('not_found') },
     },

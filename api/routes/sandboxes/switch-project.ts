@@ -17,11 +17,11 @@ export function switchSandboxProject(api: Api, deps: ApiDependencies): void {
       operationId: 'switchSandboxProject',
       tags: ['Sandboxes'],
       summary: 'Put a running sandbox into another project',
-      description: 'Both projects are those of the sandbox’s user.',
+      description: 'Both projects must belong to the sandbox’s user.',
       params: sandboxPath,
       body: z.object({ project_id: givenId('project', z.string().max(64)) }),
       response: {
-        200: messageEnvelope('It is in that project now'),
+        200: messageEnvelope('The sandbox is now in that project'),
         ...failures(ofMutations, 'not_found', 'project_of_another_user', 'sandbox_not_running'),
       },
     },

@@ -6,7 +6,7 @@ import { ending, forceQuery } from './ending.ts';
 import { sandboxOf } from './read-sandbox.ts';
 import { sandboxPath } from './sandbox-path.ts';
 
-/** `POST /v1/sandboxes/{sandbox_id}/terminate`: from every state, `failed` included. */
+/** `POST /v1/sandboxes/{sandbox_id}/terminate`: works from every status, including `failed`. */
 export function terminateSandbox(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
@@ -17,12 +17,13 @@ export function terminateSandbox(api: Api, deps: ApiDependencies): void {
       tags: ['Sandboxes'],
       summary: 'Terminate a sandbox; it stays readable',
       description:
-        'From every status. Ends what is under way and removes the disk; the sandbox stays readable. One that has ' +
+        'Works in every status. Cancels a running operation and removes the disk; the sandbox stays readable. ' +
+        'A sandbox that has ' +
         'ended is 200.',
       params: sandboxPath,
       querystring: forceQuery,
       response: {
-        200: envelope(ending('terminated'), 'It was terminated already'),
+        200: envelope(ending('terminated'), 'It was already terminated'),
         202: envelope(ending('termination_in_progress'), 'It is being terminated'),
         ...failures(ofMutations, 'not_found', 'sandbox_busy'),
       },
@@ -32,12 +33,12 @@ export function terminateSandbox(api: Api, deps: ApiDependencies): void {
       const sandbox = await sandboxOf(deps, request, sandboxId);
       const { alreadyTerminated } = await deps.sandboxCommands.terminate(sandbox, { forget: false });
       if (alreadyTerminated) {
-        const note = 'Nothing of it is left to end';
+        const note = 'The sandbox has already ended';
         return reply
           .code(200)
           .send(success({ sandbox_id: sandboxId, status: 'terminated', note }, 'The sandbox is already terminated'));
       }
-      const note = 'Its processes end now; its disk goes after them';
+      const note = 'Its processes are being ended; then its disk is removed';
       return reply
         .code(202)
         .send(

@@ -32,7 +32,7 @@ export function getTurnCredential(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'getWebrtcTurnCredential',
       tags: ['Sandboxes'],
-      summary: 'A short-lived credential for the TURN server, for peers of a sandbox with a WEBRTC port',
+      summary: 'Get a short-lived TURN credential for peers of a sandbox with a WEBRTC port',
       description:
         'For browsers and other peers that connect to the WEBRTC ports of the sandbox through the TURN server.',
       params: sandboxPath,

@@ -25,8 +25,8 @@ export const sharingSchema = z.object({
 });
 
 /**
- * Makes a template private or shared in its account. Its image is made available in the project of that visibility
- * first, so there is no moment without one; the old place is cleared in the background.
+ * Makes a template private or shared in its account. First its image is made available in the project of the new
+ * visibility, so the template always has an image. The old project is cleared in the background.
  * @throws {AppError} `not_found`, `template_of_another_user`, `template_not_shareable`, `import_in_progress`
  */
 export async function changeSharing(
@@ -37,10 +37,10 @@ export async function changeSharing(
 ): Promise<z.output<typeof sharingSchema>> {
   const by = { caller: callerOf(request), scope: scopeOf(request) };
   const { visibility } = change;
-  // No lock is held while the registry works; what has changed meanwhile is found below.
+  // No lock is held during calls of the registry. Concurrent changes are detected below.
   const before = await requireChangeable(deps.orm.em.fork(), by, templateId);
   if (before.visibility === 'public') {
-    throw new AppError('template_not_shareable', 'A public template is visible to everyone already');
+    throw new AppError('template_not_shareable', 'A public template is already visible to everyone');
   }
   await requireNoImport(deps.orm.em.fork(), templateId);
   const moved = await moveImage(deps, before, visibility);
@@ -61,7 +61,7 @@ export async function changeSharing(
   };
 }
 
-/** Null: the image is no image of the registry, or lies there already. */
+/** Null: the image is not an image of the registry, or is there already. */
 async function moveImage(
   deps: ApiDependencies,
   template: Template,

@@ -45,22 +45,22 @@ const body = z
     name: templateName(),
     description: withDefault(description(), ''),
     ...settingFields,
-    visibility: withDefaultNonZero(templateVisibility, 'private').describe('`public` by operators only'),
+    visibility: withDefaultNonZero(templateVisibility, 'private').describe('Only operators may set `public`'),
     template_source: withDefaultNonZero(z.enum(['platform_family', 'custom']), 'platform_family'),
     custom_image_source: optionalNonZero(z.enum(['external', 'imported'])).describe('Required for `custom`'),
     external_image_url: optionalNonZero(imageReference).describe('Required for external images'),
     external_registry_username: optionalNonZero(registryUsername),
     external_registry_password: optionalNonZero(registryPassword).describe(
-      'Never returned; kept until the import is over',
+      'Never returned; kept until the import has ended',
     ),
-    registry_image_url: optionalNonZero(imageReference).describe('Of an image in the registry of the platform'),
+    registry_image_url: optionalNonZero(imageReference).describe("An image in the platform's registry"),
     registry_project: optionalNonZero(registryProject),
     registry_repository: optionalNonZero(registryRepository),
     registry_tag: withDefaultNonZero(registryTag, 'latest'),
     base_template_id: optionalNonZero(givenId('template', z.string().max(64))).describe(
-      'Of a template of the same `template_source`',
+      'The id of a template with the same `template_source`',
     ),
-    reset_ports: withDefault(z.boolean(), false).describe('Without the unprotected ports of the base'),
+    reset_ports: withDefault(z.boolean(), false).describe('Do not copy the unprotected ports of the base'),
   })
   .superRefine((given, context) => {
     if (given.template_source !== 'custom') return;
@@ -84,8 +84,9 @@ export function createTemplate(api: Api, deps: ApiDependencies): void {
       tags: ['Templates'],
       summary: 'Create a template',
       description:
-        'Without an image it is `pending` until a build reports or `validate` names one; made from a base ' +
-        "(`base_template_id`) it has the base's image and status. Within the plan's limits on size and number.",
+        'Without an image, it is `pending` until a build reports a status or `validate` names an image. A ' +
+        'template that is made from a base ' +
+        "(`base_template_id`) gets the base's image and status. The plan limits the size and the number of templates.",
       headers: idempotencyHeaders,
       body,
       response: {
@@ -121,7 +122,7 @@ export function createTemplate(api: Api, deps: ApiDependencies): void {
   });
 }
 
-/** Holds the request against everything but the number of templates, and fills in what it left open. */
+/** Checks the request except for the number of templates, and fills in its defaults. */
 async function newTemplate(
   em: EntityManager,
   deps: ApiDependencies,
@@ -162,7 +163,10 @@ async function newTemplate(
   return wanted;
 }
 
-/** The image that is named, which is yet to be validated; else that of the base; else where an image will be. */
+/**
+ * The image in the request, which is still to be validated. Otherwise the image of the base template. Otherwise the
+ * place of a future image.
+ */
 async function imageOf(
   deps: ApiDependencies,
   caller: Identity,
@@ -176,14 +180,14 @@ async function imageOf(
     return { status: 'pending' as const, ...(await readNamedImage(deps, caller, given.registry_image_url)) };
   }
   if (!mayReadProject(caller, project)) {
-    throw new AppError('image_not_found', 'There is no such project of the registry, or you may not read it', {
-      details: [{ path: 'registry_project', reason: 'names no project that you may read' }],
+    throw new AppError('image_not_found', 'The registry has no such project, or you may not read it', {
+      details: [{ path: 'registry_project', reason: 'is not a project that you may read' }],
     });
   }
   const place = { registryProject: project, registryRepository: repository, registryTag: given.registry_tag };
   if (!base?.image) return { status: 'pending' as const, ...place };
   return {
-    // What hosts still have to make they make for the sandboxes of both.
+    // A built-in image that no host has made yet is made on demand for sandboxes of both templates.
     status: !base.accountId && isBuiltin(base.image) ? ('available' as const) : base.status,
     image: base.image,
     imageSizeBytes: base.imageSizeBytes ?? null,
@@ -198,7 +202,7 @@ async function imageOf(
 /** @throws {AppError} `admin_required` */
 export function requireVisibility({ role }: Pick<Identity, 'role'>, visibility: Template['visibility']): void {
   if (visibility === 'public' && role !== 'admin') {
-    throw new AppError('admin_required', 'Only operators of the platform make public templates');
+    throw new AppError('admin_required', 'Only operators of the platform may make public templates');
   }
 }
 
@@ -210,7 +214,7 @@ async function baseOf(
 ): Promise<Template> {
   const view = await findTemplateView(em, scope, templateId);
   if (!view) {
-    const reason = 'is no template that you may see';
+    const reason = 'is not a template that you can see';
     throw new AppError('template_not_found', 'There is no such base template', {
       details: [{ path: 'base_template_id', reason }],
     });

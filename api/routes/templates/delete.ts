@@ -5,7 +5,7 @@ import { messageEnvelope, successMessage } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 import { templatePath } from './template-path.ts';
 
-/** `DELETE /v1/templates/{template_id}`. Its image goes, too, unless something else refers to it. */
+/** `DELETE /v1/templates/{template_id}`. Also removes its image, unless something else refers to it. */
 export function deleteTemplate(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'DELETE',
@@ -14,10 +14,10 @@ export function deleteTemplate(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'deleteTemplate',
       tags: ['Templates'],
-      summary: 'Delete a template that no sandbox with a disk is made from',
+      summary: 'Delete a template',
       description:
-        'Its image leaves the registry, too, unless another template or a sandbox refers to it. A template from which ' +
-        'a paused or failed sandbox was made, whose disk is still there, is not deleted.',
+        'Its image is removed from the registry, unless another template or a sandbox uses it. A template from which ' +
+        'a sandbox was made that still has a disk, even a paused or failed one, cannot be deleted.',
       params: templatePath,
       response: {
         200: messageEnvelope('The template is deleted'),

@@ -19,7 +19,7 @@ export function deleteTemplateDocument(api: Api, deps: ApiDependencies): void {
       description: 'The template stays.',
       params: templatePath,
       response: {
-        200: envelope(documentSchema, 'There is no document now'),
+        200: envelope(documentSchema, 'The document is removed, or there was none'),
         ...failures(ofMutations, 'not_found', 'template_of_another_user'),
       },
     },

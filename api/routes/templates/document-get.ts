@@ -19,9 +19,9 @@ export function getTemplateDocument(api: Api, deps: ApiDependencies): void {
       operationId: 'getTemplateDocument',
       tags: ['Templates'],
       summary: 'Read the document of a template',
-      description: 'Markdown. `download=true` gives it as a file.',
+      description: 'The document is Markdown. `download=true` returns it as a file.',
       params: templatePath,
-      querystring: z.object({ download: queryFlag().describe('true: the Markdown alone, as a file') }),
+      querystring: z.object({ download: queryFlag().describe('true: return only the Markdown, as a file') }),
       response: {
         200: {
           description: 'The document',

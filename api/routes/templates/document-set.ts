@@ -20,7 +20,8 @@ export function setTemplateDocument(api: Api, deps: ApiDependencies): void {
       tags: ['Templates'],
       summary: 'Write the document of a template',
       description:
-        'Markdown of up to 65,535 bytes, in place of the one before. Everyone who sees the template may read it.',
+        'Markdown of up to 65,535 bytes; replaces the previous document. Everyone who can see the template can ' +
+        'read it.',
       params: templatePath,
       body,
       response: {

@@ -17,7 +17,7 @@ export function getTemplate(api: Api, deps: ApiDependencies): void {
       operationId: 'getTemplate',
       tags: ['Templates'],
       summary: 'Read a template',
-      description: 'Every field, with the template that it was made from.',
+      description: 'Returns all fields, with the template that it was made from.',
       params: templatePath,
       response: { 200: envelope(templateSchema, 'The template'), ...failures('not_found') },
     },

@@ -17,7 +17,7 @@ export function cancelTemplateImport(api: Api, deps: ApiDependencies): void {
       tags: ['Imports'],
       summary: 'Cancel the import of a template of your own',
       description:
-        'Stops the newest copy of the template at once. The template stays without an image and can be imported ' +
+        'Stops the newest copy of the template immediately. The template stays without an image and can be imported ' +
         'again.',
       params: templatePath,
       response: {

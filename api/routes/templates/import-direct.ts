@@ -37,11 +37,11 @@ const body = z.object({
   description: withDefault(description(), ''),
   external_registry_username: optionalNonZero(registryUsername),
   external_registry_password: optionalNonZero(registryPassword).describe(
-    'Never returned; kept until the import is over',
+    'Never returned; kept until the import has ended',
   ),
   ...settings,
   visibility: withDefaultNonZero(templateVisibility, 'private').describe(
-    '`account_shared` by account root users only, `public` by operators only',
+    'Only account root users may set `account_shared`, and only operators `public`',
   ),
 });
 type Body = z.output<typeof body>;
@@ -64,7 +64,7 @@ const imported = z.union([withJob, withoutJob]);
 const notStarted =
   'The template is created, but its import could not be started; try again with POST /v1/templates/{template_id}/import';
 
-/** `POST /v1/templates/import`: makes a template of an external image and imports it. */
+/** `POST /v1/templates/import`: creates a template from an external image and imports the image. */
 export function importTemplate(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
@@ -73,15 +73,16 @@ export function importTemplate(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'importTemplate',
       tags: ['Imports'],
-      summary: 'Make a template of an external image, and import that',
+      summary: 'Make a template from an external image, and import the image',
       description:
         "Makes a template and copies the image for the platform's processor into the platform's registry, in the " +
-        'background. Follow it with `GET /v1/import-jobs/{job_id}`; its end is a notification. A copy that fails is ' +
-        'tried three times more, unless the password, the image or the address is refused.',
+        'background. Follow it with `GET /v1/import-jobs/{job_id}`; at its end you get a notification. A ' +
+        'failed copy is ' +
+        'retried three times, unless the password, the image or the address is refused.',
       headers: idempotencyHeaders,
       body,
       response: {
-        202: envelope(imported, 'The template; the fields of the job only where the import is started'),
+        202: envelope(imported, 'The template; with the fields of the job if the import has started'),
         ...failures(
           ...([ofMutations, ofIdempotency, 'invalid_name', 'template_name_taken', 'plan_limit_exceeded'] as const),
           ...(['template_limit_reached', 'budget_restricted', 'admin_required', 'root_required'] as const),
@@ -142,7 +143,10 @@ function newTemplate(deps: ApiDependencies, caller: Identity, given: Body, templ
   const name = checkTemplateName(given.name);
   requireVisibility(caller, given.visibility);
   if (given.visibility === 'account_shared' && !caller.isRootUser) {
-    throw new AppError('root_required', 'Only account root users import for the whole account; share it afterwards');
+    throw new AppError(
+      'root_required',
+      'Only account root users may import for the whole account; share the template afterwards',
+    );
   }
   requireOutboundImage(given.external_image_url, deps.settings);
   const password = given.external_registry_password;

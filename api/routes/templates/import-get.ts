@@ -7,7 +7,7 @@ import { failures } from '../../schemas/failures.ts';
 import { importJobSchema, presentImportJob } from '../import-jobs/import-job-schema.ts';
 import { templatePath } from './template-path.ts';
 
-/** `GET /v1/templates/{template_id}/import`: the job that is under way, or the newest one. */
+/** `GET /v1/templates/{template_id}/import`: the running job, or else the newest one. */
 export function getTemplateImport(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
@@ -17,7 +17,7 @@ export function getTemplateImport(api: Api, deps: ApiDependencies): void {
       operationId: 'getTemplateImport',
       tags: ['Imports'],
       summary: 'Read the import of a template of your own',
-      description: 'The copy that is under way, else the newest one.',
+      description: 'Returns the running copy, or else the newest one.',
       params: templatePath,
       response: { 200: envelope(importJobSchema, 'The import job'), ...failures('not_found') },
     },

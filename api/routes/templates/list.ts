@@ -15,10 +15,10 @@ const query = z.object({
   status: optionalQuery(templateStatus),
   visibility: optionalQuery(templateVisibility),
   name: optionalQuery(z.string().max(128)).describe('Exact'),
-  usable: queryFlag().describe('true: only those a sandbox can be made from'),
+  usable: queryFlag().describe('true: only templates that sandboxes can be made from'),
 });
 
-/** `GET /v1/templates`: public ones, the account's shared ones, and one's own. */
+/** `GET /v1/templates`: public templates, shared templates of the account, and the caller's own. */
 export function listTemplates(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
@@ -29,8 +29,9 @@ export function listTemplates(api: Api, deps: ApiDependencies): void {
       tags: ['Templates'],
       summary: 'List templates, newest first',
       description:
-        'Public ones, those shared in the account, and your own; root users see all of the account. `usable=true` ' +
-        'lists those that sandboxes can be made from.',
+        'Lists public templates, those shared in the account, and your own; root users see all of the account. ' +
+        '`usable=true` ' +
+        'lists only templates that sandboxes can be made from.',
       querystring: query,
       response: {
         200: envelope(

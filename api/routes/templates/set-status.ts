@@ -22,10 +22,10 @@ const body = z.object({
   status: templateStatus,
   error_message: optionalNonZero(z.string().max(8192)).describe('Kept with `failed`'),
   push_logs: optionalNonZero(z.string().max(maxPushLogs)).describe('Not kept'),
-  registry_image_url: optionalNonZero(imageReference).describe('Of an image in the registry of the platform'),
+  registry_image_url: optionalNonZero(imageReference).describe("An image in the platform's registry"),
 });
 
-/** `PUT /v1/templates/{template_id}/status`: for builds outside of the platform, which push to its registry themselves. */
+/** `PUT /v1/templates/{template_id}/status`: for builds outside the platform, which push to its registry themselves. */
 export function setTemplateStatus(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'PUT',
@@ -34,9 +34,10 @@ export function setTemplateStatus(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'setTemplateStatus',
       tags: ['Templates'],
-      summary: 'Report how the build of a template goes on',
+      summary: "Report the status of a template's build",
       description:
-        'For builds outside of the platform, which push to its registry themselves. `available` needs an image that ' +
+        'For builds outside of the platform, which push to its registry themselves. `available` requires an ' +
+        'image that ' +
         'is in the registry.',
       params: templatePath,
       body,

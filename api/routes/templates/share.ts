@@ -9,7 +9,9 @@ import { changeSharing, sharingSchema } from './change-sharing.ts';
 import { templateName } from './template-body.ts';
 import { templatePath } from './template-path.ts';
 
-const body = optionalBody(z.object({ new_name: optionalNonZero(templateName()).describe('A name for all to see') }));
+const body = optionalBody(
+  z.object({ new_name: optionalNonZero(templateName()).describe('A new name for the shared template') }),
+);
 
 /** `POST /v1/templates/{template_id}/share`. */
 export function shareTemplate(api: Api, deps: ApiDependencies): void {
@@ -22,8 +24,8 @@ export function shareTemplate(api: Api, deps: ApiDependencies): void {
       tags: ['Templates'],
       summary: 'Share a template with all users of the account',
       description:
-        "All users of the account can make sandboxes from it then. Its image moves to the account's project in the " +
-        'registry; `new_name` helps where the name is taken there.',
+        "Then all users of the account can make sandboxes from it. Its image moves to the account's project in the " +
+        'registry; use `new_name` if the name is already taken there.',
       params: templatePath,
       body,
       response: {

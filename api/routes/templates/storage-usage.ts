@@ -6,7 +6,7 @@ import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures } from '../../schemas/failures.ts';
 
-/** `GET /v1/templates/storage-usage`: private images of the account; layers that they share count once. */
+/** `GET /v1/templates/storage-usage`: private images of the account. Shared layers count once. */
 export function getTemplateStorageUsage(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
@@ -15,7 +15,7 @@ export function getTemplateStorageUsage(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'getTemplateStorageUsage',
       tags: ['Templates'],
-      summary: 'Read how much the private images of the account take',
+      summary: "Read the storage that the account's private images use",
       description: "Layers that images share count once. `limit_gb` is the plan's.",
       response: {
         200: envelope(
@@ -24,7 +24,7 @@ export function getTemplateStorageUsage(api: Api, deps: ApiDependencies): void {
             limit_gb: z.number().min(0).max(1e12),
             percentage: z.number().min(0).max(1e12).describe('Of the limit'),
           }),
-          'What is used, and the limit of the plan',
+          'The used storage, and the limit of the plan',
         ),
         ...failures(),
       },

@@ -9,7 +9,7 @@ import { ofMutations } from '../../schemas/failures.ts';
 import { optionalNonZero, positiveInt } from '../../schemas/fields.ts';
 import { newPortSchema, readNewPort } from '../../schemas/port.ts';
 
-/** Fields that several bodies of templates have. Texts that are empty count as not given. */
+/** Fields that several bodies of templates have. Empty texts count as absent. */
 
 const maxCommandLength = 16_384;
 const maxPortsLength = 16_384;
@@ -31,7 +31,7 @@ const portList = z
     }
   });
 
-/** Text that holds a JSON array of ports. */
+/** A text that contains a JSON array of ports. */
 export const templatePorts = z
   .string()
   .max(maxPortsLength)
@@ -55,7 +55,7 @@ export const templateMetadata = z
 export const customCommand = z.string().max(maxCommandLength).superRefine(checkedBy(parseCustomCommand));
 export const readyCommand = z.string().max(maxCommandLength).superRefine(checkedBy(parseReadyCommand));
 
-/** What a route answers that gives a template an image of the platform's registry. */
+/** Errors of a route that gives a template an image of the platform's registry. */
 export const ofNamingImage: ErrorCode[] = [
   ...ofMutations,
   'not_found',
@@ -93,19 +93,19 @@ export const registryTag = z
   .max(128)
   .regex(/^[A-Za-z0-9_][A-Za-z0-9._-]*$/, 'must be a tag');
 
-/** What a template gives its sandboxes beside the image; each part may be left out. */
+/** Settings that a template gives its sandboxes in addition to the image. Each is optional. */
 export const settingFields = {
   default_cpu_count: optionalNonZero(positiveInt()),
   default_memory_mb: optionalNonZero(positiveInt().min(128)),
   metadata: optionalNonZero(templateMetadata).describe('JSON in text'),
   custom_command: optionalNonZero(customCommand).describe('A command line, or JSON `{"Entrypoint": [], "Cmd": []}`'),
   ready_command: optionalNonZero(readyCommand).describe('JSON with `type` of `exec`, `httpGet` or `tcpSocket`'),
-  ports: optionalNonZero(templatePorts).describe('A JSON array of ports, in text'),
+  ports: optionalNonZero(templatePorts).describe('A JSON array of ports, as a string'),
 };
 
 /**
- * Ports of a base and those beside them.
- * @throws {AppError} `validation_failed` where one does not go with those of the base
+ * The ports of a base template together with additional ports.
+ * @throws {AppError} `validation_failed` for a port that conflicts with a port of the base template
  */
 export function portsBeside(base: readonly Port[], own: readonly Port[]): Port[] {
   const conflict = conflictWithTemplate(base, own);
@@ -116,7 +116,7 @@ export function portsBeside(base: readonly Port[], own: readonly Port[]): Port[]
   });
 }
 
-/** Of a base, the ports that a template made from it has. */
+/** The ports that a template inherits from its base template. */
 export function inheritedPorts(base: Template | null, reset: boolean): Port[] {
   const ports = base?.ports ?? [];
   return reset ? ports.filter(({ isProtected }) => isProtected) : [...ports];

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 
-/** Bytes of a template's document in UTF-8, at most. */
+/** The maximum bytes of a template's document in UTF-8. */
 const maxDocumentBytes = 65_535;
 
-/** Bytes of a body with a document at its longest, every character escaped. */
+/** Bytes of a body with the longest document, with every character escaped. */
 export const documentBodyBytes = 512 * 1024;
 
 export const documentSchema = z.object({

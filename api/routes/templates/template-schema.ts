@@ -23,7 +23,7 @@ export const templateItemSchema = z
     external_image_url: z.string().nullable(),
     external_registry_username: z.string().nullable(),
     status: templateStatus,
-    owner_user_id: z.string().nullable().describe('Null for what the platform brings itself'),
+    owner_user_id: z.string().nullable().describe('Null for built-in templates'),
     owner_account_id: z.string().nullable(),
     registry_image_url: z.string().nullable(),
     registry_project: z.string().nullable(),
@@ -74,7 +74,7 @@ export const changedTemplateSchema = createdTemplateSchema
   .extend({ template_document: z.string().nullable().describe('Markdown') })
   .meta({ id: 'ChangedTemplate' });
 
-/** As the owner's account sees it: schemas leave out what they do not name. */
+/** The template as shown to the owner's account. The schemas drop fields that they do not have. */
 function presentOwnTemplate(template: Template) {
   const view = presentTemplate({ template, owner: null }, template.accountId ?? null);
   return { ...view, owner_id: template.ownerUserId ?? null };
@@ -88,7 +88,7 @@ export function presentChangedTemplate(template: Template): z.output<typeof chan
   return changedTemplateSchema.strip().parse(presentOwnTemplate(template));
 }
 
-/** Every field of a template. Names of registry accounts are for those the template belongs to. */
+/** Every field of a template. Names of registry accounts are only for the owner's account. */
 export function presentTemplate(
   { template, owner }: TemplateView,
   accountId: AccountId | null,

@@ -5,7 +5,7 @@ import { failures, ofMutations } from '../../schemas/failures.ts';
 import { changeSharing, sharingSchema } from './change-sharing.ts';
 import { templatePath } from './template-path.ts';
 
-/** `POST /v1/templates/{template_id}/unshare`. Sandboxes that other users made from it go on. */
+/** `POST /v1/templates/{template_id}/unshare`. Sandboxes that other users made of it continue. */
 export function unshareTemplate(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
@@ -15,7 +15,8 @@ export function unshareTemplate(api: Api, deps: ApiDependencies): void {
       operationId: 'unshareTemplate',
       tags: ['Templates'],
       summary: 'Make a shared template private again',
-      description: 'Its image moves back to the project of its owner. Sandboxes that others made from it go on.',
+      description:
+        'Its image moves back to the project of its owner. Sandboxes that other users made from it continue.',
       params: templatePath,
       response: {
         200: envelope(sharingSchema, 'The template is private'),

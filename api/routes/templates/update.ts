@@ -36,12 +36,12 @@ const body = optionalBody(
     external_image_url: optionalNonZero(imageReference),
     external_registry_username: optionalNonZero(registryUsername),
     external_registry_password: optionalNonZero(registryPassword),
-    registry_image_url: optionalNonZero(imageReference).describe('Of an image in the registry of the platform'),
+    registry_image_url: optionalNonZero(imageReference).describe("An image in the platform's registry"),
   }),
 );
 type Body = z.output<typeof body>;
 
-/** `PUT /v1/templates/{template_id}`. Sandboxes that are there already keep what they were made from. */
+/** `PUT /v1/templates/{template_id}`. Existing sandboxes keep the template that they were made of. */
 export function updateTemplate(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'PUT',
@@ -52,8 +52,9 @@ export function updateTemplate(api: Api, deps: ApiDependencies): void {
       tags: ['Templates'],
       summary: 'Change a template',
       description:
-        'Fields that are left out or empty stay as they are; `ports` replaces all but the protected ones. Sandboxes ' +
-        'that exist keep what they were made from.',
+        'Fields that are left out or empty do not change; `ports` replaces all but the protected ones. ' +
+        'Existing sandboxes ' +
+        'do not change.',
       params: templatePath,
       body,
       response: {
@@ -108,7 +109,7 @@ function settingsOf(deps: ApiDependencies, plan: Plan, given: Body, templateId: 
   return Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined));
 }
 
-/** The ports that are given take the place of all but protected ones. */
+/** The given ports replace all ports except protected ones. */
 function portsOf(present: Template, { ports }: Body): Partial<Template> {
   if (!ports) return {};
   const numbers = new Set(ports.map(({ port }) => port));

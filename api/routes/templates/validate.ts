@@ -14,9 +14,9 @@ import { imageReference, ofNamingImage } from './template-body.ts';
 import { templatePath } from './template-path.ts';
 import { templateStatus } from './template-schema.ts';
 
-const body = z.object({ registry_image_url: imageReference.describe('Of an image in the registry of the platform') });
+const body = z.object({ registry_image_url: imageReference.describe("An image in the platform's registry") });
 
-/** `POST /v1/templates/{template_id}/validate`: reads the manifest of the image and makes the template available with it. */
+/** `POST /v1/templates/{template_id}/validate`: reads the manifest of the image and makes the template available. */
 export function validateTemplate(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
@@ -27,7 +27,7 @@ export function validateTemplate(api: Api, deps: ApiDependencies): void {
       tags: ['Templates'],
       summary: 'Make a template available with an image that is in the registry',
       description:
-        "Reads the manifest of the image that the body names, or of the template's own, and makes the template " +
+        "Reads the manifest of the image in the body, or of the template's own image, and makes the template " +
         '`available` with it.',
       params: templatePath,
       body,
@@ -57,7 +57,7 @@ export function validateTemplate(api: Api, deps: ApiDependencies): void {
         return { ...image, status: 'available', buildErrorMessage: null, pushCompletedAt: now, lastStorageSyncAt: now };
       });
       return success({
-        message: 'The image is there, and the template is available',
+        message: 'The registry has the image, and the template is available',
         template_id: templateId,
         build_status: 'available' as const,
         registry_image_url: image.registryImageUrl!,

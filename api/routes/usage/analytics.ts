@@ -13,11 +13,11 @@ const day = () => z.string().describe('A day (UTC), such as 2026-05-04');
 
 const chartsSchema = z.object({
   sessions_over_time: z
-    .array(z.object({ date: day(), sessions: z.int().min(0).describe('That began on this day') }))
-    .describe('Days without any are left out'),
-  resource_utilization: z
-    .array(z.object({ date: day(), ...totalsFields }))
-    .describe('Days without any use are left out'),
+    .array(
+      z.object({ date: day(), sessions: z.int().min(0).describe('The number of sessions that began on this day') }),
+    )
+    .describe('Days without sessions are left out'),
+  resource_utilization: z.array(z.object({ date: day(), ...totalsFields })).describe('Days without usage are left out'),
   cost_breakdown: z
     .array(
       z.object({
@@ -27,7 +27,7 @@ const chartsSchema = z.object({
         percentage: z.number().min(0).max(100),
       }),
     )
-    .describe('What costs most first'),
+    .describe('Highest cost first'),
 });
 
 /** `GET /v1/usage/analytics`. */
@@ -39,9 +39,10 @@ export function getUsageAnalytics(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'getUsageAnalytics',
       tags: ['Usage'],
-      summary: 'What was used in a period, by day and by what it cost',
+      summary: 'Sum up the usage of a period, by day and by cost',
       description:
-        'The sums of `GET /v1/usage/summary`, with charts by day and by cost. By default of the last 30 days, at most ' +
+        'Returns the sums of `GET /v1/usage/summary`, with charts by day and by cost. Default: the last 30 ' +
+        'days; at most ' +
         'of 366.',
       querystring: reportQuery,
       response: {

@@ -27,18 +27,18 @@ const eventSchema = z
     resource_id: z.string(),
     user_id: z.string(),
     account_id: z.string(),
-    project_id: z.string().nullable().describe('Null: of a template'),
+    project_id: z.string().nullable().describe('Null for a template'),
     usage_type: z.enum(usageTypeNames),
     usage_quantity: z.number().min(0),
     usage_unit: z.enum(['cpu_seconds', 'gb_seconds', 'gb']),
     resource_specs: z.object({
-      cpu_count: z.int().nullable().describe('Null: of a template'),
-      memory_mb: z.int().nullable().describe('Null: of a template'),
+      cpu_count: z.int().nullable().describe('Null for a template'),
+      memory_mb: z.int().nullable().describe('Null for a template'),
     }),
     event_timestamp: time().describe('When the period ended'),
     period_start: time(),
     period_end: time().describe('Within the same hour (UTC) as the start'),
-    unit_price: z.number().min(0).describe('0: it is measured, and not charged'),
+    unit_price: z.number().min(0).describe('0: measured, but not charged'),
     total_cost: z.number().min(0),
     currency: z.string(),
     metadata: z.record(z.string(), z.string()).describe('Of the sandbox'),
@@ -56,10 +56,10 @@ export function listUsageEvents(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'listUsageEvents',
       tags: ['Usage'],
-      summary: 'List what was used, by object and period, newest first',
+      summary: 'List recorded usage by object and period, newest first',
       description:
         'One event for each object, type and period; a period never crosses a full hour. Events are never changed. ' +
-        '`start` and `end` bound the end of the period.',
+        '`start` and `end` limit the end of the period.',
       querystring: query,
       response: {
         200: envelope(

@@ -9,7 +9,7 @@ import { getQuota } from './quotas.ts';
 import { listUsageSessions } from './sessions.ts';
 import { getUsageSummary } from './summary.ts';
 
-/** What users use and may use. */
+/** Routes of users' usage and quotas. */
 export const usageRoutes: readonly ((api: Api, deps: ApiDependencies) => void)[] = [
   getUsageSummary,
   getUsageAnalytics,

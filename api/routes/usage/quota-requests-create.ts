@@ -20,7 +20,7 @@ export function createQuotaRequest(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'createQuotaRequest',
       tags: ['Quotas'],
-      summary: 'Ask for a quota',
+      summary: 'Request a quota',
       description:
         'The root users of the account are notified. Values that are left out are not limited. One request can be ' +
         'pending at a time.',

@@ -5,7 +5,7 @@ import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 import { presentQuotaRequest, quotaRequestPath, quotaRequestSchema } from '../../schemas/quota.ts';
 
-/** `DELETE /v1/usage/quota-requests/{request_id}`: withdraws a pending one. */
+/** `DELETE /v1/usage/quota-requests/{request_id}`: withdraws a pending request. */
 export function deleteQuotaRequest(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'DELETE',

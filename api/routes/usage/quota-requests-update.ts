@@ -11,7 +11,7 @@ import {
   quotaRequestSchema,
 } from '../../schemas/quota.ts';
 
-/** `PUT /v1/usage/quota-requests/{request_id}`: as long as it is pending. Fields that are not given are not limited. */
+/** `PUT /v1/usage/quota-requests/{request_id}`: changes a pending request. Absent fields mean no limit. */
 export function updateQuotaRequest(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'PUT',
@@ -21,7 +21,7 @@ export function updateQuotaRequest(api: Api, deps: ApiDependencies): void {
       operationId: 'updateQuotaRequest',
       tags: ['Quotas'],
       summary: 'Change a pending quota request',
-      description: 'Replaces all values as long as it is pending. Those that are left out are not limited.',
+      description: 'Replaces all values, while it is pending. Values that are left out are not limited.',
       params: quotaRequestPath,
       body: quotaRequestBody,
       response: {

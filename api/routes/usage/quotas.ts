@@ -20,7 +20,7 @@ const usedSchema = z
     sandbox_storage_gb_seconds: amount(),
     traffic_gb: amount(),
   })
-  .describe('What you have used this month (UTC); quotas of a month count it');
+  .describe('Your usage of this month (UTC); monthly quotas limit it');
 
 /** `GET /v1/usage/quotas`. */
 export function getQuota(api: Api, deps: ApiDependencies): void {
@@ -33,12 +33,11 @@ export function getQuota(api: Api, deps: ApiDependencies): void {
       tags: ['Quotas'],
       summary: 'Read your quota',
       description:
-        '`quotas` is null where nobody has allocated any; `used` is what you have used since the first of the month ' +
-        '(UTC).',
+        '`quotas` is null if you have no allocation; `used` is your usage since the first of the month ' + '(UTC).',
       response: {
         200: envelope(
           z.object({ quotas: allocationSchema.nullable(), used: usedSchema }),
-          '`quotas`: the allocation that counts; null: only the plan limits you',
+          '`quotas`: the active allocation; null: only the plan limits you',
         ),
         ...failures(),
       },

@@ -22,19 +22,19 @@ const sessionSchema = z
     resource_type: z.literal('sandbox'),
     resource_id: z.string(),
     resource_name: z.string(),
-    status: z.enum(['active', 'completed', 'failed']).describe('`active`: it runs or is paused'),
+    status: z.enum(['active', 'completed', 'failed']).describe('`active`: the sandbox runs or is paused'),
     start_time: time().describe('When it first ran'),
     end_time: time().nullable().describe('Null: it is active'),
     duration: z.int().min(0).describe('Seconds from the start to the end, or to now'),
     cpu_count: z.int(),
     memory_mb: z.int(),
     storage_gb: z.int(),
-    estimated_cost: z.number().min(0).describe('What it has cost until now'),
+    estimated_cost: z.number().min(0).describe('The cost until now'),
     final_cost: z.number().min(0).nullable().describe('Null: it is active'),
   })
   .meta({ id: 'UsageSession' });
 
-/** `GET /v1/usage/sessions`: a session is the life of a sandbox, from when it first ran. */
+/** `GET /v1/usage/sessions`: a session is the life of a sandbox since it first ran. */
 export function listUsageSessions(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
@@ -43,10 +43,10 @@ export function listUsageSessions(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'listUsageSessions',
       tags: ['Usage'],
-      summary: 'List the lives of sandboxes and what each cost, newest first',
+      summary: 'List sessions of sandboxes with their cost, newest first',
       description:
-        'A session is the life of a sandbox from when it first ran. What a living one has cost so far is ' +
-        '`estimated_cost`; `final_cost` is set once it has ended.',
+        'A session is the life of a sandbox from its first running phase on. The cost of an active session is ' +
+        '`estimated_cost`; `final_cost` is set when it has ended.',
       querystring: query,
       response: {
         200: envelope(

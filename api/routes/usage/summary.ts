@@ -14,9 +14,9 @@ export function getUsageSummary(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'getUsageSummary',
       tags: ['Usage'],
-      summary: 'Sum up what was used in a period, to this moment',
+      summary: 'Sum up the usage of a period',
       description:
-        'Sessions, hours and costs, to this moment. By default of the last 30 days, at most of 366. `group_by` adds ' +
+        'Returns sessions, hours and costs, up to now. Default: the last 30 days; at most 366 days. `group_by` adds ' +
         'sums by project, user or a key of the metadata.',
       querystring: reportQuery,
       response: {

@@ -16,7 +16,7 @@ import {
   timePeriodSchema,
 } from './usage-schema.ts';
 
-/** What a caller may ask of a report. */
+/** The query of a report. */
 export const reportQuery = z.object({
   ...windowQuery,
   ...accountQuery,
@@ -24,11 +24,11 @@ export const reportQuery = z.object({
   ...groupQuery,
 });
 
-/** What every report shows; spread into the schema of the reply. */
+/** The fields of every report. Spread them into the schema of the reply. */
 export const reportFields = { summary: summarySchema, time_period: timePeriodSchema, ...groupsFields };
 
 /**
- * What every report shows, and what was asked for.
+ * The common part of every report, and the parsed query.
  * @throws {AppError} `invalid_date_range`
  */
 export async function readReport(em: EntityManager, scope: Scope, asked: z.output<typeof reportQuery>) {

@@ -8,7 +8,7 @@ import { optionalQuery, time } from '../../schemas/fields.ts';
 const amount = () => z.number().min(0);
 const sessions = () => z.int().min(0);
 
-/** What was used; `used` is what was measured, and is not charged. */
+/** Totals of usage. `used` is measured and not charged. */
 export const totalsFields = {
   total_cpu_hours: amount().describe('Hours of one core, reserved while sandboxes run'),
   total_memory_gb_hours: amount().describe('GB × hours, reserved while sandboxes run'),
@@ -17,7 +17,7 @@ export const totalsFields = {
   total_template_storage_gb_hours: amount().describe('GB × hours of the images of templates'),
   total_cpu_hours_used: amount().describe('Hours of one core that were used; not charged'),
   total_memory_gb_hours_used: amount().describe('GB × hours of memory that were used; not charged'),
-  total_cost: amount().describe('At the prices of the time; a plan may include it'),
+  total_cost: amount().describe('At the prices of that time; a plan may include it'),
 };
 
 export function presentTotals(totals: UsageTotals) {
@@ -35,7 +35,7 @@ export function presentTotals(totals: UsageTotals) {
 
 export const summarySchema = z
   .object({
-    total_sessions: sessions().describe('Sandboxes that ran or were paused at some time of the period'),
+    total_sessions: sessions().describe('Sandboxes that ran or were paused at some time in the period'),
     active_sessions: sessions(),
     completed_sessions: sessions(),
     failed_sessions: sessions(),
@@ -64,7 +64,7 @@ const columns = ['project_id', 'user_id'] as const;
 const metadataPrefix = 'metadata.';
 const maxKeyLength = 256;
 
-/** Query parameter of reports; spread into the route's query schema. */
+/** Query parameter of reports. Spread it into the route's query schema. */
 export const groupQuery = {
   group_by: optionalQuery(
     z
@@ -84,10 +84,14 @@ export const groupQuery = {
 
 export const groupsFields = {
   groups: z
-    .array(z.object({ value: z.string().nullable().describe('Null: what has none'), ...totalsFields }))
+    .array(z.object({ value: z.string().nullable().describe('Null: usage without this key'), ...totalsFields }))
     .nullable()
-    .describe('Those that cost most first; null: `group_by` was not given'),
-  total_groups: z.int().min(0).nullable().describe('More than there are `groups` where they are too many for a reply'),
+    .describe('Highest cost first; null without `group_by`'),
+  total_groups: z
+    .int()
+    .min(0)
+    .nullable()
+    .describe('Larger than the number of `groups` if the reply does not have all of them'),
 };
 
 export function presentGroups(grouped: { groups: UsageGroup[]; total: number } | null) {

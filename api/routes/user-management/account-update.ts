@@ -30,7 +30,7 @@ export function updateAccount(api: Api, deps: ApiDependencies): void {
       tags: ['Account'],
       summary: 'Rename or describe the account',
       description:
-        'Fields that are left out stay as they are. The e-mail changes with `POST ' +
+        'Fields that are left out do not change. To change the e-mail, use `POST ' +
         '/v1/user-management/account/email-change-request`.',
       body,
       response: {

@@ -19,7 +19,8 @@ export function changePassword(api: Api, deps: ApiDependencies): void {
       tags: ['Users'],
       summary: 'Change your own password',
       description:
-        'Ends all sessions of the user, this one included. Attempts with a wrong current password slow down as ' +
+        'Ends all sessions of the user, including this one. Attempts with a wrong current password are ' +
+        'throttled like ' +
         'sign-ins do.',
       body,
       response: {

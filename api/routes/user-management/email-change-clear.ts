@@ -5,8 +5,8 @@ import { messageEnvelope, successMessage } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 
 /**
- * `POST /v1/user-management/account/clear-email-change-requests`. The wait for the next request stays: clearing must not
- * allow any number of mails to strangers.
+ * `POST /v1/user-management/account/clear-email-change-requests`. The wait before the next request still applies, so
+ * that a caller cannot send many mails to strangers by clearing.
  */
 export function clearEmailChangeRequests(api: Api, deps: ApiDependencies): void {
   api.route({
@@ -16,8 +16,8 @@ export function clearEmailChangeRequests(api: Api, deps: ApiDependencies): void 
     schema: {
       operationId: 'clearEmailChangeRequests',
       tags: ['Account'],
-      summary: "Give up a pending change of the account's e-mail; a user who is not root gives up only their own",
-      description: 'The next request has to wait as long as without it. Without a pending change nothing happens.',
+      summary: "Cancel a pending change of the account's e-mail; users who are not root can cancel only their own",
+      description: 'This does not shorten the wait for the next request. Without a pending change, nothing happens.',
       response: {
         200: messageEnvelope('No change is pending; links that were mailed no longer work'),
         ...failures(ofMutations),
@@ -29,7 +29,7 @@ export function clearEmailChangeRequests(api: Api, deps: ApiDependencies): void 
         deps.orm.em.fork(),
         isRootUser ? { rows: 'account', accountId } : { rows: 'user', accountId, userId },
       );
-      return successMessage(cleared === 0 ? 'There was nothing to clear' : 'The pending change is cleared');
+      return successMessage(cleared === 0 ? 'There was no pending change' : 'The pending change is cancelled');
     },
   });
 }

@@ -5,7 +5,7 @@ import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 
-const body = z.object({ token: z.string().max(256).describe('Of the link in the mail') });
+const body = z.object({ token: z.string().max(256).describe('The token of the link in the mail') });
 
 /** `POST /v1/user-management/account/confirm-email-change`. */
 export function confirmEmailChange(api: Api, deps: ApiDependencies): void {
@@ -18,14 +18,15 @@ export function confirmEmailChange(api: Api, deps: ApiDependencies): void {
       tags: ['Account'],
       summary: "Confirm a change of an account's e-mail with the token of a mailed link",
       description:
-        'The links of both addresses have to be confirmed, in any order: `pending` after the first with the address ' +
-        'that is left, `completed` after the second.',
+        'The links of both addresses must be confirmed, in any order. The status is `pending` after the first, ' +
+        'with the address ' +
+        'that has not confirmed, and `completed` after the second.',
       body,
       response: {
         200: envelope(
           z.object({
             status: z.enum(['pending', 'completed']),
-            pending_email: z.string().optional().describe('Of `pending`: the address that still has to confirm'),
+            pending_email: z.string().optional().describe('With `pending`: the address that must still confirm'),
           }),
           'The confirmation counts',
         ),

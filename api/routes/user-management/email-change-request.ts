@@ -23,10 +23,10 @@ export function requestEmailChange(api: Api, deps: ApiDependencies): void {
       summary: "Change the account's e-mail: both addresses get a link to confirm",
       description:
         'Both addresses get a link that works for 30 minutes; the e-mail changes when both are confirmed. Another ' +
-        'request has to wait for these 30 minutes.',
+        'request must wait for these 30 minutes.',
       body,
       response: {
-        200: messageEnvelope('The links are on their way; they work for 30 minutes'),
+        200: messageEnvelope('The links are being mailed; they work for 30 minutes'),
         ...failures(
           ...([ofMutations, 'root_required', 'email_mismatch', 'email_not_changed'] as const),
           ...(['email_taken', 'email_change_pending'] as const),
@@ -37,7 +37,7 @@ export function requestEmailChange(api: Api, deps: ApiDependencies): void {
       const currentEmail = readEmailField('current_email', request.body.current_email);
       const newEmail = readEmailField('new_email', request.body.new_email);
       await beginEmailChange(deps.orm.em.fork(), callerOf(request), { currentEmail, newEmail });
-      return successMessage('Links to confirm are on their way to both addresses; they work for 30 minutes');
+      return successMessage('Confirmation links are being mailed to both addresses; they work for 30 minutes');
     },
   });
 }

@@ -7,7 +7,7 @@ import { failures } from '../../schemas/failures.ts';
 
 const statuses = ['none_confirmed', 'partial_confirmed', 'both_confirmed'] as const;
 
-/** `GET /v1/user-management/account/email-change-status`: of the newest change. */
+/** `GET /v1/user-management/account/email-change-status`: the status of the newest change. */
 export function getEmailChangeStatus(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
@@ -16,12 +16,12 @@ export function getEmailChangeStatus(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'getEmailChangeStatus',
       tags: ['Account'],
-      summary: "How far the newest change of the account's e-mail is",
-      description: '`none_confirmed`, `partial_confirmed` or `both_confirmed`, of the newest change.',
+      summary: "Read the status of the newest change of the account's e-mail",
+      description: 'The status is `none_confirmed`, `partial_confirmed` or `both_confirmed`.',
       response: {
         200: envelope(
           z.object({ has_pending_request: z.boolean(), status: z.enum(statuses) }),
-          '`both_confirmed`: the newest change is done; `none_confirmed` also where there is none',
+          '`both_confirmed`: the newest change is completed; `none_confirmed` also if there is no change',
         ),
         ...failures(),
       },

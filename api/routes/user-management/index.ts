@@ -24,7 +24,7 @@ import { getUser } from './users-get.ts';
 import { listAccountUsers } from './users-list.ts';
 import { updateUser } from './users-update.ts';
 
-/** Users, what belongs to them, and what root users of an account manage. */
+/** Routes of users, their objects, and the management by root users of an account. */
 export const userManagementRoutes: readonly ((api: Api, deps: ApiDependencies) => void)[] = [
   listAccountUsers,
   createUser,

@@ -15,7 +15,7 @@ export function listPlans(api: Api, deps: ApiDependencies): void {
       operationId: 'listPlans',
       tags: ['Users'],
       summary: 'List the plans and their limits',
-      description: 'What an account pays for a period, and what its plan allows.',
+      description: 'The price of a period and the limits of each plan.',
       response: { 200: envelope(z.object({ plans: z.array(planSchema) }), 'The plans'), ...failures() },
     },
     handler: async () => success({ plans: deps.plans.all.map(presentPlan) }),

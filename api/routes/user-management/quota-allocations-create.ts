@@ -15,7 +15,7 @@ const body = z.object({
   ...quotaFields,
 });
 
-/** `POST /v1/user-management/quota-allocations`. The allocation that the user has so far is `superseded`. */
+/** `POST /v1/user-management/quota-allocations`. The user's previous allocation becomes `superseded`. */
 export function createQuotaAllocation(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
@@ -26,7 +26,8 @@ export function createQuotaAllocation(api: Api, deps: ApiDependencies): void {
       tags: ['Quotas'],
       summary: 'Allocate a quota to a user',
       description:
-        'The one that the user has so far is `superseded`. Null is no limit for the user; the plan holds in any case.',
+        "The user's previous allocation becomes `superseded`. Null means no limit for the user; the limits of " +
+        'the plan always apply.',
       headers: idempotencyHeaders,
       body,
       response: {

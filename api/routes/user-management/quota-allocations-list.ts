@@ -12,10 +12,10 @@ import { allocationSchema, presentAllocation } from '../../schemas/quota.ts';
 const query = z.object({
   ...pagingQuery,
   ...accountQuery,
-  include_inactive: queryFlag().describe('Also those that are superseded or revoked'),
+  include_inactive: queryFlag().describe('Also list superseded and revoked ones'),
 });
 
-/** `GET /v1/user-management/quota-allocations`: of all users of the account. */
+/** `GET /v1/user-management/quota-allocations`: the allocations of all users of the account. */
 export function listQuotaAllocations(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
@@ -26,7 +26,8 @@ export function listQuotaAllocations(api: Api, deps: ApiDependencies): void {
       tags: ['Quotas'],
       summary: 'List the quota allocations of the account, newest first',
       description:
-        'Active ones of all users of the account; with `include_inactive=true` superseded and revoked ones as well.',
+        'Lists active ones of all users of the account; with `include_inactive=true`, also superseded and ' +
+        'revoked ones.',
       querystring: query,
       response: {
         200: envelope(

@@ -5,7 +5,7 @@ import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 import { allocationPath, allocationSchema, presentAllocation } from '../../schemas/quota.ts';
 
-/** `POST /v1/user-management/quota-allocations/{allocation_id}/revoke`: only the plan limits the user from now on. */
+/** `POST /v1/user-management/quota-allocations/{allocation_id}/revoke`: from now on only the plan limits the user. */
 export function revokeQuotaAllocation(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',

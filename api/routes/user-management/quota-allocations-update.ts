@@ -13,7 +13,7 @@ import {
   quotaFields,
 } from '../../schemas/quota.ts';
 
-/** `PUT /v1/user-management/quota-allocations/{allocation_id}`. Fields that are not given stay as they are. */
+/** `PUT /v1/user-management/quota-allocations/{allocation_id}`. Absent fields keep their values. */
 export function updateQuotaAllocation(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'PUT',
@@ -23,7 +23,7 @@ export function updateQuotaAllocation(api: Api, deps: ApiDependencies): void {
       operationId: 'updateQuotaAllocation',
       tags: ['Quotas'],
       summary: 'Change a quota allocation',
-      description: 'Values that are left out stay as they are. Only an active one can be changed.',
+      description: 'Values that are left out do not change. Only an active allocation can be changed.',
       params: allocationPath,
       body: optionalBody(z.object(quotaFields)),
       response: {

@@ -12,7 +12,7 @@ import { presentQuotaRequest, quotaRequestSchema } from '../../schemas/quota.ts'
 
 const query = z.object({ ...pagingQuery, ...accountQuery, status: optionalQuery(z.enum(quotaRequestStatuses)) });
 
-/** `GET /v1/user-management/quota-requests`: of all users of the account. */
+/** `GET /v1/user-management/quota-requests`: the requests of all users of the account. */
 export function listQuotaRequestsOfAccount(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
@@ -22,7 +22,7 @@ export function listQuotaRequestsOfAccount(api: Api, deps: ApiDependencies): voi
       operationId: 'listQuotaRequestsOfAccount',
       tags: ['Quotas'],
       summary: 'List the quota requests of the account, newest first',
-      description: 'Of all users of the account. `status` narrows the list.',
+      description: 'Lists requests of all users of the account. `status` filters the list.',
       querystring: query,
       response: {
         200: envelope(

@@ -19,7 +19,7 @@ export function reviewQuotaRequest(api: Api, deps: ApiDependencies): void {
       operationId: 'reviewQuotaRequest',
       tags: ['Quotas'],
       summary: 'Approve or deny a quota request',
-      description: 'An approval allocates what was asked for. The user is notified either way.',
+      description: 'An approval allocates the requested values. The user is notified in both cases.',
       params: quotaRequestPath,
       body,
       response: {

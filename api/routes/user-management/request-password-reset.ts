@@ -14,12 +14,13 @@ export function requestPasswordReset(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'requestPasswordReset',
       tags: ['Users'],
-      summary: 'Have a link to a new password mailed to yourself',
+      summary: 'Request a mail to yourself with a link to set a new password',
       description:
-        'The link in the mail works once, for 30 minutes. While one is open, another request is refused and says how ' +
+        'The link in the mail works once, for 30 minutes. While a link is valid, another request is refused ' +
+        'and says how ' +
         'long.',
       response: {
-        200: messageEnvelope('The link is on its way; it works for 30 minutes'),
+        200: messageEnvelope('The link is being mailed; it works for 30 minutes'),
         ...failures(ofMutations, 'no_local_password', 'password_reset_pending'),
       },
     },
@@ -27,7 +28,7 @@ export function requestPasswordReset(api: Api, deps: ApiDependencies): void {
       const userId = await findResettableUser(deps.orm.em, { userId: callerOf(request).userId });
       if (!userId) throw new AppError('no_local_password', 'This user signs in through an identity provider');
       await deps.passwordResets.request(userId);
-      return successMessage('A link to a new password is on its way to your e-mail; it works for 30 minutes');
+      return successMessage('A link to set a new password is being mailed to you; it works for 30 minutes');
     },
   });
 }

@@ -17,11 +17,11 @@ export function resetUserPassword(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'resetUserPassword',
       tags: ['Users'],
-      summary: 'Have a link to a new password mailed to a user',
-      description: "The link in the mail works once, for 30 minutes. The user's password stays until it is used.",
+      summary: 'Mail a user a link to set a new password',
+      description: 'The link in the mail works once, for 30 minutes. Until it is used, the old password works.',
       params: z.object({ user_id: givenId('user') }),
       response: {
-        200: envelope(z.object({ message: z.string() }), 'The link is on its way; it works for 30 minutes'),
+        200: envelope(z.object({ message: z.string() }), 'The link is being mailed; it works for 30 minutes'),
         ...failures(ofMutations, 'root_required', 'not_found', 'no_local_password', 'password_reset_pending'),
       },
     },
@@ -32,7 +32,7 @@ export function resetUserPassword(api: Api, deps: ApiDependencies): void {
         throw new AppError('no_local_password', 'The user is disabled, or signs in through an identity provider');
       }
       await deps.passwordResets.request(userId);
-      return success({ message: 'A link to a new password is on its way to the user; it works for 30 minutes' });
+      return success({ message: 'A link to set a new password is being mailed to the user; it works for 30 minutes' });
     },
   });
 }

@@ -11,11 +11,11 @@ import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 import { presentSubscription, subscriptionSchema } from './subscription-schema.ts';
 
-/** How long a request waits for the charge. It goes on without the request. */
+/** How long a request waits for the charge. The charge continues after that. */
 const waitMs = 20_000;
 const lookMs = 200;
 
-/** `POST /v1/user-management/account/subscription`: another plan. */
+/** `POST /v1/user-management/account/subscription`: changes the plan. */
 export function changeSubscription(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
@@ -24,9 +24,10 @@ export function changeSubscription(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'changeSubscription',
       tags: ['Users'],
-      summary: 'Change the plan: to a dearer one at once, to a cheaper one when the period ends',
+      summary: 'Change the plan: to a more expensive one immediately, to a cheaper one when the period ends',
       description:
-        'A dearer plan is charged for the rest of the period, less what is not used of the present one: from the balance, then ' +
+        'A more expensive plan is charged for the rest of the period, minus the unused part of the current ' +
+        'plan: from the balance, then ' +
         'from the default card. If the charge fails, everything stays as it was. The name of the present plan cancels a change ' +
         'that was planned.',
       body: z.object({ plan_name: z.string().min(1).max(100) }),
@@ -34,7 +35,9 @@ export function changeSubscription(api: Api, deps: ApiDependencies): void {
         200: envelope(
           z.object({
             subscription: subscriptionSchema,
-            change_status: z.enum(['done', 'running']).describe('`running`: the charge is not over; ask again later'),
+            change_status: z
+              .enum(['done', 'running'])
+              .describe('`running`: the charge has not ended; check again later'),
           }),
           'The subscription',
         ),
@@ -53,7 +56,7 @@ export function changeSubscription(api: Api, deps: ApiDependencies): void {
       const change = changeId === null ? null : await outcomeOf(deps, changeId);
       if (change?.status === 'failed') {
         const why = change.failureReason ? ` (${change.failureReason})` : '';
-        throw new AppError('payment_failed', `The charge failed${why}; the plan stays as it was`);
+        throw new AppError('payment_failed', `The charge failed${why}; the plan did not change`);
       }
       const subscription = await findSubscription(deps.orm.em, accountId);
       if (!subscription) throw notFound('Subscription');
@@ -63,7 +66,7 @@ export function changeSubscription(api: Api, deps: ApiDependencies): void {
   });
 }
 
-/** The change once it has ended, or as it is when the request has waited long enough. */
+/** The ended change, or its current state when the request has waited long enough. */
 async function outcomeOf({ orm }: ApiDependencies, changeId: PlanChangeId): Promise<PlanChange> {
   for (const endsAt = Date.now() + waitMs; ; ) {
     const change = await findPlanChange(orm.em, changeId);

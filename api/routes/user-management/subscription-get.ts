@@ -18,7 +18,8 @@ export function getSubscription(api: Api, deps: ApiDependencies): void {
       tags: ['Users'],
       summary: 'Get the subscription of the account, with its plan',
       description:
-        'The plan has the price and the limits that were bought; a change of what is sold reaches it with the next period.',
+        'The plan has the price and the limits at the time of the purchase. A change of the offered plans ' +
+        'applies from the next period on.',
       response: {
         200: envelope(z.object({ subscription: subscriptionSchema }), 'The subscription'),
         ...failures('not_found'),

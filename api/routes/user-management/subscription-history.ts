@@ -22,7 +22,7 @@ const changeSchema = z
     old_period_end: time(),
     new_period_start: time(),
     new_period_end: time(),
-    prorated_refund_amount: amount().describe('Credited for what was not used of the old plan'),
+    prorated_refund_amount: amount().describe('Credited for the unused part of the old plan'),
     old_plan_price: amount(),
     new_plan_price: amount(),
     invoice_id: z.string().nullable(),
@@ -30,7 +30,7 @@ const changeSchema = z
   })
   .meta({ id: 'SubscriptionChange' });
 
-/** `GET /v1/user-management/account/subscription/history`: changes of the plan that took effect. */
+/** `GET /v1/user-management/account/subscription/history`: the changes of the plan that took effect. */
 export function listSubscriptionHistory(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
@@ -41,7 +41,8 @@ export function listSubscriptionHistory(api: Api, deps: ApiDependencies): void {
       tags: ['Users'],
       summary: 'List the changes of the plan, newest first',
       description:
-        'Those that took effect, with the periods and prices before and after. One that is planned, or whose charge failed, is not here.',
+        'Lists changes that took effect, with the periods and prices before and after. Planned changes and ' +
+        'changes whose charge failed are not listed.',
       querystring: z.object({ ...pagingQuery, ...accountQuery }),
       response: {
         200: envelope(z.object({ history: z.array(changeSchema), pagination: paginationSchema }), 'A page of changes'),

@@ -9,11 +9,11 @@ export const subscriptionSchema = z
     subscription_id: z.string(),
     account_id: z.string(),
     status: z.enum(['active', 'past_due', 'canceled']),
-    // As it was bought.
+    // The plan with its terms at the time of purchase.
     plan: planSchema,
     current_period_start: time(),
     current_period_end: time(),
-    planned_plan_name: z.string().nullable().describe('Takes effect when the period ends; null: the plan goes on'),
+    planned_plan_name: z.string().nullable().describe('Takes effect when the period ends; null: the plan continues'),
     tax_rate: z.number(),
     created_at: time(),
     updated_at: time(),

@@ -18,7 +18,7 @@ const fields = {
 /** A user in the list. */
 export const userItemSchema = z.object(fields).meta({ id: 'UserItem' });
 
-/** A user alone. */
+/** A single user. */
 export const userSchema = z.object({ ...fields, description: z.string() }).meta({ id: 'User' });
 
 export const userPath = z.object({ user_id: givenId('user').describe('`usr-…`') });

@@ -26,14 +26,14 @@ import {
 import { presentUser, userSchema } from './user-schema.ts';
 
 const body = z.object({
-  email: z.string().max(1024).describe('ASCII before the `@`; unique in any case'),
+  email: z.string().max(1024).describe('ASCII before the `@`; unique, ignoring case'),
   username: z
     .string()
     .max(256)
     .meta({ minLength: 1, maxLength: 64, pattern: usernamePattern })
-    .describe('Unique in the account in any case'),
+    .describe('Unique in the account, ignoring case'),
   role: z.enum(['user', 'admin']).describe('Only an admin can make an admin'),
-  display_name: optionalNonZero(nameOf(maxDisplayName)).describe('The user name when left out'),
+  display_name: optionalNonZero(nameOf(maxDisplayName)).describe('Default: the user name'),
   status: withDefaultNonZero(z.enum(['enabled', 'disabled']), 'enabled'),
   description: withDefault(description(), ''),
 });
@@ -43,13 +43,13 @@ const created = z.object({
   user: userSchema,
   initial_password: z
     .string()
-    .describe('Returned once. Empty when a mail invites the user to set one, and in a repeated reply'),
+    .describe('Returned only once. Empty if a mail invites the user to set a password, and in a repeated reply'),
   dedicated_signin_url: z.string().nullable().describe('Where the user signs in'),
 });
 
 /**
- * `POST /v1/user-management/users`. The user is invited by a mail when there is a mail server, or an identity provider
- * that they can sign in through; otherwise, or when the user is made disabled, there is an initial password for the
+ * `POST /v1/user-management/users`. The user is invited by mail if there is a mail server, or an identity provider that
+ * they can sign in through. Otherwise, or if the user is created disabled, the reply has an initial password for the
  * caller to pass on.
  */
 export function createUser(api: Api, deps: ApiDependencies): void {
@@ -71,11 +71,11 @@ export function createUser(api: Api, deps: ApiDependencies): void {
       summary: 'Create a user of the account',
       description:
         'With a mail server, or an identity provider for the account, the user is invited by a mail. Otherwise the ' +
-        'reply has `initial_password`, this once. Only an admin makes another admin.',
+        'reply has `initial_password`, only once. Only an admin can make another admin.',
       headers: idempotencyHeaders,
       body,
       response: {
-        201: envelope(created, 'The user, and how they get in'),
+        201: envelope(created, 'The user, and how they sign in'),
         ...failures(
           ...([ofMutations, ofIdempotency, 'root_required', 'admin_required', 'invalid_name'] as const),
           ...(['email_taken', 'username_taken', 'user_limit_reached'] as const),
@@ -111,7 +111,7 @@ export function createUser(api: Api, deps: ApiDependencies): void {
   });
 }
 
-/** With a password the user could never sign in through an identity provider. */
+/** A user with a password could never sign in through an identity provider. */
 function isInvitable(settings: Settings, accountId: AccountId, email: string): boolean {
   return settings.SMTP_URL !== undefined || isIssuerFor(settings.PLATFORM_OIDC_ISSUERS, accountId, email);
 }

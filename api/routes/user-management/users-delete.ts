@@ -8,12 +8,12 @@ import { userPath } from './user-schema.ts';
 
 const deletion = z.object({
   message: z.string(),
-  deleted_empty_projects: z.int().min(0).describe('Projects without sandboxes, which are gone'),
+  deleted_empty_projects: z.int().min(0).describe('The number of removed projects without sandboxes'),
   deletion_status: z.enum(['in_progress']),
   note: z.string(),
 });
 
-/** `DELETE /v1/user-management/users/{user_id}`: the user is disabled at once, the rest follows in the background. */
+/** `DELETE /v1/user-management/users/{user_id}`: disables the user at once, and deletes them in the background. */
 export function deleteUser(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'DELETE',
@@ -24,9 +24,10 @@ export function deleteUser(api: Api, deps: ApiDependencies): void {
       tags: ['Users'],
       summary: 'Delete a user of the account',
       description:
-        'Sandboxes of the user are terminated. Projects with ended sandboxes, and templates that others can see, pass to a ' +
+        'Sandboxes of the user are terminated. Projects with ended sandboxes, and templates that others can ' +
+        'see, go to a ' +
         'root user of the account; private templates, keys, notifications and quotas are removed. The user is listed as ' +
-        'disabled until all of it is done.',
+        'disabled until all of this is done.',
       params: userPath,
       response: {
         202: envelope(deletion, 'The deletion has begun'),
@@ -41,7 +42,9 @@ export function deleteUser(api: Api, deps: ApiDependencies): void {
           message: 'The user is being deleted',
           deleted_empty_projects: emptyProjects,
           deletion_status: 'in_progress' as const,
-          note: 'Sandboxes are terminated and projects handed over in the background; the user is 404 when that is done',
+          note:
+            'Sandboxes are terminated and projects transferred in the background; the user is 404 when that is ' +
+            'done',
         }),
       );
     },

@@ -16,7 +16,7 @@ export function getUser(api: Api, deps: ApiDependencies): void {
       operationId: 'getUser',
       tags: ['Users'],
       summary: 'Read a user of the account',
-      description: "Of the caller's account; an admin reads users of any.",
+      description: "The user must be of the caller's account; an admin can read users of any account.",
       params: userPath,
       response: { 200: envelope(userSchema, 'The user'), ...failures('root_required', 'not_found') },
     },

@@ -21,7 +21,7 @@ export function listAccountUsers(api: Api, deps: ApiDependencies): void {
       operationId: 'listUsers',
       tags: ['Users'],
       summary: 'List the users of the account, newest first',
-      description: '`status` narrows the list.',
+      description: '`status` filters the list.',
       querystring: query,
       response: {
         200: envelope(z.object({ users: z.array(userItemSchema), pagination: paginationSchema }), 'A page of users'),

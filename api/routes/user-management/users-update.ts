@@ -18,8 +18,9 @@ export function updateUser(api: Api, deps: ApiDependencies): void {
       tags: ['Users'],
       summary: 'Change, disable or enable a user of the account',
       description:
-        'A disabled user is signed out everywhere at once: keys, access tokens, exec streams, and what is open through the ' +
-        'gateway to the agent and the private ports of their sandboxes. The sandboxes go on until their timeout.',
+        'A disabled user immediately loses all access: API keys, access tokens, exec streams, and connections ' +
+        'through the ' +
+        'gateway to the agents and private ports of their sandboxes. The sandboxes continue until their timeout.',
       params: userPath,
       body: userChangeBody,
       response: {

@@ -29,8 +29,8 @@ export function getProfile(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'getProfile',
       tags: ['Users'],
-      summary: 'Read who is calling',
-      description: 'The user and the account of the key or token that is sent.',
+      summary: 'Read the calling user',
+      description: 'Returns the user and the account of the API key or token in the request.',
       response: { 200: envelope(profileSchema, 'The caller and their account'), ...failures() },
     },
     handler: async (request) => {

@@ -18,7 +18,8 @@ export function updateProfile(api: Api, deps: ApiDependencies): void {
       tags: ['Users'],
       summary: 'Change your own profile',
       description:
-        'Display name and description; a root user also changes their role and status. Only an admin gives or takes ' +
+        'Changes display name and description; a root user can also change their role and status. Only an ' +
+        'admin can grant or revoke ' +
         'the role `admin`.',
       body: userChangeBody,
       response: {

@@ -30,10 +30,12 @@ export function createWebhook(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'createWebhook',
       tags: ['Webhooks'],
-      summary: 'Have events sent to a URL',
+      summary: 'Create a webhook: send events to a URL',
       description:
-        'Events of these types are posted to the URL, signed as Standard Webhooks: with the key in `public_key`, and ' +
-        'with `secret` where one is given. The scope `account` takes events of all its users and is for root users.',
+        'Events of these types are sent to the URL by POST, signed according to Standard Webhooks: with the ' +
+        'key in `public_key`, and ' +
+        'with `secret` if you give one. The scope `account` gets events of all users of the account and is for ' +
+        'root users.',
       headers: idempotencyHeaders,
       body,
       response: {

@@ -14,8 +14,8 @@ export function deleteWebhook(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'deleteWebhook',
       tags: ['Webhooks'],
-      summary: 'Delete a webhook; deliveries that are not over end',
-      description: 'Deliveries that are not over end at once.',
+      summary: 'Delete a webhook; its pending deliveries end',
+      description: 'Deliveries that have not ended are stopped immediately.',
       params: webhookPath,
       response: { 200: messageEnvelope('It is deleted'), ...failures(ofMutations, 'not_found') },
     },

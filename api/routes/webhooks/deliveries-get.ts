@@ -17,8 +17,8 @@ export function getDelivery(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'getWebhookDelivery',
       tags: ['Webhooks'],
-      summary: 'Read a delivery with its attempts and what the endpoint answered',
-      description: 'When each attempt was made, how long it took, and the beginning of what the endpoint answered.',
+      summary: 'Read a delivery with its attempts and the replies of the endpoint',
+      description: "Shows the time and the duration of each attempt, and the beginning of the endpoint's reply.",
       params: deliveryPath,
       response: { 200: envelope(deliverySchema, 'The delivery'), ...failures('not_found') },
     },

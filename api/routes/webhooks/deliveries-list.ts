@@ -9,7 +9,7 @@ import { readWebhook } from './read-webhook.ts';
 import { deliverySchema, presentDelivery, webhookPath } from './webhook-schema.ts';
 
 const mostDeliveries = 200;
-/** A page of 200 deliveries with many attempts stays below a few MB. */
+/** With this limit a page of 200 deliveries with many attempts stays below a few MB. */
 const listedReplyLength = 256;
 
 const query = z.object({
@@ -28,7 +28,7 @@ export function listDeliveries(api: Api, deps: ApiDependencies): void {
       operationId: 'listWebhookDeliveries',
       tags: ['Webhooks'],
       summary: 'List the newest deliveries of a webhook with their attempts',
-      description: 'Newest first, 50 unless `limit` says otherwise, 200 at most. Deliveries are kept for 30 days.',
+      description: 'Newest first; 50 by default, 200 at most. Deliveries are kept for 30 days.',
       params: webhookPath,
       querystring: query,
       response: {

@@ -16,12 +16,11 @@ export function redeliverDelivery(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'redeliverWebhookDelivery',
       tags: ['Webhooks'],
-      summary: 'Send an event again whose delivery is over, with retries as for a new one',
-      description:
-        'The event keeps its id, so that a receiver can tell that it is the same. It makes a delivery of its own.',
+      summary: 'Send the event of an ended delivery again, with retries as for a new one',
+      description: 'The event keeps its id, so that a receiver can recognize it. This makes a new delivery.',
       params: deliveryPath,
       response: {
-        202: envelope(deliverySchema, 'It is about to be sent'),
+        202: envelope(deliverySchema, 'The event will be sent soon'),
         ...failures(ofMutations, 'not_found', 'webhook_not_active', 'delivery_in_progress'),
       },
     },

@@ -11,7 +11,7 @@ const reply = z.object({
       type: z.string(),
       description: z.string(),
       scope: z.enum(['user', 'account']).describe('`account`: only for webhooks of that scope'),
-      example: z.record(z.string(), z.unknown()).describe('The `data` of such an event'),
+      example: z.record(z.string(), z.unknown()).describe("An example of the event's `data`"),
     }),
   ),
 });
@@ -27,7 +27,8 @@ export function listEventTypes(api: Api): void {
       tags: ['Webhooks'],
       summary: 'List the types of events, each with an example',
       description:
-        'With the scope that a webhook needs for each. `sandbox.*` names all of a kind, `*` all that are sent without ' +
+        'Returns each type with the scope that a webhook needs. `sandbox.*` means all types of a kind, `*` all ' +
+        'that are sent without ' +
         'being named.',
       response: { 200: envelope(reply, 'All types'), ...failures() },
     },

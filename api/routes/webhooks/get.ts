@@ -15,7 +15,9 @@ export function getWebhook(api: Api, deps: ApiDependencies): void {
       operationId: 'getWebhook',
       tags: ['Webhooks'],
       summary: 'Read a webhook',
-      description: 'With the counts of its deliveries and why it was disabled. The secret is never shown.',
+      description:
+        'Returns the webhook with the counts of its deliveries and the reason if it was disabled. The secret ' +
+        'is never shown.',
       params: webhookPath,
       response: { 200: envelope(webhookSchema, 'The endpoint'), ...failures('not_found') },
     },

@@ -10,7 +10,7 @@ import { presentWebhook, webhookSchema } from './webhook-schema.ts';
 
 const reply = z.object({ webhooks: z.array(webhookSchema), pagination: paginationSchema });
 
-/** `GET /v1/webhooks`. A user sees their own, the account root all of the account. */
+/** `GET /v1/webhooks`. A user sees their own webhooks, the account root all webhooks of the account. */
 export function listWebhooks(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',

@@ -6,7 +6,7 @@ import { notFound } from '../../../domain/errors.ts';
 import type { WebhookEndpointId } from '../../../domain/ids.ts';
 import { scopeOf } from '../../access.ts';
 
-/** The endpoint that a request names. @throws {AppError} `not_found` */
+/** The endpoint in the request. @throws {AppError} `not_found` */
 export async function readWebhook(
   em: EntityManager,
   request: FastifyRequest,

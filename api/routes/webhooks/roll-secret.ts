@@ -9,7 +9,7 @@ import { secretField } from './webhook-body.ts';
 import { presentWebhook, webhookPath, webhookSchema } from './webhook-schema.ts';
 
 const body = optionalBody(
-  z.object({ secret: optionalNonZero(secretField).describe('The next secret; required where the endpoint has one') }),
+  z.object({ secret: optionalNonZero(secretField).describe('The new secret; required if the webhook has one') }),
 );
 
 /** `POST /v1/webhooks/{endpoint_id}/roll-secret`. */
@@ -21,10 +21,10 @@ export function rollSecret(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'rollWebhookSecret',
       tags: ['Webhooks'],
-      summary: 'Sign with the next key and secret; for 24 hours with the present ones as well',
+      summary: 'Replace the key and secret; the old ones also sign for 24 hours',
       description:
-        'Deliveries are signed with the new and with the former key and secret for 24 hours, so that a receiver can ' +
-        'change over without losing any.',
+        'For 24 hours, deliveries are signed with the new and the old key and secret, so that a receiver can ' +
+        'switch without losing events.',
       params: webhookPath,
       body,
       response: { 200: envelope(webhookSchema, 'The endpoint'), ...failures(ofMutations, 'not_found') },

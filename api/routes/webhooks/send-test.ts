@@ -19,11 +19,11 @@ export function sendTestEvent(api: Api, deps: ApiDependencies): void {
       operationId: 'sendTestEvent',
       tags: ['Webhooks'],
       summary: 'Send an event of the type `webhook.test` to this endpoint',
-      description: 'It is delivered like any other event: follow it with `GET …/deliveries/{delivery_id}`.',
+      description: 'The event is delivered like any other; follow it with `GET …/deliveries/{delivery_id}`.',
       headers: idempotencyHeaders,
       params: webhookPath,
       response: {
-        202: envelope(deliverySchema, 'It is about to be sent'),
+        202: envelope(deliverySchema, 'The event will be sent soon'),
         ...failures(ofMutations, ofIdempotency, 'not_found', 'webhook_not_active'),
       },
     },

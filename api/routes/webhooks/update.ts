@@ -27,7 +27,7 @@ const body = optionalBody(
   }),
 );
 
-/** `PUT /v1/webhooks/{endpoint_id}`. Deliveries that are not over follow it from their next attempt on. */
+/** `PUT /v1/webhooks/{endpoint_id}`. Unfinished deliveries use the change from their next attempt on. */
 export function updateWebhook(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'PUT',
@@ -36,9 +36,9 @@ export function updateWebhook(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'updateWebhook',
       tags: ['Webhooks'],
-      summary: 'Change a webhook; deliveries that are not over follow from their next attempt on',
+      summary: 'Change a webhook; pending deliveries use the new values from their next attempt on',
       description:
-        'Fields that are left out stay as they are. `is_active: true` brings back one that was disabled after ' +
+        'Fields that are left out do not change. `is_active: true` enables a webhook again that was disabled after ' +
         'failures.',
       params: webhookPath,
       body,
@@ -78,9 +78,12 @@ export function updateWebhook(api: Api, deps: ApiDependencies): void {
   });
 }
 
-/** @throws {AppError} `validation_failed` for an admin of another account: the webhook needs an owner in its own account */
+/**
+ * The owner of the webhook. @throws {AppError} `validation_failed` for an admin of another account, because the owner
+ * must be in the webhook's account
+ */
 function userOfAccount({ userId, accountId }: Identity, ofAccount: AccountId): UserId {
   if (accountId === ofAccount) return userId;
-  const reason = 'must stay account: you are no user of this account';
+  const reason = 'must stay account, because you are not a user of this account';
   throw new AppError('validation_failed', `scope: ${reason}`, { details: [{ path: 'scope', reason }] });
 }

@@ -4,7 +4,7 @@ import { audienceOf, eventTypes } from '../../../domain/event-types.ts';
 import { problemOfWebhookUrl, webhookUrlLength } from '../../../domain/webhook-url.ts';
 import { counted, optional, optionalNonZero } from '../../schemas/fields.ts';
 
-/** All types and families, each named once or twice. */
+/** Enough for all types and families, even if each is listed twice. */
 const mostEventTypes = 100;
 
 export const urlField = z.string().min(1).max(webhookUrlLength).describe('`http://` or `https://`');
@@ -31,7 +31,7 @@ export const settingsFields = {
   scope: optionalNonZero(z.enum(['user', 'account'])).describe(
     '`user`: events of your own objects; `account`: all of the account, for root users',
   ),
-  timeout_seconds: optionalNonZero(z.int().min(5).max(300)).describe('For the whole exchange of one attempt'),
+  timeout_seconds: optionalNonZero(z.int().min(5).max(300)).describe('For one whole attempt, including the reply'),
   max_retries: optional(z.int().min(0).max(10)),
   secret: optionalNonZero(secretField),
 };
@@ -44,11 +44,11 @@ export function checkUrl(url: string, allowedRanges: readonly string[]): string 
 }
 
 /**
- * Whose events an endpoint receives that asks for these types.
+ * Checks which events an endpoint with these types receives.
  * @param isRoot the caller acts as a root user of the account
- * @param wanted.scope undefined: what the types need
- * @returns the types without repetitions
- * @throws {AppError} `unsupported_event_type`; `root_required` where the account's events are asked for by another user
+ * @param wanted.scope undefined: the scope that the types need
+ * @returns the types without duplicates
+ * @throws {AppError} `unsupported_event_type`; `root_required` when another user asks for events of the account
  */
 export function checkSubscription(
   isRoot: boolean,
@@ -58,7 +58,7 @@ export function checkSubscription(
   if (subscriptions.length === 0) throw unsupported('event_types', 'must name at least one type');
   for (const [index, each] of subscriptions.entries()) {
     if (audienceOf(each)) continue;
-    throw unsupported(`event_types.${index}`, `is none of ${eventTypes.map(({ type }) => type).join(', ')}`);
+    throw unsupported(`event_types.${index}`, `is not one of ${eventTypes.map(({ type }) => type).join(', ')}`);
   }
   const ofAccount = subscriptions.findIndex((each) => audienceOf(each) === 'account');
   const scope = wanted.scope ?? (ofAccount === -1 ? 'user' : 'account');

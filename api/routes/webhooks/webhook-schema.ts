@@ -4,7 +4,7 @@ import type { Identity } from '../../../db/repositories/identities.ts';
 import type { WebhookDelivery } from '../../../db/repositories/webhook-deliveries.ts';
 import { givenId, time } from '../../schemas/fields.ts';
 
-/** An endpoint in every reply. Its secret is in none. */
+/** An endpoint in every reply. No reply contains its secret. */
 export const webhookSchema = z
   .object({
     endpoint_id: z.string(),
@@ -14,22 +14,24 @@ export const webhookSchema = z
     disabled_reason: z
       .enum(['gone', 'failing'])
       .nullable()
-      .describe('Why the platform disabled it: it answered 410, or failed for five days'),
+      .describe('Why the platform disabled it: it replied 410, or failed for five days'),
     description: z.string(),
     scope: z.enum(['user', 'account']),
-    timeout_seconds: z.int().describe('For the whole exchange of one attempt'),
+    timeout_seconds: z.int().describe('For one whole attempt, including the reply'),
     max_retries: z.int(),
     public_key: z.string().describe('`whpk_…`: verifies the `v1a` signatures (ed25519)'),
     has_secret: z.boolean().describe('Requests carry a `v1` signature (HMAC) as well'),
-    total_deliveries: z.int().describe('Those that are over or have an attempt; one that is sent again counts again'),
+    total_deliveries: z
+      .int()
+      .describe('Deliveries that have ended or have an attempt; a repeated delivery counts again'),
     successful_deliveries: z.int(),
-    failed_deliveries: z.int().describe('Those that were given up'),
+    failed_deliveries: z.int().describe('Deliveries that finally failed'),
     last_delivery_at: time().nullable(),
     last_success_at: time().nullable(),
     last_failure_at: time().nullable(),
     created_at: time(),
     updated_at: time(),
-    user_id: z.string().nullable().describe('Whose events it receives; null: those of the account'),
+    user_id: z.string().nullable().describe('The user whose events it receives; null: all users of the account'),
     account_id: z.string().optional().describe('For root users'),
   })
   .meta({ id: 'Webhook' });
@@ -38,7 +40,7 @@ const attemptSchema = z.object({
   started_at: time(),
   duration_ms: z.int(),
   http_status_code: z.int().nullable(),
-  error: z.string().nullable().describe('Why it is no success'),
+  error: z.string().nullable().describe('Why the attempt failed'),
   reply: z.string().nullable().describe('The beginning of the reply: 4 KiB, in lists 256 characters'),
 });
 
@@ -49,14 +51,14 @@ export const deliverySchema = z
     event_id: z.string().describe('Sent as `webhook-id`, the same with every attempt'),
     status: z.enum(['pending', 'delivering', 'retrying', 'delivered', 'failed']),
     http_status_code: z.int().nullable(),
-    attempt_number: z.int().describe('Of the latest attempt that is over; 0: none is'),
+    attempt_number: z.int().describe('The number of the latest ended attempt; 0: none has ended'),
     max_attempts: z.int(),
     next_retry_at: time().nullable(),
     delivered_at: time().nullable(),
     failed_at: time().nullable(),
-    error_message: z.string().nullable().describe('Of the latest attempt'),
+    error_message: z.string().nullable().describe('The error of the latest attempt'),
     created_at: time(),
-    attempts: z.array(attemptSchema).describe('The first one first; the latest 20'),
+    attempts: z.array(attemptSchema).describe('The latest 20, oldest first'),
   })
   .meta({ id: 'WebhookDelivery' });
 
@@ -92,7 +94,7 @@ export function presentWebhook(endpoint: WebhookEndpoint, caller: Identity): z.o
   };
 }
 
-/** @param replyLength characters of each reply that are shown */
+/** @param replyLength the number of characters of each reply that are shown */
 export function presentDelivery(delivery: WebhookDelivery, replyLength: number): z.output<typeof deliverySchema> {
   return {
     delivery_id: delivery.deliveryId,

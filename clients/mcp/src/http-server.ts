@@ -5,14 +5,14 @@ import { createMcpServer } from './tools.ts';
 export interface HttpServerOptions {
   apiUrl: string;
   gatewayUrl?: string | undefined;
-  /** Web pages of these origins may call; `http://localhost:3000`. */
+  /** Web pages of these origins may send requests, for example `http://localhost:3000`. */
   allowedOrigins: readonly string[];
 }
 
 const maxBodyBytes = 5 * 1024 * 1024;
 
 /**
- * MCP over streamable HTTP at `/mcp`, without sessions: each request carries the key of its caller and works on the
+ * MCP over streamable HTTP at `/mcp`, without sessions: each request has the key of its caller and works on the
  * caller's sandboxes. A request from a web page is refused unless its origin is allowed, even with a valid key.
  */
 export function createHttpServer({ apiUrl, gatewayUrl, allowedOrigins }: HttpServerOptions): http.Server {
@@ -26,7 +26,8 @@ export function createHttpServer({ apiUrl, gatewayUrl, allowedOrigins }: HttpSer
   server.headersTimeout = 10_000;
   server.requestTimeout = 30_000;
   server.maxConnections = 500;
-  // Longer than clients and load balancers keep a connection idle: they would use one that is just being closed.
+  // Longer than clients and load balancers keep an idle connection, because they might use a connection that is just
+  // being closed.
   server.keepAliveTimeout = 65_000;
 
   async function serve(request: http.IncomingMessage, response: http.ServerResponse): Promise<void> {
@@ -46,7 +47,7 @@ export function createHttpServer({ apiUrl, gatewayUrl, allowedOrigins }: HttpSer
       response.setHeader('WWW-Authenticate', 'Bearer');
       return refuse(response, 401, 'Send an API key: Authorization: Bearer <key>');
     }
-    // Without sessions there is nothing to listen to and nothing to end.
+    // Without sessions there are no streams to open and no sessions to end.
     if (request.method !== 'POST') {
       response.setHeader('Allow', 'POST');
       return refuse(response, 405, 'Only POST');
@@ -75,6 +76,6 @@ function allowOrigin(response: http.ServerResponse, origin: string): void {
 
 function refuse(response: http.ServerResponse, status: number, message: string): void {
   const body = JSON.stringify({ jsonrpc: '2.0', error: { code: -32000, message }, id: null });
-  // What is left of the request is not read.
+  // The rest of the request is not read.
   response.writeHead(status, { 'Content-Type': 'application/json', Connection: 'close' }).end(body);
 }

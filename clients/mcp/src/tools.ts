@@ -3,10 +3,13 @@ import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
 import { type CodeResult, type ConnectionOptions, Sandbox, SandboxError } from '../../typescript/src/index.ts';
 
-/** A model reads no more of one output. */
+/** The maximum length of one output. A model would not read more. */
 const maxTextLength = 64 * 1024;
 const maxPictures = 8;
 const defaultTimeoutSeconds = 120;
+/** Limits of one tool call: the server works for several callers, and root in a sandbox can send any bytes. */
+const maxReplyBytes = 16 * 1024 * 1024;
+const replyMs = 60_000;
 
 const sandboxId = z
   .string()
@@ -25,7 +28,14 @@ export function createMcpServer(connection: ConnectionOptions): McpServer {
         'It ends by itself after its timeout.',
     },
   );
-  const open = (id: string) => Sandbox.connect(id, connection);
+  /** @param seconds the time limit of the work in the sandbox; its replies have an additional time limit */
+  const open = (id: string, signal: AbortSignal, seconds = 0) => {
+    const limit = AbortSignal.timeout(seconds * 1000 + replyMs);
+    return Sandbox.connect(id, {
+      ...connection,
+      agentLimits: { maxReplyBytes, signal: AbortSignal.any([signal, limit]) },
+    });
+  };
 
   server.registerTool(
     'create_sandbox',
@@ -88,7 +98,7 @@ export function createMcpServer(connection: ConnectionOptions): McpServer {
     },
     ({ sandbox_id, command, cwd, stdin, timeout_seconds, background }, { signal }) =>
       answer(async () => {
-        const { commands } = await open(sandbox_id);
+        const { commands } = await open(sandbox_id, signal, timeout_seconds);
         const options = { ...(cwd !== undefined && { cwd }), ...(stdin !== undefined && { stdin }) };
         if (background) {
           const handle = await commands.run(command, { ...options, background: true });
@@ -118,10 +128,11 @@ export function createMcpServer(connection: ConnectionOptions): McpServer {
     },
     ({ sandbox_id, code, language, timeout_seconds }, { signal }) =>
       answer(async () => {
-        const sandbox = await open(sandbox_id);
+        const sandbox = await open(sandbox_id, signal, timeout_seconds);
         const limit = AbortSignal.timeout(timeout_seconds * 1000);
-        const { stdout, stderr, results, error } = await sandbox
-          .runCode(code, { language, signal: AbortSignal.any([signal, limit]) })
+        const bounds = { maxOutputLength: maxTextLength, maxResultsLength: maxReplyBytes };
+        const { stdout, stderr, results, error, truncated } = await sandbox
+          .runCode(code, { language, signal: AbortSignal.any([signal, limit]), ...bounds })
           .catch((reason) => {
             if (!limit.aborted) throw reason;
             throw new SandboxError('timed_out', `The code did not end in ${timeout_seconds} s and was interrupted`);
@@ -130,10 +141,13 @@ export function createMcpServer(connection: ConnectionOptions): McpServer {
         return {
           content: [
             ...jsonContent({
-              ...(stdout && { stdout: cut(stdout) }),
-              ...(stderr && { stderr: cut(stderr) }),
+              ...(stdout && { stdout }),
+              ...(stderr && { stderr }),
+              ...(truncated && { truncated }),
               ...(texts.length > 0 && { results: texts }),
-              ...(error && { error: { name: error.name, value: error.value, traceback: cut(error.traceback) } }),
+              ...(error && {
+                error: { name: cut(error.name), value: cut(error.value), traceback: cut(error.traceback) },
+              }),
             }),
             ...results.flatMap(pictureOf).slice(0, maxPictures),
           ],
@@ -150,15 +164,19 @@ export function createMcpServer(connection: ConnectionOptions): McpServer {
       inputSchema: { sandbox_id: sandboxId, path },
       annotations: { readOnlyHint: true },
     },
-    ({ sandbox_id, path }) =>
+    ({ sandbox_id, path }, { signal }) =>
       answer(async () => {
-        const { files } = await open(sandbox_id);
+        const { files } = await open(sandbox_id, signal);
         const { size } = await files.stat(path);
         const mimeType = pictureTypes[/\.[a-z]+$/i.exec(path)?.[0].toLowerCase() ?? ''];
         const maxBytes = mimeType ? 4 * 1024 * 1024 : 4 * maxTextLength;
-        if (size > maxBytes)
-          throw new SandboxError('file_too_large', `${path} has ${size} bytes, more than ${maxBytes}`);
+        const requireSize = (bytes: number) => {
+          if (bytes <= maxBytes) return;
+          throw new SandboxError('file_too_large', `${path} has ${bytes} bytes, more than ${maxBytes}`);
+        };
+        requireSize(size);
         const bytes = Buffer.from(await files.read(path, { format: 'bytes' }));
+        requireSize(bytes.length);
         if (mimeType) return { content: [{ type: 'image' as const, data: bytes.toString('base64'), mimeType }] };
         return { content: [{ type: 'text' as const, text: cut(bytes.toString('utf8')) }] };
       }),
@@ -172,9 +190,9 @@ export function createMcpServer(connection: ConnectionOptions): McpServer {
       inputSchema: { sandbox_id: sandboxId, path, content: z.string().max(4_000_000) },
       annotations: { destructiveHint: true, idempotentHint: true },
     },
-    ({ sandbox_id, path, content }) =>
+    ({ sandbox_id, path, content }, { signal }) =>
       answer(async () => {
-        await (await open(sandbox_id)).files.write(path, content);
+        await (await open(sandbox_id, signal)).files.write(path, content);
         return json({ path, bytes: Buffer.byteLength(content) });
       }),
   );
@@ -187,9 +205,9 @@ export function createMcpServer(connection: ConnectionOptions): McpServer {
       inputSchema: { sandbox_id: sandboxId, path, depth: z.number().int().min(1).max(20).default(1) },
       annotations: { readOnlyHint: true },
     },
-    ({ sandbox_id, path, depth }) =>
+    ({ sandbox_id, path, depth }, { signal }) =>
       answer(async () => {
-        const entries = await (await open(sandbox_id)).files.list(path, { depth });
+        const entries = await (await open(sandbox_id, signal)).files.list(path, { depth });
         const shown = entries.slice(0, 1000).map(({ path, type, size }) => ({ path, type, size }));
         return json({ entries: shown, ...(entries.length > 1000 && { left_out: entries.length - 1000 }) });
       }),
@@ -203,9 +221,9 @@ export function createMcpServer(connection: ConnectionOptions): McpServer {
       inputSchema: { sandbox_id: sandboxId, port: z.number().int().min(1).max(65_535) },
       annotations: { destructiveHint: true },
     },
-    ({ sandbox_id, port }) =>
+    ({ sandbox_id, port }, { signal }) =>
       answer(async () => {
-        const { ports } = await open(sandbox_id);
+        const { ports } = await open(sandbox_id, signal);
         const isOpen = (await ports.list()).ports.some((each) => each.port === port);
         if (!isOpen) await ports.add({ port, name: `port-${port}` });
         return json({ port, url: ports.url(port) });
@@ -230,14 +248,19 @@ export function createMcpServer(connection: ConnectionOptions): McpServer {
   return server;
 }
 
-/** Refusals of the platform are results that a model can read; other errors are not shown. */
+/** Refusals of the platform become results for the model. Other errors are not shown. */
 async function answer(work: () => Promise<CallToolResult>): Promise<CallToolResult> {
   try {
     return await work();
   } catch (error) {
+    if ((error as Error).name === 'TimeoutError') return refusal('timed_out', 'The sandbox did not answer in time');
     if (!(error instanceof SandboxError)) throw error;
-    return { ...json({ error: error.message, code: error.code }), isError: true };
+    return refusal(error.code, error.message);
   }
+}
+
+function refusal(code: string, message: string): CallToolResult {
+  return { ...json({ error: message, code }), isError: true };
 }
 
 const jsonContent = (value: unknown) => [{ type: 'text' as const, text: JSON.stringify(value) }];
@@ -263,7 +286,7 @@ function pictureOf(result: CodeResult) {
   return pictures.flatMap(({ mimeType, data }) => (data ? [{ type: 'image' as const, data, mimeType }] : []));
 }
 
-/** The value in the form that says most to a model. */
+/** The most informative form of the value for a model. */
 function textOf(result: CodeResult): unknown {
   if (result.json !== undefined) return result.json;
   const text = result.markdown ?? result.text ?? result.html ?? result.latex;

@@ -1,12 +1,13 @@
 import type { IncomingMessage } from 'node:http';
 import { frame, readFrames } from './connect-stream.ts';
+import type { AgentLimits } from './connection-options.ts';
 import { SandboxError } from './errors.ts';
 import type { Calls, Streams } from './generated/agent.ts';
 import { exchange, type HttpServer, readText } from './http-exchange.ts';
 import { withRetries } from './retries.ts';
 
-const maxReplyBytes = 64 * 1024 * 1024;
-/** Calls that the client may repeat when it does not know whether the first one arrived. */
+const defaultMaxReplyBytes = 64 * 1024 * 1024;
+/** Calls that may be repeated if it is unknown whether the first one arrived. */
 const repeatable = new Set<keyof Calls>([
   ...(['Filesystem/Stat', 'Filesystem/ListDir', 'Filesystem/Remove', 'Process/List', 'Process/Update'] as const),
   'Filesystem/RemoveWatcher',
@@ -15,10 +16,12 @@ const repeatable = new Set<keyof Calls>([
 /** The agent in one sandbox: Connect calls in JSON, uploads and downloads. */
 export class AgentClient {
   readonly server: HttpServer;
+  readonly limits: AgentLimits;
   readonly #token: string;
 
-  constructor(server: HttpServer, token: string) {
+  constructor(server: HttpServer, token: string, limits: AgentLimits = {}) {
     this.server = server;
+    this.limits = limits;
     this.#token = token;
   }
 
@@ -36,12 +39,16 @@ export class AgentClient {
         signal,
         isAlone: !isRepeatable,
       });
-      return JSON.parse(await readText(response, maxReplyBytes));
+      try {
+        return JSON.parse(await readText(response, this.limits.maxReplyBytes ?? defaultMaxReplyBytes));
+      } catch (error) {
+        throw this.reasonOf(error, signal);
+      }
     };
     return isRepeatable ? withRetries(work, signal) : work();
   }
 
-  /** The messages of a server stream, which ends with an `Error` when the caller aborts. */
+  /** The messages of a server stream. It ends with an `Error` when the caller aborts. */
   async *stream<Name extends keyof Streams>(
     name: Name,
     message: Streams[Name]['input'],
@@ -54,12 +61,18 @@ export class AgentClient {
       isAlone: true,
     });
     try {
-      yield* readFrames<Streams[Name]['output']>(response);
+      yield* readFrames<Streams[Name]['output']>(response, this.limits.maxReplyBytes ?? defaultMaxReplyBytes);
     } catch (error) {
-      throw signal?.aborted ? signal.reason : error;
+      throw this.reasonOf(error, signal);
     } finally {
       response.destroy();
     }
+  }
+
+  /** The reason of the abort, if there was one: an aborted request fails as a broken connection. */
+  reasonOf(error: unknown, signal?: AbortSignal): unknown {
+    const ended = this.#anyOf(signal);
+    return ended?.aborted ? ended.reason : error;
   }
 
   request(
@@ -75,12 +88,19 @@ export class AgentClient {
     return exchange(this.server, path, {
       method,
       ...request,
+      signal: this.#anyOf(request.signal),
       headers: { 'X-Access-Token': this.#token, ...request.headers },
     });
   }
+
+  #anyOf(signal: AbortSignal | undefined): AbortSignal | undefined {
+    return signal && this.limits.signal
+      ? AbortSignal.any([signal, this.limits.signal])
+      : (signal ?? this.limits.signal);
+  }
 }
 
-/** Whether the agent says that something is not there. */
+/** Whether the agent's error means that an object does not exist. */
 export function isNotFound(error: unknown): boolean {
   return error instanceof SandboxError && error.code === 'not_found';
 }

@@ -17,7 +17,7 @@ export interface ApiRequest<Id extends Operation> {
   signal?: AbortSignal | undefined;
 }
 
-/** The control plane. Requests that make something carry an `Idempotency-Key`, so repeating them makes nothing twice. */
+/** The control plane. Requests that create objects have an `Idempotency-Key`, so they may be repeated. */
 export class ApiClient {
   readonly connection: Connection;
 
@@ -26,7 +26,7 @@ export class ApiClient {
   }
 
   /**
-   * Calls an operation of the OpenAPI document and answers with the `data` of its reply.
+   * Calls an operation of the OpenAPI document and returns the `data` of its reply.
    * @throws {SandboxError} with the code of the refusal
    */
   async call<Id extends Operation>(id: Id, request: ApiRequest<Id> = {}): Promise<Operations[Id]['data']> {
@@ -61,7 +61,7 @@ export class ApiClient {
   }
 }
 
-/** Access tokens of a sign-in are JWTs; everything else is an API key. */
+/** Access tokens of a sign-in are JWTs. All other keys are API keys. */
 function authorization(apiKey: string): Record<string, string> {
   return apiKey.startsWith('eyJ') ? { Authorization: `Bearer ${apiKey}` } : { 'X-API-Key': apiKey };
 }

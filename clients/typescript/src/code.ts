@@ -1,7 +1,9 @@
 import type { AgentClient } from './agent-client.ts';
+import { SandboxError } from './errors.ts';
 import type { Chart, ExecuteResponseError, Result } from './generated/agent.ts';
+import { defaultOutputLength, OutputText } from './output-text.ts';
 
-/** A value in each form that it has. Pictures and PDFs are base64. */
+/** A value in each of its formats. Pictures and PDFs are base64. */
 export interface CodeResult {
   text?: string;
   html?: string;
@@ -19,7 +21,7 @@ export interface CodeResult {
   chart?: Chart;
   /** Other formats by MIME type. */
   extra: Record<string, string>;
-  /** The value of the code, not something that it displayed on its way. */
+  /** The value of the code, and not a value that it displayed before its end. */
   isMainResult: boolean;
 }
 
@@ -29,38 +31,71 @@ export interface Execution {
   results: CodeResult[];
   stdout: string;
   stderr: string;
-  /** What the code raised. */
+  /** The exception of the code. */
   error: ExecuteResponseError | null;
   exitCode: number;
   executionCount: number;
+  /** Output or results were removed, see `maxOutputLength` and `maxResultsLength`. */
+  truncated: boolean;
 }
 
 export interface RunCodeOptions {
   /** `python` by default. */
   language?: string;
-  /** Of `createCodeContext`; default: the default context of the language. */
+  /** A context of `createCodeContext`. The default is the default context of the language. */
   contextId?: string;
   envs?: Record<string, string>;
   onStdout?: (text: string) => void;
   onStderr?: (text: string) => void;
   onResult?: (result: CodeResult) => void;
+  /** The code is interrupted after that; `timed_out`. Default: no limit. */
+  timeoutMs?: number;
   /** Interrupts the code. */
   signal?: AbortSignal;
+  /** Maximum length of stdout and of stderr, in characters; longer output loses its beginning. Default 8 Mi. */
+  maxOutputLength?: number;
+  /** The maximum length of all results together, in characters of JSON; later results are left out. Default 64 Mi. */
+  maxResultsLength?: number;
 }
 
-/** Runs code in a context, which keeps its state between runs. */
+const defaultResultsLength = 64 * 1024 * 1024;
+
+/**
+ * Runs code in a context, which keeps its state between runs.
+ * @throws {SandboxError}
+ */
 export async function runCode(agent: AgentClient, code: string, options: RunCodeOptions = {}): Promise<Execution> {
+  const { timeoutMs } = options;
+  if (timeoutMs === undefined) return execute(agent, code, options);
+  const limit = new AbortController();
+  const onTimeout = () =>
+    limit.abort(new SandboxError('timed_out', `The code did not end in ${timeoutMs} ms and was interrupted`));
+  const timer = setTimeout(onTimeout, timeoutMs);
+  const signal = options.signal ? AbortSignal.any([options.signal, limit.signal]) : limit.signal;
+  try {
+    return await execute(agent, code, { ...options, signal });
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function execute(agent: AgentClient, code: string, options: RunCodeOptions): Promise<Execution> {
   const { language = options.contextId ? '' : 'python', contextId = '', envs = {} } = options;
   const message = { code, language, contextId, envVars: envs };
   const execution: Execution = {
     ...{ text: undefined, results: [], stdout: '', stderr: '', error: null, exitCode: 0, executionCount: 0 },
+    truncated: false,
   };
+  const { maxOutputLength = defaultOutputLength, maxResultsLength = defaultResultsLength } = options;
+  const stdout = new OutputText(maxOutputLength);
+  const stderr = new OutputText(maxOutputLength);
+  let resultsLength = 0;
   for await (const event of agent.stream('ExecutionService/Execute', message, options.signal)) {
     if (event.stdout) {
-      execution.stdout += event.stdout.content;
+      stdout.addText(event.stdout.content);
       options.onStdout?.(event.stdout.content);
     } else if (event.stderr) {
-      execution.stderr += event.stderr.content;
+      stderr.addText(event.stderr.content);
       options.onStderr?.(event.stderr.content);
     } else if (event.error) {
       execution.error = event.error;
@@ -72,10 +107,15 @@ export async function runCode(agent: AgentClient, code: string, options: RunCode
         execution.exitCode = event.result.exitCode;
         execution.executionCount = event.result.executionCount;
       }
-      execution.results.push(result);
       options.onResult?.(result);
+      resultsLength += JSON.stringify(event.result).length;
+      if (resultsLength <= maxResultsLength) execution.results.push(result);
+      else execution.truncated = true;
     }
   }
+  execution.stdout = stdout.toString();
+  execution.stderr = stderr.toString();
+  execution.truncated ||= stdout.isTruncated || stderr.isTruncated;
   return execution;
 }
 

@@ -3,35 +3,36 @@ import type { AgentClient } from './agent-client.ts';
 import { isNotFound } from './agent-client.ts';
 import { CommandFailedError, SandboxError } from './errors.ts';
 import type { Files } from './files.ts';
-import { OutputText } from './output-text.ts';
+import { defaultOutputLength, OutputText } from './output-text.ts';
 import { type Output, ProcessStream } from './process-stream.ts';
 
 export interface CommandOptions {
   /** Default: the home folder. */
   cwd?: string;
-  /** Over the environment of the sandbox. */
+  /** Overrides variables of the sandbox's environment. */
   envs?: Record<string, string>;
-  /**
-   * What the command reads. `'open'`: what `sendStdin` writes, without an end. Default: nothing.
-   */
+  /** The input of the command. `'open'`: the input of `sendStdin`, without an end. Default: empty. */
   stdin?: string | Uint8Array | 'open';
   /** Called with each piece of output, as text. */
   onStdout?: (text: string) => void;
   onStderr?: (text: string) => void;
-  /** A name that `connect` finds the process by. */
+  /** A name by which `connect` finds the process. */
   tag?: string;
-  /** The command is killed after that; `timed_out`. */
+  /** The command is killed after this time, with the error `timed_out`. */
   timeoutMs?: number;
   /** Kills the command. */
   signal?: AbortSignal;
   /** Throw a `CommandFailedError` for another exit code than 0. */
   check?: boolean;
-  /** Kept of stdout and of stderr, each, in characters; the beginning of more is dropped. Default 8 Mi. */
+  /**
+   * The maximum length of stdout and of stderr, in characters. If the output is longer, its beginning is dropped.
+   * Default 8 Mi.
+   */
   maxOutputLength?: number;
 }
 
 export interface CommandResult {
-  /** 128 + n when signal n ended it. */
+  /** 128 + n if signal n ended it. */
   exitCode: number;
   stdout: string;
   stderr: string;
@@ -41,18 +42,19 @@ export interface CommandResult {
 
 export interface RunningProcess {
   pid: number;
-  /** The program with its arguments, or the one text for the shell. */
+  /** The program with its arguments, or a single text for the shell. */
   command: string[];
   tag: string | null;
 }
 
-const defaultOutputLength = 8 * 1024 * 1024;
+/** A killed command has this long to end. */
+const killMs = 5000;
 
-/** A command opens what it reads and removes the file, then becomes the command. */
+/** Opens the input file and removes it, then becomes the command. */
 const openInput = 'exec <"$1" || exit 126; [ "$1" = /dev/null ] || rm -f -- "$1"; shift; ';
 const becomeProgram = 'exec "$@"';
 const becomeShell = 'command -v bash >/dev/null && exec bash -c "$1"; exec sh -c "$1"';
-/** Scripts that start a command, with the place of the command in the arguments. */
+/** Scripts that start a command, with the index of the command in the arguments. */
 const launchers = new Map([
   [openInput + becomeProgram, 4],
   [openInput + becomeShell, 4],
@@ -70,7 +72,7 @@ export class Commands {
   }
 
   /**
-   * Runs a command: a text for the shell, or a program with its arguments. With `background` it answers as soon as the
+   * Runs a command: a text for the shell, or a program with its arguments. With `background` it returns as soon as the
    * command has started.
    * @throws {SandboxError}
    */
@@ -89,13 +91,13 @@ export class Commands {
     return options.background ? handle : handle.wait();
   }
 
-  /** Follows a running process. Its output since the last client left comes first, up to 1 MiB. */
+  /** Follows a running process. The output since its last client left comes first, up to 1 MiB. */
   async connect(process: number | { tag: string }, options: CommandOptions = {}): Promise<CommandHandle> {
     const stream = await ProcessStream.connect(this.#agent, typeof process === 'number' ? { pid: process } : process);
     return new CommandHandle(this.#agent, stream, options);
   }
 
-  /** The processes that were started through the agent and have not ended. */
+  /** The running processes that were started through the agent. */
   async list(): Promise<RunningProcess[]> {
     const { processes } = await this.#agent.call('Process/List', {});
     return processes.map(({ pid, config, tag }) => {
@@ -128,7 +130,7 @@ export class Commands {
   }
 }
 
-/** A command that runs. Read its output with `for await`, or let `wait` collect it. */
+/** A running command. Read its output with `for await`, or let `wait` collect it. */
 export class CommandHandle implements AsyncIterable<Output> {
   readonly #agent: AgentClient;
   readonly #stream: ProcessStream;
@@ -145,7 +147,7 @@ export class CommandHandle implements AsyncIterable<Output> {
     return this.#stream.pid;
   }
 
-  /** Writes to its standard input, which `stdin: 'open'` leaves open. */
+  /** Writes to its standard input. It needs `stdin: 'open'`. */
   async sendStdin(data: string | Uint8Array): Promise<void> {
     const stdin = Buffer.from(data).toString('base64');
     await this.#agent.call('Process/SendInput', { process: { pid: this.pid }, input: { stdin } });
@@ -155,17 +157,17 @@ export class CommandHandle implements AsyncIterable<Output> {
     return sendSignal(this.#agent, this.pid, signal);
   }
 
-  /** Stops to listen; the command goes on. */
+  /** Closes the connection. The command continues. */
   disconnect(): void {
     this.#stream.disconnect();
   }
 
-  /** Its output, as it comes, until it ends. */
+  /** Its output until it ends. */
   [Symbol.asyncIterator](): AsyncGenerator<Output, void> {
     return this.#stream.output();
   }
 
-  /** Its result, when it has ended. */
+  /** Waits for its end and returns its result. */
   wait(): Promise<CommandResult> {
     this.#result ??= this.#limited(() => this.#collect());
     return this.#result;
@@ -192,9 +194,11 @@ export class CommandHandle implements AsyncIterable<Output> {
     const { timeoutMs, signal } = this.#options;
     if (timeoutMs === undefined && !signal) return work();
     let reason: unknown;
+    let leaving: NodeJS.Timeout | undefined;
     const stop = (why: unknown) => {
       reason ??= why;
-      // The command's end ends its stream. Where the kill does not arrive, the stream is left.
+      // The command's end ends its stream. If the kill fails or has no effect, the stream is closed.
+      leaving ??= setTimeout(() => this.#stream.disconnect(), killMs);
       this.kill().catch(() => this.#stream.disconnect());
     };
     const onTimeout = () =>
@@ -211,6 +215,7 @@ export class CommandHandle implements AsyncIterable<Output> {
       throw reason ?? error;
     } finally {
       clearTimeout(timer);
+      clearTimeout(leaving);
       signal?.removeEventListener('abort', onAbort);
     }
   }

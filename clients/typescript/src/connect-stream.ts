@@ -2,10 +2,8 @@ import type { IncomingMessage } from 'node:http';
 import { connectionError, SandboxError } from './errors.ts';
 
 const endOfStream = 2;
-/** The agent sends none that is longer. */
-const maxMessageBytes = 64 * 1024 * 1024;
 
-/** A message in the frame of Connect's streams: a byte of flags, four of length, the message. */
+/** A message in a frame of Connect's streams: one byte of flags, four of length, the message. */
 export function frame(message: unknown): Uint8Array {
   const text = Buffer.from(JSON.stringify(message));
   const head = Buffer.alloc(5);
@@ -15,10 +13,13 @@ export function frame(message: unknown): Uint8Array {
 
 /**
  * The messages of a server stream.
- * @throws {SandboxError} with the code that the stream ended with; `connection_failed` when it broke off
+ * @throws {SandboxError} with the code with which the stream ended; `connection_failed` when it broke off
  */
-export async function* readFrames<Message>(response: IncomingMessage): AsyncGenerator<Message, void> {
-  for await (const [flags, text] of framesOf(response)) {
+export async function* readFrames<Message>(
+  response: IncomingMessage,
+  maxMessageBytes: number,
+): AsyncGenerator<Message, void> {
+  for await (const [flags, text] of framesOf(response, maxMessageBytes)) {
     const message = JSON.parse(text);
     if ((flags & endOfStream) === 0) {
       yield message;
@@ -30,7 +31,10 @@ export async function* readFrames<Message>(response: IncomingMessage): AsyncGene
   throw new SandboxError('connection_failed', 'The stream broke off');
 }
 
-async function* framesOf(response: IncomingMessage): AsyncGenerator<[flags: number, text: string], void> {
+async function* framesOf(
+  response: IncomingMessage,
+  maxMessageBytes: number,
+): AsyncGenerator<[flags: number, text: string], void> {
   let chunks: Buffer[] = [];
   let length = 0;
   let wanted = 5;

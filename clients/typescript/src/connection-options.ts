@@ -1,22 +1,32 @@
 import { SandboxError } from './errors.ts';
 
-/** Where the platform is and who calls it. Each has a default in the environment. */
+/** The platform's addresses and the caller's key. Each has a default in the environment. */
 export interface ConnectionOptions {
   /** URL of the API; `PLATFORM_URL`. */
   apiUrl?: string;
   /** An API key or an access token; `PLATFORM_API_KEY`. */
   apiKey?: string;
   /**
-   * URL of the gateway; `PLATFORM_GATEWAY`. All requests to sandboxes go there, with the sandbox's name in `Host`. Without
-   * one, the name of the sandbox is looked up; names below `.localhost` lead to the host of `apiUrl`.
+   * URL of the gateway; `PLATFORM_GATEWAY`. All requests to sandboxes go there, with the sandbox's name in `Host`.
+   * Without it, the name of the sandbox is resolved. Names below `.localhost` use the host of `apiUrl`.
    */
   gatewayUrl?: string;
+  agentLimits?: AgentLimits;
+}
+
+/** Limits for replies of sandboxes, for programs with several users: root in a sandbox can send bytes without end. */
+export interface AgentLimits {
+  /** Ends every request to a sandbox. */
+  signal?: AbortSignal;
+  /** The maximum size of one reply, message or file in memory. Default 64 MiB, and 1 GiB for files. */
+  maxReplyBytes?: number;
 }
 
 export interface Connection {
   apiUrl: string;
   apiKey: string;
   gatewayUrl: string | null;
+  agentLimits: AgentLimits;
 }
 
 /** @throws {SandboxError} `not_configured` */
@@ -30,9 +40,17 @@ export function readConnection(options: ConnectionOptions): Connection {
       `The client needs ${missing}; the platform writes both to platform.env: set -a; . .data/platform.env; set +a`,
     );
   }
+  const gatewayUrl = options.gatewayUrl ?? process.env.PLATFORM_GATEWAY;
   return {
-    apiUrl: apiUrl.replace(/\/+$/, ''),
-    apiKey,
-    gatewayUrl: options.gatewayUrl ?? process.env.PLATFORM_GATEWAY ?? null,
+    apiUrl: checkedUrl(apiUrl, 'apiUrl (PLATFORM_URL)').replace(/\/+$/, ''),
+    // A key that was read from a file often ends with a line break, which HTTP refuses.
+    apiKey: apiKey.trim(),
+    gatewayUrl: gatewayUrl ? checkedUrl(gatewayUrl, 'gatewayUrl (PLATFORM_GATEWAY)') : null,
+    agentLimits: options.agentLimits ?? {},
   };
+}
+
+function checkedUrl(url: string, name: string): string {
+  if (/^https?:\/\//i.test(url) && URL.canParse(url)) return url;
+  throw new SandboxError('not_configured', `${name} must be a URL like http://127.0.0.1:7080, not ${url}`);
 }

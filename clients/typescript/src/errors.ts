@@ -14,11 +14,11 @@ export interface ErrorFacts {
 export class SandboxError extends Error {
   override name = 'SandboxError';
   readonly code: string;
-  /** Of HTTP, where a server answered. */
+  /** The HTTP status, if a server replied. */
   readonly status: number | undefined;
-  /** Operators find the request by it. */
+  /** The id by which operators find the request. */
   readonly requestId: string | undefined;
-  /** The fields that were refused. */
+  /** The refused fields. */
   readonly details: readonly { path: string; reason: string }[];
   readonly retryAfterSeconds: number | undefined;
 
@@ -32,7 +32,7 @@ export class SandboxError extends Error {
   }
 }
 
-/** A command ended with another exit code than 0 and `check` was asked for. */
+/** With `check`: a command ended with another exit code than 0. */
 export class CommandFailedError extends SandboxError {
   override name = 'CommandFailedError';
   readonly exitCode: number;
@@ -47,15 +47,16 @@ export class CommandFailedError extends SandboxError {
   }
 }
 
-/** File errors of the agent have a text alone. */
+/** File errors of the agent only have a text. */
 const codeOfStatus: Record<number, string | undefined> = {
+  400: 'invalid_argument',
   401: 'unauthenticated',
   403: 'permission_denied',
   404: 'not_found',
   507: 'resource_exhausted',
 };
 
-/** The error that a reply of the API, the gateway or the agent carries. */
+/** The error in a reply of the API, the gateway or the agent. */
 export function errorOfReply(
   status: number,
   headers: Readonly<Record<string, string | string[] | undefined>>,
@@ -65,7 +66,7 @@ export function errorOfReply(
   try {
     body = JSON.parse(text);
   } catch {
-    // A proxy in between answered, in its own words.
+    // The reply is from a proxy and has another format.
   }
   const message = [body.error, body.message].find((each) => typeof each === 'string') ?? text.slice(0, 500);
   const retryAfter = Number(headers['retry-after']);
@@ -81,7 +82,9 @@ export function errorOfReply(
   );
 }
 
-/** No connection, or one that broke off. */
+/** There is no connection, or it broke off. */
 export function connectionError(address: string, cause: Error): SandboxError {
-  return new SandboxError('connection_failed', `${address}: ${cause.message}`, { cause });
+  // The error of a name with several addresses has a code and no text.
+  const text = cause.message || (cause as NodeJS.ErrnoException).code || cause.name;
+  return new SandboxError('connection_failed', `${address}: ${text}`, { cause });
 }

@@ -12,7 +12,7 @@ import { expiryIn, fileSignature } from './signed-url.ts';
 
 export interface FileInfo {
   name: string;
-  /** `other`: sockets, pipes, devices, links to nothing. A link has the type of its target. */
+  /** `other`: sockets, pipes, devices, dangling links. A link has the type of its target. */
   type: 'file' | 'directory' | 'other';
   path: string;
   size: number;
@@ -31,6 +31,9 @@ export interface FileEvent {
   type: 'create' | 'write' | 'remove' | 'rename' | 'chmod';
 }
 
+/** The maximum size of a file that is read into memory. */
+const defaultMaxFileBytes = 1024 ** 3;
+
 export type FileContent = string | Uint8Array | AsyncIterable<Uint8Array>;
 
 /** Files of the sandbox. Paths are absolute, or relative to the home folder. */
@@ -45,7 +48,7 @@ export class Files {
     this.#publicUrl = publicUrl;
   }
 
-  /** A file as text, as bytes, or as a stream. */
+  /** Reads a file as text, as bytes, or as a stream. */
   read(path: string, options?: { format?: 'text' }): Promise<string>;
   read(path: string, options: { format: 'bytes' }): Promise<Uint8Array>;
   read(path: string, options: { format: 'stream' }): Promise<Readable>;
@@ -57,11 +60,12 @@ export class Files {
     return withRetries(async () => {
       const response = await this.#agent.request('GET', target);
       if (format === 'stream') return response;
-      return format === 'bytes' ? readBytes(response) : readText(response, 1024 ** 3);
+      const maxBytes = this.#agent.limits.maxReplyBytes ?? defaultMaxFileBytes;
+      return format === 'bytes' ? readBytes(response, maxBytes) : readText(response, maxBytes);
     });
   }
 
-  /** Writes a file; folders on the way are made. Readers see the old file or the whole new one. */
+  /** Writes a file and makes missing folders. Readers see the old file or the whole new one. */
   async write(path: string, content: FileContent): Promise<void> {
     const boundary = `sandbox-platform-${randomUUID()}`;
     const part = (name: string, rest = '') =>
@@ -102,12 +106,12 @@ export class Files {
     }
   }
 
-  /** What is in a folder. @param options.depth levels, 1 by default */
+  /** The entries of a folder. @param options.depth levels, 1 by default */
   async list(path: string, { depth = 1 }: { depth?: number } = {}): Promise<FileInfo[]> {
     return (await this.#agent.call('Filesystem/ListDir', { path, depth })).entries.map(fileInfo);
   }
 
-  /** What is at a path; links are not followed. @throws {SandboxError} `not_found` */
+  /** The entry at a path. Links are not followed. @throws {SandboxError} `not_found` */
   async stat(path: string): Promise<FileInfo> {
     return fileInfo((await this.#agent.call('Filesystem/Stat', { path })).entry!);
   }
@@ -122,7 +126,7 @@ export class Files {
     }
   }
 
-  /** Makes a folder and its parents. Returns whether there was none. */
+  /** Makes a folder and its parents. Returns whether it did not exist before. */
   async makeDir(path: string): Promise<boolean> {
     try {
       await this.#agent.call('Filesystem/MakeDir', { path });
@@ -133,17 +137,17 @@ export class Files {
     }
   }
 
-  /** Moves a file or folder; what is at the destination is replaced. */
+  /** Moves a file or folder, and replaces the destination. */
   async move(source: string, destination: string): Promise<FileInfo> {
     return fileInfo((await this.#agent.call('Filesystem/Move', { source, destination })).entry!);
   }
 
-  /** Removes a file, or a folder with all that is in it. Nothing there is fine. */
+  /** Removes a file, or a folder with its contents. A missing path is not an error. */
   async remove(path: string): Promise<void> {
     await this.#agent.call('Filesystem/Remove', { path });
   }
 
-  /** Changes in a folder from now on. Answers when the watch is set up; `close` ends it. */
+  /** Watches a folder for changes. Returns when the watch is active. `close` ends it. */
   async watch(path: string, { recursive = false }: { recursive?: boolean } = {}): Promise<FileWatch> {
     const abort = new AbortController();
     const events = this.#agent.stream('Filesystem/WatchDir', { path, recursive }, abort.signal);
@@ -170,7 +174,7 @@ export class Files {
     return `${this.#publicUrl}/download/${encodePath(absolute)}?${query}`;
   }
 
-  /** A URL that writes this one file: a form with the field `file` is posted to it. */
+  /** A URL that writes this one file. Post a form with the field `file` to it. */
   async uploadUrl(path: string, { expiresInSeconds }: { expiresInSeconds?: number } = {}): Promise<string> {
     const absolute = await this.#absolute(path);
     const query = fileSignature({ path: absolute, operation: 'write' }, this.#token, expiryIn(expiresInSeconds));
@@ -178,7 +182,7 @@ export class Files {
     return `${this.#publicUrl}/upload?${query}`;
   }
 
-  /** Relative paths begin in the home folder, which the agent knows. */
+  /** Relative paths begin in the home folder, which is asked from the agent. */
   async #absolute(path: string): Promise<string> {
     if (path.startsWith('/')) return path;
     const home = (await this.stat('~')).path;

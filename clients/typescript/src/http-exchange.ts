@@ -1,32 +1,34 @@
 import http from 'node:http';
 import https from 'node:https';
-import { buffer } from 'node:stream/consumers';
+import type { Socket } from 'node:net';
 import { connectionError, errorOfReply, SandboxError } from './errors.ts';
 
-/** What is sent over one HTTP request. */
+/** The content of one HTTP request. */
 export interface HttpRequest {
   method: string;
   headers: Record<string, string>;
   body?: Uint8Array | string | AsyncIterable<Uint8Array> | undefined;
   signal?: AbortSignal | undefined;
-  /** Uses a connection of its own, so that no request is lost on one that the server is closing. */
+  /** Uses its own connection, so that no request is lost on a connection that the server is closing. */
   isAlone?: boolean;
 }
 
-/** A place that answers HTTP. `host` is what it is asked for as, when that is not its address. */
+/** An HTTP server. `host` is the value of the Host field, if it differs from the address. */
 export interface HttpServer {
   origin: string;
   host: string | null;
 }
 
-/** Error replies longer than this are cut. */
+/** Longer error replies are truncated. */
 const maxErrorBytes = 64 * 1024;
+const connectTimeoutMs = 20_000;
 
 const agents = { 'http:': new http.Agent({ keepAlive: true }), 'https:': new https.Agent({ keepAlive: true }) };
 
 /**
- * Sends a request and answers with the reply's head; the body is read from it.
- * @throws {SandboxError} with the code of an error reply; `connection_failed`
+ * Sends a request and returns the reply's head. The body is read from it.
+ * @throws {SandboxError} with the code of an error reply; `connection_failed`. An error of the request's body is thrown
+ *   unchanged
  */
 export async function exchange(server: HttpServer, path: string, request: HttpRequest): Promise<http.IncomingMessage> {
   const url = new URL(path, `${server.origin}/`);
@@ -43,13 +45,26 @@ export async function exchange(server: HttpServer, path: string, request: HttpRe
     sent.once('error', (error) => {
       reject(request.signal?.aborted ? request.signal.reason : connectionError(url.origin, error));
     });
-    // Long silences are normal; a peer that is gone is not.
-    sent.once('socket', (socket) => socket.setKeepAlive(true, 20_000));
-    sendBody(sent, request.body).catch((error) => sent.destroy(error));
+    sent.once('socket', (socket) => {
+      // Long silences are normal, but a vanished peer must be detected.
+      socket.setKeepAlive(true, 20_000);
+      if (socket.connecting) limitConnecting(sent, socket);
+    });
+    sendBody(sent, request.body).catch((error) => {
+      reject(error);
+      sent.destroy();
+    });
   });
   if (response.statusCode! < 300 || response.statusCode === 304) return response;
   const text = await readText(response, maxErrorBytes).catch(() => '');
   throw errorOfReply(response.statusCode!, response.headers, text);
+}
+
+function limitConnecting(sent: http.ClientRequest, socket: Socket): void {
+  const onTimeout = () => sent.destroy(new Error(`no connection within ${connectTimeoutMs / 1000} s`));
+  const timer = setTimeout(onTimeout, connectTimeoutMs);
+  const stop = () => clearTimeout(timer);
+  socket.once('connect', stop).once('close', stop);
 }
 
 async function sendBody(sent: http.ClientRequest, body: HttpRequest['body']): Promise<void> {
@@ -59,13 +74,37 @@ async function sendBody(sent: http.ClientRequest, body: HttpRequest['body']): Pr
   }
   for await (const chunk of body) {
     if (sent.destroyed) return;
-    if (!sent.write(chunk)) await new Promise((resolve) => sent.once('drain', resolve).once('close', resolve));
+    if (!sent.write(chunk)) await drained(sent);
   }
   sent.end();
 }
 
-/** The whole body as text, of at most so many bytes. */
+/** Waits until more can be written, or until the request is closed. */
+function drained(sent: http.ClientRequest): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      sent.off('drain', done).off('close', done);
+      resolve();
+    };
+    sent.on('drain', done).on('close', done);
+  });
+}
+
+/** The whole body as text, with a maximum number of bytes. @throws {SandboxError} `bad_reply` */
 export async function readText(response: http.IncomingMessage, maxBytes: number): Promise<string> {
+  return Buffer.concat(await chunksOf(response, maxBytes)).toString('utf8');
+}
+
+/** The whole body, with a maximum number of bytes. @throws {SandboxError} `bad_reply`, `connection_failed` */
+export async function readBytes(response: http.IncomingMessage, maxBytes: number): Promise<Buffer> {
+  try {
+    return Buffer.concat(await chunksOf(response, maxBytes));
+  } catch (error) {
+    throw error instanceof SandboxError ? error : connectionError('The reply broke off', error as Error);
+  }
+}
+
+async function chunksOf(response: http.IncomingMessage, maxBytes: number): Promise<Buffer[]> {
   const chunks: Buffer[] = [];
   let length = 0;
   for await (const chunk of response) {
@@ -73,14 +112,5 @@ export async function readText(response: http.IncomingMessage, maxBytes: number)
     if (length > maxBytes) throw new SandboxError('bad_reply', `The reply is longer than ${maxBytes} bytes`);
     chunks.push(chunk as Buffer);
   }
-  return Buffer.concat(chunks).toString('utf8');
-}
-
-/** The whole body. */
-export async function readBytes(response: http.IncomingMessage): Promise<Buffer> {
-  try {
-    return await buffer(response);
-  } catch (error) {
-    throw connectionError('The reply broke off', error as Error);
-  }
+  return chunks;
 }

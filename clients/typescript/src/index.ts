@@ -1,6 +1,6 @@
 export type { CodeResult, Execution, RunCodeOptions } from './code.ts';
 export type { CommandHandle, CommandOptions, CommandResult, Commands, RunningProcess } from './commands.ts';
-export type { ConnectionOptions } from './connection-options.ts';
+export type { AgentLimits, ConnectionOptions } from './connection-options.ts';
 export { CommandFailedError, SandboxError } from './errors.ts';
 export type { FileContent, FileEvent, FileInfo, Files, FileWatch } from './files.ts';
 export type * from './generated/agent.ts';

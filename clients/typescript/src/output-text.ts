@@ -1,4 +1,7 @@
-/** Output of a command as text: characters that are cut by the border of two pieces come whole. */
+/** The default maximum length of one output, in UTF-16 units. */
+export const defaultOutputLength = 8 * 1024 * 1024;
+
+/** The output of a command as text. Characters that are split between two pieces are joined. */
 export class OutputText {
   readonly #maxLength: number;
   readonly #decoder = new TextDecoder();
@@ -6,14 +9,19 @@ export class OutputText {
   #length = 0;
   isTruncated = false;
 
-  /** @param maxLength in UTF-16 units; the beginning is dropped where there is more */
+  /** @param maxLength in UTF-16 units; if the output is longer, its beginning is dropped */
   constructor(maxLength: number) {
     this.#maxLength = maxLength;
   }
 
-  /** Returns what is complete now. */
+  /** Returns the text that is complete now. */
   add(bytes: Uint8Array): string {
-    const text = this.#decoder.decode(bytes, { stream: true });
+    return this.addText(this.#decoder.decode(bytes, { stream: true }));
+  }
+
+  /** Keeps nothing of an empty piece, because an agent may send any number of them. */
+  addText(text: string): string {
+    if (text === '') return text;
     this.#pieces.push(text);
     this.#length += text.length;
     if (this.#length > 2 * this.#maxLength) this.#cut();

@@ -21,8 +21,8 @@ export class Ports {
   }
 
   /**
-   * The URL of a port, for browsers and other programs that resolve the name. An undeclared port, and a
-   * protected one, ask for the token: `signed` makes a URL that carries a signature for one path, or for all with `/`.
+   * The URL of a port, for browsers and other programs that can resolve the name. Undeclared and protected ports need
+   * the token. `signed` makes a URL with a signature for one path, or for all paths with `/`.
    */
   url(
     port: number,
@@ -43,7 +43,7 @@ export class Ports {
   }
 
   /**
-   * Sends a request to a port, with the token, also where the name of the sandbox does not resolve.
+   * Sends a request to a port, with the token. The name of the sandbox need not resolve.
    * @throws {SandboxError} for a status from 400 on
    */
   async request(
@@ -62,7 +62,7 @@ export class Ports {
     return this.#api.call('listSandboxPorts', { path: { sandbox_id: this.#sandbox.id } });
   }
 
-  /** Declares a port: from then on it is public, or protected. */
+  /** Declares a port, as public or protected. */
   async add(port: AddSandboxPortBody): Promise<Port> {
     return (await this.#api.call('addSandboxPort', { path: { sandbox_id: this.#sandbox.id }, body: port })).port;
   }

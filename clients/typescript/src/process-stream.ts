@@ -12,8 +12,8 @@ export interface Output {
 const reconnects = 8;
 
 /**
- * A process of the sandbox as its events. A process outlives its connection: when that breaks off, the events go on
- * over another one.
+ * The events of a process of the sandbox. A process survives its connection: if the connection breaks off, the events
+ * continue on another one.
  */
 export class ProcessStream {
   readonly pid: number;
@@ -55,12 +55,12 @@ export class ProcessStream {
     return new ProcessStream(agent, pid, events, abort);
   }
 
-  /** How the process ended; null while it runs. */
+  /** The end of the process. Null while it runs. */
   get ended(): ProcessEventEndEvent | null {
     return this.#ended;
   }
 
-  /** Leaves the process, which goes on. */
+  /** Closes the connection. The process continues. */
   disconnect(): void {
     this.#abort.abort(new SandboxError('disconnected', 'The client left the process'));
   }

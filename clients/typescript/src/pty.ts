@@ -12,7 +12,7 @@ export interface PtyOptions extends Partial<TerminalSize> {
   cwd?: string;
   envs?: Record<string, string>;
   tag?: string;
-  /** Called with each piece of output; without it, read with `for await`. */
+  /** Called with each piece of output. Without it, read the output with `for await`. */
   onData?: (bytes: Uint8Array) => void;
 }
 
@@ -26,7 +26,7 @@ export class Pty {
     this.#agent = agent;
   }
 
-  /** Starts a program on a terminal of its own. */
+  /** Starts a program on a new terminal. */
   async start({ cols = 80, rows = 24, command = loginShell, ...options }: PtyOptions = {}): Promise<Terminal> {
     const [cmd = '', ...args] = command;
     const stream = await ProcessStream.start(this.#agent, {
@@ -37,7 +37,7 @@ export class Pty {
     return new Terminal(this.#agent, stream, options.onData);
   }
 
-  /** Follows a terminal that runs already. */
+  /** Follows a running terminal. */
   async connect(process: number | { tag: string }, options: Pick<PtyOptions, 'onData'> = {}): Promise<Terminal> {
     const stream = await ProcessStream.connect(this.#agent, typeof process === 'number' ? { pid: process } : process);
     return new Terminal(this.#agent, stream, options.onData);
@@ -60,7 +60,7 @@ export class Terminal implements AsyncIterable<Uint8Array> {
     return this.#stream.pid;
   }
 
-  /** What a person types. */
+  /** Sends input, as typed by a person. */
   async write(data: string | Uint8Array): Promise<void> {
     const pty = Buffer.from(data).toString('base64');
     await this.#agent.call('Process/SendInput', { process: { pid: this.pid }, input: { pty } });
@@ -80,17 +80,17 @@ export class Terminal implements AsyncIterable<Uint8Array> {
     }
   }
 
-  /** Stops to listen; the program goes on. */
+  /** Closes the connection. The program continues. */
   disconnect(): void {
     this.#stream.disconnect();
   }
 
-  /** What the terminal shows, as it comes, until the program ends. */
+  /** The terminal's output until the program ends. */
   async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array, void> {
     for await (const { bytes } of this.#stream.output()) yield bytes;
   }
 
-  /** Hands all output to `onData`; answers with the exit code. */
+  /** Passes all output to `onData`. Returns the exit code. */
   async wait(): Promise<{ exitCode: number }> {
     for await (const bytes of this) this.#onData?.(bytes);
     return { exitCode: this.#stream.ended!.exitCode };

@@ -5,7 +5,7 @@ const attempts = 5;
 const firstDelayMs = 200;
 const maxDelayMs = 10_000;
 
-/** Failures that say nothing about the request itself. */
+/** Failures that are independent of the request itself. */
 const passing = new Set([
   'connection_failed',
   'idempotency_key_in_use',
@@ -14,10 +14,10 @@ const passing = new Set([
   'sandbox_busy',
 ]);
 const passingStatus = new Set([429, 502, 503, 504]);
-/** Statuses as above, but asking again changes nothing. */
+/** Errors with one of these statuses that a retry cannot change. */
 const lasting = new Set(['sandbox_not_running', 'concurrent_limit_reached', 'sandbox_bad_response', 'no_capacity']);
 
-/** Tries again after failures that pass, with growing pauses; a `Retry-After` is honoured. */
+/** Tries again after temporary failures, with growing pauses. A `Retry-After` is respected. */
 export async function withRetries<Result>(work: () => Promise<Result>, signal?: AbortSignal): Promise<Result> {
   for (let attempt = 1; ; attempt++) {
     try {

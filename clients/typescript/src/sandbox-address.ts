@@ -1,12 +1,14 @@
 import type { Connection } from './connection-options.ts';
 import type { HttpServer } from './http-exchange.ts';
 
+type SandboxPlace = Pick<Connection, 'apiUrl' | 'gatewayUrl'>;
+
 /**
- * Where requests to a sandbox go. Names below `.localhost` mean the machine that answers, and not every resolver knows
- * them, so they lead to the API's own host; the gateway finds the sandbox by the `Host` field.
+ * The address for requests to a sandbox. Names below `.localhost` mean the local machine, and some resolvers do not
+ * know them, so these requests go to the API's own host. The gateway finds the sandbox by the `Host` field.
  * @param domain `<sandbox id>.<base domain>[:port]`, or `<port>-…`
  */
-export function serverOf(domain: string, { apiUrl, gatewayUrl }: Connection): HttpServer {
+export function serverOf(domain: string, { apiUrl, gatewayUrl }: SandboxPlace): HttpServer {
   if (gatewayUrl !== null) return { origin: new URL(gatewayUrl).origin, host: domain };
   const [name, port] = splitPort(domain);
   const api = new URL(apiUrl);
@@ -15,8 +17,8 @@ export function serverOf(domain: string, { apiUrl, gatewayUrl }: Connection): Ht
   return { origin: `${scheme}//${api.hostname}${port}`, host: domain };
 }
 
-/** The URL that programs which resolve the sandbox's name open, as browsers do. */
-export function publicUrl(domain: string, { apiUrl, gatewayUrl }: Connection): string {
+/** The URL for programs that can resolve the sandbox's name, such as browsers. */
+export function publicUrl(domain: string, { apiUrl, gatewayUrl }: SandboxPlace): string {
   return `${new URL(gatewayUrl ?? apiUrl).protocol}//${domain}`;
 }
 

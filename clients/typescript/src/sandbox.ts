@@ -29,7 +29,7 @@ export interface CreateOptions extends ConnectionOptions {
   cpuCount?: number;
   memoryMb?: number;
   storageGb?: number;
-  /** False: the agent asks for no token. */
+  /** False: the agent requires no token. */
   secure?: boolean;
   allowInternetAccess?: boolean;
   /** Ports that are open from the start. */
@@ -49,9 +49,9 @@ export interface ListOptions extends ConnectionOptions {
 /** A sandbox of the platform. `await using` ends it at the end of the block. */
 export class Sandbox implements AsyncDisposable {
   readonly id: string;
-  /** Its host name, with the gateway's port. */
+  /** The host name of the sandbox, with the gateway's port. */
   readonly domain: string;
-  /** Opens the agent and the protected ports. */
+  /** The token for the agent and the protected ports. */
   readonly accessToken: string;
   readonly commands: Commands;
   readonly files: Files;
@@ -65,7 +65,7 @@ export class Sandbox implements AsyncDisposable {
     this.id = sandbox_id;
     this.domain = sandbox_domain;
     this.accessToken = envd_access_token;
-    this.#agent = new AgentClient(serverOf(this.domain, api.connection), this.accessToken);
+    this.#agent = new AgentClient(serverOf(this.domain, api.connection), this.accessToken, api.connection.agentLimits);
     this.files = new Files(this.#agent, this.accessToken, publicUrl(this.domain, api.connection));
     this.commands = new Commands(this.#agent, this.files);
     this.pty = new Pty(this.#agent);
@@ -74,7 +74,7 @@ export class Sandbox implements AsyncDisposable {
 
   /**
    * Makes a sandbox and waits until it runs.
-   * @throws {SandboxError} with the code of the refusal; `sandbox_failed` when it did not come up
+   * @throws {SandboxError} with the code of the refusal; `sandbox_failed` when it failed to start
    */
   static async create(options: CreateOptions = {}): Promise<Sandbox> {
     const api = new ApiClient(readConnection(options));
@@ -88,8 +88,8 @@ export class Sandbox implements AsyncDisposable {
   }
 
   /**
-   * A sandbox that is there already. A paused one is resumed.
-   * @param options.timeoutSeconds counts from now; without it the timeout stays
+   * Connects to an existing sandbox. A paused one is resumed.
+   * @param options.timeoutSeconds counts from now; without it the timeout is unchanged
    */
   static async connect(id: string, options: ConnectionOptions & { timeoutSeconds?: number } = {}): Promise<Sandbox> {
     const api = new ApiClient(readConnection(options));
@@ -97,13 +97,13 @@ export class Sandbox implements AsyncDisposable {
     return new Sandbox(api, await api.call('connectSandbox', { path: { sandbox_id: id }, body }));
   }
 
-  /** A sandbox as it is: nothing is resumed. */
+  /** A sandbox in its current state. It is not resumed. */
   static async get(id: string, options: ConnectionOptions = {}): Promise<Sandbox> {
     const api = new ApiClient(readConnection(options));
     return new Sandbox(api, await api.call('getSandbox', { path: { sandbox_id: id } }));
   }
 
-  /** The sandboxes that the caller sees, the newest first. */
+  /** The sandboxes that the caller may see, newest first. */
   static async *list(options: ListOptions = {}): AsyncGenerator<SandboxSummary, void> {
     const api = new ApiClient(readConnection(options));
     const query: ListSandboxesQuery = { limit: 100 };
@@ -118,19 +118,19 @@ export class Sandbox implements AsyncDisposable {
     }
   }
 
-  /** Every field of the sandbox as it is now. */
+  /** The current fields of the sandbox. */
   info(): Promise<SandboxInfo> {
     return this.#api.call('getSandbox', { path: { sandbox_id: this.id } });
   }
 
-  /** The URL of the agent, for programs that resolve the name. */
+  /** The URL of the agent, for programs that can resolve the name. */
   get url(): string {
     return publicUrl(this.domain, this.#api.connection);
   }
 
   /**
-   * The link to its terminal or its files in a browser. The access token in it stands behind the `#`, which browsers
-   * send to no server; who has the link has the sandbox.
+   * The link to its terminal or its files in a browser. The access token in the link is after the `#`, because browsers
+   * send that part to no server. Everyone with the link can use the sandbox.
    */
   webUrl(page: 'terminal' | 'files' = 'terminal'): string {
     return `${this.url}/${page}#token=${encodeURIComponent(this.accessToken)}`;
@@ -141,7 +141,7 @@ export class Sandbox implements AsyncDisposable {
     return runCode(this.#agent, code, options);
   }
 
-  /** A context of its own. */
+  /** Makes a new code context. */
   async createCodeContext({
     language = 'python',
     cwd = '',
@@ -158,7 +158,7 @@ export class Sandbox implements AsyncDisposable {
     await this.#agent.call('ContextService/DestroyContext', { contextId });
   }
 
-  /** Freezes it: memory, processes and disk stay. */
+  /** Freezes the sandbox. Memory, processes and disk are kept. */
   async pause(): Promise<void> {
     await this.#api.call('pauseSandbox', { path: { sandbox_id: this.id }, body: {} });
   }
@@ -167,17 +167,20 @@ export class Sandbox implements AsyncDisposable {
     await this.#api.call('resumeSandbox', { path: { sandbox_id: this.id }, body: {} });
   }
 
-  /** @param seconds from the start of the running phase */
+  /**
+   * @param seconds counted from the start of the running phase. For a timeout that counts from now, use
+   *   `Sandbox.connect` with `timeoutSeconds`
+   */
   async setTimeout(seconds: number): Promise<void> {
     await this.#api.call('setSandboxTimeout', { path: { sandbox_id: this.id }, body: { timeout: seconds } });
   }
 
-  /** Ends it. It stays readable as `terminated`. One that has ended already is fine. */
+  /** Ends the sandbox. It stays readable as `terminated`. Succeeds if it has already ended. */
   async terminate(): Promise<void> {
     await this.#api.call('terminateSandbox', { path: { sandbox_id: this.id } });
   }
 
-  /** Ends it and removes what is kept of it. */
+  /** Ends the sandbox and removes its data. */
   async delete(): Promise<void> {
     await this.#api.call('deleteSandbox', { path: { sandbox_id: this.id } });
   }

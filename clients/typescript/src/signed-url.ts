@@ -1,6 +1,9 @@
 import { createHash } from 'node:crypto';
 
-/** The query that opens one file of the agent without the token. @param expiresAt Unix seconds; null: it does not end */
+/**
+ * The query that gives access to one file of the agent without the token. @param expiresAt Unix seconds; null: it does
+ * not expire
+ */
 export function fileSignature(
   { path, operation }: { path: string; operation: 'read' | 'write' },
   token: string,
@@ -9,7 +12,7 @@ export function fileSignature(
   return query(`${path}:${operation}:root:${token}`, expiresAt);
 }
 
-/** The query that opens a protected port. `path` is one exact path, or `/` for the whole port. */
+/** The query that gives access to a protected port. `path` is one exact path, or `/` for the whole port. */
 export function portSignature(
   { domain, path, operation }: { domain: string; path: string; operation: 'read' | 'write' },
   token: string,
@@ -27,7 +30,7 @@ function query(signed: string, expiresAt: number | null): URLSearchParams {
   return parameters;
 }
 
-/** Unix seconds, so many seconds from now. */
+/** Unix seconds, this many seconds from now. */
 export function expiryIn(seconds: number | undefined): number | null {
   return seconds === undefined ? null : Math.floor(Date.now() / 1000) + seconds;
 }

@@ -1,10 +1,10 @@
-/** What a folder's files may import from this project and from outside. A folder may always import itself. */
+/** The allowed imports of a folder's files, from this project and from outside. A folder may always import itself. */
 export interface ImportRule {
   /** Folders, or path prefixes of files in them. */
   from: readonly string[];
-  /** Folders of which only types may be imported: nothing of them is there at run time. */
+  /** Folders of which only types may be imported, so they are not loaded at run time. */
   typesFrom?: readonly string[];
-  /** Packages, if only certain ones are allowed. `node:` stands for all of Node's own. */
+  /** The only allowed packages. Absent: all packages. `node:` stands for all of Node's own modules. */
   packages?: readonly string[];
 }
 
@@ -31,8 +31,8 @@ const everything = [
 ];
 
 /**
- * Imports go one way (ARCHITECTURE.md): domain ← db ← activities ← worker; domain ← workflows; the servers on db. A
- * folder that is not here may not hold code.
+ * Imports go in one direction (ARCHITECTURE.md): domain ← db ← activities ← worker; domain ← workflows; servers import
+ * db. A folder that is not listed may not contain code.
  */
 export const importRules: Readonly<Record<string, ImportRule>> = {
   domain: {
@@ -42,7 +42,7 @@ export const importRules: Readonly<Record<string, ImportRule>> = {
   config: { from: ['domain/ids.ts'] },
   db: { from: ['config', 'domain'] },
   temporal: { from: ['config', 'domain'] },
-  // Workflow code runs in a sandbox without I/O, so nothing that does any may come in.
+  // Workflow code runs in a sandbox without I/O, so it may not import code with I/O.
   workflows: {
     from: ['domain', 'temporal/search-attributes.ts'],
     typesFrom: ['activities'],
@@ -100,7 +100,7 @@ export const importRules: Readonly<Record<string, ImportRule>> = {
   },
   gateway: { from: ['config', 'db', 'domain', 'last-hop', 'monitoring'] },
   agent: { from: [] },
-  // Programs of users: nothing of the platform is there.
+  // These programs run at users, where the platform's code does not exist.
   clients: { from: [], packages: ['@modelcontextprotocol/sdk', 'node:', 'zod'] },
   ops: {
     from: ['agent/proto/gen', 'config', 'db', 'domain', 'last-hop', 'payments', 'registry', 'runtime', 'temporal'],
@@ -118,8 +118,8 @@ export const importRules: Readonly<Record<string, ImportRule>> = {
 };
 
 /**
- * Folders that only the listed files and folders may import, types included. These rules come before those above. One
- * file chooses a driver; only that file, tests and a bench import a driver's folder.
+ * Folders that only the listed files and folders may import, including types. These rules take precedence over those
+ * above. One file chooses a driver; only that file, tests and a bench import a driver's folder.
  */
 export const closedFolders: Readonly<Record<string, readonly string[]>> = {
   'runtime/kubernetes': ['runtime/choose-driver.ts', 'bench/cluster', 'test'],

@@ -5,18 +5,20 @@ import { closedFolders, type ImportRule, importRules } from './import-rules.ts';
 
 /** One import of a file. */
 interface Import {
-  /** Path from the root for a file of ours, else the package's name; `node:fs` for Node's own. */
+  /**
+   * The path from the root for a file of the project, otherwise the package's name, or `node:fs` for a module of Node.
+   */
   target: string;
   isOurs: boolean;
   typeOnly: boolean;
 }
 
 /**
- * Checks every import of every file below a folder against the rules, and that imports make no circles. Imports of
- * types count for the rules but not for circles: they do not exist at run time.
- * @param root folder whose sub-folders are those of the rules
- * @param closed folders that only the files and folders named may import
- * @returns a sentence for each offence; empty: there is none
+ * Checks every import of every file below a folder against the rules, and that imports have no cycles. Imports of types
+ * count for the rules but not for cycles, because they do not exist at run time.
+ * @param root the folder whose sub-folders are those of the rules
+ * @param closed folders that only the listed files and folders may import
+ * @returns a sentence for each offence; empty when there is none
  */
 export async function checkImports(
   root: string,
@@ -63,7 +65,7 @@ function isOpenTo(file: string, { target }: Import, closed: Readonly<Record<stri
 
 const liesIn = (file: string, place: string) => file === place || file.startsWith(`${place}/`);
 
-/** Source files below the folders at the root: nothing that is built, installed, or data of a run. */
+/** Source files below the folders at the root, without built files, installed files and data of runs. */
 function sourceFiles(root: string): string[] {
   return fs
     .readdirSync(root, { withFileTypes: true })
@@ -106,7 +108,7 @@ function staticImport(item: ModuleItem): { specifier: string; typeOnly: boolean 
   }
 }
 
-/** Each circle of imports once, listed from its first file by name. */
+/** Each cycle of imports once, listed from its first file by name. */
 function circles(graph: ReadonlyMap<string, readonly string[]>): string[] {
   const found = new Set<string>();
   const done = new Set<string>();

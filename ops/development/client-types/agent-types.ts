@@ -4,7 +4,7 @@ import type { AgentTypes, Declaration, Field, Shape } from './shapes.ts';
 const integers = new Set([ScalarType.INT32, ScalarType.UINT32, ScalarType.SINT32, ScalarType.FIXED32]);
 const longIntegers = new Set([ScalarType.INT64, ScalarType.UINT64, ScalarType.SINT64]);
 
-/** The agent's messages in their JSON form, from the descriptors of its proto file. */
+/** The agent's messages in their JSON form, generated from the descriptors of its proto file. */
 export function agentTypes(file: DescFile): AgentTypes {
   const declarations: Declaration[] = file.enums.map(({ name, values }) => ({
     name,
@@ -27,12 +27,15 @@ export function agentTypes(file: DescFile): AgentTypes {
   return { declarations, procedures };
 }
 
-/** Nested messages are named with their parents: `ProcessEvent.StartEvent` is `ProcessEventStartEvent`. */
+/** Names of nested messages include their parents: `ProcessEvent.StartEvent` is `ProcessEventStartEvent`. */
 function nameOf(message: { typeName: string }): string {
   return message.typeName.split('.').slice(1).join('');
 }
 
-/** The agent's replies show zero and empty values, so only messages, members of a oneof and `optional` may be missing. */
+/**
+ * The agent's replies contain zero and empty values, so only messages, members of a oneof and `optional` may be
+ * missing.
+ */
 function fieldOf(field: DescField): Field {
   const isAlwaysThere = field.oneof === undefined && field.fieldKind !== 'message' && !field.proto.proto3Optional;
   return { name: field.jsonName, required: isAlwaysThere, shape: shapeOfField(field), comment: null };
@@ -59,7 +62,7 @@ function messageShape(message: DescMessage): Shape {
   return { kind: 'named', name: nameOf(message) };
 }
 
-/** As in protobuf's JSON: long integers are strings, bytes are base64. */
+/** As in protobuf's JSON form: long integers are strings, bytes are base64. */
 function scalar(type: ScalarType): Shape {
   if (integers.has(type)) return { kind: 'primitive', name: 'integer' };
   if (longIntegers.has(type) || type === ScalarType.STRING || type === ScalarType.BYTES)

@@ -10,7 +10,7 @@ export const clientOperations = [
 // biome-ignore lint/suspicious/noExplicitAny: JSON schemas are walked, not read
 type Part = any;
 
-/** The types of the API that clients need, from the OpenAPI document. */
+/** The types of the API that clients need, generated from the OpenAPI document. */
 export function apiTypes(document: object): ApiTypes {
   const { paths, components } = document as Part;
   const operations: Operation[] = [];
@@ -70,7 +70,7 @@ function queryShape(parameters: Part[]): Shape | null {
   return fields.length > 0 ? { kind: 'object', fields } : null;
 }
 
-/** What is in the envelopes of the successful replies. */
+/** The contents of the envelopes of the successful replies. */
 function dataShape(responses: Part): Shape {
   const shapes = Object.entries<Part>(responses)
     .filter(([status]) => status.startsWith('2'))
@@ -118,7 +118,7 @@ function objectShape(schema: Part): Shape {
   return { kind: 'object', fields };
 }
 
-/** Members once, the same literals together. */
+/** The members without duplicates, with literals of the same type grouped. */
 function union(shapes: Shape[]): Shape {
   const flat = shapes.flatMap((shape) => (shape.kind === 'union' ? shape.of : [shape]));
   const different = [...new Map(flat.map((shape) => [JSON.stringify(shape), shape])).values()];

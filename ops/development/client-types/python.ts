@@ -26,7 +26,7 @@ export function pythonAgent({ declarations }: AgentTypes): string {
   return `${[head, ...declarations.flatMap(declare)].join('').trimEnd()}\n`;
 }
 
-/** Objects in objects have no name of their own: they get one from their parent and their field. */
+/** Nested objects have no name of their own. They get a name from their parent and their field. */
 function declare({ name, shape }: Declaration): string[] {
   const inner: Declaration[] = [];
   const own =

@@ -1,4 +1,4 @@
-/** A type as the clients of every language see it. */
+/** A type in a form for the clients of all languages. */
 export type Shape =
   | { kind: 'primitive'; name: 'string' | 'integer' | 'number' | 'boolean' | 'null' | 'unknown' }
   | { kind: 'literals'; values: (string | number | boolean)[] }
@@ -20,7 +20,7 @@ export interface Declaration {
   shape: Shape;
 }
 
-/** A request of the API: what is sent and the `data` of the reply. */
+/** A request of the API: its input, and the `data` of the reply. */
 export interface Operation {
   id: string;
   method: string;

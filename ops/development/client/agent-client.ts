@@ -12,7 +12,7 @@ export interface Finished {
   stderr: string;
 }
 
-/** Sandboxes' names lie below the base domain, which resolvers need not know: they all lead to the gateway. */
+/** Resolves all names of sandboxes to the gateway, so that resolvers need not know the base domain. */
 export function gatewayLookup(address = '127.0.0.1'): LookupFunction {
   return (_name, options, found) => {
     if (options.all) (found as unknown as (e: null, all: object[]) => void)(null, [{ address, family: 4 }]);
@@ -20,7 +20,7 @@ export function gatewayLookup(address = '127.0.0.1'): LookupFunction {
   };
 }
 
-/** The agent of one sandbox, reached as its users reach it: through the gateway, by its domain. */
+/** The agent of one sandbox. It is reached in the same way as by users: through the gateway, by its domain. */
 export class AgentClient {
   readonly #base: URL;
   readonly #headers: Record<string, string>;
@@ -31,8 +31,8 @@ export class AgentClient {
   readonly filesystem: Client<typeof Filesystem>;
 
   /**
-   * @param accessToken null: calls carry no credentials
-   * @param gateway where it is, an IPv4 address
+   * @param accessToken null: calls have no credentials
+   * @param gateway the IPv4 address of the gateway
    */
   constructor(sandboxDomain: string, accessToken: string | null, scheme = 'http', gateway = '127.0.0.1') {
     this.#lookup = gatewayLookup(gateway);
@@ -59,7 +59,7 @@ export class AgentClient {
 
   /**
    * Runs a command to its end.
-   * @throws {ConnectError} the agent's refusal
+   * @throws {ConnectError} when the agent refuses
    */
   async run(
     cmd: string,
@@ -81,7 +81,7 @@ export class AgentClient {
     throw new Error('The stream ended before the process did');
   }
 
-  /** Starts a command and returns its pid; it continues without a listener. */
+  /** Starts a command and returns its pid. The command continues without a listener. */
   async start(cmd: string, args: string[] = []): Promise<number> {
     for await (const { event } of this.#process.start({ process: { cmd, args } })) {
       if (event?.event.case === 'start') return event.event.value.pid;

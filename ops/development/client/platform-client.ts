@@ -7,7 +7,7 @@ export interface ApiReply<Data> {
   body: { success: boolean; data: Data; message?: string; error?: string; code?: string };
 }
 
-/** A sandbox as the API shows it; the fields that scripts need. */
+/** The fields of a sandbox in the API that scripts need. */
 export interface SandboxView {
   sandbox_id: SandboxId;
   status: string;
@@ -18,7 +18,10 @@ export interface SandboxView {
   [field: string]: unknown;
 }
 
-/** The control plane's HTTP API with one key. For scripts, benches and end-to-end tests; the contract is `/openapi.json`. */
+/**
+ * The control plane's HTTP API with one key, for scripts, benches and end-to-end tests. The contract is
+ * `/openapi.json`.
+ */
 export class PlatformClient {
   readonly #url: string;
   readonly #apiKey: string | null;
@@ -47,7 +50,7 @@ export class PlatformClient {
     return { status: response.status, headers: response.headers, body: text ? JSON.parse(text) : {} };
   }
 
-  /** @throws with the error's text when it was not made */
+  /** @throws {Error} with the error's text when it was not created */
   async createSandbox(wanted: Record<string, unknown> = {}): Promise<SandboxView> {
     const { status, body } = await this.request<SandboxView>('POST', '/v1/sandboxes', wanted);
     if (status !== 201) throw new Error(`create: ${status} ${body.code}: ${body.error}`);
@@ -58,7 +61,7 @@ export class PlatformClient {
     return (await this.request<SandboxView>('GET', `/v1/sandboxes/${sandboxId}`)).body.data;
   }
 
-  /** Waits until the sandbox says so. @throws when it does not within the limit */
+  /** Waits until the sandbox has this status. @throws {Error} when it does not within the time limit */
   async untilStatus(sandboxId: SandboxId, status: string, timeoutMs = 60_000): Promise<SandboxView> {
     const deadline = Date.now() + timeoutMs;
     for (;;) {
@@ -73,7 +76,7 @@ export class PlatformClient {
     }
   }
 
-  /** Deletes it and waits until its data is gone. */
+  /** Deletes a sandbox and waits until its data is gone. */
   async deleteSandbox(sandboxId: SandboxId, timeoutMs = 60_000): Promise<void> {
     await this.request('DELETE', `/v1/sandboxes/${sandboxId}`);
     const deadline = Date.now() + timeoutMs;

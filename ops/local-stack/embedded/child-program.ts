@@ -7,31 +7,31 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { ProcessRecord } from './process-record.ts';
 import { RotatingLog } from './rotating-log.ts';
 
-/** Where the programs of one data folder leave their traces. */
+/** The files of the programs of one data folder. */
 export interface ProgramHome {
-  /** Each program's output goes to `<logDir>/<name>.log`, bounded. */
+  /** The output of each program goes to `<logDir>/<name>.log`, which is bounded. */
   logDir: string;
-  /** Records the running program, so that the next start can end it after a crash of this process. */
+  /** Records the running program, so that the next start can end it if this process crashes. */
   record?: ProcessRecord;
-  /** Programs that are still starting then give up. */
+  /** When it aborts, programs that are still starting give up. */
   stopping?: AbortSignal;
 }
 
 export interface ProgramOptions {
-  /** Its name in logs and errors: `temporal-server`. */
+  /** The program's name in logs and errors, such as `temporal-server`. */
   name: string;
   command: string;
   args: readonly string[];
   home: ProgramHome;
-  /** Empty: the variables that any program needs, and none of our settings. */
+  /** Empty: the variables that any program needs, without the platform's settings. */
   env?: NodeJS.ProcessEnv;
-  /** Options of setpriv(1) to run it with less than our rights. */
+  /** Options of setpriv(1) that reduce the program's rights. */
   privileges?: readonly string[];
   /** The signal that asks it to stop. */
   stopSignal?: NodeJS.Signals;
-  /** How long it may take to stop before it is killed. */
+  /** The time limit of the stop before the program is killed. */
   stopTimeoutMs?: number;
-  /** Each line of its standard output. */
+  /** Called with each line of its standard output. */
   onLine?: (line: string) => void;
 }
 
@@ -40,15 +40,15 @@ export interface ProgramEnd {
   signal: NodeJS.Signals | null;
 }
 
-/** A program that ended while starting, or did not get ready. The text carries the end of its log. */
+/** A program ended during its start, or did not become ready. The message contains the end of its log. */
 export class ProgramError extends Error {
   override name = 'ProgramError';
 }
 
 /**
  * A program that ends with the process that started it: the kernel sends it a signal when this process dies
- * (PR_SET_PDEATHSIG), even after a SIGKILL. It has a session of its own, so that Ctrl-C on the terminal reaches us
- * alone and we stop everything in order.
+ * (PR_SET_PDEATHSIG), even after a SIGKILL. It has a session of its own, so that Ctrl-C on the terminal only reaches
+ * this process, which stops everything in order.
  */
 export class ChildProgram {
   readonly pid: number;
@@ -56,7 +56,7 @@ export class ChildProgram {
   readonly #options: ProgramOptions;
   readonly #child: ChildProcess;
   readonly #logFile: string;
-  /** Its output is in the log. May come late: its children can hold the output open. */
+  /** Resolves when its output is in the log. That may be late, because its children can keep the output open. */
   readonly #drained: Promise<unknown>;
   #hasEnded = false;
 
@@ -77,7 +77,7 @@ export class ChildProgram {
     });
   }
 
-  /** @throws {ProgramError} when it cannot be executed at all */
+  /** @throws {ProgramError} when it cannot be executed */
   static async start(options: ProgramOptions): Promise<ChildProgram> {
     const privileges = [...(options.privileges ?? []), '--pdeathsig', options.stopSignal ?? 'SIGTERM'];
     const child = spawn('setpriv', [...privileges, '--', options.command, ...options.args], {
@@ -94,7 +94,8 @@ export class ChildProgram {
   }
 
   /**
-   * Asks again and again; a rejection counts as "not yet". When it does not get ready, it is stopped.
+   * Repeats `ask` until it resolves. A rejection counts as "not yet". If the program does not become ready, it is
+   * stopped.
    * @throws {ProgramError} when it ends first, the time is over, or everything is being stopped
    */
   async whenReady<Answer>(ask: () => Promise<Answer>, timeoutMs = 60_000): Promise<Answer> {
@@ -126,7 +127,7 @@ export class ChildProgram {
     }
   }
 
-  /** Stops it with its signal, and with SIGKILL when it takes too long. Safe to call again. */
+  /** Stops it with its signal, and with SIGKILL if it takes too long. May be called again. */
   async stop(): Promise<void> {
     if (this.#hasEnded) return;
     this.#child.kill(this.#options.stopSignal ?? 'SIGTERM');
@@ -135,15 +136,17 @@ export class ChildProgram {
     clearTimeout(killer);
   }
 
-  /** The last it printed. */
+  /** The end of its output. */
   logTail(): string {
-    // There is no file when the disk was full from the start.
+    // There is no file if the disk was full from the start.
     if (!fs.existsSync(this.#logFile)) return '';
     return fs.readFileSync(this.#logFile, 'utf8').slice(-2000);
   }
 }
 
-/** The part of our environment that any program needs; the rest may contain the platform's secrets. */
+/**
+ * The variables of this process's environment that any program needs. The others may contain the platform's secrets.
+ */
 export function plainEnvironment(): NodeJS.ProcessEnv {
   const { PATH, HOME, LANG, TZ } = process.env;
   return { PATH, HOME, LANG, TZ };
@@ -156,7 +159,7 @@ function whenAborted(signal: AbortSignal): Promise<undefined> {
   });
 }
 
-/** For people: `code 1`, `SIGKILL`. */
+/** A text for people: `code 1`, `SIGKILL`. */
 export function describeEnd({ code, signal }: ProgramEnd): string {
   return signal ?? `code ${code}`;
 }

@@ -10,10 +10,10 @@ const claimsSchema = z.record(z.string(), claimSchema);
 type Claim = z.output<typeof claimSchema>;
 
 /**
- * The ports that processes of ours on this machine have chosen: between its choice and its use a port looks free to
- * others. A claim ends with its process.
- * @param dir shared by all copies on the machine
- * @param choose gets the ports that others hold, and returns those it takes; one choice is made at a time
+ * Records the ports that processes of the platform on this machine have chosen, because between its choice and its use
+ * a port still looks free. A claim ends with its process.
+ * @param dir a folder that all copies on the machine share
+ * @param choose gets the ports of others, and returns its choice; choices run one at a time
  */
 export async function claimPorts<Ports extends Record<string, number>>(
   dir: string,

@@ -12,20 +12,20 @@ export class PortTakenError extends Error {
 }
 
 export interface PortWish {
-  /** Key in the data folder's memory, and the setting's name in errors: `PLATFORM_API_PORT`. */
+  /** The key in the data folder's file, and the setting's name in errors, such as `PLATFORM_API_PORT`. */
   name: string;
-  /** Port the operator named; 0 is any free one. */
+  /** The port that the operator has set. 0 is any free port. */
   explicit?: number;
-  /** Where to look first when nothing was named or remembered. */
+  /** The first port to try if none was set or stored. */
   preferred: number;
-  /** Address it will be bound on. */
+  /** The address on which it will be bound. */
   host?: string;
 }
 
-/** How far past the preferred port a free one is looked for. */
+/** The number of ports after the preferred one that are tried. */
 const searchWidth = 200;
 
-/** Whether a listener could be bound there now. */
+/** Whether a listener can be bound there now. */
 export function isPortFree(port: number, host = '127.0.0.1'): Promise<boolean> {
   return new Promise((resolve) => {
     const probe = net.createServer();
@@ -35,10 +35,11 @@ export function isPortFree(port: number, host = '127.0.0.1'): Promise<boolean> {
 }
 
 /**
- * Gives each part its port. An explicit one is taken or refused; else the one this data folder used last time, so that
- * addresses stay; else the first free one from the preferred port on, which is then remembered in `ports.json`. So two
- * copies with two data folders run side by side without a setting, even when they start at the same moment.
- * @throws {PortTakenError} for an explicit port that is taken
+ * Gives each part its port. An explicit port is taken or refused. Otherwise it is the port that this data folder used
+ * last time, so that addresses stay the same. Otherwise it is the first free port from the preferred one on, which is
+ * then stored in `ports.json`. So two copies with two data folders run side by side without a setting, even if they
+ * start at the same time.
+ * @throws {PortTakenError} for an explicit port that is in use
  */
 export async function choosePorts<Name extends string>(
   dataDir: string,

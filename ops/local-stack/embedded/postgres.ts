@@ -8,35 +8,35 @@ import { ChildProgram, type ProgramEnd, type ProgramHome, plainEnvironment } fro
 const run = (program: string, args: readonly string[]) =>
   promisify(execFile)(program, args, { env: plainEnvironment() });
 
-/** Postgres refuses to run as root, so there it runs as this system user. */
+/** Postgres refuses to run as root, so it runs as this system user then. */
 const unprivilegedUser = 'postgres';
 
 export interface EmbeddedPostgresOptions {
-  /** Its cluster, kept between starts. */
+  /** The folder of its cluster, which is kept between starts. */
   dir: string;
   home: ProgramHome;
   port: number;
   /** The password of the superuser `postgres`. */
   password: string;
-  /** Faster, and nothing survives a power cut: for tests only. */
+  /** Faster, but its data does not survive a power cut. For tests only. */
   forgetful?: boolean;
 }
 
 export interface EmbeddedPostgres {
   pid: number;
   ended: Promise<ProgramEnd>;
-  /** URL of a database of this cluster for the superuser. */
+  /** The URL of a database of this cluster for the superuser. */
   url(database: string): string;
-  /** Makes a role that owns a database of the same name, unless they are there, and gives that database's URL. */
+  /** Makes a role that owns a database of the same name, unless both exist, and returns the URL of that database. */
   ensureOwnedDatabase(name: string, password: string): Promise<string>;
-  /** Makes a role that may log in and owns nothing, unless it is there. */
+  /** Makes a role that may log in and owns nothing, unless it exists. */
   ensureRole(name: string, password: string): Promise<void>;
   stop(): Promise<void>;
 }
 
 /**
- * Starts the Postgres that npm installs, on loopback only, with password authentication.
- * @throws {ProgramError} with the end of its log when it does not get ready
+ * Starts the Postgres of the npm package, only on loopback, with password authentication.
+ * @throws {ProgramError} with the end of its log when it does not become ready
  */
 export async function startPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
   const programs: { postgres: string; initdb: string } = await import(
@@ -56,7 +56,7 @@ export async function startPostgres(options: EmbeddedPostgresOptions): Promise<E
     unix_socket_directories: '',
     max_connections: 300,
     jit: 'off',
-    // Both contain values of rows; the error itself says what is wrong.
+    // Both would log values of rows. The error itself describes the problem.
     log_min_error_statement: 'panic',
     log_error_verbosity: 'terse',
     ...(options.forgetful ? { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' } : {}),
@@ -67,7 +67,7 @@ export async function startPostgres(options: EmbeddedPostgresOptions): Promise<E
     args: ['-D', options.dir, ...Object.entries(flags).flatMap(([name, value]) => ['-c', `${name}=${value}`])],
     home: options.home,
     privileges,
-    // Fast shutdown: open transactions are rolled back, not waited for.
+    // A fast shutdown rolls back open transactions and does not wait for them.
     stopSignal: 'SIGINT',
     stopTimeoutMs: 30_000,
   });
@@ -116,7 +116,7 @@ interface Owner {
   gid: number;
 }
 
-/** The system user that Postgres runs as where it would run as root; made when missing. */
+/** The system user for Postgres when it would run as root. Made if it is missing. */
 export async function ensureUnprivilegedUser(): Promise<Owner> {
   const lookUp = async () => {
     const [, , uid, gid] = (await run('getent', ['passwd', unprivilegedUser])).stdout.split(':');
@@ -139,15 +139,15 @@ export async function ensureUnprivilegedUser(): Promise<Owner> {
   }
 }
 
-/** npm leaves programs that only root may run where it ran with a umask such as 077. */
+/** With a umask such as 077, npm installs programs that only root may execute. */
 function letOthersRun(file: string): void {
   const { mode } = fs.statSync(file);
   if ((mode & 0o005) !== 0o005) fs.chmodSync(file, 0o755);
 }
 
 /**
- * The unprivileged user must get at its cluster and its programs. Below a closed folder, such as /root, it may look
- * (and only look) past the folders' modes, which are the owner's business and stay as they are.
+ * The unprivileged user needs access to its cluster and its programs. They may be below a closed folder such as /root.
+ * Then the process gets a capability to traverse folders, which keeps the modes of the folders unchanged.
  */
 function privilegesFor(owner: Owner, paths: readonly string[]): string[] {
   const identity = ['--reuid', `${owner.uid}`, '--regid', `${owner.gid}`, '--clear-groups'];
@@ -159,13 +159,15 @@ function privilegesFor(owner: Owner, paths: readonly string[]): string[] {
   });
   if (isOpen) return [...identity, '--inh-caps', '-all'];
   const capability = '-all,+dac_read_search';
-  // initdb and postgres look for themselves by access(2), which drops capabilities of a user other than root unless this
+  // initdb and postgres check access with access(2), which drops the capabilities of users other than root unless this
   // bit is set (capabilities(7)).
   const keepInAccess = ['--securebits', '+no_setuid_fixup'];
   return [...identity, '--inh-caps', capability, '--ambient-caps', capability, ...keepInAccess];
 }
 
-/** Makes the cluster beside its place and moves it there when it is whole, so that an interrupted start leaves none. */
+/**
+ * Makes the cluster in a temporary folder and moves it when it is complete, so that an interrupted start leaves none.
+ */
 async function initialise(
   initdb: string,
   options: EmbeddedPostgresOptions,
@@ -185,7 +187,7 @@ async function initialise(
       `--pwfile=${passwordFile}`,
       '--auth=scram-sha-256',
       '--encoding=UTF8',
-      // The same collation on every machine, whatever locales it has.
+      // The same collation on every machine, regardless of its locales.
       '--locale=C',
       '--locale-provider=builtin',
       '--builtin-locale=C.UTF-8',
@@ -200,8 +202,8 @@ async function initialise(
 }
 
 /**
- * After a crash the pid file may name a process that is now something else, and Postgres would refuse to start. The
- * caller holds the data folder's lock; so a process that is not this cluster's Postgres makes the file void.
+ * After a crash, the pid file may contain the number of an unrelated process, and Postgres would refuse to start. The
+ * caller holds the data folder's lock, so the file is invalid if its process is not this cluster's Postgres.
  */
 async function removeStalePidFile(dir: string): Promise<void> {
   const file = path.join(dir, 'postmaster.pid');

@@ -10,7 +10,7 @@ const processesSchema = z.array(
   z.object({
     name: z.string(),
     pid: z.int().positive(),
-    /** Pids are used again; a pid with its start time is not. */
+    /** Pids are reused. A pid together with its start time is unique. */
     startedAt: z.string(),
   }),
 );
@@ -20,8 +20,8 @@ type RecordedProcess = z.output<typeof processesSchema>[number];
 const leftoverPatienceMs = 15_000;
 
 /**
- * The programs that run for a data folder, in a file, so that a start after a SIGKILL of the supervisor finds them.
- * Only the holder of the folder's lock uses it.
+ * The running programs of a data folder, stored in a file, so that the next start finds them if the supervisor was
+ * killed. Only the holder of the folder's lock uses it.
  */
 export class ProcessRecord {
   readonly #file: string;
@@ -42,7 +42,7 @@ export class ProcessRecord {
   }
 
   /**
-   * Ends the programs that a former start left running.
+   * Ends the programs that an earlier start left running.
    * @returns their names
    */
   async endLeftovers(): Promise<string[]> {
@@ -58,8 +58,8 @@ export class ProcessRecord {
   }
 
   /**
-   * A full disk keeps the former file; the next change writes again. Entries of processes that have ended do no harm,
-   * for a pid counts only with its start time. A process that is missing here ends with its parent in any case.
+   * If the disk is full, the old file stays, and the next change writes it again. Entries of ended processes do no
+   * harm, because a pid only counts with its start time. A process without an entry ends with its parent anyway.
    */
   #write(processes: RecordedProcess[]): void {
     this.#processes = processes;
@@ -84,11 +84,11 @@ function signalIfThere(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
-/** When a process began: boot and clock tick. Undefined: there is none, or it is a zombie. */
+/** The start of a process: boot id and clock tick. Undefined: there is no such process, or it is a zombie. */
 export function processStartedAt(pid: number): string | undefined {
   try {
     const stat = fs.readFileSync(`/proc/${pid}/stat`, 'utf8');
-    // The second field is the program's name in brackets, which may hold anything.
+    // The second field is the program's name in brackets, which may contain any character.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     const [state, startTicks] = [fields[0], fields[19]];
     if (state === 'Z' || state === 'X') return undefined;

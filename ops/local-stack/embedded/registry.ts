@@ -4,27 +4,30 @@ import path from 'node:path';
 import { ChildProgram, type ProgramEnd, ProgramError, type ProgramHome } from './child-program.ts';
 
 export interface EmbeddedRegistry {
-  /** It ended without being asked to. */
+  /** Resolves if it ends without a request to stop. */
   ended: Promise<ProgramEnd>;
   /** `127.0.0.1:<port>`, plain HTTP. */
   address: string;
   stop(): Promise<void>;
 }
 
-/** The control worker waits ten minutes for a sweep. */
+/** The time limit of a sweep. The control worker waits ten minutes for it. */
 const sweepMs = 8 * 60_000;
-/** Of Linux, with the zero at the end. */
+/** The longest path of a socket on Linux, including the zero at the end. */
 const maxSocketPath = 107;
 
-/** Where the registry of a folder listens for `POST /sweep`. Undefined: the folder's path is too long for a socket. */
+/**
+ * The socket on which the registry of a folder listens for `POST /sweep`. Undefined: the folder's path is too long for
+ * a socket.
+ */
 export function sweepSocketIn(dir: string): string | undefined {
   const socket = path.join(dir, 'sweep.sock');
   return Buffer.byteLength(socket) <= maxSocketPath ? socket : undefined;
 }
 
 /**
- * Starts Debian's OCI distribution registry on loopback, with its blobs in the data folder.
- * @throws {ProgramError} when it does not get ready
+ * Starts Debian's OCI distribution registry on loopback. Its blobs are in the data folder.
+ * @throws {ProgramError} when it does not become ready
  */
 export async function startRegistry(options: {
   dir: string;
@@ -56,7 +59,7 @@ class Registry implements EmbeddedRegistry {
     const { promise, resolve } = Promise.withResolvers<ProgramEnd>();
     this.ended = promise;
     this.#reportEnd = (end) => {
-      // A sweep that is under way must not start what the supervisor starts anew.
+      // A running sweep must not start a program that the supervisor restarts.
       this.#isStopping = true;
       this.#control?.close();
       void this.#collector?.stop();
@@ -79,7 +82,7 @@ class Registry implements EmbeddedRegistry {
     await this.#program?.stop();
   }
 
-  /** Removes the blobs that belong to no image. Meanwhile the registry is read-only. */
+  /** Removes the blobs that belong to no image. The registry is read-only meanwhile. */
   sweep(): Promise<void> {
     this.#sweep ??= this.#sweepOnce().finally(() => {
       this.#sweep = undefined;
@@ -92,12 +95,12 @@ class Registry implements EmbeddedRegistry {
     try {
       await this.#collect();
     } finally {
-      // Also where that has failed. The new process has none of the old one's knowledge of blobs.
+      // Also after a failed sweep. The new process has no cached information about blobs.
       if (!this.#isStopping) await this.#serveAgain(false);
     }
   }
 
-  /** Without untagged images: templates name theirs by digest. */
+  /** Keeps untagged images, because templates refer to images by digest. */
   async #collect(): Promise<void> {
     if (this.#isStopping) return;
     this.#collector = await ChildProgram.start({
@@ -141,7 +144,7 @@ class Registry implements EmbeddedRegistry {
 
   #writeConfig(isReadOnly: boolean): string {
     const file = path.join(this.#dir, isReadOnly ? 'read-only.json' : 'config.json');
-    // YAML, of which JSON is a part.
+    // JSON is a subset of YAML.
     const config = {
       version: '0.1',
       log: { level: 'warn', accesslog: { disabled: true } },
@@ -170,7 +173,7 @@ async function listen(socket: string, sweep: () => Promise<void>): Promise<http.
       (error: Error) => reply.writeHead(500).end(error.message),
     );
   });
-  // A sweep takes longer than Node's own bounds.
+  // A sweep takes longer than Node's default timeouts.
   server.requestTimeout = 0;
   await new Promise<void>((resolve, reject) => server.once('error', reject).listen(socket, resolve));
   return server;

@@ -1,12 +1,12 @@
 import fs from 'node:fs';
 import path from 'node:path';
 
-/** After a failed write, this long passes before the next attempt. */
+/** After a failed write, the next attempt follows after this long. */
 const retryMs = 500;
 
 /**
- * A log file that is bounded: past its limit it becomes `<file>.1`, in place of the one before. Writing never throws:
- * while the disk is full, output is dropped and counted, and the count is written once there is room again.
+ * A bounded log file: above its limit it becomes `<file>.1`, which replaces the previous one. Writing never throws:
+ * while the disk is full, output is dropped and counted, and the count is written when there is room again.
  */
 export class RotatingLog {
   readonly path: string;
@@ -64,7 +64,7 @@ export class RotatingLog {
     return this.#descriptor;
   }
 
-  /** A full disk takes a part of a write; the rest then fails. */
+  /** A full disk accepts a part of a write, and then the rest fails. */
   #append(descriptor: number, chunk: Buffer): void {
     for (let at = 0; at < chunk.length; ) {
       const written = fs.writeSync(descriptor, chunk, at);
@@ -81,7 +81,7 @@ export class RotatingLog {
     try {
       fs.closeSync(descriptor);
     } catch (error) {
-      // A delayed write may fail as late as here; the descriptor is closed all the same.
+      // A delayed write may fail only here. The descriptor is closed anyway.
       if (!(error as NodeJS.ErrnoException).code) throw error;
     }
   }

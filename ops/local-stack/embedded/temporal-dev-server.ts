@@ -6,10 +6,10 @@ import { ChildProgram, type ProgramHome } from './child-program.ts';
 import { dynamicConfigFile, type EmbeddedTemporal } from './temporal-server.ts';
 
 /**
- * The fallback where Temporal's server could not be built: the development server of its CLI, on SQLite, with the Web
- * UI in the same process. The UI gets no codec endpoint: the only way to give it one is the command line, which
- * everybody on the machine can read.
- * @throws {ProgramError} when it does not get ready
+ * The fallback if Temporal's server could not be built: the development server of its CLI, on SQLite, with the Web UI
+ * in the same process. The UI gets no codec endpoint, because the only way to set it is the command line, which every
+ * user of the machine can read.
+ * @throws {ProgramError} when it does not become ready
  */
 export async function startTemporalDevServer(options: {
   cli: string;

@@ -9,7 +9,7 @@ import { ChildProgram, type ProgramEnd, type ProgramHome } from './child-program
 
 const run = promisify(execFile);
 
-/** Ports of Temporal's four services in one process. Only the frontend's gRPC port is for others. */
+/** Ports of Temporal's four services in one process. Only the frontend's gRPC port is for clients. */
 export interface TemporalPorts {
   frontend: number;
   frontendHttp: number;
@@ -30,16 +30,16 @@ export interface DynamicValue {
 
 export interface TemporalServerOptions {
   programs: { server: string; sqlTool: string };
-  /** Folder of its configuration; its data is in Postgres. */
+  /** The folder of its configuration. Its data is in Postgres. */
   dir: string;
   home: ProgramHome;
   ports: TemporalPorts;
-  /** Postgres URLs of its two databases, each owned by the role named in it. */
+  /** Postgres URLs of its two databases. Each is owned by the role in its URL. */
   databaseUrl: string;
   visibilityDatabaseUrl: string;
-  /** Namespace to make when it is missing. */
+  /** The namespace, which is made if it is missing. */
   namespace: string;
-  /** Dynamic configuration beside that of `temporal-dynamic-config.json`. */
+  /** Dynamic configuration in addition to that of `temporal-dynamic-config.json`. */
   dynamicConfig?: Record<string, DynamicValue[]>;
 }
 
@@ -51,18 +51,19 @@ export interface EmbeddedTemporal {
   stop(): Promise<void>;
 }
 
-/** Cannot be changed for a cluster that exists. */
+/** This cannot be changed for an existing cluster. */
 const historyShards = 4;
 
 /**
- * Makes the server quick for one machine. A task queue with one partition never waits for a task to be forwarded from
- * another partition; an activity whose worker also polls the workflow's queue starts without a round trip.
+ * Settings that make the server fast on one machine. A task queue with one partition never waits until a task is
+ * forwarded from another partition. An activity whose worker also polls the workflow's queue starts without a round
+ * trip.
  */
 export const dynamicConfigFile = path.join(import.meta.dirname, 'temporal-dynamic-config.json');
 
 /**
- * Starts Temporal on Postgres, bound to loopback: schema first, then the server, then its namespace.
- * @throws {ProgramError} with the end of its log when it does not get ready
+ * Starts Temporal on Postgres, bound to loopback: first the schema, then the server, then its namespace.
+ * @throws {ProgramError} with the end of its log when it does not become ready
  */
 export async function startTemporalServer(options: TemporalServerOptions): Promise<EmbeddedTemporal> {
   await Promise.all([
@@ -71,7 +72,7 @@ export async function startTemporalServer(options: TemporalServerOptions): Promi
   ]);
   await forgetFormerMembers(options.databaseUrl);
   fs.mkdirSync(options.dir, { recursive: true, mode: 0o700 });
-  // YAML, of which JSON is a part.
+  // JSON is a subset of YAML.
   fs.writeFileSync(path.join(options.dir, 'embedded.yaml'), JSON.stringify(serverConfig(options), null, 2), {
     mode: 0o600,
   });
@@ -115,7 +116,10 @@ async function bringSchemaUpToDate(sqlTool: string, databaseUrl: string, schemaN
   await run(sqlTool, ['update-schema', '--schema-name', schemaName], { env });
 }
 
-/** The server tries to join who was a member 20 s ago. Here that was its former self, perhaps on other ports. */
+/**
+ * The server tries to join all members of the last 20 s. Here that was its own earlier process, possibly on other
+ * ports.
+ */
 async function forgetFormerMembers(databaseUrl: string): Promise<void> {
   const client = new Client({ connectionString: databaseUrl });
   await client.connect();

@@ -17,18 +17,21 @@ export interface WebUiOptions {
   port: number;
   temporalAddress: string;
   namespace: string;
-  /** Where the browser has payloads decrypted. It carries an access token, so the configuration is mode 600. */
+  /**
+   * The endpoint at which the browser decrypts payloads. It contains an access token, so the configuration has mode
+   * 600.
+   */
   codecEndpoint?: string;
 }
 
 /**
  * Starts Temporal's Web UI on loopback.
- * @throws {ProgramError} when it does not get ready
+ * @throws {ProgramError} when it does not become ready
  */
 export async function startWebUi(options: WebUiOptions): Promise<EmbeddedWebUi> {
   const url = `http://127.0.0.1:${options.port}`;
   fs.mkdirSync(options.dir, { recursive: true, mode: 0o700 });
-  // YAML, of which JSON is a part.
+  // JSON is a subset of YAML.
   fs.writeFileSync(
     path.join(options.dir, 'embedded.yaml'),
     JSON.stringify({

@@ -8,7 +8,7 @@ import {
   type TemporalPorts,
 } from './temporal-server.ts';
 
-/** Ports only Temporal itself uses; in the order in which they follow the frontend's by preference. */
+/** Ports that only Temporal itself uses. By preference they follow the frontend's port in this order. */
 export const temporalInnerPorts = [
   'frontendHttp',
   'frontendMembership',
@@ -21,8 +21,8 @@ export const temporalInnerPorts = [
 ] as const satisfies readonly (keyof TemporalPorts)[];
 
 /**
- * Temporal on the embedded Postgres: its two databases with a role each, then the server.
- * @param password of those roles
+ * Starts Temporal on the embedded Postgres: its two databases, each with its own role, then the server.
+ * @param password the password of those roles
  */
 export async function startTemporalOnPostgres(options: {
   postgres: EmbeddedPostgres;

@@ -7,17 +7,17 @@ import { temporalInnerPorts } from '../embedded/temporal.ts';
 import { loadLaunchSettings } from '../launch-settings.ts';
 import { type DataFolder, derivePassword } from './data-folder.ts';
 
-/** Where each part of a copy listens, and the settings that the platform's processes get from it. */
+/** The addresses of all parts of a copy, and the resulting settings of the platform's processes. */
 export interface Addresses {
   ports: Awaited<ReturnType<typeof choosePlatformPorts>>;
-  /** Settings of `config/settings.ts`: the operator's, completed with the embedded parts. */
+  /** Settings of `config/settings/`: the operator's settings, completed with the embedded parts. */
   processEnv: NodeJS.ProcessEnv;
-  /** The same with the owner of the database, for the migration alone. */
+  /** The same with the owner of the database, only for the migration. */
   migrationEnv: NodeJS.ProcessEnv;
 }
 
 /**
- * Settles the addresses of everything before anything is started: so each part can know all others.
+ * Determines all addresses before anything is started, so that each part can know all others.
  * @throws {SettingsError | PortTakenError}
  */
 export async function settleAddresses(folder: DataFolder, given: NodeJS.ProcessEnv): Promise<Addresses> {
@@ -36,7 +36,7 @@ export async function settleAddresses(folder: DataFolder, given: NodeJS.ProcessE
       PLATFORM_REGISTRY_INSECURE_HTTP: 'true',
       PLATFORM_REGISTRY_SWEEP_SOCKET: sweepSocketIn(path.join(folder.dir, 'registry')),
     }),
-    // For storage and other endpoints that users name, on this machine.
+    // For user-supplied endpoints, such as storage, on this machine.
     PLATFORM_INTERNAL_SERVICES: [
       given.PLATFORM_INTERNAL_SERVICES,
       ...Object.values(ports).map((port) => `127.0.0.1:${port}`),
@@ -62,12 +62,12 @@ export async function settleAddresses(folder: DataFolder, given: NodeJS.ProcessE
   return { ports, processEnv, migrationEnv: { ...processEnv, ...(ownerUrl && { DATABASE_OWNER_URL: ownerUrl }) } };
 }
 
-/** An address to connect to, for one to listen on. */
+/** The address to connect to, for an address to listen on. */
 export function reachable(host: string | undefined): string {
   return !host || host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
 }
 
-/** Parts with a port of their own, and where it is looked for first. */
+/** Parts with a port of their own, and the first port to try for each. */
 const usualPorts = {
   PLATFORM_API_PORT: 7080,
   PLATFORM_GATEWAY_PORT: 7081,
@@ -81,7 +81,7 @@ const usualPorts = {
   PLATFORM_HOST_METRICS_PORT: 7094,
 } as const;
 
-/** Where each process serves its metrics, by the name of the process. */
+/** The metrics port of each process, by the name of the process. */
 export const metricsPorts = {
   api: 'PLATFORM_API_METRICS_PORT',
   gateway: 'PLATFORM_GATEWAY_METRICS_PORT',

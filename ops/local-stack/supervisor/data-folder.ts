@@ -12,35 +12,35 @@ export class DataFolderInUseError extends Error {
   override name = 'DataFolderInUseError';
 }
 
-/** Behind the pid of a supervisor that is stopping. */
+/** Follows the pid of a supervisor that is stopping. */
 const stopping = 'stopping';
 
-/** The folder in which one copy of the platform keeps everything, held by one supervisor at a time. */
+/** The folder with all data of one copy of the platform. One supervisor at a time holds it. */
 export interface DataFolder {
   dir: string;
   logDir: string;
   record: ProcessRecord;
   /** Base64 of 32 bytes. */
   secretKey: string;
-  /** From now on another supervisor waits for the folder instead of being refused. */
+  /** From now on another supervisor waits for the folder, and is not refused. */
   markStopping(): void;
-  /** Lets another supervisor have the folder. */
+  /** Releases the folder for another supervisor. */
   release(): Promise<void>;
 }
 
 /**
- * Makes the folder when it is missing, and takes it. The lock is the kernel's, so it is free as soon as its holder is
- * gone, even after a SIGKILL.
- * @param secretKey the operator's own; else one is made and kept in the folder
+ * Makes the folder if it is missing, and takes its lock. It is a kernel lock, so it is released as soon as its holder
+ * has ended, even by a SIGKILL.
+ * @param secretKey the operator's own key; without one, a key is made and stored in the folder
  * @throws {DataFolderInUseError}
  */
 export async function openDataFolder(dir: string, secretKey?: string): Promise<DataFolder> {
   fs.mkdirSync(dir, { recursive: true });
-  // Others may pass through (Postgres runs as a user of its own) but not look around.
+  // Other users may traverse the folder (Postgres runs as its own user) but not list it.
   fs.chmodSync(dir, 0o711);
   const pidFile = path.join(dir, 'platform.pid');
   const lock = await takeLock(dir, pidFile);
-  // All writes from now on are in this folder: a start on a full disk uses the space kept for it.
+  // All later writes are in this folder. A start on a full disk uses the space of the ballast.
   releaseBallastIfFull(path.join(dir, 'oci'));
   writePid(pidFile, `${process.pid}\n`);
   const logDir = path.join(dir, 'logs');
@@ -74,7 +74,7 @@ async function takeLock(dir: string, pidFile: string): Promise<{ release(): Prom
   }
 }
 
-/** For people, and for a start that meets a stop. A full disk keeps neither from starting nor from stopping. */
+/** For people, and for a start during a stop. A full disk prevents neither the start nor the stop. */
 function writePid(file: string, text: string): void {
   try {
     fs.writeFileSync(file, text);
@@ -87,11 +87,11 @@ function loadOrMakeSecretKey(file: string): string {
   if (!fs.existsSync(file)) writeFileDurablySync(file, `${randomBytes(32).toString('base64')}\n`);
   const key = fs.readFileSync(file, 'utf8').trim();
   if (Buffer.from(key, 'base64').length === 32) return key;
-  // Never made anew beside data that was encrypted under the old one.
+  // The key is never made again for data that was encrypted with the old one.
   throw new Error(`${file} is damaged: it must hold the 32 bytes, in base64, that this data folder was made with`);
 }
 
-/** A password of an embedded part, which so needs no file of its own. */
+/** A password of an embedded part. It is derived, so it needs no file of its own. */
 export function derivePassword(secretKey: string, purpose: string): string {
   const master = Buffer.from(secretKey, 'base64');
   return Buffer.from(hkdfSync('sha256', master, 'sandbox-platform-embedded', purpose, 24)).toString('hex');

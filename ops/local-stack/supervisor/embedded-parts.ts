@@ -15,17 +15,17 @@ import type { Part } from './kept-running.ts';
 
 type Start = () => Promise<Part>;
 
-/** How to start each embedded part; undefined for one that the environment names another of. */
+/** The start functions of the embedded parts. Undefined if the environment has the address of another one. */
 export interface EmbeddedParts {
   postgres: Start | undefined;
   registry: Start | undefined;
   /** Needs Postgres. */
   temporal: Start | undefined;
-  /** Needs Temporal. Undefined also where Temporal brings its own. */
+  /** Needs Temporal. Also undefined if Temporal has its own UI. */
   webUi: Start | undefined;
 }
 
-/** @param given the operator's environment, before it was filled in */
+/** @param given the operator's environment, before it was completed */
 export function embeddedParts(
   folder: DataFolder,
   home: ProgramHome,
@@ -38,7 +38,7 @@ export function embeddedParts(
   const embedsTemporal = !given.TEMPORAL_ADDRESS;
   const password = (purpose: string) => derivePassword(folder.secretKey, purpose);
   const namespace = settings.TEMPORAL_NAMESPACE;
-  /** Set once Postgres was started, and good for each later start of it: its addresses do not change. */
+  /** Set after the first start of Postgres, and valid for each restart, because its addresses do not change. */
   let postgres: EmbeddedPostgres | undefined;
 
   return {

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { describeEnd, type ProgramEnd } from '../embedded/child-program.ts';
 
-/** Something that runs, may end at any time, and can be stopped. */
+/** A running part that may end at any time and can be stopped. */
 export interface Part {
   readonly ended: Promise<ProgramEnd>;
   stop(): Promise<void>;
@@ -9,12 +9,10 @@ export interface Part {
 
 const firstPauseMs = 500;
 const longestPauseMs = 30_000;
-/** A process that has run this long started well: its pauses begin anew. */
+/** A part that has run this long has started well, so its pauses start from the beginning. */
 const soundAfterMs = 60_000;
 
-/**
- * Keeps a part running: when it ends by itself it is started again, after a pause that doubles each time.
- */
+/** Keeps a part running: when it ends by itself, it is restarted after a pause that doubles each time. */
 export class KeptRunning {
   readonly name: string;
   readonly #start: () => Promise<Part>;
@@ -30,7 +28,7 @@ export class KeptRunning {
 
   /**
    * Resolves when the part is ready for the first time.
-   * @param start resolves when the part is ready; its rejection here is ours, later it counts as an end
+   * @param start resolves when the part is ready; the first rejection is passed on, later ones count as an end
    */
   static async start(name: string, start: () => Promise<Part>, report: (text: string) => void): Promise<KeptRunning> {
     const kept = new KeptRunning(name, start, report);

@@ -2,7 +2,7 @@
 const warnLevel = 40;
 
 /**
- * The parts of a log line that the supervisor acts on.
+ * The facts of a log line that the supervisor needs.
  * @returns undefined for a line that is not pino's
  */
 export function readLogLine(line: string): { isReady: boolean; warning?: string } | undefined {

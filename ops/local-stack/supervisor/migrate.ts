@@ -8,8 +8,8 @@ const answerSchema = z.object({ created: z.boolean(), apiKey: z.string().optiona
 const root = path.resolve(import.meta.dirname, '../../..');
 
 /**
- * Brings the platform's database up to date and makes the first account, in a process of its own.
- * @returns the API key of that account, when it was made now
+ * Updates the platform's database and makes the first account, in its own process.
+ * @returns the API key of that account, if it was made now
  */
 export async function migrate(
   script: string,
@@ -18,7 +18,7 @@ export async function migrate(
 ): Promise<string | undefined> {
   const words = [path.resolve(root, script), '--print-api-key'];
   const { stdout } = await promisify(execFile)(process.execPath, words, { env, signal });
-  // The result is the last line; earlier lines are for people.
+  // The result is the last line. Earlier lines are for people.
   const answer = answerSchema.parse(JSON.parse(stdout.trim().split('\n').at(-1)!));
   return answer.created ? answer.apiKey : undefined;
 }

@@ -2,10 +2,12 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { writeFileDurablySync } from '../../../config/durable-file.ts';
 
-/** The addresses and keys that clients and operators of a running copy need, for `set -a; . .data/platform.env; set +a`. */
+/**
+ * The addresses and keys that clients and operators of a running copy need, for `set -a; . .data/platform.env; set +a`.
+ */
 export interface PlatformEnv {
   PLATFORM_URL: string;
-  /** The key of the first account. Missing when a start with another data folder made that account. */
+  /** The key of the first account. Absent if a start with another data folder made that account. */
   PLATFORM_API_KEY?: string | undefined;
   PLATFORM_GATEWAY: string;
   /** PEM file of the certificate authority that signed the gateway's certificate. */
@@ -15,12 +17,12 @@ export interface PlatformEnv {
   TEMPORAL_UI_URL?: string | undefined;
 }
 
-/** Where it is, for a data folder. */
+/** The path of the file, for a data folder. */
 export function platformEnvFile(dataDir: string): string {
   return path.join(dataDir, 'platform.env');
 }
 
-/** Writes the file (mode 600) in the form that shells, compose and systemd read alike. */
+/** Writes the file (mode 600) in a form that shells, compose and systemd read alike. */
 export function writePlatformEnv(dataDir: string, values: PlatformEnv): void {
   const file = platformEnvFile(dataDir);
   const lines = Object.entries(values)
@@ -29,7 +31,7 @@ export function writePlatformEnv(dataDir: string, values: PlatformEnv): void {
   writeFileDurablySync(file, lines.join(''));
 }
 
-/** The text of the last start; empty when there was none. */
+/** The values of the last start. Empty if there was none. */
 export function readPlatformEnv(dataDir: string): Partial<PlatformEnv> {
   const file = platformEnvFile(dataDir);
   if (!fs.existsSync(file)) return {};
@@ -37,15 +39,15 @@ export function readPlatformEnv(dataDir: string): Partial<PlatformEnv> {
   return Object.fromEntries([...pairs].map(([, name, value]) => [name, value]));
 }
 
-/** Exists from the start that made the first API key to the first start that succeeds. */
+/** The file exists from the start that made the first API key until the first successful start. */
 const newApiKeyFile = (dataDir: string) => path.join(dataDir, 'api-key-not-shown');
 
-/** Records that nobody has seen the API key. Call it before the key is written to platform.env. */
+/** Records that the API key was not shown yet. Call this before the key is written to platform.env. */
 export function markNewApiKey(dataDir: string): void {
   fs.writeFileSync(newApiKeyFile(dataDir), '');
 }
 
-/** The first API key when no start has succeeded with it. From now on one has. */
+/** The first API key, if it was not shown yet. Afterwards it counts as shown. */
 export function takeNewApiKey(dataDir: string): string | undefined {
   if (!fs.existsSync(newApiKeyFile(dataDir))) return undefined;
   fs.rmSync(newApiKeyFile(dataDir));

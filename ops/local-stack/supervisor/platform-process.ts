@@ -8,9 +8,9 @@ const root = path.resolve(import.meta.dirname, '../../..');
 
 /**
  * Starts one of the platform's own processes and waits until it logs `"msg":"ready"`.
- * @param script from the project's root: `api/server.ts`
- * @param onWarning gets its log lines from `warn` on, for people to read
- * @throws {ProgramError} with the end of its log when it does not get ready
+ * @param script the path from the project's root, such as `api/server.ts`
+ * @param onWarning called with its log lines from `warn` on, for people
+ * @throws {ProgramError} with the end of its log when it does not become ready
  */
 export async function startPlatformProcess(options: {
   name: string;
@@ -27,7 +27,7 @@ export async function startPlatformProcess(options: {
     args: [...heapFlags(options.script, options.env), path.resolve(root, options.script)],
     env: options.env,
     home: options.home,
-    // A host worker first finishes its work on sandboxes.
+    // A host worker first completes its work on sandboxes.
     stopTimeoutMs: 20_000,
     onLine: (line) => {
       const read = readLogLine(line);

@@ -21,7 +21,7 @@ import { writeProcessSettings } from './running-platform.ts';
 /** Scripts of the platform's own parts, from the project's root. */
 export interface PlatformScripts {
   migrate: string;
-  /** Processes that requests reach: the last to be ready for them, the first to stop. */
+  /** Processes that receive requests. They start last and stop first. */
   servers: Record<string, string>;
   workers: Record<string, string>;
 }
@@ -36,13 +36,13 @@ const platformScripts: PlatformScripts = {
 export interface StartedPlatform {
   env: PlatformEnv;
   settings: Settings;
-  /** Key of the first account, until a start has succeeded with it: an earlier one may have made it and then failed. */
+  /** The key of the first account, until a start has succeeded. An earlier start may have made it and then failed. */
   newApiKey: string | undefined;
 }
 
 /**
- * The whole platform on this machine: Postgres, a registry, Temporal and its Web UI, unless the environment names
- * others; and the platform's own processes on top of them. Each is started again when it ends by itself.
+ * The whole platform on this machine: Postgres, a registry, Temporal and its Web UI, unless the environment has
+ * addresses of others; and the platform's own processes. Each part is restarted when it ends by itself.
  */
 export class Platform {
   readonly #folder: DataFolder;
@@ -51,12 +51,12 @@ export class Platform {
   readonly #scripts: PlatformScripts;
   readonly #home: ProgramHome;
   readonly #stopping = new AbortController();
-  /** In the order of their start: a stage may need earlier ones. */
+  /** In the order of their start, because a stage may need earlier ones. */
   readonly #stages: Promise<PromiseSettledResult<KeptRunning>[]>[] = [];
 
   /**
-   * @param report one line for people: what ended, what warns
-   * @param scripts replace the platform's own, for tests of this supervisor
+   * @param report called with one line for people: ended parts, warnings
+   * @param scripts replace the platform's own scripts, for tests of this supervisor
    */
   constructor(
     folder: DataFolder,
@@ -72,7 +72,7 @@ export class Platform {
   }
 
   /**
-   * Resolves when everything is ready. After an error, `stop()` ends what was started.
+   * Resolves when everything is ready. After an error, `stop()` ends the started parts.
    * @throws {SettingsError | PortTakenError | ProgramError}
    */
   async start(): Promise<StartedPlatform> {
@@ -92,7 +92,8 @@ export class Platform {
     const temporal = embedded.temporal
       ? this.#stage({ temporal: embedded.temporal })
       : prepareTemporal(settings, this.#report);
-    // Write the key down even if Temporal fails: the database has only its hash, and no later start makes another.
+    // The key is written even if Temporal fails, because the database only has its hash, and no later start makes
+    // another key.
     await Promise.allSettled([migration, temporal]);
     const [env] = await Promise.all([migration, temporal]);
     await Promise.all([
@@ -111,7 +112,7 @@ export class Platform {
     return { env, settings, newApiKey: takeNewApiKey(this.#folder.dir) };
   }
 
-  /** Stops everything, last stage first. Sandboxes go on. */
+  /** Stops everything, last stage first. Sandboxes continue. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     this.#folder.markStopping();
@@ -121,7 +122,7 @@ export class Platform {
     }
   }
 
-  /** Starts parts that do not need each other. */
+  /** Starts parts that are independent of each other. */
   async #stage(starts: Record<string, (() => Promise<Part>) | undefined>): Promise<void> {
     this.#stopping.signal.throwIfAborted();
     const stage = Promise.allSettled(
@@ -157,7 +158,7 @@ export class Platform {
   }
 }
 
-/** Uses the space kept for a start on a full disk, and reports disks without room for sandboxes. */
+/** Releases the space that is reserved for a start on a full disk, and reports disks without room for sandboxes. */
 function reportFullDisks(folders: readonly string[], report: (text: string) => void): void {
   for (const folder of folders.filter((each) => fs.existsSync(each))) {
     if (releaseBallastIfFull(folder)) report(`the disk of ${folder} is full; the reserve there was released`);
@@ -168,7 +169,7 @@ function reportFullDisks(folders: readonly string[], report: (text: string) => v
   }
 }
 
-/** Namespace and search attributes on a Temporal that is not ours, as far as it lets us. */
+/** Makes the namespace and the search attributes on an external Temporal, if it allows that. */
 async function prepareTemporal(settings: Settings, report: (text: string) => void): Promise<void> {
   const connection = await Connection.connect(temporalConnectionOptions(settings));
   try {

@@ -6,8 +6,9 @@ import type { Settings } from '../../../config/settings.ts';
 import { metricsPorts, reachable } from './addresses.ts';
 
 /**
- * Writes what a Prometheus on this machine needs into `<data folder>/prometheus`: `targets.json` for `file_sd_configs`, and
- * `token` (mode 600) for `authorization.credentials_file`. `ops/monitoring/prometheus.yml` shows how both are used.
+ * Writes the files for a Prometheus on this machine into `<data folder>/prometheus`: `targets.json` for
+ * `file_sd_configs`, and `token` (mode 600) for `authorization.credentials_file`. `ops/monitoring/prometheus.yml` uses
+ * both.
  */
 export function writePrometheusFiles(
   dataDir: string,

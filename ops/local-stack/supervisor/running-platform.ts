@@ -5,7 +5,9 @@ import { writeFileDurablySync } from '../../../config/durable-file.ts';
 import { readDocumentOrSetAside } from '../../../config/readable-document.ts';
 import { processStartedAt } from '../embedded/process-record.ts';
 
-/** The platform's settings in an environment, but those of a single process: ports of metrics, which it listens on. */
+/**
+ * The platform's settings in an environment, except those of a single process: the metrics ports that it listens on.
+ */
 const settingName = /^(PLATFORM|DATABASE|TEMPORAL)_(?!\w+_METRICS_PORT$)/;
 
 /** A command of the operator needs a running platform, and there is none. */
@@ -15,19 +17,16 @@ export class NotRunningError extends Error {
 
 const settingsFile = (dataDir: string) => path.join(dataDir, 'settings.json');
 
-/**
- * Keeps the settings with which the processes were started (mode 600, because of the secrets), for the operator's
- * commands.
- */
+/** Stores the settings of the processes (mode 600, because of the secrets) for the operator's commands. */
 export function writeProcessSettings(dataDir: string, processEnv: NodeJS.ProcessEnv): void {
   const settings = Object.entries(processEnv).filter(([name, value]) => settingName.test(name) && value);
   writeFileDurablySync(settingsFile(dataDir), JSON.stringify(Object.fromEntries(settings), null, 2));
 }
 
 /**
- * The settings of the platform that runs on a data folder; the environment takes precedence, so that commands also work
- * beside processes that were started one by one.
- * @throws {NotRunningError} when nothing runs there and the environment does not name a database
+ * The settings of the platform that runs on a data folder. The environment takes precedence, so that commands also work
+ * for processes that were started one by one.
+ * @throws {NotRunningError} when no platform runs there and the environment has no database
  */
 export function runningPlatformEnv(dataDir: string, env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   if (env.DATABASE_URL) return env;

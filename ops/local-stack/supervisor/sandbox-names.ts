@@ -1,10 +1,10 @@
 import { lookup } from 'node:dns/promises';
 
 /**
- * What to do when the domains of sandboxes do not resolve on this machine. Browsers and curl resolve `*.localhost` by
- * themselves; other programs only if the C library does.
+ * Advice if the domains of sandboxes do not resolve on this machine. Browsers and curl resolve `*.localhost`
+ * themselves. Other programs only resolve it if the C library does.
  * @param baseDomain sandboxes are `*.<baseDomain>`
- * @returns null: they resolve
+ * @returns null when they resolve
  */
 export async function namesAdvice(baseDomain: string): Promise<string | null> {
   const [found] = await Promise.allSettled([lookup(`name-check.${baseDomain}`)]);

@@ -20,14 +20,14 @@ import {
   text,
 } from './operator-command.ts';
 
-/** Resumes under way at once. */
+/** The number of concurrent resumes. */
 const resumesAtOnce = 8;
 
-/** Backup of a platform that `npm start` runs, and its restore. */
+/** Backup and restore of a platform that `npm start` runs. */
 export const backupCommands: Record<string, OperatorCommand> = {
   backup: {
     usage: '--to FOLDER',
-    does: 'Databases, disks, images and the secret key of one instant; sandboxes stand still meanwhile',
+    does: 'Copies databases, disks, images and the secret key of one point in time; sandboxes are frozen during the copy',
     options: { to: text },
     run: (database, values) => backUp(database, path.resolve(required(values, 'to'))),
   },
@@ -36,7 +36,7 @@ export const backupCommands: Record<string, OperatorCommand> = {
 export const restoreCommands: Record<string, OfflineCommand> = {
   restore: {
     usage: '--from FOLDER',
-    does: 'Makes the data folder PLATFORM_DATA_DIR, which must be empty, of a backup',
+    does: 'Makes the data folder PLATFORM_DATA_DIR, which must be empty, from a backup',
     options: { from: text },
     async run(values) {
       const dataDir = path.resolve(process.env.PLATFORM_DATA_DIR || '.data');
@@ -48,8 +48,8 @@ export const restoreCommands: Record<string, OfflineCommand> = {
 };
 
 /**
- * Pauses what runs, as a drain does, so that no disk changes while it is copied and none is newer than its row. Then
- * resumes what it has paused.
+ * Pauses running sandboxes, as a drain does, so that no disk changes during the copy and no disk is newer than its row.
+ * Afterwards resumes the sandboxes that it has paused.
  */
 async function backUp({ orm, settings }: PlatformDatabase, target: string) {
   const { PLATFORM_DATA_DIR: dataDir, PLATFORM_SECRET_KEY: secretKey } = settings;
@@ -103,7 +103,7 @@ async function backUp({ orm, settings }: PlatformDatabase, target: string) {
   }
 }
 
-/** Says which could not be resumed: their users can do it. */
+/** Reports sandboxes that could not be resumed, so that their users can resume them. */
 async function resumeAll(client: Client, sandboxIds: Iterable<SandboxId>): Promise<void> {
   const limit = pLimit(resumesAtOnce);
   const resumes = [...sandboxIds].map((id) =>

@@ -41,7 +41,7 @@ import { workerVersionCommands } from './worker-version-commands.ts';
 export const commands: Record<string, OperatorCommand> = {
   'create-account': {
     usage: '--email E [--name N] [--plan P] [--admin]',
-    does: 'An account with its root user, a default project and an API key',
+    does: 'Makes an account with a root user, a default project and an API key',
     options: { email: text, name: text, plan: text, admin: { type: 'boolean' } },
     async run({ orm, plans }, values) {
       const given = required(values, 'email');
@@ -69,7 +69,7 @@ export const commands: Record<string, OperatorCommand> = {
           return made;
         });
       } catch (error) {
-        if (constraintError(error)?.code === 'email_taken') throw new OperatorError(`${email} is in use already`);
+        if (constraintError(error)?.code === 'email_taken') throw new OperatorError(`${email} is already in use`);
         throw error;
       }
     },
@@ -94,7 +94,7 @@ export const commands: Record<string, OperatorCommand> = {
 
   'suspend-account': {
     usage: '--account acc-…',
-    does: 'It may read, but change and create nothing',
+    does: 'Suspends an account: its users can read but not change or create',
     options: { account: text },
     run: (database, values) => setStatus(database, accountOf(values), 'suspended'),
   },
@@ -108,7 +108,7 @@ export const commands: Record<string, OperatorCommand> = {
 
   'reset-password': {
     usage: '--email E',
-    does: 'Prints a link to a new password; it works once, for 30 minutes',
+    does: 'Prints a link to set a new password; it works once, for 30 minutes',
     options: { email: text },
     run: (database, values) => makeResetLink(database, required(values, 'email')),
   },
@@ -149,14 +149,14 @@ export const commands: Record<string, OperatorCommand> = {
 
   'list-differences': {
     usage: '',
-    does: 'What the last nightly comparison of ledger, invoices, charges and payment processor found',
+    does: 'Prints the result of the last nightly comparison of ledger, invoices, charges and payment processor',
     options: {},
     run: ({ orm }) => readLastReconciliation(orm.em),
   },
 
   'refund-credit': {
     usage: '--account acc-… --amount 25.00 [--description D]',
-    does: 'Takes unused credit back that you pay out outside of the platform',
+    does: 'Removes unused credit that you pay out outside of the platform',
     options: { account: text, amount: text, description: text },
     run: (database, values) => moveCredit(database, values, 'refund'),
   },
@@ -183,21 +183,21 @@ export const commands: Record<string, OperatorCommand> = {
   ...backupCommands,
   'refund-charge': {
     usage: '--charge pi_… [--amount 5.00] [--description D] [--refund prf-…]',
-    does: 'Gives a charge back, or a part of it; with --refund, one whose outcome is not known is asked for again',
+    does: 'Refunds a charge, or a part of it; with --refund, retries a refund whose outcome is not known',
     options: { charge: text, amount: text, description: text, refund: text },
     run: giveChargeBack,
   },
 
   'list-dead-letters': {
     usage: '',
-    does: 'Starts and signals of workflows that failed too often, with the last error',
+    does: 'Lists workflow starts and signals that failed too often, with the last error',
     options: {},
     run: ({ orm }) => listDeadEntries(orm.em),
   },
 
   'retry-dead-letters': {
     usage: '[--id N]',
-    does: 'Has all of them tried again, or one',
+    does: 'Retries all dead letters, or one',
     options: { id: text },
     async run({ orm }, values) {
       const id = optional(values, 'id') ?? null;
@@ -246,7 +246,7 @@ async function makeResetLink({ orm, settings }: PlatformDatabase, email: string)
   const token = randomBytes(32).toString('base64url');
   const expiresAt = new Date(Date.now() + passwordResetSeconds * 1000);
   await orm.em.fork().transactional(async (em) => {
-    // The operator passes it on, so its use says nothing about who reads the user's mail.
+    // The operator passes the link on, so its use proves nothing about who reads the user's mail.
     await addAccountLink(em, { token, purpose: 'password-reset', userId, provesEmail: false, expiresAt });
     const { accountId } = await em.findOneOrFail(User, { userId });
     await recordAudit(em, { accountId, objectId: userId, before: null, after: null });

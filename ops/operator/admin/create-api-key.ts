@@ -11,10 +11,13 @@ import type { AccountId, UserId } from '../../../domain/ids.ts';
 import { checkApiKeyName } from '../../../domain/names.ts';
 import { accountOf, type OperatorCommand, OperatorError, optional, text, type Values } from './operator-command.ts';
 
-/** `create-api-key`: the first of a new platform, for an account whose keys are lost, or for a service of the operator. */
+/**
+ * `create-api-key`: makes the first key of a new platform, or a key for an account whose keys are lost, or for a
+ * service of the operator.
+ */
 export const createApiKeyCommand: OperatorCommand = {
   usage: '[--account acc-…] [--email E] [--name N]',
-  does: 'An API key for the root user of an account, or for another of its users; shown once. --account may be left out while there is one',
+  does: 'Makes an API key for the root user of an account, or for another of its users; shown once. With only one account, --account is optional',
   options: { account: text, email: text, name: text },
   async run(database, values) {
     const { orm, plans } = database;
@@ -38,7 +41,7 @@ export const createApiKeyCommand: OperatorCommand = {
   },
 };
 
-/** The account with the given id, else the only one. */
+/** The account with the given id, or else the only account. */
 async function accountFor(em: EntityManager, values: Values): Promise<Account> {
   if (optional(values, 'account') !== undefined) {
     const accountId = accountOf(values);
@@ -52,7 +55,7 @@ async function accountFor(em: EntityManager, values: Values): Promise<Account> {
   return first;
 }
 
-/** The user with the given e-mail, else the oldest enabled root user of the account. */
+/** The user with the given e-mail address, or else the oldest enabled root user of the account. */
 async function ownerOf(em: EntityManager, accountId: AccountId, values: Values): Promise<UserId> {
   const email = optional(values, 'email');
   const [found] = await query<{ user_id: UserId }>(

@@ -3,18 +3,18 @@ import { revokeLastHop } from '../../../db/repositories/last-hop-certificates.ts
 import { changeDraining, untilDrained, viewOf } from './host-drain.ts';
 import { flag, type OperatorCommand, OperatorError, required, text } from './operator-command.ts';
 
-/** What operators do with hosts. */
+/** Operator commands for hosts. */
 export const hostCommands: Record<string, OperatorCommand> = {
   'list-hosts': {
     usage: '',
-    does: 'All hosts: state, free room, sandboxes by status',
+    does: 'Lists all hosts: state, free capacity, sandboxes by status',
     options: {},
     run: ({ orm }) => readHosts(orm.em),
   },
 
   'drain-host': {
     usage: '--host host-… [--pause] [--wait]',
-    does: 'It takes no more sandboxes; --pause pauses what runs; --wait ends when nothing runs',
+    does: 'Places no more sandboxes on a host; --pause pauses running ones; --wait ends when none runs',
     options: { host: text, pause: flag, wait: flag },
     async run({ orm }, values) {
       const hostId = required(values, 'host');
@@ -27,7 +27,7 @@ export const hostCommands: Record<string, OperatorCommand> = {
 
   'undrain-host': {
     usage: '--host host-…',
-    does: 'It takes sandboxes again; paused ones stay paused until they are resumed',
+    does: 'Ends a drain; paused sandboxes stay paused until they are resumed',
     options: { host: text },
     async run({ orm }, values) {
       const hostId = required(values, 'host');
@@ -38,7 +38,7 @@ export const hostCommands: Record<string, OperatorCommand> = {
 
   'revoke-last-hop': {
     usage: '--role host|gateway --name …',
-    does: 'Shuts an identity out of connections between machines, for good',
+    does: 'Permanently revokes an identity for connections between machines',
     options: { role: text, name: text },
     async run({ orm }, values) {
       const [role, name] = [required(values, 'role'), required(values, 'name')];

@@ -5,12 +5,12 @@ import { type HostView, pauseSandboxesOn, readHosts, setDraining } from '../../.
 import type { SandboxId } from '../../../domain/ids.ts';
 import { OperatorError, reportProgress } from './operator-command.ts';
 
-/** How often a drain looks at what still runs. */
+/** The interval at which a drain checks the running sandboxes. */
 const lookMs = 1000;
-/** A sandbox that runs for this long after it was asked to pause is asked again. */
+/** A sandbox that still runs this long after the request to pause is asked again. */
 const askAgainMs = 60_000;
 
-/** Begins or ends the drain of a host. @throws {OperatorError} there is no such host */
+/** Begins or ends the drain of a host. @throws {OperatorError} when there is no such host */
 export function changeDraining(orm: Orm, hostId: string, draining: boolean): Promise<void> {
   return orm.em.fork().transactional(async (tx) => {
     const was = await setDraining(tx, hostId, draining);
@@ -21,9 +21,9 @@ export function changeDraining(orm: Orm, hostId: string, draining: boolean): Pro
 }
 
 /**
- * Reports what still runs whenever that changes, and with `wait` ends when nothing does. With `pause` it also pauses what
- * was starting when it began.
- * @param options.onAsked gets each sandbox that is asked to pause
+ * Reports the running sandboxes whenever they change, and with `wait` ends when none is left. With `pause` it also
+ * pauses sandboxes that were starting when it began.
+ * @param options.onAsked called with each sandbox that is asked to pause
  */
 export async function untilDrained(
   orm: Orm,
@@ -41,7 +41,7 @@ export async function untilDrained(
       }
     }
     const { sandboxes, state } = await viewOf(orm, hostId);
-    if (state === 'ready') throw new OperatorError(`The drain of ${hostId} was ended by somebody else`);
+    if (state === 'ready') throw new OperatorError(`The drain of ${hostId} was ended by another operator`);
     const line = progressOf(sandboxes);
     if (line !== reported) reportProgress(`${hostId}: ${line}`);
     reported = line;
@@ -60,7 +60,7 @@ function progressOf(sandboxes: HostView['sandboxes']): string {
   return counts.length === 0 ? 'no sandboxes' : counts.sort().join(', ');
 }
 
-/** @throws {OperatorError} there is no such host */
+/** @throws {OperatorError} when there is no such host */
 export async function viewOf(orm: Orm, hostId: string): Promise<HostView> {
   const [host] = await readHosts(orm.em, hostId);
   if (!host) throw new OperatorError(`There is no host ${hostId}`);

@@ -7,7 +7,7 @@ export class OperatorError extends Error {
   override name = 'OperatorError';
 }
 
-/** Options of a command as they were given. */
+/** The given options of a command. */
 export type Values = Record<string, string | boolean | undefined | (string | boolean)[]>;
 
 export interface OperatorCommand {
@@ -24,7 +24,7 @@ export type OfflineCommand = Omit<OperatorCommand, 'run'> & { run(values: Values
 export const text = { type: 'string' } as const;
 export const flag = { type: 'boolean' } as const;
 
-/** A line for people. Standard output is the command's JSON. */
+/** Prints a line for people on standard error. Standard output is only for the command's JSON. */
 export function reportProgress(line: string): void {
   process.stderr.write(`${new Date().toTimeString().slice(0, 8)}  ${line}\n`);
 }
@@ -35,7 +35,7 @@ export function required(values: Values, name: string): string {
   return value;
 }
 
-/** An id of another shape belongs to no account. */
+/** An id of another format belongs to no account. */
 export const accountOf = (values: Values) => required(values, 'account') as AccountId;
 
 export function optional(values: Values, name: string): string | undefined {

@@ -11,7 +11,7 @@ import { packLayer } from '../../../runtime/images/pack-layer.ts';
 import { ociConfigOf, type UnpackedImage } from '../../../runtime/images/unpacked-image.ts';
 import { type OfflineCommand, OperatorError, reportProgress, required, text } from './operator-command.ts';
 
-/** Beside the images of users; none of them is an account's or a user's. */
+/** The project is beside those of users' images, and belongs to no account and no user. */
 const project = 'platform-images';
 
 const registrySettings = [
@@ -23,11 +23,11 @@ const registrySettings = [
   'PLATFORM_CACHE_DIR',
 ] as const;
 
-/** Images of built-in templates for hosts that make none themselves, as clusters are. */
+/** Images of built-in templates for hosts that cannot make images, such as clusters. */
 export const templateImageCommands: Record<string, OfflineCommand> = {
   'push-template-image': {
     usage: '--template base|code-interpreter|code-interpreter-all',
-    does: 'Makes the image of a built-in template on this machine and pushes it to PLATFORM_REGISTRY, for clusters',
+    does: 'Builds the image of a built-in template on this machine and pushes it to PLATFORM_REGISTRY, for clusters',
     options: { template: text },
     async run(values) {
       const template = required(values, 'template');
@@ -41,7 +41,7 @@ export const templateImageCommands: Record<string, OfflineCommand> = {
       const settings = loadSettingsOf(registrySettings);
       const registry = PlatformRegistry.of(settings);
       if (!registry) throw new OperatorError('PLATFORM_REGISTRY is not set');
-      if (process.getuid!() !== 0) throw new OperatorError('Images are made as root: run this as root');
+      if (process.getuid!() !== 0) throw new OperatorError('Building images needs root: run this as root');
       try {
         const options = { cacheDir: settings.PLATFORM_CACHE_DIR, onProgress: progressOf() };
         const image = await (recipeDir
@@ -59,7 +59,7 @@ export const templateImageCommands: Record<string, OfflineCommand> = {
 const settingOf = (template: string, image: string) =>
   template === 'base' ? `PLATFORM_BASE_IMAGE=${image}` : `PLATFORM_KUBERNETES_TEMPLATE_IMAGES=${template}=${image}`;
 
-/** @returns its reference, by digest */
+/** @returns the reference of the image, by digest */
 async function pushedImage(registry: PlatformRegistry, template: string, image: UnpackedImage): Promise<string> {
   const place = registry.pathOf({ project, repository: template });
   const tag = image.digest.replace(':', '-');

@@ -6,18 +6,18 @@ import { createTemporalClient } from '../../../temporal/client.ts';
 import { WorkerDeployment } from '../../../temporal/worker-deployment.ts';
 import { flag, type OperatorCommand, OperatorError, reportProgress, required, text } from './operator-command.ts';
 
-/** What operators do with versions of control workers. */
+/** Operator commands for versions of control workers. */
 export const workerVersionCommands: Record<string, OperatorCommand> = {
   'list-worker-versions': {
     usage: '',
-    does: 'Versions of the control workers, newest first, and the open workflows pinned to each',
+    does: 'Lists versions of the control workers, newest first, and the open workflows pinned to each',
     options: {},
     run: ({ settings }) => withDeployment(settings, (deployment) => deployment.versions()),
   },
 
   'set-worker-version': {
     usage: '--build B [--wait]',
-    does: 'Makes a version current; --wait ends when all others are drained, after minutes at least',
+    does: 'Makes a version current; --wait ends when all others are drained, which takes some minutes',
     options: { build: text, wait: flag },
     run: ({ settings }, values) =>
       withDeployment(settings, async (deployment) => {
@@ -31,7 +31,7 @@ export const workerVersionCommands: Record<string, OperatorCommand> = {
 
   'release-pinned-workflows': {
     usage: '--build B',
-    does: 'The open workflows pinned to a version go on with the current one, for when its workers are gone',
+    does: 'Moves the open workflows pinned to a version to the current version, if the old workers are gone',
     options: { build: text },
     run: ({ settings }, values) =>
       withDeployment(settings, async (deployment) => {
@@ -47,7 +47,7 @@ async function withDeployment<Result>(
   act: (deployment: WorkerDeployment) => Promise<Result>,
 ): Promise<Result> {
   const name = settings.PLATFORM_WORKER_DEPLOYMENT;
-  if (!name) throw new OperatorError('Workers have no versions here: PLATFORM_WORKER_DEPLOYMENT is not set');
+  if (!name) throw new OperatorError('Workers are not versioned: PLATFORM_WORKER_DEPLOYMENT is not set');
   const client = createTemporalClient(settings, deriveSecrets(settings));
   try {
     return await act(new WorkerDeployment(client, name));

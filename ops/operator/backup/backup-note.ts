@@ -2,25 +2,28 @@ import path from 'node:path';
 import { z } from 'zod';
 import { readDocument } from '../../../config/readable-document.ts';
 
-/** `backup.json`, which a backup has once it is whole. */
+/** `backup.json`. Only a complete backup has this file. */
 export const backupNote = z.object({
   version: z.literal(1),
   createdAt: z.string(),
   hostId: z.string(),
-  /** An operator had drained the host before. Otherwise the backup did, and the restore ends that. */
+  /**
+   * An operator had drained the host before the backup. Otherwise the backup drained it, and the restore ends the
+   * drain.
+   */
   wasDraining: z.boolean(),
-  /** The position in Postgres's log at which both databases were copied. */
+  /** The position in Postgres's log of the copied databases. */
   lsn: z.string(),
-  /** Sandboxes with a disk. */
+  /** Ids of the sandboxes with a disk. */
   sandboxes: z.array(z.string()),
-  /** Settings that the platform of the backup had and that no file of it has. */
+  /** Names of the platform's settings that are in no file of the backup. */
   settings: z.array(z.string()),
 });
 export type BackupNote = z.infer<typeof backupNote>;
 
 export const noteFile = 'backup.json';
 
-/** Null: the folder has no whole backup. @throws {DamagedFileError} */
+/** Null: the folder contains no complete backup. @throws {DamagedFileError} */
 export function readBackupNote(folder: string): BackupNote | null {
   return readDocument(path.join(folder, noteFile), backupNote);
 }

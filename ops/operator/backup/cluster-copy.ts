@@ -2,7 +2,10 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { Client } from 'pg';
 
-/** Rebuilt by Postgres at its start, or of the running server only (Postgres manual, "Making a Base Backup"). */
+/**
+ * Postgres rebuilds these folders at its start, or they only belong to the running server (Postgres manual, "Making a
+ * Base Backup").
+ */
 const emptied = new Set([
   'pg_wal',
   'pg_dynshmem',
@@ -17,18 +20,18 @@ const leftOut = /^(postmaster\.(pid|opts)|pgsql_tmp.*|pg_internal\.init.*|backup
 const segmentName = /^[0-9A-F]{24}$/;
 
 /**
- * Copies a running cluster with all its databases as they are at one instant, with Postgres's low-level backup functions:
- * the files as they come, then the write-ahead log from the begin of the copy to its end. A Postgres that starts on the
- * copy replays that log, so its databases agree with each other although they were written all the time. The npm package
- * of Postgres has no `pg_basebackup`, which does the same.
- * @param url of the superuser
- * @returns the position in the log that the copy is of
+ * Copies a running cluster with all its databases at one point in time, with Postgres's low-level backup functions:
+ * first the files, then the write-ahead log from the begin of the copy to its end. A Postgres that starts on the copy
+ * replays that log, so its databases are consistent although they were written during the copy. The npm package of
+ * Postgres lacks `pg_basebackup`, which does the same.
+ * @param url the URL for the superuser
+ * @returns the position in the log of the copy
  */
 export async function copyCluster(url: string, from: string, to: string): Promise<string> {
   const client = new Client({ connectionString: url });
   await client.connect();
   try {
-    // Keeps the log from here on; it goes with this session.
+    // Keeps the log from here on. The slot ends with this session.
     await client.query("select pg_create_physical_replication_slot('platform_backup', true, true)");
     const { rows: begun } = await client.query("select pg_walfile_name(pg_backup_start('platform', true)) as segment");
     copyFiles(from, to);
@@ -45,7 +48,7 @@ export async function copyCluster(url: string, from: string, to: string): Promis
   }
 }
 
-/** Files may change, grow and go while they are copied: the log says what they are to be. */
+/** Files may change, grow and disappear during the copy. The log contains their final state. */
 function copyFiles(from: string, to: string): void {
   makeFolder(from, to);
   for (const entry of readFolder(from)) {
@@ -57,7 +60,7 @@ function copyFiles(from: string, to: string): void {
   }
 }
 
-/** The history of timelines, and the segments from `first` to `last`. */
+/** Copies the history of timelines, and the segments from `first` to `last`. */
 function copyLog(from: string, to: string, { first, last }: { first: string; last: string }): void {
   makeFolder(path.join(from, 'archive_status'), path.join(to, 'archive_status'));
   if (fs.existsSync(path.join(from, 'summaries'))) makeFolder(path.join(from, 'summaries'), path.join(to, 'summaries'));

@@ -12,23 +12,23 @@ import { type BackupNote, noteFile } from './backup-note.ts';
 import { copyCluster } from './cluster-copy.ts';
 
 const run = promisify(execFile);
-/** Copies with owners, modes and times; holes stay holes, and file systems that can share blocks do. */
+/** Copies owners, modes and times, keeps holes, and shares blocks on file systems that can. */
 const copyAll = ['--archive', '--sparse=always', '--reflink=auto'];
 
-/** Kept as they are, where they are. `secret-key` is written from the settings. */
+/** Files that are copied unchanged. `secret-key` is written from the settings. */
 const plainFiles = ['host-id', 'ports.json', 'platform.env', 'ca', 'mails'];
-/** Of a sandbox. What else is in its folder is about processes, which no backup has. */
+/** The files of a sandbox. The others in its folder are about processes, which a backup does not contain. */
 const sandboxFiles = ['disk.ext4', 'sandbox.json'];
-/** Of a host: its network, and its ports that lead to sandboxes. */
+/** The files of a host: its network, and its ports that are forwarded to sandboxes. */
 const hostFiles = ['network.json', 'udp-ports.json'];
 const linksFolder = 'backup-links';
 const notLinked = new Set(['_uploads', linksFolder]);
-/** Settings without a file of the data folder. */
+/** Settings that are in no file of the data folder. */
 const settingsToKeep = ['PLATFORM_CODEC_KEYS', 'PLATFORM_PLANS_FILE', 'PLATFORM_HOST_ID', 'PLATFORM_BASE_DOMAIN'];
 
 const portsDocument = z.record(z.string(), z.int());
 
-/** Where the databases of `npm start` are. @throws {OperatorError} they are the operator's own */
+/** The embedded databases of `npm start`. @throws {OperatorError} when the operator uses external ones */
 export function embeddedCluster(
   dataDir: string,
   env: { databaseUrl: string; secretKey: string },
@@ -45,9 +45,9 @@ export function embeddedCluster(
 }
 
 /**
- * Writes a backup. Nothing may run in a sandbox meanwhile: disks and databases are to be of one instant.
- * @param target must not exist; it does once the backup is whole
- * @param resume lets sandboxes run again; called as soon as their disks are copied
+ * Writes a backup. No sandbox may run meanwhile, because disks and databases must be of the same time.
+ * @param target must not exist; it exists when the backup is complete
+ * @param resume allows sandboxes to run again; called as soon as their disks are copied
  */
 export async function writeBackup(options: {
   dataDir: string;
@@ -61,7 +61,7 @@ export async function writeBackup(options: {
 }): Promise<BackupNote> {
   const { dataDir, target, cluster } = options;
   const unfinished = `${target}.unfinished`;
-  // Beside the originals: links do not lead to other file systems, and each folder may be one.
+  // Hard links must be on the same file system as the originals, and each folder may be on another one.
   const [diskLinks, imageLinks] = ['oci', 'registry'].map((name) => path.join(dataDir, name, linksFolder)) as [
     string,
     string,
@@ -70,10 +70,11 @@ export async function writeBackup(options: {
   for (const folder of leftovers) fs.rmSync(folder, { recursive: true, force: true });
   fs.mkdirSync(unfinished, { recursive: true, mode: 0o700 });
   try {
-    // Links first: what the databases know at their instant is there even if it is removed while copies are made.
+    // The links are made first, so that everything that the databases refer to is kept even if it is removed during the
+    // copy.
     const sandboxes = linkDisks(path.join(dataDir, 'oci/sandboxes'), path.join(diskLinks, 'sandboxes'));
     linkTree(path.join(dataDir, 'registry'), imageLinks);
-    // What the kernel holds back of mounted disks goes to their files.
+    // Writes the kernel's dirty pages of mounted disks to their files.
     await run('sync');
     reportProgress('copying the databases');
     const lsn = await copyCluster(cluster.url, cluster.dir, path.join(unfinished, 'postgres'));
@@ -106,7 +107,7 @@ export async function writeBackup(options: {
   }
 }
 
-/** @returns the sandboxes that have a disk */
+/** @returns the sandboxes with a disk */
 function linkDisks(from: string, to: string): string[] {
   const names = fs.existsSync(from) ? fs.readdirSync(from) : [];
   fs.mkdirSync(to, { recursive: true, mode: 0o700 });
@@ -119,7 +120,7 @@ function linkDisks(from: string, to: string): string[] {
   });
 }
 
-/** Adds links to the files that are not linked yet. Blobs of a registry never change; sockets and uploads are left out. */
+/** Adds links to files without one. Blobs of a registry never change. Sockets and uploads are left out. */
 function linkTree(from: string, to: string): void {
   if (!fs.existsSync(from)) return;
   fs.mkdirSync(to, { recursive: true });
@@ -130,7 +131,7 @@ function linkTree(from: string, to: string): void {
   }
 }
 
-/** A file may go before it is linked: nothing refers to it any more then. */
+/** A file may be removed before it is linked, because nothing refers to it any more. */
 function linkUnlessThere(source: string, target: string): void {
   try {
     fs.linkSync(source, target);

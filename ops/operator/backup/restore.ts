@@ -12,9 +12,9 @@ import { type BackupNote, noteFile, readBackupNote } from './backup-note.ts';
 const run = promisify(execFile);
 
 /**
- * Makes a data folder of a backup. The platform that is then started on it has the keys, accounts, workflows and disks of
- * the instant of the backup; processes are gone, as after a reboot.
- * @param dataDir must be empty or missing; it has everything or nothing
+ * Makes a data folder from a backup. A platform that is started on it has the keys, accounts, workflows and disks of
+ * the time of the backup. Processes are gone, as after a reboot.
+ * @param dataDir must be empty or missing; after a failure it is empty
  * @throws {OperatorError}
  */
 export async function restoreBackup(backup: string, dataDir: string): Promise<BackupNote> {
@@ -44,8 +44,8 @@ export async function restoreBackup(backup: string, dataDir: string): Promise<Ba
 }
 
 /**
- * Has Postgres bring the copied cluster to its instant, which shows that the backup is good, and ends the drain that the
- * backup began.
+ * Lets Postgres replay the log of the copied cluster, which proves that the backup is intact, and ends the drain that
+ * the backup began.
  * @throws {ProgramError} with the end of Postgres's log
  */
 async function recoverCluster(dataDir: string, { hostId, wasDraining }: BackupNote): Promise<void> {
@@ -68,7 +68,7 @@ async function recoverCluster(dataDir: string, { hostId, wasDraining }: BackupNo
   }
 }
 
-/** The user that Postgres runs as may have another number on this machine. */
+/** Changes the cluster's owner, because Postgres's user may have another number on this machine. */
 async function giveClusterToItsUser(cluster: string): Promise<void> {
   const { uid, gid } = await ensureUnprivilegedUser();
   await run('chown', ['--recursive', `${uid}:${gid}`, cluster]);

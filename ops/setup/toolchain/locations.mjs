@@ -3,15 +3,15 @@ import os from 'node:os';
 import path from 'node:path';
 
 /**
- * Where the programs that set-up makes once are kept. Plain JavaScript, because set-up runs it on whatever Node the
- * machine has. A folder's name carries the versions in it, so a new version never meets an old program.
+ * The folders of the programs that set-up makes once. Plain JavaScript, because set-up runs it with the machine's own
+ * Node. A folder's name contains versions, so a new version never uses an old program.
  */
 
 /** @type {{temporal: {server: string, cli: string, ui: string}, goMinimum: string, kubernetes: {server: string, etcd: string, helm: string, cilium: string, gobgp: string}, s3TestServer: string, paymentTestServer: string, timeSkippingTestServer: string, mavenDependencyPlugin: string}} */
 export const versions = JSON.parse(fs.readFileSync(new URL('./versions.json', import.meta.url), 'utf8'));
 
 /**
- * Folder for what can be made again, shared by every copy on the machine (`PLATFORM_CACHE_DIR`).
+ * The folder for everything that can be made again. All copies on the machine share it (`PLATFORM_CACHE_DIR`).
  * @param {NodeJS.ProcessEnv} [env]
  * @returns {string}
  */
@@ -21,7 +21,7 @@ export function cacheDir(env = process.env) {
 }
 
 /**
- * Temporal's programs as built from their Go modules.
+ * Temporal's programs, built from their Go modules.
  * @param {NodeJS.ProcessEnv} [env]
  */
 export function temporalPrograms(env = process.env) {
@@ -37,7 +37,7 @@ export function temporalPrograms(env = process.env) {
 }
 
 /**
- * The fallback where Temporal cannot be built: its CLI alone, which carries a development server.
+ * The fallback if Temporal cannot be built: only its CLI, which contains a development server.
  * @param {NodeJS.ProcessEnv} [env]
  */
 export function temporalDevServer(env = process.env) {
@@ -46,7 +46,7 @@ export function temporalDevServer(env = process.env) {
 }
 
 /**
- * Temporal's time-skipping test server: jars, and a wrapper that takes the port as its argument.
+ * Temporal's time-skipping test server: jars, and a wrapper with the port as its argument.
  * @param {NodeJS.ProcessEnv} [env]
  */
 export function timeSkippingTestServer(env = process.env) {
@@ -64,7 +64,7 @@ export function s3TestServer(env = process.env) {
 }
 
 /**
- * The programs of the Kubernetes cluster of the tests. Each folder is there once all of its programs are.
+ * The programs of the Kubernetes cluster of the tests. Each folder exists only when all of its programs are complete.
  * @param {NodeJS.ProcessEnv} [env]
  */
 export function kubernetesPrograms(env = process.env) {
@@ -87,8 +87,9 @@ export function kubernetesPrograms(env = process.env) {
 }
 
 /**
- * What enforces NetworkPolicies in the cluster of the tests: Cilium's agent, its plugin for pods' networks, its kinds of
- * objects, and the sources (`bpf` in `dir`) that the agent compiles for the kernel with the compiler in `path`.
+ * The programs that enforce NetworkPolicies in the cluster of the tests: Cilium's agent, its plugin for pods' networks,
+ * its custom resources, and the sources (`bpf` in `dir`) that the agent compiles for the kernel with the compiler in
+ * `path`.
  * @param {NodeJS.ProcessEnv} [env]
  */
 export function ciliumPrograms(env = process.env) {

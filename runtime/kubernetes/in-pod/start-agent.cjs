@@ -15,13 +15,15 @@ process.stdin.on('end', () => {
 
 function start(document) {
   process.stdin.removeAllListeners();
-  // The image's variables are the agent's, but for those that Node itself and the loader read; the cluster's are nobody's.
+  // The agent gets the image's variables, except those that Node itself and the loader read, and none of the cluster's.
   const entries = Object.entries(process.env).filter(([name]) => !name.startsWith('KUBERNETES_'));
   const isRead = ([name]) => /^(NODE_|LD_|SSL_CERT_)/.test(name);
-  if (document.init) document.init.env = { ...Object.fromEntries(entries.filter(isRead)), ...document.init.env };
+  document.env = Object.fromEntries(entries.filter(isRead));
+  const own = Object.fromEntries(entries.filter((entry) => !isRead(entry)));
   const agent = spawn('/.platform/bin/node', ['/.platform/agent/agent.cjs'], {
     detached: true,
-    env: Object.fromEntries(entries.filter((entry) => !isRead(entry))),
+    // Without a sandbox yet it does all that it can before one comes.
+    env: document.init ? own : { ...own, AGENT_PREPARE: '1' },
     stdio: ['pipe', 'ignore', 'ignore'],
   });
   agent.on('error', () => process.exit(1));

@@ -13,7 +13,7 @@ const lookupTimeoutMs = 10_000;
 /** How a mount pod reaches its bucket. */
 export interface StorageRoute {
   target: StorageTarget;
-  /** IPv4. None: the endpoint is one that must not be reached, and is taken for one where nobody answers. */
+  /** IPv4. Empty where the endpoint is forbidden: it then looks like an endpoint that does not answer. */
   addresses: string[];
   /** It is in a range that the operator opened. */
   isOpened: boolean;
@@ -24,7 +24,7 @@ export interface StorageRoute {
 export interface EndpointGuardOptions {
   /** CIDR ranges beyond the public internet that the operator opened. */
   outboundRanges: readonly string[];
-  /** CIDR ranges that stay closed, whatever the operator opened: of pods among them. */
+  /** CIDR ranges that stay closed even inside a range that the operator opened. The ranges of pods are among them. */
   closedRanges: readonly string[];
   /** The present addresses of the platform's own services. */
   ownServices: () => Promise<OwnService[]>;
@@ -53,7 +53,7 @@ export class EndpointGuard {
     const found = await addressesOf(host);
     if (found.length === 0) throw mountFailure(slot, `The name ${host} could not be resolved`);
     if (!found.every((address) => isOutboundAddressAllowed(address, outboundRanges))) {
-      throw mountFailure(slot, `${host} is at an address that may not be connected to`);
+      throw mountFailure(slot, `${host} is at an address that is not allowed`);
     }
     const isOpened = found.some((address) => isAddressIn(address, outboundRanges));
     const [own, ofCluster] = await Promise.all([this.#options.ownServices(), this.#addressesOfCluster()]);

@@ -10,7 +10,7 @@ import { type MountPlace, mountAnnotations, mountContainer, mountLabels } from '
 const memory = '256Mi';
 /** How long s3fs has for what is being written when the sandbox ends. */
 const endSeconds = 5;
-/** An address where nobody answers: what an endpoint that must not be reached is taken for. */
+/** s3fs of a forbidden endpoint gets this address, at which no server listens. */
 const nowhere = 'http://127.0.0.1:9';
 
 /** One mount of a sandbox. */

@@ -134,7 +134,7 @@ export class PodMounts {
   /** Removes all that there is of a sandbox's mounts, with their credentials. */
   async remove(sandboxId: SandboxId): Promise<void> {
     await this.end(sandboxId);
-    const disk = this.#watch.disk(sandboxId);
+    const disk = this.#watch.diskOf(sandboxId);
     // What belongs to a disk that is gone goes with it.
     if (!disk) return;
     await this.#drop(sandboxId, this.#heldBy(disk));

@@ -1,37 +1,5 @@
-import { KubeConfig } from '@kubernetes/client-node';
-import { pino } from 'pino';
-import { z } from 'zod';
-import { stopSignal } from '../../../config/stop-signal.ts';
-import { NodeGroups } from './node-groups.ts';
+import { runHelper } from '../helper-process.ts';
 import { NodeHelper } from './node-helper.ts';
 
-/**
- * The node helper: one on each node, as a pod whose service account may read pods of the sandboxes' namespace and write
- * their status. See ARCHITECTURE.md, "A sandbox on a cluster".
- */
-const environment = z
-  .object({
-    /** The node that it runs on. */
-    NODE_NAME: z.string().min(1),
-    /** Where the sandboxes are. */
-    SANDBOX_NAMESPACE: z.string().min(1),
-    /** Where the node's control groups are mounted. */
-    CGROUP_FOLDER: z.string().startsWith('/').default('/sys/fs/cgroup'),
-  })
-  .parse(process.env);
-
-const logger = pino();
-const config = new KubeConfig();
-config.loadFromCluster();
-const helper = new NodeHelper({
-  config,
-  namespace: environment.SANDBOX_NAMESPACE,
-  nodeName: environment.NODE_NAME,
-  groups: NodeGroups.at(environment.CGROUP_FOLDER),
-  logger,
-});
-await helper.open();
-logger.info({ node: environment.NODE_NAME }, 'the node helper watches the sandboxes of its node');
-await stopSignal();
-await helper.close();
-process.exit(0);
+/** The node helper: it freezes and thaws the sandboxes of its node. */
+await runHelper('node helper', (options) => new NodeHelper(options));

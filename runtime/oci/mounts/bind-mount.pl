@@ -1,6 +1,6 @@
-# Puts the mount that hold-mount.pl holds into a sandbox, or takes one out, whether or not the sandbox's processes run.
-# Works as the sandbox's own root on the sandbox's tree, so that nothing there leads anywhere else, and asks the mount
-# itself nothing, for it may never answer.
+# Adds the mount of hold-mount.pl to a sandbox, or removes one from it. The sandbox's processes may run or be frozen. It
+# works as the sandbox's own root on the sandbox's file tree, so links in the tree lead to nothing outside of it. It
+# sends no request to the mount itself, because the mount may never answer.
 #
 # Arguments: `arch=… init=<pid> target=<path> action=prepare|bind|unbind [holder=<pid>] [direct=1]`.
 use strict;
@@ -39,7 +39,8 @@ else {
     call('move_mount', $tree, $empty, $target, $empty, 4 | 0x40) if defined $tree;
 }
 
-# Makes what is missing of the path. A link in it is refused: it could lead to where nothing may be mounted.
+# Makes the missing parts of the path. A link in the path is refused, because it could lead to a place where mounts are
+# forbidden.
 sub open_folder {
     my $path = '';
     my $fd;
@@ -55,14 +56,15 @@ sub open_folder {
     return $fd;
 }
 
-# A folder with no link, magic or other, on the way to it.
+# Opens a folder if the path to it contains no symbolic or magic link.
 sub open_plain {
     my $path = shift;
     my $how = pack 'Q3', 010000000 | O_DIRECTORY | $cloexec, 0, 0x04 | 0x02;
     return syscall $nr{openat2}, $at_fdcwd, $path, $how, 24;
 }
 
-# The image's own fusermount may mount nothing here. Where libfuse looks for it, it finds one that needs not.
+# The image's own fusermount may not mount here. Where libfuse looks for it, this binds a replacement that needs no
+# mount.
 sub cover_fusermount {
     my $ours = '/.platform/agent/fuse/fusermount';
     my @ours = stat $ours or die "$ours: $!\n";
@@ -74,8 +76,8 @@ sub cover_fusermount {
     }
 }
 
-# Lets go of it at once, also where something still uses it. Its folder may have been moved, and a link be in its place:
-# followed, it would have what covers /proc taken away. Then the mount is left where it is, without its bucket.
+# Detaches the mount at once, even if it is in use. Its folder may have been moved, and there may be a link in its
+# place: following that link would remove the mounts that cover /proc. In that case the mount stays, without its bucket.
 sub unbind {
     my ($folder, $name) = $arg{target} =~ m{^(.*)/([^/]+)$};
     my $fd = open_plain($folder eq '' ? '/' : $folder);

@@ -19,10 +19,10 @@ import { mountMemoryBytes, mountProcessLimit, s3fsContainer } from './s3fs-conta
 
 const holderFile = path.join(import.meta.dirname, 'hold-mount.pl');
 
-/** The container that a mount is for, by its processes' numbers on the host. */
+/** The container of a mount, with the host numbers of its processes. */
 export interface MountedContainer {
   folder: string;
-  /** The container's name. */
+  /** The name of the container. */
   instance: string;
   shimPid: number;
   initPid: number;
@@ -31,37 +31,38 @@ export interface MountedContainer {
 }
 
 export interface HolderOptions {
-  /** The group by which the firewall knows the relays of all buckets. */
+  /** The group of the relays of all buckets, by which the firewall matches them. */
   gid: number;
   runtime: OciRuntime;
-  /** The root folder of a walled s3fs, made when it is first asked for. */
+  /** Returns the root folder of a walled s3fs, which is made on the first call. */
   s3fsRoot: () => Promise<string>;
   seccomp: SeccompConfig;
   cgroups: Cgroups;
-  /** The address ranges in which endpoints may be at present. */
+  /** The current address ranges for endpoints. */
   egress: () => Egress;
   timeoutSeconds: number;
 }
 
-/** The firewall applies the same rules to every connection. */
+/** The address rules, which the firewall also applies to every connection. */
 export interface Egress {
-  /** CIDR ranges beyond the public internet that the operator opened. */
+  /** CIDR ranges that the operator opened in addition to the public internet. */
   allowedRanges: readonly string[];
-  /** CIDR ranges that stay closed, whatever the operator opened. */
+  /** CIDR ranges that stay closed, even inside an opened range. */
   closedRanges: readonly string[];
   ownServices: readonly OwnService[];
 }
 
-/** Failures at an endpoint in a range that the operator opened are all reported after this share of the timeout. */
+/** All failures at an endpoint in a range that the operator opened are reported after this share of the timeout. */
 const openedPart = 0.5;
 
-/** Called with the holder's process as soon as it exists, so that it can be found again after a crash. */
+/** Called with the holder's process as soon as it exists, so that it can be found after a crash. */
 export type OnHolder = (holder: ProcessIdentity) => Promise<void>;
 
 /**
- * Starts an s3fs for one slot, not yet visible in the sandbox. It outlives this process and ends with the container.
- * @returns the minor number of its mount's device, once it has reached the bucket
- * @throws {DriverError} `object_storage_mount_failed` with what is wrong; nothing of it runs then.
+ * Starts an s3fs for one slot. The mount is not visible in the sandbox yet. s3fs outlives this process and ends with
+ * the container.
+ * @returns the minor number of its mount's device, when s3fs has reached the bucket
+ * @throws {DriverError} `object_storage_mount_failed` with the reason, after which none of its processes run
  */
 export async function holdBucket(
   container: MountedContainer,
@@ -94,7 +95,7 @@ export async function holdBucket(
   const stopped = signal ? AbortSignal.any([signal, late]) : late;
   const end = () => child.kill('SIGTERM');
   stopped.addEventListener('abort', end, { once: true });
-  // A holder that ended before it read has printed the reason.
+  // If the holder ends before it has read its input, it has printed the reason.
   child.stdin.on('error', () => {});
   try {
     const line = await new Promise<string>((resolve, reject) => {
@@ -175,7 +176,7 @@ function walledArguments(
       hide: runtime.hide ?? '',
       host: target.host,
       port: target.port,
-      // When the sandbox runs out of memory, s3fs is no more likely to be killed than another process of its size.
+      // If the sandbox runs out of memory, s3fs is as likely to be killed as another process of its size.
       oomScore: readFileSync(`/proc/${container.initPid}/oom_score_adj`, 'latin1').trim(),
       relayGroups: groups.relay.join(':'),
       madeGroups: groups.made.join(':'),
@@ -195,15 +196,15 @@ function walledArguments(
   };
 }
 
-/** The format in which s3fs reads keys from a file; it has no field for a session token. */
+/** The format of s3fs's own credentials file. It has no field for a session token. */
 function ownCredentialsFile({ accessKey, secretKey }: MountCredentials): string {
   return `AWSAccessKeyId=${accessKey}\nAWSSecretKey=${secretKey}\n`;
 }
 
 /**
- * Why a walled s3fs could not mount. For an endpoint in a range that the operator opened, a caller learns only whether
- * an S3 server answered: a port that is closed, filtered, the platform's own or another program's gives the same text
- * at the same time after the start.
+ * The reason why a walled s3fs could not mount. For an endpoint in a range that the operator opened, a caller only
+ * learns whether an S3 server answered. A closed or filtered port, a port of the platform and a port of another program
+ * give the same text after the same time.
  */
 async function explainWalled(
   said: readonly string[],
@@ -212,7 +213,7 @@ async function explainWalled(
 ): Promise<string> {
   const found = said.find((line) => line.startsWith('endpoint ')) ?? '';
   if (/ unresolved$/.test(found)) return `The name ${target.host} could not be resolved`;
-  if (/ closed$/.test(found)) return `${target.host} is at an address that may not be connected to`;
+  if (/ closed$/.test(found)) return `${target.host} is at an address that is not allowed`;
   const last = said.at(-1) ?? '';
   if (hasAnswered(last)) return explainS3fs(last);
   if (!/ public /.test(found) && !late.aborted) {

@@ -1,5 +1,5 @@
-# The direct form of a mount, for hold-mount.pl: s3fs is the image's own program and runs in the sandbox, within all its
-# walls. It gets the descriptor of the mount that fuse-mount.pl made.
+# The direct form of a mount, for hold-mount.pl: s3fs is the image's own program and runs in the sandbox with all of its
+# restrictions. It gets the descriptor of the mount that fuse-mount.pl made.
 package DirectS3fs;
 use strict;
 use warnings;
@@ -7,7 +7,7 @@ use POSIX ();
 
 my $folder = '/.platform/agent/fuse';    # in the sandbox: `fusermount`, and an empty folder
 
-# A file of memory that has no name, which the sandbox's root may read.
+# A file in memory without a name, readable for the sandbox's root.
 sub credentials {
     my ($arg, $text) = @_;
     my $name = 'credentials';
@@ -18,7 +18,7 @@ sub credentials {
     return $memory;
 }
 
-# Has the container's runtime start s3fs in the sandbox. Returns its process on the host.
+# Uses the container's runtime to start s3fs in the sandbox. Returns its host process number.
 sub start {
     my ($arg, $credentials, $fuse, $output, @options) = @_;
     my $pid_file = "/mnt/s3fs-$$.pid";
@@ -26,13 +26,14 @@ sub start {
     my @env = ("PATH=$folder:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 'HOME=/root', 'LC_ALL=C');
     my @setting = map { ('--env', $_) } @env, 'PLATFORM_FUSE_FD=4';
     my @s3fs = ($arg->{s3fs}, $arg->{source}, "$folder/bucket", '-f', map { ('-o', $_) } 'auto_unmount', @options);
-    pipe my $input, my $nobody or die $!;    # never the host's /dev/null: the sandbox's root gets these
+    pipe my $input, my $closed or die $!;    # not /dev/null of the host, because the sandbox gets these
     my $pid = fork // die "fork: $!\n";
     if (!$pid) {
         $SIG{$_} = 'DEFAULT' for qw(PIPE HUP INT TERM);
         FuseMount::call('prctl', 1, 9, 0, 0, 0);
         my $shim = FuseMount::namespace($arg->{shim}, 'mnt');
-        # The runtime knows the container's process by its start, which it must read in the time of the one that made it.
+        # The runtime identifies the container's process by its start time, so it must use the time namespace of the
+        # process that created it.
         my $time = -e '/proc/self/ns/time' && FuseMount::namespace($arg->{shim}, 'time_for_children');
         FuseMount::call('setns', fileno $time, 0x80) if $time;
         FuseMount::call('setns', fileno $shim, 0x20000);

@@ -1,7 +1,7 @@
-# The way of one walled s3fs to its endpoint, and to nothing else, for hold-mount.pl. The relay listens in a network
-# namespace that has only a loopback interface, and connects from the host's, as a user without rights and in the group
-# that the firewall holds to the operator's ranges. It passes bytes on unread. Each connection looks the name up again
-# and checks the address that it is going to use, so a name that changes its answer gains nothing.
+# Connects one walled s3fs to its endpoint, and to nothing else, for hold-mount.pl. The relay listens in a network
+# namespace that has only a loopback interface. It connects from the host's namespace, as a user without rights and in
+# the group that the firewall restricts to the operator's ranges. It copies bytes unread. For each connection it
+# resolves the name again and checks the address that it connects to, so changing DNS answers cannot bypass the check.
 package EndpointRelay;
 use strict;
 use warnings;
@@ -14,9 +14,9 @@ my $connection_limit = 64;
 my ($lookup_seconds, $connect_seconds, $block_bytes) = (10, 5, 65536);
 my ($arg, $holder);
 
-# Starts the relay and checks the endpoint once. Signals its process as soon
-# as it is there. Returns what the check found: `opened` or `public`,
-# then `reached`, `unreachable`, `closed` (an address that may not be connected to) or `unresolved`.
+# Starts the relay and checks the endpoint once. Announces the relay's process as soon as it exists. Returns the result
+# of the check: `opened` or `public`, then `reached`, `unreachable`, `closed` (an address that may not be connected to)
+# or `unresolved`.
 sub start {
     ($arg, my $network_file, my $relay) = @_;
     $holder = $$;
@@ -63,8 +63,8 @@ sub serve {
     }
 }
 
-# Makes the network namespace and listens there. An address that is named as such is put on its loopback interface, for
-# s3fs connects to it; a name leads to 127.0.0.1 by the hosts file of s3fs.
+# Makes the network namespace and listens there. If the endpoint is a literal address, the address is added to the
+# namespace's loopback interface, because s3fs connects to it. A name resolves to 127.0.0.1 by the hosts file of s3fs.
 sub listen_apart {
     my $network_file = shift;
     open my $host, '<', '/proc/self/ns/net' or die "network: $!\n";
@@ -100,11 +100,11 @@ sub become_nobody {
     FuseMount::call('setgroups', 0, 0);
     FuseMount::call('setresgid', $group, $group, $group);
     FuseMount::call('setresuid', $user, $user, $user);
-    # It dies with its parent; a change of user takes that away.
+    # The process dies with its parent. The setting comes after the change of user, which would clear it.
     FuseMount::call('prctl', 1, 9, 0, 0, 0);
     POSIX::_exit(0) if getppid() != $holder;
     FuseMount::call('prctl', 38, 1, 0, 0, 0);    # no new privileges
-    FuseMount::call('prctl', 4, 0, 0, 0, 0);     # not to be read or traced
+    FuseMount::call('prctl', 4, 0, 0, 0, 0);     # must not be read or traced
 }
 
 sub check {
@@ -115,8 +115,8 @@ sub check {
     return "$where " . (ref connect_to_endpoint() ? 'reached' : 'unreachable');
 }
 
-# A socket, or why there is none. An address of the platform's own services, or of a sandbox, counts as one where nobody
-# answers: the answer must not show a caller which ports of the platform are open.
+# A socket, or the reason why there is none. An address of the platform's own services, or of a sandbox, counts as
+# unreachable, so that a caller cannot learn which ports of the platform are open.
 sub connect_to_endpoint {
     my ($wrong, @addresses) = addresses();
     return $wrong if $wrong;
@@ -142,7 +142,8 @@ sub connect_in_time {
     return $socket;
 }
 
-# The addresses of the endpoint, IPv4 first as the shorter way, each packed; an IPv4 address in an IPv6 form is IPv4.
+# The packed addresses of the endpoint. IPv4 comes first because it is faster. An IPv4 address in an IPv6 form counts as
+# IPv4.
 sub addresses {
     local $SIG{ALRM} = 'DEFAULT';
     alarm $lookup_seconds;
@@ -164,7 +165,7 @@ sub plain {
 
 sub inside_of { return inet_ntop(AF_INET, substr inet_pton(AF_INET6, shift), 12) }
 
-# What domain/outbound-addresses.ts says of an address; the ranges come from there.
+# The same rules as in domain/outbound-addresses.ts, which also supplies the ranges.
 sub is_open {
     my $address = shift;
     return 1 if in_ranges($address, $arg->{allowed});
@@ -193,7 +194,7 @@ sub is_own_service {
     return 0;
 }
 
-# Only an address of this machine can be bound to.
+# An address can be bound only if it belongs to this machine.
 sub is_local {
     my $address = shift;
     my $ipv6 = length $address == 16;
@@ -201,7 +202,7 @@ sub is_local {
     return bind $socket, $ipv6 ? pack_sockaddr_in6(0, $address) : pack_sockaddr_in(0, $address);
 }
 
-# Copies both ways until both have ended.
+# Copies in both directions until both have ended.
 sub exchange {
     my @sides = @_;
     my @waiting = ('', '');

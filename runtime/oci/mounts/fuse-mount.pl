@@ -1,5 +1,5 @@
-# Makes the FUSE file system of a mount in the sandbox's user namespace, for hold-mount.pl. s3fs may mount nothing; it
-# gets the descriptor through which the file system is served.
+# Makes the FUSE file system of a mount in the sandbox's user namespace, for hold-mount.pl. s3fs may not mount; it gets
+# the descriptor that serves the file system.
 package FuseMount;
 use strict;
 use warnings;
@@ -14,11 +14,11 @@ sub open_for {
     %nr = (%same, $arg->{arch} eq 'arm64'
         ? (setns => 268, unshare => 97, mount => 40, umount2 => 39, prctl => 167, memfd_create => 279, setgroups => 159, setresgid => 149, setresuid => 147)
         : (setns => 308, unshare => 272, mount => 165, umount2 => 166, prctl => 157, memfd_create => 319, setgroups => 116, setresgid => 119, setresuid => 117));
-    call('prctl', 36, 1, 0, 0, 0);    # the runtime leaves s3fs to its nearest subreaper
+    call('prctl', 36, 1, 0, 0, 0);    # s3fs becomes a child of its nearest subreaper when the runtime exits
 }
 
-# Makes a file system of the sandbox's own user namespace and mounts it at `target` of this mount namespace.
-# Returns the descriptor through which it is served.
+# Makes a file system of the sandbox's own user namespace and mounts it at `target` of this mount namespace. Returns the
+# descriptor that serves it.
 sub mount_at {
     my $target = shift;
     pipe my $read, my $write or die $!;
@@ -58,11 +58,11 @@ sub make {
     my $others = 'allow_other';
     call('fsconfig', fileno $fs, 0, $others, 0, 0);
     call('fsconfig', fileno $fs, 6, 0, 0, 0);
-    # No Perl handle: to make one would ask the file system, which nobody serves yet.
+    # A bare descriptor. A Perl handle would send a request to the file system, and s3fs does not serve it yet.
     return $fuse, call('fsmount', fileno $fs, 1, $nosuid_nodev);
 }
 
-# The file system answers only processes of the sandbox's user namespace.
+# Only processes of the sandbox's user namespace can use the file system, so this process joins it.
 sub become_inner_root {
     enter('user', $new_users);
     become_root();
@@ -86,7 +86,7 @@ sub namespace {
     return $handle;
 }
 
-# Moves descriptors to fixed numbers. First out of the way, for one may lie where another belongs.
+# Moves descriptors to fixed numbers. They are first moved away, because one may have the target number of another.
 sub move_to {
     my %wanted = @_;
     my %high = map { $_ => (fcntl($wanted{$_}, 0, 20) or die "fcntl: $!\n") } keys %wanted;
@@ -99,7 +99,7 @@ sub handle {
     return $handle;
 }
 
-# Arguments that are texts must be variables, never literals.
+# Text arguments must be variables, never literals.
 sub call {
     my ($name, @values) = @_;
     my $result = syscall $nr{$name}, @values;

@@ -1,11 +1,11 @@
-# Holds one bucket for one sandbox: the parent of one s3fs, in a mount namespace of its own, where the mount, the file
-# with the credentials and the buffers are on nobody else's tree. All of it goes when the sandbox's processes have gone,
-# whether or not a host worker is there to see to it.
+# Holds one bucket for one sandbox. It is the parent of one s3fs, in its own mount namespace. Only that namespace
+# contains the mount, the file with the credentials, and the buffers. All of them end when the sandbox's processes have
+# ended, even without a host worker.
 #
-# Started with `key=value` arguments, none secret (bucket-mount.ts). On standard input, separated by NUL: the credentials
-# in the form of an AWS credentials file, or of s3fs's own for a direct mount; then the configuration of the container of
-# s3fs, empty for a direct mount (`id=`; direct-s3fs.pl). On standard output: `endpoint <what endpoint-relay.pl found>`,
-# then `ready <minor number of the mount>` or `error <what s3fs said>`.
+# Started with `key=value` arguments that are not secret (bucket-mount.ts). Standard input, separated by NUL: the
+# credentials in the form of an AWS credentials file, or of s3fs's own format for a direct mount; then the configuration
+# of s3fs's container, which is empty for a direct mount (`id=`; direct-s3fs.pl). Standard output: `endpoint <the result
+# of endpoint-relay.pl>`, then `ready <minor number of the mount>` or `error <the output of s3fs>`.
 use strict;
 use warnings;
 use POSIX ();
@@ -42,7 +42,7 @@ sub hold {
         my $readable = '';
         vec($readable, fileno $_, 1) = 1 for $output, $sandbox;
         my $found = select $readable, undef, undef, $asker ? 0.02 : $grace_seconds;
-        return if $found > 0 && vec $readable, fileno $sandbox, 1;    # it is readable once the sandbox's init has ended
+        return if $found > 0 && vec $readable, fileno $sandbox, 1;    # readable after the end of the sandbox's init
         if ($found > 0 && vec $readable, fileno $output, 1) {
             return if !sysread $output, my $text, 4096;
             $said = substr $said . $text, -$tail_bytes;
@@ -59,7 +59,7 @@ sub hold {
             $ready = 1;
             report("ready $minor");
         }
-        else { $grace_seconds = 1 }    # what it says until its end tells why; mostly it ends by itself
+        else { $grace_seconds = 1 }    # its output explains the failure; mostly it ends by itself
     }
 }
 
@@ -70,7 +70,7 @@ sub prepare {
     mkdir "$staging/$_" or die "$_: $!\n" for qw(bucket disk);
 }
 
-# s3fs keeps written data until it is uploaded. It lies on the sandbox's own disk, outside the sandbox's root.
+# s3fs buffers written data until it is uploaded. The buffer is on the sandbox's own disk, outside the sandbox's root.
 sub prepare_buffers {
     mount(disk(), "$staging/disk", 'ext4', $nosuid | $nodev | $noexec);
     mkdir $buffers, 0700 or $!{EEXIST} or die "$buffers: $!\n";
@@ -118,14 +118,14 @@ sub end {
     WalledS3fs::remove_groups(\%arg) unless $is_direct;
 }
 
-# A child asks the mount, which answers once s3fs has reached its bucket; it may never. One that was refused ends, but
-# each of its threads that waits for a request answers one more: so it is asked more often than it has threads.
+# A child reads from the mount, which answers when s3fs has reached its bucket, or never. An s3fs that was refused ends,
+# but each of its waiting threads still answers one request. So the child sends more requests than s3fs has threads.
 sub ask {
     my $pid = fork // die "fork: $!\n";
     return $pid if $pid;
     $SIG{TERM} = 'DEFAULT';
     FuseMount::become_inner_root();
-    FuseMount::call('prctl', 1, 9, 0, 0, 0);    # it dies with its parent; a change of user would take that away
+    FuseMount::call('prctl', 1, 9, 0, 0, 0);    # dies with its parent; a later change of user would clear this
     until (minor()) { POSIX::_exit(1) if !-e "/proc/$s3fs/exe"; select undef, undef, undef, 0.005 }
     for (1 .. 12) { opendir my $folder, "$staging/bucket" or POSIX::_exit(1) }
     POSIX::_exit(0);
@@ -147,7 +147,7 @@ sub tell_line {
     syswrite $report, "$text\n";
 }
 
-# Service managers end what is in the host worker's groups.
+# Leaves the host worker's groups, because service managers end all processes in them.
 sub join_group {
     my $folder = shift;
     open my $out, '>', "$folder/cgroup.procs" or die "$folder: $!\n";

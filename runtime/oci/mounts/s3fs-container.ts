@@ -3,9 +3,9 @@ import { s3fsOptions } from '../../mounts/s3fs-options.ts';
 import { presentMaskedPaths, readonlyPaths } from '../container-config.ts';
 import type { SeccompConfig } from '../seccomp.ts';
 
-/** Share of the sandbox's memory that one s3fs, its relay and their buffers may use. */
+/** The part of the sandbox's memory that one s3fs, its relay and their buffers may use. */
 export const mountMemoryBytes = 256 * 1024 * 1024;
-/** Processes and threads of one s3fs and its relay. */
+/** The maximum number of processes and threads of one s3fs and its relay. */
 export const mountProcessLimit = 256;
 
 const [prctl, setParentDeathSignal, sigkill] = [{ x64: 157, arm64: 167 }, 1, 9];
@@ -18,8 +18,9 @@ const bind = (source: string, destination: string, access: 'ro' | 'rw') => ({
 });
 
 /**
- * The container of one s3fs (OCI runtime specification) over what `walled-s3fs.pl` prepares below `/mnt`. Its only user
- * is the sandbox's root on the host, without any capability; its network namespace leads to the relay alone.
+ * The container of one s3fs (OCI runtime specification) with the folders that `walled-s3fs.pl` prepares below `/mnt`.
+ * Its only user is the sandbox's root on the host, without any capability. Its network namespace only leads to the
+ * relay.
  */
 export function s3fsContainer(plan: {
   target: StorageTarget;
@@ -32,14 +33,14 @@ export function s3fsContainer(plan: {
     `${plan.target.bucket}:${plan.target.path}`,
     '/bucket',
     '-f',
-    // Errors quote the server's reply, which identifies an S3 server.
+    // With this level, errors quote the server's reply, which identifies an S3 server.
     ...['auto_unmount', 'tmpdir=/buffers', 'dbglevel=err', ...s3fsOptions(plan.target)].flatMap((option) => [
       '-o',
       option,
     ]),
   ];
   const number = prctl[process.arch as keyof typeof prctl];
-  // It ends with its holder, however the holder ends.
+  // s3fs ends when its holder ends for any reason.
   const start = `syscall ${number}, ${setParentDeathSignal}, ${sigkill}, 0, 0, 0; exec 's3fs', @ARGV; die "s3fs: $!"`;
   return {
     ociVersion: '1.0.2',

@@ -10,13 +10,13 @@ import { isAlive, type ProcessIdentity, parentOf, signalProcess } from '../../pr
 import { until } from '../../process/until.ts';
 import { type HolderOptions, holdBucket, type MountedContainer } from './bucket-mount.ts';
 
-/** A mounted slot in `storage.json` of the sandbox's folder. It contains no credential. */
+/** A mounted slot in `storage.json` of the sandbox's folder. It contains no credentials. */
 interface HeldMount {
   slot: MountSlot;
   holder: ProcessIdentity;
-  /** Minor number of the mount's device; null while s3fs has not reached its bucket. */
+  /** Minor number of the mount's device. Null until s3fs has reached its bucket. */
   minor: number | null;
-  /** Its s3fs runs in the sandbox, as a child of the holder. */
+  /** The mount's s3fs runs in the sandbox, as a child of the holder. */
   isDirect?: true;
 }
 
@@ -33,11 +33,11 @@ export class SandboxMounts {
   }
 
   /**
-   * Makes a container's mounts as wanted, whether its processes run or are frozen: makes those with credentials, keeps
-   * present ones, removes the others. On failure the earlier mounts stay.
-   * @returns the slots as they are now
+   * Makes the wanted mounts of a container, whether its processes run or are frozen: makes the mounts that have
+   * credentials, keeps existing ones, and removes the others. After a failure the earlier mounts stay.
+   * @returns the current slots
    * @throws {DriverError} `object_storage_mount_failed`; `object_storage_credentials_required` for an active mount that
-   *   is absent and has no credentials
+   * does not exist and has no credentials
    */
   async apply(container: MountedContainer, wanted: WantedMounts, signal?: AbortSignal): Promise<MountSlot[]> {
     const held = await readHeld(container.folder);
@@ -83,7 +83,7 @@ export class SandboxMounts {
     return wanted.slots.map((slot) => (failed.has(slot) ? disabled(slot) : slot));
   }
 
-  /** The slots of a container that runs already: those that are not mounted are `disabled`. */
+  /** The slots of a running container. Slots without a mount are `disabled`. */
   async current(folder: string, slots: readonly MountSlot[]): Promise<MountSlot[]> {
     const held = (await readHeld(folder)).filter(isThere);
     return slots.map((slot) =>
@@ -91,7 +91,7 @@ export class SandboxMounts {
     );
   }
 
-  /** The processes of a sandbox that serve its mounts from inside. */
+  /** The processes inside a sandbox that serve its mounts. */
   async serversAmong(folder: string, pids: readonly number[]): Promise<number[]> {
     const held = (await readHeld(folder)).filter((each) => each.isDirect && isAlive(each.holder));
     const holders = new Set(held.map(({ holder }) => holder.pid));
@@ -100,9 +100,9 @@ export class SandboxMounts {
   }
 
   /**
-   * Ends the mounts whose storage does not answer the sandbox's requests: a process that waits for one can be neither
-   * frozen nor ended.
-   * @returns how many
+   * Ends the mounts whose storage does not answer the sandbox's requests, because a process that waits for such a mount
+   * can be neither frozen nor ended.
+   * @returns the number of ended mounts
    */
   async cutHanging(folder: string, signal?: AbortSignal): Promise<number> {
     const held = (await readHeld(folder)).filter(({ holder }) => isAlive(holder));
@@ -149,7 +149,7 @@ for m; do read waiting < $m/waiting && [ $waiting -gt 0 ] && echo $m; done; :`;
   }
 }
 
-/** Ends every mount of a folder's container at once, also one that hangs. */
+/** Ends every mount of a folder's container at once, including unresponsive ones. */
 export async function endMounts(folder: string): Promise<void> {
   await Promise.all((await readHeld(folder)).map(({ holder }) => endHolder(holder)));
 }
@@ -174,11 +174,11 @@ function writeHeld(folder: string, held: HeldMount[]): Promise<void> {
   return writeFileDurably(path.join(folder, heldFile), JSON.stringify(held));
 }
 
-/** It ends its s3fs first; processes that wait for the mount get an error. */
+/** The holder first ends its s3fs. Processes that wait for the mount get an error. */
 async function endHolder(holder: ProcessIdentity): Promise<void> {
   if (!signalProcess(holder, 'SIGTERM')) return;
   const gone = () => !isAlive(holder);
-  // s3fs dies with it in any case.
+  // s3fs always dies with its holder.
   if (!(await until(gone, { timeoutSeconds: endTimeoutSeconds, everyMs: 3 }))) signalProcess(holder, 'SIGKILL');
 }
 

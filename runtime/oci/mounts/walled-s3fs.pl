@@ -1,12 +1,12 @@
-# The usual form of a mount, for hold-mount.pl: the host's s3fs in a container of its own (s3fs-container.ts). Its network
-# namespace holds nothing but the relay to its endpoint, and its memory and processor are charged to the sandbox.
+# The usual form of a mount, for hold-mount.pl: the host's s3fs in its own container (s3fs-container.ts). Its network
+# namespace contains only the relay to its endpoint, and its memory and processor use is charged to the sandbox.
 package WalledS3fs;
 use strict;
 use warnings;
 use Errno;
 use POSIX ();
 
-# Puts together what the container's configuration names, below `staging`. Returns the file with the credentials.
+# Prepares the files of the container's configuration below `staging`. Returns the file for the credentials.
 sub prepare {
     my ($arg, $staging, $credentials, $config) = @_;
     my $owner = $arg->{owner};
@@ -19,22 +19,22 @@ sub prepare {
     write_file($file, $credentials);
     for my $each ("$staging/home", "$staging/home/.aws", $file) { chown $owner, $owner, $each or die "$each: $!\n" }
     chmod 0400, $file or die "$file: $!\n";
-    chmod 0711, $staging or die "$staging: $!\n";    # the container's root finds its own root through here
+    chmod 0711, $staging or die "$staging: $!\n";    # the container's root user must pass through this folder
     if ($arg->{hide}) { FuseMount::call('umount2', my $hidden = $arg->{hide}, 2) }
     return $file;
 }
 
-# Returns the process of s3fs on the host.
+# Returns the host process number of s3fs.
 sub start {
     my ($arg, $staging, $fuse, $output) = @_;
-    pipe my $input, my $nobody or die $!;
-    # One wrong word about the container, or an s3fs that is missing, is said on the same pipe as s3fs's own.
+    pipe my $input, my $closed or die $!;
+    # The runtime's errors, such as a wrong configuration or a missing s3fs, go to the same pipe as the errors of s3fs.
     my @runtime = ($arg->{runtime}, '--root', "$staging/run");
     my @create = ('create', '--bundle', $staging, '--pid-file', "$staging/s3fs.pid", '--preserve-fds', 1, 's3fs');
     run($input, $output, $fuse, $arg->{oomScore}, @runtime, @create) == 0 or return undef;
     open my $in, '<', "$staging/s3fs.pid" or die "s3fs: $!\n";
     my ($pid) = <$in> =~ /(\d+)/;
-    # The runtime knows one path for all hierarchies. Memory and processor are counted below the sandbox's own group.
+    # The runtime uses one path for all hierarchies. Memory and processor use is counted below the sandbox's own group.
     for my $group (split /:/, $arg->{charged}) { write_file("$group/cgroup.procs", $pid) }
     run($input, $output, $fuse, undef, @runtime, 'start', 's3fs');
     return $pid;
@@ -53,7 +53,8 @@ sub make_folder {
     mkdir $folder or $!{EEXIST} or die "$folder: $!\n";
 }
 
-# Version 1 keeps even a killed process in a frozen group, so those of a paused sandbox are led out to die.
+# On version 1, even a killed process stays in a frozen group. So the processes of a paused sandbox are moved out to
+# die.
 sub release {
     my ($arg, @pids) = @_;
     return unless $arg->{freezerRoot};

@@ -4,19 +4,19 @@ import path from 'node:path';
 import { Contexts } from '../../../agent/contexts/contexts.ts';
 import type { ExecuteEvent, RunError, RunResult } from '../../../agent/contexts/run-output.ts';
 
-/** Contexts over real kernels, in a home folder of their own. */
+/** Contexts with real kernels, in a separate home folder. */
 export class TestContexts {
   readonly home = fs.mkdtempSync(path.join(os.tmpdir(), 'contexts-test-'));
   readonly contexts: Contexts;
 
-  /** @param env over a plain environment; `PATH` goes before the system's */
+  /** @param env is added to a plain environment; `PATH` precedes the system's */
   constructor(env: Record<string, string> = {}, options: { interruptGraceMs?: number; defaultFolder?: string } = {}) {
     const system = '/usr/local/bin:/usr/bin:/bin';
     const variables = { HOME: this.home, ...env, PATH: env.PATH ? `${env.PATH}:${system}` : system };
     this.contexts = new Contexts({
       environment: { variables: () => variables, home: () => this.home },
       scripts: path.resolve(import.meta.dirname, '../../../agent/contexts/kernels'),
-      // No test waits for its end, and a machine that stands still must not cost a kernel its life.
+      // No test waits for its end, and a kernel must not be ended because the machine stalls.
       interruptGraceMs: 60_000,
       ...options,
     });
@@ -26,7 +26,7 @@ export class TestContexts {
     return (await this.contexts.create({ language, cwd }, never)).id;
   }
 
-  /** The events of a run as they come. */
+  /** The events of a run as they arrive. */
   stream(
     run: { contextId?: string; language?: string; code: string; envVars?: Record<string, string> },
     signal: AbortSignal = never,
@@ -48,7 +48,7 @@ export class TestContexts {
 /** A signal that never aborts. */
 const never = new AbortController().signal;
 
-/** What a run put out. */
+/** The output of a run. */
 export interface RunRecord {
   events: ExecuteEvent[];
   stdout: string;
@@ -74,7 +74,7 @@ export async function record(events: AsyncIterable<ExecuteEvent>): Promise<RunRe
   return found;
 }
 
-/** Output in the order it came, neighbours joined: `['out a', 'err b', 'display']`. */
+/** The output in its order, with adjacent pieces joined: `['out a', 'err b', 'display']`. */
 export function outline({ events }: RunRecord): string[] {
   const lines: string[] = [];
   for (const event of events) {
@@ -86,7 +86,7 @@ export function outline({ events }: RunRecord): string[] {
   return lines;
 }
 
-/** Whether a process with that id is there and not only a zombie. */
+/** Whether a process with this pid exists and is not a zombie. */
 export function isAlive(pid: number): boolean {
   try {
     return !/^State:\s+Z/m.test(fs.readFileSync(`/proc/${pid}/status`, 'utf8'));

@@ -7,12 +7,14 @@ import { madeOnce } from '../../support/made-once.ts';
 const run = promisify(execFile);
 const root = path.resolve(import.meta.dirname, '../../..');
 
-/** For making them on a machine that has none yet, which may be busy: Python takes half a minute otherwise, R a minute. */
+/**
+ * Long enough for making them on a busy machine that has none yet: Python otherwise takes half a minute, R a minute.
+ */
 export const makingMs = 900_000;
 
 /**
- * The `bin` folder of a Python with what the code-interpreter template has, and a Java kernel; made once a machine
- * from the package index.
+ * The `bin` folder of a Python with the packages of the code-interpreter template, and a Java kernel. It is made once
+ * per machine from the package index.
  */
 export function realPython(): Promise<string> {
   const requirements = path.join(root, 'runtime/images/code-interpreter/requirements.txt');
@@ -23,7 +25,7 @@ export function realPython(): Promise<string> {
   }).then((folder) => path.join(folder, 'bin'));
 }
 
-/** The environment of a sandbox with a real R, which lives in a Debian tree of its own; made once a machine. */
+/** The environment of a sandbox with a real R in a separate Debian tree, which is made once per machine. */
 export async function realR(): Promise<Record<string, string>> {
   const command = [
     '--variant=apt',

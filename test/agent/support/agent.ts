@@ -13,30 +13,30 @@ export const token = 'tok-0123456789abcdef';
 export const platformToken = 'platform-0123456789';
 
 export interface AgentOptions {
-  /** What the agent reads on standard input; null: nothing, so that it runs from its environment. */
+  /** The document on the agent's standard input. Null: none, so it runs from its environment. */
   boot?: object | null;
   env?: Record<string, string>;
-  /** Looks at the agent while it waits for what it reads. */
+  /** Checks the agent while it waits for the document. */
   beforeBoot?: (pid: number, address: string) => Promise<void>;
-  /** Words before node: another root, another user. */
+  /** Words before node, for another root or another user. */
   through?: string[];
   node?: string;
   folder?: string;
 }
 
-/** What a plain client reads: any JSON. */
+/** The JSON that a plain client reads. */
 export type Json = ReturnType<typeof JSON.parse>;
 
 export type Protocol = 'connect+json' | 'connect+proto' | 'grpc-web' | 'grpc';
 
-/** The real agent, as bundled, in a process of its own. */
+/** The real bundled agent in its own process. */
 export class TestAgent {
   readonly port: number;
   readonly address: string;
   /** A folder for the test's files, removed at the end. */
   readonly folder: string;
   readonly process: ChildProcess;
-  /** What it has written to its standard error. */
+  /** Its standard error so far. */
   log = '';
 
   private constructor(port: number, folder: string, child: ChildProcess) {
@@ -49,7 +49,7 @@ export class TestAgent {
     });
   }
 
-  /** Starts an agent that serves a sandbox (unless `boot` says otherwise); resolves when `/health` answers. */
+  /** Starts an agent that serves a sandbox, unless `boot` differs. Resolves when `/health` answers. */
   static async start(options: AgentOptions = {}): Promise<TestAgent> {
     const port = await freePort();
     const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-test-'));
@@ -65,7 +65,7 @@ export class TestAgent {
         AGENT_PORT: String(port),
         AGENT_LISTEN: '127.0.0.1',
         AGENT_COMMAND_TAIL: path.join(folder, 'run', 'command.tail'),
-        // Every test of the agent shows a late use of a buffer.
+        // With this, every test of the agent fails at a late use of a buffer.
         AGENT_POISON_RELEASED: '1',
         ...options.env,
       },
@@ -102,7 +102,7 @@ export class TestAgent {
     return path.join(this.folder, ...names);
   }
 
-  /** A client of the Connect library. `header` comes on top of the tokens; null removes one of them. */
+  /** A client of the Connect library. `header` is added to the tokens. Null removes one of them. */
   client<S extends DescService>(
     service: S,
     protocol: Protocol = 'connect+json',
@@ -124,7 +124,7 @@ export class TestAgent {
     return createConnectTransport({ ...shared, httpVersion: '1.1', useBinaryFormat: protocol === 'connect+proto' });
   }
 
-  /** One unary call as a plain HTTP client makes it. */
+  /** Sends a unary call as a plain HTTP client does. */
   async post(procedure: string, body: unknown, header: HeaderChanges = {}): Promise<{ status: number; json: Json }> {
     const reply = await fetch(`${this.address}/sandboxagent.${procedure}`, {
       method: 'POST',
@@ -144,7 +144,7 @@ export class TestAgent {
 
 export type HeaderChanges = Record<string, string | null>;
 
-/** The headers that open a sandbox, and what else is given. */
+/** The headers with the sandbox's tokens, and the given changes. */
 export function headers(changes: HeaderChanges = {}): Record<string, string> {
   const all: HeaderChanges = { authorization: 'Bearer root', 'x-access-token': token, ...changes };
   return Object.fromEntries(Object.entries(all).filter((entry): entry is [string, string] => entry[1] !== null));
@@ -157,7 +157,7 @@ export function sandbox(changes: object = {}): object {
 
 const patienceMs = 90_000;
 
-/** Resolves with the first value that is true, or stands for it. */
+/** Resolves with the first truthy value. */
 export async function eventually<T>(look: () => T | Promise<T>): Promise<NonNullable<T>> {
   for (const giveUp = Date.now() + patienceMs; Date.now() < giveUp; ) {
     const value = await look();

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { ensureRuntimeFolder } from '../../../runtime/sandbox-agent/runtime-folder.ts';
 import type { AgentOptions } from './agent.ts';
 
-/** Runs the words after the first three (scratch folder, tree, runtime folder) in a throw-away copy of the tree. */
+/** Runs the words after the first three (scratch folder, tree, runtime folder) in a temporary copy of the tree. */
 const inTree = `set -e
 mount -t tmpfs tmpfs "$1"
 mkdir "$1/upper" "$1/work" "$1/root"
@@ -17,8 +17,8 @@ shift 3
 exec chroot "$root" "$@"`;
 
 /**
- * A root of an agent's own over a tree that stays as it is: what is written there is gone with the agent, and nothing
- * outside can be written.
+ * A separate root for an agent over an unchanged tree: its writes disappear with the agent, and nothing outside can be
+ * written.
  */
 export class PrivateRoot {
   readonly #scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-root-'));
@@ -30,7 +30,7 @@ export class PrivateRoot {
     this.#runtime = runtime;
   }
 
-  /** Over an unpacked image. */
+  /** A root over an unpacked image. */
   static async over(tree: string, cacheDir: string): Promise<PrivateRoot> {
     const runtime = await ensureRuntimeFolder(cacheDir, path.resolve(import.meta.dirname, '../../../agent/dist'));
     return new PrivateRoot(tree, runtime);
@@ -47,7 +47,7 @@ export class PrivateRoot {
     };
   }
 
-  /** To be called when the agent has ended. */
+  /** Call it after the end of the agent. */
   remove(): void {
     fs.rmdirSync(this.#scratch);
   }

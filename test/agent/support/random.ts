@@ -1,4 +1,4 @@
-/** Numbers that look random and are the same for the same seed, so that a failure can be seen again. */
+/** Pseudo-random numbers that are the same for the same seed, so that failures can be repeated. */
 export class Random {
   #state: number;
 
@@ -36,7 +36,7 @@ export class Random {
     return pieces;
   }
 
-  /** The bytes with some changed, left out, doubled or cut off. */
+  /** The bytes with some of them changed, removed, doubled or cut off. */
   damage(bytes: Buffer): Buffer {
     let damaged = Buffer.from(bytes);
     for (let i = this.below(6); i >= 0; i--) {

@@ -7,7 +7,7 @@ export interface WindowSize {
   rows: number;
 }
 
-/** A process on a terminal; what it has shown is in `screen`. */
+/** A process on a terminal. `screen` has its output. */
 export class Terminal {
   pid = 0;
   screen = '';

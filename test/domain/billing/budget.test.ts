@@ -39,13 +39,13 @@ describe('thresholds', () => {
     ['123456789', [50, 80, 100]],
   ])('of 100.00, %s reaches %p', (used, expected) => expect(due(used)).toEqual(expected));
 
-  test('each is reported once a period', () => {
+  test('each is reported once per period', () => {
     const reports = [report(50, nowMs - 3 * day), report(80, nowMs - hour)];
     expect(due('85', reports)).toEqual([]);
     expect(due('100', reports)).toEqual([100]);
   });
 
-  test('a new period reports them again, however short ago the last report was', () => {
+  test('a new period reports them again, even shortly after the last report', () => {
     const earlier = report(50, periodStartMs - 1, periodStartMs - 31 * day);
     expect(due('60', [earlier], {}, periodStartMs + 1)).toEqual([50]);
   });
@@ -67,7 +67,7 @@ describe('thresholds', () => {
     expect(due('90', [], { alertThresholds: [] })).toEqual([]);
   });
 
-  test('whatever the order of usage, amounts and times, no threshold is reported twice in 24 hours of a period', () => {
+  test('in any order of usage, amounts and times, no threshold is reported twice in 24 hours of a period', () => {
     const step = fc.record({
       afterHours: fc.integer({ min: 0, max: 40 }),
       addCents: fc.integer({ min: 0, max: 4000 }),
@@ -109,12 +109,12 @@ describe('restriction', () => {
     expect(restricts({ ...terms, isActive: false }, '1000')).toBe(false);
   });
 
-  test('thresholds have no part in it', () => {
+  test('thresholds have no effect on it', () => {
     expect(restricts({ ...terms, alertThresholds: [] }, '100')).toBe(true);
   });
 });
 
-test('percentages and what is left are rounded down, so that 100 and 0 mean all of it', () => {
+test('percentages and the rest are rounded down, so that 100 and 0 mean the whole amount', () => {
   expect([percentageUsed('99.9999', '100.00'), remainingOf('99.9999', '100.00')]).toEqual(['99.99', '0.000100']);
   expect([percentageUsed('100', '100.00'), remainingOf('100', '100.00')]).toEqual(['100.00', '0.000000']);
   expect([percentageUsed('0.000001', '1000000000.00'), remainingOf('150', '100.00')]).toEqual(['0.00', '0.000000']);

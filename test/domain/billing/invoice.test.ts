@@ -15,7 +15,7 @@ const used = (description: string, amount: string, perUnit: number, unitPrice: s
   ...{ description, amount, perUnit, unitPrice },
 });
 
-test('a line for each price of usage, each rounded once, and sums of what is shown', () => {
+test('each price of usage has a line, which is rounded once, and the sums add the shown amounts', () => {
   const sums = [
     used('CPU', '7200500', 1000, '0.000014'),
     used('Memory', '1024000', 1024 * 1000, '0.0000045'),
@@ -34,7 +34,7 @@ test('a line for each price of usage, each rounded once, and sums of what is sho
   expect(totalsOf(lines, '0.19', 'USD')).toEqual({ subtotal: '49.11', taxAmount: '9.33', totalAmount: '58.44' });
 });
 
-test('lines add up to the cent, whatever was used, and each is the nearest cent of its exact cost', () => {
+test('lines add up exactly for any usage, and each is its exact cost rounded to the cent', () => {
   const random = seededRandom(5);
   const kinds = [
     [1000, 14n],
@@ -53,7 +53,7 @@ test('lines add up to the cent, whatever was used, and each is the nearest cent 
     expect(BigInt(subtotal.replace('.', ''))).toBe(total);
     expect(BigInt(totalAmount.replace('.', ''))).toBe(total + BigInt(taxAmount.replace('.', '')));
     for (const [index, { amount, perUnit }] of sums.entries()) {
-      // In millionths of a cent of the small unit.
+      // In millionths of the smallest unit.
       const exact = BigInt(amount) * kinds[index]![1] * 100n;
       const shown = cents[index]! * 1_000_000n * BigInt(perUnit);
       const off = shown > exact ? shown - exact : exact - shown;
@@ -81,14 +81,14 @@ test('a change of plan is a charge and a credit', () => {
   expect(fromFree.map(({ amount }) => amount)).toEqual(['24.50']);
 });
 
-test('a projection stretches what was used, and says nothing new in the first hour or after the end', () => {
+test('a projection extrapolates the usage, except in the first hour and after the end', () => {
   const period = { startMs: 0, endMs: 100 * 3_600_000 };
   expect(projectUsage('10.00', period, 25 * 3_600_000)).toBe('40.000000');
   expect(projectUsage('10.00', period, 1000)).toBe('10.00');
   expect(projectUsage('10.00', period, period.endMs)).toBe('10.00');
 });
 
-test('what is paid or void stays so, and every move leads to a status', () => {
+test('paid and void are final, and every transition leads to a status', () => {
   expect(invoiceMoves.paid).toEqual([]);
   expect(invoiceMoves.void).toEqual([]);
   for (const to of Object.values(invoiceMoves).flat()) expect(invoiceStatuses).toContain(to);

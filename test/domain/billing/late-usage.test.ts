@@ -5,7 +5,7 @@ import { latePeriods, lateUsage, type PricedUsage } from '../../../domain/billin
 const used = (amount: number, unitPrice = '0.09', usageType: PricedUsage['usageType'] = 'traffic_gb'): PricedUsage => ({
   ...{ usageType, unitPrice, amount: String(amount) },
 });
-/** The sums of each type and price. */
+/** The sums for each type and price. */
 function summed(parts: readonly PricedUsage[]): PricedUsage[] {
   const keys = new Map(parts.map((each) => [`${each.usageType} ${each.unitPrice}`, each]));
   return [...keys.values()].map(({ usageType, unitPrice }) => {
@@ -16,7 +16,7 @@ function summed(parts: readonly PricedUsage[]): PricedUsage[] {
 const total = (parts: readonly PricedUsage[], usageType: string) =>
   parts.filter((each) => each.usageType === usageType).reduce((sum, { amount }) => sum + BigInt(amount), 0n);
 
-test('what was recorded after the invoice is late, each kind and price by itself', () => {
+test('usage that was recorded after the invoice is late, separately for each kind and price', () => {
   const now = [used(5, '0.09'), used(7, '0.10'), used(100, '0.01', 'cpu_seconds'), used(3, '1', 'ram_gb_seconds')];
   expect(lateUsage(now, [used(2, '0.09'), used(100, '0.01', 'cpu_seconds')])).toEqual([
     used(3, '0.09'),
@@ -29,11 +29,11 @@ test('what was recorded after the invoice is late, each kind and price by itself
 test('usage that was billed before it was recorded at another price is not billed again', () => {
   expect(lateUsage([used(5, '0.10')], [used(5, '0.09')])).toEqual([]);
   expect(lateUsage([used(8, '0.10')], [used(5, '0.09')])).toEqual([used(3, '0.10')]);
-  // Nothing is given back for usage that is gone.
+  // Removed usage is not refunded.
   expect(lateUsage([used(1)], [used(5)])).toEqual([]);
 });
 
-test('the sum of all invoices is all usage, in any order of recording', () => {
+test('the sum of all invoices is the whole usage, in any order of recording', () => {
   const event = record({
     period: integer({ min: 0, max: 5 }),
     lateBy: integer({ min: 0, max: latePeriods }),

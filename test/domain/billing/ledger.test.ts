@@ -3,7 +3,7 @@ import { check, constantFrom, integer, property, uniqueArray } from 'fast-check'
 import { paymentRefundEntries, refundedTax } from '../../../domain/billing/ledger.ts';
 import { compare, fromSmallestUnit, sumOf, taxOn } from '../../../domain/billing/money.ts';
 
-test('half of a charge takes back half of its tax', () => {
+test('a refund of half of a charge includes half of its tax', () => {
   const invoice = { taxAmount: '19.00', totalAmount: '119.00' };
   const tax = refundedTax({ before: '0.00', after: '59.50' }, invoice, 'USD');
   expect(tax).toBe('9.50');
@@ -14,13 +14,13 @@ test('half of a charge takes back half of its tax', () => {
   ]);
 });
 
-test('an invoice of nothing has no tax to give back', () => {
+test('an invoice of zero has no tax to refund', () => {
   expect(refundedTax({ before: '0.00', after: '5.00' }, { taxAmount: '0.00', totalAmount: '0.00' }, 'USD')).toBe(
     '0.00',
   );
 });
 
-test('a charge that is given back in any parts gives back the tax of its invoice to the cent, and never more than a part has', () => {
+test('a charge that is refunded in any parts refunds exactly the tax of its invoice, and never more than a part has', () => {
   const subtotals = integer({ min: 1, max: 10_000_000 });
   const cuts = uniqueArray(integer({ min: 1, max: 9_999 }), { maxLength: 12 });
   const rates = constantFrom('0', '0.07', '0.19', '0.0725', '1');

@@ -17,7 +17,7 @@ import {
 } from '../../../domain/billing/money.ts';
 import { seededRandom } from './seeded-random.ts';
 
-/** The same in integers alone: `numerator ÷ denominator`, rounded half to even. */
+/** The same with integers: `numerator ÷ denominator`, rounded half to even. */
 function roundedHalfEven(numerator: bigint, denominator: bigint): bigint {
   const sign = numerator < 0n ? -1n : 1n;
   const [quotient, twice] = [(sign * numerator) / denominator, 2n * ((sign * numerator) % denominator)];
@@ -48,7 +48,7 @@ test.each([
   expect(costOf('1', price, currency)).toBe(expected);
 });
 
-test('shares of a price are rounded from the true quotient, as integers alone show', () => {
+test('shares of a price are rounded from the exact quotient, as integers show', () => {
   const random = seededRandom(1);
   for (let i = 0; i < 3000; i++) {
     const price = BigInt(random.integer(1_000_000));
@@ -62,7 +62,7 @@ test('shares of a price are rounded from the true quotient, as integers alone sh
       wanted,
     ]);
   }
-  // Ties exactly in the middle.
+  // Exact ties.
   for (const [price, expected] of [
     [1, 0],
     [3, 2],
@@ -84,7 +84,7 @@ test('sums and differences of a million cents are exact where floats are not', (
   expect(taxOn('10.60', '0.075', 'USD')).toBe('0.80');
 });
 
-test('amounts and integers of the smallest unit convert without loss, whatever digits the currency has', () => {
+test('amounts and integers of the smallest unit convert without loss, with any number of digits', () => {
   expect(toSmallestUnit('49.00', 'USD')).toBe(4900);
   expect(toSmallestUnit('49', 'JPY')).toBe(49);
   expect(toSmallestUnit('49.001', 'KWD')).toBe(49_001);
@@ -103,7 +103,7 @@ test('amounts and integers of the smallest unit convert without loss, whatever d
 test.each([
   ...[Number.NaN, Number.POSITIVE_INFINITY, -1, -0.01, 0.001, 1e-7, maxAmount + 1, 1e300, 19.999],
   ...['', ' ', 'ten', '1e3', '0x10', '1,000', '+1', '-1', '1.', '.5', '1.001', 'NaN', 'Infinity', '9'.repeat(40), '٣'],
-])('%p is no amount of US dollars', (given) => {
+])('%p is not an amount of US dollars', (given) => {
   expect(readAmount(given, 'USD')).toBeNull();
 });
 
@@ -119,7 +119,7 @@ test.each([
   expect(readAmount(given, 'USD')).toBe(expected);
 });
 
-test('a currency without smaller unit takes no digits behind the point', () => {
+test('a currency without a smaller unit has no decimal places', () => {
   expect(readAmount(12.5, 'JPY')).toBeNull();
   expect(readAmount(12, 'JPY')).toBe('12');
   expect(readDecimal(0.07, 2)).toBe('0.07');

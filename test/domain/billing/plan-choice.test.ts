@@ -5,7 +5,7 @@ import { planChoice } from '../../../domain/billing/plan-choice.ts';
 
 const plan = loadPlans().get;
 
-test('a dearer plan holds now, a cheaper one and one of other periods later', () => {
+test('a more expensive plan is effective now, a cheaper one and one with other periods later', () => {
   expect(planChoice(plan('hobby'), plan('pro'))).toBe('now');
   expect(planChoice(plan('team'), plan('pro'))).toBe('later');
   expect(planChoice(plan('pro'), plan('pro'))).toBe('keep');
@@ -13,7 +13,7 @@ test('a dearer plan holds now, a cheaper one and one of other periods later', ()
   expect(planChoice(plan('pro'), { ...plan('team'), billingInterval: 'year' })).toBe('later');
 });
 
-test('a charge that failed is tried again on the next of the days 1, 3, 5 and 7 that is still to come', () => {
+test('a failed charge is retried on the next of the days 1, 3, 5 and 7', () => {
   const day = 86_400_000;
   const first = Date.UTC(2028, 1, 28);
   expect([0, 1, 2, 3, 4.9, 5, 6].map((days) => nextChargeAfter(first, first + days * day)! - first)).toEqual(

@@ -3,11 +3,11 @@ import { hostOf, type StartedGateway, startGateway } from '../started-gateway.ts
 import { startRawUpstream, type UpstreamServer } from '../upstream-server.ts';
 import { Llhttp, type ReadMessage } from './llhttp.ts';
 
-/** Fields that the gateway writes itself or takes out; the framing is compared by the body. */
+/** Fields that the gateway writes or removes. The framing is compared through the body. */
 const ownFields =
   /^(host|connection|keep-alive|content-length|transfer-encoding|te|trailer|upgrade|proxy-.*|x-forwarded-.*|x-request-id|cookie|expect)$/;
 
-/** A gateway in front of a sandbox that reads by llhttp whatever the gateway sends it. */
+/** A gateway in front of a sandbox that parses what the gateway sends with llhttp. */
 export class RequestComparison {
   readonly #gateway: StartedGateway;
   readonly #sandbox: UpstreamServer;
@@ -49,8 +49,8 @@ export class RequestComparison {
   }
 
   /**
-   * Sends a request and compares what llhttp makes of it with what it makes of what the sandbox was sent.
-   * @returns what differs; null when it is the same, or was refused. Not sent when it does not come to an end.
+   * Sends a request and compares how llhttp reads it with how it reads what the sandbox got.
+   * @returns the difference; null when there is none, or the request was refused. Incomplete requests are not sent.
    */
   async compare(text: string, cut: number): Promise<{ finding: string | null; passed: boolean }> {
     const bytes = Buffer.from(text, 'latin1');
@@ -89,7 +89,7 @@ export class RequestComparison {
       };
       socket.setNoDelay(true);
       socket.write(bytes.subarray(0, cut));
-      // Behind the first piece, so that the gateway mostly reads them apart.
+      // After the first piece, so that the gateway usually reads them separately.
       setImmediate(() => socket.write(bytes.subarray(cut)));
       socket.setTimeout(30_000, () => {
         socket.destroy();
@@ -106,7 +106,7 @@ export class RequestComparison {
   }
 }
 
-/** @param asked whose Connection field says what else ends at the gateway */
+/** @param asked the request whose Connection field lists more fields that end at the gateway */
 function meaningOf({ method, target, fields, body }: ReadMessage, asked: ReadMessage): string {
   const nominated = new Set<string>();
   for (let at = 0; at < asked.fields.length; at += 2) {

@@ -1,19 +1,19 @@
 import { MalformedResponse, type ResponseHead, ResponseParser } from '../../../gateway/upstream/response-parser.ts';
 import { Llhttp, type ReadMessage } from './llhttp.ts';
 
-/** What the gateway's parser made of some bytes. */
+/** How the gateway's parser read some bytes. */
 interface Reading {
   heads: ResponseHead[];
   body: string;
   trailers: string[];
   isComplete: boolean;
-  /** After how many bytes the response was complete. */
+  /** The number of bytes after which the response was complete. */
   endedAt: number | null;
   refusal: string | null;
   tunnel: boolean;
 }
 
-/** Connection-level fields, which the gateway's parser takes out, and the length, which it says apart. */
+/** Connection-level fields, which the gateway's parser removes, and the length, which it reports separately. */
 const takenOut = new Set(
   'connection content-length http2-settings keep-alive proxy-connection te trailer transfer-encoding upgrade'.split(
     ' ',
@@ -21,9 +21,10 @@ const takenOut = new Set(
 );
 
 /**
- * Has both parsers read a response, and compares: what the gateway's accepts, llhttp must accept with the same status,
- * fields, body, trailers and end. It may refuse more, but not the same bytes at one split and take them at another.
- * @returns the differences that are findings, why the gateway's refuses it, and the same where llhttp takes it (`stricter`)
+ * Has both parsers read a response and compares them. What the gateway's parser accepts, llhttp must accept with the
+ * same status, fields, body, trailers and end. The gateway's parser may refuse more, but its result must not depend on
+ * the splits.
+ * @returns the findings; why the gateway's parser refuses it; and that reason again if llhttp accepts it (`stricter`)
  */
 export function compareResponse(
   text: string,
@@ -48,7 +49,7 @@ export function compareResponse(
     else if (headOf(message) !== ownHeadOf(head))
       findings.push(`head ${at}: ${ownHeadOf(head)}, llhttp: ${headOf(message)}`);
   }
-  // Both take what follows for another protocol; llhttp only where the response names one.
+  // Both read the following bytes as another protocol; llhttp only if the response names one.
   if (ours.tunnel) return { findings, stricter: null, refusal: null };
   if (!(final?.body ?? '').startsWith(ours.body)) findings.push(`body ${ours.body}, llhttp: ${final?.body}`);
   if (ours.isComplete) {
@@ -87,7 +88,7 @@ function read(bytes: Buffer, cuts: readonly number[], method: string): Reading {
     onTunnelBytes: () => undefined,
   });
   try {
-    // The parser moves chunks together where it reads them.
+    // A copy, because the parser joins chunks within the buffer that it reads.
     const own = Buffer.from(bytes);
     for (const cut of cuts) {
       const from = fed;
@@ -119,9 +120,9 @@ function readByLlhttp(bytes: Buffer, method: string) {
   return { informational, final, refusal: parser.refusal, endedAt };
 }
 
-/** What must not depend on the splits. */
+/** The parts that must not depend on the splits. */
 function meaningOf({ heads, body, trailers, isComplete, refusal, tunnel }: Reading): string {
-  // How much of a body came before a refusal depends on the reads.
+  // How much of a body arrived before a refusal depends on the splits.
   return JSON.stringify(
     refusal === null ? { heads, body, trailers, isComplete, tunnel } : { refusal: true, isComplete },
   );

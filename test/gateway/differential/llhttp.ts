@@ -1,6 +1,6 @@
 import { HTTPParser } from 'node:_http_common';
 
-/** A message as llhttp understood it, so far. */
+/** A message as llhttp read it so far. */
 export interface ReadMessage {
   method: string;
   target: string;
@@ -22,20 +22,20 @@ const methods = [
   'UNBIND ACL REPORT MKACTIVITY CHECKOUT MERGE M-SEARCH NOTIFY SUBSCRIBE UNSUBSCRIBE PATCH PURGE MKCALENDAR LINK UNLINK',
   'SOURCE QUERY',
 ].flatMap((line) => line.split(' '));
-/** Beyond the limits of the gateway's parser: limits are not compared. */
+/** Larger than the limits of the gateway's parser, because limits are not compared. */
 const maxHeaderBytes = 1024 * 1024;
 const skipsBody = 1;
 
-/** Node's own parser of HTTP/1, with nothing lenient, in this process. */
+/** Node's own parser of HTTP/1, in strict mode, in this process. */
 export class Llhttp {
   readonly messages: ReadMessage[] = [];
-  /** Why it refuses what it was fed. */
+  /** The reason for its refusal. */
   refusal: string | null = null;
   readonly #parser = new HTTPParser();
   #fields: string[] = [];
   #target = '';
 
-  /** @param method of the request that responses are for; null: it reads requests */
+  /** @param method of the request to which the responses belong; null: it reads requests */
   constructor(method: string | null) {
     const parser = this.#parser;
     parser.initialize(
@@ -44,7 +44,7 @@ export class Llhttp {
       maxHeaderBytes,
       HTTPParser.kLenientNone,
     );
-    // Comes before the end of a long head, and for trailers.
+    // It is called before the end of a long head, and for trailers.
     parser[HTTPParser.kOnHeaders] = (fields: string[], target: string) => {
       this.#fields.push(...fields);
       this.#target += target;
@@ -83,7 +83,7 @@ export class Llhttp {
       message.isComplete = true;
       message.trailers = this.#fields;
       this.#fields = [];
-      // Comes again with trailers.
+      // It is called again for trailers.
       this.#target = '';
     };
   }
@@ -94,7 +94,7 @@ export class Llhttp {
     if (typeof taken !== 'number') this.refusal = (taken as Error & { code?: string }).code ?? taken.message;
   }
 
-  /** The other side closes. */
+  /** The other side has closed its connection. */
   end(): void {
     if (this.refusal !== null) return;
     const error = this.#parser.finish();

@@ -1,4 +1,6 @@
-/** Node's own module, without types of its own: the class that its HTTP server and client parse with, which is llhttp. */
+/**
+ * Node's internal module, which has no types: the class with which its HTTP server and client parse, which is llhttp.
+ */
 declare module 'node:_http_common' {
   export class HTTPParser {
     static readonly REQUEST: number;
@@ -10,9 +12,12 @@ declare module 'node:_http_common' {
     static readonly kLenientNone: number;
     [callback: number]: (...args: never[]) => unknown;
     initialize(type: number, resource: object, maxHeaderBytes: number, lenientFlags: number): void;
-    /** @returns how many bytes it took, fewer than all only before another protocol; or why it refuses them */
+    /**
+     * @returns the number of bytes that it read, which is smaller only before another protocol; or the reason for its
+     * refusal
+     */
     execute(bytes: Uint8Array): number | Error;
-    /** The other side has closed. */
+    /** The other side has closed its connection. */
     finish(): Error | undefined;
     close(): void;
   }

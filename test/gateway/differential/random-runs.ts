@@ -4,7 +4,7 @@ import { compareResponse } from './compare-responses.ts';
 import { requestText } from './requests.ts';
 import { responseText } from './responses.ts';
 
-/** Compares that many generated responses, each split at every place. */
+/** Compares so many generated responses, each split at every place. */
 export function compareRandomResponses(seed: number, count: number): { findings: string[]; accepted: number } {
   const random = new SeededRandom(seed);
   const findings: string[] = [];
@@ -20,7 +20,7 @@ export function compareRandomResponses(seed: number, count: number): { findings:
   return { findings, accepted };
 }
 
-/** Sends that many generated requests through a gateway, each in two pieces. */
+/** Sends so many generated requests through a gateway, each in two pieces. */
 export async function compareRandomRequests(
   comparison: RequestComparison,
   seed: number,

@@ -4,7 +4,7 @@ import { chunksOf, fieldNames, fieldOf, fieldValues, mutate } from './responses.
 const targets = ['/', '/a?b=c', '/%2e/x', '/a//b', '/~a;b'];
 const bodies = ['', 'x', 'hello', 'a\r\nb', '0\r\n\r\n', 'GET / HTTP/1.1\r\n\r\n'];
 
-/** The bytes of a request to `host`: mostly nearly right. One character a byte. */
+/** The bytes of a request to `host`, mostly with few errors. Each character is a byte. */
 export function requestText(random: SeededRandom, host: string): string {
   const body = random.pick(bodies);
   const form = random.below(4);

@@ -22,7 +22,7 @@ const statuses = [
   '2000',
 ];
 const bodies = ['', 'x', 'hello', 'a\r\nb', '0\r\n\r\n', 'HTTP/1.1 200 OK\r\n\r\n', 'z'.repeat(40)];
-/** What readers of HTTP have disagreed about. */
+/** Bytes that HTTP parsers have read in different ways. */
 export const awkwardBytes = [
   ...[
     '\r',
@@ -54,7 +54,7 @@ export const awkwardBytes = [
   ],
 ];
 
-/** The bytes of an answer to a request: mostly nearly right. One character a byte. */
+/** The bytes of a response, mostly with few errors. Each character is a byte. */
 export function responseText(random: SeededRandom): string {
   let text = '';
   while (random.chance(0.1)) text += head(random, random.pick(['100', '103', '102']), '');
@@ -132,7 +132,7 @@ function extension(random: SeededRandom): string {
   ]);
 }
 
-/** A few bytes put in, taken out, exchanged or doubled. */
+/** Inserts, removes, replaces or doubles a few bytes. */
 export function mutate(random: SeededRandom, text: string): string {
   let changed = text;
   for (let times = 1 + random.below(3); times > 0; times -= 1) {
@@ -150,7 +150,7 @@ export function mutate(random: SeededRandom, text: string): string {
   return changed;
 }
 
-/** Mostly beside the marks that say where something ends. */
+/** Mostly next to the characters that end a part of the message. */
 function placeIn(random: SeededRandom, text: string): number {
   if (random.chance(0.3)) return random.below(text.length + 1);
   const marks = [...text.matchAll(/[\r\n:;, ]/g)].map((match) => match.index);

@@ -9,11 +9,11 @@ import { SecondTenant } from '../second-tenant.ts';
 const sampleIntervalMs = 25;
 
 export interface FloodResult {
-  /** Resident memory of the gateway's process: before any flood, and the most during this one. */
+  /** Resident memory of the gateway's process: before all floods, and the maximum during this one. */
   rssBytes: { before: number; most: number };
-  /** Of the gateway's event loop during the flood. */
+  /** The longest delay of the gateway's event loop during the flood. */
   longestDelayMs: number;
-  /** Connections of the flood that the gateway has closed. */
+  /** Connections of the flood that the gateway closed. */
   closed: number;
   bytesSent: number;
   /** Processes of the gateway that ended. */
@@ -26,7 +26,7 @@ export interface SecondTenantLatencies {
   during: number[];
 }
 
-/** A gateway of one process, the sandboxes of `flooded-sandboxes.ts` and another tenant, every part in a process of its own. */
+/** A gateway of one process, the sandboxes of `flooded-sandboxes.ts` and another tenant, each in its own process. */
 export class FloodedGateway {
   readonly #children: ChildProcess[];
   readonly #gateway: MemoryGateway;
@@ -51,7 +51,7 @@ export class FloodedGateway {
     return new FloodedGateway([sandboxes], gateway, second, idle!.rss);
   }
 
-  /** Plays a flood. */
+  /** Runs a flood. */
   async play(name: string, durationMs: number): Promise<FloodResult> {
     const gateway = this.#gateway;
     const exitsBefore = this.#exits;
@@ -75,7 +75,7 @@ export class FloodedGateway {
     };
   }
 
-  /** Plays a flood and measures another tenant meanwhile; for half as long before it. Only once. */
+  /** Runs a flood and measures another tenant during it, and before it for half as long. May be called once. */
   async playBesideSecondTenant(
     name: string,
     durationMs: number,
@@ -94,7 +94,7 @@ export class FloodedGateway {
   async stop(): Promise<void> {
     for (const child of this.#children) if (child.connected) child.disconnect();
     this.#second.kill();
-    // Without its drain: it does not see that clients have left whose bodies it has stopped reading.
+    // Without a graceful end: it does not notice that clients have left whose bodies it has stopped reading.
     this.#gateway.killPrimary();
     await this.#gateway.stop();
   }

@@ -12,7 +12,7 @@ export interface FloodedSandboxes {
   stop(): Promise<void>;
 }
 
-/** The sandboxes that floods go to: one that reads all it gets, one that reads nothing, one that talks without end. */
+/** The sandboxes that floods are sent to: one reads everything, one reads nothing, and one sends endlessly. */
 export async function startFloodedSandboxes(): Promise<FloodedSandboxes> {
   const reading = await startHttpUpstream((request, response) => {
     request.resume().once('end', () => response.end('ok'));

@@ -5,21 +5,23 @@ import { endHeaders, endStream, frame, headerBlock, numberFrame, preface, reques
 /** Floods that any client can send, without a key, to a gateway with the sandboxes of `flooded-sandboxes.ts`. */
 export interface Flood {
   name: string;
-  /** Connections that send it at the same time. */
+  /** The number of concurrent connections. */
   connections: number;
-  /** Bytes that begin a connection. */
+  /** The first bytes of a connection. */
   begin: Buffer;
-  /** Bytes that follow, again and again, as fast as the gateway takes them; `round` counts from 0. Null: nothing follows. */
+  /**
+   * The bytes that follow repeatedly, as fast as the gateway reads them; `round` counts from 0. Null: nothing follows.
+   */
   repeat: ((round: number) => Buffer) | null;
-  /** The client reads what the gateway sends. */
+  /** Whether the client reads what the gateway sends. */
   reads: boolean;
 }
 
 const empty = Buffer.alloc(0);
 const streamsAtOnce = 128;
-/** About that much is written at once. */
+/** About so much is written in one call. */
 const blockBytes = 64 * 1024;
-/** The largest payload that a peer takes without having said so (RFC 9113 §6.5.2). */
+/** The largest payload that a peer accepts without a setting (RFC 9113 §6.5.2). */
 const maxFrameBytes = 16_384;
 const reading = hostOf('sbx-reading');
 const silent = hostOf('sbx-silent');
@@ -236,7 +238,7 @@ export const floodKinds: readonly Flood[] = [
   },
 ];
 
-/** How long a client waits before it connects again after the gateway has closed its connection. */
+/** The client's wait before it connects again after the gateway has closed its connection. */
 const reconnectMs = 20;
 
 /** Sends a flood until `signal` aborts. Connections that the gateway closes are opened again. */

@@ -32,7 +32,7 @@ export function numberFrame(type: 'resetStream' | 'windowUpdate', streamId: numb
   return frame(type, streamId, payload);
 }
 
-/** Header fields as HPACK literals that no table keeps (RFC 7541 §6.2.2). */
+/** Header fields as HPACK literals that are not added to a table (RFC 7541 §6.2.2). */
 export function headerBlock(fields: [name: string, value: string][]): Buffer {
   return Buffer.concat(fields.flatMap(([name, value]) => [Buffer.from([0]), literal(name), literal(value)]));
 }
@@ -47,7 +47,7 @@ function literal(text: string): Buffer {
   return Buffer.concat([Buffer.from(length), Buffer.from(text, 'latin1')]);
 }
 
-/** The HEADERS frame of a request whose body follows, unless `flags` say otherwise. */
+/** The HEADERS frame of a request. A body must follow unless `flags` end the stream. */
 export function requestFrame(streamId: number, host: string, method = 'POST', flags = endHeaders): Buffer {
   const block = headerBlock([
     [':method', method],

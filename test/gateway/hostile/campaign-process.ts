@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 import { expect } from '@jest/globals';
 import { type CampaignResult, mostCpuMs } from './campaign.ts';
 
-/** Plays a campaign in a process of its own: the test runner must not slow its clients down. */
+/** Runs a campaign in its own process, because the test runner must not slow its clients down. */
 export async function playCampaignApart(rounds: number, seed: number, blockRounds: number): Promise<CampaignResult> {
   const program = path.join(import.meta.dirname, '../programs/hostile-campaign.ts');
   const { stdout } = await promisify(execFile)(
@@ -18,7 +18,7 @@ export async function playCampaignApart(rounds: number, seed: number, blockRound
   return JSON.parse(stdout);
 }
 
-/** What every campaign must end with, however long it was. */
+/** The requirements for every campaign, regardless of its length. */
 export function expectUnharmed(result: CampaignResult): void {
   expect(result).toMatchObject({ exits: 0, hangs: [], faults: [] });
   const { cpuMs, sockets, open } = result.afterwards;

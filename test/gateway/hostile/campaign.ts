@@ -8,48 +8,48 @@ import { SeededRandom } from './random.ts';
 import { callOf, startCallUpstream, startReplyUpstream } from './upstreams.ts';
 
 export interface CampaignOptions {
-  /** Hostile replies in all; as many plain ones are played beside them. */
+  /** The number of hostile replies. The same number of plain ones is played in between. */
   rounds: number;
   seed: number;
-  /** Rounds of one kind before the other kind has its turn. */
+  /** Rounds of one kind before the next block of the other kind. */
   blockRounds: number;
   concurrency: number;
 }
 
 export interface CampaignResult {
-  /** By kind of client and how its hostile rounds ended: how many. */
+  /** By kind of client and end of its hostile rounds: the number of rounds. */
   ends: Record<string, Record<string, number>>;
   hangs: { kind: ClientKind; mode: string; seed: number }[];
   /** Processes of the gateway that ended. */
   exits: number;
-  /** Exceptions that the boundary of an exchange or a connection caught. */
+  /** Exceptions that reached the outermost handler of an exchange or a connection. */
   faults: unknown[];
-  /** Latencies of the second tenant, milliseconds. */
+  /** Latencies of the second tenant, in milliseconds. */
   p99Ms: { hostile: number; plain: number };
   samples: { hostile: number; plain: number };
-  /** Resident memory of the serving processes together: the most after any block. */
+  /** Resident memory of all serving processes: the maximum after any block. */
   memoryBytes: number;
   /** Their live memory (JavaScript heap and buffers, after a collection): after the first tenth, and at the end. */
   liveBytes: { afterTenth: number; atEnd: number };
-  /** What makes up the memory of each serving process at the end, in bytes. */
+  /** The parts of the memory of each serving process at the end, in bytes. */
   parts: Pick<ProcessState, 'rss' | 'heapTotal' | 'external' | 'arrayBuffers'>[];
-  /** Once every client and every server has gone. */
+  /** After the end of every client and every server. */
   afterwards: {
-    /** Processor time of the serving processes over two seconds; `idle` is the same before the campaign. */
+    /** Processor time of the serving processes over two seconds. `idle` is the same before the campaign. */
     cpuMs: number;
     idleCpuMs: number;
-    /** Sockets beyond those of a gateway that has served nobody. */
+    /** Sockets beyond those of a gateway that has served no client. */
     sockets: number;
-    /** Of every process: what it says it has open. */
+    /** The counts of open objects that each process reports. */
     open: ProcessState['open'][];
   };
 }
 
 const cpuWindowMs = 2000;
-/** How long connections may take to end when both sides have gone. */
+/** The time in which connections must end after both sides have left. */
 const closeTimeoutMs = 45_000;
 
-/** Plays hostile and plain replies in turns through a gateway of two processes, beside a second tenant. */
+/** Alternates hostile and plain replies through a gateway of two processes, with a second tenant. */
 export async function playCampaign(options: CampaignOptions): Promise<CampaignResult> {
   const { rounds, seed, blockRounds, concurrency } = options;
   const seeds = new SeededRandom(seed);
@@ -101,7 +101,7 @@ export async function playCampaign(options: CampaignOptions): Promise<CampaignRe
 
   try {
     await second.begin(gateway.port);
-    // Neither kind pays for what a first request of a process costs.
+    // Without these rounds, the first block would pay for the first requests of the processes.
     await playBlock(Math.min(blockRounds, 200));
     for (let played = 0; played < rounds; played += blockRounds) {
       const order = seeds.chance(0.5) ? (['hostile', 'plain'] as const) : (['plain', 'hostile'] as const);
@@ -142,7 +142,7 @@ export async function playCampaign(options: CampaignOptions): Promise<CampaignRe
       afterwards.sockets = socketCount(gateway) - socketsBefore;
     } while (afterwards.sockets > 0 && performance.now() < deadline);
     afterwards.open = (await gateway.states()).map(({ open }) => open);
-    // Collections of garbage may still be under way; an exchange without end never ends.
+    // Garbage collections may still run. An endless exchange never ends.
     const idleDeadline = performance.now() + closeTimeoutMs;
     do {
       afterwards.cpuMs = await cpuMsIn(cpuWindowMs, gateway);
@@ -156,7 +156,7 @@ export async function playCampaign(options: CampaignOptions): Promise<CampaignRe
   }
 }
 
-/** An idle gateway's timers need a few milliseconds; one endless exchange needs all that a processor has left. */
+/** An idle gateway's timers need a few milliseconds. An endless exchange uses all of a processor. */
 export function mostCpuMs({ idleCpuMs }: Pick<CampaignResult['afterwards'], 'idleCpuMs'>): number {
   return Math.max(60, 3 * idleCpuMs);
 }
@@ -169,7 +169,7 @@ async function liveBytesOf(gateway: MemoryGateway): Promise<number> {
   return (await gateway.states()).reduce((sum, { liveBytes }) => sum + liveBytes, 0);
 }
 
-/** Processor time that the serving processes use within that many milliseconds. */
+/** Processor time that the serving processes use within so many milliseconds. */
 async function cpuMsIn(windowMs: number, gateway: MemoryGateway): Promise<number> {
   const sum = () => gateway.pids.map(cpuMsOf).reduce((total, ms) => total + ms, 0);
   const before = sum();

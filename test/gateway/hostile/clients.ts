@@ -2,7 +2,7 @@ import http2 from 'node:http2';
 import net from 'node:net';
 import type { SeededRandom } from './random.ts';
 
-/** How a request to a hostile sandbox may come. */
+/** The kinds of clients that send requests to a hostile sandbox. */
 export const clientKinds = [
   'http/1.1',
   'http/1.1 HEAD',
@@ -16,13 +16,13 @@ export const clientKinds = [
 ] as const;
 export type ClientKind = (typeof clientKinds)[number];
 
-/** How a request ended: with this status, or without one. */
+/** The end of a request: with this status, or without one. */
 export type RoundEnd = `status ${number}` | 'no status' | 'hang';
 
-/** Longer than that no client may wait for the end of what a sandbox has ended. */
+/** The longest time that a client may wait after a sandbox has ended its reply. */
 const hangMs = 30_000;
 
-/** Clients of one gateway. HTTP/2 requests share connections, as those of browsers do. */
+/** Clients of one gateway. HTTP/2 requests share connections, as in browsers. */
 export class HostileClients {
   readonly #port: number;
   readonly #httpHost: string;
@@ -37,7 +37,7 @@ export class HostileClients {
     this.#grpcHost = grpcHost;
   }
 
-  /** Makes one request and waits until it is over, however it ends. */
+  /** Sends a request and waits for its end of any kind. */
   play(kind: ClientKind, path: string, random: SeededRandom): Promise<RoundEnd> {
     switch (kind) {
       case 'http/1.1':
@@ -88,7 +88,7 @@ export class HostileClients {
         const status = /^HTTP\/1\.1 (\d{3})/.exec(start);
         finish(status ? `status ${Number(status[1])}` : 'no status');
       });
-      // The sending side stays open: a gateway may take a half-closed client for one that left.
+      // The sending side stays open: the gateway may treat a half-closed client as disconnected.
       socket.write(request, 'latin1');
     });
   }
@@ -106,7 +106,7 @@ export class HostileClients {
       stream.on('response', (received) => {
         status = received[':status']!;
       });
-      // A WebSocket: when the sandbox ends its side, so does this client.
+      // A WebSocket: the client closes its side when the sandbox closes the other.
       stream.on('end', () => stream.end());
       stream.resume();
       stream.on('close', () => {
@@ -118,7 +118,7 @@ export class HostileClients {
     });
   }
 
-  /** A connection that has not carried too much: one that breaks must not take a whole run with it. */
+  /** A connection with a limited number of requests, so that a broken one ends only a part of the run. */
   async #connected(): Promise<http2.ClientHttp2Session> {
     if (this.#session && !this.#session.closed && !this.#session.destroyed && ++this.#calls % 200 !== 0) {
       return this.#session;
@@ -132,7 +132,7 @@ export class HostileClients {
     this.#session = session;
     this.#sessions.add(session);
     session.once('close', () => this.#sessions.delete(session));
-    // CONNECT with a protocol is possible once the gateway has said so.
+    // CONNECT with a protocol requires the gateway's setting, which arrives first.
     await new Promise<void>((resolve) => {
       session.once('remoteSettings', () => resolve());
       session.once('close', () => resolve());

@@ -1,7 +1,7 @@
 import http2 from 'node:http2';
 import type { SeededRandom } from './random.ts';
 
-/** Every field that Node knows by name, among them all that it sends once only or not at all. */
+/** Every field that Node knows by name, including all that it sends only once or never. */
 export const knownNames = Object.entries(http2.constants)
   .filter(([constant, name]) => constant.startsWith('HTTP2_HEADER_') && !String(name).startsWith(':'))
   .map(([, name]) => name as string);

@@ -25,7 +25,7 @@ export function hostileReply(random: SeededRandom): string {
   return reply + finalReply(random);
 }
 
-/** A reply that is as it should be, of the same kinds of framing. */
+/** A valid reply, with the same kinds of framing. */
 export function wellFormedReply(random: SeededRandom): string {
   const fields = `Content-Type: text/plain\r\nAge: ${random.below(100)}\r\nX-Content-Type-Options: nosniff\r\n`;
   const start = `HTTP/1.1 ${random.pick([200, 201, 404, 500])} Reason\r\n${fields}`;
@@ -66,7 +66,7 @@ function finalReply(random: SeededRandom): string {
     ['Transfer-Encoding: gzip, chunked\r\n', `${hex}\r\n${body}\r\n0\r\n\r\n`],
     [`Transfer-Encoding: chunked\r\nContent-Length: ${length}\r\n`, `${hex}\r\n${body}\r\n0\r\n\r\n`],
   ];
-  // Most have trailers or bodies that reach the client's side.
+  // Most have trailers or bodies, which reach the client's side of the gateway.
   const [framing, bytes] = random.chance(0.4) ? framings[6]! : random.pick(framings);
   const connection = random.pick([
     '',

@@ -67,7 +67,7 @@ const message = (bytes: number) => {
   return Buffer.concat([prefix, Buffer.alloc(bytes, 'm')]);
 };
 
-/** A gRPC reply that is as it should be. */
+/** A valid gRPC reply. */
 export function wellFormedCall(random: SeededRandom, streamId: number): Buffer {
   return Buffer.concat([
     headersFrame(streamId, [[':status', '200'], grpcType], false),
@@ -76,7 +76,7 @@ export function wellFormedCall(random: SeededRandom, streamId: number): Buffer {
   ]);
 }
 
-/** What a hostile HTTP/2 server sends for one call. */
+/** The frames that a hostile HTTP/2 server sends for one call. */
 export function hostileCall(random: SeededRandom, streamId: number): Buffer {
   const status = random.chance(0.6)
     ? '200'
@@ -123,7 +123,7 @@ export function hostileCall(random: SeededRandom, streamId: number): Buffer {
   return Buffer.concat(random.pick(variants));
 }
 
-/** Mostly as HTTP/2 wants names; a name in upper case ends the call at once. */
+/** Mostly in lower case, as HTTP/2 requires: a name in upper case ends the call at once. */
 function lowerCase(random: SeededRandom, fields: [string, string][]): [string, string][] {
   if (random.chance(0.1)) return fields;
   return fields.map(([name, value]) => [name.toLowerCase(), value]);

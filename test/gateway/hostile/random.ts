@@ -1,4 +1,4 @@
-/** Random choices that a seed repeats (mulberry32). */
+/** Random choices that can be repeated with the same seed (mulberry32). */
 export class SeededRandom {
   #state: number;
 

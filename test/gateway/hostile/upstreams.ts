@@ -4,10 +4,10 @@ import { hostileReply, wellFormedReply } from './http1-replies.ts';
 import { frame, headers, hostileCall, prefaceBytes, settings, wellFormedCall } from './http2-replies.ts';
 import { SeededRandom } from './random.ts';
 
-/** How long a server leaves its connection open once it has sent its reply. */
+/** How long a server leaves its connection open after it has sent its reply. */
 const lingerMs = 20;
 
-/** A server of HTTP/1.1 whose reply follows from the path: `/hostile/<seed>` or `/plain/<seed>`. */
+/** A server of HTTP/1.1 whose reply is derived from the path: `/hostile/<seed>` or `/plain/<seed>`. */
 export function startReplyUpstream(): Promise<UpstreamServer> {
   return startRawUpstream((socket) => {
     let received = '';
@@ -23,7 +23,7 @@ export function startReplyUpstream(): Promise<UpstreamServer> {
   });
 }
 
-/** A gRPC server, frame by frame. `replyTo` makes what it sends for one call. */
+/** A gRPC server that writes raw frames. `replyTo` returns the frames of a call. */
 export function startCallUpstream(
   replyTo: (streamId: number) => { reply: Buffer; random: SeededRandom; ends: boolean },
 ): Promise<UpstreamServer> {

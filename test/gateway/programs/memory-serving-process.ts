@@ -11,9 +11,9 @@ import { openCertificates } from '../../../gateway/tls/certificates.ts';
 import { MemoryRoutes } from '../memory-routes.ts';
 
 /**
- * A gateway process with the routes and limits of its environment: `GATEWAY_ROUTES`, a list of routes, and
- * `GATEWAY_LIMITS`. At SIGUSR2 it throws an exception that nothing catches. At SIGHUP it collects garbage and logs what is
- * open, how much memory is live, and the longest delay of its event loop since it did so before.
+ * A gateway process whose routes and limits come from its environment: `GATEWAY_ROUTES`, a list of routes, and
+ * `GATEWAY_LIMITS`. At SIGUSR2 it throws an uncaught exception. At SIGHUP it collects garbage and logs its open
+ * objects, its live memory, and the longest delay of its event loop since the previous log line.
  */
 const logger = pino({ name: 'gateway' });
 process.on('SIGUSR2', () => {
@@ -28,7 +28,7 @@ loopDelay.enable();
 
 async function logState(gateway: Gateway): Promise<void> {
   const longestDelayMs = loopDelay.max / 1e6;
-  // What the first collection finalizes is free after the second one only.
+  // Objects that the first collection finalizes are freed by the second one.
   collectGarbage();
   await delay(100);
   collectGarbage();

@@ -3,8 +3,8 @@ import type net from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 
 /**
- * A sandbox that answers, and its client, who asks through the gateway again and again and notes how long it took. Told by
- * messages under which label; each answer that is not `200` ends the process.
+ * A sandbox that answers, and its client, which sends requests through the gateway repeatedly and measures them.
+ * Messages set the label of the measurements. An answer other than `200` ends the process.
  */
 const pauseMs = 3;
 const samples: Record<string, number[]> = { hostile: [], plain: [] };

@@ -4,6 +4,7 @@ import { NetworkingV1Api, type V1Pod } from '@kubernetes/client-node';
 import type { SandboxId } from '../../../domain/ids.ts';
 import { labels } from '../../../runtime/kubernetes/names.ts';
 import type { KubernetesCluster } from '../support/kubernetes-cluster.ts';
+import type { PodNode } from '../support/pod-node.ts';
 
 /** What a sandbox is, as the API server's objects and the node's kernel have it; read without the driver. */
 export type ClusterState = 'running' | 'paused' | 'exited' | 'absent';
@@ -69,8 +70,8 @@ export async function objectsOf(cluster: KubernetesCluster, namespace: string): 
 }
 
 /** Uids of pods that have processes, by the control groups of the node. */
-export function podsWithProcesses(cluster: KubernetesCluster): string[] {
-  const groups = podGroups(cluster.place.groups.folder('memory'));
+export function podsWithProcesses({ place }: Pick<PodNode, 'place'>): string[] {
+  const groups = podGroups(place.groups.folder('memory'));
   return groups
     .filter((group) => hasProcesses(group))
     .map((group) => path.basename(group).slice('pod'.length))
@@ -78,8 +79,7 @@ export function podsWithProcesses(cluster: KubernetesCluster): string[] {
 }
 
 /** What the node has of pods, a line each: control groups, mounts, containers, processes of theirs, links, addresses, folders. */
-export async function nodeThings(cluster: KubernetesCluster): Promise<string[]> {
-  const { node, place } = cluster;
+export async function nodeThings({ node, place }: Pick<PodNode, 'node' | 'place'>): Promise<string[]> {
   const lines = async (kind: string, script: string) =>
     (await node.run('sh', ['-c', script]))
       .split('\n')
@@ -96,7 +96,7 @@ export async function nodeThings(cluster: KubernetesCluster): Promise<string[]> 
     ...(await lines('container', `${ctr} containers ls -q`)),
     ...(await lines('task', `${ctr} tasks ls -q`)),
     ...(await lines('shim', 'pgrep containerd-shim || true')),
-    ...(await lines('link', `ip -brief link | awk '{ print $1 }'`)),
+    ...(await lines('link', `ip -brief link | awk '{ sub(/@.*/, "", $1); print $1 }'`)),
     ...(await lines('address', 'ls /run/pod-addresses/pods 2>/dev/null || true')),
     ...(await lines('folder of a pod', `ls ${place.folder}/kubelet/pods`)),
   ].filter((line) => !/^address (last_reserved_ip|lock)/.test(line));

@@ -12,8 +12,8 @@ const run = promisify(execFile);
 
 /**
  * The first process of the cluster. Folders whose names are fixed in the kubelet and containerd become the cluster's own;
- * mounts are shared with pods and with nobody outside. When its input ends (this process closed it, or is dead), it ends,
- * and the kernel with it every process, mount, link and firewall rule of the cluster.
+ * mounts are shared with pods and stay inside the cluster's mount namespace. The process ends when its input ends (the
+ * test process closed it, or is dead); the kernel then ends every process, mount, link and firewall rule of the cluster.
  */
 const initScript = `set -e
 folder=$1
@@ -42,21 +42,22 @@ exec "$@"`;
 
 /** Namespaces of a cluster's node: processes, mounts, network; reached over one link. */
 export class ClusterNode {
+  /** Of its first process, by the machine's numbers. */
+  readonly pid: number;
   readonly #init: ChildProcess;
-  readonly #pid: number;
   readonly #logs: string;
   readonly #programs = new Map<string, NodeProgram>();
   readonly #commands = new Map<string, readonly [command: string, args: readonly string[]]>();
 
   private constructor(init: ChildProcess, pid: number, logs: string) {
     this.#init = init;
-    this.#pid = pid;
+    this.pid = pid;
     this.#logs = logs;
   }
 
   static async start(place: ClusterPlace): Promise<ClusterNode> {
     const logs = path.join(place.folder, 'logs');
-    fs.mkdirSync(logs);
+    fs.mkdirSync(logs, { recursive: true });
     const complaints = fs.openSync(path.join(logs, 'init.log'), 'w');
     const init = spawn(
       'unshare',
@@ -122,7 +123,7 @@ export class ClusterNode {
 
   /** The folder as the node sees it, with its mounts. */
   inside(file: string): string {
-    return path.join('/proc', String(this.#pid), 'root', file);
+    return path.join('/proc', String(this.pid), 'root', file);
   }
 
   /** Ends everything that runs there. */
@@ -134,12 +135,12 @@ export class ClusterNode {
   }
 
   #enter(command: string, args: readonly string[]): string[] {
-    return ['nsenter', '--target', String(this.#pid), '--mount', '--net', '--pid', '--wd=/', '--', command, ...args];
+    return ['nsenter', '--target', String(this.pid), '--mount', '--net', '--pid', '--wd=/', '--', command, ...args];
   }
 
   async #connect({ link, network }: ClusterPlace): Promise<void> {
     const { machine, node, pods, services } = network;
-    await run('ip', ['link', 'add', link, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', String(this.#pid)]);
+    await run('ip', ['link', 'add', link, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', String(this.pid)]);
     await run('ip', ['address', 'add', `${machine}/30`, 'dev', link]);
     await run('ip', ['link', 'set', link, 'up']);
     await this.run('ip', ['address', 'add', `${node}/30`, 'dev', 'eth0']);
@@ -203,6 +204,11 @@ export class NodeProgram {
   logTail(): string {
     return fs.readFileSync(this.#log, 'utf8').slice(-3000);
   }
+}
+
+/** As arguments of a program. */
+export function flags(values: Record<string, string>): string[] {
+  return Object.entries(values).map(([name, value]) => `--${name}=${value}`);
 }
 
 /** unshare and nsenter make one process in the new namespaces and wait for it. */

@@ -7,11 +7,13 @@ import { ClusterGroups } from './control-groups.ts';
 
 const records = '/run/kubernetes-of-tests';
 const places = 64;
+/** The pods of all places, as CIDR. */
+export const networkOfAllPods = '198.19.0.0/16';
 
 /**
- * What a cluster takes of the machine, by its number: a link, networks, control groups, a folder. The kernel lets go of
- * the number's lock when the process that took it ends, however it ends; what that process left is then removed by the
- * next that takes a place.
+ * What a node of a cluster takes of the machine, by its number: a link, networks, control groups, a folder. The kernel lets
+ * go of the number's lock when the process that took it ends, however it ends; what that process left is then removed by
+ * the next that takes a place.
  */
 export class ClusterPlace {
   readonly number: number;
@@ -75,14 +77,30 @@ export class ClusterPlace {
     };
   }
 
+  /** A file of this name in the folder. */
+  file(name: string): string {
+    return path.join(this.folder, name);
+  }
+
+  /** @returns the file */
+  write(name: string, text: string): string {
+    fs.writeFileSync(this.file(name), text, { mode: 0o600 });
+    return this.file(name);
+  }
+
   /** The first process of the cluster, by the machine's numbers; all others end with it. */
   recordInit(pid: number): void {
     fs.writeFileSync(recordOf(this.number), String(pid));
   }
 
+  /** Whether the link is there. It goes with the cluster's network, some time after its last process. */
+  get hasLink(): boolean {
+    return fs.existsSync(`/sys/class/net/${this.link}`);
+  }
+
   /** Whether nothing of a cluster is in this place. */
   get isEmpty(): boolean {
-    return this.groups.areGone && !hasLink(this.link) && !fs.existsSync(this.folder) && this.#init() === undefined;
+    return this.groups.areGone && !this.hasLink && !fs.existsSync(this.folder) && this.#init() === undefined;
   }
 
   /** Safe to call again, and where nothing is left. */
@@ -97,8 +115,7 @@ export class ClusterPlace {
       }, 30_000);
     }
     await this.groups.remove();
-    // The link goes with the cluster's network, which the kernel takes down some time after its last process.
-    await until(() => !hasLink(this.link), 30_000);
+    await until(() => !this.hasLink, 30_000);
     fs.rmSync(this.folder, { recursive: true, force: true });
     fs.rmSync(recordOf(this.number), { force: true });
   }
@@ -123,4 +140,3 @@ export class ClusterPlace {
 
 const lockOf = (number: number) => path.join(records, `${number}.lock`);
 const recordOf = (number: number) => path.join(records, `${number}.pid`);
-const hasLink = (link: string) => fs.existsSync(`/sys/class/net/${link}`);

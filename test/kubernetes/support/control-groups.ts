@@ -45,7 +45,7 @@ export class ClusterGroups {
     return [...new Set(pids)];
   }
 
-  /** A frozen process does not end, whatever it is sent. */
+  /** A frozen process does not end, even by SIGKILL, until it is thawed. */
   thaw(): void {
     const folder = this.folder('freezer');
     if (!fs.existsSync(folder)) return;
@@ -74,8 +74,9 @@ export class ClusterGroups {
     return this.#existing().length === 0;
   }
 
+  /** That of version 2 is there where the container runtime has made it. */
   #existing(): string[] {
-    return everyHierarchy()
+    return [...everyHierarchy(), 'unified']
       .map((hierarchy) => this.folder(hierarchy))
       .filter((folder) => fs.existsSync(folder));
   }

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
-import { CoreV1Api, type KubeConfig } from '@kubernetes/client-node';
+import { CoreV1Api, type KubeConfig, type V1PersistentVolumeSpec } from '@kubernetes/client-node';
 import type { SandboxSpec } from '../../../runtime/driver.ts';
 import { ensureAgentImageFolder } from '../../../runtime/kubernetes/agent-image.ts';
 import { type KubernetesDriver, openKubernetesDriver } from '../../../runtime/kubernetes/driver.ts';
@@ -19,6 +19,12 @@ export interface DrivenCluster {
   /** Plain HTTP. */
   registry: string;
 }
+
+/** Where the disk of a sandbox is, by the name of its volume. */
+type DiskPlace = (name: string) => Pick<V1PersistentVolumeSpec, 'hostPath' | 'local' | 'nodeAffinity'>;
+
+/** A folder of each node's own, which is gone when the node starts again. */
+const ownFolder: DiskPlace = (name) => ({ hostPath: { path: `/run/${name}`, type: 'DirectoryOrCreate' } });
 
 /** Puts the image into the registry that brings the agent in. @returns its reference */
 export async function pushAgentImage(registry: string): Promise<string> {
@@ -44,20 +50,23 @@ export class DriverHost {
   readonly warnings: unknown[] = [];
   readonly #cluster: DrivenCluster;
   readonly #agentImage: string;
+  readonly #diskPlace: DiskPlace;
   #disks = 0;
   driver!: KubernetesDriver;
 
-  private constructor(cluster: DrivenCluster, agentImage: string) {
+  private constructor(cluster: DrivenCluster, agentImage: string, diskPlace: DiskPlace) {
     this.#cluster = cluster;
     this.#agentImage = agentImage;
+    this.#diskPlace = diskPlace;
   }
 
   static async open(
     cluster: DrivenCluster,
     agentImage: string,
     options: Partial<KubernetesDriverOptions> = {},
+    diskPlace: DiskPlace = ownFolder,
   ): Promise<DriverHost> {
-    const host = new DriverHost(cluster, agentImage);
+    const host = new DriverHost(cluster, agentImage, diskPlace);
     await host.core.createNamespace({ body: { metadata: { name: host.namespace } } });
     await host.start(options);
     return host;
@@ -88,8 +97,12 @@ export class DriverHost {
     };
   }
 
-  /** A sandbox that nobody else has, and a volume on the node for its disk. */
-  async spec(image: string, overrides: Partial<SandboxSpec> = {}): Promise<SandboxSpec> {
+  /** Makes volumes on the node, for disks that are made before their sandbox. */
+  async addVolumes(count: number): Promise<void> {
+    for (let made = 0; made < count; made += 1) await this.#addVolume();
+  }
+
+  async #addVolume(): Promise<void> {
     this.#disks += 1;
     const name = `${this.namespace}-${this.#disks}`;
     await this.core.createPersistentVolume({
@@ -98,12 +111,17 @@ export class DriverHost {
         spec: {
           accessModes: ['ReadWriteOnce'],
           capacity: { storage: '1Gi' },
-          hostPath: { path: `/run/${name}`, type: 'DirectoryOrCreate' },
+          ...this.#diskPlace(name),
           persistentVolumeReclaimPolicy: 'Retain',
           storageClassName: this.namespace,
         },
       },
     });
+  }
+
+  /** A sandbox with an id of its own, and a volume on the node for its disk. */
+  async spec(image: string, overrides: Partial<SandboxSpec> = {}): Promise<SandboxSpec> {
+    await this.#addVolume();
     return {
       sandboxId: `sbx-${randomBytes(8).toString('hex')}`,
       run: 1,

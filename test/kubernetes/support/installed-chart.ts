@@ -57,6 +57,8 @@ export class InstalledChart {
         podNetwork: cluster.place.network.pods,
         // Nothing enforces policies there.
         isolation: 'unchecked',
+        // There are no volumes for their disks.
+        warmPods: { size: 0 },
         resources,
         guardResources: resources,
       },

@@ -1,17 +1,19 @@
 import { generateKeyPairSync } from 'node:crypto';
 import fs from 'node:fs';
-import path from 'node:path';
-import { CoordinationV1Api, CoreV1Api, KubeConfig } from '@kubernetes/client-node';
+import { CoreV1Api, type KubeConfig, type V1Pod } from '@kubernetes/client-node';
 import { kubernetesPrograms } from '../../../ops/setup/toolchain/locations.mjs';
 import { digestOf, pushImage } from '../../support/pushed-image.ts';
 import { layerOf, tar } from '../../support/tar-layer.ts';
-import { type KeyPair, type Subject, TestCa } from '../../support/test-ca.ts';
-import { ClusterNode, type NodeProgram } from './cluster-node.ts';
+import type { Subject } from '../../support/test-ca.ts';
+import { ClusterKeys } from './cluster-keys.ts';
+import { ClusterNode, flags, type NodeProgram } from './cluster-node.ts';
 import { ClusterPlace } from './cluster-place.ts';
-import { auditPolicy, containerdConfig, kubeletConfig, podNetwork, proxyConfig } from './node-configuration.ts';
-import { ciliumPlugin, cniPlugins, pluginsWithCilium, startCilium } from './policy-enforcer.ts';
+import { auditPolicy } from './node-configuration.ts';
+import { joinNodes } from './node-link.ts';
+import { PodNode } from './pod-node.ts';
+import { makeCiliumKinds } from './policy-enforcer.ts';
 
-const nodeName = 'node-1';
+const firstNode = 'node-1';
 const apiPort = 6443;
 const registryPort = 5000;
 const etcd = 'http://127.0.0.1:2379';
@@ -19,13 +21,15 @@ const etcd = 'http://127.0.0.1:2379';
 export interface ClusterOptions {
   /**
    * `node`: one node that runs pods, with containerd, kube-proxy and a registry. `api-only`: API server and etcd alone, for
-   * what needs objects and no containers; nobody schedules or collects anything there.
+   * what needs objects and no containers. No scheduler and no garbage collector runs there.
    */
   kind?: 'node' | 'api-only';
   /** Whether something enforces NetworkPolicies: Cilium, which takes 20 s more to start. Not by default. */
   enforcesPolicies?: boolean;
   /** A user whose requests to the API server are recorded, for `recordedRequests`. */
   recordedUser?: string;
+  /** How long a node may be silent before the cluster takes it for lost. Undefined: Kubernetes's default, 50 s. */
+  nodeSilenceSeconds?: number;
 }
 
 /** As the API server received it: `/api/v1/pods?watch=true`. */
@@ -47,35 +51,39 @@ export class KubernetesCluster {
   readonly server: string;
   /** Host and port of the registry, the same for pods' images and for who pushes. Plain HTTP. */
   readonly registry: string;
-  readonly #ca: TestCa;
+  readonly #keys: ClusterKeys;
   readonly #admin: KubeConfig;
+  readonly #options: ClusterOptions;
+  /** The first of them has the other parts of the cluster, too. */
+  readonly #nodes: PodNode[] = [];
+  #pauseImage = '';
 
-  private constructor(place: ClusterPlace, node: ClusterNode, ca: TestCa, admin: KubeConfig) {
+  private constructor(
+    options: ClusterOptions,
+    { place, node, keys, admin }: { place: ClusterPlace; node: ClusterNode; keys: ClusterKeys; admin: KubeConfig },
+  ) {
+    this.#options = options;
     this.place = place;
     this.node = node;
     this.server = serverOf(place);
     this.registry = `${place.network.node}:${registryPort}`;
-    this.#ca = ca;
+    this.#keys = keys;
     this.#admin = admin;
   }
 
-  static async start({
-    kind = 'node',
-    enforcesPolicies = false,
-    recordedUser,
-  }: ClusterOptions = {}): Promise<KubernetesCluster> {
+  static async start(options: ClusterOptions = {}): Promise<KubernetesCluster> {
     const place = await ClusterPlace.take();
     let node: ClusterNode | undefined;
     try {
       node = await ClusterNode.start(place);
-      const ca = await TestCa.create();
-      const config = kubeConfig(place, ca, await ca.issue({ name: 'admin', group: 'system:masters' }));
-      const admin = new KubeConfig();
-      admin.loadFromString(JSON.stringify(config));
-      writeFile(place, 'admin.kubeconfig', JSON.stringify(config));
-      const cluster = new KubernetesCluster(place, node, ca, admin);
-      await cluster.#startApi(recordedUser);
-      if (kind === 'node') await cluster.#startNode(enforcesPolicies);
+      const keys = await ClusterKeys.create(serverOf(place));
+      fs.mkdirSync(place.file('pki'));
+      const administrator = { name: 'admin', group: 'system:masters' };
+      await keys.userFile(place, 'admin', administrator);
+      const admin = await keys.configOf(administrator);
+      const cluster = new KubernetesCluster(options, { place, node, keys, admin });
+      await cluster.#startApi(options.recordedUser);
+      if (options.kind !== 'api-only') await cluster.#startFirstNode();
       return cluster;
     } catch (error) {
       await node?.stop();
@@ -95,14 +103,48 @@ export class KubernetesCluster {
 
   /** A file for kubectl and Helm, of an administrator. */
   get kubeConfigFile(): string {
-    return path.join(this.place.folder, 'admin.kubeconfig');
+    return this.place.file('admin.kubeconfig');
   }
 
   /** Of a user who has the roles alone that are bound to it. */
-  async configOf(subject: Subject): Promise<KubeConfig> {
-    const config = new KubeConfig();
-    config.loadFromString(JSON.stringify(kubeConfig(this.place, this.#ca, await this.#ca.issue(subject))));
-    return config;
+  configOf(subject: Subject): Promise<KubeConfig> {
+    return this.#keys.configOf(subject);
+  }
+
+  /**
+   * Adds a node in namespaces of its own, with a link to each node that is there.
+   * @param options.reservedMemory memory of the machine that its pods do not get, such as `2Gi`
+   */
+  async addNode(options: { reservedMemory?: string } = {}): Promise<PodNode> {
+    const place = await ClusterPlace.take();
+    let node: ClusterNode | undefined;
+    try {
+      node = await ClusterNode.start(place);
+      const added = new PodNode(node, { ...this.#nodeOptions(`node-${this.#nodes.length + 1}`, place), ...options });
+      for (const other of this.#nodes) await joinNodes(other, added);
+      await added.start();
+      this.#nodes.push(added);
+      return added;
+    } catch (error) {
+      await node?.stop();
+      await place.giveBack();
+      throw error;
+    }
+  }
+
+  /** Starts a node again whose power was off. */
+  async powerOn(added: PodNode): Promise<void> {
+    const others = this.#nodes.filter((each) => each !== added);
+    await added.powerOn(async (node) => {
+      for (const other of others) await joinNodes(other, { node, place: added.place });
+    });
+  }
+
+  /** The node that a pod is on. */
+  nodeOf({ metadata, spec }: V1Pod): PodNode {
+    const found = this.#nodes.find(({ name }) => name === spec?.nodeName);
+    if (!found) throw new Error(`${metadata?.name} is on no node`);
+    return found;
   }
 
   /**
@@ -126,7 +168,7 @@ export class KubernetesCluster {
 
   /** The requests of the recorded user until now; a watch is recorded when it begins, and has no status. */
   recordedRequests(): RecordedRequest[] {
-    const lines = fs.readFileSync(this.#file('audit.log'), 'utf8').split('\n').slice(0, -1);
+    const lines = fs.readFileSync(this.place.file('audit.log'), 'utf8').split('\n').slice(0, -1);
     return lines.map((line) => {
       const { verb, requestURI, responseStatus } = JSON.parse(line);
       return { verb, uri: requestURI, status: responseStatus?.code ?? 0 };
@@ -135,6 +177,11 @@ export class KubernetesCluster {
 
   /** Removes the cluster with everything in it. */
   async stop(): Promise<void> {
+    for (const { node, place } of this.#nodes.slice(1).reverse()) {
+      place.groups.thaw();
+      await node.stop();
+      await place.giveBack();
+    }
     this.place.groups.thaw();
     await this.node.stop();
     await this.place.giveBack();
@@ -142,40 +189,40 @@ export class KubernetesCluster {
 
   /** etcd and the API server. */
   async #startApi(recordedUser?: string): Promise<void> {
-    const { network } = this.place;
-    const [etcdData, pki] = [this.#file('etcd'), this.#file('pki')];
-    fs.mkdirSync(pki);
+    const { place } = this;
+    const { network } = place;
     const etcdArgs = {
-      name: nodeName,
+      name: firstNode,
       // What a test keeps there is gone with the test.
       'unsafe-no-fsync': 'true',
       'log-level': 'warn',
-      'data-dir': etcdData,
+      'data-dir': place.file('etcd'),
       'listen-client-urls': etcd,
       'advertise-client-urls': etcd,
       'listen-peer-urls': 'http://127.0.0.1:2380',
       'initial-advertise-peer-urls': 'http://127.0.0.1:2380',
-      'initial-cluster': `${nodeName}=http://127.0.0.1:2380`,
+      'initial-cluster': `${firstNode}=http://127.0.0.1:2380`,
     };
     this.node.start('etcd', kubernetesPrograms().etcd, flags(etcdArgs));
 
     const names = ['localhost', 'kubernetes', 'kubernetes.default', 'kubernetes.default.svc'];
     const addresses = ['127.0.0.1', network.firstService, network.node];
-    const serving = await this.#keyPair('apiserver', {
+    const serving = await this.#keys.keyPair(place, 'apiserver', {
       name: 'kube-apiserver',
       answersFor: [
         ...names.map((value) => ({ type: 'dns' as const, value })),
         ...addresses.map((value) => ({ type: 'ip' as const, value })),
       ],
     });
-    const toKubelet = await this.#keyPair('apiserver-kubelet', { name: 'kube-apiserver', group: 'system:masters' });
+    const apiServer = { name: 'kube-apiserver', group: 'system:masters' };
+    const toKubelet = await this.#keys.keyPair(place, 'apiserver-kubelet', apiServer);
     const accounts = generateKeyPairSync('rsa', {
       modulusLength: 2048,
       publicKeyEncoding: { type: 'spki', format: 'pem' },
       privateKeyEncoding: { type: 'pkcs8', format: 'pem' },
     });
-    const ca = this.#write('pki/ca.crt', this.#ca.pair.certificate);
-    this.#write('pki/ca.key', this.#ca.pair.key);
+    const ca = this.#keys.caFile(place);
+    place.write('pki/ca.key', this.#keys.ca.pair.key);
     const api = this.node.start(
       'kube-apiserver',
       kubernetesPrograms().apiServer,
@@ -196,12 +243,12 @@ export class KubernetesCluster {
         'kubelet-certificate-authority': ca,
         'kubelet-preferred-address-types': 'InternalIP',
         'service-account-issuer': 'https://kubernetes.default.svc',
-        'service-account-key-file': this.#write('pki/accounts.pub', accounts.publicKey),
-        'service-account-signing-key-file': this.#write('pki/accounts.key', accounts.privateKey),
+        'service-account-key-file': this.place.write('pki/accounts.pub', accounts.publicKey),
+        'service-account-signing-key-file': this.place.write('pki/accounts.key', accounts.privateKey),
         profiling: 'false',
         ...(recordedUser !== undefined && {
-          'audit-policy-file': this.#write('audit.json', JSON.stringify(auditPolicy(recordedUser))),
-          'audit-log-path': this.#file('audit.log'),
+          'audit-policy-file': this.place.write('audit.json', JSON.stringify(auditPolicy(recordedUser))),
+          'audit-log-path': this.place.file('audit.log'),
         }),
       }),
     );
@@ -210,17 +257,17 @@ export class KubernetesCluster {
 
   /** After its end. Returns when it answers. */
   async startAgain(name: 'containerd' | 'kube-apiserver' | 'registry'): Promise<void> {
+    if (name === 'containerd') return this.#nodes[0]!.startContainerdAgain();
     const answers = {
-      containerd: () => this.#containerdAnswers(),
       'kube-apiserver': () => this.#apiAnswers(),
       registry: () => this.#registryAnswers(),
     }[name];
     await this.node.startAgain(name).whenReady(answers);
   }
 
-  async #containerdAnswers(): Promise<boolean> {
-    await this.node.run('ctr', ['--address', this.#containerdSocket, 'version']);
-    return true;
+  /** That of the first node, after its end. Returns when it answers. */
+  startKubelet(): Promise<void> {
+    return this.#nodes[0]!.startKubelet();
   }
 
   async #apiAnswers(): Promise<boolean> {
@@ -233,140 +280,68 @@ export class KubernetesCluster {
   }
 
   /** What makes pods of objects. */
-  async #startNode(enforcesPolicies: boolean): Promise<void> {
-    this.place.groups.make();
+  async #startFirstNode(): Promise<void> {
     const registry = this.#startRegistry();
     await registry.whenReady(() => this.#registryAnswers());
     const catatonit = fs.readFileSync('/usr/bin/catatonit');
-    const pause = await this.push(
+    this.#pauseImage = await this.push(
       'pause',
       { pause: { content: catatonit, mode: 0o755 } },
       // It waits for its end, and reaps.
       { Entrypoint: ['/pause', '-P'] },
     );
-    const containerd = await this.#startContainerd(pause, enforcesPolicies);
     await this.#startController();
-    await containerd.whenReady(() => this.#containerdAnswers());
-    await this.startKubelet();
-    await this.#startProxy();
-    if (enforcesPolicies) {
-      await startCilium(this.node, { place: this.place, nodeName, kubeConfig: this.kubeConfigFile });
-    }
+    if (this.#options.enforcesPolicies) await makeCiliumKinds(this.kubeConfigFile);
+    const first = new PodNode(this.node, this.#nodeOptions(firstNode, this.place));
+    this.#nodes.push(first);
+    await first.start();
     await this.#whenAccountsAreMade();
+  }
+
+  #nodeOptions(name: string, place: ClusterPlace) {
+    const { registry } = this;
+    const { enforcesPolicies = false } = this.#options;
+    const users = { keys: this.#keys, admin: this.#admin, adminFile: this.kubeConfigFile };
+    return { name, place, ...users, registry, pauseImage: this.#pauseImage, enforcesPolicies };
   }
 
   #startRegistry(): NodeProgram {
     const config = {
       version: '0.1',
       log: { level: 'warn', accesslog: { disabled: true } },
-      storage: { filesystem: { rootdirectory: this.#file('registry') } },
+      storage: { filesystem: { rootdirectory: this.place.file('registry') } },
       http: { addr: this.registry },
     };
     // YAML, of which JSON is a part.
-    const file = this.#write('registry.json', JSON.stringify(config));
+    const file = this.place.write('registry.json', JSON.stringify(config));
     return this.node.start('registry', 'docker-registry', ['serve', file]);
   }
 
-  async #startContainerd(pauseImage: string, enforcesPolicies: boolean): Promise<NodeProgram> {
-    const { place, registry } = this;
-    fs.mkdirSync(this.#file('cni'));
-    const { pods } = place.network;
-    this.#write('cni/10-pods.conflist', podNetwork({ pods, plugins: enforcesPolicies ? [ciliumPlugin] : [] }));
-    const hosts = this.#file(`registries/${registry}`);
-    fs.mkdirSync(hosts, { recursive: true });
-    const host = `[host."http://${registry}"]\n  capabilities = ["pull", "resolve"]\n`;
-    fs.writeFileSync(path.join(hosts, 'hosts.toml'), `server = "http://${registry}"\n${host}`);
-    const containerd = containerdConfig({
-      folder: place.folder,
-      socket: this.#containerdSocket,
-      pauseImage,
-      plugins: enforcesPolicies ? pluginsWithCilium(place) : cniPlugins,
-    });
-    const config = this.#write('containerd.toml', containerd);
-    return this.node.start('containerd', 'containerd', ['--config', config]);
-  }
-
   async #startController(): Promise<void> {
-    const { pods } = this.place.network;
-    const ca = this.#file('pki/ca.crt');
+    const { place } = this;
+    const { nodeSilenceSeconds } = this.#options;
+    const ca = place.file('pki/ca.crt');
+    const manager = { name: 'system:kube-controller-manager' };
     const controller = flags({
-      kubeconfig: await this.#userFile('controller-manager', { name: 'system:kube-controller-manager' }),
+      kubeconfig: await this.#keys.userFile(place, 'controller-manager', manager),
       'bind-address': '127.0.0.1',
       'leader-elect': 'false',
       'use-service-account-credentials': 'true',
       'root-ca-file': ca,
-      'service-account-private-key-file': this.#file('pki/accounts.key'),
+      'service-account-private-key-file': this.place.file('pki/accounts.key'),
       'cluster-signing-cert-file': ca,
-      'cluster-signing-key-file': this.#file('pki/ca.key'),
-      'cluster-cidr': pods,
+      'cluster-signing-key-file': this.place.file('pki/ca.key'),
+      'cluster-cidr': place.network.pods,
       'allocate-node-cidrs': 'false',
+      ...(nodeSilenceSeconds !== undefined && { 'node-monitor-grace-period': `${nodeSilenceSeconds}s` }),
     });
     this.node.start('kube-controller-manager', kubernetesPrograms().controllerManager, controller);
     const scheduler = flags({
-      kubeconfig: await this.#userFile('scheduler', { name: 'system:kube-scheduler' }),
+      kubeconfig: await this.#keys.userFile(place, 'scheduler', { name: 'system:kube-scheduler' }),
       'bind-address': '127.0.0.1',
       'leader-elect': 'false',
     });
     this.node.start('kube-scheduler', kubernetesPrograms().scheduler, scheduler);
-  }
-
-  /** Also after its end. */
-  async startKubelet(): Promise<void> {
-    const { node: address } = this.place.network;
-    const serving = await this.#keyPair('kubelet', {
-      name: nodeName,
-      answersFor: [
-        { type: 'dns', value: nodeName },
-        { type: 'ip', value: address },
-      ],
-    });
-    const config = kubeletConfig({
-      address,
-      folder: this.place.folder,
-      containerd: this.#containerdSocket,
-      cgroupRoot: this.place.groups.path,
-      certificate: serving.certificate,
-      key: serving.key,
-    });
-    fs.copyFileSync('/etc/resolv.conf', this.#file('resolv.conf'));
-    const kubelet = this.node.startWithSettings(
-      'kubelet',
-      kubernetesPrograms().kubelet,
-      flags({
-        config: this.#write('kubelet.json', JSON.stringify(config)),
-        kubeconfig: await this.#userFile('kubelet', { name: `system:node:${nodeName}`, group: 'system:nodes' }),
-        'root-dir': this.#file('kubelet'),
-        'hostname-override': nodeName,
-        'node-ip': address,
-      }),
-      {
-        settings: { 'vm/overcommit_memory': '1', 'kernel/panic': '10', 'kernel/panic_on_oops': '1' },
-        folder: this.#file('kubelet-settings'),
-      },
-    );
-    const startedMs = Date.now();
-    const leases = this.#admin.makeApiClient(CoordinationV1Api);
-    await kubelet.whenReady(async () => {
-      // After a restart the node's status is still what the last kubelet said.
-      const lease = await leases.readNamespacedLease({ namespace: 'kube-node-lease', name: nodeName });
-      const { status } = await this.core.readNode({ name: nodeName });
-      const isReady = status?.conditions?.some(
-        (condition) => condition.type === 'Ready' && condition.status === 'True',
-      );
-      // The client gives this time as text, whatever its types say.
-      return Date.parse(String(lease.spec!.renewTime)) > startedMs && isReady === true;
-    });
-  }
-
-  async #startProxy(): Promise<void> {
-    const { node, pods } = this.place.network;
-    const kubeconfig = await this.#userFile('proxy', { name: 'system:kube-proxy' });
-    const config = this.#write('proxy.json', JSON.stringify(proxyConfig({ nodeName, node, pods, kubeconfig })));
-    const proxy = this.node.start('kube-proxy', kubernetesPrograms().proxy, flags({ config }));
-    await proxy.whenReady(async () => {
-      await this.node.run('nft', ['list', 'chain', 'ip', 'kube-proxy', 'services']);
-      return true;
-    });
   }
 
   /** A pod is refused until its namespace has its service account. */
@@ -376,59 +351,8 @@ export class KubernetesCluster {
       return true;
     });
   }
-
-  get #containerdSocket(): string {
-    return '/run/containerd.sock';
-  }
-
-  #file(name: string): string {
-    return path.join(this.place.folder, name);
-  }
-
-  #write(name: string, text: string): string {
-    return writeFile(this.place, name, text);
-  }
-
-  /** @returns the files */
-  async #keyPair(name: string, subject: Subject): Promise<KeyPair> {
-    const { certificate, key } = await this.#ca.issue(subject);
-    return {
-      certificate: this.#write(`pki/${name}.crt`, certificate),
-      key: this.#write(`pki/${name}.key`, key),
-    };
-  }
-
-  /** @returns the file */
-  async #userFile(name: string, subject: Subject): Promise<string> {
-    const pair = await this.#ca.issue(subject);
-    return this.#write(`${name}.kubeconfig`, JSON.stringify(kubeConfig(this.place, this.#ca, pair)));
-  }
 }
 
 function serverOf({ network }: ClusterPlace): string {
   return `https://${network.node}:${apiPort}`;
-}
-
-function writeFile(place: ClusterPlace, name: string, text: string): string {
-  const file = path.join(place.folder, name);
-  fs.writeFileSync(file, text, { mode: 0o600 });
-  return file;
-}
-
-function flags(values: Record<string, string>): string[] {
-  return Object.entries(values).map(([name, value]) => `--${name}=${value}`);
-}
-
-function kubeConfig(place: ClusterPlace, ca: TestCa, { certificate, key }: KeyPair): object {
-  const base64 = (pem: string) => Buffer.from(pem).toString('base64');
-  const cluster = { server: serverOf(place), 'certificate-authority-data': base64(ca.pair.certificate) };
-  const user = { 'client-certificate-data': base64(certificate), 'client-key-data': base64(key) };
-  return {
-    apiVersion: 'v1',
-    kind: 'Config',
-    clusters: [{ name: 'test', cluster }],
-    users: [{ name: 'user', user }],
-    contexts: [{ name: 'test', context: { cluster: 'test', user: 'user' } }],
-    'current-context': 'test',
-  };
 }

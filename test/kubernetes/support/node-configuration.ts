@@ -66,6 +66,8 @@ export function kubeletConfig(options: {
   cgroupRoot: string;
   certificate: string;
   key: string;
+  /** Memory of the machine that pods do not get, such as `2Gi`. */
+  reservedMemory?: string;
 }): object {
   return {
     apiVersion: 'kubelet.config.k8s.io/v1beta1',
@@ -93,6 +95,7 @@ export function kubeletConfig(options: {
     serializeImagePulls: false,
     registryPullQPS: 0,
     imageGCHighThresholdPercent: 100,
+    ...(options.reservedMemory !== undefined && { systemReserved: { memory: options.reservedMemory } }),
     // The machine is shared: what others leave free is no reason to evict.
     evictionHard: {
       'memory.available': '100Mi',

@@ -38,16 +38,17 @@ export class InstalledNodeHelper {
     return helper;
   }
 
-  /** The pod on the only node, once its container runs. */
-  async pod(): Promise<V1Pod | null> {
+  /** The pod on a node, once its container runs. */
+  async pod(nodeName = 'node-1'): Promise<V1Pod | null> {
     const labelSelector = 'app.kubernetes.io/component=node-helper';
     const { items } = await this.#cluster.core.listNamespacedPod({ namespace: 'default', labelSelector });
-    return items.find(({ status }) => status?.containerStatuses?.[0]?.state?.running) ?? null;
+    const there = items.filter(({ spec }) => spec?.nodeName === nodeName);
+    return there.find(({ status }) => status?.containerStatuses?.[0]?.state?.running) ?? null;
   }
 
-  /** Sends a signal to its processes. @returns the container's id */
-  async signal(signal: 'SIGSTOP' | 'SIGCONT' | 'SIGKILL'): Promise<string> {
-    const pod = (await this.pod())!;
+  /** Sends a signal to its processes on a node. @returns the container's id */
+  async signal(signal: 'SIGSTOP' | 'SIGCONT' | 'SIGKILL', nodeName = 'node-1'): Promise<string> {
+    const pod = (await this.pod(nodeName))!;
     const id = pod.status!.containerStatuses![0]!.containerID!.split('://')[1]!;
     for (const pid of processesOf(this.#cluster, pod, id)) process.kill(pid, signal);
     return id;
@@ -95,8 +96,9 @@ export function freezerStates(cluster: KubernetesCluster, pod: V1Pod): Record<st
   return Object.fromEntries(containers.map(({ name }) => [name, stateOf(name)]));
 }
 
-function freezerOf(cluster: KubernetesCluster, { metadata }: V1Pod): string {
-  const pods = path.join(cluster.place.groups.folder('freezer'), 'kubepods');
+function freezerOf(cluster: KubernetesCluster, pod: V1Pod): string {
+  const { metadata } = pod;
+  const pods = path.join(cluster.nodeOf(pod).place.groups.folder('freezer'), 'kubepods');
   const folders = ['', 'burstable', 'besteffort'].map((kind) => path.join(pods, kind, `pod${metadata!.uid}`));
   const found = folders.find((folder) => fs.existsSync(folder));
   if (!found) throw new Error(`${metadata!.name} has no control group`);

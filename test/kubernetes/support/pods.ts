@@ -14,7 +14,7 @@ export async function pushBusybox(cluster: KubernetesCluster): Promise<string> {
   return cluster.push('busybox', { 'bin/busybox': { content, mode: 0o755 }, ...Object.fromEntries(links) });
 }
 
-/** Makes volumes on the node for claims of a storage class that nobody provisions. They go with the cluster. */
+/** Makes volumes on the node for claims of a storage class without a provisioner. They are removed with the cluster. */
 export async function makeVolumes(
   cluster: KubernetesCluster,
   storageClassName: string,

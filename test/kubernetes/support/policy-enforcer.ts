@@ -4,7 +4,7 @@ import http from 'node:http';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { ciliumPrograms, kubernetesPrograms } from '../../../ops/setup/toolchain/locations.mjs';
-import type { ClusterNode, NodeProgram } from './cluster-node.ts';
+import { type ClusterNode, flags, type NodeProgram } from './cluster-node.ts';
 import type { ClusterPlace } from './cluster-place.ts';
 
 const run = promisify(execFile);
@@ -33,8 +33,16 @@ const machineSettings = {
 };
 
 /**
- * Cilium's agent, which enforces the NetworkPolicies of pods whose network other plugins make. It needs no operator: its
- * kinds of objects are put there by us, and addresses are none of its business.
+ * Cilium's kinds of objects, once for a cluster, before its first agent: without its operator nothing else makes them.
+ * @param kubeConfig a file, of somebody who may do everything
+ */
+export async function makeCiliumKinds(kubeConfig: string): Promise<void> {
+  await run(kubernetesPrograms().kubectl, ['--kubeconfig', kubeConfig, 'create', '--filename', ciliumPrograms().crds]);
+}
+
+/**
+ * Cilium's agent on one node, which enforces the NetworkPolicies of pods whose network other plugins make. It needs no
+ * operator: other plugins choose the addresses.
  * @param kubeConfig a file, of somebody who may do everything
  */
 export async function startCilium(
@@ -42,7 +50,6 @@ export async function startCilium(
   { place, nodeName, kubeConfig }: { place: ClusterPlace; nodeName: string; kubeConfig: string },
 ): Promise<NodeProgram> {
   const programs = ciliumPrograms();
-  await run(kubernetesPrograms().kubectl, ['--kubeconfig', kubeConfig, 'create', '--filename', programs.crds]);
   const options = {
     'k8s-kubeconfig-path': kubeConfig,
     'lib-dir': programs.dir,
@@ -71,15 +78,12 @@ export async function startCilium(
   const agent = node.startWithSettings(
     'cilium',
     'env',
-    [`PATH=${programs.path}:${process.env.PATH}`, `K8S_NODE_NAME=${nodeName}`, programs.agent, ...flagsOf(options)],
+    [`PATH=${programs.path}:${process.env.PATH}`, `K8S_NODE_NAME=${nodeName}`, programs.agent, ...flags(options)],
     { settings: machineSettings, folder: path.join(place.folder, 'cilium-settings') },
   );
   await agent.whenReady(() => isHealthy(node.inside('/run/cilium/cilium.sock')));
   return agent;
 }
-
-const flagsOf = (options: Record<string, string>) =>
-  Object.entries(options).map(([name, value]) => `--${name}=${value}`);
 
 async function isHealthy(socketPath: string): Promise<boolean> {
   const answer = await new Promise<http.IncomingMessage>((resolve, reject) => {

@@ -1,5 +1,6 @@
 import { KubeConfig } from '@kubernetes/client-node';
-import { openKubernetesDriver, type SandboxEnd } from '../../../runtime/kubernetes/driver.ts';
+import { openKubernetesDriver } from '../../../runtime/kubernetes/driver.ts';
+import type { SandboxEnd } from '../../../runtime/kubernetes/end-reports.ts';
 
 /** What a worker that watches answers: of its driver's sandboxes, and of itself. */
 export interface WorkerState {
@@ -12,7 +13,7 @@ export interface WorkerState {
 }
 
 /**
- * The driver of a host worker in a process of its own, whose memory is nobody else's (`--expose-gc`). Its arguments are a
+ * The driver of a host worker in a process of its own, whose memory is its own (`--expose-gc`). Its arguments are a
  * configuration of the cluster, and the driver's namespace and host; it answers each message with its state.
  */
 const [file, namespace, hostId] = process.argv.slice(2) as [string, string, string];

@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 
-/** Stands for `db/migrate.ts`: makes the first account once for each data folder. */
+/** Replaces `db/migrate.ts`: makes the first account once for each data folder. */
 const marker = path.join(process.env.PLATFORM_DATA_DIR!, 'migrated');
 const created = !fs.existsSync(marker);
 fs.writeFileSync(marker, '');

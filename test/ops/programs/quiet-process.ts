@@ -3,8 +3,8 @@ import net from 'node:net';
 import path from 'node:path';
 
 /**
- * Stands for a process of the platform: says that it is ready, leaves its pid and settings in the data folder, holds
- * its port, and runs until a signal stops it. With `FAIL_AT_START` naming it, it ends instead.
+ * Replaces a process of the platform: reports that it is ready, stores its pid and settings in the data folder, holds
+ * its port, and runs until a signal stops it. If `FAIL_AT_START` contains its name, it ends instead.
  */
 const name = path.basename(process.argv[1]!, '.ts');
 const dataDir = process.env.PLATFORM_DATA_DIR!;
@@ -12,11 +12,11 @@ if (process.env.FAIL_AT_START === name) {
   console.error('no such luck');
   process.exit(3);
 }
-/** A file that ends the wait of those who stop. */
+/** The processes stop only when this file exists. */
 const { STOP_WHEN } = process.env;
 const mayEnd = () => !STOP_WHEN || fs.existsSync(STOP_WHEN);
 const { PLATFORM_URL, DATABASE_URL, DATABASE_OWNER_URL, TEMPORAL_ADDRESS } = process.env;
-// In one step: a test may read it at any time.
+// Written in one step, because a test may read it at any time.
 const file = path.join(dataDir, `${name}.json`);
 fs.writeFileSync(
   `${file}.new`,
@@ -32,7 +32,7 @@ const ports: Record<string, string | undefined> = {
   api: process.env.PLATFORM_API_PORT,
   gateway: process.env.PLATFORM_GATEWAY_PORT,
 };
-// A server holds its port; a worker has none, and takes any.
+// A server holds its port. A worker has none and uses any.
 net.createServer().listen(Number(ports[name] ?? 0), '127.0.0.1', () => {
   console.log(JSON.stringify({ level: 30, msg: 'ready' }));
 });

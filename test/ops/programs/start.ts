@@ -1,7 +1,9 @@
 import { openDataFolder } from '../../../ops/local-stack/supervisor/data-folder.ts';
 import { Platform } from '../../../ops/local-stack/supervisor/platform.ts';
 
-/** `npm start` with the processes of this folder in place of the platform's. Prints a JSON line when all is ready. */
+/**
+ * `npm start` with the processes of this folder in place of the platform's. Prints a line of JSON when all are ready.
+ */
 const here = 'test/ops/programs';
 const folder = await openDataFolder(process.env.PLATFORM_DATA_DIR!);
 const platform = new Platform(folder, process.env, (text) => console.error(text), {

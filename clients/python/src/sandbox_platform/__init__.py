@@ -1,4 +1,4 @@
-"""Client of the sandbox platform, for programs with and without asyncio."""
+"""A client of the sandbox platform, for programs with and without asyncio."""
 
 from ._async.commands import AsyncCommandHandle
 from ._async.files import AsyncFileWatch

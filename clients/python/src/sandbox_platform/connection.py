@@ -9,7 +9,7 @@ from .errors import SandboxError
 
 @dataclass(frozen=True)
 class Connection:
-    """Where the platform is and who calls it."""
+    """The platform's addresses and the caller's key."""
 
     api_url: str
     api_key: str
@@ -18,14 +18,14 @@ class Connection:
 
 @dataclass(frozen=True)
 class HttpServer:
-    """A place that answers HTTP; ``host`` is what it is asked for as, when that is not its address."""
+    """An HTTP server. ``host`` is the value of the Host field, if it differs from the address."""
 
     origin: str
     host: str | None
 
 
 def read_connection(api_url: str | None, api_key: str | None, gateway_url: str | None) -> Connection:
-    """What is not given comes from ``PLATFORM_URL``, ``PLATFORM_API_KEY`` and ``PLATFORM_GATEWAY``."""
+    """Defaults come from ``PLATFORM_URL``, ``PLATFORM_API_KEY`` and ``PLATFORM_GATEWAY``."""
     url = api_url or os.environ.get("PLATFORM_URL")
     key = api_key or os.environ.get("PLATFORM_API_KEY")
     if not url or not key:
@@ -34,7 +34,24 @@ def read_connection(api_url: str | None, api_key: str | None, gateway_url: str |
             "not_configured",
             f"The client needs {missing}; the platform writes both to platform.env: set -a; . .data/platform.env; set +a",
         )
-    return Connection(url.rstrip("/"), key, gateway_url or os.environ.get("PLATFORM_GATEWAY") or None)
+    gateway = gateway_url or os.environ.get("PLATFORM_GATEWAY")
+    return Connection(
+        _checked_url(url, "api_url (PLATFORM_URL)").rstrip("/"),
+        # A key that was read from a file often ends with a line break, which HTTP refuses.
+        key.strip(),
+        _checked_url(gateway, "gateway_url (PLATFORM_GATEWAY)") if gateway else None,
+    )
+
+
+def _checked_url(url: str, name: str) -> str:
+    try:
+        parts = urlsplit(url)
+        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_url = False
+    if not is_url:
+        raise SandboxError("not_configured", f"{name} must be a URL like http://127.0.0.1:7080, not {url}")
+    return url
 
 
 def server_of(domain: str, connection: Connection) -> HttpServer:
@@ -55,5 +72,5 @@ def server_of(domain: str, connection: Connection) -> HttpServer:
 
 
 def public_url(domain: str, connection: Connection) -> str:
-    """The URL that programs which resolve the sandbox's name open, as browsers do."""
+    """The URL for programs that can resolve the sandbox's name, such as browsers."""
     return f"{urlsplit(connection.gateway_url or connection.api_url).scheme}://{domain}"

@@ -25,11 +25,11 @@ class SandboxError(Exception):
         super().__init__(message)
         self.code = code
         self.message = message
-        #: Of HTTP, where a server answered.
+        #: The HTTP status, if a server replied.
         self.status = status
-        #: Operators find the request by it.
+        #: The id by which operators find the request.
         self.request_id = request_id
-        #: The fields that were refused.
+        #: The refused fields.
         self.details = details or []
         self.retry_after = retry_after
 
@@ -38,7 +38,7 @@ class SandboxError(Exception):
 
 
 class CommandFailedError(SandboxError):
-    """A command ended with another exit code than 0 and ``check`` was asked for."""
+    """With ``check``: a command ended with another exit code than 0."""
 
     def __init__(self, exit_code: int, stdout: str, stderr: str) -> None:
         super().__init__("command_failed", f"The command ended with exit code {exit_code}: {stderr[-2000:]}")
@@ -47,18 +47,24 @@ class CommandFailedError(SandboxError):
         self.stderr = stderr
 
 
-# File errors of the agent have a text alone.
-_CODES = {401: "unauthenticated", 403: "permission_denied", 404: "not_found", 507: "resource_exhausted"}
+# File errors of the agent only have a text.
+_CODES = {
+    400: "invalid_argument",
+    401: "unauthenticated",
+    403: "permission_denied",
+    404: "not_found",
+    507: "resource_exhausted",
+}
 
 
 def error_of_reply(status: int, headers: Mapping[str, str], text: str) -> SandboxError:
-    """The error that a reply of the API, the gateway or the agent carries."""
+    """The error in a reply of the API, the gateway or the agent."""
     body: dict[str, Any] = {}
     try:
         parsed = json.loads(text)
         body = parsed if isinstance(parsed, dict) else {}
     except ValueError:
-        pass  # A proxy in between answered, in its own words.
+        pass  # The reply is from a proxy and has another format.
     message = body.get("error") or body.get("message") or text[:500] or "no text"
     code = body.get("code")
     details = body.get("details")
@@ -77,5 +83,5 @@ def error_of_reply(status: int, headers: Mapping[str, str], text: str) -> Sandbo
 
 
 def connection_error(address: str, cause: Exception) -> SandboxError:
-    """No connection, or one that broke off."""
+    """There is no connection, or it broke off."""
     return SandboxError("connection_failed", f"{address}: {cause or type(cause).__name__}")

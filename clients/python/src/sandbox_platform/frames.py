@@ -11,20 +11,20 @@ _MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 
 
 def frame(message: Any) -> bytes:
-    """A message in the frame of Connect's streams: a byte of flags, four of length, the message."""
+    """A message in a frame of Connect's streams: one byte of flags, four of length, the message."""
     text = json.dumps(message).encode()
     return struct.pack(">BI", 0, len(text)) + text
 
 
 class FrameReader:
-    """Cuts the bytes of a stream into its messages."""
+    """Splits the bytes of a stream into its messages."""
 
     def __init__(self) -> None:
         self._data = bytearray()
         self.is_ended = False
 
     def add(self, chunk: bytes) -> list[Any]:
-        """The messages that are complete now; raises the error that the stream ended with."""
+        """Returns the messages that are complete now. Raises the error with which the stream ended."""
         self._data += chunk
         messages: list[Any] = []
         while len(self._data) >= 5:

@@ -6,12 +6,12 @@ import time
 
 
 def file_signature(path: str, operation: str, token: str, expires_in: float | None) -> dict[str, str]:
-    """The query that opens one file of the agent without the token."""
+    """The query that gives access to one file of the agent without the token."""
     return _query(f"{path}:{operation}:root:{token}", expires_in)
 
 
 def port_signature(domain: str, path: str, operation: str, token: str, expires_in: float | None) -> dict[str, str]:
-    """The query that opens a protected port: one exact path, or with ``/`` the whole port."""
+    """The query that gives access to a protected port: one exact path, or with ``/`` the whole port."""
     port_and_sandbox = domain.split(".", 1)[0]
     return _query(f"{path}:port-{operation}:{port_and_sandbox}:{token}", expires_in)
 

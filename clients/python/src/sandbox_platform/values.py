@@ -11,7 +11,7 @@ from ._generated.agent import Chart, EntryInfo, ExecuteResponseError, Result
 
 @dataclass(frozen=True)
 class CommandResult:
-    #: 128 + n when signal n ended it.
+    #: 128 + n if signal n ended it.
     exit_code: int
     stdout: str
     stderr: str
@@ -30,7 +30,7 @@ class Output:
 @dataclass(frozen=True)
 class RunningProcess:
     pid: int
-    #: The program with its arguments, or the one text for the shell.
+    #: The program with its arguments, or a single text for the shell.
     command: list[str]
     tag: str | None
 
@@ -38,7 +38,7 @@ class RunningProcess:
 @dataclass(frozen=True)
 class FileInfo:
     name: str
-    #: ``other``: sockets, pipes, devices, links to nothing. A link has the type of its target.
+    #: ``other``: sockets, pipes, devices, dangling links. A link has the type of its target.
     type: Literal["file", "directory", "other"]
     path: str
     size: int
@@ -66,7 +66,7 @@ class CodeContext:
 
 @dataclass(frozen=True)
 class CodeResult:
-    """A value in each form that it has. Pictures and PDFs are base64."""
+    """A value in each of its formats. Pictures and PDFs are base64."""
 
     is_main_result: bool
     text: str | None = None
@@ -94,14 +94,14 @@ class Execution:
     results: list[CodeResult] = field(default_factory=list)
     stdout: str = ""
     stderr: str = ""
-    #: What the code raised.
+    #: The exception of the code.
     error: ExecuteResponseError | None = None
     exit_code: int = 0
     execution_count: int = 0
 
 
 class OutputText:
-    """Output of a command as text, of at most so many characters: the beginning of more is dropped."""
+    """The output of a command as text with a maximum length. If it is longer, its beginning is dropped."""
 
     def __init__(self, max_length: int) -> None:
         self._max_length = max_length
@@ -139,7 +139,7 @@ _FILE_TYPES: dict[str, Literal["file", "directory"]] = {
 
 
 def file_info(entry: EntryInfo) -> FileInfo:
-    # Python 3.10 reads neither `Z` nor more than six digits of a second.
+    # Python 3.10 can parse neither `Z` nor more than six decimals of a second.
     modified, _, fraction = entry.get("modifiedTime", "1970-01-01T00:00:00Z").rstrip("Z").partition(".")
     return FileInfo(
         name=entry["name"],

@@ -3,11 +3,11 @@ import type { ConnectionOptions } from '../connection-options.ts';
 import { SandboxError } from '../errors.ts';
 import { Sandbox } from '../sandbox.ts';
 
-/** What a command gets. */
+/** The input of a command. */
 export interface Invocation {
-  /** What stands behind the command's name, options left out. */
+  /** The arguments after the command's name, without options. */
   words: string[];
-  /** What stands behind `--`. */
+  /** The arguments after `--`. */
   rest: string[];
   options: Record<string, string | boolean | (string | boolean)[] | undefined>;
   connection: ConnectionOptions;
@@ -18,15 +18,17 @@ export interface Invocation {
 /** One command of the command line. */
 export interface CliCommand {
   name: string;
-  /** Behind its name, for the help. */
+  /** The part after its name in the help. */
   usage: string;
   summary: string;
   options?: ParseArgsOptionsConfig;
-  /** Answers with the exit status. */
+  /** The maximum number of words before `--`, without options. */
+  maxWords: number;
+  /** Returns the exit status. */
   run(invocation: Invocation): Promise<number>;
 }
 
-/** The words of the command are wrong; exit status 2. */
+/** The arguments of the command are wrong. Exit status 2. */
 export class UsageError extends Error {}
 
 export function print(text: string): void {
@@ -37,14 +39,14 @@ export function printJson(value: unknown): void {
   print(JSON.stringify(value, null, 2));
 }
 
-/** The sandbox that the first word names, as it is. */
+/** The sandbox of the first argument, in its current state. */
 export async function sandboxOf({ words, connection }: Invocation): Promise<Sandbox> {
   const [id] = words;
   if (!id) throw new UsageError('Name a sandbox');
   return Sandbox.get(id, connection);
 }
 
-/** `['A=1', 'B=2']` as an object. */
+/** Converts `['A=1', 'B=2']` to an object. */
 export function pairsOf(values: Invocation['options'][string]): Record<string, string> {
   const pairs: Record<string, string> = {};
   for (const value of [values ?? []].flat()) {
@@ -55,7 +57,7 @@ export function pairsOf(values: Invocation['options'][string]): Record<string, s
   return pairs;
 }
 
-/** @throws {UsageError} when it is no whole number */
+/** @throws {UsageError} when it is not a whole number */
 export function numberOf(value: Invocation['options'][string], name: string): number | undefined {
   if (value === undefined) return undefined;
   const number = Number(value);
@@ -63,7 +65,7 @@ export function numberOf(value: Invocation['options'][string], name: string): nu
   return number;
 }
 
-/** Rows in columns. */
+/** Formats rows as columns. */
 export function table(rows: string[][]): string {
   const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
   return rows
@@ -76,7 +78,7 @@ export function table(rows: string[][]): string {
     .join('\n');
 }
 
-/** An error as it is shown. */
+/** Formats an error for the output. */
 export function describeError(error: unknown, json: boolean): string {
   const { message } = error as Error;
   const code = error instanceof SandboxError ? error.code : undefined;

@@ -4,11 +4,12 @@ import { type CliCommand, print, UsageError } from './command.ts';
 export function completion(commands: () => readonly CliCommand[]): CliCommand {
   return {
     name: 'completion',
+    maxWords: 1,
     usage: 'bash|zsh|fish',
     summary: 'print a script for the shell: source <(sandbox-platform completion bash)',
     async run({ words }) {
       const write = { bash, zsh, fish }[words[0] ?? ''];
-      if (!write) throw new UsageError('Name a shell: bash, zsh or fish');
+      if (!write) throw new UsageError('Give a shell: bash, zsh or fish');
       print(write(commands()));
       return 0;
     },

@@ -5,12 +5,13 @@ import { type CliCommand, print, printJson, UsageError } from './command.ts';
 
 export const copy: CliCommand = {
   name: 'cp',
+  maxWords: 2,
   usage: 'FROM TO',
   summary: 'copy a file or a folder; one side is SANDBOX:PATH',
   async run({ words, connection, json }) {
     const [from, to] = words.map(placeOf);
     if (!from || !to || words.length !== 2 || (from.sandbox === null) === (to.sandbox === null)) {
-      throw new UsageError('Name two places, one of them in a sandbox: SANDBOX:PATH');
+      throw new UsageError('Give two paths, one of them in a sandbox: SANDBOX:PATH');
     }
     const sandbox = await Sandbox.get((from.sandbox ?? to.sandbox)!, connection);
     const copied =
@@ -21,13 +22,13 @@ export const copy: CliCommand = {
   },
 };
 
-/** `sbx-1:/a` is in a sandbox; everything else is on this machine. */
+/** `sbx-1:/a` is in a sandbox. All other paths are on this machine. */
 function placeOf(word: string): { sandbox: string | null; path: string } {
   const [, sandbox, inside] = /^(sbx-[a-z0-9-]+):([\s\S]*)$/.exec(word) ?? [];
   return sandbox === undefined ? { sandbox: null, path: word } : { sandbox, path: inside! };
 }
 
-/** As with `cp`: what is copied to a folder, or to a name that ends with a slash, keeps its name. */
+/** As with `cp`, a file that is copied to a folder, or to a name that ends with a slash, keeps its name. */
 async function upload(sandbox: Sandbox, from: string, to: string): Promise<string[]> {
   const isFolder = (await fs.stat(from)).isDirectory();
   const found = to === '' || to.endsWith('/') ? null : await sandbox.files.stat(to).catch(() => null);
@@ -67,7 +68,7 @@ async function download(sandbox: Sandbox, from: string, to: string): Promise<str
   const copied: string[] = [];
   for (const entry of await sandbox.files.list(source.path, { depth: 1000 })) {
     const local = insideOf(target, path.posix.relative(source.path, entry.path));
-    // A link could lead anywhere on this machine.
+    // A link could lead to any place on this machine.
     if (entry.symlinkTarget !== null) continue;
     if (entry.type === 'directory') await fs.mkdir(local, { recursive: true });
     else if (entry.type === 'file') {
@@ -79,7 +80,7 @@ async function download(sandbox: Sandbox, from: string, to: string): Promise<str
   return copied;
 }
 
-/** Names come from the sandbox: none may leave the folder. */
+/** Names come from the sandbox, so they must not lead out of the folder. */
 function insideOf(folder: string, relative: string): string {
   const local = path.resolve(folder, relative);
   if (!local.startsWith(`${path.resolve(folder)}${path.sep}`)) throw new Error(`${relative} is outside of ${folder}`);

@@ -3,8 +3,11 @@ import { type CliCommand, numberOf, pairsOf, print, printJson } from './command.
 
 export const create: CliCommand = {
   name: 'create',
-  usage: '[--template T] [--name N] [--timeout SECONDS] [--env A=B]… [--metadata K=V]…',
-  summary: 'make a sandbox; prints its id',
+  maxWords: 0,
+  usage:
+    '[--template T] [--name N] [--timeout SECONDS] [--auto-pause] [--env A=B]… [--metadata K=V]… ' +
+    '[--cpu N] [--memory MB] [--storage GB] [--no-internet]',
+  summary: 'create a sandbox and print its id',
   options: {
     template: { type: 'string', short: 't' },
     name: { type: 'string' },

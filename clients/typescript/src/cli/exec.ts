@@ -3,8 +3,9 @@ import { type CliCommand, numberOf, pairsOf, printJson, sandboxOf, UsageError } 
 
 export const exec: CliCommand = {
   name: 'exec',
+  maxWords: 1,
   usage: 'SANDBOX [--cwd DIR] [--env A=B]… [--timeout SECONDS] [--stdin] -- COMMAND…',
-  summary: 'run a command; its exit code is the exit code. One word is a line for the shell',
+  summary: 'run a command; exits with its exit code. A single argument is a command line for the shell',
   options: {
     cwd: { type: 'string' },
     env: { type: 'string', short: 'e', multiple: true },
@@ -13,7 +14,7 @@ export const exec: CliCommand = {
   },
   async run(invocation) {
     const { rest, options, json } = invocation;
-    if (rest.length === 0) throw new UsageError('Name a command behind --');
+    if (rest.length === 0) throw new UsageError('Give a command after --');
     const sandbox = await sandboxOf(invocation);
     const seconds = numberOf(options.timeout, '--timeout');
     const handle = await sandbox.commands.run(rest.length === 1 ? rest[0]! : rest, {

@@ -4,7 +4,7 @@ import { type CliCommand, print, printJson, sandboxOf } from './command.ts';
 /** A command that moves a sandbox from one state to another. */
 function move(name: string, summary: string, work: (sandbox: Sandbox) => Promise<void>): CliCommand {
   return {
-    ...{ name, summary, usage: 'SANDBOX' },
+    ...{ name, summary, usage: 'SANDBOX', maxWords: 1 },
     async run(invocation) {
       const sandbox = await sandboxOf(invocation);
       await work(sandbox);
@@ -16,6 +16,8 @@ function move(name: string, summary: string, work: (sandbox: Sandbox) => Promise
   };
 }
 
-export const pause = move('pause', 'freeze it: memory, processes and disk stay', (sandbox) => sandbox.pause());
-export const resume = move('resume', 'go on where it was paused', (sandbox) => sandbox.resume());
+export const pause = move('pause', 'freeze a sandbox: memory, processes and disk are kept', (sandbox) =>
+  sandbox.pause(),
+);
+export const resume = move('resume', 'resume a paused sandbox', (sandbox) => sandbox.resume());
 export const kill = move('kill', 'end it', (sandbox) => sandbox.terminate());

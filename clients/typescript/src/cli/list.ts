@@ -6,8 +6,9 @@ const alive = 'created,starting,running,pausing,paused,resuming';
 
 export const list: CliCommand = {
   name: 'ls',
+  maxWords: 0,
   usage: '[--all] [--status S,…] [--metadata K=V]…',
-  summary: 'list sandboxes; without --all those that have not ended',
+  summary: 'list sandboxes; without --all only those that have not ended',
   options: {
     all: { type: 'boolean', short: 'a' },
     status: { type: 'string' },

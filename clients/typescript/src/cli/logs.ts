@@ -2,8 +2,10 @@ import { type CliCommand, print, printJson, sandboxOf, table } from './command.t
 
 export const logs: CliCommand = {
   name: 'logs',
+  maxWords: 2,
   usage: 'SANDBOX [PROCESS]',
-  summary: 'follow the output of a process (pid or tag); without one: the processes, or how the sandbox failed',
+  summary:
+    'follow the output of a process (pid or tag); without a process, list the processes, or show why the sandbox failed',
   async run(invocation) {
     const { words, json } = invocation;
     const sandbox = await sandboxOf(invocation);
@@ -12,7 +14,7 @@ export const logs: CliCommand = {
       const { status, failure } = await sandbox.info();
       if (status === 'failed') {
         if (json) printJson(failure);
-        else print(failure ? `${failure.message}\n${failure.command_output}` : 'It failed without an output');
+        else print(failure ? `${failure.message}\n${failure.command_output}` : 'The sandbox failed without output');
         return 0;
       }
       const running = await sandbox.commands.list();

@@ -31,8 +31,8 @@ const usage = `sandbox-platform COMMAND [--json] [--url URL] [--gateway URL] [--
 
 ${commands.map(({ name, usage, summary }) => `  ${`${name} ${usage}`}\n      ${summary}`).join('\n')}
 
-The key is PLATFORM_API_KEY, the platform PLATFORM_URL; --env-file reads both from a file (.data/platform.env).
-Exit status: that of the command that ran, 1 after an error, 2 for wrong words.`;
+PLATFORM_API_KEY has the API key, PLATFORM_URL the URL of the platform; --env-file reads both from a file (.data/platform.env).
+Exit status: that of the command that ran, 1 after an error, 2 for wrong arguments. --version prints the version.`;
 
 async function main(args: string[]): Promise<number> {
   const [name = '--help'] = args;
@@ -40,15 +40,22 @@ async function main(args: string[]): Promise<number> {
     process.stdout.write(`${usage}\n`);
     return 0;
   }
+  if (['--version', '-V', 'version'].includes(name)) {
+    const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
+    process.stdout.write(`${version}\n`);
+    return 0;
+  }
   const command = commands.find((each) => each.name === name);
   if (!command) throw new UsageError(`There is no command ${name}; sandbox-platform --help`);
   const end = args.indexOf('--');
   const before = end < 0 ? args.slice(1) : args.slice(1, end);
-  const { values, positionals } = parseWords(before, { ...common, ...command.options });
+  const { values, positionals } = parseWords(command, before);
   if (values.help) {
     process.stdout.write(`sandbox-platform ${command.name} ${command.usage}\n${command.summary}\n`);
     return 0;
   }
+  const extra = positionals[command.maxWords];
+  if (extra !== undefined) throw wrongWords(command, `${command.name} takes no word ${extra} here`);
   const json = values.json === true;
   try {
     return await command.run({
@@ -59,18 +66,22 @@ async function main(args: string[]): Promise<number> {
       json,
     });
   } catch (error) {
-    if (error instanceof UsageError) throw error;
+    if (error instanceof UsageError) throw wrongWords(command, error.message);
     process.stderr.write(`${describeError(error, json)}\n`);
     return 1;
   }
 }
 
-function parseWords(args: string[], options: ParseArgsOptionsConfig) {
+function parseWords(command: CliCommand, args: string[]) {
   try {
-    return parseArgs({ args, options, allowPositionals: true });
+    return parseArgs({ args, options: { ...common, ...command.options }, allowPositionals: true });
   } catch (error) {
-    throw new UsageError((error as Error).message);
+    throw wrongWords(command, (error as Error).message);
   }
+}
+
+function wrongWords(command: CliCommand, message: string): UsageError {
+  return new UsageError(`${message}\nUsage: sandbox-platform ${command.name} ${command.usage}`);
 }
 
 function connectionOf(values: Record<string, unknown>): ConnectionOptions {

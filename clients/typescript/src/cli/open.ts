@@ -2,8 +2,9 @@ import { type CliCommand, print, printJson, sandboxOf } from './command.ts';
 
 export const open: CliCommand = {
   name: 'open',
+  maxWords: 1,
   usage: 'SANDBOX [--files]',
-  summary: 'print the link to its terminal in a browser, or to its files; it contains the access token',
+  summary: "print the link to a sandbox's terminal for a browser, or to its files; the link contains the access token",
   options: { files: { type: 'boolean' } },
   async run(invocation) {
     const sandbox = await sandboxOf(invocation);

@@ -2,8 +2,9 @@ import { type CliCommand, numberOf, print, printJson, sandboxOf, table, UsageErr
 
 export const ports: CliCommand = {
   name: 'ports',
+  maxWords: 1,
   usage: 'SANDBOX [--add PORT [--name N] [--protected]] [--remove PORT]',
-  summary: 'the open ports with their URLs; open or close one',
+  summary: 'list the open ports with their URLs; open or close a port',
   options: {
     add: { type: 'string' },
     remove: { type: 'string' },

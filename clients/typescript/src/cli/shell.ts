@@ -2,8 +2,9 @@ import { type CliCommand, pairsOf, sandboxOf } from './command.ts';
 
 export const shell: CliCommand = {
   name: 'shell',
+  maxWords: 1,
   usage: 'SANDBOX [--cwd DIR] [--env A=B]… [-- COMMAND…]',
-  summary: 'a terminal in the sandbox, with a login shell or a command',
+  summary: 'open a terminal in a sandbox, with a login shell or a command',
   options: { cwd: { type: 'string' }, env: { type: 'string', short: 'e', multiple: true } },
   async run(invocation) {
     const { rest, options } = invocation;
@@ -17,17 +18,17 @@ export const shell: CliCommand = {
       ...(options.cwd !== undefined && { cwd: String(options.cwd) }),
       onData: (bytes) => stdout.write(bytes),
     });
-    // Keys and sizes go one after the other, in the order in which they came.
+    // Keys and sizes are sent one after the other, in the order of their arrival.
     let sending: Promise<unknown> = Promise.resolve();
     const send = (work: () => Promise<unknown>) => {
-      // What comes after the end of the program has no receiver.
+      // After the end of the program, input has no receiver.
       sending = sending.then(work).catch(() => undefined);
     };
     const onResize = () => send(() => terminal.resize(size()));
     stdout.on('resize', onResize);
     if (stdin.isTTY) stdin.setRawMode(true);
     stdin.on('data', (bytes) => send(() => terminal.write(bytes)));
-    // Without a terminal of its own the input has an end, which a terminal knows as Ctrl-D.
+    // If the input is not a terminal, it has an end, which is Ctrl-D on a terminal.
     stdin.once('end', () => send(() => terminal.write('\x04')));
     try {
       return (await terminal.wait()).exitCode;

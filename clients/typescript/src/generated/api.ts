@@ -4,9 +4,9 @@ export interface AddSandboxPortBody {
   port: number;
   name: string;
   protocol?: 'TCP' | 'UDP' | 'WEBRTC' | null;
-  /** What the service inside listens on; `port` when left out */
+  /** The port on which the server in the sandbox listens; default: `port` */
   service_port?: number | null;
-  /** Ask for the access token */
+  /** Require the access token */
   is_protected?: boolean | null;
 }
 
@@ -36,10 +36,10 @@ export interface CreateSandboxBody {
   timeout?: number | null;
   env_vars?: Record<string, string> | null;
   metadata?: Record<string, string | number | boolean> | null;
-  /** The agent asks for the access token */
+  /** The agent requires the access token */
   secure?: boolean | null;
   allow_internet_access?: boolean | null;
-  /** One mount of a bucket, or several */
+  /** One bucket mount, or a list of them */
   object_storage?: {
     /** `s3://<bucket>/<path>` or `oss://<bucket>/<path>` */
     uri: string;
@@ -47,7 +47,7 @@ export interface CreateSandboxBody {
     region?: string | null;
     /** URL of an S3-compatible server */
     endpoint?: string | null;
-    /** Absolute path in the sandbox; made where it is missing */
+    /** Absolute path in the sandbox; a missing folder is created */
     mount_point: string;
     access_key: string;
     secret_key: string;
@@ -60,7 +60,7 @@ export interface CreateSandboxBody {
     region?: string | null;
     /** URL of an S3-compatible server */
     endpoint?: string | null;
-    /** Absolute path in the sandbox; made where it is missing */
+    /** Absolute path in the sandbox; a missing folder is created */
     mount_point: string;
     access_key: string;
     secret_key: string;
@@ -69,28 +69,28 @@ export interface CreateSandboxBody {
   }[] | null;
   /** The image's own s3fs runs in the sandbox. Not with a session token; ignored for templates that are not custom */
   object_storage_direct_mount?: boolean | null;
-  /** With a direct mount only; empty: the s3fs that is found in PATH */
+  /** Only with a direct mount; empty: the s3fs in PATH */
   s3fs_executable_path?: string | null;
   custom_ports?: {
     port: number;
     name: string;
     protocol?: 'TCP' | 'UDP' | 'WEBRTC' | null;
-    /** What the service inside listens on; `port` when left out */
+    /** The port on which the server in the sandbox listens; default: `port` */
     service_port?: number | null;
-    /** Ask for the access token */
+    /** Require the access token */
     is_protected?: boolean | null;
   }[] | null;
   locality?: {
-    /** The caller's region, where `region` is left out */
+    /** Use the caller's region if `region` is left out */
     auto_detect?: boolean | null;
     /** An id of `GET /v1/platform-regions` */
     region?: string | null;
-    /** In no other region; ignored with `auto_detect`. Otherwise the nearest region with capacity serves */
+    /** Use no other region; ignored with `auto_detect`. By default, the nearest region with capacity is used */
     force?: boolean | null;
   } | null;
-  /** The timeout pauses instead of terminating */
+  /** Pause the sandbox at its timeout, instead of terminating it */
   auto_pause?: boolean | null;
-  /** Answer at once instead of when it runs or has failed */
+  /** Reply immediately, instead of when the sandbox runs or has failed */
   is_async?: boolean | null;
 }
 
@@ -99,7 +99,7 @@ export interface CreatedSandbox {
   name: string;
   description: string;
   template_id: string;
-  /** As it was when the sandbox was made */
+  /** The name of the template when the sandbox was made */
   template_name: string;
   owner_user_id: string;
   project_id: string;
@@ -124,13 +124,13 @@ export interface CreatedSandbox {
   template_ready_command: string | null;
   status: 'created' | 'starting' | 'running' | 'pausing' | 'paused' | 'resuming' | 'terminating' | 'terminated' | 'failed';
   substatus: 'allocating' | 'deploying' | 'initializing' | 'waiting_ready' | 'cleaning_resources' | 'cleaning_data' | null;
-  /** Why it is in this status */
+  /** The reason of this status */
   reason: 'user_requested' | 'timeout' | 'auto_pause' | 'persistence_expired' | 'image_pull_failed' | 'image_refused' | 'not_ready' | 'start_failed' | 'no_capacity' | 'host_lost' | 'host_restarted' | 'host_disk_full' | 'disk_lost' | 'host_disk_pressure' | 'host_draining' | 'runtime_exited' | 'pause_failed' | 'resume_failed' | 'restarted' | 'restart_failed' | 'budget_restricted' | 'quota_used_up' | 'object_storage_mount_failed' | 'object_storage_credentials_required' | null;
   created_at: string;
   updated_at: string;
   started_at: string | null;
   timeout_at: string | null;
-  /** Seconds it has run, pauses left out */
+  /** Seconds it has run, without pauses */
   uptime: number;
   sandbox_domain: string;
   /** The agent's address and port inside the platform's network */
@@ -150,7 +150,7 @@ export interface CreatedSandbox {
       password: string;
     };
   };
-  /** How a failed one went; kept after its data is gone */
+  /** Details of a failure; kept after its data is removed */
   failure: SandboxFailure | null;
 }
 
@@ -161,7 +161,7 @@ export interface DeleteSandboxData {
 }
 
 export interface DeleteSandboxQuery {
-  /** Accepted; nothing needs to be forced */
+  /** Accepted for compatibility; has no effect */
   force?: '0' | '1' | 'true' | 'false' | 'yes' | 'no';
 }
 
@@ -177,20 +177,20 @@ export interface ListSandboxesQuery {
   limit?: number;
   /** Alias of limit */
   page_size?: number;
-  /** Items to pass over; wins over page */
+  /** The number of items to skip; takes precedence over page */
   offset?: number;
   /** Alias of offset */
   skip?: number;
-  /** Of an account that is not yours: admins only; `all` is every account */
+  /** Another account, for admins only; `all` means all accounts */
   account_id?: string;
-  /** One status, or several with commas between */
+  /** One status, or several, separated by commas */
   status?: string;
   project_id?: string;
   /** Account root only */
   owner_user_id?: string;
   /** Part of a name, description or id */
   search?: string;
-  /** `{"key":"value"}`, or `key=value` pairs with commas or & between; each must be there. Keys and values of pairs may be percent-encoded once more than the query */
+  /** `{"key":"value"}`, or `key=value` pairs separated by commas or &; a sandbox must have all of them. Keys and values of pairs may be percent-encoded once more than the query */
   metadata?: string;
   /** Default created_at */
   sort_by?: 'created_at' | 'updated_at' | 'started_at' | 'name' | 'status';
@@ -217,7 +217,7 @@ export interface Pagination {
 }
 
 export interface PauseSandboxBody {
-  /** Answer at `pausing` instead of `paused` */
+  /** Reply when the sandbox is `pausing`, instead of `paused` */
   is_async?: boolean | null;
 }
 
@@ -233,26 +233,26 @@ export interface Port {
   service_port: number;
   protocol: 'TCP' | 'UDP' | 'WEBRTC';
   name: string;
-  /** Asks for the access token */
+  /** The port requires the access token */
   is_protected: boolean;
-  /** Only of UDP: `<address>:<port>` where it is reached; null: nowhere now */
+  /** Only for UDP: the `<address>:<port>` of the host; null: not reachable now */
   host_port?: string | null;
 }
 
 export type RemoveSandboxPortData = null;
 
 export interface ResumeSandboxBody {
-  /** Answer at `resuming` instead of `running` */
+  /** Reply when the sandbox is `resuming`, instead of `running` */
   is_async?: boolean | null;
   /** Resume even if mounts fail */
   best_effort_oss?: boolean | null;
-  /** One of remove_all, disable_all and mounts; changes nothing when left out */
+  /** One of remove_all, disable_all and mounts; without it, the mounts do not change */
   object_storage?: {
     /** Deletes all active mounts */
     remove_all?: boolean | null;
     /** Disables all active mounts; they keep their slots */
     disable_all?: boolean | null;
-    /** Changes by mount point: a mount to make or replace, or `delete: true`, or `disable: true` */
+    /** Changes by mount point: a mount to add or replace, or `delete: true`, or `disable: true` */
     mounts?: {
       /** `s3://<bucket>/<path>` or `oss://<bucket>/<path>` */
       uri: string;
@@ -260,7 +260,7 @@ export interface ResumeSandboxBody {
       region?: string | null;
       /** URL of an S3-compatible server */
       endpoint?: string | null;
-      /** Absolute path in the sandbox; made where it is missing */
+      /** Absolute path in the sandbox; a missing folder is created */
       mount_point: string;
       access_key: string;
       secret_key: string;
@@ -269,11 +269,11 @@ export interface ResumeSandboxBody {
       delete?: false | null;
       disable?: false | null;
     } | {
-      /** Absolute path in the sandbox; made where it is missing */
+      /** Absolute path in the sandbox; a missing folder is created */
       mount_point: string;
       delete: true;
     } | {
-      /** Absolute path in the sandbox; made where it is missing */
+      /** Absolute path in the sandbox; a missing folder is created */
       mount_point: string;
       disable: true;
     }[] | null;
@@ -294,10 +294,10 @@ export interface Sandbox {
   description: string;
   status: 'created' | 'starting' | 'running' | 'pausing' | 'paused' | 'resuming' | 'terminating' | 'terminated' | 'failed';
   substatus: 'allocating' | 'deploying' | 'initializing' | 'waiting_ready' | 'cleaning_resources' | 'cleaning_data' | null;
-  /** Why it is in this status */
+  /** The reason of this status */
   reason: 'user_requested' | 'timeout' | 'auto_pause' | 'persistence_expired' | 'image_pull_failed' | 'image_refused' | 'not_ready' | 'start_failed' | 'no_capacity' | 'host_lost' | 'host_restarted' | 'host_disk_full' | 'disk_lost' | 'host_disk_pressure' | 'host_draining' | 'runtime_exited' | 'pause_failed' | 'resume_failed' | 'restarted' | 'restart_failed' | 'budget_restricted' | 'quota_used_up' | 'object_storage_mount_failed' | 'object_storage_credentials_required' | null;
   template_id: string;
-  /** As it was when the sandbox was made */
+  /** The name of the template when the sandbox was made */
   template_name: string;
   template_exists: boolean;
   project_id: string;
@@ -307,7 +307,7 @@ export interface Sandbox {
   account_owner: Person | null;
   owner_user_id: string;
   region: string;
-  /** Its owner and the account root see it */
+  /** Only its owner and the account root see it */
   visibility: 'private';
   /** Legacy: the owner's account */
   user_account_id: string;
@@ -352,7 +352,7 @@ export interface Sandbox {
   paused_at: string | null;
   pausing_at: string | null;
   resumed_at: string | null;
-  /** Seconds it has run, pauses left out */
+  /** Seconds it has run, without pauses */
   uptime: number;
   total_paused_seconds: number;
   total_running_seconds: number;
@@ -375,14 +375,14 @@ export interface Sandbox {
       password: string;
     };
   };
-  /** Where peers of its WEBRTC ports find the TURN server; their credential is of a route of its own */
+  /** The TURN server for peers of its WEBRTC ports; another route returns their credential */
   webrtc_turn?: {
     turn_public_host: string;
     turn_public_port: number;
     /** Its WEBRTC ports */
     ports: number[];
   };
-  /** How a failed one went; kept after its data is gone */
+  /** Details of a failure; kept after its data is removed */
   failure: SandboxFailure | null;
 }
 
@@ -408,7 +408,7 @@ export interface SandboxResources {
   memory: number;
   /** GB */
   storage: number;
-  /** Mbit/s to the internet, and as much from it; null: not limited */
+  /** Mbit/s to the internet, and the same rate from it; null: not limited */
   bandwidth: number | null;
 }
 
@@ -417,7 +417,7 @@ export interface SandboxSummary {
   name: string;
   description: string;
   template_id: string;
-  /** As it was when the sandbox was made */
+  /** The name of the template when the sandbox was made */
   template_name: string;
   template_exists: boolean;
   owner_user_id: string;
@@ -447,7 +447,7 @@ export interface SandboxSummary {
   template_source: 'platform_family' | 'custom';
   status: 'created' | 'starting' | 'running' | 'pausing' | 'paused' | 'resuming' | 'terminating' | 'terminated' | 'failed';
   substatus: 'allocating' | 'deploying' | 'initializing' | 'waiting_ready' | 'cleaning_resources' | 'cleaning_data' | null;
-  /** Why it is in this status */
+  /** The reason of this status */
   reason: 'user_requested' | 'timeout' | 'auto_pause' | 'persistence_expired' | 'image_pull_failed' | 'image_refused' | 'not_ready' | 'start_failed' | 'no_capacity' | 'host_lost' | 'host_restarted' | 'host_disk_full' | 'disk_lost' | 'host_disk_pressure' | 'host_draining' | 'runtime_exited' | 'pause_failed' | 'resume_failed' | 'restarted' | 'restart_failed' | 'budget_restricted' | 'quota_used_up' | 'object_storage_mount_failed' | 'object_storage_credentials_required' | null;
   started_at: string | null;
   stopped_at: string | null;
@@ -466,7 +466,7 @@ export interface SandboxSummary {
   persistence_days: number | null;
   persistence_expires_at: string | null;
   persistence_days_remaining: number | null;
-  /** Seconds it has run, pauses left out */
+  /** Seconds it has run, without pauses */
   uptime: number;
   network_proxy?: {
     proxy_url: string;
@@ -506,7 +506,7 @@ export type TerminateSandboxData = {
 };
 
 export interface TerminateSandboxQuery {
-  /** Accepted; nothing needs to be forced */
+  /** Accepted for compatibility; has no effect */
   force?: '0' | '1' | 'true' | 'false' | 'yes' | 'no';
 }
 

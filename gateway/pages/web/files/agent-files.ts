@@ -6,17 +6,17 @@ const agent = '/files/agent';
 const maxListBytes = 8 * 1024 * 1024;
 const maxPathLength = 8192;
 
-/** What the sandbox says of an entry, checked. */
+/** The checked description of an entry by the sandbox. */
 export interface Entry {
   name: string;
   path: string;
   kind: 'file' | 'folder' | 'other';
   bytes: number;
-  /** Changes when the content does. */
+  /** Changes when the content changes. */
   version: string;
 }
 
-/** The entries of a folder: folders first, by name. @throws {PageError} */
+/** The entries of a folder, folders first, by name. @throws {PageError} */
 export async function listFolder(path: string): Promise<Entry[]> {
   const { entries } = await callAgent(`${agent}/Filesystem/ListDir`, { path, depth: 1 }, maxListBytes);
   if (!Array.isArray(entries)) throw new PageError('bad_reply', 'The agent sent no list');
@@ -25,7 +25,7 @@ export async function listFolder(path: string): Promise<Entry[]> {
   return known.sort((a, b) => rank[a.kind] - rank[b.kind] || (a.name < b.name ? -1 : 1));
 }
 
-/** Null: nothing is there. @throws {PageError} */
+/** Null: the entry does not exist. @throws {PageError} */
 export async function findEntry(path: string): Promise<Entry | null> {
   try {
     return entryOf((await callAgent(`${agent}/Filesystem/Stat`, { path })).entry);
@@ -52,12 +52,12 @@ export async function readFile(path: string, maxBytes: number): Promise<Uint8Arr
   return readBytes(await ask(downloadUrl(path), { method: 'GET' }), maxBytes);
 }
 
-/** Sends a file, and its progress from 0 to 1. @throws {PageError} */
+/** Sends a file and reports its progress from 0 to 1. @throws {PageError} */
 export function upload(path: string, content: Blob, onProgress: (part: number) => void): Promise<void> {
   const form = new FormData();
   form.append('path', path);
   form.append('file', content, 'file');
-  // `fetch` does not say how much was sent.
+  // `fetch` does not report the progress of an upload.
   const request = new XMLHttpRequest();
   return new Promise((resolve, reject) => {
     request.upload.onprogress = ({ loaded, total }) => onProgress(total > 0 ? loaded / total : 1);
@@ -71,7 +71,7 @@ export function upload(path: string, content: Blob, onProgress: (part: number) =
   });
 }
 
-/** The whole path is one segment, so dots and slashes in it mean nothing on the way. */
+/** The whole path is encoded as one segment, so that dots and slashes in it have no meaning on the way. */
 export function downloadUrl(path: string): string {
   return `${agent}/download/${encodeURIComponent(path.toWellFormed())}`;
 }

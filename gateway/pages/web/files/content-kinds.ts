@@ -1,15 +1,15 @@
-/** Text that can be edited, and what it takes to write it as it was. */
+/** Editable text, and the facts that are needed to write it back unchanged. */
 export interface TextContent {
   text: string;
-  /** Null: the line ends are mixed, and an editor would make them all the same. */
+  /** Null: the line ends are mixed, and an editor would unify them. */
   lineEnd: '\n' | '\r\n' | null;
 }
 
-/** Null: the bytes are not text in UTF-8. */
+/** Null: the bytes are not UTF-8 text. */
 export function textOf(bytes: Uint8Array): TextContent | null {
   let text: string;
   try {
-    // Keeps a byte order mark.
+    // `ignoreBOM: true` keeps a byte order mark in the text.
     text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
     return null;
@@ -29,8 +29,8 @@ const signatures: readonly { type: string; bytes: readonly (number | null)[] }[]
 ];
 
 /**
- * The type of an image by its first bytes, never by its name. Pictures of pixels alone: SVG is a document, and is shown
- * as text. Null: it is none of them.
+ * The type of an image by its first bytes, never by its name. Only raster images: SVG is a document and is shown as
+ * text. Null: the bytes are no such image.
  */
 export function imageTypeOf(bytes: Uint8Array): string | null {
   const found = signatures.find(({ bytes: wanted }) => wanted.every((byte, at) => byte === null || bytes[at] === byte));

@@ -2,7 +2,7 @@ import { button, element } from '../shared/elements.ts';
 import { PageError, visibleText } from '../shared/page-error.ts';
 import { type Entry, listFolder, parentOf } from './agent-files.ts';
 
-/** Entries of a folder that are shown; a sandbox may have any number. */
+/** The number of entries of a folder that are shown. A sandbox may have any number of entries. */
 const maxShown = 2000;
 
 interface ShownFolder {
@@ -10,13 +10,13 @@ interface ShownFolder {
   list: HTMLElement;
 }
 
-/** A folder of the sandbox and those below it, each read when it is opened. */
+/** A folder of the sandbox and its subfolders. Each is read when it is opened. */
 export class FolderTree {
   readonly list = element('ul');
   #rootPath = '/';
   readonly #onChoose: (entry: Entry) => void;
   readonly #onError: (error: PageError) => void;
-  /** By path. */
+  /** Folders by path. */
   readonly #folders = new Map<string, ShownFolder>();
   readonly #entries = new Map<string, HTMLElement>();
   #marked: string | null = null;
@@ -51,7 +51,7 @@ export class FolderTree {
     }
   }
 
-  /** Reads a folder that is shown again, with the folders that are open in it. @throws {PageError} */
+  /** Reads a shown folder again, together with its open subfolders. @throws {PageError} */
   async refresh(path: string): Promise<void> {
     const folder = this.#folders.get(path);
     if (!folder) {
@@ -73,7 +73,7 @@ export class FolderTree {
     }
   }
 
-  /** Shows which entry is chosen; null: none. */
+  /** Marks the selected entry. Null: none is selected. */
   mark(path: string | null): void {
     if (this.#marked !== null) this.#entries.get(this.#marked)?.classList.remove('chosen');
     this.#marked = path;
@@ -91,7 +91,7 @@ export class FolderTree {
     return element('li', {}, label, list);
   }
 
-  /** Forgets what was shown below a folder. */
+  /** Removes everything that was shown below a folder. */
   #clear(list: HTMLElement): void {
     for (const [path, label] of this.#entries) {
       if (!list.contains(label)) continue;

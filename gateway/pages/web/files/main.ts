@@ -73,7 +73,7 @@ async function report(work: Promise<void>): Promise<void> {
   }
 }
 
-/** One change at a time: a second one would meet the first half-way. The buttons show when the next one can begin. */
+/** True during a change, because changes run one at a time. The buttons are disabled meanwhile. */
 let isBusy = false;
 async function attempt(work: () => Promise<void>): Promise<void> {
   if (isBusy) return say('Try again when the change before has ended', true);
@@ -83,7 +83,7 @@ async function attempt(work: () => Promise<void>): Promise<void> {
     await report(work());
   } finally {
     setBusy(false);
-    // A disabled button loses the focus.
+    // A disabled button loses the focus, so it gets the focus back.
     if (document.activeElement === document.body && focused instanceof HTMLElement) focused.focus();
   }
 }
@@ -142,7 +142,7 @@ async function saveFile(): Promise<void> {
   const bytes = viewer.edited();
   await upload(path, new Blob([bytes]), () => undefined);
   const saved = await findEntry(path);
-  // Another file may be open by now.
+  // Another file may be open now.
   if (saved && chosen?.path === path) {
     chosen = saved;
     viewer.saved(bytes);
@@ -150,7 +150,7 @@ async function saveFile(): Promise<void> {
   say(`Saved, ${bytes.length} bytes`);
 }
 
-/** The browser writes the file as it comes; the page holds none of it. */
+/** The browser writes the file while it arrives, so the page does not hold it in memory. */
 async function downloadFile(): Promise<void> {
   if (chosen?.kind !== 'file') return;
   element('a', { href: downloadUrl(chosen.path), download: chosen.name }).click();
@@ -232,7 +232,7 @@ addEventListener('dragleave', (event) => {
 });
 addEventListener('drop', (event) => {
   if (!isDropOfFiles(event)) return;
-  // The browser would open the file in place of this page.
+  // Otherwise the browser would open the file in place of this page.
   event.preventDefault();
   document.body.classList.remove('dropping');
   const items = [...(event.dataTransfer?.items ?? [])];
@@ -246,7 +246,7 @@ async function run(): Promise<void> {
   show(null);
   await new Session('/files').open((error) => say(explain(error), true));
   say('');
-  // The agent reads `~` as its home folder.
+  // The agent expands `~` to its home folder.
   await showFolder((await findEntry('~'))?.path ?? '/');
 }
 

@@ -6,16 +6,19 @@ import { imageTypeOf, textOf } from './content-kinds.ts';
 const maxTextBytes = 2 * 1024 * 1024;
 const maxImageBytes = 20 * 1024 * 1024;
 
-/** One file: text to edit, or a picture. HTML and SVG are text here; nothing of the sandbox is a document. */
+/**
+ * Shows one file: editable text, or a picture. HTML and SVG are shown as text, so no document of the sandbox is
+ * rendered.
+ */
 export class Viewer {
   onEdit: () => void = () => undefined;
   readonly #place: HTMLElement;
   #editor: HTMLTextAreaElement | null = null;
-  /** As it was opened or saved. */
+  /** The text as it was opened or last saved. */
   #original = '';
   #lineEnd: '\n' | '\r\n' = '\n';
   #imageUrl: string | null = null;
-  /** Counts what was opened: an answer for another file than the present one is dropped. */
+  /** Counts the opened files, to drop replies for a file that is no longer open. */
   #opened = 0;
 
   constructor(place: HTMLElement) {
@@ -60,13 +63,13 @@ export class Viewer {
     this.#showText(content.text, content.lineEnd, entry);
   }
 
-  /** The edited text as bytes, with the line ends that the file had. */
+  /** The edited text as bytes, with the file's original line ends. */
   edited(): Uint8Array<ArrayBuffer> {
     const text = this.#editor?.value ?? '';
     return new TextEncoder().encode(this.#lineEnd === '\r\n' ? text.replaceAll('\n', '\r\n') : text);
   }
 
-  /** The bytes were saved; what was typed since was not. */
+  /** The bytes were saved. Text that was typed since then was not. */
   saved(bytes: Uint8Array): void {
     this.#original = new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes).replaceAll('\r\n', '\n');
     this.onEdit();

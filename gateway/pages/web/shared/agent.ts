@@ -1,11 +1,11 @@
 import { PageError } from './page-error.ts';
 import { ask, errorOf, fieldsOf, joined, parseJson, readBytes } from './replies.ts';
 
-/** Output that waited for a reader comes as pieces of up to 1 MiB; base64 and JSON around it take some more. */
+/** The agent sends waiting output in pieces of up to 1 MiB. Base64 and JSON make them larger. */
 const maxFrameBytes = 4 * 1024 * 1024;
 const endOfStream = 2;
 
-/** One message, one reply. @throws {PageError} */
+/** Calls the agent with one message and returns its reply. @throws {PageError} */
 export async function callAgent(
   path: string,
   message: object,
@@ -20,8 +20,8 @@ export async function callAgent(
 }
 
 /**
- * The messages of a server stream of Connect, as fast as they are asked for: a page that is behind slows the process
- * down. @throws {PageError}
+ * The messages of a Connect server stream. They are read only as fast as the page asks for them, so a slow page slows
+ * down the process. @throws {PageError}
  */
 export async function* streamFromAgent(
   path: string,
@@ -65,12 +65,12 @@ async function* framesOf(
       }
     }
   } finally {
-    // The reader may be gone with its connection.
+    // Cancelling may fail if the connection is already closed.
     reader.cancel().catch(() => undefined);
   }
 }
 
-/** The agent breaks each silence with a keepalive; without one the connection is gone, or the sandbox stands still. */
+/** The agent sends a keepalive in each silence. Without one, the connection is lost or the sandbox is frozen. */
 async function within<T>(promise: Promise<T>, timeoutMs: number): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise<never>((_resolve, reject) => {

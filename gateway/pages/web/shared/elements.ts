@@ -1,4 +1,4 @@
-/** An element with texts or other elements in it. Text is never read as HTML. */
+/** Makes an element with texts or other elements in it. Text is never parsed as HTML. */
 export function element<Name extends keyof HTMLElementTagNameMap>(
   name: Name,
   properties: Partial<HTMLElementTagNameMap[Name]> = {},
@@ -15,7 +15,7 @@ export function button(label: string, onClick: () => void): HTMLButtonElement {
   return made;
 }
 
-/** The bar at the top of a page: where it is, what happens, what can be done. */
+/** The bar at the top of a page: its title, its state, its actions. */
 export function topBar(
   other: { href: string; label: string },
   ...tools: Node[]

@@ -40,14 +40,17 @@ export function parseJson(bytes: Uint8Array): unknown {
   }
 }
 
-/** `fetch` that fails with a PageError: `disconnected` without a reply, else the code of the gateway or the agent. */
+/**
+ * `fetch` that fails with a PageError. Its code is `disconnected` without a reply, otherwise the code of the gateway or
+ * the agent.
+ */
 export async function ask(path: string, options: RequestInit): Promise<Response> {
   const response = await fetch(path, { credentials: 'same-origin', redirect: 'error', ...options }).catch(brokenOff);
   if (response.ok) return response;
   throw errorOf(response.status, jsonOrNull(await readBytes(response, maxErrorBytes)));
 }
 
-/** The gateway says `{code, error}`, the agent `{code, message}`, or for files `{message}` alone. */
+/** The gateway replies with `{code, error}`, the agent with `{code, message}`, or for files only `{message}`. */
 export function errorOf(status: number, said: unknown): PageError {
   const { code, error, message } = fieldsOf(said);
   const text = error ?? message;
@@ -61,12 +64,12 @@ function jsonOrNull(bytes: Uint8Array): unknown {
   try {
     return parseJson(bytes);
   } catch {
-    // The status says what there is to say.
+    // The status already explains the failure.
     return null;
   }
 }
 
-/** The fields of a value that may be anything; of what is no object none. */
+/** The fields of an unknown value. A value that is not an object has none. */
 export function fieldsOf(value: unknown): Record<string, unknown> {
   const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
   return isObject ? (value as Record<string, unknown>) : {};

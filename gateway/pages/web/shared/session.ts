@@ -2,13 +2,13 @@ import { PageError } from './page-error.ts';
 import { ask } from './replies.ts';
 
 const longestWaitMs = 10_000;
-/** States of which another look may find the end. */
+/** Codes of states that may end by themselves, so that the page retries. */
 const passingCodes = new Set([
   ...['disconnected', 'sandbox_not_running', 'sandbox_unreachable', 'sandbox_busy', 'temporarily_unavailable'],
   ...['sandbox_bad_response', 'too_many_requests', 'owner_disabled', 'unavailable'],
 ]);
 
-/** The session of this page: the access token from the address, once exchanged for a cookie that no script can read. */
+/** The session of this page. It exchanges the access token in the address for a cookie that no script can read. */
 export class Session {
   readonly #path: string;
   #token: string | null;
@@ -22,8 +22,8 @@ export class Session {
   }
 
   /**
-   * Waits until the agent can be called, and calls `show` with what it waits for.
-   * @throws {PageError} what waiting does not help: no token, a wrong one, a session that has expired
+   * Waits until the agent can be called, and calls `show` with each reason to wait.
+   * @throws {PageError} for failures that waiting cannot resolve: no token, a wrong token, an expired session
    */
   async open(show: (error: PageError) => void): Promise<void> {
     for (let waitMs = 500; ; waitMs = Math.min(waitMs * 1.5, longestWaitMs)) {
@@ -46,17 +46,17 @@ export class Session {
     }
     await ask(this.#path, { method: 'POST', headers: { 'X-Access-Token': token } });
     this.#token = null;
-    // Out of the address, the history and what a person copies from them.
+    // Removes the token from the address, the history and copied addresses.
     history.replaceState(null, '', location.pathname);
   }
 }
 
-/** The page goes on by itself when the state passes. */
+/** Whether the state may end by itself, so that the page continues. */
 export function isPassing({ code }: PageError): boolean {
   return passingCodes.has(code);
 }
 
-/** What the page says about a failure, for people. */
+/** The text about a failure for people. */
 export function explain(error: PageError): string {
   switch (error.code) {
     case 'unauthenticated':

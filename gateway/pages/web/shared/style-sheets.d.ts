@@ -1,2 +1,2 @@
-/** Bundled into the page's style sheet. */
+/** The build bundles imported style sheets into the page's style sheet. */
 declare module '*.css';

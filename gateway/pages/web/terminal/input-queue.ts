@@ -1,12 +1,14 @@
 import { PageError } from '../shared/page-error.ts';
 import type { Shell, TerminalSize } from './shell.ts';
 
-/** Keys for a program that does not read; what a large paste needs. */
+/** The limit of waiting input for a program that does not read it. It is enough for a large paste. */
 const maxWaitingCharacters = 4 * 1024 * 1024;
-/** Characters of one message. */
+/** The maximum number of characters in one message. */
 const messageCharacters = 64 * 1024;
 
-/** Sends keys and sizes one after the other, in the order in which they came, joined while one is under way. */
+/**
+ * Sends keys and sizes in the order of their arrival, one message at a time. Input that arrives meanwhile is joined.
+ */
 export class InputQueue {
   readonly #shell: Shell;
   readonly #onState: (error: PageError | null) => void;
@@ -16,7 +18,7 @@ export class InputQueue {
   #isSending = false;
   #hasFailed = false;
 
-  /** @param onState called with a failure, which loses what waited, and with null when keys arrive again */
+  /** @param onState called with a failure, which loses the waiting input, and with null when input is accepted again */
   constructor(shell: Shell, onState: (error: PageError | null) => void) {
     this.#shell = shell;
     this.#onState = onState;
@@ -26,7 +28,7 @@ export class InputQueue {
     this.#isOpen = true;
   }
 
-  /** Drops the input that waits and all later input, because its output is not shown any more. */
+  /** Drops waiting and later input, because its output is not shown any more. */
   close(): void {
     this.#isOpen = false;
     this.#text = '';
@@ -71,7 +73,7 @@ export class InputQueue {
     } catch (error) {
       this.#text = '';
       if (!(error instanceof PageError)) throw error;
-      // The shell has just ended; its stream says so.
+      // The shell has just ended, and its stream reports that.
       if (this.#isOpen && error.code !== 'not_found') this.#fail(error);
     } finally {
       this.#isSending = false;
@@ -79,7 +81,7 @@ export class InputQueue {
   }
 }
 
-/** Not between the two halves of a character. */
+/** The end of the message, which does not split a surrogate pair. */
 function endOfMessage(text: string): number {
   if (text.length <= messageCharacters) return text.length;
   const last = text.charCodeAt(messageCharacters - 1);

@@ -9,20 +9,20 @@ import { bindClipboard } from './clipboard.ts';
 import { InputQueue } from './input-queue.ts';
 import { Shell } from './shell.ts';
 
-/** Lines above the screen that are kept. */
+/** The number of kept lines above the screen. */
 const scrollbackLines = 5000;
 
 const terminal = new Terminal({
-  // The widths of graphemes are behind this switch.
+  // The widths of graphemes need this option.
   allowProposedApi: true,
   cursorBlink: true,
   fontFamily: 'ui-monospace, "DejaVu Sans Mono", "Noto Sans Mono", "Noto Color Emoji", monospace',
   fontSize: 14,
-  // Below it the lower edge of letters is cut off.
+  // A smaller value would cut off the lower edge of letters.
   lineHeight: 1.15,
   scrollback: scrollbackLines,
   theme: { background: '#16181d', foreground: '#e4e6ea' },
-  // Links of the sandbox's own making (OSC 8) hide where they lead.
+  // Hyperlinks from the sandbox (OSC 8) can hide their targets, so they are not followed.
   linkHandler: { activate: () => undefined },
 });
 const fit = new FitAddon();
@@ -59,7 +59,7 @@ function say(text: string, isBad = false): void {
 
 const longestWaitMs = 10_000;
 
-/** A shell, and another one after it; over any number of connections. */
+/** Runs one shell after another, over any number of connections. */
 async function run(): Promise<never> {
   const session = new Session('/terminal');
   let waitMs = 250;

@@ -11,13 +11,16 @@ export interface TerminalSize {
 
 const agent = '/terminal/agent';
 const loginShell = ['-c', 'command -v bash >/dev/null && exec bash -l; exec sh -l'];
-/** Output that the terminal has not shown: beyond it the process waits, and below the lower mark goes on. */
+/**
+ * The limit of output that the terminal has not shown yet. Above it the process waits; below the lower mark it
+ * continues.
+ */
 const highWaterBytes = 512 * 1024;
 const lowWaterBytes = 128 * 1024;
-/** The agent sends a keepalive three times in this time. */
+/** The agent sends three keepalives in this time. */
 const silenceMs = 45_000;
 
-/** One shell of the sandbox in this tab. It outlives connections, and reloads of the page: the tab knows its tag. */
+/** One shell of the sandbox in this tab. It survives reconnects and reloads, because the tab stores its tag. */
 export class Shell {
   readonly #terminal: Terminal;
   #waitingBytes = 0;
@@ -27,14 +30,14 @@ export class Shell {
     this.#terminal = terminal;
   }
 
-  /** Kills the shell, which `follow` then sees. */
+  /** Kills the shell. `follow` then returns. */
   async end(): Promise<void> {
     await callAgent(`${agent}/Process/SendSignal`, { process: this.#selector, signal: 'SIGNAL_SIGKILL' });
   }
 
   /**
-   * Shows the tab's shell, or starts one, until it ends. Calls `started` when keys may be sent.
-   * @throws {PageError} `disconnected` and others; the shell may run on
+   * Shows the tab's shell, or starts one, until it ends. Calls `started` when the shell accepts keys.
+   * @throws {PageError} `disconnected` and others; the shell may still run
    */
   async follow(started: () => void): Promise<void> {
     const known = sessionStorage.getItem('shell');
@@ -67,25 +70,25 @@ export class Shell {
     const request = { process, pty: { size }, tag };
     const startedAtSize = () => {
       started();
-      // The window may have changed since the request left.
+      // The window may have been resized since the request was sent.
       if (this.#size.cols !== size.cols || this.#size.rows !== size.rows) this.#resizeQuietly();
     };
     try {
       await this.#show(streamFromAgent(`${agent}/Process/Start`, request, silenceMs), startedAtSize);
     } catch (error) {
-      // A refused start has left nothing behind; after a lost connection there may be a shell.
+      // After a refused start there is no shell. After a lost connection there may be one, so its tag is kept.
       if (!(error instanceof PageError) || !isPassing(error)) sessionStorage.removeItem('shell');
       throw error;
     }
   }
 
-  /** Follows a shell that was there before. False: it is gone. */
+  /** Follows an existing shell. False: the shell is gone. */
   async #continue(tag: string, started: () => void): Promise<boolean> {
     const events = streamFromAgent(`${agent}/Process/Connect`, { process: { tag } }, silenceMs);
     try {
       await this.#show(events, () => {
         started();
-        // A program draws its screen again when the size changes; this page may have lost what it had drawn.
+        // A program redraws its screen when the size changes. This page may have lost what the program had drawn.
         const { cols, rows } = this.#size;
         this.resize({ cols, rows: Math.max(rows - 1, 1) }).then(
           () => this.#resizeQuietly(),
@@ -100,7 +103,7 @@ export class Shell {
     }
   }
 
-  /** Where it fails, the stream of the shell says what is wrong. */
+  /** If the resize fails, the stream of the shell reports the failure. */
   #resizeQuietly(): void {
     this.resize(this.#size).catch(() => undefined);
   }
@@ -121,7 +124,7 @@ export class Shell {
     throw new PageError('disconnected', 'The connection broke off');
   }
 
-  /** Resolves when more may be read. */
+  /** Resolves when more output may be read. */
   #write(bytes: Uint8Array): Promise<void> | undefined {
     this.#waitingBytes += bytes.length;
     this.#terminal.write(bytes, () => {

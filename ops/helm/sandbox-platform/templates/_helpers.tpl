@@ -6,7 +6,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
-{{- /* Of one part: a list of the root and the part's name. */ -}}
+{{- /* Labels of one part. Takes a list of the root and the part's name. */ -}}
 {{- define "platform.selector" -}}
 {{- $root := index . 0 -}}
 app.kubernetes.io/name: {{ $root.Chart.Name }}
@@ -18,7 +18,7 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end }}
 
-{{- /* The settings that are no secret, by name: the ConfigMap, which the job of migrations has a copy of. */ -}}
+{{- /* The settings that are not secret, by name: the ConfigMap, of which the migration job has a copy. */ -}}
 {{- define "platform.settings" -}}
 {{- $settings := dict
   "PLATFORM_URL" .Values.url
@@ -55,7 +55,7 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- toYaml $settings }}
 {{- end }}
 
-{{- /* Where a container has its settings from. A list of the root and the name of the ConfigMap. */ -}}
+{{- /* The sources of a container's settings. Takes a list of the root and the name of the ConfigMap. */ -}}
 {{- define "platform.environment" -}}
 {{- $root := index . 0 -}}
 envFrom:
@@ -94,7 +94,7 @@ envFrom:
 {{- toYaml $files }}
 {{- end }}
 
-{{- /* What the pods of API, gateway, worker and migrations have in common. */ -}}
+{{- /* The common part of the pods of API, gateway, worker and migrations. */ -}}
 {{- define "platform.pod" -}}
 enableServiceLinks: false
 {{- with .Values.image.pullSecrets }}
@@ -127,7 +127,7 @@ securityContext:
 - { name: scratch, mountPath: /tmp, subPath: tmp }
 {{- end }}
 
-{{- /* A process that answers nobody is ready when its metrics can be read: that comes last in its start. */ -}}
+{{- /* A process without a public port is ready when its metrics can be read, which is the last step of its start. */ -}}
 {{- define "platform.metricsProbes" -}}
 {{- if .Values.metrics.enabled -}}
 startupProbe:
@@ -139,7 +139,7 @@ readinessProbe:
 {{- end }}
 {{- end }}
 
-{{- /* The join token of gateways and APIs, where sandboxes are on hosts elsewhere. */ -}}
+{{- /* The join token of gateways and APIs, for sandboxes on other hosts. */ -}}
 {{- define "platform.lastHopEnvironment" -}}
 {{- if .Values.lastHop.gatewayTokenSecret -}}
 - { name: PLATFORM_LAST_HOP_GATEWAY_TOKEN_FILE, value: /secrets/last-hop/token }
@@ -158,9 +158,51 @@ readinessProbe:
 {{- end }}
 
 {{- /*
-A Deployment and its budget: a dict of root, name, script, port (or none), probes, mounts, volumes, environment, and where several
-versions of it run, version: the tag of its image; serviceAccount where it asks the API server; sidecar, a
-further container; isSuccessive where one of them works and a further one waits for its end.
+Limits the account of a helper to pods of its own node: a list of the root and the name of its ServiceAccount. RBAC cannot do
+that, so without this policy a compromised node could change the status of pods of all nodes.
+*/ -}}
+{{- define "platform.ownNodePolicy" -}}
+{{- $root := index . 0 -}}
+{{- $account := index . 1 -}}
+{{- $name := printf "%s-%s-own-node" $root.Release.Namespace $account -}}
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata:
+  name: {{ $name }}
+  labels: {{ include "platform.labels" $root | nindent 4 }}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules:
+      - { apiGroups: [""], apiVersions: [v1], operations: ["*"], resources: [pods, "pods/*"] }
+  matchConditions:
+    - name: account
+      expression: request.userInfo.username == "system:serviceaccount:{{ $root.Release.Namespace }}:{{ $account }}"
+  variables:
+    # The kubelet gives each pod a token that names its node. A token that names none may change nothing.
+    - name: nodeOfToken
+      expression: request.userInfo.extra[?"authentication.kubernetes.io/node-name"][0].orValue("")
+    - name: nodeOfPod
+      expression: 'oldObject == null ? "" : oldObject.spec.?nodeName.orValue("")'
+  validations:
+    - expression: variables.nodeOfToken != "" && variables.nodeOfToken == variables.nodeOfPod
+      message: this account may change pods of its own node alone
+      reason: Forbidden
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata:
+  name: {{ $name }}
+  labels: {{ include "platform.labels" $root | nindent 4 }}
+spec:
+  policyName: {{ $name }}
+  validationActions: [Deny]
+{{- end }}
+
+{{- /*
+A Deployment and its disruption budget. Takes a dict of root, name, script, port (or none), probes, mounts, volumes, environment;
+version, the tag of its image, if several versions run; serviceAccount, if it calls the API server; sidecar, another container;
+isSuccessive, if only one pod is active and the next one waits for its end.
 */ -}}
 {{- define "platform.deployment" -}}
 {{- $root := .root -}}
@@ -183,10 +225,10 @@ metadata:
 spec:
   replicas: {{ $values.replicas }}
   {{- if .isSuccessive }}
-  # One that starts waits for the end of the one that works.
+  # A new pod waits for the end of the active one.
   minReadySeconds: 10
   {{- else }}
-  # One that starts is ready before one that runs ends.
+  # A new pod is ready before an old one ends.
   {{- end }}
   strategy: { rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } }
   selector:
@@ -195,7 +237,7 @@ spec:
     metadata:
       labels: {{ toYaml $selector | nindent 8 }}
       annotations:
-        # A change of the settings is a change of the pods.
+        # A change of the settings replaces the pods.
         sandbox-platform/settings: {{ include "platform.settings" $root | sha256sum }}
         {{- with $root.Values.podAnnotations }}{{ toYaml . | nindent 8 }}{{ end }}
     spec:
@@ -205,7 +247,7 @@ spec:
       {{- else }}
       automountServiceAccountToken: false
       {{- end }}
-      # API and gateway finish what is under way, workers hand back what they took.
+      # API and gateway finish running requests; workers return the tasks that they took.
       terminationGracePeriodSeconds: 45
       topologySpreadConstraints:
         - maxSkew: 1
@@ -233,7 +275,7 @@ spec:
           {{- end }}
           {{- with .probes }}{{ . | nindent 10 }}{{ end }}
           {{- if .port }}
-          # Nodes and load balancers hear later than the pod that it ends; until then it takes connections.
+          # Nodes and load balancers learn of the end later than the pod itself; until then it accepts connections.
           lifecycle: { preStop: { exec: { command: [sleep, "5"] } } }
           {{- end }}
           resources: {{ toYaml $values.resources | nindent 12 }}
@@ -249,7 +291,7 @@ spec:
         {{- include "platform.secretVolumes" $root | nindent 8 }}
         {{- with .volumes }}{{ . | nindent 8 }}{{ end }}
         {{- with $root.Values.extraVolumes }}{{ toYaml . | nindent 8 }}{{ end }}
-{{- /* The budget of a single one would keep its node from being drained. */ -}}
+{{- /* A disruption budget for a single replica would prevent the drain of its node. */ -}}
 {{- if gt (int $values.replicas) 1 }}
 ---
 apiVersion: policy/v1

@@ -113,7 +113,7 @@ sub require_container {
     die "the container has ended\n" if index($groups, $container) < 0;
 }
 
-# Returns a descriptor, for which there is no Perl handle: to make one would ask the file system, which nobody serves yet.
+# Returns a bare descriptor. A Perl handle would send a request to the file system, and s3fs does not serve it yet.
 sub make_mount {
     my $fuse = shift;
     my $type = 'fuse';

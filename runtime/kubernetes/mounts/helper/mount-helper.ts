@@ -1,25 +1,13 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  CoreV1Api,
-  type KubeConfig,
-  type ListWatch,
-  PatchStrategy,
-  setHeaderOptions,
-  type V1Pod,
-} from '@kubernetes/client-node';
+import type { V1Pod } from '@kubernetes/client-node';
 import { z } from 'zod';
 import { checkMountPoint } from '../../../../domain/object-storage.ts';
-import type { DriverLogger } from '../../../driver-logger.ts';
-import { KeyedLock } from '../../../process/keyed-lock.ts';
 import { isGone } from '../../api-errors.ts';
-import { againAfterMs, listWatch } from '../../list-watch.ts';
 import { fieldManager, labels, sandboxContainer } from '../../names.ts';
-import type { NodeGroups } from '../../node-helper/node-groups.ts';
+import { type HelperOptions, NodePods } from '../../node-pods.ts';
 import { type MountPlace, type MountState, mountAnnotations, mountContainer, mountLabels, stateOf } from '../names.ts';
 import { Join } from './join.ts';
 import { firstProcessOf, type PodProcess } from './pod-process.ts';
 
-const mergeOptions = setHeaderOptions('Content-Type', PatchStrategy.MergePatch);
 const selector = `${labels.managedBy}=${fieldManager},${mountLabels.mount}`;
 
 const placeSchema = z.object({
@@ -29,15 +17,6 @@ const placeSchema = z.object({
   isOpened: z.boolean(),
 });
 
-export interface MountHelperOptions {
-  config: KubeConfig;
-  /** Only pods of this namespace are sandboxes. */
-  namespace: string;
-  nodeName: string;
-  groups: NodeGroups;
-  logger: DriverLogger;
-}
-
 /**
  * Makes the mounts that mount pods of one node serve, and puts them into their sandboxes, as annotations of the mount
  * pods ask. It has no port, sees no credential and talks to no storage. A mount that is in its place needs it no more; one
@@ -45,53 +24,40 @@ export interface MountHelperOptions {
  * into sandboxes there, and into nothing else.
  */
 export class MountHelper {
-  readonly #options: MountHelperOptions;
-  readonly #core: CoreV1Api;
-  readonly #pods: ListWatch<V1Pod>;
-  readonly #lock = new KeyedLock();
-  readonly #closing = new AbortController();
+  readonly #options: HelperOptions;
+  readonly #pods: NodePods;
   /** By the mount pod's uid. */
   readonly #joins = new Map<string, Join>();
   /** What was reported last, by uid: the watch hears of it later. */
   readonly #reported = new Map<string, MountState>();
 
-  constructor(options: MountHelperOptions) {
-    const { config, namespace, nodeName } = options;
+  constructor(options: HelperOptions) {
     this.#options = options;
-    this.#core = config.makeApiClient(CoreV1Api);
-    const fieldSelector = `spec.nodeName=${nodeName}`;
-    const list = () => this.#core.listNamespacedPod({ namespace, labelSelector: selector, fieldSelector });
-    const path = `/api/v1/namespaces/${namespace}/pods`;
-    const isClosed = () => this.#closing.signal.aborted;
-    this.#pods = listWatch({ config, path, list, labelSelector: selector, fieldSelector, isClosed });
+    this.#pods = new NodePods(options, {
+      selector,
+      settle: async (pod) => {
+        const state = await this.#step(pod);
+        if (state) await this.#report(pod, state);
+        return true;
+      },
+      failed: (pod, error) => this.#failed(pod, error),
+      forget: (uid) => {
+        this.#forget(uid);
+        this.#reported.delete(uid);
+      },
+    });
   }
 
   /** Begins to watch, and goes on trying where the API server is away. */
   async open(): Promise<void> {
-    this.#pods.on('add', (pod) => this.#settle(pod));
-    this.#pods.on('update', (pod) => this.#settle(pod));
-    this.#pods.on('delete', ({ metadata }) => {
-      this.#forget(metadata!.uid!);
-      this.#reported.delete(metadata!.uid!);
-    });
-    this.#pods.on('error', (error) => {
-      if (this.#closing.signal.aborted) return;
-      this.#options.logger.warn({ err: error }, 'the watch of the pods ended; it begins again');
-      void this.#startAgain();
-    });
-    await this.#pods.start();
+    await this.#pods.open();
   }
 
   /** Stops watching. Mounts that are in their places stay. */
   async close(): Promise<void> {
-    this.#closing.abort();
+    const closed = this.#pods.close();
     for (const uid of [...this.#joins.keys()]) this.#forget(uid);
-    await this.#pods.stop();
-  }
-
-  async #startAgain(): Promise<void> {
-    await sleep(againAfterMs, undefined, { signal: this.#closing.signal }).catch(() => {});
-    if (!this.#closing.signal.aborted) await this.#pods.start();
+    await closed;
   }
 
   #forget(uid: string): void {
@@ -99,27 +65,16 @@ export class MountHelper {
     this.#joins.delete(uid);
   }
 
-  /** One step after the other; each looks at the newest that is known. */
-  #settle({ metadata }: V1Pod): void {
-    const name = metadata!.name!;
-    const uid = metadata!.uid!;
-    const { logger, namespace } = this.#options;
-    void this.#lock.run(uid, async () => {
-      const pod = this.#pods.get(name, namespace);
-      if (pod?.metadata?.uid !== uid || this.#closing.signal.aborted) return;
-      try {
-        const state = await this.#step(pod);
-        if (state) await this.#report(pod, state);
-      } catch (error) {
-        if (this.#closing.signal.aborted || isGone(error)) return;
-        logger.error({ err: error, pod: name }, 'a mount could not be brought on');
-        this.#forget(uid);
-        const failed: MountState = { state: 'failed', reason: 'the node could not mount it' };
-        await this.#report(pod, failed).catch((failure) => {
-          if (!isGone(failure)) logger.error({ err: failure, pod: name }, 'the end of a mount could not be reported');
-        });
-      }
+  /** A mount that fails stays failed. */
+  async #failed(pod: V1Pod, error: unknown): Promise<true> {
+    const { name, uid } = pod.metadata!;
+    const { logger } = this.#options;
+    logger.error({ err: error, pod: name }, 'a mount could not be brought on');
+    this.#forget(uid!);
+    await this.#report(pod, { state: 'failed', reason: 'the node could not mount it' }).catch((failure) => {
+      if (!isGone(failure)) logger.error({ err: failure, pod: name }, 'the end of a mount could not be reported');
     });
+    return true;
   }
 
   /** @returns what has become of it; null: there is nothing to do */
@@ -162,7 +117,7 @@ export class MountHelper {
   /** Null: its first process does not run. */
   async #sandboxAt({ pod: name, uid }: MountPlace): Promise<PodProcess | null> {
     const { namespace, nodeName, groups } = this.#options;
-    const pod = await this.#core.readNamespacedPod({ name, namespace });
+    const pod = await this.#pods.core.readNamespacedPod({ name, namespace });
     const { metadata, spec } = pod;
     const isOurs =
       metadata?.uid === uid &&
@@ -172,13 +127,9 @@ export class MountHelper {
     return isOurs ? firstProcessOf(pod, sandboxContainer, groups) : null;
   }
 
-  async #report({ metadata }: V1Pod, state: MountState): Promise<void> {
-    const { name, uid } = metadata!;
-    const body = { metadata: { uid, annotations: { [mountAnnotations.state]: JSON.stringify(state) } } };
-    const { namespace } = this.#options;
-    this.#reported.set(uid!, state);
-    // Through the status: that right does not allow a change of what a pod runs.
-    await this.#core.patchNamespacedPodStatus({ name: name!, namespace, body }, mergeOptions);
+  async #report(pod: V1Pod, state: MountState): Promise<void> {
+    this.#reported.set(pod.metadata!.uid!, state);
+    await this.#pods.annotate(pod, { [mountAnnotations.state]: JSON.stringify(state) });
   }
 }
 

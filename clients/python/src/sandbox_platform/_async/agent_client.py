@@ -10,9 +10,10 @@ import httpx
 from ..connection import HttpServer
 from ..errors import SandboxError
 from ..frames import FrameReader, frame
+from ..stream_breaker import StreamBreaker
 from .http_exchange import exchange, with_retries
 
-# Calls that the client may repeat when it does not know whether the first one arrived.
+# Calls that may be repeated if it is unknown whether the first one arrived.
 _REPEATABLE = {
     "Filesystem/Stat",
     "Filesystem/ListDir",
@@ -33,14 +34,21 @@ class AsyncAgentClient:
 
     @asynccontextmanager
     async def request(
-        self, method: str, path: str, *, headers: Mapping[str, str] | None = None, content: Any = None
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        content: Any = None,
+        read_timeout: float | None = None,
     ) -> AsyncIterator[httpx.Response]:
         sent = {"X-Access-Token": self._token, **(headers or {})}
-        async with exchange(self._client, self._server, method, path, headers=sent, content=content) as response:
+        more: dict[str, Any] = {"headers": sent, "content": content, "read_timeout": read_timeout}
+        async with exchange(self._client, self._server, method, path, **more) as response:
             yield response
 
     async def call(self, name: str, message: Mapping[str, Any]) -> Any:
-        """One message, one reply. Raises a SandboxError with the agent's or the gateway's code."""
+        """Sends one message and returns the reply. Raises a SandboxError with the agent's or the gateway's code."""
         headers = {"Content-Type": "application/json"}
         content = json.dumps(message).encode()
 
@@ -50,9 +58,11 @@ class AsyncAgentClient:
 
         return await (with_retries(work) if name in _REPEATABLE else work())
 
-    def stream(self, name: str, message: Mapping[str, Any]) -> AsyncGenerator[Any, None]:
+    def stream(
+        self, name: str, message: Mapping[str, Any], breaker: StreamBreaker | None = None
+    ) -> AsyncGenerator[Any, None]:
         """The messages of a server stream."""
-        messages = self._messages(name, message)
+        messages = self._messages(name, message, breaker)
         self._streams.add(messages)
         return messages
 
@@ -62,13 +72,20 @@ class AsyncAgentClient:
             try:
                 await messages.aclose()
             except (RuntimeError, ValueError):
-                pass  # Somebody reads it now, and sees that the connection is closed.
+                pass  # Another task reads it now, and gets the closed connection.
 
-    async def _messages(self, name: str, message: Mapping[str, Any]) -> AsyncGenerator[Any, None]:
-        # A connection of its own, so that no request is lost on one that the server is closing.
+    async def _messages(
+        self, name: str, message: Mapping[str, Any], breaker: StreamBreaker | None
+    ) -> AsyncGenerator[Any, None]:
+        # Uses its own connection, so that no request is lost on a connection that the server is closing.
         headers = {"Content-Type": "application/connect+json", "Keepalive-Ping-Interval": "20", "Connection": "close"}
         frames = FrameReader()
-        async with self.request("POST", f"/sandboxagent.{name}", headers=headers, content=frame(message)) as response:
+        more: dict[str, Any] = {"headers": headers, "content": frame(message)}
+        if breaker is not None:
+            more["read_timeout"] = breaker.timeout
+        async with self.request("POST", f"/sandboxagent.{name}", **more) as response:
+            if breaker is not None:
+                breaker.watch(response)
             async for chunk in response.aiter_raw():
                 for received in frames.add(chunk):
                     yield received

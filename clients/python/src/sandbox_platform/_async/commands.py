@@ -14,16 +14,16 @@ from .process_stream import AsyncProcessStream
 
 _MAX_OUTPUT = 8 * 1024 * 1024
 
-# A command opens what it reads and removes the file, then becomes the command.
+# Opens the input file and removes it, then becomes the command.
 _OPEN_INPUT = 'exec <"$1" || exit 126; [ "$1" = /dev/null ] || rm -f -- "$1"; shift; '
 _BECOME_PROGRAM = 'exec "$@"'
 _BECOME_SHELL = 'command -v bash >/dev/null && exec bash -c "$1"; exec sh -c "$1"'
-# Scripts that start a command, with the place of the command in the arguments.
+# Scripts that start a command, with the index of the command in the arguments.
 _LAUNCHERS = {_OPEN_INPUT + _BECOME_PROGRAM: 4, _OPEN_INPUT + _BECOME_SHELL: 4, _BECOME_SHELL: 3}
 
 
 class AsyncCommandHandle:
-    """A command that runs. Iterate over its output, or let ``wait`` collect it."""
+    """A running command. Iterate over its output, or let ``wait`` collect it."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class AsyncCommandHandle:
         return self._stream.pid
 
     async def send_stdin(self, data: str | bytes) -> None:
-        """Writes to its standard input, which ``stdin=True`` leaves open."""
+        """Writes to its standard input. It needs ``stdin=True``."""
         raw = data.encode() if isinstance(data, str) else data
         text = base64.b64encode(raw).decode()
         await self._agent.call("Process/SendInput", {"process": {"pid": self.pid}, "input": {"stdin": text}})
@@ -58,22 +58,26 @@ class AsyncCommandHandle:
         return await send_signal(self._agent, self.pid, signal)
 
     async def disconnect(self) -> None:
-        """Stops to listen; the command goes on."""
+        """Closes the connection. The command continues."""
         await self._stream.disconnect()
 
     def __aiter__(self) -> AsyncIterator[Output]:
         return self._stream.output()
 
     async def wait(self) -> CommandResult:
-        """Its result, when it has ended."""
+        """Waits for its end and returns its result."""
         stdout, stderr = OutputText(self._max_output), OutputText(self._max_output)
-        async with AsyncDeadline(self._timeout, self.kill) as deadline:
-            async for piece in self._stream.output():
-                is_error = piece.source == "stderr"
-                text = (stderr if is_error else stdout).add(piece.data)
-                listener = self._on_stderr if is_error else self._on_stdout
-                if listener is not None:
-                    listener(text)
+        async with AsyncDeadline(self._timeout, self._stop) as deadline:
+            try:
+                async for piece in self._stream.output():
+                    is_error = piece.source == "stderr"
+                    text = (stderr if is_error else stdout).add(piece.data)
+                    listener = self._on_stderr if is_error else self._on_stdout
+                    if listener is not None:
+                        listener(text)
+            except SandboxError:
+                if not deadline.is_over:
+                    raise
         if deadline.is_over:
             raise SandboxError("timed_out", f"The command did not end in {self._timeout} s and was killed")
         texts = stdout.finish(), stderr.finish()
@@ -81,6 +85,13 @@ class AsyncCommandHandle:
         if self._check and exit_code != 0:
             raise CommandFailedError(exit_code, *texts)
         return CommandResult(exit_code, *texts, stdout.is_truncated or stderr.is_truncated)
+
+    async def _stop(self) -> None:
+        try:
+            await self.kill()
+        except SandboxError:
+            # The command's end ends its stream. Where the kill does not arrive, the stream is left.
+            await self.disconnect()
 
 
 class AsyncCommands:
@@ -169,7 +180,7 @@ class AsyncCommands:
         on_stdout: Callable[[str], Any] | None = None,
         on_stderr: Callable[[str], Any] | None = None,
     ) -> AsyncCommandHandle:
-        """Follows a process that runs already, by its pid or its tag."""
+        """Follows a running process, by its pid or its tag."""
         stream = await AsyncProcessStream.connect(self._agent, process)
         return AsyncCommandHandle(
             self._agent,
@@ -182,7 +193,7 @@ class AsyncCommands:
         )
 
     async def list(self) -> builtins.list[RunningProcess]:
-        """The processes that were started through the agent and have not ended."""
+        """The running processes that were started through the agent."""
         reply = await self._agent.call("Process/List", {})
         return [
             RunningProcess(each["pid"], _command_of(each["config"]), each.get("tag")) for each in reply["processes"]

@@ -5,7 +5,7 @@ from typing import Any, Awaitable, Callable
 
 
 class AsyncDeadline:
-    """Ends something when its time is over, while the caller waits for that end."""
+    """Ends a command when its time is over, while the caller waits for its end."""
 
     def __init__(self, seconds: float | None, end: Callable[[], Awaitable[Any]]) -> None:
         self._seconds = seconds

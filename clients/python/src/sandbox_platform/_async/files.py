@@ -40,7 +40,7 @@ class AsyncFiles:
         self._public_url = public_url
 
     async def read(self, path: str) -> str:
-        """A file as text."""
+        """Reads a file as text."""
         return (await self.read_bytes(path)).decode("utf-8", "replace")
 
     async def read_bytes(self, path: str) -> bytes:
@@ -53,7 +53,7 @@ class AsyncFiles:
         return await with_retries(work)
 
     async def write(self, path: str, content: str | bytes) -> None:
-        """Writes a file; folders on the way are made. Readers see the old file or the whole new one."""
+        """Writes a file and makes missing folders. Readers see the old file or the whole new one."""
         raw = content.encode() if isinstance(content, str) else content
         boundary, head, tail = _form(path)
 
@@ -79,16 +79,20 @@ class AsyncFiles:
         """Copies a file of the sandbox to this machine."""
         async with self._agent.request("GET", await self._download_path(path)) as response:
             with open(local_path, "wb") as file:
-                async for piece in response.aiter_raw():
-                    file.write(piece)
+                try:
+                    async for piece in response.aiter_raw():
+                        file.write(piece)
+                except BaseException:
+                    os.unlink(local_path)
+                    raise
 
     async def list(self, path: str, *, depth: int = 1) -> builtins.list[FileInfo]:
-        """What is in a folder, so many levels deep."""
+        """The entries of a folder, up to ``depth`` levels deep."""
         reply = await self._agent.call("Filesystem/ListDir", {"path": path, "depth": depth})
         return [file_info(entry) for entry in reply["entries"]]
 
     async def stat(self, path: str) -> FileInfo:
-        """What is at a path; links are not followed."""
+        """The entry at a path. Links are not followed."""
         return file_info((await self._agent.call("Filesystem/Stat", {"path": path}))["entry"])
 
     async def exists(self, path: str) -> bool:
@@ -101,7 +105,7 @@ class AsyncFiles:
             raise
 
     async def make_dir(self, path: str) -> bool:
-        """Makes a folder and its parents. Returns whether there was none."""
+        """Makes a folder and its parents. Returns whether it did not exist before."""
         try:
             await self._agent.call("Filesystem/MakeDir", {"path": path})
             return True
@@ -111,16 +115,16 @@ class AsyncFiles:
             raise
 
     async def move(self, source: str, destination: str) -> FileInfo:
-        """Moves a file or folder; what is at the destination is replaced."""
+        """Moves a file or folder, and replaces the destination."""
         reply = await self._agent.call("Filesystem/Move", {"source": source, "destination": destination})
         return file_info(reply["entry"])
 
     async def remove(self, path: str) -> None:
-        """Removes a file, or a folder with all that is in it. Nothing there is fine."""
+        """Removes a file, or a folder with its contents. A missing path is not an error."""
         await self._agent.call("Filesystem/Remove", {"path": path})
 
     async def watch(self, path: str, *, recursive: bool = False) -> AsyncFileWatch:
-        """Changes in a folder from now on: the watch is set up when this returns."""
+        """Watches a folder for changes. The watch is active when this returns."""
         events = self._agent.stream("Filesystem/WatchDir", {"path": path, "recursive": recursive})
         async for message in events:
             if "start" in message:
@@ -134,7 +138,7 @@ class AsyncFiles:
         return f"{self._public_url}/download/{quote(absolute[1:])}?{urlencode(query)}"
 
     async def upload_url(self, path: str, *, expires_in: float | None = None) -> str:
-        """A URL that writes this one file: a form with the field ``file`` is posted to it."""
+        """A URL that writes this one file. Post a form with the field ``file`` to it."""
         absolute = await self._absolute(path)
         query = {**file_signature(absolute, "write", self._token, expires_in), "path": absolute}
         return f"{self._public_url}/upload?{urlencode(query)}"
@@ -148,7 +152,7 @@ class AsyncFiles:
         return f"/download/{quote((await self._absolute(path))[1:])}"
 
     async def _absolute(self, path: str) -> str:
-        """Relative paths begin in the home folder, which the agent knows."""
+        """Relative paths begin in the home folder, which is asked from the agent."""
         if path.startswith("/"):
             return path
         home = (await self.stat("~")).path
@@ -157,7 +161,7 @@ class AsyncFiles:
 
 
 def _form(path: str) -> tuple[str, bytes, bytes]:
-    """The boundary of an upload, and what stands before and behind the file."""
+    """The boundary of an upload, and the parts before and after the file."""
     boundary = f"sandbox-platform-{uuid.uuid4()}"
     part = f"--{boundary}\r\nContent-Disposition: form-data; name="
     head = f'{part}"path"\r\n\r\n{path}\r\n{part}"file"; filename="file"\r\n\r\n'

@@ -12,12 +12,11 @@ from ..retries import pause_before_retry
 
 Result = TypeVar("Result")
 
-# Long silences are normal: commands may say nothing for hours.
-_TIMEOUT = httpx.Timeout(None, connect=20.0)
+_CONNECT_TIMEOUT = 20.0
 
 
 def new_client() -> httpx.AsyncClient:
-    return httpx.AsyncClient(timeout=_TIMEOUT, limits=httpx.Limits(max_connections=None), follow_redirects=False)
+    return httpx.AsyncClient(timeout=None, limits=httpx.Limits(max_connections=None), follow_redirects=False)
 
 
 @asynccontextmanager
@@ -29,10 +28,12 @@ async def exchange(
     *,
     headers: Mapping[str, str],
     content: Any = None,
+    read_timeout: float | None = None,
 ) -> AsyncIterator[httpx.Response]:
     """Sends a request and gives the reply, whose body is still to be read.
 
-    Raises a SandboxError with the code of an error reply, or ``connection_failed``.
+    ``read_timeout`` is the longest silence in seconds; None: any, because commands may be silent for hours. Raises a
+    SandboxError with the code of an error reply, or ``connection_failed``.
     """
     sent = dict(headers)
     extensions: dict[str, Any] = {}
@@ -41,7 +42,12 @@ async def exchange(
         extensions["sni_hostname"] = server.host.partition(":")[0]
     try:
         async with client.stream(
-            method, server.origin + path, headers=sent, content=content, extensions=extensions
+            method,
+            server.origin + path,
+            headers=sent,
+            content=content,
+            extensions=extensions,
+            timeout=httpx.Timeout(None, connect=_CONNECT_TIMEOUT, read=read_timeout),
         ) as response:
             if response.status_code >= 300:
                 text = (await response.aread())[: 64 * 1024].decode("utf-8", "replace")
@@ -52,7 +58,7 @@ async def exchange(
 
 
 async def with_retries(work: Callable[[], Awaitable[Result]]) -> Result:
-    """Tries again after failures that pass, with growing pauses; a ``Retry-After`` is honoured."""
+    """Tries again after temporary failures, with growing pauses. A ``Retry-After`` is respected."""
     attempt = 0
     while True:
         attempt += 1

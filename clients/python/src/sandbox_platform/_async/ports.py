@@ -50,7 +50,7 @@ class AsyncPorts:
         headers: Mapping[str, str] | None = None,
         content: bytes | None = None,
     ) -> httpx.Response:
-        """Sends a request to a port, with the token, also where the name of the sandbox does not resolve."""
+        """Sends a request to a port, with the token. The name of the sandbox need not resolve."""
         server = server_of(f"{port}-{self._domain}", self._api.connection)
         sent = {"X-Access-Token": self._token, **(headers or {})}
         async with exchange(self._api.client, server, method, path, headers=sent, content=content) as response:
@@ -70,7 +70,7 @@ class AsyncPorts:
         service_port: int | None = None,
         is_protected: bool = False,
     ) -> Port:
-        """Declares a port: from then on it is public, or protected."""
+        """Declares a port, as public or protected."""
         body = {"port": port, "name": name, "protocol": protocol, "is_protected": is_protected}
         if service_port is not None:
             body["service_port"] = service_port

@@ -5,6 +5,7 @@ import base64
 from typing import Any, AsyncGenerator, Mapping
 
 from ..errors import SandboxError
+from ..stream_breaker import StreamBreaker
 from ..values import Output
 from .agent_client import AsyncAgentClient
 
@@ -17,33 +18,42 @@ class AsyncProcessStream:
     A process outlives its connection: when that breaks off, the events go on over another one.
     """
 
-    def __init__(self, agent: AsyncAgentClient, pid: int, events: AsyncGenerator[Any, None]) -> None:
+    def __init__(
+        self, agent: AsyncAgentClient, pid: int, events: AsyncGenerator[Any, None], breaker: StreamBreaker
+    ) -> None:
         self._agent = agent
         self._events = events
+        self._breaker = breaker
         self.pid = pid
         self.exit_code: int | None = None
 
     @staticmethod
     async def start(agent: AsyncAgentClient, request: Mapping[str, Any]) -> AsyncProcessStream:
-        return await AsyncProcessStream._open(agent, agent.stream("Process/Start", request))
+        return await AsyncProcessStream._open(agent, "Process/Start", request)
 
     @staticmethod
     async def connect(agent: AsyncAgentClient, process: int | str) -> AsyncProcessStream:
         """Follows the process with this pid or this tag."""
         selector = {"pid": process} if isinstance(process, int) else {"tag": process}
-        return await AsyncProcessStream._open(agent, agent.stream("Process/Connect", {"process": selector}))
+        return await AsyncProcessStream._open(agent, "Process/Connect", {"process": selector})
 
     @staticmethod
-    async def _open(agent: AsyncAgentClient, events: AsyncGenerator[Any, None]) -> AsyncProcessStream:
+    async def _open(agent: AsyncAgentClient, call: str, request: Mapping[str, Any]) -> AsyncProcessStream:
+        breaker = StreamBreaker()
+        events = agent.stream(call, request, breaker)
         async for message in events:
             start = message.get("event", {}).get("start")
             if start:
-                return AsyncProcessStream(agent, start["pid"], events)
+                return AsyncProcessStream(agent, start["pid"], events, breaker)
         raise SandboxError("bad_reply", "The process never started")
 
     async def disconnect(self) -> None:
-        """Leaves the process, which goes on."""
-        await self._events.aclose()
+        """Closes the connection. The process continues, and readers of its output get ``disconnected``."""
+        self._breaker.break_off()
+        try:
+            await self._events.aclose()
+        except (RuntimeError, ValueError):
+            pass  # Another thread or task reads it now, and gets the closed connection.
 
     async def output(self) -> AsyncGenerator[Output, None]:
         """Its output until it ends."""
@@ -60,8 +70,10 @@ class AsyncProcessStream:
                         yield Output(source, base64.b64decode(data))
                 raise SandboxError("connection_failed", "The stream ended before the process did")
             except SandboxError as error:
+                if self._breaker.is_broken:
+                    raise SandboxError("disconnected", "The client left the process") from None
                 if error.code != "connection_failed" or broken == _RECONNECTS:
                     raise
             await asyncio.sleep(0.1 * 2**broken)
             broken += 1
-            self._events = self._agent.stream("Process/Connect", {"process": {"pid": self.pid}})
+            self._events = self._agent.stream("Process/Connect", {"process": {"pid": self.pid}}, self._breaker)

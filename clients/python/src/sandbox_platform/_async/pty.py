@@ -11,7 +11,7 @@ _LOGIN_SHELL = ("sh", "-c", "command -v bash >/dev/null && exec bash -l; exec sh
 
 
 class AsyncTerminal:
-    """A program on a terminal. Iterate over what it shows, or let ``wait`` hand it to a function."""
+    """A program on a terminal. Iterate over its output, or let ``wait`` pass it to a function."""
 
     def __init__(self, agent: AsyncAgentClient, stream: AsyncProcessStream) -> None:
         self._agent = agent
@@ -22,7 +22,7 @@ class AsyncTerminal:
         return self._stream.pid
 
     async def write(self, data: str | bytes) -> None:
-        """What a person types."""
+        """Sends input, as typed by a person."""
         raw = data.encode() if isinstance(data, str) else data
         text = base64.b64encode(raw).decode()
         await self._agent.call("Process/SendInput", {"process": {"pid": self.pid}, "input": {"pty": text}})
@@ -35,7 +35,7 @@ class AsyncTerminal:
         return await send_signal(self._agent, self.pid, "SIGKILL")
 
     async def disconnect(self) -> None:
-        """Stops to listen; the program goes on."""
+        """Closes the connection. The program continues."""
         await self._stream.disconnect()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -43,7 +43,7 @@ class AsyncTerminal:
             yield piece.data
 
     async def wait(self, on_data: Callable[[bytes], Any] | None = None) -> int:
-        """The exit code, when the program has ended."""
+        """Waits for the program's end and returns its exit code."""
         async for piece in self._stream.output():
             if on_data is not None:
                 on_data(piece.data)
@@ -66,7 +66,7 @@ class AsyncPty:
         envs: Mapping[str, str] | None = None,
         tag: str | None = None,
     ) -> AsyncTerminal:
-        """Starts a program on a terminal of its own; without one a login shell."""
+        """Starts a program on a new terminal. The default is a login shell."""
         cmd, *args = command
         process: dict[str, Any] = {"cmd": cmd, "args": args, "envs": dict(envs or {})}
         if cwd is not None:
@@ -77,5 +77,5 @@ class AsyncPty:
         return AsyncTerminal(self._agent, await AsyncProcessStream.start(self._agent, request))
 
     async def connect(self, process: int | str) -> AsyncTerminal:
-        """Follows a terminal that runs already, by its pid or its tag."""
+        """Follows a running terminal, by its pid or its tag."""
         return AsyncTerminal(self._agent, await AsyncProcessStream.connect(self._agent, process))

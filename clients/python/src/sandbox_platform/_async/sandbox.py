@@ -7,10 +7,12 @@ from urllib.parse import quote
 from .._generated.api import AddSandboxPortBody, Sandbox as SandboxInfo, SandboxSummary
 from ..connection import public_url, read_connection, server_of
 from ..errors import SandboxError
+from ..stream_breaker import StreamBreaker
 from ..values import CodeContext, CodeResult, Execution, code_result
 from .agent_client import AsyncAgentClient
 from .api_client import AsyncApiClient
 from .commands import AsyncCommands
+from .deadline import AsyncDeadline
 from .files import AsyncFiles
 from .http_exchange import new_client
 from .ports import AsyncPorts
@@ -18,16 +20,16 @@ from .pty import AsyncPty
 
 
 class AsyncSandbox:
-    """A sandbox of the platform. As a context it ends with its block."""
+    """A sandbox of the platform. As a context manager it ends with its block."""
 
     def __init__(self, api: AsyncApiClient, made: Mapping[str, Any]) -> None:
         self._api = api
         self.id: str = made["sandbox_id"]
-        #: Its host name, with the gateway's port.
+        #: The host name of the sandbox, with the gateway's port.
         self.domain: str = made["sandbox_domain"]
-        #: Opens the agent and the protected ports.
+        #: The token for the agent and the protected ports.
         self.access_token: str = made["envd_access_token"]
-        #: The URL of the agent, for programs that resolve the name.
+        #: The URL of the agent, for programs that can resolve the name.
         self.url = public_url(self.domain, api.connection)
         self._agent = AsyncAgentClient(api.client, server_of(self.domain, api.connection), self.access_token)
         self.files = AsyncFiles(self._agent, self.access_token, self.url)
@@ -98,11 +100,28 @@ class AsyncSandbox:
         api_key: str | None = None,
         gateway_url: str | None = None,
     ) -> AsyncSandbox:
-        """A sandbox that is there already. A paused one is resumed; ``timeout`` counts from now."""
+        """Connects to an existing sandbox. A paused one is resumed. ``timeout`` counts from now."""
         api = AsyncApiClient(read_connection(api_url, api_key, gateway_url), new_client())
         body = {} if timeout is None else {"timeout": timeout}
         try:
             return cls(api, await api.call("connectSandbox", path={"sandbox_id": sandbox_id}, body=body))
+        except BaseException:
+            await api.client.aclose()
+            raise
+
+    @classmethod
+    async def get(
+        cls,
+        sandbox_id: str,
+        *,
+        api_url: str | None = None,
+        api_key: str | None = None,
+        gateway_url: str | None = None,
+    ) -> AsyncSandbox:
+        """A sandbox as it is: a paused one stays paused."""
+        api = AsyncApiClient(read_connection(api_url, api_key, gateway_url), new_client())
+        try:
+            return cls(api, await api.call("getSandbox", path={"sandbox_id": sandbox_id}))
         except BaseException:
             await api.client.aclose()
             raise
@@ -118,7 +137,7 @@ class AsyncSandbox:
         api_key: str | None = None,
         gateway_url: str | None = None,
     ) -> AsyncIterator[SandboxSummary]:
-        """The sandboxes that the caller sees, the newest first."""
+        """The sandboxes that the caller may see, newest first."""
         query: dict[str, Any] = {"limit": 100}
         filters = {"status": status, "search": search, "project_id": project_id}
         query.update({key: value for key, value in filters.items() if value is not None})
@@ -136,7 +155,7 @@ class AsyncSandbox:
                 page += 1
 
     async def info(self) -> SandboxInfo:
-        """Every field of the sandbox as it is now."""
+        """The current fields of the sandbox."""
         info: SandboxInfo = await self._api.call("getSandbox", path={"sandbox_id": self.id})
         return info
 
@@ -158,8 +177,12 @@ class AsyncSandbox:
         on_stdout: Callable[[str], Any] | None = None,
         on_stderr: Callable[[str], Any] | None = None,
         on_result: Callable[[CodeResult], Any] | None = None,
+        timeout: float | None = None,
     ) -> Execution:
-        """Runs code in a context that keeps its state: Python, JavaScript, TypeScript, Bash, R, Java."""
+        """Runs code in a context that keeps its state: Python, JavaScript, TypeScript, Bash, R, Java.
+
+        After ``timeout`` seconds the code is interrupted: ``timed_out``. Without one there is no limit.
+        """
         context_id = context.id if isinstance(context, CodeContext) else context or ""
         message = {
             "code": code,
@@ -168,31 +191,43 @@ class AsyncSandbox:
             "envVars": dict(envs or {}),
         }
         execution = Execution()
-        async for event in self._agent.stream("ExecutionService/Execute", message):
-            if "stdout" in event:
-                execution.stdout += event["stdout"]["content"]
-                if on_stdout is not None:
-                    on_stdout(event["stdout"]["content"])
-            elif "stderr" in event:
-                execution.stderr += event["stderr"]["content"]
-                if on_stderr is not None:
-                    on_stderr(event["stderr"]["content"])
-            elif "error" in event:
-                execution.error = event["error"]
-                execution.exit_code = 1
-            elif "result" in event:
-                result = code_result(event["result"])
-                if result.is_main_result:
-                    execution.text = result.text
-                    execution.exit_code = event["result"]["exitCode"]
-                    execution.execution_count = event["result"]["executionCount"]
-                execution.results.append(result)
-                if on_result is not None:
-                    on_result(result)
+        breaker = StreamBreaker(timeout)
+
+        async def interrupt() -> None:
+            breaker.break_off()
+
+        async with AsyncDeadline(timeout, interrupt) as deadline:
+            try:
+                async for event in self._agent.stream("ExecutionService/Execute", message, breaker):
+                    if "stdout" in event:
+                        execution.stdout += event["stdout"]["content"]
+                        if on_stdout is not None:
+                            on_stdout(event["stdout"]["content"])
+                    elif "stderr" in event:
+                        execution.stderr += event["stderr"]["content"]
+                        if on_stderr is not None:
+                            on_stderr(event["stderr"]["content"])
+                    elif "error" in event:
+                        execution.error = event["error"]
+                        execution.exit_code = 1
+                    elif "result" in event:
+                        result = code_result(event["result"])
+                        if result.is_main_result:
+                            execution.text = result.text
+                            execution.exit_code = event["result"]["exitCode"]
+                            execution.execution_count = event["result"]["executionCount"]
+                        execution.results.append(result)
+                        if on_result is not None:
+                            on_result(result)
+            except SandboxError:
+                if not deadline.is_over:
+                    raise
+        if deadline.is_over:
+            raise SandboxError("timed_out", f"The code did not end in {timeout} s and was interrupted")
         return execution
 
     async def create_code_context(self, language: str = "python", *, cwd: str = "") -> CodeContext:
-        """A context of its own."""
+        """Makes a new code context."""
         made = await self._agent.call("ContextService/CreateContext", {"language": language, "cwd": cwd})
         return CodeContext(made["id"], made["language"], made["cwd"])
 
@@ -201,26 +236,29 @@ class AsyncSandbox:
         await self._agent.call("ContextService/DestroyContext", {"contextId": context_id})
 
     async def pause(self) -> None:
-        """Freezes it: memory, processes and disk stay."""
+        """Freezes the sandbox. Memory, processes and disk are kept."""
         await self._api.call("pauseSandbox", path={"sandbox_id": self.id}, body={})
 
     async def resume(self) -> None:
         await self._api.call("resumeSandbox", path={"sandbox_id": self.id}, body={})
 
     async def set_timeout(self, seconds: int) -> None:
-        """The timeout, from the start of the running phase."""
+        """Sets the timeout, which counts from the start of the running phase.
+
+        For a timeout that counts from now, use ``connect`` with ``timeout``.
+        """
         await self._api.call("setSandboxTimeout", path={"sandbox_id": self.id}, body={"timeout": seconds})
 
     async def terminate(self) -> None:
-        """Ends it. It stays readable as ``terminated``. One that has ended already is fine."""
+        """Ends the sandbox. It stays readable as ``terminated``. Succeeds if it has already ended."""
         await self._api.call("terminateSandbox", path={"sandbox_id": self.id})
 
     async def delete(self) -> None:
-        """Ends it and removes what is kept of it."""
+        """Ends the sandbox and removes its data."""
         await self._api.call("deleteSandbox", path={"sandbox_id": self.id})
 
     async def close(self) -> None:
-        """Closes the connections; the sandbox goes on."""
+        """Closes the connections. The sandbox continues."""
         await self._agent.close()
         await self._api.client.aclose()
 

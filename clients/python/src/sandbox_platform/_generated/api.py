@@ -9,9 +9,9 @@ class AddSandboxPortBody(TypedDict):
     port: int
     name: str
     protocol: NotRequired[Union[Literal["TCP", "UDP", "WEBRTC"], None]]
-    # What the service inside listens on; `port` when left out
+    # The port on which the server in the sandbox listens; default: `port`
     service_port: NotRequired[Union[int, None]]
-    # Ask for the access token
+    # Require the access token
     is_protected: NotRequired[Union[bool, None]]
 
 
@@ -31,7 +31,7 @@ class CreateSandboxBodyObjectStorage(TypedDict):
     region: NotRequired[Union[str, None]]
     # URL of an S3-compatible server
     endpoint: NotRequired[Union[str, None]]
-    # Absolute path in the sandbox; made where it is missing
+    # Absolute path in the sandbox; a missing folder is created
     mount_point: str
     access_key: str
     secret_key: str
@@ -46,7 +46,7 @@ class CreateSandboxBodyObjectStorage2(TypedDict):
     region: NotRequired[Union[str, None]]
     # URL of an S3-compatible server
     endpoint: NotRequired[Union[str, None]]
-    # Absolute path in the sandbox; made where it is missing
+    # Absolute path in the sandbox; a missing folder is created
     mount_point: str
     access_key: str
     secret_key: str
@@ -58,18 +58,18 @@ class CreateSandboxBodyCustomPorts(TypedDict):
     port: int
     name: str
     protocol: NotRequired[Union[Literal["TCP", "UDP", "WEBRTC"], None]]
-    # What the service inside listens on; `port` when left out
+    # The port on which the server in the sandbox listens; default: `port`
     service_port: NotRequired[Union[int, None]]
-    # Ask for the access token
+    # Require the access token
     is_protected: NotRequired[Union[bool, None]]
 
 
 class CreateSandboxBodyLocality(TypedDict):
-    # The caller's region, where `region` is left out
+    # Use the caller's region if `region` is left out
     auto_detect: NotRequired[Union[bool, None]]
     # An id of `GET /v1/platform-regions`
     region: NotRequired[Union[str, None]]
-    # In no other region; ignored with `auto_detect`. Otherwise the nearest region with capacity serves
+    # Use no other region; ignored with `auto_detect`. By default, the nearest region with capacity is used
     force: NotRequired[Union[bool, None]]
 
 
@@ -90,20 +90,20 @@ class CreateSandboxBody(TypedDict):
     timeout: NotRequired[Union[int, None]]
     env_vars: NotRequired[Union[dict[str, str], None]]
     metadata: NotRequired[Union[dict[str, Union[str, float, bool]], None]]
-    # The agent asks for the access token
+    # The agent requires the access token
     secure: NotRequired[Union[bool, None]]
     allow_internet_access: NotRequired[Union[bool, None]]
-    # One mount of a bucket, or several
+    # One bucket mount, or a list of them
     object_storage: NotRequired[Union["CreateSandboxBodyObjectStorage", list["CreateSandboxBodyObjectStorage2"], None]]
     # The image's own s3fs runs in the sandbox. Not with a session token; ignored for templates that are not custom
     object_storage_direct_mount: NotRequired[Union[bool, None]]
-    # With a direct mount only; empty: the s3fs that is found in PATH
+    # Only with a direct mount; empty: the s3fs in PATH
     s3fs_executable_path: NotRequired[Union[str, None]]
     custom_ports: NotRequired[Union[list["CreateSandboxBodyCustomPorts"], None]]
     locality: NotRequired[Union["CreateSandboxBodyLocality", None]]
-    # The timeout pauses instead of terminating
+    # Pause the sandbox at its timeout, instead of terminating it
     auto_pause: NotRequired[Union[bool, None]]
-    # Answer at once instead of when it runs or has failed
+    # Reply immediately, instead of when the sandbox runs or has failed
     is_async: NotRequired[Union[bool, None]]
 
 
@@ -124,7 +124,7 @@ class CreatedSandbox(TypedDict):
     name: str
     description: str
     template_id: str
-    # As it was when the sandbox was made
+    # The name of the template when the sandbox was made
     template_name: str
     owner_user_id: str
     project_id: str
@@ -149,13 +149,13 @@ class CreatedSandbox(TypedDict):
     template_ready_command: Union[str, None]
     status: Literal["created", "starting", "running", "pausing", "paused", "resuming", "terminating", "terminated", "failed"]
     substatus: Union[Literal["allocating", "deploying", "initializing", "waiting_ready", "cleaning_resources", "cleaning_data"], None]
-    # Why it is in this status
+    # The reason of this status
     reason: Union[Literal["user_requested", "timeout", "auto_pause", "persistence_expired", "image_pull_failed", "image_refused", "not_ready", "start_failed", "no_capacity", "host_lost", "host_restarted", "host_disk_full", "disk_lost", "host_disk_pressure", "host_draining", "runtime_exited", "pause_failed", "resume_failed", "restarted", "restart_failed", "budget_restricted", "quota_used_up", "object_storage_mount_failed", "object_storage_credentials_required"], None]
     created_at: str
     updated_at: str
     started_at: Union[str, None]
     timeout_at: Union[str, None]
-    # Seconds it has run, pauses left out
+    # Seconds it has run, without pauses
     uptime: int
     sandbox_domain: str
     # The agent's address and port inside the platform's network
@@ -167,7 +167,7 @@ class CreatedSandbox(TypedDict):
     persistence_expires_at: Union[str, None]
     persistence_days_remaining: Union[int, None]
     network_proxy: NotRequired["CreatedSandboxNetworkProxy"]
-    # How a failed one went; kept after its data is gone
+    # Details of a failure; kept after its data is removed
     failure: Union["SandboxFailure", None]
 
 
@@ -178,7 +178,7 @@ class DeleteSandboxData(TypedDict):
 
 
 class DeleteSandboxQuery(TypedDict):
-    # Accepted; nothing needs to be forced
+    # Accepted for compatibility; has no effect
     force: NotRequired[Literal["0", "1", "true", "false", "yes", "no"]]
 
 
@@ -194,20 +194,20 @@ class ListSandboxesQuery(TypedDict):
     limit: NotRequired[int]
     # Alias of limit
     page_size: NotRequired[int]
-    # Items to pass over; wins over page
+    # The number of items to skip; takes precedence over page
     offset: NotRequired[int]
     # Alias of offset
     skip: NotRequired[int]
-    # Of an account that is not yours: admins only; `all` is every account
+    # Another account, for admins only; `all` means all accounts
     account_id: NotRequired[str]
-    # One status, or several with commas between
+    # One status, or several, separated by commas
     status: NotRequired[str]
     project_id: NotRequired[str]
     # Account root only
     owner_user_id: NotRequired[str]
     # Part of a name, description or id
     search: NotRequired[str]
-    # `{"key":"value"}`, or `key=value` pairs with commas or & between; each must be there. Keys and values of pairs may be percent-encoded once more than the query
+    # `{"key":"value"}`, or `key=value` pairs separated by commas or &; a sandbox must have all of them. Keys and values of pairs may be percent-encoded once more than the query
     metadata: NotRequired[str]
     # Default created_at
     sort_by: NotRequired[Literal["created_at", "updated_at", "started_at", "name", "status"]]
@@ -234,7 +234,7 @@ class Pagination(TypedDict):
 
 
 class PauseSandboxBody(TypedDict):
-    # Answer at `pausing` instead of `paused`
+    # Reply when the sandbox is `pausing`, instead of `paused`
     is_async: NotRequired[Union[bool, None]]
 
 
@@ -250,9 +250,9 @@ class Port(TypedDict):
     service_port: int
     protocol: Literal["TCP", "UDP", "WEBRTC"]
     name: str
-    # Asks for the access token
+    # The port requires the access token
     is_protected: bool
-    # Only of UDP: `<address>:<port>` where it is reached; null: nowhere now
+    # Only for UDP: the `<address>:<port>` of the host; null: not reachable now
     host_port: NotRequired[Union[str, None]]
 
 
@@ -265,7 +265,7 @@ class ResumeSandboxBodyObjectStorageMounts(TypedDict):
     region: NotRequired[Union[str, None]]
     # URL of an S3-compatible server
     endpoint: NotRequired[Union[str, None]]
-    # Absolute path in the sandbox; made where it is missing
+    # Absolute path in the sandbox; a missing folder is created
     mount_point: str
     access_key: str
     secret_key: str
@@ -276,13 +276,13 @@ class ResumeSandboxBodyObjectStorageMounts(TypedDict):
 
 
 class ResumeSandboxBodyObjectStorageMounts2(TypedDict):
-    # Absolute path in the sandbox; made where it is missing
+    # Absolute path in the sandbox; a missing folder is created
     mount_point: str
     delete: Literal[True]
 
 
 class ResumeSandboxBodyObjectStorageMounts3(TypedDict):
-    # Absolute path in the sandbox; made where it is missing
+    # Absolute path in the sandbox; a missing folder is created
     mount_point: str
     disable: Literal[True]
 
@@ -292,16 +292,16 @@ class ResumeSandboxBodyObjectStorage(TypedDict):
     remove_all: NotRequired[Union[bool, None]]
     # Disables all active mounts; they keep their slots
     disable_all: NotRequired[Union[bool, None]]
-    # Changes by mount point: a mount to make or replace, or `delete: true`, or `disable: true`
+    # Changes by mount point: a mount to add or replace, or `delete: true`, or `disable: true`
     mounts: NotRequired[Union[list[Union["ResumeSandboxBodyObjectStorageMounts", "ResumeSandboxBodyObjectStorageMounts2", "ResumeSandboxBodyObjectStorageMounts3"]], None]]
 
 
 class ResumeSandboxBody(TypedDict):
-    # Answer at `resuming` instead of `running`
+    # Reply when the sandbox is `resuming`, instead of `running`
     is_async: NotRequired[Union[bool, None]]
     # Resume even if mounts fail
     best_effort_oss: NotRequired[Union[bool, None]]
-    # One of remove_all, disable_all and mounts; changes nothing when left out
+    # One of remove_all, disable_all and mounts; without it, the mounts do not change
     object_storage: NotRequired[Union["ResumeSandboxBodyObjectStorage", None]]
 
 
@@ -338,10 +338,10 @@ class Sandbox(TypedDict):
     description: str
     status: Literal["created", "starting", "running", "pausing", "paused", "resuming", "terminating", "terminated", "failed"]
     substatus: Union[Literal["allocating", "deploying", "initializing", "waiting_ready", "cleaning_resources", "cleaning_data"], None]
-    # Why it is in this status
+    # The reason of this status
     reason: Union[Literal["user_requested", "timeout", "auto_pause", "persistence_expired", "image_pull_failed", "image_refused", "not_ready", "start_failed", "no_capacity", "host_lost", "host_restarted", "host_disk_full", "disk_lost", "host_disk_pressure", "host_draining", "runtime_exited", "pause_failed", "resume_failed", "restarted", "restart_failed", "budget_restricted", "quota_used_up", "object_storage_mount_failed", "object_storage_credentials_required"], None]
     template_id: str
-    # As it was when the sandbox was made
+    # The name of the template when the sandbox was made
     template_name: str
     template_exists: bool
     project_id: str
@@ -351,7 +351,7 @@ class Sandbox(TypedDict):
     account_owner: Union["Person", None]
     owner_user_id: str
     region: str
-    # Its owner and the account root see it
+    # Only its owner and the account root see it
     visibility: Literal["private"]
     # Legacy: the owner's account
     user_account_id: str
@@ -396,7 +396,7 @@ class Sandbox(TypedDict):
     paused_at: Union[str, None]
     pausing_at: Union[str, None]
     resumed_at: Union[str, None]
-    # Seconds it has run, pauses left out
+    # Seconds it has run, without pauses
     uptime: int
     total_paused_seconds: int
     total_running_seconds: int
@@ -411,9 +411,9 @@ class Sandbox(TypedDict):
     persistence_expires_at: Union[str, None]
     persistence_days_remaining: Union[int, None]
     network_proxy: NotRequired["SandboxNetworkProxy"]
-    # Where peers of its WEBRTC ports find the TURN server; their credential is of a route of its own
+    # The TURN server for peers of its WEBRTC ports; another route returns their credential
     webrtc_turn: NotRequired["SandboxWebrtcTurn"]
-    # How a failed one went; kept after its data is gone
+    # Details of a failure; kept after its data is removed
     failure: Union["SandboxFailure", None]
 
 
@@ -439,7 +439,7 @@ class SandboxResources(TypedDict):
     memory: int
     # GB
     storage: int
-    # Mbit/s to the internet, and as much from it; null: not limited
+    # Mbit/s to the internet, and the same rate from it; null: not limited
     bandwidth: Union[int, None]
 
 
@@ -460,7 +460,7 @@ class SandboxSummary(TypedDict):
     name: str
     description: str
     template_id: str
-    # As it was when the sandbox was made
+    # The name of the template when the sandbox was made
     template_name: str
     template_exists: bool
     owner_user_id: str
@@ -490,7 +490,7 @@ class SandboxSummary(TypedDict):
     template_source: Literal["platform_family", "custom"]
     status: Literal["created", "starting", "running", "pausing", "paused", "resuming", "terminating", "terminated", "failed"]
     substatus: Union[Literal["allocating", "deploying", "initializing", "waiting_ready", "cleaning_resources", "cleaning_data"], None]
-    # Why it is in this status
+    # The reason of this status
     reason: Union[Literal["user_requested", "timeout", "auto_pause", "persistence_expired", "image_pull_failed", "image_refused", "not_ready", "start_failed", "no_capacity", "host_lost", "host_restarted", "host_disk_full", "disk_lost", "host_disk_pressure", "host_draining", "runtime_exited", "pause_failed", "resume_failed", "restarted", "restart_failed", "budget_restricted", "quota_used_up", "object_storage_mount_failed", "object_storage_credentials_required"], None]
     started_at: Union[str, None]
     stopped_at: Union[str, None]
@@ -509,7 +509,7 @@ class SandboxSummary(TypedDict):
     persistence_days: Union[int, None]
     persistence_expires_at: Union[str, None]
     persistence_days_remaining: Union[int, None]
-    # Seconds it has run, pauses left out
+    # Seconds it has run, without pauses
     uptime: int
     network_proxy: NotRequired["SandboxSummaryNetworkProxy"]
     owner: NotRequired["Person"]
@@ -545,7 +545,7 @@ class TerminateSandboxDataForm2(TypedDict):
 TerminateSandboxData = Union["TerminateSandboxDataForm", "TerminateSandboxDataForm2"]
 
 class TerminateSandboxQuery(TypedDict):
-    # Accepted; nothing needs to be forced
+    # Accepted for compatibility; has no effect
     force: NotRequired[Literal["0", "1", "true", "false", "yes", "no"]]
 
 

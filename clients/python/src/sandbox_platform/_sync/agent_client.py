@@ -11,9 +11,10 @@ import httpx
 from ..connection import HttpServer
 from ..errors import SandboxError
 from ..frames import FrameReader, frame
+from ..stream_breaker import StreamBreaker
 from .http_exchange import exchange, with_retries
 
-# Calls that the client may repeat when it does not know whether the first one arrived.
+# Calls that may be repeated if it is unknown whether the first one arrived.
 _REPEATABLE = {
     "Filesystem/Stat",
     "Filesystem/ListDir",
@@ -34,14 +35,21 @@ class AgentClient:
 
     @contextmanager
     def request(
-        self, method: str, path: str, *, headers: Mapping[str, str] | None = None, content: Any = None
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        content: Any = None,
+        read_timeout: float | None = None,
     ) -> Iterator[httpx.Response]:
         sent = {"X-Access-Token": self._token, **(headers or {})}
-        with exchange(self._client, self._server, method, path, headers=sent, content=content) as response:
+        more: dict[str, Any] = {"headers": sent, "content": content, "read_timeout": read_timeout}
+        with exchange(self._client, self._server, method, path, **more) as response:
             yield response
 
     def call(self, name: str, message: Mapping[str, Any]) -> Any:
-        """One message, one reply. Raises a SandboxError with the agent's or the gateway's code."""
+        """Sends one message and returns the reply. Raises a SandboxError with the agent's or the gateway's code."""
         headers = {"Content-Type": "application/json"}
         content = json.dumps(message).encode()
 
@@ -51,9 +59,11 @@ class AgentClient:
 
         return (with_retries(work) if name in _REPEATABLE else work())
 
-    def stream(self, name: str, message: Mapping[str, Any]) -> Generator[Any, None]:
+    def stream(
+        self, name: str, message: Mapping[str, Any], breaker: StreamBreaker | None = None
+    ) -> Generator[Any, None]:
         """The messages of a server stream."""
-        messages = self._messages(name, message)
+        messages = self._messages(name, message, breaker)
         self._streams.add(messages)
         return messages
 
@@ -63,13 +73,20 @@ class AgentClient:
             try:
                 messages.close()
             except (RuntimeError, ValueError):
-                pass  # Somebody reads it now, and sees that the connection is closed.
+                pass  # Another task reads it now, and gets the closed connection.
 
-    def _messages(self, name: str, message: Mapping[str, Any]) -> Generator[Any, None]:
-        # A connection of its own, so that no request is lost on one that the server is closing.
+    def _messages(
+        self, name: str, message: Mapping[str, Any], breaker: StreamBreaker | None
+    ) -> Generator[Any, None]:
+        # Uses its own connection, so that no request is lost on a connection that the server is closing.
         headers = {"Content-Type": "application/connect+json", "Keepalive-Ping-Interval": "20", "Connection": "close"}
         frames = FrameReader()
-        with self.request("POST", f"/sandboxagent.{name}", headers=headers, content=frame(message)) as response:
+        more: dict[str, Any] = {"headers": headers, "content": frame(message)}
+        if breaker is not None:
+            more["read_timeout"] = breaker.timeout
+        with self.request("POST", f"/sandboxagent.{name}", **more) as response:
+            if breaker is not None:
+                breaker.watch(response)
             for chunk in response.iter_raw():
                 for received in frames.add(chunk):
                     yield received

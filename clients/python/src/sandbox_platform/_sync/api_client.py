@@ -16,7 +16,7 @@ from .http_exchange import exchange, with_retries
 
 
 class ApiClient:
-    """The control plane. Requests that make something carry an Idempotency-Key: repeating them makes nothing twice."""
+    """The control plane. Requests that create objects have an Idempotency-Key, so they may be repeated."""
 
     def __init__(self, connection: Connection, client: httpx.Client) -> None:
         self.connection = connection
@@ -30,7 +30,7 @@ class ApiClient:
         query: Mapping[str, Any] | None = None,
         body: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Calls an operation of the OpenAPI document and answers with the ``data`` of its reply."""
+        """Calls an operation of the OpenAPI document and returns the ``data`` of its reply."""
         method, template = OPERATIONS[operation]
         target = re.sub(r"\{(\w+)\}", lambda name: quote(str((path or {})[name[1]]), safe=""), template)
         if query:
@@ -59,7 +59,7 @@ class ApiClient:
 
 
 def _authorization(api_key: str) -> dict[str, str]:
-    """Access tokens of a sign-in are JWTs; everything else is an API key."""
+    """Access tokens of a sign-in are JWTs. All other keys are API keys."""
     if api_key.startswith("eyJ"):
         return {"Authorization": f"Bearer {api_key}"}
     return {"X-API-Key": api_key}

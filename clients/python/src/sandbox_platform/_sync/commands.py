@@ -15,16 +15,16 @@ from .process_stream import ProcessStream
 
 _MAX_OUTPUT = 8 * 1024 * 1024
 
-# A command opens what it reads and removes the file, then becomes the command.
+# Opens the input file and removes it, then becomes the command.
 _OPEN_INPUT = 'exec <"$1" || exit 126; [ "$1" = /dev/null ] || rm -f -- "$1"; shift; '
 _BECOME_PROGRAM = 'exec "$@"'
 _BECOME_SHELL = 'command -v bash >/dev/null && exec bash -c "$1"; exec sh -c "$1"'
-# Scripts that start a command, with the place of the command in the arguments.
+# Scripts that start a command, with the index of the command in the arguments.
 _LAUNCHERS = {_OPEN_INPUT + _BECOME_PROGRAM: 4, _OPEN_INPUT + _BECOME_SHELL: 4, _BECOME_SHELL: 3}
 
 
 class CommandHandle:
-    """A command that runs. Iterate over its output, or let ``wait`` collect it."""
+    """A running command. Iterate over its output, or let ``wait`` collect it."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class CommandHandle:
         return self._stream.pid
 
     def send_stdin(self, data: str | bytes) -> None:
-        """Writes to its standard input, which ``stdin=True`` leaves open."""
+        """Writes to its standard input. It needs ``stdin=True``."""
         raw = data.encode() if isinstance(data, str) else data
         text = base64.b64encode(raw).decode()
         self._agent.call("Process/SendInput", {"process": {"pid": self.pid}, "input": {"stdin": text}})
@@ -59,22 +59,26 @@ class CommandHandle:
         return send_signal(self._agent, self.pid, signal)
 
     def disconnect(self) -> None:
-        """Stops to listen; the command goes on."""
+        """Closes the connection. The command continues."""
         self._stream.disconnect()
 
     def __iter__(self) -> Iterator[Output]:
         return self._stream.output()
 
     def wait(self) -> CommandResult:
-        """Its result, when it has ended."""
+        """Waits for its end and returns its result."""
         stdout, stderr = OutputText(self._max_output), OutputText(self._max_output)
-        with Deadline(self._timeout, self.kill) as deadline:
-            for piece in self._stream.output():
-                is_error = piece.source == "stderr"
-                text = (stderr if is_error else stdout).add(piece.data)
-                listener = self._on_stderr if is_error else self._on_stdout
-                if listener is not None:
-                    listener(text)
+        with Deadline(self._timeout, self._stop) as deadline:
+            try:
+                for piece in self._stream.output():
+                    is_error = piece.source == "stderr"
+                    text = (stderr if is_error else stdout).add(piece.data)
+                    listener = self._on_stderr if is_error else self._on_stdout
+                    if listener is not None:
+                        listener(text)
+            except SandboxError:
+                if not deadline.is_over:
+                    raise
         if deadline.is_over:
             raise SandboxError("timed_out", f"The command did not end in {self._timeout} s and was killed")
         texts = stdout.finish(), stderr.finish()
@@ -82,6 +86,13 @@ class CommandHandle:
         if self._check and exit_code != 0:
             raise CommandFailedError(exit_code, *texts)
         return CommandResult(exit_code, *texts, stdout.is_truncated or stderr.is_truncated)
+
+    def _stop(self) -> None:
+        try:
+            self.kill()
+        except SandboxError:
+            # The command's end ends its stream. Where the kill does not arrive, the stream is left.
+            self.disconnect()
 
 
 class Commands:
@@ -170,7 +181,7 @@ class Commands:
         on_stdout: Callable[[str], Any] | None = None,
         on_stderr: Callable[[str], Any] | None = None,
     ) -> CommandHandle:
-        """Follows a process that runs already, by its pid or its tag."""
+        """Follows a running process, by its pid or its tag."""
         stream = ProcessStream.connect(self._agent, process)
         return CommandHandle(
             self._agent,
@@ -183,7 +194,7 @@ class Commands:
         )
 
     def list(self) -> builtins.list[RunningProcess]:
-        """The processes that were started through the agent and have not ended."""
+        """The running processes that were started through the agent."""
         reply = self._agent.call("Process/List", {})
         return [
             RunningProcess(each["pid"], _command_of(each["config"]), each.get("tag")) for each in reply["processes"]

@@ -13,12 +13,11 @@ from ..retries import pause_before_retry
 
 Result = TypeVar("Result")
 
-# Long silences are normal: commands may say nothing for hours.
-_TIMEOUT = httpx.Timeout(None, connect=20.0)
+_CONNECT_TIMEOUT = 20.0
 
 
 def new_client() -> httpx.Client:
-    return httpx.Client(timeout=_TIMEOUT, limits=httpx.Limits(max_connections=None), follow_redirects=False)
+    return httpx.Client(timeout=None, limits=httpx.Limits(max_connections=None), follow_redirects=False)
 
 
 @contextmanager
@@ -30,10 +29,12 @@ def exchange(
     *,
     headers: Mapping[str, str],
     content: Any = None,
+    read_timeout: float | None = None,
 ) -> Iterator[httpx.Response]:
     """Sends a request and gives the reply, whose body is still to be read.
 
-    Raises a SandboxError with the code of an error reply, or ``connection_failed``.
+    ``read_timeout`` is the longest silence in seconds; None: any, because commands may be silent for hours. Raises a
+    SandboxError with the code of an error reply, or ``connection_failed``.
     """
     sent = dict(headers)
     extensions: dict[str, Any] = {}
@@ -42,7 +43,12 @@ def exchange(
         extensions["sni_hostname"] = server.host.partition(":")[0]
     try:
         with client.stream(
-            method, server.origin + path, headers=sent, content=content, extensions=extensions
+            method,
+            server.origin + path,
+            headers=sent,
+            content=content,
+            extensions=extensions,
+            timeout=httpx.Timeout(None, connect=_CONNECT_TIMEOUT, read=read_timeout),
         ) as response:
             if response.status_code >= 300:
                 text = (response.read())[: 64 * 1024].decode("utf-8", "replace")
@@ -53,7 +59,7 @@ def exchange(
 
 
 def with_retries(work: Callable[[], Result]) -> Result:
-    """Tries again after failures that pass, with growing pauses; a ``Retry-After`` is honoured."""
+    """Tries again after temporary failures, with growing pauses. A ``Retry-After`` is respected."""
     attempt = 0
     while True:
         attempt += 1

@@ -6,6 +6,7 @@ import base64
 from typing import Any, Generator, Mapping
 
 from ..errors import SandboxError
+from ..stream_breaker import StreamBreaker
 from ..values import Output
 from .agent_client import AgentClient
 
@@ -18,33 +19,42 @@ class ProcessStream:
     A process outlives its connection: when that breaks off, the events go on over another one.
     """
 
-    def __init__(self, agent: AgentClient, pid: int, events: Generator[Any, None]) -> None:
+    def __init__(
+        self, agent: AgentClient, pid: int, events: Generator[Any, None], breaker: StreamBreaker
+    ) -> None:
         self._agent = agent
         self._events = events
+        self._breaker = breaker
         self.pid = pid
         self.exit_code: int | None = None
 
     @staticmethod
     def start(agent: AgentClient, request: Mapping[str, Any]) -> ProcessStream:
-        return ProcessStream._open(agent, agent.stream("Process/Start", request))
+        return ProcessStream._open(agent, "Process/Start", request)
 
     @staticmethod
     def connect(agent: AgentClient, process: int | str) -> ProcessStream:
         """Follows the process with this pid or this tag."""
         selector = {"pid": process} if isinstance(process, int) else {"tag": process}
-        return ProcessStream._open(agent, agent.stream("Process/Connect", {"process": selector}))
+        return ProcessStream._open(agent, "Process/Connect", {"process": selector})
 
     @staticmethod
-    def _open(agent: AgentClient, events: Generator[Any, None]) -> ProcessStream:
+    def _open(agent: AgentClient, call: str, request: Mapping[str, Any]) -> ProcessStream:
+        breaker = StreamBreaker()
+        events = agent.stream(call, request, breaker)
         for message in events:
             start = message.get("event", {}).get("start")
             if start:
-                return ProcessStream(agent, start["pid"], events)
+                return ProcessStream(agent, start["pid"], events, breaker)
         raise SandboxError("bad_reply", "The process never started")
 
     def disconnect(self) -> None:
-        """Leaves the process, which goes on."""
-        self._events.close()
+        """Closes the connection. The process continues, and readers of its output get ``disconnected``."""
+        self._breaker.break_off()
+        try:
+            self._events.close()
+        except (RuntimeError, ValueError):
+            pass  # Another thread or task reads it now, and gets the closed connection.
 
     def output(self) -> Generator[Output, None]:
         """Its output until it ends."""
@@ -61,8 +71,10 @@ class ProcessStream:
                         yield Output(source, base64.b64decode(data))
                 raise SandboxError("connection_failed", "The stream ended before the process did")
             except SandboxError as error:
+                if self._breaker.is_broken:
+                    raise SandboxError("disconnected", "The client left the process") from None
                 if error.code != "connection_failed" or broken == _RECONNECTS:
                     raise
             time.sleep(0.1 * 2**broken)
             broken += 1
-            self._events = self._agent.stream("Process/Connect", {"process": {"pid": self.pid}})
+            self._events = self._agent.stream("Process/Connect", {"process": {"pid": self.pid}}, self._breaker)

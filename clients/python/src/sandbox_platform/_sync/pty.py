@@ -12,7 +12,7 @@ _LOGIN_SHELL = ("sh", "-c", "command -v bash >/dev/null && exec bash -l; exec sh
 
 
 class Terminal:
-    """A program on a terminal. Iterate over what it shows, or let ``wait`` hand it to a function."""
+    """A program on a terminal. Iterate over its output, or let ``wait`` pass it to a function."""
 
     def __init__(self, agent: AgentClient, stream: ProcessStream) -> None:
         self._agent = agent
@@ -23,7 +23,7 @@ class Terminal:
         return self._stream.pid
 
     def write(self, data: str | bytes) -> None:
-        """What a person types."""
+        """Sends input, as typed by a person."""
         raw = data.encode() if isinstance(data, str) else data
         text = base64.b64encode(raw).decode()
         self._agent.call("Process/SendInput", {"process": {"pid": self.pid}, "input": {"pty": text}})
@@ -36,7 +36,7 @@ class Terminal:
         return send_signal(self._agent, self.pid, "SIGKILL")
 
     def disconnect(self) -> None:
-        """Stops to listen; the program goes on."""
+        """Closes the connection. The program continues."""
         self._stream.disconnect()
 
     def __iter__(self) -> Iterator[bytes]:
@@ -44,7 +44,7 @@ class Terminal:
             yield piece.data
 
     def wait(self, on_data: Callable[[bytes], Any] | None = None) -> int:
-        """The exit code, when the program has ended."""
+        """Waits for the program's end and returns its exit code."""
         for piece in self._stream.output():
             if on_data is not None:
                 on_data(piece.data)
@@ -67,7 +67,7 @@ class Pty:
         envs: Mapping[str, str] | None = None,
         tag: str | None = None,
     ) -> Terminal:
-        """Starts a program on a terminal of its own; without one a login shell."""
+        """Starts a program on a new terminal. The default is a login shell."""
         cmd, *args = command
         process: dict[str, Any] = {"cmd": cmd, "args": args, "envs": dict(envs or {})}
         if cwd is not None:
@@ -78,5 +78,5 @@ class Pty:
         return Terminal(self._agent, ProcessStream.start(self._agent, request))
 
     def connect(self, process: int | str) -> Terminal:
-        """Follows a terminal that runs already, by its pid or its tag."""
+        """Follows a running terminal, by its pid or its tag."""
         return Terminal(self._agent, ProcessStream.connect(self._agent, process))

@@ -8,10 +8,12 @@ from urllib.parse import quote
 from .._generated.api import AddSandboxPortBody, Sandbox as SandboxInfo, SandboxSummary
 from ..connection import public_url, read_connection, server_of
 from ..errors import SandboxError
+from ..stream_breaker import StreamBreaker
 from ..values import CodeContext, CodeResult, Execution, code_result
 from .agent_client import AgentClient
 from .api_client import ApiClient
 from .commands import Commands
+from .deadline import Deadline
 from .files import Files
 from .http_exchange import new_client
 from .ports import Ports
@@ -19,16 +21,16 @@ from .pty import Pty
 
 
 class Sandbox:
-    """A sandbox of the platform. As a context it ends with its block."""
+    """A sandbox of the platform. As a context manager it ends with its block."""
 
     def __init__(self, api: ApiClient, made: Mapping[str, Any]) -> None:
         self._api = api
         self.id: str = made["sandbox_id"]
-        #: Its host name, with the gateway's port.
+        #: The host name of the sandbox, with the gateway's port.
         self.domain: str = made["sandbox_domain"]
-        #: Opens the agent and the protected ports.
+        #: The token for the agent and the protected ports.
         self.access_token: str = made["envd_access_token"]
-        #: The URL of the agent, for programs that resolve the name.
+        #: The URL of the agent, for programs that can resolve the name.
         self.url = public_url(self.domain, api.connection)
         self._agent = AgentClient(api.client, server_of(self.domain, api.connection), self.access_token)
         self.files = Files(self._agent, self.access_token, self.url)
@@ -99,11 +101,28 @@ class Sandbox:
         api_key: str | None = None,
         gateway_url: str | None = None,
     ) -> Sandbox:
-        """A sandbox that is there already. A paused one is resumed; ``timeout`` counts from now."""
+        """Connects to an existing sandbox. A paused one is resumed. ``timeout`` counts from now."""
         api = ApiClient(read_connection(api_url, api_key, gateway_url), new_client())
         body = {} if timeout is None else {"timeout": timeout}
         try:
             return cls(api, api.call("connectSandbox", path={"sandbox_id": sandbox_id}, body=body))
+        except BaseException:
+            api.client.close()
+            raise
+
+    @classmethod
+    def get(
+        cls,
+        sandbox_id: str,
+        *,
+        api_url: str | None = None,
+        api_key: str | None = None,
+        gateway_url: str | None = None,
+    ) -> Sandbox:
+        """A sandbox as it is: a paused one stays paused."""
+        api = ApiClient(read_connection(api_url, api_key, gateway_url), new_client())
+        try:
+            return cls(api, api.call("getSandbox", path={"sandbox_id": sandbox_id}))
         except BaseException:
             api.client.close()
             raise
@@ -119,7 +138,7 @@ class Sandbox:
         api_key: str | None = None,
         gateway_url: str | None = None,
     ) -> Iterator[SandboxSummary]:
-        """The sandboxes that the caller sees, the newest first."""
+        """The sandboxes that the caller may see, newest first."""
         query: dict[str, Any] = {"limit": 100}
         filters = {"status": status, "search": search, "project_id": project_id}
         query.update({key: value for key, value in filters.items() if value is not None})
@@ -137,7 +156,7 @@ class Sandbox:
                 page += 1
 
     def info(self) -> SandboxInfo:
-        """Every field of the sandbox as it is now."""
+        """The current fields of the sandbox."""
         info: SandboxInfo = self._api.call("getSandbox", path={"sandbox_id": self.id})
         return info
 
@@ -159,8 +178,12 @@ class Sandbox:
         on_stdout: Callable[[str], Any] | None = None,
         on_stderr: Callable[[str], Any] | None = None,
         on_result: Callable[[CodeResult], Any] | None = None,
+        timeout: float | None = None,
     ) -> Execution:
-        """Runs code in a context that keeps its state: Python, JavaScript, TypeScript, Bash, R, Java."""
+        """Runs code in a context that keeps its state: Python, JavaScript, TypeScript, Bash, R, Java.
+
+        After ``timeout`` seconds the code is interrupted: ``timed_out``. Without one there is no limit.
+        """
         context_id = context.id if isinstance(context, CodeContext) else context or ""
         message = {
             "code": code,
@@ -169,31 +192,43 @@ class Sandbox:
             "envVars": dict(envs or {}),
         }
         execution = Execution()
-        for event in self._agent.stream("ExecutionService/Execute", message):
-            if "stdout" in event:
-                execution.stdout += event["stdout"]["content"]
-                if on_stdout is not None:
-                    on_stdout(event["stdout"]["content"])
-            elif "stderr" in event:
-                execution.stderr += event["stderr"]["content"]
-                if on_stderr is not None:
-                    on_stderr(event["stderr"]["content"])
-            elif "error" in event:
-                execution.error = event["error"]
-                execution.exit_code = 1
-            elif "result" in event:
-                result = code_result(event["result"])
-                if result.is_main_result:
-                    execution.text = result.text
-                    execution.exit_code = event["result"]["exitCode"]
-                    execution.execution_count = event["result"]["executionCount"]
-                execution.results.append(result)
-                if on_result is not None:
-                    on_result(result)
+        breaker = StreamBreaker(timeout)
+
+        def interrupt() -> None:
+            breaker.break_off()
+
+        with Deadline(timeout, interrupt) as deadline:
+            try:
+                for event in self._agent.stream("ExecutionService/Execute", message, breaker):
+                    if "stdout" in event:
+                        execution.stdout += event["stdout"]["content"]
+                        if on_stdout is not None:
+                            on_stdout(event["stdout"]["content"])
+                    elif "stderr" in event:
+                        execution.stderr += event["stderr"]["content"]
+                        if on_stderr is not None:
+                            on_stderr(event["stderr"]["content"])
+                    elif "error" in event:
+                        execution.error = event["error"]
+                        execution.exit_code = 1
+                    elif "result" in event:
+                        result = code_result(event["result"])
+                        if result.is_main_result:
+                            execution.text = result.text
+                            execution.exit_code = event["result"]["exitCode"]
+                            execution.execution_count = event["result"]["executionCount"]
+                        execution.results.append(result)
+                        if on_result is not None:
+                            on_result(result)
+            except SandboxError:
+                if not deadline.is_over:
+                    raise
+        if deadline.is_over:
+            raise SandboxError("timed_out", f"The code did not end in {timeout} s and was interrupted")
         return execution
 
     def create_code_context(self, language: str = "python", *, cwd: str = "") -> CodeContext:
-        """A context of its own."""
+        """Makes a new code context."""
         made = self._agent.call("ContextService/CreateContext", {"language": language, "cwd": cwd})
         return CodeContext(made["id"], made["language"], made["cwd"])
 
@@ -202,26 +237,29 @@ class Sandbox:
         self._agent.call("ContextService/DestroyContext", {"contextId": context_id})
 
     def pause(self) -> None:
-        """Freezes it: memory, processes and disk stay."""
+        """Freezes the sandbox. Memory, processes and disk are kept."""
         self._api.call("pauseSandbox", path={"sandbox_id": self.id}, body={})
 
     def resume(self) -> None:
         self._api.call("resumeSandbox", path={"sandbox_id": self.id}, body={})
 
     def set_timeout(self, seconds: int) -> None:
-        """The timeout, from the start of the running phase."""
+        """Sets the timeout, which counts from the start of the running phase.
+
+        For a timeout that counts from now, use ``connect`` with ``timeout``.
+        """
         self._api.call("setSandboxTimeout", path={"sandbox_id": self.id}, body={"timeout": seconds})
 
     def terminate(self) -> None:
-        """Ends it. It stays readable as ``terminated``. One that has ended already is fine."""
+        """Ends the sandbox. It stays readable as ``terminated``. Succeeds if it has already ended."""
         self._api.call("terminateSandbox", path={"sandbox_id": self.id})
 
     def delete(self) -> None:
-        """Ends it and removes what is kept of it."""
+        """Ends the sandbox and removes its data."""
         self._api.call("deleteSandbox", path={"sandbox_id": self.id})
 
     def close(self) -> None:
-        """Closes the connections; the sandbox goes on."""
+        """Closes the connections. The sandbox continues."""
         self._agent.close()
         self._api.client.close()
 

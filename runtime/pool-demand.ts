@@ -1,9 +1,9 @@
-/** Creates within this time meet the same pool: it is not refilled in between. */
+/** Creates within this time use the same pool, which is not refilled in between. */
 const burstMs = 5000;
-/** A burst counts for this long. */
+/** A burst affects the size for this long. */
 const rememberedMs = 600_000;
 
-/** How many members a pool should have, by recent bursts of creates. */
+/** Computes the number of members of a pool from recent bursts of creates. */
 export class PoolDemand {
   readonly #least: number;
   readonly #most: number;
@@ -15,13 +15,13 @@ export class PoolDemand {
     this.#most = Math.max(size.least, size.most);
   }
 
-  /** Call for each create that could use a member, whether or not there was one. */
+  /** Call this for each create that could use a member, even if there was none. */
   note(atMs: number): void {
-    // More than this many claims in a burst make no difference; older bursts are dropped after their time.
+    // More claims in a burst make no difference, and older bursts are dropped after their time.
     this.#claims = [...this.#recent(atMs), atMs].slice(-64 * this.#most);
   }
 
-  /** The largest burst of the last minutes, within the bounds. */
+  /** The largest burst of the last minutes, within the limits. */
   size(nowMs: number): number {
     const claims = this.#recent(nowMs);
     let largest = 0;

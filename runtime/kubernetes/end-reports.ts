@@ -1,0 +1,103 @@
+import type { V1Pod } from '@kubernetes/client-node';
+import type { SandboxId } from '../../domain/ids.ts';
+import type { SandboxExit } from '../driver.ts';
+import type { DriverLogger } from '../driver-logger.ts';
+import { isGone } from './api-errors.ts';
+import type { Cluster } from './cluster.ts';
+import type { ClusterWatch } from './cluster-watch.ts';
+import { annotations, runOf, sandboxOf } from './names.ts';
+import { isReady } from './pod-place.ts';
+import { endOf, type PodEnd } from './pod-state.ts';
+
+/** How the processes of a sandbox ended, with the cluster's reason. */
+export interface SandboxEnd extends PodEnd {
+  sandboxId: SandboxId;
+  /** The start or resume that brought them up. */
+  run: number | null;
+}
+
+/** Reports each end of a ready sandbox once, also one from before this process. */
+export class EndReports {
+  readonly #cluster: Cluster;
+  readonly #watch: ClusterWatch;
+  readonly #logger: DriverLogger;
+  /** Pods that the driver ends, or whose end is reported, by uid: their end is no news. */
+  readonly #ended = new Set<string>();
+  #onEnd: ((end: SandboxEnd) => unknown) | undefined;
+  #onExit: ((exit: SandboxExit) => unknown) | undefined;
+
+  constructor(cluster: Cluster, watch: ClusterWatch, logger: DriverLogger) {
+    this.#cluster = cluster;
+    this.#watch = watch;
+    this.#logger = logger;
+  }
+
+  /** As `SandboxDriver.onExit`; an end that the cluster has brought about has no exit code. */
+  onExit(listener: (exit: SandboxExit) => unknown): void {
+    this.#onExit = listener;
+    this.#reportAll();
+  }
+
+  onEnd(listener: (end: SandboxEnd) => unknown): void {
+    this.#onEnd = listener;
+    this.#reportAll();
+  }
+
+  /** Call it before the driver ends a pod: that end is not reported. */
+  expect(pod: V1Pod): void {
+    this.#ended.add(pod.metadata!.uid!);
+  }
+
+  isExpected(pod: V1Pod): boolean {
+    return this.#ended.has(pod.metadata!.uid!);
+  }
+
+  /** Call it with each pod after each change. @param isGone after it was removed */
+  notice(pod: V1Pod, isGone: boolean): void {
+    const sandboxId = sandboxOf(pod);
+    const { uid, name } = pod.metadata!;
+    const end =
+      endOf(pod) ?? (isGone ? ({ reason: 'deleted', exitCode: null, output: '', message: '' } as const) : null);
+    const hasListener = this.#onEnd !== undefined || this.#onExit !== undefined;
+    if (sandboxId && end && isReady(pod) && !this.#ended.has(uid!) && hasListener) {
+      this.#ended.add(uid!);
+      this.#report(pod, { ...end, sandboxId, run: runOf(pod) }, isGone).catch((error) => {
+        this.#ended.delete(uid!);
+        this.#logger.error({ err: error, sandboxId }, 'the end of a sandbox could not be reported');
+      });
+    }
+    if (isGone) this.#ended.delete(uid!);
+    if (isGone && sandboxId === null) this.#logger.debug({ pod: name }, 'a pod without a sandbox is gone');
+  }
+
+  #reportAll(): void {
+    for (const pod of this.#watch.pods()) this.notice(pod, false);
+  }
+
+  async #report(pod: V1Pod, end: SandboxEnd, isGone: boolean): Promise<void> {
+    const { sandboxId, reason, message } = end;
+    if (!isByItself(end)) this.#logger.warn({ sandboxId, reason, message }, 'the cluster has ended a sandbox');
+    await this.#onEnd?.(end);
+    await this.#onExit?.(exitOf(pod, end));
+    const { name, uid } = pod.metadata!;
+    if (!isGone) await this.#cluster.annotatePod(name!, uid!, { [annotations.phase]: 'ended' }).catch(unlessGone);
+  }
+}
+
+/** Whether the processes ended without the cluster's doing. */
+export const isByItself = ({ reason }: PodEnd) => reason === 'exited' || reason === 'out_of_memory';
+
+/** @param pod of a sandbox */
+export const exitOf = (pod: V1Pod, end: PodEnd): SandboxExit => ({
+  sandboxId: sandboxOf(pod)!,
+  run: runOf(pod),
+  // That of processes which the cluster ends says nothing about them.
+  exitCode: isByItself(end) ? end.exitCode : null,
+  outOfMemory: end.reason === 'out_of_memory',
+  commandOutput: end.output,
+});
+
+/** A pod that is gone by now needs no note. */
+function unlessGone(error: unknown): void {
+  if (!isGone(error)) throw error;
+}

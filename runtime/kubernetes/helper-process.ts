@@ -1,0 +1,37 @@
+import { KubeConfig } from '@kubernetes/client-node';
+import { pino } from 'pino';
+import { z } from 'zod';
+import { stopSignal } from '../../config/stop-signal.ts';
+import { NodeGroups } from './node-helper/node-groups.ts';
+import type { HelperOptions } from './node-pods.ts';
+
+/**
+ * Runs a helper until this process gets a signal to stop: one on each node, as a pod whose service account may read pods
+ * of the sandboxes' namespace and write their status. See ARCHITECTURE.md, "A sandbox on a cluster".
+ * @param name for the log
+ */
+export async function runHelper(
+  name: string,
+  make: (options: HelperOptions) => { open(): Promise<void>; close(): Promise<void> },
+): Promise<never> {
+  const environment = z
+    .object({
+      /** The node that it runs on. */
+      NODE_NAME: z.string().min(1),
+      /** Where the sandboxes are. */
+      SANDBOX_NAMESPACE: z.string().min(1),
+      /** Where the node's control groups are mounted. */
+      CGROUP_FOLDER: z.string().startsWith('/').default('/sys/fs/cgroup'),
+    })
+    .parse(process.env);
+  const logger = pino();
+  const config = new KubeConfig();
+  config.loadFromCluster();
+  const { NODE_NAME: nodeName, SANDBOX_NAMESPACE: namespace, CGROUP_FOLDER: folder } = environment;
+  const helper = make({ config, namespace, nodeName, groups: NodeGroups.at(folder), logger });
+  await helper.open();
+  logger.info({ node: nodeName }, `the ${name} watches the pods of its node`);
+  await stopSignal();
+  await helper.close();
+  process.exit(0);
+}

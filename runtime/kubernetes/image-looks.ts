@@ -1,0 +1,101 @@
+import { createHash } from 'node:crypto';
+import { DriverError, type SandboxSpec } from '../driver.ts';
+import type { Cluster } from './cluster.ts';
+import type { ClusterWatch } from './cluster-watch.ts';
+import type { EndReports } from './end-reports.ts';
+import { isOfBuild } from './image-builds.ts';
+import { type ImageFacts, readImageFacts } from './image-facts.ts';
+import { closedPolicyOf, lookPodOf } from './manifests.ts';
+import { isMountPod } from './mounts/names.ts';
+import { annotations, isFreeWarm, sandboxOf } from './names.ts';
+import type { KubernetesDriverOptions } from './options.ts';
+import type { PodEnds } from './pod-ends.ts';
+import type { PodStarts } from './pod-starts.ts';
+import { startFailureOf } from './pod-state.ts';
+
+interface LookParts {
+  cluster: Cluster;
+  watch: ClusterWatch;
+  starts: PodStarts;
+  ends: PodEnds;
+  reports: EndReports;
+  options: KubernetesDriverOptions;
+  podStartSeconds: number;
+}
+
+/** Finds out what images are like: from a disk that was made of one, or by a pod of it. */
+export class ImageLooks {
+  readonly #parts: LookParts;
+  /** By image; a failed look is not kept. */
+  readonly #facts = new Map<string, Promise<ImageFacts>>();
+
+  constructor(parts: LookParts) {
+    this.#parts = parts;
+  }
+
+  /** From the disk of the sandbox, or by a pod of its image. @throws {DriverError} */
+  async factsOf(spec: SandboxSpec, signal: AbortSignal): Promise<ImageFacts> {
+    const { watch, options } = this.#parts;
+    const stored = watch.diskOf(spec.sandboxId)?.metadata?.annotations?.[annotations.image];
+    if (stored !== undefined) return readImageFacts(stored);
+    return this.factsOfImage(options.imageOf(spec.image), signal);
+  }
+
+  /** @param image as nodes pull it. @param signal ends the wait, not the look. @throws {DriverError} */
+  factsOfImage(image: string, signal: AbortSignal): Promise<ImageFacts> {
+    let found = this.#facts.get(image);
+    if (!found) {
+      found = this.#look(image);
+      this.#facts.set(image, found);
+      found.catch(() => this.#facts.delete(image));
+    }
+    return untilAborted(found, signal);
+  }
+
+  /** Ends pods that looked at an image for a process that is gone. */
+  async removeAbandoned(): Promise<void> {
+    const { watch, reports, cluster } = this.#parts;
+    const looks = watch.pods().filter((pod) => {
+      if (sandboxOf(pod) !== null || isOfBuild(pod) || isMountPod(pod) || isFreeWarm(pod)) return false;
+      return !reports.isExpected(pod);
+    });
+    for (const pod of looks) {
+      if (!this.#facts.has(pod.spec!.containers[0]!.image!)) await cluster.deletePod(pod.metadata!.name!);
+    }
+  }
+
+  async #look(image: string): Promise<ImageFacts> {
+    const { cluster, watch, starts, ends, options, podStartSeconds: seconds } = this.#parts;
+    const hash = createHash('sha256').update(image).digest('hex').slice(0, 20);
+    const name = `look-${options.hostId}-${hash}`.slice(0, 63);
+    const leave = await starts.take('images');
+    const signal = AbortSignal.timeout(seconds * 1000);
+    try {
+      // It is there since the driver was opened, unless somebody has deleted it.
+      await cluster.applyPolicy(closedPolicyOf(options), signal);
+      await cluster.applyPod(lookPodOf(name, image, options), signal);
+      const said = () => {
+        const pod = watch.pod(name);
+        const terminated = pod?.status?.containerStatuses?.[0]?.state?.terminated;
+        if (terminated?.exitCode === 0) return terminated.message ?? '';
+        const failure = pod && startFailureOf(pod);
+        if (failure) throw failure;
+      };
+      return readImageFacts(await watch.until(name, said, { seconds, late: notPulled }));
+    } finally {
+      await ends.end(name).finally(leave);
+    }
+  }
+}
+
+const notPulled = () =>
+  new DriverError('start_failed', "The sandbox's image could not be pulled in time", { retryable: true });
+
+function untilAborted<Result>(work: Promise<Result>, signal: AbortSignal): Promise<Result> {
+  signal.throwIfAborted();
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason);
+    signal.addEventListener('abort', abort, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
+  });
+}

@@ -1,0 +1,94 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { V1Pod } from '@kubernetes/client-node';
+import type { SandboxId } from '../../domain/ids.ts';
+import type { Cluster } from './cluster.ts';
+import type { ClusterRoom } from './cluster-room.ts';
+import type { ClusterWatch } from './cluster-watch.ts';
+import type { EndReports } from './end-reports.ts';
+import type { PodMounts } from './mounts/pod-mounts.ts';
+import { nodeAway, notStarted } from './start-errors.ts';
+
+const askAgainMs = 200;
+
+/** Ends pods of the driver, whose end is then not reported. */
+export class PodEnds {
+  readonly #cluster: Cluster;
+  readonly #watch: ClusterWatch;
+  readonly #room: ClusterRoom;
+  readonly #reports: EndReports;
+  readonly #mounts: PodMounts | null;
+  readonly #seconds: number;
+
+  /** @param seconds how long a pod may take until it is gone */
+  constructor(of: {
+    cluster: Cluster;
+    watch: ClusterWatch;
+    room: ClusterRoom;
+    reports: EndReports;
+    mounts: PodMounts | null;
+    seconds: number;
+  }) {
+    this.#cluster = of.cluster;
+    this.#watch = of.watch;
+    this.#room = of.room;
+    this.#reports = of.reports;
+    this.#mounts = of.mounts;
+    this.#seconds = of.seconds;
+  }
+
+  /** Begins to end a pod, and returns at once. @returns its uid; null: there is none */
+  async begin(name: string): Promise<string | null> {
+    const seen = this.#watch.pod(name);
+    if (seen) this.#reports.expect(seen);
+    return this.#cluster.deletePod(name);
+  }
+
+  /** As `begin`, of a sandbox. */
+  async beginOf(sandboxId: SandboxId): Promise<void> {
+    await Promise.all(this.#namesOf(sandboxId).map((name) => this.begin(name)));
+  }
+
+  /**
+   * Ends the pod of a sandbox with its mounts, and waits until its node has ended its processes.
+   * @throws {DriverError} when it is not gone in time: `host_unavailable` when its node does not answer
+   */
+  async endOf(sandboxId: SandboxId, signal?: AbortSignal): Promise<void> {
+    const names = this.#namesOf(sandboxId);
+    const uids = await Promise.all(names.map((name) => this.begin(name)));
+    await this.#mounts?.end(sandboxId);
+    await Promise.all(names.map((name, at) => this.#whenGone(name, uids[at]!, signal)));
+  }
+
+  /** Ends a pod, and waits until its node has ended its processes. @throws {DriverError} when it is not gone in time */
+  async end(name: string, signal?: AbortSignal): Promise<void> {
+    await this.#whenGone(name, await this.begin(name), signal);
+  }
+
+  /** A pod that has the sandbox's id is deleted also when the watch has not seen it. */
+  #namesOf(sandboxId: SandboxId): string[] {
+    return [...new Set<string>([sandboxId, this.#watch.podOf(sandboxId)?.metadata?.name ?? sandboxId])];
+  }
+
+  async #whenGone(name: string, uid: string | null, signal?: AbortSignal): Promise<void> {
+    if (uid === null) return;
+    const late = () => {
+      const pod = this.#watch.pod(name);
+      return pod && this.isStuck(pod) ? nodeAway() : notStarted('its last pod is not gone in time');
+    };
+    if (this.#watch.pod(name)?.metadata?.uid === uid) {
+      const gone = () => (this.#watch.pod(name)?.metadata?.uid === uid ? undefined : true);
+      await this.#watch.until(name, gone, { seconds: this.#seconds, late, ...(signal && { signal }) });
+      return;
+    }
+    // So new that the watch has not seen it, or so old that it has seen its end.
+    for (const endMs = performance.now() + this.#seconds * 1000; await this.#cluster.isThere(name, uid); ) {
+      if (performance.now() > endMs) throw late();
+      await sleep(askAgainMs, undefined, { signal });
+    }
+  }
+
+  /** Whether a pod is to end on a node that does not answer: its processes may run on until the node is back. */
+  isStuck({ metadata, spec }: V1Pod): boolean {
+    return metadata?.deletionTimestamp !== undefined && this.#room.isAway(spec?.nodeName ?? '');
+  }
+}

@@ -1,0 +1,17 @@
+import type { V1Pod } from '@kubernetes/client-node';
+import type { MountSlot } from '../../domain/object-storage.ts';
+import type { SandboxPlace } from '../driver.ts';
+import { agentPort } from '../sandbox-agent/agent-client.ts';
+import { annotations } from './names.ts';
+import { addressOf } from './pod-state.ts';
+
+/** Whether the sandbox of a pod was ready once. */
+export const isReady = (pod: V1Pod) => pod.metadata?.annotations?.[annotations.phase] === 'ready';
+
+/** @param pod one that has an address */
+export const placeOf = (pod: V1Pod, from: SandboxPlace['from'], slots?: MountSlot[]): SandboxPlace => ({
+  address: addressOf(pod)!,
+  agentPort,
+  from,
+  ...(slots && { slots }),
+});

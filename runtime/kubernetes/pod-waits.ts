@@ -1,0 +1,77 @@
+import type { V1Pod } from '@kubernetes/client-node';
+import type { SandboxId } from '../../domain/ids.ts';
+import { DriverError } from '../driver.ts';
+import type { ClusterWatch } from './cluster-watch.ts';
+import { isReady } from './pod-place.ts';
+import { addressOf, isDiskOnClosedNode, isUnschedulable, lacksRoom, startFailureOf } from './pod-state.ts';
+import { absent, diskAway, noCapacity, notStarted } from './start-errors.ts';
+
+/**
+ * Waits until the first process of a pod runs.
+ * @param of.onShortage called after each change of a pod that no node has room for; what it throws ends the wait
+ * @throws {DriverError} with why it cannot start, or after the time
+ */
+export function whenRunning(
+  watch: ClusterWatch,
+  name: string,
+  of: { seconds: number; signal: AbortSignal; onShortage?: (() => void) | undefined },
+): Promise<V1Pod> {
+  const { seconds, signal, onShortage } = of;
+  const running = () => {
+    const pod = watch.pod(name);
+    if (pod && lacksRoom(pod)) onShortage?.();
+    const failure = pod && startFailureOf(pod);
+    if (failure) throw failure;
+    if (pod && isDiskOnClosedNode(pod)) throw diskAway();
+    return pod && addressOf(pod) ? pod : undefined;
+  };
+  const late = () => {
+    const pod = watch.pod(name);
+    return pod && isUnschedulable(pod) ? noCapacity() : notStarted('the cluster did not start its pod in time');
+  };
+  return watch.until(name, running, { seconds, late, signal });
+}
+
+/**
+ * Waits until the watch has the pod of a sandbox that was marked ready, and its disk.
+ * @throws {DriverError} after the time
+ */
+export function whenMarkedReady(
+  watch: ClusterWatch,
+  sandboxId: SandboxId,
+  { seconds, signal }: { seconds: number; signal: AbortSignal },
+): Promise<V1Pod> {
+  const ready = () => {
+    const pod = watch.podOf(sandboxId);
+    return pod && isReady(pod) && addressOf(pod) && watch.diskOf(sandboxId) ? pod : undefined;
+  };
+  return watch.until(sandboxId, ready, { seconds, late: notInTime, signal });
+}
+
+export const notInTime = () => new DriverError('start_failed', 'The sandbox could not be started', { retryable: true });
+
+/** Runs `act` unless the pod ends before, whose end is then the error. */
+export async function whileRunning(
+  watch: ClusterWatch,
+  { name, uid, seconds, signal }: { name: string; uid: string; seconds: number; signal: AbortSignal },
+  act: (signal: AbortSignal) => Promise<void>,
+): Promise<void> {
+  const stopped = new AbortController();
+  const look = () => {
+    const pod = watch.pod(name);
+    const failure = pod?.metadata?.uid === uid ? startFailureOf(pod) : notStarted('its pod is gone');
+    if (failure) throw failure;
+    return undefined as true | undefined;
+  };
+  const ended = watch.until(name, look, { seconds, late: absent, signal: stopped.signal });
+  const cut = new AbortController();
+  ended.catch((error) => cut.abort(error));
+  try {
+    await act(AbortSignal.any([signal, cut.signal]));
+  } catch (error) {
+    if (cut.signal.aborted && !signal.aborted) throw cut.signal.reason;
+    throw error;
+  } finally {
+    stopped.abort();
+  }
+}

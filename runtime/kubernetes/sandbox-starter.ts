@@ -1,0 +1,175 @@
+import type { V1Pod } from '@kubernetes/client-node';
+import type { SandboxId } from '../../domain/ids.ts';
+import type { MountSlot } from '../../domain/object-storage.ts';
+import type { SandboxPlace, SandboxSpec } from '../driver.ts';
+import type { PhaseReports } from '../phase-reports.ts';
+import { AgentClient } from '../sandbox-agent/agent-client.ts';
+import { whenProbeSucceeds } from '../sandbox-agent/ready-probe.ts';
+import type { Cluster } from './cluster.ts';
+import type { ClusterRoom } from './cluster-room.ts';
+import type { ClusterWatch } from './cluster-watch.ts';
+import type { ImageFacts } from './image-facts.ts';
+import type { ImageLooks } from './image-looks.ts';
+import { diskOf, podOf, policyOf, startAgentWords } from './manifests.ts';
+import type { PodMounts } from './mounts/pod-mounts.ts';
+import { annotations, sandboxContainer } from './names.ts';
+import type { KubernetesDriverOptions } from './options.ts';
+import type { PodEnds } from './pod-ends.ts';
+import type { PodFreezer } from './pod-freezer.ts';
+import { isReady, placeOf } from './pod-place.ts';
+import type { PodStarts } from './pod-starts.ts';
+import { addressOf, endOf } from './pod-state.ts';
+import { notInTime, whenMarkedReady, whenRunning, whileRunning } from './pod-waits.ts';
+import { nodeAway, noNodeFor } from './start-errors.ts';
+import type { TakenRoom } from './taken-room.ts';
+import type { UdpPorts } from './udp-ports.ts';
+import type { WarmStarter } from './warm-starter.ts';
+
+/** How long the agent may take to answer after a thaw. */
+const thawSeconds = 5;
+
+/** One call that brings a sandbox up. */
+export interface Work {
+  spec: SandboxSpec;
+  phases: PhaseReports;
+  signal: AbortSignal;
+}
+
+interface StarterParts {
+  cluster: Cluster;
+  watch: ClusterWatch;
+  room: ClusterRoom;
+  options: KubernetesDriverOptions;
+  looks: ImageLooks;
+  starts: PodStarts;
+  ends: PodEnds;
+  freezer: PodFreezer;
+  /** Null: sandboxes have no UDP ports. */
+  udp: UdpPorts | null;
+  /** Null: sandboxes have no mounts of object storage. */
+  mounts: PodMounts | null;
+  /** Null: there are no warm pods. */
+  warm: { starter: WarmStarter; room: TakenRoom } | null;
+  seconds: { podStart: number; podEnd: number; agentStart: number };
+}
+
+/** Brings sandboxes up until they are ready: from a warm pod, an image, a disk or the freezer. */
+export class SandboxStarter {
+  readonly #parts: StarterParts;
+
+  constructor(parts: StarterParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Starts a sandbox on its disk, which is made where it is missing.
+   * @throws with nothing of it left running
+   */
+  async start(work: Work): Promise<SandboxPlace> {
+    return (await this.#parts.warm?.starter.start(work)) ?? this.#startCold(work);
+  }
+
+  async #startCold({ spec, phases, signal }: Work): Promise<SandboxPlace> {
+    const { cluster, watch, room, options, looks, starts, ends, udp, warm, seconds } = this.#parts;
+    const { sandboxId } = spec;
+    phases.report('deploying');
+    const last = watch.podOf(sandboxId);
+    // The processes there may still run, and write to the disk.
+    if (last && (endOf(last)?.reason === 'node_lost' || ends.isStuck(last))) throw nodeAway();
+    if (!room.hasNodeFor(spec.memoryMb)) throw noNodeFor(spec.memoryMb);
+    await ends.endOf(sandboxId, signal);
+    const inRoom = <Result>(act: () => Promise<Result>) => (warm ? warm.room.within(act, signal) : act());
+    const over = new AbortController();
+    let leave = () => {};
+    try {
+      const facts = await looks.factsOf(spec, signal);
+      leave = await starts.take(spec.accountId, signal);
+      const diskName = watch.diskOf(sandboxId)?.metadata?.name ?? sandboxId;
+      const disk = await inRoom(() => cluster.applyDisk(diskOf(spec, facts, options, diskName), signal));
+      const owner = { name: diskName, uid: disk.metadata!.uid! };
+      // Before anything of the sandbox runs.
+      await cluster.applyPolicy(policyOf(spec, owner, options), signal);
+      await udp?.lead(disk, spec.udpPorts, signal);
+      const applied = await inRoom(() => cluster.applyPod(podOf(spec, facts, options, diskName), signal));
+      const onShortage = warm?.room.forPod(sandboxId, AbortSignal.any([signal, over.signal]));
+      const pod = await whenRunning(watch, sandboxId, { seconds: seconds.podStart, signal, onShortage });
+      phases.report('initializing');
+      const uid = applied.metadata!.uid!;
+      let slots: MountSlot[] | undefined;
+      const during = { name: sandboxId, uid, seconds: seconds.podStart + seconds.agentStart + 3600, signal };
+      await whileRunning(watch, during, async (alive) => {
+        // A bucket may take its time to answer.
+        if (spec.storage) leave();
+        // Before anything in the sandbox runs, so that it finds its mounts.
+        slots = await this.#applyMounts(spec, pod, alive);
+        await this.boot(pod, spec, facts, alive);
+        phases.report('waiting_ready');
+        const address = addressOf(pod)!;
+        const agent = new AgentClient(address, spec.platformToken);
+        await agent.whenReady(sandboxId, seconds.agentStart, alive);
+        // The probe of a template may take as long as it likes.
+        leave();
+        if (spec.readyProbe) await whenProbeSucceeds(spec.readyProbe, { address, agent }, alive);
+      });
+      await phases.finish();
+      signal.throwIfAborted();
+      await cluster.annotatePod(sandboxId, uid, { [annotations.phase]: 'ready' });
+      await whenMarkedReady(watch, sandboxId, { seconds: seconds.podEnd, signal });
+      return placeOf(pod, 'cold', slots);
+    } catch (error) {
+      await ends.endOf(sandboxId);
+      throw error;
+    } finally {
+      over.abort();
+      leave();
+    }
+  }
+
+  /** Thaws a sandbox whose memory was kept. @throws {DriverError} with the processes frozen again */
+  async thaw({ spec, phases, signal }: Work, pod: V1Pod): Promise<SandboxPlace> {
+    const { sandboxId, run, platformToken } = spec;
+    const slots = await this.#applyMounts(spec, pod, signal);
+    // From the thaw on an end of the processes belongs to this run.
+    const numbered: Record<string, string> = run === null ? {} : { [annotations.run]: `${run}` };
+    await this.#parts.freezer.thaw(pod, numbered, signal, async () => {
+      const agent = new AgentClient(addressOf(pod)!, platformToken);
+      await agent.whenReady(sandboxId, thawSeconds, signal);
+      await phases.finish();
+    });
+    return placeOf(pod, 'thaw', slots);
+  }
+
+  /** Sends the agent its boot document, which is kept nowhere. */
+  async boot(pod: V1Pod, spec: SandboxSpec, { cwd, user }: ImageFacts, signal: AbortSignal): Promise<void> {
+    const { sandboxId, accessToken, env, command, platformToken } = spec;
+    // A pod that was made before its sandbox has another name in its own environment.
+    const own = { HOSTNAME: sandboxId, ...env };
+    const init = { sandboxId, accessToken, env: own, command, cwd, user };
+    const document = Buffer.from(JSON.stringify({ platformToken, init }));
+    const name = pod.metadata!.name!;
+    await this.#parts.cluster.run(name, sandboxContainer, startAgentWords(document.length), document, signal);
+  }
+
+  /** The pod of a sandbox that was ready and still runs, or is frozen. */
+  readyPod(sandboxId: SandboxId): V1Pod | null {
+    const pod = this.#parts.watch.podOf(sandboxId);
+    return pod && isReady(pod) && addressOf(pod) ? pod : null;
+  }
+
+  /** The mounts that a pod has now; undefined for a sandbox without. */
+  slotsOf(spec: SandboxSpec, pod: V1Pod): MountSlot[] | undefined {
+    const disk = this.#parts.watch.diskOf(spec.sandboxId);
+    return spec.storage && disk ? this.#parts.mounts?.current(disk, pod, spec.storage.slots) : undefined;
+  }
+
+  /** @returns its mounts; undefined for a sandbox without */
+  async #applyMounts(spec: SandboxSpec, pod: V1Pod, signal: AbortSignal): Promise<MountSlot[] | undefined> {
+    const { watch, mounts } = this.#parts;
+    const { sandboxId, storage } = spec;
+    if (!storage || !mounts) return storage && [...storage.slots];
+    const seen = () => watch.diskOf(sandboxId) ?? undefined;
+    const of = { seconds: this.#parts.seconds.podEnd, late: notInTime, signal };
+    const disk = await watch.until(sandboxId, seen, of);
+    return mounts.apply({ spec, pod, disk }, storage, signal);
+  }
+}

@@ -1,0 +1,90 @@
+import { ApiException, CoreV1Api, type KubeConfig, PatchStrategy, setHeaderOptions } from '@kubernetes/client-node';
+import type { SandboxId } from '../../domain/ids.ts';
+import { asked } from './cluster.ts';
+import { annotations, sandboxOf } from './names.ts';
+import { type UseBefore, writeUseBefore } from './use-before.ts';
+
+const patchOptions = setHeaderOptions('Content-Type', PatchStrategy.JsonPatch);
+
+/** A pod or a disk of one name and one uid. */
+interface Named {
+  name: string;
+  uid: string;
+}
+
+/**
+ * Gives pods and disks that wait for a sandbox to one. The API server tests and changes an annotation as one step, so of two
+ * that take the same pod one has it.
+ */
+export class WarmClaims {
+  readonly #core: CoreV1Api;
+  readonly #namespace: string;
+
+  constructor(config: KubeConfig, namespace: string) {
+    this.#core = config.makeApiClient(CoreV1Api);
+    this.#namespace = namespace;
+  }
+
+  /** @param before what the pod has used by now; null: not measured. @returns false: it is gone, or another's */
+  takePod(
+    pod: Named,
+    sandboxId: SandboxId,
+    { run, before }: { run: number; before: UseBefore | null },
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const of = { name: pod.name, namespace: this.#namespace };
+    const body = [
+      ...takes(pod, sandboxId),
+      { op: 'add', path: pathOf(annotations.run), value: `${run}` },
+      ...(before ? [{ op: 'add', path: pathOf(annotations.useBefore), value: writeUseBefore(before) }] : []),
+    ];
+    return this.#take(
+      () => this.#core.patchNamespacedPod({ ...of, body }, patchOptions),
+      () => this.#core.readNamespacedPod(of),
+      { ...pod, sandboxId, signal },
+    );
+  }
+
+  /** @returns false: it is gone, or another's */
+  takeDisk(disk: Named, sandboxId: SandboxId, signal: AbortSignal): Promise<boolean> {
+    const of = { name: disk.name, namespace: this.#namespace };
+    return this.#take(
+      () => this.#core.patchNamespacedPersistentVolumeClaim({ ...of, body: takes(disk, sandboxId) }, patchOptions),
+      () => this.#core.readNamespacedPersistentVolumeClaim(of),
+      { ...disk, sandboxId, signal },
+    );
+  }
+
+  async #take(
+    patch: () => Promise<unknown>,
+    read: () => Promise<Parameters<typeof sandboxOf>[0]>,
+    { uid, sandboxId, signal }: Named & { sandboxId: SandboxId; signal: AbortSignal },
+  ): Promise<boolean> {
+    try {
+      await asked(patch, signal);
+      return true;
+    } catch (error) {
+      if (!isRefused(error)) throw error;
+    }
+    // The answer to an earlier try may have been lost.
+    try {
+      const now = await asked(read, signal);
+      return now.metadata?.uid === uid && sandboxOf(now) === sandboxId;
+    } catch (error) {
+      if (isRefused(error)) return false;
+      throw error;
+    }
+  }
+}
+
+const pathOf = (annotation: string) => `/metadata/annotations/${annotation.replaceAll('/', '~1')}`;
+
+const takes = ({ uid }: Named, sandboxId: SandboxId) => [
+  { op: 'test', path: '/metadata/uid', value: uid },
+  { op: 'test', path: pathOf(annotations.warm), value: 'free' },
+  { op: 'replace', path: pathOf(annotations.warm), value: 'taken' },
+  { op: 'add', path: pathOf(annotations.sandbox), value: sandboxId },
+];
+
+/** A test of the patch has failed (422), or there is no such object. */
+const isRefused = (error: unknown) => error instanceof ApiException && (error.code === 422 || error.code === 404);

@@ -1,0 +1,120 @@
+import { randomBytes } from 'node:crypto';
+import type { KubernetesObject, V1Pod } from '@kubernetes/client-node';
+import { AgentClient } from '../sandbox-agent/agent-client.ts';
+import type { Cluster } from './cluster.ts';
+import type { ClusterWatch } from './cluster-watch.ts';
+import type { ImageLooks } from './image-looks.ts';
+import { type OwnerDisk, startAgentWords } from './manifests.ts';
+import { isFreeWarm, sandboxContainer } from './names.ts';
+import type { KubernetesDriverOptions } from './options.ts';
+import type { PodEnds } from './pod-ends.ts';
+import type { PodStarts } from './pod-starts.ts';
+import { addressOf } from './pod-state.ts';
+import { whenRunning } from './pod-waits.ts';
+import { noCapacity, notStarted } from './start-errors.ts';
+import { type WarmShape, warmDiskOf, warmPodOf, warmPolicyOf } from './warm-manifests.ts';
+
+/** A pod without a sandbox, whose agent waits for one. */
+export interface WarmPod {
+  /** Of the pod and of its disk. */
+  name: string;
+  uid: string;
+  disk: OwnerDisk;
+  shape: WarmShape;
+  /** Opens the agent until it has its sandbox. Only this process knows it. */
+  token: string;
+}
+
+interface MakerParts {
+  cluster: Cluster;
+  watch: ClusterWatch;
+  options: KubernetesDriverOptions;
+  looks: ImageLooks;
+  starts: PodStarts;
+  ends: PodEnds;
+  seconds: { podStart: number; podEnd: number; agentStart: number };
+}
+
+/** Makes pods that wait for a sandbox, and removes them. */
+export class WarmPodMaker {
+  readonly #parts: MakerParts;
+  /** Those that this process makes, has or removes. */
+  readonly #names = new Set<string>();
+
+  constructor(parts: MakerParts) {
+    this.#parts = parts;
+  }
+
+  /** @throws with nothing left of it */
+  async make(shape: WarmShape, signal: AbortSignal): Promise<WarmPod> {
+    const { cluster, watch, options, looks, starts, seconds } = this.#parts;
+    const name = `warm-${randomBytes(8).toString('hex')}`;
+    this.#names.add(name);
+    try {
+      const facts = await looks.factsOfImage(options.imageOf(shape.image), signal);
+      const leave = await starts.take('warm', signal);
+      try {
+        // Before anything of the pod runs.
+        await cluster.applyPolicy(warmPolicyOf(options), signal);
+        const disk = await cluster.applyDisk(warmDiskOf(name, shape, facts, options), signal);
+        const applied = await cluster.applyPod(warmPodOf(name, shape, facts, options), signal);
+        const onShortage = () => {
+          throw noCapacity();
+        };
+        const pod = await whenRunning(watch, name, { seconds: seconds.podStart, signal, onShortage });
+        const token = randomBytes(32).toString('base64url');
+        const document = Buffer.from(JSON.stringify({ platformToken: token }));
+        await cluster.run(name, sandboxContainer, startAgentWords(document.length), document, signal);
+        await new AgentClient(addressOf(pod)!, token).whenWaiting(seconds.agentStart, signal);
+        const owner = { name, uid: disk.metadata!.uid! };
+        return { name, uid: applied.metadata!.uid!, disk: owner, shape, token };
+      } finally {
+        leave();
+      }
+    } catch (error) {
+      await (signal.aborted ? this.drop(name) : this.discard(name));
+      throw error;
+    }
+  }
+
+  /** The pod as the watch has it, if a sandbox may take it now. */
+  seen({ name, uid }: WarmPod): V1Pod | null {
+    const pod = this.#parts.watch.pod(name);
+    return pod?.metadata?.uid === uid && isFreeWarm(pod) && addressOf(pod) ? pod : null;
+  }
+
+  /** It is a sandbox's, and no longer this one's to remove. */
+  forget(name: string): void {
+    this.#names.delete(name);
+  }
+
+  /** Ends a pod, and returns when it is gone with its disk. @throws when that takes too long; it is removed later */
+  async discard(name: string): Promise<void> {
+    const { cluster, watch, ends, seconds } = this.#parts;
+    try {
+      await ends.end(name);
+      await cluster.deleteDisk(name);
+      const gone = () => (watch.disk(name) ? undefined : true);
+      const late = () => notStarted('the disk of a warm pod is not gone in time');
+      await watch.until(name, gone, { seconds: seconds.podEnd, late });
+    } finally {
+      this.#names.delete(name);
+    }
+  }
+
+  /** Begins to end a pod. */
+  async drop(name: string): Promise<void> {
+    await this.#parts.ends.begin(name);
+    await this.#parts.cluster.deleteDisk(name);
+    this.#names.delete(name);
+  }
+
+  /** Begins to end pods, and removes disks, that wait for a sandbox and that this process does not know. */
+  async removeAbandoned(): Promise<void> {
+    const { watch, cluster } = this.#parts;
+    const isAbandoned = (object: KubernetesObject) => isFreeWarm(object) && !this.#names.has(object.metadata!.name!);
+    // Another process may take one in this moment, and it then has changed.
+    for (const pod of watch.pods().filter(isAbandoned)) await cluster.deleteUnchangedPod(pod);
+    for (const disk of watch.disks().filter(isAbandoned)) await cluster.deleteUnchangedDisk(disk);
+  }
+}

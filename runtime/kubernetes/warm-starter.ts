@@ -1,0 +1,113 @@
+import type { V1Pod } from '@kubernetes/client-node';
+import type { SandboxPlace, SandboxSpec } from '../driver.ts';
+import { AgentClient } from '../sandbox-agent/agent-client.ts';
+import { whenProbeSucceeds } from '../sandbox-agent/ready-probe.ts';
+import type { Cluster } from './cluster.ts';
+import type { ClusterRoom } from './cluster-room.ts';
+import type { ClusterWatch } from './cluster-watch.ts';
+import { readImageFacts } from './image-facts.ts';
+import { policyOf } from './manifests.ts';
+import { annotations } from './names.ts';
+import type { KubernetesDriverOptions } from './options.ts';
+import type { PodEnds } from './pod-ends.ts';
+import { placeOf } from './pod-place.ts';
+import { addressOf } from './pod-state.ts';
+import { whenMarkedReady, whileRunning } from './pod-waits.ts';
+import type { Work } from './sandbox-starter.ts';
+import { notStarted } from './start-errors.ts';
+import type { WarmClaims } from './warm-claims.ts';
+import type { WarmPod } from './warm-pod-maker.ts';
+import type { WarmPods } from './warm-pods.ts';
+
+interface WarmStarterParts {
+  cluster: Cluster;
+  watch: ClusterWatch;
+  options: KubernetesDriverOptions;
+  ends: PodEnds;
+  pods: WarmPods;
+  claims: WarmClaims;
+  load: ClusterRoom;
+  seconds: { podStart: number; podEnd: number; agentStart: number };
+}
+
+/** Brings new sandboxes up in pods that were made before them. */
+export class WarmStarter {
+  readonly #parts: WarmStarterParts;
+
+  constructor(parts: WarmStarterParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * @returns null: there is no pod for it, and nothing of it is there
+   * @throws with nothing of it left running; its disk may be there
+   */
+  async start(work: Work): Promise<SandboxPlace | null> {
+    const { watch, ends, pods } = this.#parts;
+    const { spec, signal } = work;
+    if (!mayTake(spec) || watch.diskOf(spec.sandboxId) || watch.podOf(spec.sandboxId)) return null;
+    const pod = pods.claim(spec);
+    if (!pod) return null;
+    const progress = { isNamed: false };
+    try {
+      const place = await this.#take(work, pod, progress);
+      pods.forget(pod);
+      return place;
+    } catch (error) {
+      if (progress.isNamed) {
+        await ends.end(pod.name).finally(() => pods.forget(pod));
+        throw error;
+      }
+      // Nothing of the sandbox has run in it, so another pod does as well.
+      await pods.discard(pod);
+      if (signal.aborted) throw error;
+      this.#parts.options.logger.warn({ err: error, pod: pod.name }, 'a warm pod could not be taken');
+      return null;
+    }
+  }
+
+  async #take({ spec, phases, signal }: Work, pod: WarmPod, progress: { isNamed: boolean }): Promise<SandboxPlace> {
+    const { cluster, watch, options, claims, load, seconds } = this.#parts;
+    const { sandboxId } = spec;
+    const { name, uid, disk } = pod;
+    phases.report('deploying');
+    const run = spec.run ?? 0;
+    const isOurs = await claims.takePod(pod, sandboxId, { run, before: load.figuresOf(uid) }, signal);
+    if (!isOurs) throw notStarted(`the pod ${name} is gone, or another sandbox has it`);
+    const [isDiskOurs] = await Promise.all([
+      claims.takeDisk(disk, sandboxId, signal),
+      // Before anything of the sandbox runs.
+      cluster.applyPolicy(policyOf(spec, disk, options), signal),
+    ]);
+    if (!isDiskOurs) throw notStarted(`the disk ${name} is gone, or another sandbox has it`);
+    phases.report('initializing');
+    const during = { name, uid, seconds: seconds.podStart + seconds.agentStart + 3600, signal };
+    await whileRunning(watch, during, async (alive) => {
+      const seen = watch.pod(name)!;
+      const address = addressOf(seen);
+      if (!address) throw notStarted('its pod has ended');
+      const agent = new AgentClient(address, spec.platformToken);
+      await new AgentClient(address, pod.token).initialise(this.#initOf(spec, seen), alive);
+      progress.isNamed = true;
+      phases.report('waiting_ready');
+      await agent.whenReady(sandboxId, seconds.agentStart, alive);
+      if (spec.readyProbe) await whenProbeSucceeds(spec.readyProbe, { address, agent }, alive);
+    });
+    await phases.finish();
+    signal.throwIfAborted();
+    await cluster.annotatePod(name, uid, { [annotations.phase]: 'ready' });
+    const ready = await whenMarkedReady(watch, sandboxId, { seconds: seconds.podEnd, signal });
+    return placeOf(ready, 'pool');
+  }
+
+  #initOf({ sandboxId, accessToken, env, command, platformToken }: SandboxSpec, pod: V1Pod) {
+    const facts = this.#parts.watch.disk(pod.metadata!.name!)?.metadata?.annotations?.[annotations.image];
+    if (facts === undefined) throw notStarted('its disk is gone');
+    const { cwd, user } = readImageFacts(facts);
+    const own = { HOSTNAME: sandboxId, ...env };
+    return { sandboxId, accessToken, env: own, command, cwd, user, platformToken, hostname: sandboxId };
+  }
+}
+
+/** A mount is made before anything of its sandbox runs, and UDP ports lead to the pod from its start on. */
+const mayTake = ({ storage, udpPorts }: SandboxSpec) => !storage && udpPorts.length === 0;

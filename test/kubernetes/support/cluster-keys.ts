@@ -1,0 +1,60 @@
+import { KubeConfig } from '@kubernetes/client-node';
+import { type KeyPair, type Subject, TestCa } from '../../support/test-ca.ts';
+import type { ClusterPlace } from './cluster-place.ts';
+
+/** The certificates of a cluster, and the files by which its programs and users reach its API server. */
+export class ClusterKeys {
+  readonly ca: TestCa;
+  /** Of the API server: `https://<address>:<port>`. */
+  readonly #server: string;
+
+  private constructor(ca: TestCa, server: string) {
+    this.ca = ca;
+    this.#server = server;
+  }
+
+  static async create(server: string): Promise<ClusterKeys> {
+    return new ClusterKeys(await TestCa.create(), server);
+  }
+
+  /** Of a user who has the roles alone that are bound to it. */
+  async configOf(subject: Subject): Promise<KubeConfig> {
+    const config = new KubeConfig();
+    config.loadFromString(await this.#textOf(subject));
+    return config;
+  }
+
+  /** Writes a kubeconfig. @returns the file */
+  async userFile(place: ClusterPlace, name: string, subject: Subject): Promise<string> {
+    return place.write(`${name}.kubeconfig`, await this.#textOf(subject));
+  }
+
+  /** Writes a certificate and its key. @returns the files */
+  async keyPair(place: ClusterPlace, name: string, subject: Subject): Promise<KeyPair> {
+    const { certificate, key } = await this.ca.issue(subject);
+    return {
+      certificate: place.write(`pki/${name}.crt`, certificate),
+      key: place.write(`pki/${name}.key`, key),
+    };
+  }
+
+  /** Writes the certificate of the authority. @returns the file */
+  caFile(place: ClusterPlace): string {
+    return place.write('pki/ca.crt', this.ca.pair.certificate);
+  }
+
+  async #textOf(subject: Subject): Promise<string> {
+    const { certificate, key } = await this.ca.issue(subject);
+    const base64 = (pem: string) => Buffer.from(pem).toString('base64');
+    const cluster = { server: this.#server, 'certificate-authority-data': base64(this.ca.pair.certificate) };
+    const user = { 'client-certificate-data': base64(certificate), 'client-key-data': base64(key) };
+    return JSON.stringify({
+      apiVersion: 'v1',
+      kind: 'Config',
+      clusters: [{ name: 'test', cluster }],
+      users: [{ name: 'user', user }],
+      contexts: [{ name: 'test', context: { cluster: 'test', user: 'user' } }],
+      'current-context': 'test',
+    });
+  }
+}

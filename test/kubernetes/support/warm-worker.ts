@@ -1,0 +1,30 @@
+import { KubeConfig } from '@kubernetes/client-node';
+import type { SandboxSpec } from '../../../runtime/driver.ts';
+import { openKubernetesDriver } from '../../../runtime/kubernetes/driver.ts';
+import type { KubernetesDriverOptions } from '../../../runtime/kubernetes/options.ts';
+import { until } from '../../support/until.ts';
+
+/** What a worker of a test gets, as JSON in its only argument. */
+export interface WarmWorkerTask {
+  kubeConfigFile: string;
+  options: Pick<
+    KubernetesDriverOptions,
+    'namespace' | 'hostId' | 'agentImage' | 'storageClass' | 'clientRanges' | 'podNetwork' | 'warm'
+  >;
+  spec: SandboxSpec;
+}
+
+/** Fills its pool, says so, and creates a sandbox, as a host worker does, for a test that kills it meanwhile. */
+const { kubeConfigFile, options, spec } = JSON.parse(process.argv[2]!) as WarmWorkerTask;
+const config = new KubeConfig();
+config.loadFromFile(kubeConfigFile);
+const log = (fields: object, message: string) => console.error(message, fields);
+const driver = await openKubernetesDriver({
+  ...options,
+  config,
+  imageOf: (reference) => reference,
+  logger: { debug: () => {}, info: () => {}, warn: log, error: log },
+});
+await until(() => driver.poolReady > 0, 120_000);
+process.send!('filled');
+await driver.create(spec);
