@@ -159,11 +159,13 @@ test('a failed build is shown with its reason, and retried until it succeeds', a
 test('one host with the image is enough; the failure of another counts when that host is lost', async () => {
   const first = await host({ isThere: true });
   const second = await host();
-  await becomes('available');
+  await until(() => second.images.begun === 1);
+  const retry = second.images.hold();
   second.images.end('no space');
-  await until(async () => (await rowOf(second.hostId))?.status !== undefined);
+  await until(async () => (await rowOf(second.hostId))?.status === 'failed');
   expect((await template()).status).toBe('available');
   await orm.em.fork().nativeUpdate(Host, { hostId: first.hostId }, { lostAt: new Date() });
+  retry();
   // At its next report.
   await until(() => second.images.begun === 2);
   const release = second.images.hold();
