@@ -1,0 +1,30 @@
+/** A file of tests that were written for the local driver. */
+export interface LocalTests {
+  file: string;
+  /** Tests that cannot pass on a cluster, by their titles, with the cause. They are not run there. */
+  cannot?: Readonly<Record<string, string>>;
+}
+
+export const localTests: readonly LocalTests[] = [
+  // These open a driver.
+  { file: 'test/runtime/sandbox-life.test.ts' },
+  { file: 'test/runtime/sandbox-end.test.ts' },
+  { file: 'test/runtime/sandbox-walls.test.ts' },
+  { file: 'test/runtime/usage.test.ts' },
+  { file: 'test/agent/containers.test.ts' },
+  { file: 'test/attacks/channels.test.ts' },
+  { file: 'test/attacks/paths.test.ts' },
+  // These start the whole platform, and use it over HTTP.
+  { file: 'test/e2e/sandbox.test.ts' },
+  { file: 'test/e2e/agent.test.ts' },
+  { file: 'test/e2e/exec.test.ts' },
+  { file: 'test/e2e/ports.test.ts' },
+  { file: 'test/e2e/metrics.test.ts' },
+  { file: 'test/e2e/operations.test.ts' },
+  { file: 'test/e2e/template-builds.test.ts' },
+  { file: 'test/e2e/object-storage.test.ts' },
+  { file: 'test/e2e/imported-images.test.ts' },
+  { file: 'test/clients/typescript-client.test.ts' },
+  { file: 'test/clients/python-client.test.ts' },
+  { file: 'test/clients/mcp.test.ts' },
+];

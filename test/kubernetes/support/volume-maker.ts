@@ -1,0 +1,66 @@
+import { type CoreV1Api, makeInformer, type V1PersistentVolumeClaim } from '@kubernetes/client-node';
+import type { KubernetesCluster } from './kubernetes-cluster.ts';
+
+/** Makes a volume on the node for each claim of a namespace, as the provisioner of a storage class does. */
+export class VolumeMaker {
+  readonly #core: CoreV1Api;
+  /** On a disk: the memory of a tmpfs would count towards the limit of the pod that writes to it. */
+  readonly #folder: string;
+  readonly #storageClassName: string;
+  readonly #stop: () => Promise<void>;
+  readonly #made = new Set<string>();
+  readonly #work = new Set<Promise<void>>();
+  /** What it could not make. */
+  readonly failures: unknown[] = [];
+
+  private constructor(cluster: KubernetesCluster, namespace: string, storageClassName: string) {
+    this.#core = cluster.core;
+    this.#folder = cluster.place.file('volumes');
+    this.#storageClassName = storageClassName;
+    const claims = makeInformer(cluster.config, `/api/v1/namespaces/${namespace}/persistentvolumeclaims`, () =>
+      this.#core.listNamespacedPersistentVolumeClaim({ namespace }),
+    );
+    claims.on('add', (claim) => this.#begin(claim));
+    claims.on('error', () => void claims.start().catch((error) => this.failures.push(error)));
+    this.#stop = () => claims.stop();
+    this.#keep(claims.start());
+  }
+
+  static start(cluster: KubernetesCluster, namespace: string, storageClassName: string): VolumeMaker {
+    return new VolumeMaker(cluster, namespace, storageClassName);
+  }
+
+  async stop(): Promise<void> {
+    await this.#stop();
+    await Promise.all(this.#work);
+  }
+
+  #begin(claim: V1PersistentVolumeClaim): void {
+    const { uid } = claim.metadata!;
+    if (claim.spec!.storageClassName !== this.#storageClassName || this.#made.has(uid!)) return;
+    this.#made.add(uid!);
+    this.#keep(this.#make(claim));
+  }
+
+  async #make({ metadata, spec }: V1PersistentVolumeClaim): Promise<void> {
+    const name = `volume-${metadata!.uid}`;
+    await this.#core.createPersistentVolume({
+      body: {
+        metadata: { name },
+        spec: {
+          accessModes: spec!.accessModes!,
+          capacity: { storage: spec!.resources!.requests!.storage! },
+          claimRef: { namespace: metadata!.namespace!, name: metadata!.name!, uid: metadata!.uid! },
+          hostPath: { path: `${this.#folder}/${name}`, type: 'DirectoryOrCreate' },
+          persistentVolumeReclaimPolicy: 'Retain',
+          storageClassName: this.#storageClassName,
+        },
+      },
+    });
+  }
+
+  #keep(work: Promise<void>): void {
+    const kept = work.catch((error) => void this.failures.push(error)).finally(() => this.#work.delete(kept));
+    this.#work.add(kept);
+  }
+}
