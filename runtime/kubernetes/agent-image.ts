@@ -7,15 +7,19 @@ import { runCommand } from '../process/command.ts';
 import { withFileLock } from '../process/file-lock.ts';
 import { ensureRuntimeFolder, librariesOf, runtimeMount } from '../sandbox-agent/runtime-folder.ts';
 
-/** What puts an image on a disk and packs it, with owners, links and attributes: not every image has them. */
+/**
+ * Programs that copy an image to a disk and pack it, with owners, links and attributes. The agent image brings them,
+ * because not every image has them.
+ */
 const programs = ['cp', 'env', 'sync', 'tar'];
 const scriptsFolder = path.join(import.meta.dirname, 'in-pod');
 
 /**
- * The files of the image that brings the agent into a pod: what a sandbox on a machine sees at `/.platform`, with the
- * programs and scripts that prepare a pod. An image of nothing but this folder at `/.platform` is an agent image.
+ * Makes the files of the agent image, which brings the agent into a pod: the files that a sandbox on a machine sees at
+ * `/.platform`, and the programs and scripts that prepare a pod. The agent image contains only this folder, at
+ * `/.platform`.
  * @param agentDir the built agent
- * @returns a folder of the cache, made once for each content
+ * @returns a folder of the cache; files with the same content share one folder
  */
 export async function ensureAgentImageFolder(cacheDir: string, agentDir: string): Promise<string> {
   const runtimeFolder = await ensureRuntimeFolder(cacheDir, agentDir);

@@ -2,44 +2,43 @@ import net from 'node:net';
 import pLimit from 'p-limit';
 
 const connectMs = 1000;
-/** Connections at once. */
-const width = 32;
+const connectionsAtOnce = 32;
 
 /**
- * Which sandboxes run without their agent: nothing listens at its port. What does not answer may only be busy, and does not
- * count.
+ * Finds the sandboxes that run without their agent. Their pods refuse connections at the agent's port. An agent that
+ * does not answer in time may only be busy, so it counts as present.
  */
 export class AgentProbes {
   #gone = new Set<string>();
   #looking: Promise<void> | null = null;
 
-  /** What the last look has found. */
+  /** Whether the last look found no agent in the sandbox. */
   isGone(sandboxId: string): boolean {
     return this.#gone.has(sandboxId);
   }
 
-  /** Begins a look at the agents at these addresses, unless one is under way. */
+  /** Starts to look at the agents at these addresses, unless a look is in progress. */
   look(places: readonly { sandboxId: string; address: string; port: number }[]): void {
     this.#looking ??= this.#look(places).finally(() => {
       this.#looking = null;
     });
   }
 
-  /** Ends after the current look. */
+  /** Returns when the current look has ended. */
   async close(): Promise<void> {
     await this.#looking;
   }
 
   async #look(places: readonly { sandboxId: string; address: string; port: number }[]): Promise<void> {
     const gone = new Set<string>();
-    await pLimit(width).map(places, async ({ sandboxId, address, port }) => {
+    await pLimit(connectionsAtOnce).map(places, async ({ sandboxId, address, port }) => {
       if (await refusesConnections(address, port)) gone.add(sandboxId);
     });
     this.#gone = gone;
   }
 }
 
-/** Whether nothing listens there. */
+/** Whether the machine at this address answers that no process listens at the port. */
 export function refusesConnections(address: string, port: number): Promise<boolean> {
   const socket = net.connect({ host: address, port });
   return new Promise<boolean>((resolve) => {

@@ -12,32 +12,36 @@ import {
 } from './manifests.ts';
 import { labels, sandboxContainer } from './names.ts';
 
-/** Where the disk of the sandbox is in a pod of a build. */
+/** The path of the sandbox's disk in a pod of a build. */
 export const buildDisk = '/.platform-disk';
-/** Where a pod of a build may write. */
+/** The folder in which a pod of a build may write. */
 export const buildStage = '/.platform-stage';
 
-/** A build's pod ends after this time, also when the process that made it is gone. */
+/** The cluster ends a build's pod after this time, so it also ends if the process that made it is gone. */
 const lifeSeconds = 2 * 3600;
 
 interface BuildPod {
   name: string;
   buildId: string;
-  /** As nodes pull it. */
+  /** The reference by which nodes pull the image. */
   image: string;
-  /** The sandbox whose disk it reads, the disk's name, and the node that has it. Null: it reads the image alone. */
+  /**
+   * The sandbox whose disk the pod reads, the disk's name, and the node that has it. Null: the pod reads only the
+   * image.
+   */
   sandbox: { id: SandboxId; disk: string; node: string } | null;
-  /** What it may write to its node's disk. */
+  /** How much the pod may write to its node's disk. */
   stageBytes: number;
 }
 
-/** The label that all pods of a build have. Ids of builds are in other letters than labels may have. */
+/** The label of all pods of a build. Ids of builds may contain characters that a label may not. */
 export const buildLabel = (buildId: string) => buildId.replace(/[^A-Za-z0-9-]/g, '-');
 
-/** A pod that packs what an image needs. It runs nothing of the image, and reads the disk alone. */
+/** A pod that packs the layer of an image. It runs no program of the image, and mounts the disk read-only. */
 export function buildPodOf({ name, buildId, image, sandbox, stageBytes }: BuildPod, options: ManifestOptions): V1Pod {
   const storage = `${Math.ceil(stageBytes / 1024 ** 2)}Mi`;
-  // Not read-only here: a driver of storage may take that for another way to attach what is attached already.
+  // The volume is not marked read-only here, because a storage driver may then try to attach the attached disk once
+  // more.
   const disk: V1Volume[] = sandbox ? [{ name: diskVolume, persistentVolumeClaim: { claimName: sandbox.disk } }] : [];
   const container: V1Container = {
     name: sandboxContainer,
@@ -50,7 +54,7 @@ export function buildPodOf({ name, buildId, image, sandbox, stageBytes }: BuildP
       privileged: false,
       allowPrivilegeEscalation: false,
       readOnlyRootFilesystem: true,
-      // It reads the files of all users.
+      // The pod reads the files of all users.
       capabilities: { drop: ['ALL'], add: ['DAC_OVERRIDE'] },
       seccompProfile: { type: 'RuntimeDefault' },
     },
@@ -87,7 +91,7 @@ export function buildPodOf({ name, buildId, image, sandbox, stageBytes }: BuildP
   };
 }
 
-/** A claim that one node may use at a time is used by several pods of that node. */
+/** Places a pod on one node. Only the pods of one node can use a `ReadWriteOnce` claim at the same time. */
 const onNode = (node: string) => ({
   requiredDuringSchedulingIgnoredDuringExecution: {
     nodeSelectorTerms: [{ matchFields: [{ key: 'metadata.name', operator: 'In', values: [node] }] }],

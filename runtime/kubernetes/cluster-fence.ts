@@ -6,15 +6,16 @@ import type { Cluster } from './cluster.ts';
 import { LeaseWatch } from './lease-watch.ts';
 
 const lookEveryMs = 1000;
-/** The same rule as for hosts that are given up: a look that takes longer, or comes later, is a gap. */
+/** A longer time between two readings of the lease counts as a gap in the observation. */
 const gapMs = 4000;
-/** The host's lease in Postgres must not wait for a cluster that does not answer. */
+/** A cluster that does not answer must not delay the next renewal of the host's lease in Postgres for longer. */
 const renewMs = 3000;
 
 /**
- * Lets the sandboxes of a host that is a cluster run only as long as the host's lease is valid. Each process of the host
- * writes to a Lease of the cluster how long its own lease is good for, so the host has the longest of them. Where that is
- * over, the guard ends the pods, because not every node has the helper that freezes them. Their disks stay.
+ * Lets the sandboxes of a host that is a cluster run only while the host's lease is valid. Each worker process of the
+ * host writes to a Lease of the cluster how long the host's lease is still valid, so one process that renews it is
+ * enough. When the time is over, the guard ends the pods. It does not freeze them, because not every node has the node
+ * helper. Their disks stay.
  */
 export class ClusterFence implements DiskFence {
   readonly #cluster: Cluster;
@@ -27,7 +28,7 @@ export class ClusterFence implements DiskFence {
     this.#guard = new FenceGuard(options);
   }
 
-  /** Guards from now on, beside a process of its own (`worker/cluster-guard.ts`). */
+  /** Starts the guard in this process. A separate process (`worker/cluster-guard.ts`) runs a second one. */
   start(): void {
     this.#guard.start();
   }
@@ -40,12 +41,12 @@ export class ClusterFence implements DiskFence {
     return this.#guard.isClosed;
   }
 
-  /** There is nothing to thaw: a sandbox that the guard has ended is paused, and its next resume starts it. */
+  /** Does nothing, because no sandbox is frozen. A sandbox that the guard has ended is paused until its next resume. */
   async open(): Promise<boolean> {
     return false;
   }
 
-  /** Each disk has a size of its own, and nothing of the platform is on it. */
+  /** Does nothing, because each sandbox has its own volume, and the platform keeps no data there. */
   async keepFree(): Promise<void> {}
 
   stop(): Promise<void> {
@@ -53,7 +54,7 @@ export class ClusterFence implements DiskFence {
   }
 }
 
-/** Ends the pods of a host whose lease is over, for as long as it is. */
+/** Ends the pods of a host again and again while the host's lease is over. */
 export class FenceGuard {
   readonly #options: FenceOptions;
   readonly #watch = new LeaseWatch(gapMs);
@@ -73,7 +74,7 @@ export class FenceGuard {
     this.#running = this.#run();
   }
 
-  /** Ends after the current look. */
+  /** Returns when the current look has ended. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     await this.#running;
@@ -92,7 +93,7 @@ export class FenceGuard {
     }
   }
 
-  /** One look. @throws {Error} when the cluster does not answer in time */
+  /** Reads the lease once and ends the pods if it is over. @throws {Error} when the cluster does not answer in time */
   async look(): Promise<void> {
     const { cluster, hostId, logger } = this.#options;
     const reading = await cluster.readLease(hostId, gapMs / 2);
@@ -101,7 +102,7 @@ export class FenceGuard {
       logger.error({ hostId }, "the host's lease is over; the pods of its sandboxes are ended");
     if (!isOver && this.#isClosed) logger.warn({ hostId }, "the host's lease is valid again");
     this.#isClosed = isOver;
-    // Again at each look: a start that was under way may have made another.
+    // Each look ends the pods again, because a start that was in progress may have made a new pod.
     if (isOver) await cluster.endSandboxPods(hostId);
   }
 }

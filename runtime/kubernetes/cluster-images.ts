@@ -6,10 +6,10 @@ const baseImageName = 'builtin:base';
 const notSet = 'This template has no image on this cluster';
 
 /**
- * How nodes pull the image of a sandbox.
+ * Returns a function that gives the reference by which nodes pull the image of a sandbox.
  * @param options.registry `host:port` of the platform's registry, without a path
  * @param options.builtin images of the built-in templates, by `builtin:<template>`
- * @throws {DriverError} `image_refused` where the operator has named no image for it
+ * @throws {DriverError} `image_refused` (by the returned function) when the operator has named no image for a template
  */
 export function imageNames(options: { registry: string | null; builtin: Readonly<Record<string, string>> }) {
   return (reference: string): string => {
@@ -25,15 +25,15 @@ export function imageNames(options: { registry: string | null; builtin: Readonly
   };
 }
 
-/** The images of built-in templates on a cluster, which makes none: it has those that the operator names. */
+/** The images of built-in templates on a cluster. The cluster builds no images, so the operator names them. */
 export class NamedImages implements HostImages {
   readonly names: readonly string[];
   readonly #images: Readonly<Record<string, string>>;
   #listener: (state: HostImageState) => void = () => {};
 
   /**
-   * @param names of all built-in templates whose image hosts make
-   * @param images by name
+   * @param names the names of all built-in templates whose image a host builds
+   * @param images the images that the operator names, by template name
    */
   constructor(names: readonly string[], images: Readonly<Record<string, string>>) {
     this.names = names.filter((name) => name !== baseImageName);
@@ -44,7 +44,7 @@ export class NamedImages implements HostImages {
     return this.#images[image] !== undefined;
   }
 
-  /** @throws {DriverError} `image_refused` where the operator has named none */
+  /** @throws {DriverError} `image_refused` when the operator has named no image for this template */
   async get(image: string): Promise<void> {
     if (this.#images[image] !== undefined) return;
     this.#listener({ image, status: 'failed', message: notSet });

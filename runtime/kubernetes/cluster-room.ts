@@ -17,32 +17,32 @@ import { type UseBefore, withoutUseBefore } from './use-before.ts';
 
 const everyMs = 5000;
 const mib = 1024 ** 2;
-/** Nodes that are asked at once. */
-const askedAtOnce = 16;
+const nodesAskedAtOnce = 16;
 const listMs = 10_000;
-/** Figures that are older say nothing of now: there is no room then. */
+/** Older figures say nothing about the present. The cluster then counts as full. */
 const staleMs = 30_000;
-/** What an unlimited host offers; more than any has, and the platform's database can keep it. */
+/** The reported disk space without a quota: more than any cluster has, but the platform's database can store it. */
 const unlimitedBytes = 2 ** 50;
 
-/** A pod of the host, as far as its room and use depend on it. */
+/** The facts about a pod from which the room and the use of the host are computed. */
 export interface CountedPod {
   uid: string;
   sandboxId: SandboxId | null;
   node: string | null;
   requestedBytes: number;
-  /** Its memory at most. */
+  /** The memory limit of the pod. */
   limitBytes: number;
   diskBytes: number;
   isRunning: boolean;
-  /** It waits for a sandbox, and gives its room to each that has none. */
+  /** The pod waits for a sandbox, and ends when a sandbox needs its room. */
   isFree: boolean;
   useBefore: UseBefore | null;
 }
 
 /**
- * What a cluster has and uses: its nodes and the namespace's quotas as the API server lists them, and the figures of each
- * node's kubelet. All is read every five seconds, in a bounded time, however many sandboxes there are.
+ * The capacity and the use of a cluster. It reads the nodes and the namespace's quotas from the API server and the
+ * figures of each node from its kubelet. It does so every five seconds and in a bounded time, for any number of
+ * sandboxes.
  */
 export class ClusterRoom implements HostLoad {
   readonly #cluster: Cluster;
@@ -64,7 +64,7 @@ export class ClusterRoom implements HostLoad {
     cluster: Cluster;
     summaries: PrepareSummaries;
     namespace: string;
-    /** What a pod asks its node for, as a share of its limit. */
+    /** The memory request of a pod as a share of its limit. */
     memoryShare: number;
     pods: () => Iterable<CountedPod>;
     logger: DriverLogger;
@@ -77,13 +77,13 @@ export class ClusterRoom implements HostLoad {
     this.#logger = options.logger;
   }
 
-  /** Reads everything once. @throws {Error} when the cluster does not answer, or does not allow it */
+  /** Reads everything once. @throws {Error} when the cluster does not answer or does not allow the reads */
   async open(): Promise<void> {
     await this.#look();
     this.#running = this.#lookOn();
   }
 
-  /** Ends after the current look. */
+  /** Returns when the current look has ended. */
   async close(): Promise<void> {
     this.#stopping.abort();
     await this.#running;
@@ -111,7 +111,7 @@ export class ClusterRoom implements HostLoad {
       totalBytes += allocatable;
       if ((counts.get(name) ?? 0) >= countOf(status?.allocatable?.pods ?? '0')) continue;
       const figures = this.#summaries.get(name);
-      // A kubelet that does not answer starts no pods either.
+      // A kubelet that does not answer does not start pods either.
       if (!figures) continue;
       const schedulable = (allocatable - (requested.get(name) ?? 0)) / this.#memoryShare;
       const free = figures.node.availableBytes ?? allocatable;
@@ -123,20 +123,20 @@ export class ClusterRoom implements HostLoad {
     return {
       totalMb: totalBytes / mib,
       availableMb: Math.min(availableBytes, quotaBytes) / mib,
-      // Each node evicts pods under pressure itself.
+      // Each node evicts pods itself when its memory is short.
       stalledPct: 0,
     };
   }
 
   /**
-   * Whether some node has that much memory for pods at all. Nodes that take none now count, too: they may again. The room
-   * is the sum of the nodes, and a pod is on one.
+   * Whether any node has this much memory for pods in total. `memory()` returns the sum of all nodes, but a pod runs on
+   * one node. Nodes that take no pods now count too, because they may take pods again later.
    */
   hasNodeFor(memoryMb: number): boolean {
     return this.#nodes.some(({ status }) => bytesOf(status?.allocatable?.memory ?? '0') >= memoryMb * mib);
   }
 
-  /** Whether the cluster has a node of this name and has not heard from it for too long. */
+  /** Whether the cluster has a node of this name that is not ready. */
   isAway(name: string): boolean {
     return this.#nodes.some((node) => node.metadata?.name === name && !isReady(node));
   }
@@ -149,7 +149,7 @@ export class ClusterRoom implements HostLoad {
     return Math.min(1, used / this.coreCount);
   }
 
-  /** The quota's room for disks. Each disk has a size of its own, so nothing is kept free for others. */
+  /** The storage that the quota leaves. Each disk has a fixed size of its own, so no reserve is kept free. */
   diskRoom(): DiskRoom {
     const bytes = Math.min(unlimitedBytes, this.#roomOfQuota().storageBytes);
     const limits = {
@@ -170,7 +170,7 @@ export class ClusterRoom implements HostLoad {
     };
   }
 
-  /** Of the sandboxes that run, as their nodes' kubelets have measured them last: some seconds ago. */
+  /** The use of the running sandboxes, as the kubelets measured it some seconds ago. */
   usage(): SandboxUsage[] {
     return [...this.#pods()].flatMap(({ uid, sandboxId, node, diskBytes, isRunning, useBefore }) => {
       const measured = node === null ? undefined : this.#summaries.get(node)?.pods.get(uid);
@@ -187,7 +187,7 @@ export class ClusterRoom implements HostLoad {
     });
   }
 
-  /** What a pod has used, as it was measured last. Null: not yet. */
+  /** The last measurement of a pod. Null: the pod has not been measured yet. */
   figuresOf(uid: string): PodFigures | null {
     for (const { pods } of this.#summaries.values()) {
       const figures = pods.get(uid);
@@ -196,7 +196,7 @@ export class ClusterRoom implements HostLoad {
     return null;
   }
 
-  /** With what the pods that wait for a sandbox would give back. */
+  /** The room of the quota, including the room that warm pods without a sandbox would give back. */
   #roomOfQuota(): QuotaRoom {
     const room = { ...this.#quota };
     for (const { isFree, limitBytes, diskBytes } of this.#pods()) {
@@ -208,7 +208,7 @@ export class ClusterRoom implements HostLoad {
     return room;
   }
 
-  /** Nodes that pods of sandboxes may come to. */
+  /** The nodes on which the scheduler may place pods of sandboxes. */
   #usable(): V1Node[] {
     return this.#nodes.filter((node) => {
       const { spec } = node;
@@ -238,18 +238,19 @@ export class ClusterRoom implements HostLoad {
     this.#quota = quotaRoom(quotas, this.#memoryShare);
     const summaries = new Map<string, NodeSummary>();
     let forbidden: SummaryRefused | null = null;
-    await pLimit(askedAtOnce).map(nodes, async (node) => {
+    await pLimit(nodesAskedAtOnce).map(nodes, async (node) => {
       const answer = await this.#ask(node, askNode);
       if (answer instanceof SummaryRefused) forbidden = answer;
       else if (answer) summaries.set(node.metadata!.name!, answer);
     });
-    // The right is missing everywhere, and the host would have no room. One node alone may say anything.
+    // If every node refuses, the right is missing, and the host would have no room. A single node may refuse for
+    // reasons of its own.
     if (forbidden && summaries.size === 0) throw forbidden;
     this.#summaries = summaries;
     this.#readAtMs = performance.now();
   }
 
-  /** @returns null: it does not say; an error: it may not be read */
+  /** @returns null when the node gives no valid summary; the error when it refuses because a right is missing */
   async #ask(node: V1Node, askNode: AskNode): Promise<NodeSummary | SummaryRefused | null> {
     const name = node.metadata!.name!;
     try {

@@ -15,19 +15,19 @@ import { sandboxOf } from './names.ts';
 import { SandboxNames } from './sandbox-names.ts';
 
 /**
- * The pods and disks of one host as the cluster reports them, and its Services where it has some: one list of each, then
- * a watch. Reads are from memory.
+ * The pods and disks of one host, and its Services if it has UDP ports. The watch lists each kind once and then follows
+ * the changes. Reads come from memory.
  */
 export class ClusterWatch {
   readonly #pods: ListWatch<V1Pod>;
   readonly #disks: ListWatch<V1PersistentVolumeClaim>;
-  /** Null: this host has none, and may have no right to read them. */
+  /** Null: this host has no Services, and may have no right to read them. */
   readonly #services: ListWatch<V1Service> | null;
   readonly #namespace: string;
   readonly #logger: DriverLogger;
   readonly #podNames = new SandboxNames();
   readonly #diskNames = new SandboxNames();
-  /** Called after each change of a pod or a disk of that name, or of that sandbox. */
+  /** Functions that are called after each change of a pod or a disk, by the object's name or its sandbox's id. */
   readonly #waiting = new Map<string, Set<() => void>>();
   readonly #timers = new Set<NodeJS.Timeout>();
   #closed = false;
@@ -50,9 +50,9 @@ export class ClusterWatch {
   }
 
   /**
-   * Returns when all are listed.
-   * @param onPod called with each pod after each change; `isGone`: after it was removed
-   * @throws {Error} when the cluster does not answer, or does not allow it
+   * Returns when all objects are listed.
+   * @param onPod called with each pod after each change; `isGone` is true after the pod was removed
+   * @throws {Error} when the cluster does not answer, or does not allow the watch
    */
   async open(onPod: (pod: V1Pod, isGone: boolean) => void): Promise<void> {
     const first = Promise.withResolvers<never>();
@@ -89,12 +89,12 @@ export class ClusterWatch {
     return this.#disks.get(name, this.#namespace) ?? null;
   }
 
-  /** The pod of a sandbox. One that was made before the sandbox has another name. */
+  /** The pod of a sandbox. Its name is not the sandbox's id if it was a warm pod. */
   podOf(sandboxId: SandboxId): V1Pod | null {
     return this.pod(sandboxId) ?? this.pod(this.#podNames.of(sandboxId) ?? sandboxId);
   }
 
-  /** The disk of a sandbox, as with `podOf`. */
+  /** The disk of a sandbox. Its name is not the sandbox's id if it was made for a warm pod. */
   diskOf(sandboxId: SandboxId): V1PersistentVolumeClaim | null {
     return this.disk(sandboxId) ?? this.disk(this.#diskNames.of(sandboxId) ?? sandboxId);
   }
@@ -116,9 +116,10 @@ export class ClusterWatch {
   }
 
   /**
-   * Asks again after each change of the pod or the disk of this name, or of this sandbox, until there is an answer.
-   * @param answer undefined: not yet; what it throws ends the wait
-   * @throws {Error} with `late` after the time; the signal's reason when it aborts
+   * Calls `answer` now and after each change of a pod or a disk, until it returns a value.
+   * @param name the name of the pod or disk, or the id of its sandbox
+   * @param answer returns undefined to go on waiting; an error that it throws ends the wait
+   * @throws {Error} the error of `late` after the time; the signal's reason when the signal aborts
    */
   async until<Answer>(
     name: string,
@@ -162,7 +163,7 @@ export class ClusterWatch {
   }
 
   #wake(object: KubernetesObject): void {
-    // A deletion is reported before the object has left the list of a watch that begins again.
+    // When a watch begins again, it reports a deletion before it removes the object from its list.
     queueMicrotask(() => {
       for (const key of new Set([object.metadata!.name!, sandboxOf(object)])) {
         for (const look of [...(this.#waiting.get(key ?? '') ?? [])]) look();

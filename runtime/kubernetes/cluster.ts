@@ -28,10 +28,10 @@ import { within } from './within.ts';
 const applyOptions = setHeaderOptions('Content-Type', PatchStrategy.ServerSideApply);
 const mergeOptions = setHeaderOptions('Content-Type', PatchStrategy.MergePatch);
 const execTimeoutMs = 20_000;
-/** An API server that restarts, or is busy, is asked again. */
+/** Pauses before a request is sent again to an API server that restarts or is busy. */
 const triesAgainAfterMs = [100, 300, 1000, 3000];
 
-/** What the driver reads of a cluster, and writes to one namespace of it. */
+/** The requests of the driver to a cluster. It writes to one namespace only. */
 export class Cluster {
   readonly #core: CoreV1Api;
   readonly #coordination: CoordinationV1Api;
@@ -63,37 +63,37 @@ export class Cluster {
     return asked(() => this.#core.patchNamespacedService(this.#apply(service), applyOptions), signal);
   }
 
-  /** Asks whether the cluster would take it; nothing is made. */
+  /** Asks the cluster whether it would accept the Service, without making it. */
   tryService(service: V1Service, signal: AbortSignal): Promise<V1Service> {
     const of = { ...this.#apply(service), dryRun: 'All' };
     return asked(() => this.#core.patchNamespacedService(of, applyOptions), signal);
   }
 
-  /** @param uid of the pod that is meant: another one of this name stays as it is */
+  /** @param uid the pod's uid; a later pod of the same name is not changed */
   async annotatePod(name: string, uid: string, annotations: Record<string, string>): Promise<void> {
     const body = { metadata: { uid, annotations } };
     await asked(() => this.#core.patchNamespacedPod({ name, namespace: this.#namespace, body }, mergeOptions));
   }
 
-  /** Begins to end a pod. @returns its uid; null: there is none */
+  /** Deletes a pod without waiting for its end. @returns its uid; null when there is no such pod */
   async deletePod(name: string): Promise<string | null> {
     const answer = await unlessGone(() => this.#core.deleteNamespacedPod({ name, namespace: this.#namespace }));
     return answer?.metadata?.uid ?? null;
   }
 
-  /** Begins to delete a pod, unless it has changed since it was read; then it stays. */
+  /** Deletes a pod without waiting for its end. A pod that has changed since it was read is not deleted. */
   async deleteUnchangedPod({ metadata }: V1Pod): Promise<void> {
     const of = { name: metadata!.name!, namespace: this.#namespace, body: unchanged(metadata!) };
     await asked(() => this.#core.deleteNamespacedPod(of)).catch(unlessChanged);
   }
 
-  /** As `deleteUnchangedPod`, of a disk. */
+  /** Deletes a disk like `deleteUnchangedPod`. */
   async deleteUnchangedDisk({ metadata }: V1PersistentVolumeClaim): Promise<void> {
     const of = { name: metadata!.name!, namespace: this.#namespace, body: unchanged(metadata!) };
     await asked(() => this.#core.deleteNamespacedPersistentVolumeClaim(of)).catch(unlessChanged);
   }
 
-  /** Read from the API server, not from a watch. */
+  /** Whether the pod exists according to the API server, which knows it earlier than the watch. */
   async isThere(name: string, uid: string): Promise<boolean> {
     const pod = await unlessGone(() => this.#core.readNamespacedPod({ name, namespace: this.#namespace }));
     return pod?.metadata?.uid === uid;
@@ -104,7 +104,9 @@ export class Cluster {
     await asked(() => this.#core.patchNamespacedPersistentVolumeClaim(of, mergeOptions));
   }
 
-  /** @param secret of a name that nothing else has: one that is there is this one, from a try whose answer was lost */
+  /**
+   * @param secret has a unique name, so a Secret that exists already is the one of an earlier try whose answer was lost
+   */
   async createSecret(secret: V1Secret, signal: AbortSignal): Promise<void> {
     const create = () => this.#core.createNamespacedSecret({ namespace: this.#namespace, body: secret });
     await asked(create, signal).catch((error) => {
@@ -140,14 +142,14 @@ export class Cluster {
     return this.#core.listNamespacedService({ namespace: this.#namespace, labelSelector: selector });
   }
 
-  /** Ends all pods of the sandboxes of a host, and those that wait for one, and returns at once. */
+  /** Deletes all pods of a host's sandboxes and its warm pods, without waiting for their end. */
   async endSandboxPods(hostId: string): Promise<void> {
     const of = { namespace: this.#namespace, labelSelector: sandboxesOf(hostId) };
     await asked(() => this.#core.deleteCollectionNamespacedPod(of));
   }
 
   /**
-   * Says for how long from now on the sandboxes of a host may run.
+   * Writes to the cluster for how long from now on the sandboxes of a host may run.
    * @throws {Error} when the cluster does not answer within the time
    */
   async renewLease(hostId: string, seconds: number, timeoutMs: number): Promise<void> {
@@ -157,13 +159,13 @@ export class Cluster {
       metadata: { name: hostId, labels: { [labels.managedBy]: fieldManager, [labels.host]: hostId } },
       spec: { holderIdentity: hostId, leaseDurationSeconds: seconds, renewTime: new V1MicroTime() },
     };
-    // Not sent again later, when it would no longer be true.
+    // The signal ends the retries, because a later request would promise too long a time.
     const signal = AbortSignal.timeout(timeoutMs);
     const renew = () => this.#coordination.patchNamespacedLease(this.#apply(body), applyOptions);
     await within(asked(renew, signal), timeoutMs);
   }
 
-  /** Null: there is none. @throws {Error} when the cluster does not answer within the time */
+  /** @returns null when there is no lease. @throws {Error} when the cluster does not answer within the time */
   async readLease(hostId: string, timeoutMs: number): Promise<LeaseReading | null> {
     const read = unlessGone(() => this.#coordination.readNamespacedLease({ name: hostId, namespace: this.#namespace }));
     const lease = await within(read, timeoutMs);
@@ -198,7 +200,7 @@ export class Cluster {
 
   /**
    * Runs a command in a container, with a text on standard input.
-   * @throws {Error} when it cannot be run, fails, or takes longer than 20 s
+   * @throws {Error} when the command cannot be run, fails, or takes longer than 20 s
    */
   async run(pod: string, container: string, words: string[], input: Buffer, signal: AbortSignal): Promise<void> {
     const ended = Promise.withResolvers<V1Status>();
@@ -210,7 +212,7 @@ export class Cluster {
       words,
       nowhere,
       null,
-      // Not ended: an API server of before 1.30 would take the end of the input for the end of all.
+      // The input stays open: API servers before 1.30 close the whole connection when the input ends.
       Readable.from(
         (async function* () {
           yield input;
@@ -236,19 +238,19 @@ export class Cluster {
   }
 
   #apply<Body extends { metadata?: { name?: string } }>(body: Body) {
-    // The driver's fields win over those that another client has written to its objects.
+    // `force` lets the driver's fields win over fields that another client has written to its objects.
     return { name: body.metadata!.name!, namespace: this.#namespace, body, fieldManager, force: true };
   }
 }
 
 const unchanged = ({ uid, resourceVersion }: V1ObjectMeta) => ({ preconditions: { uid, resourceVersion } });
 
-/** It has changed, or is gone. */
+/** Ignores the error of a conditional delete when the object has changed or is gone. */
 function unlessChanged(error: unknown): void {
   if (!isGone(error)) throw error;
 }
 
-/** Asks again while the API server is away or busy; every request here may be sent twice. */
+/** Repeats a request while the API server is away or busy. Every request here may safely be sent twice. */
 export async function asked<Answer>(ask: () => Promise<Answer>, signal?: AbortSignal): Promise<Answer> {
   for (const pauseMs of triesAgainAfterMs) {
     signal?.throwIfAborted();

@@ -6,7 +6,7 @@ import { endOf } from './pod-state.ts';
 import { bytesOf } from './quantities.ts';
 import { useBeforeOf } from './use-before.ts';
 
-/** The pods of a host that take room of its cluster. */
+/** The pods of a host that use room of its cluster. */
 export function* countedPods(watch: ClusterWatch): Generator<CountedPod> {
   for (const pod of watch.pods()) {
     if (endOf(pod)) continue;

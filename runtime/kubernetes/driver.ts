@@ -49,13 +49,13 @@ import { setUpWarmPods } from './warm-setup.ts';
 
 /** How long the API server may take when the driver opens. */
 const openSeconds = 30;
-/** Time to hand over the boot document. */
+/** How long the driver may take to send the boot document to a new agent. */
 const agentRestartTimeoutMs = 20_000;
 
 /**
- * Opens a namespace of a cluster as a host: lists its pods and disks once, and watches them from then on. It also
- * reports pods that ended before.
- * @throws {Error} when the cluster does not answer, does not allow it, or does not take the UDP ports
+ * Opens a namespace of a cluster as a host. The driver lists the pods and disks once and then watches them. It also
+ * reports sandboxes that ended before it was opened.
+ * @throws {Error} when the cluster does not answer, denies access, or does not accept the UDP ports
  */
 export async function openKubernetesDriver(options: KubernetesDriverOptions): Promise<KubernetesDriver> {
   const driver = new KubernetesDriver(options);
@@ -68,11 +68,11 @@ export async function openKubernetesDriver(options: KubernetesDriverOptions): Pr
   return driver;
 }
 
-/** Runs each sandbox as a pod with a disk of its own that outlives it. The cluster alone knows the state. */
+/** Runs each sandbox as a pod with its own disk, which outlives the pod. All state is in the cluster's objects. */
 export class KubernetesDriver implements HostDriver {
-  /** A pod reaches nothing of the platform: there is no address for services of the host. */
+  /** Null, because pods cannot reach services of the host. */
   readonly gateway = null;
-  /** Where clients reach UDP ports is known to the operator alone. */
+  /** Empty, because only the operator knows the address at which clients reach UDP ports. */
   readonly hostAddress = '';
   readonly subnet: string;
   readonly udpRange: PortRange | null;
@@ -181,7 +181,7 @@ export class KubernetesDriver implements HostDriver {
     return this.#begin(spec, options, async (work) => this.#existingPlace(spec) ?? this.#starter.start(work));
   }
 
-  /** As `SandboxDriver.resume`: a thaw where the pause has kept the memory, and a start on the disk otherwise. */
+  /** As `SandboxDriver.resume`. Thaws a sandbox whose pause kept the memory; otherwise starts it on its disk. */
   resume(spec: SandboxSpec, options: CreateOptions = {}): Promise<SandboxPlace> {
     return this.#begin(spec, options, async (work) => {
       const pod = this.#starter.readyPod(spec.sandboxId);
@@ -211,8 +211,8 @@ export class KubernetesDriver implements HostDriver {
   }
 
   /**
-   * Freezes the processes where the node has its helper; otherwise ends them and keeps the disk.
-   * @returns what is kept
+   * Freezes the processes if the node has the node helper; otherwise ends them and keeps the disk.
+   * @returns whether the memory or only the disk is kept
    * @throws {DriverError} `runtime_exited`, `sandbox_absent`
    */
   async pause(sandboxId: SandboxId, signal?: AbortSignal): Promise<PauseResult> {
@@ -258,7 +258,7 @@ export class KubernetesDriver implements HostDriver {
     });
   }
 
-  /** As `SandboxDriver.inspect`, from what the watch has seen. */
+  /** As `SandboxDriver.inspect`. It answers from the watch without a request to the cluster. */
   async inspect(sandboxId: SandboxId): Promise<SandboxInspection> {
     const pod = this.#watch.podOf(sandboxId);
     const disk = this.#watch.diskOf(sandboxId);
@@ -280,7 +280,7 @@ export class KubernetesDriver implements HostDriver {
 
   /**
    * Removes everything of this host that belongs to no sandbox of the list.
-   * @returns the sandboxes that were removed
+   * @returns the sandboxes that are not in the list
    */
   async reconcile(knownSandboxIds: Iterable<SandboxId>): Promise<SandboxId[]> {
     const known = new Set(knownSandboxIds);
@@ -299,17 +299,19 @@ export class KubernetesDriver implements HostDriver {
     return unknown;
   }
 
-  /** As `SandboxDriver.onExit`; an end that the cluster has brought about has no exit code. */
+  /** As `SandboxDriver.onExit`. The exit code is null if the cluster ended the sandbox. */
   onExit(listener: (exit: SandboxExit) => unknown): void {
     this.#reports.onExit(listener);
   }
 
-  /** Calls back for each sandbox that was ready and whose processes end without a `stop` or `pause`, with the reason. */
+  /**
+   * Calls back for each sandbox that was ready and whose processes end without a `stop` or `pause`, with the reason.
+   */
   onEnd(listener: (end: SandboxEnd) => unknown): void {
     this.#reports.onEnd(listener);
   }
 
-  /** As `SandboxDriver.usage`, measured by the nodes' kubelets some seconds ago. */
+  /** As `SandboxDriver.usage`. The kubelets measured the figures some seconds ago. */
   async usage(): Promise<SandboxUsage[]> {
     return this.load.usage();
   }
@@ -326,23 +328,26 @@ export class KubernetesDriver implements HostDriver {
     return this.diskRoom().freeBytes + promised;
   }
 
-  /** None: each disk has a size of its own, and one that is full is full for its sandbox alone. */
+  /** Empty, because each disk has a fixed size. A full disk affects only its own sandbox. */
   async diskUse(): Promise<DiskUse[]> {
     return [];
   }
 
-  /** Ends the processes: not every node has the helper that freezes them, and it takes a moment. */
+  /** Ends the processes instead of freezing them: not every node has the node helper, and a freeze is not immediate. */
   halt(sandboxId: SandboxId): Promise<void> {
     return this.endAtOnce(sandboxId);
   }
 
-  /** As `HostDriver.endAtOnce`: their node ends them within a second or two. */
+  /** As `HostDriver.endAtOnce`. The sandbox's node ends the processes within a second or two. */
   async endAtOnce(sandboxId: SandboxId): Promise<void> {
     this.#work.cancel(sandboxId, 'The sandbox was ended');
     await this.#ends.beginOf(sandboxId);
   }
 
-  /** As `SandboxDriver.exposeUdp`; nodes follow some moments later. @throws {DriverError} also when a port is in use */
+  /**
+   * As `SandboxDriver.exposeUdp`. The nodes apply it with a short delay.
+   * @throws {DriverError} also when a port is in use
+   */
   async exposeUdp(sandboxId: SandboxId, ports: readonly UdpMapping[]): Promise<void> {
     if (!this.#udp && ports.length > 0) throw noUdpPorts();
     await this.#lock.run(sandboxId, async () => {
@@ -352,7 +357,9 @@ export class KubernetesDriver implements HostDriver {
     });
   }
 
-  /** As `HostDriver.repairLinks`, of Services: links and routes of pods are the cluster's. */
+  /**
+   * As `HostDriver.repairLinks`, for the Services of UDP ports. The cluster itself maintains links and routes of pods.
+   */
   async repairLinks(sandboxes: readonly LinkedSandbox[]): Promise<SandboxId[]> {
     const repaired: SandboxId[] = [];
     for (const { sandboxId } of sandboxes) {
@@ -361,7 +368,7 @@ export class KubernetesDriver implements HostDriver {
     return repaired;
   }
 
-  /** As `HostDriver.withoutAgent`: what a look found that begins with each call, and takes a moment. */
+  /** As `HostDriver.withoutAgent`. Each call returns the result of an earlier look and starts the next one. */
   withoutAgent(sandboxIds: Iterable<SandboxId>): SandboxId[] {
     const idle = [...sandboxIds].filter((sandboxId) => !this.#work.isBusyWith(sandboxId));
     const places = idle.flatMap((sandboxId) => {
@@ -384,7 +391,7 @@ export class KubernetesDriver implements HostDriver {
         this.#work.run(sandboxId, AbortSignal.timeout(agentRestartTimeoutMs), async (signal) => {
           const pod = this.#starter.readyPod(sandboxId);
           if (!pod || !(await isGone())) return false;
-          // The template's command runs once.
+          // The template's command already ran when the sandbox started.
           await this.#starter.boot(pod, { ...spec, command: null }, await this.#looks.factsOf(spec, signal), signal);
           return true;
         }),
@@ -392,7 +399,7 @@ export class KubernetesDriver implements HostDriver {
     );
   }
 
-  /** Warm pods: they are not frozen. */
+  /** The number of warm pods that wait for a sandbox. */
   get poolReady(): number {
     return this.#warm?.ready() ?? 0;
   }
@@ -414,7 +421,7 @@ export class KubernetesDriver implements HostDriver {
     return pod ? sandboxOf(pod) : null;
   }
 
-  /** Stops watching and ends the warm pods; sandboxes go on. */
+  /** Stops the watch and ends the warm pods. Sandboxes keep running. */
   async close(): Promise<void> {
     await this.#warm?.close();
     await Promise.all([this.fence.stop(), this.load.close(), this.#agentProbes.close(), this.#freezer.close()]);

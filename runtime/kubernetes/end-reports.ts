@@ -12,16 +12,16 @@ import { endOf, type PodEnd } from './pod-state.ts';
 /** How the processes of a sandbox ended, with the cluster's reason. */
 export interface SandboxEnd extends PodEnd {
   sandboxId: SandboxId;
-  /** The start or resume that brought them up. */
+  /** The number of the start or resume that the processes belong to. */
   run: number | null;
 }
 
-/** Reports each end of a ready sandbox once, also one from before this process. */
+/** Reports each end of a ready sandbox once, including ends from before this process started. */
 export class EndReports {
   readonly #cluster: Cluster;
   readonly #watch: ClusterWatch;
   readonly #logger: DriverLogger;
-  /** Pods that the driver ends, or whose end is reported, by uid: their end is no news. */
+  /** The uids of pods that the driver ends or whose end is already reported. Their end is not reported again. */
   readonly #ended = new Set<string>();
   #onEnd: ((end: SandboxEnd) => unknown) | undefined;
   #onExit: ((exit: SandboxExit) => unknown) | undefined;
@@ -32,7 +32,7 @@ export class EndReports {
     this.#logger = logger;
   }
 
-  /** As `SandboxDriver.onExit`; an end that the cluster has brought about has no exit code. */
+  /** As `SandboxDriver.onExit`. The exit code is null if the cluster ended the sandbox. */
   onExit(listener: (exit: SandboxExit) => unknown): void {
     this.#onExit = listener;
     this.#reportAll();
@@ -43,7 +43,7 @@ export class EndReports {
     this.#reportAll();
   }
 
-  /** Call it before the driver ends a pod: that end is not reported. */
+  /** Marks a pod that the driver is about to end, so that its end is not reported. */
   expect(pod: V1Pod): void {
     this.#ended.add(pod.metadata!.uid!);
   }
@@ -52,7 +52,7 @@ export class EndReports {
     return this.#ended.has(pod.metadata!.uid!);
   }
 
-  /** Call it with each pod after each change. @param isGone after it was removed */
+  /** Call this with each pod after each change. @param isGone whether the pod was removed from the cluster */
   notice(pod: V1Pod, isGone: boolean): void {
     const sandboxId = sandboxOf(pod);
     const { uid, name } = pod.metadata!;
@@ -84,20 +84,20 @@ export class EndReports {
   }
 }
 
-/** Whether the processes ended without the cluster's doing. */
+/** Whether the processes ended by themselves and were not ended by the cluster. */
 export const isByItself = ({ reason }: PodEnd) => reason === 'exited' || reason === 'out_of_memory';
 
-/** @param pod of a sandbox */
+/** @param pod the pod of a sandbox */
 export const exitOf = (pod: V1Pod, end: PodEnd): SandboxExit => ({
   sandboxId: sandboxOf(pod)!,
   run: runOf(pod),
-  // That of processes which the cluster ends says nothing about them.
+  // The exit code of processes that the cluster ended says nothing about them.
   exitCode: isByItself(end) ? end.exitCode : null,
   outOfMemory: end.reason === 'out_of_memory',
   commandOutput: end.output,
 });
 
-/** A pod that is gone by now needs no note. */
+/** Ignores the error when the pod is gone meanwhile, because it then needs no annotation. */
 function unlessGone(error: unknown): void {
   if (!isGone(error)) throw error;
 }

@@ -6,9 +6,10 @@ import { NodeGroups } from './node-helper/node-groups.ts';
 import type { HelperOptions } from './node-pods.ts';
 
 /**
- * Runs a helper until this process gets a signal to stop: one on each node, as a pod whose service account may read pods
- * of the sandboxes' namespace and write their status. See ARCHITECTURE.md, "A sandbox on a cluster".
- * @param name for the log
+ * Runs a helper until this process gets a signal to stop. A DaemonSet runs one such process on each node. Its service
+ * account may read the pods of the sandboxes' namespace and write their status. See ARCHITECTURE.md, "A sandbox on a
+ * cluster".
+ * @param name the helper's name in the log
  */
 export async function runHelper(
   name: string,
@@ -16,11 +17,11 @@ export async function runHelper(
 ): Promise<never> {
   const environment = z
     .object({
-      /** The node that it runs on. */
+      /** The node on which the helper runs. */
       NODE_NAME: z.string().min(1),
-      /** Where the sandboxes are. */
+      /** The namespace of the sandboxes. */
       SANDBOX_NAMESPACE: z.string().min(1),
-      /** Where the node's control groups are mounted. */
+      /** The folder in which the node's control groups are mounted. */
       CGROUP_FOLDER: z.string().startsWith('/').default('/sys/fs/cgroup'),
     })
     .parse(process.env);

@@ -25,21 +25,21 @@ import { addressOf, startFailureOf } from './pod-state.ts';
 import { bytesOf } from './quantities.ts';
 import { duringStandstill } from './standstill.ts';
 
-/** Layers that are fetched at once; each keeps a processor busy. */
+/** The limit of layers that are fetched at the same time. Each keeps a processor busy. */
 const fetchesAtOnce = 2;
-/** No sandbox stands still for longer: the build is given up. */
+/** The longest time for which a build may stop the processes of a sandbox. After it the build fails. */
 const longestStandstillSeconds = 120;
 const lookSeconds = 300;
 const fetchSeconds = 1800;
-/** A build that was not discarded for so long has lost its workflow. */
+/** The workflow of a build that was not discarded within this time is gone. */
 const forgottenMs = 24 * 3600 * 1000;
-/** For the names of files, beside their content. */
+/** Additional space on the node for the names of the files. */
 const stageExtraBytes = 512 * 1024 ** 2;
 const refusedExitCode = 3;
 const maxEnvironmentBytes = 256 * 1024;
 const env = '/.platform/bin/env';
-/** The container runtime sets `HOME` where the image does not. */
-const ofCluster = /^(HOSTNAME|KUBERNETES_[A-Z_0-9]*)=|^HOME=\/(root)?$/;
+/** Variables that are not the image's. The container runtime sets `HOME` if the image does not. */
+const clusterVariable = /^(HOSTNAME|KUBERNETES_[A-Z_0-9]*)=|^HOME=\/(root)?$/;
 
 const layerSchema = z.object({
   file: z.string(),
@@ -49,20 +49,20 @@ const layerSchema = z.object({
   diffId: z.string(),
 });
 
-/** What the builds need of the driver that has the sandboxes. */
+/** The functions and objects that builds use from the driver. */
 interface BuildHost {
   config: KubeConfig;
   cluster: Cluster;
   watch: ClusterWatch;
   options: KubernetesDriverOptions;
-  /** Where layers lie on this machine. */
+  /** The folder for layers on this machine. */
   folder: string;
   podStartSeconds: number;
-  /** The pod of a sandbox whose processes are there. Null: there is none. */
+  /** The pod of a sandbox that is running or frozen. Null: the sandbox has no such pod. */
   podOf(sandboxId: SandboxId): V1Pod | null;
-  /** @param image as nodes pull it */
+  /** @param image the reference by which nodes pull the image */
   factsOf(image: string, signal: AbortSignal): Promise<ImageFacts>;
-  /** Runs work on a sandbox alone; an end of the sandbox cancels it. */
+  /** Runs work while no other work on the sandbox runs. The end of the sandbox cancels the work. */
   alone<Result>(
     sandboxId: SandboxId,
     signal: AbortSignal | undefined,
@@ -71,20 +71,20 @@ interface BuildHost {
 }
 
 /**
- * Makes layers of what sandboxes have changed. A pod of the sandbox's image, on the sandbox's node, reads the disk and
- * packs it; what it has packed is checked here, because it comes from a tenant's disk.
+ * Makes image layers of the files that sandboxes have changed. A pod of the sandbox's image, on the sandbox's node,
+ * reads the disk and packs the changes. This process checks the archive, because it comes from a tenant's disk.
  */
 export class ClusterImageBuilds implements ImageBuilds {
   readonly #host: BuildHost;
   readonly #fetches = pLimit(fetchesAtOnce);
-  /** Names of the pods that this process works with. */
+  /** The names of the pods that this process uses now. */
   readonly #pods = new Set<string>();
 
   constructor(host: BuildHost) {
     this.#host = host;
   }
 
-  /** Removes what builds have left whose workflows are long over. */
+  /** Removes the folders of builds whose workflows are gone. */
   async open(): Promise<void> {
     const { folder } = this.#host;
     await mkdir(folder, { recursive: true, mode: 0o700 });
@@ -124,7 +124,7 @@ export class ClusterImageBuilds implements ImageBuilds {
             await pack('pack', lookSeconds, alive);
             return 0;
           }
-          // Not ended by the signal: the processes are to go on.
+          // `never` lets the command survive an abort, because it must let the processes continue afterwards.
           const inSandbox = (words: string[]) => this.#start(pod.metadata!.name!, isolated(words), never);
           const work = () => pack('pack', longestStandstillSeconds, alive);
           return (await duringStandstill(inSandbox, longestStandstillSeconds + 10, work)).standstillMs;
@@ -138,7 +138,7 @@ export class ClusterImageBuilds implements ImageBuilds {
     }
   }
 
-  /** As `ImageBuilds.packChanges`: the layer was packed when the disk was copied. */
+  /** As `ImageBuilds.packChanges`. `copyDisk` has already packed the layer. */
   async packChanges(buildId: string): Promise<PackedLayer> {
     const layer = await readLayer(this.#folderOf(buildId), 'changes');
     if (!layer) throw new DriverError('snapshot_failed', 'The copy of the disk is gone from this host');
@@ -169,7 +169,7 @@ export class ClusterImageBuilds implements ImageBuilds {
     }
   }
 
-  /** As `ImageBuilds.imageDigest`: that which a node pulls now. */
+  /** As `ImageBuilds.imageDigest`. A pod pulls the image now, and its status names the digest. */
   async imageDigest(image: string, given?: AbortSignal): Promise<string> {
     const [signal, reference] = [given ?? never, this.#host.options.imageOf(image)];
     const pinned = digestIn(reference);
@@ -191,12 +191,12 @@ export class ClusterImageBuilds implements ImageBuilds {
     await this.#endPods((pod) => pod.metadata!.labels![labels.build] === buildLabel(buildId));
   }
 
-  /** Ends the builds that read the disk of a sandbox: it could not go before. */
+  /** Ends the builds that read the disk of a sandbox. The cluster deletes a disk only when no pod uses it. */
   async release(sandboxId: SandboxId): Promise<void> {
     await this.#endPods((pod) => pod.metadata!.labels![labels.buildOf] === sandboxId);
   }
 
-  /** Ends pods of a process that is gone. */
+  /** Ends the pods of builds of an earlier process. */
   async removeAbandoned(): Promise<void> {
     await this.#endPods((pod) => !this.#pods.has(pod.metadata!.name!));
   }
@@ -207,7 +207,7 @@ export class ClusterImageBuilds implements ImageBuilds {
     await Promise.all(pods.map((pod) => cluster.deletePod(pod.metadata!.name!)));
   }
 
-  /** Runs work with a pod, which is then ended. */
+  /** Starts a pod for some work, and deletes it when the work ends. */
   async #withPod<Result>(
     of: Omit<Parameters<typeof buildPodOf>[0], 'name'>,
     signal: AbortSignal,
@@ -217,7 +217,7 @@ export class ClusterImageBuilds implements ImageBuilds {
     const name = `build-${randomBytes(8).toString('hex')}`;
     this.#pods.add(name);
     try {
-      // Before anything of the pod runs.
+      // The policy must exist before the pod starts.
       await cluster.applyPolicy(closedPolicyOf(options), signal);
       await cluster.applyPod(buildPodOf({ ...of, name }, options), signal);
       const runs = () => {
@@ -235,7 +235,7 @@ export class ClusterImageBuilds implements ImageBuilds {
     }
   }
 
-  /** The variables of the image, without those that the cluster adds. Its entrypoint is not known, and no sandbox runs it. */
+  /** The variables of the image, without those that the cluster adds. */
   async #variablesOf(name: string, signal: AbortSignal): Promise<string[]> {
     const timed = AbortSignal.any([signal, AbortSignal.timeout(lookSeconds * 1000)]);
     const command = await this.#start(name, [env, '--null'], timed);
@@ -247,10 +247,10 @@ export class ClusterImageBuilds implements ImageBuilds {
     }
     await command.ended;
     const variables = Buffer.from(words, 'latin1').toString('utf8').split('\0');
-    return variables.filter((each) => /^[^=]+=/.test(each) && !ofCluster.test(each));
+    return variables.filter((each) => /^[^=]+=/.test(each) && !clusterVariable.test(each));
   }
 
-  /** Takes an archive from a pod, and keeps it as a layer. @returns the bytes of its files */
+  /** Reads an archive from a pod and stores it as a layer. @returns the size of its files in bytes */
   async #fetch(
     pod: string,
     words: string[],
@@ -271,14 +271,14 @@ export class ClusterImageBuilds implements ImageBuilds {
         await writeFileDurably(noteIn(folder, name), JSON.stringify({ ...layer, file }));
         return archive.bytes;
       } finally {
-        // A refused archive is read no further.
+        // This ends the command in the pod after its archive was refused.
         over.abort();
         await rm(`${file}.new`, { force: true });
       }
     });
   }
 
-  /** Runs a command in a pod of a build to its end. @throws {PodCommandError} */
+  /** Runs a command in a pod of a build and waits for its end. @throws {PodCommandError} */
   async #do(pod: string, words: string[], seconds: number, signal: AbortSignal): Promise<void> {
     const timed = AbortSignal.any([signal, AbortSignal.timeout(seconds * 1000)]);
     const command = await this.#start(pod, isolated(words), timed);
@@ -307,13 +307,13 @@ export class ClusterImageBuilds implements ImageBuilds {
 /** Whether a pod works for the build of an image. */
 export const isOfBuild = (pod: V1Pod) => pod.metadata?.labels?.[labels.build] !== undefined;
 
-/** Without the variables of the image, some of which Node and the loader read. */
+/** Runs a command without the variables of the image, because Node and the dynamic loader read some of them. */
 const isolated = (words: string[]) => [env, '-i', ...words];
 
 const noteIn = (folder: string, name: 'changes' | 'image') => path.join(folder, `${name}.json`);
 const never = new AbortController().signal;
 
-/** The layer that an earlier try has packed. Null: there is none. */
+/** The layer that an earlier attempt has stored. Null: no layer is stored. */
 async function readLayer(folder: string, name: 'changes' | 'image'): Promise<PackedLayer | null> {
   const made = readDocumentOrSetAside(noteIn(folder, name), layerSchema);
   if (!made) return null;
@@ -325,7 +325,7 @@ async function readLayer(folder: string, name: 'changes' | 'image'): Promise<Pac
 
 const digestIn = (reference: string) => /@(sha256:[0-9a-f]{64})$/.exec(reference)?.[1] ?? null;
 
-/** The image of a pod as its node has pulled it: a tag may have moved since. */
+/** The image of a pod with the digest that its node has pulled, because a tag may point to another image by now. */
 function imageThatRuns(pod: V1Pod): string {
   const named = pod.spec!.containers.find(({ name }) => name === sandboxContainer)!.image!;
   const status = pod.status?.containerStatuses?.find(({ name }) => name === sandboxContainer);

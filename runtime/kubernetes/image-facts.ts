@@ -1,8 +1,8 @@
 import { z } from 'zod';
 
-/** What the driver has to know of an image before it can make a pod of it; found by a pod of that image. */
+/** Facts about an image that the driver needs before it can make a sandbox of it. A pod of the image reports them. */
 export interface ImageFacts {
-  /** The folders directly in `/` that are on a sandbox's disk. */
+  /** The folders in `/` that are on the sandbox's disk. */
   folders: string[];
   /** `uid:gid` of the image's user. */
   user: string;
@@ -19,7 +19,7 @@ const facts = z.object({
   cwd: z.string().startsWith('/').max(1024),
 });
 
-/** Comes from inside an image, so it is checked. @throws {Error} when it is of another shape */
+/** Reads and checks the facts, because they come from inside an image. @throws {Error} when they are invalid */
 export function readImageFacts(text: string): ImageFacts {
   return facts.parse(JSON.parse(text));
 }

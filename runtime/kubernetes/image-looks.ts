@@ -23,17 +23,17 @@ interface LookParts {
   podStartSeconds: number;
 }
 
-/** Finds out what images are like: from a disk that was made of one, or by a pod of it. */
+/** Finds the facts about images: on the disk of a sandbox that was made of the image, or with a pod of the image. */
 export class ImageLooks {
   readonly #parts: LookParts;
-  /** By image; a failed look is not kept. */
+  /** The facts by image. A failed look is not kept. */
   readonly #facts = new Map<string, Promise<ImageFacts>>();
 
   constructor(parts: LookParts) {
     this.#parts = parts;
   }
 
-  /** From the disk of the sandbox, or by a pod of its image. @throws {DriverError} */
+  /** The facts about a sandbox's image, from the sandbox's disk or from a pod of the image. @throws {DriverError} */
   async factsOf(spec: SandboxSpec, signal: AbortSignal): Promise<ImageFacts> {
     const { watch, options } = this.#parts;
     const stored = watch.diskOf(spec.sandboxId)?.metadata?.annotations?.[annotations.image];
@@ -41,7 +41,11 @@ export class ImageLooks {
     return this.factsOfImage(options.imageOf(spec.image), signal);
   }
 
-  /** @param image as nodes pull it. @param signal ends the wait, not the look. @throws {DriverError} */
+  /**
+   * @param image the reference by which nodes pull the image
+   * @param signal ends this wait; the look continues for other callers
+   * @throws {DriverError}
+   */
   factsOfImage(image: string, signal: AbortSignal): Promise<ImageFacts> {
     let found = this.#facts.get(image);
     if (!found) {
@@ -52,7 +56,7 @@ export class ImageLooks {
     return untilAborted(found, signal);
   }
 
-  /** Ends pods that looked at an image for a process that is gone. */
+  /** Ends the pods with which an earlier process looked at images. */
   async removeAbandoned(): Promise<void> {
     const { watch, reports, cluster } = this.#parts;
     const looks = watch.pods().filter((pod) => {
@@ -71,7 +75,7 @@ export class ImageLooks {
     const leave = await starts.take('images');
     const signal = AbortSignal.timeout(seconds * 1000);
     try {
-      // It is there since the driver was opened, unless somebody has deleted it.
+      // The driver made this policy when it was opened, but it may have been deleted since.
       await cluster.applyPolicy(closedPolicyOf(options), signal);
       await cluster.applyPod(lookPodOf(name, image, options), signal);
       const said = () => {

@@ -2,14 +2,14 @@ import type { V1NetworkPolicy, V1Pod } from '@kubernetes/client-node';
 import { commonSpec, type ManifestOptions, nodeWords } from './manifests.ts';
 import { fieldManager, labels, sandboxContainer } from './names.ts';
 
-/** A pod of a probe ends after this time, also when the process that made it is gone. */
+/** The cluster ends a probe's pod after this time, so it also ends if the process that made it is gone. */
 const lifeSeconds = 300;
 
-/** The objects of one probe, or those of all probes of a host. */
+/** Selects the objects of one probe, or of all probes of a host. */
 export const selectorOfProbes = (of: { id: string } | { hostId: string }) =>
   'id' in of ? `${labels.probe}=${of.id}` : `${labels.probe},${labels.host}=${of.hostId}`;
 
-/** Closes the pods of one probe that are to be closed, in both directions. */
+/** Closes some pods of a probe in both directions: those with the label `closed`. */
 export function probePolicyOf(id: string, { namespace, hostId }: ManifestOptions): V1NetworkPolicy {
   const { managedBy, host, probe, closed } = labels;
   return {
@@ -26,9 +26,9 @@ export function probePolicyOf(id: string, { namespace, hostId }: ManifestOptions
 }
 
 /**
- * A pod of a probe. It has no label of a host: it is none of those that a driver watches and reconciles.
- * @param words a script of `in-pod/` and its arguments
- * @param policy its owner: it goes with it
+ * A pod of a probe. It has no host label, so drivers do not watch or remove it.
+ * @param of.words a script of `in-pod/` and its arguments
+ * @param of.policy the owner of the pod; the cluster deletes the pod together with the policy
  */
 export function probePodOf(
   of: { id: string; role: string; words: string[]; isClosed: boolean; policy: V1NetworkPolicy },

@@ -7,31 +7,31 @@ import { probePodOf, probePolicyOf, selectorOfProbes } from './isolation-manifes
 import type { KubernetesDriverOptions } from './options.ts';
 import { addressOf, startFailureOf } from './pod-state.ts';
 
-/** What a cluster does with a NetworkPolicy that closes a pod in both directions. */
+/** How well a cluster enforces a NetworkPolicy that closes a pod in both directions. */
 export interface Isolation {
-  /** What is open in spite of the policy, in words. Empty: nothing. */
+  /** Descriptions of the connections that succeed in spite of the policy. Empty: the cluster enforces the policy. */
   open: string[];
-  /** How long after its first process began such a pod still reached something, in ms; null: at no time. */
+  /** The time from the start of a closed pod to its last successful connection. Null: no connection succeeded. */
   lateMs: number | null;
 }
 
-/** The cluster does not keep sandboxes apart, or nothing shows that it does. */
+/** The cluster does not isolate sandboxes from each other, or the probe could not show that it does. */
 export class IsolationError extends Error {
   override name = 'IsolationError';
 }
 
 const listenerPort = 7070;
-/** What a process left that ended before it could remove it. */
+/** Objects of a probe that are older than this belong to a process that ended before it removed them. */
 const abandonedAfterMs = 10 * 60_000;
 
 const reports = z.record(z.string(), z.object({ reached: z.boolean(), lastMs: z.number().nullable() }));
-/** What a pod reached, by the names of what it tried; `in-pod/isolation-dialer.cjs` writes it. */
+/** The results of a pod that dials, by the name of each target. `in-pod/isolation-dialer.cjs` writes them. */
 export type Reached = z.infer<typeof reports>;
 
 /**
- * Refuses a cluster on which sandboxes would not be kept apart.
+ * Refuses a cluster that would not isolate sandboxes from each other.
  * @throws {IsolationError} when the cluster does not enforce NetworkPolicy, or pods reach no other pod at all
- * @throws {DriverError} when the pods that try it cannot be started
+ * @throws {DriverError} when the pods of the probe cannot be started
  */
 export async function requireIsolation(options: KubernetesDriverOptions): Promise<void> {
   const { open, lateMs } = await probeIsolation(options);
@@ -45,10 +45,11 @@ export async function requireIsolation(options: KubernetesDriverOptions): Promis
 }
 
 /**
- * Tries with four pods whether the cluster enforces NetworkPolicy: two listen, two dial, and a policy closes one of each.
- * It takes as long as two pods that start one after the other, and three seconds. The pods are gone afterwards, also when
- * this process ends meanwhile: they end by themselves, and the next probe of the host removes what is left.
- * @throws {IsolationError} when a pod that no policy closes reaches no other pod either: the result then proves nothing
+ * Tests with four pods whether the cluster enforces NetworkPolicy: two pods listen, two pods dial, and a policy closes
+ * one pod of each kind. The probe takes the start time of two pods one after the other plus about three seconds. It
+ * removes its pods. If this process ends before that, the pods end by themselves, and the next probe of the host
+ * removes the rest.
+ * @throws {IsolationError} when the pod without a policy reaches no other pod, because the result then proves nothing
  * @throws {DriverError} when a pod cannot be started
  */
 export async function probeIsolation(options: KubernetesDriverOptions): Promise<Isolation> {
@@ -64,7 +65,7 @@ class Probe {
   readonly #options: KubernetesDriverOptions;
   readonly #cluster: Cluster;
   readonly #watch: ClusterWatch;
-  /** Also the word of those that listen. */
+  /** The listening pods also answer with this text. */
   readonly #id = randomBytes(5).toString('hex');
   readonly #seconds: number;
   readonly #signal: AbortSignal;
@@ -111,7 +112,7 @@ class Probe {
     if (this.#policy) await this.#cluster.deletePolicy(this.#policy.metadata!.name!);
   }
 
-  /** @param isClosed whether the policy is about it */
+  /** @param isClosed whether the policy closes the pod */
   async #start(role: string, words: string[], isClosed = false): Promise<string> {
     const pod = probePodOf({ id: this.#id, role, words, isClosed, policy: this.#policy! }, this.#options);
     const name = pod.metadata!.name!;
@@ -147,14 +148,14 @@ class Probe {
     const { hostId } = this.#options;
     const { items } = await this.#cluster.listPolicies(selectorOfProbes({ hostId }));
     const old = items.filter(({ metadata }) => Date.now() - Number(metadata!.creationTimestamp) > abandonedAfterMs);
-    // Their pods are theirs, and go with them.
+    // The cluster deletes the pods of a probe together with its policy, which owns them.
     for (const { metadata } of old) await this.#cluster.deletePolicy(metadata!.name!);
   }
 }
 
 /**
- * @param free what the pod reached that no policy closes
- * @param closed what the pod reached that a policy closes
+ * @param reached.free the results of the pod that no policy closes
+ * @param reached.closed the results of the pod that the policy closes
  */
 export function isolationOf({ free, closed }: { free: Reached; closed: Reached }): Isolation {
   if (!free.open?.reached) {

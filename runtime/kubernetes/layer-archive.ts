@@ -1,15 +1,17 @@
 import { Transform, type TransformCallback } from 'node:stream';
 
-/** What the archive of a layer may hold. */
+/** Limits for the content of a layer's archive. */
 export interface ArchiveLimits {
   maxFiles: number;
-  /** Of all files together, holes included: nodes write these when they unpack an image. */
+  /**
+   * The size of all files together. It includes the holes of sparse files, because nodes write them when they unpack.
+   */
   maxBytes: number;
-  /** The folders of `/` that may be in it. Null: any but those of the kernel and the platform. */
+  /** The folders of `/` that may be in the archive. Null: all except those of the kernel and the platform. */
   folders: ReadonlySet<string> | null;
 }
 
-/** An archive that no honest program of the platform writes. */
+/** The archive has content that the platform's own programs never write, so it may be an attack. */
 export class ArchiveRefusedError extends Error {
   override name = 'ArchiveRefusedError';
 }
@@ -33,15 +35,15 @@ interface Entry {
 }
 
 /**
- * Passes on a tar archive that comes from a pod, and refuses it as soon as an entry is not as a layer of an image may
- * have it: what the archive can make large is bounded, no name leads elsewhere, and there are no devices.
+ * Passes on a tar archive that comes from a pod, and refuses it at the first entry that a layer of an image may not
+ * have. It bounds the number and the size of files and rejects devices and names outside of the allowed folders.
  */
 export class LayerArchive extends Transform {
   readonly #limits: ArchiveLimits;
   #header = Buffer.alloc(0);
-  /** Of the present entry, with what fills its last block. */
+  /** The bytes of the current entry that are still to come, including the padding of its last block. */
   #content = 0;
-  /** The text of the records that an entry has before its header. Null: what is passed is content. */
+  /** The extended header records (pax) that are being read. Null: the bytes that pass are the content of a file. */
   #records: Buffer[] | null = null;
   #recordsSize = 0;
   #extra = new Map<string, string>();
@@ -54,7 +56,7 @@ export class LayerArchive extends Transform {
     this.#limits = limits;
   }
 
-  /** Of the files in it, holes included. */
+  /** The size of the files in the archive, including holes. */
   get bytes(): number {
     return this.#bytes;
   }
@@ -70,7 +72,7 @@ export class LayerArchive extends Transform {
 
   override _flush(done: TransformCallback): void {
     const isWhole = this.#endBlocks >= 2 && this.#header.length === 0 && this.#content === 0;
-    // Not the archive's fault: the connection may be lost.
+    // This is no refusal, because the connection to the pod may have been lost.
     done(isWhole ? null : new Error('the archive was cut off'));
   }
 
@@ -140,7 +142,7 @@ export class LayerArchive extends Transform {
     };
   }
 
-  /** @returns how much content follows, with what fills its last block */
+  /** @returns how many bytes of content follow, including the padding of the last block */
   #add({ name, kind, size, link, uid, gid }: Entry): number {
     if (!kinds.has(kind)) refuse('an entry of a kind that no layer has');
     this.#files += 1;
@@ -155,7 +157,7 @@ export class LayerArchive extends Transform {
     const holes = this.#extra.get('GNU.sparse.realsize');
     if (holes !== undefined && !/^\d{1,15}$/.test(holes)) refuse('a size that is no number');
     if (this.#extra.has('GNU.sparse.major') !== (holes !== undefined)) refuse('a sparse file that cannot be read');
-    // The map of a sparse file counts as well: it may be larger than the file.
+    // `size` includes the map of a sparse file, which may be larger than the file itself.
     this.#bytes += Math.max(size, Number(holes ?? 0));
     if (this.#bytes > this.#limits.maxBytes) refuse('files that are larger than its disk, holes included');
     return padded(size);
@@ -171,12 +173,12 @@ export class LayerArchive extends Transform {
     const marks = parts.findIndex((part) => part.startsWith('.wh.'));
     if (marks < 0) return;
     const isDeletion = marks === parts.length - 1 && kind === '0' && !/^\.wh\.(\.wh\..*|\.{0,2})$/s.test(parts[marks]!);
-    // An image has none: they say what a layer takes from those below.
+    // These entries delete files of lower layers, so a whole image may not contain them.
     if (!isDeletion || !folders) refuse(`a name that images keep for themselves: ${shown(name)}`);
   }
 }
 
-/** `<length> <key>=<value>\n`, one after the other. */
+/** Reads records of the form `<length> <key>=<value>\n`. */
 function recordsIn(text: string): Map<string, string> {
   const found = new Map<string, string>();
   for (let at = 0; at < text.length; ) {
@@ -213,7 +215,7 @@ function refuse(what: string): never {
   throw new ArchiveRefusedError(what);
 }
 
-/** For a message: a name may hold anything. */
+/** Makes a name printable for a message, because names may contain any bytes. */
 function shown(name: string): string {
   const text = name.replace(/[^\x20-\x7e]|\\/g, (sign) => `\\x${sign.charCodeAt(0).toString(16).padStart(2, '0')}`);
   return text.length > 200 ? `${text.slice(0, 197)}...` : text;

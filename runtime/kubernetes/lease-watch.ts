@@ -1,15 +1,16 @@
-/** What an observer has read of a lease. */
+/** One reading of a lease. */
 export interface LeaseReading {
   /** Changes with every renewal. */
   renewal: string;
-  /** How long a renewal is good for. */
+  /** How long a renewal is valid. */
   seconds: number;
 }
 
 /**
- * Whether a lease that others renew is over, by the observer's own clock: machines of a cluster do not agree on the time.
- * It is over when it has not changed for its length while the observer could read it. After a time in which it could
- * not, the length counts anew, because those who renew may have been cut off as well.
+ * Decides whether a lease that other processes renew is over. It uses only the observer's own clock, because the clocks
+ * of a cluster's machines differ. A lease is over when the observer could read it for its whole length without seeing a
+ * renewal. After a gap in the readings the length begins again, because the renewing processes may also have been cut
+ * off.
  */
 export class LeaseWatch {
   readonly #gapMs: number;
@@ -23,9 +24,9 @@ export class LeaseWatch {
   }
 
   /**
-   * Call with each reading, at least every `gapMs`.
+   * Call this with each reading, at least every `gapMs`.
    * @param reading null: the lease does not exist
-   * @returns whether it is over
+   * @returns whether the lease is over
    */
   read(reading: LeaseReading | null, nowMs: number): boolean {
     const isGap = nowMs - this.#readMs > this.#gapMs;

@@ -1,14 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type KubeConfig, type KubernetesObject, type ListPromise, ListWatch, Watch } from '@kubernetes/client-node';
 
-/** How long a watch that ended waits before it begins again. */
+/** The pause before a watch that ended begins again. */
 export const againAfterMs = 500;
-/** Less than the 30 s of silence after which the client takes a connection for dead. */
+/** The length of one watch request: less than the 30 s of silence after which the client closes a connection. */
 const watchSeconds = 25;
 
 /**
- * A watch that the API server ends in time, and before that tells it the version it has seen up to: without that, a watch
- * of objects that rarely change begins again from a version that is forgotten by then, which takes a new list.
+ * A watch with a time limit and bookmarks: before the end, the API server sends the newest resource version. Without
+ * bookmarks, a watch of objects that rarely change would continue from an expired version and need a new list.
  */
 class WatchWithBookmarks extends Watch {
   override watch(...[path, query, ...listeners]: Parameters<Watch['watch']>): Promise<AbortController> {
@@ -17,10 +17,10 @@ class WatchWithBookmarks extends Watch {
 }
 
 /**
- * Objects of a cluster in memory: one list, then a watch, which hears of a change at once also when nothing has changed for
- * long. It does not begin by itself.
- * @param of.path of the objects in the API, such as `/api/v1/namespaces/default/pods`
- * @param of.isClosed whether its owner has ended it
+ * Keeps objects of a cluster in memory: it lists them once and then watches for changes. Changes arrive at once, even
+ * after a long time without any. The caller starts it.
+ * @param of.path the path of the objects in the API, such as `/api/v1/namespaces/default/pods`
+ * @param of.isClosed whether the caller has closed the watch
  */
 export function listWatch<Type extends KubernetesObject>(of: {
   config: KubeConfig;
@@ -31,7 +31,8 @@ export function listWatch<Type extends KubernetesObject>(of: {
   isClosed: () => boolean;
 }): ListWatch<Type> {
   const { config, path, list, labelSelector, fieldSelector, isClosed } = of;
-  // After watches that saw nothing the client would wait for up to half a minute, and begin another after its end.
+  // After watches without a change, the client would wait for up to half a minute. It would also begin a new watch
+  // after the caller has closed it, so a closed watch waits for ever here.
   const delayFn = async (ms: number) => {
     await sleep(Math.min(ms, againAfterMs));
     if (isClosed()) await new Promise(() => {});

@@ -17,7 +17,7 @@ import type { ImageFacts } from './image-facts.ts';
 import { annotations, fieldManager, labels, sandboxContainer } from './names.ts';
 import type { KubernetesDriverOptions } from './options.ts';
 
-/** The container that puts the image on the disk. */
+/** The init container that copies the image to the disk. */
 export const diskContainer = 'disk';
 /** The volume of a sandbox's disk. */
 export const diskVolume = 'disk';
@@ -26,21 +26,21 @@ const diskMount = '/.platform-disk';
 const node = `${runtimeMount}/bin/node`;
 /** Scripts of `in-pod/` in every sandbox. */
 const scripts = `${runtimeMount}/kubernetes`;
-/** The agent keeps the last output of the template's command there, and the kubelet reads it at the end. */
+/** The agent writes the last output of the template's command to this file, and the kubelet reads it at the end. */
 const tailFile = '/run/platform/command.tail';
-/** What a pod may write beside its disk: folders that are not on it, and its logs. */
+/** How much a pod may write outside of its disk, including its logs. */
 const ephemeralMb = 512;
 
-/** Root's capabilities in a sandbox, as on a machine: nothing that has effect beyond its own files and processes. */
+/** The capabilities of root in a sandbox. They affect only the sandbox's own files and processes. */
 const capabilities = [
   ...['AUDIT_WRITE', 'CHOWN', 'DAC_OVERRIDE', 'FOWNER', 'FSETID', 'KILL', 'NET_BIND_SERVICE', 'SETFCAP', 'SETGID'],
   ...['SETPCAP', 'SETUID', 'SYS_CHROOT'],
 ];
 
-/** Runs a script of `in-pod/`. */
+/** The command that runs a script of `in-pod/`. */
 export const nodeWords = ([script, ...args]: readonly string[]) => [node, `${scripts}/${script}`, ...args];
 
-/** Starts the agent in a sandbox; its boot document comes on standard input. */
+/** The command that starts the agent in a sandbox. It reads the boot document from standard input. */
 export const startAgentWords = (documentBytes: number) => [node, `${scripts}/start-agent.cjs`, `${documentBytes}`];
 
 /** The parts of the options that objects are made from. */
@@ -62,7 +62,7 @@ export type ManifestOptions = Pick<
   | 'storageClass'
 >;
 
-/** The disk of a sandbox, with which other objects of it go. */
+/** The disk of a sandbox. The cluster deletes the objects that it owns together with the disk. */
 export interface OwnerDisk {
   name: string;
   uid: string;
@@ -72,7 +72,7 @@ export const ownedBy = (disk: OwnerDisk) => [{ apiVersion: 'v1', kind: 'Persiste
 
 /**
  * The disk of a sandbox, which outlives its pods.
- * @param name another one where it was made before the sandbox
+ * @param name the disk's name, which is not the sandbox's id if the disk was made for a warm pod
  */
 export function diskOf(
   spec: SandboxSpec,
@@ -83,7 +83,7 @@ export function diskOf(
   return claimOf({ ...onDisk(spec, name, options), name }, spec.storageGb, facts, options);
 }
 
-/** A disk for an image. */
+/** A disk that will contain the folders of an image. */
 export function claimOf(
   metadata: V1ObjectMeta,
   storageGb: number,
@@ -103,8 +103,8 @@ export function claimOf(
 }
 
 /**
- * The processes of one start or resume of a sandbox.
- * @param claimName its disk, which has another name where it was made before the sandbox
+ * The pod for one start or resume of a sandbox.
+ * @param claimName the disk's name, which is not the sandbox's id if the disk was made for a warm pod
  */
 export function podOf(
   spec: SandboxSpec,
@@ -117,10 +117,13 @@ export function podOf(
   return imagePodOf({ metadata, hostname: spec.sandboxId, claimName }, spec, facts, options);
 }
 
-/** What the pod of an image depends on, of a sandbox's spec. */
+/** The fields of a sandbox's spec from which its pod is made. */
 export type PodShape = Pick<SandboxSpec, 'image' | 'cpuCount' | 'memoryMb'>;
 
-/** A pod whose container has an image's folders from a disk, and waits for an agent. */
+/**
+ * A pod whose container mounts an image's folders from a disk. Its first process only waits: the agent is started
+ * later.
+ */
 export function imagePodOf(
   { metadata, hostname, claimName }: { metadata: V1ObjectMeta; hostname: string; claimName: string },
   shape: PodShape,
@@ -175,7 +178,7 @@ export function imagePodOf(
   };
 }
 
-/** A pod that says in its termination message what an image is like. */
+/** A pod that writes the facts about an image to its termination message. */
 export function lookPodOf(name: string, image: string, options: ManifestOptions): V1Pod {
   return {
     apiVersion: 'v1',
@@ -200,9 +203,9 @@ export function lookPodOf(name: string, image: string, options: ManifestOptions)
 }
 
 /**
- * Who reaches a sandbox, and whom it reaches: the platform reaches it; it reaches the public internet or nothing, and
- * never the API server, nodes, metadata services, other sandboxes or the platform.
- * @param disk its owner: the policy goes with it
+ * The network policy of a sandbox. Only the platform can open connections to the sandbox. The sandbox can reach the
+ * public internet or nothing, and never the API server, nodes, metadata services, other sandboxes or the platform.
+ * @param disk the owner of the policy; the cluster deletes the policy together with the disk
  */
 export function policyOf(
   spec: Pick<SandboxSpec, 'sandboxId' | 'allowInternetAccess'>,
@@ -226,8 +229,8 @@ export function policyOf(
 }
 
 /**
- * Closes all pods of a host, in both directions: those that look at an image or work for a build have no other policy. What
- * the policy of a sandbox or of a mount opens stays open, because policies of one pod add up.
+ * Closes all pods of a host in both directions. Pods that look at an image or work for a build have no other policy.
+ * The policies of sandboxes and mounts open what they need, because the rules of all policies of a pod are combined.
  */
 export function closedPolicyOf(options: Pick<ManifestOptions, 'hostId' | 'namespace'>): V1NetworkPolicy {
   const { namespace, hostId } = options;
@@ -244,16 +247,17 @@ export function closedPolicyOf(options: Pick<ManifestOptions, 'hostId' | 'namesp
   };
 }
 
-/** The platform may reach its pods, and nothing else may. */
+/** The ingress rules that let only the platform connect to pods. */
 export function ingressOf({ clientRanges, clientNamespaces = [] }: ManifestOptions): V1NetworkPolicyIngressRule[] {
   const peers = [
     ...clientRanges.map((cidr) => ({ ipBlock: { cidr } })),
-    // Some network plugins, such as Cilium, take addresses of pods for no part of a range.
+    // Some network plugins, such as Cilium, do not match the addresses of pods with an `ipBlock`.
     ...clientNamespaces.map((name) => ({
       namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': name } },
     })),
   ];
-  // A rule without peers is open to all. An object is sent as it is, and the client's type has another name for `from`.
+  // A rule without peers would allow all peers. The client sends an object unchanged, but its type has another name for
+  // `from`, hence the cast.
   return peers.length === 0 ? [] : [{ from: peers } as V1NetworkPolicyIngressRule];
 }
 
@@ -289,9 +293,10 @@ const rootContext: V1SecurityContext = {
 };
 
 /**
- * Brings the agent in, with its own loader and C library, so that it runs in any image.
- * @param millicores what it requests. A pod requests what the one of its containers does that requests most, so with as
- *   much as the sandbox it costs nothing; with more, it would.
+ * The init container that copies the agent into the pod, with its own dynamic loader and C library, so that the agent
+ * runs in any image.
+ * @param millicores its request. The request of a pod is that of its largest init container or of its containers, so a
+ *   request up to the sandbox's own adds nothing.
  */
 export const platformOf = ({ agentImage }: ManifestOptions, millicores = 10): V1Container => ({
   name: platformContainer,
@@ -309,7 +314,7 @@ export const platformOf = ({ agentImage }: ManifestOptions, millicores = 10): V1
   volumeMounts: [{ name: 'platform', mountPath: '/target' }],
 });
 
-/** What all pods have: no token of a service account, nothing of the node, and they are not started again. */
+/** The spec of all pods: no token of a service account, no access to the node, and no restart. */
 export function commonSpec({
   dns,
   ownUsers,
@@ -321,7 +326,7 @@ export function commonSpec({
     enableServiceLinks: false,
     restartPolicy: 'Never',
     terminationGracePeriodSeconds: 1,
-    // A sandbox of a node that is away is paused after a minute, not after the cluster's five.
+    // A sandbox on an unreachable node is paused after about a minute. By default the cluster waits five minutes.
     tolerations: ['not-ready', 'unreachable'].map((state) => ({
       key: `node.kubernetes.io/${state}`,
       operator: 'Exists',
@@ -335,7 +340,7 @@ export function commonSpec({
   };
 }
 
-/** What a pod asks its node for, as a share of its limit. */
+/** The request of a pod, as a share of its limit. */
 export const requestShareOf = ({ requestShare }: Pick<ManifestOptions, 'requestShare'>) =>
   requestShare ?? { cpu: 1 / 16, memory: 1 / 4 };
 
@@ -369,7 +374,7 @@ export const metadataOf = (
   labels: { ...ownerLabels(options), [labels.sandbox]: sandboxId },
 });
 
-/** Of a pod, or a disk, of a sandbox whose disk has this name. */
+/** The metadata of a sandbox's pod or disk. @param diskName the name of the sandbox's disk */
 function onDisk({ sandboxId }: Pick<SandboxSpec, 'sandboxId'>, diskName: string, options: ManifestOptions) {
   const { labels: own, ...rest } = metadataOf({ sandboxId }, options);
   const isOther = diskName !== sandboxId;

@@ -1,25 +1,25 @@
 import type { KubernetesObject, V1Pod } from '@kubernetes/client-node';
 import type { SandboxId } from '../../domain/ids.ts';
 
-/** Who writes these objects, for server-side apply. */
+/** The field manager of these objects for server-side apply. */
 export const fieldManager = 'sandbox-platform';
 
-/** The container of a sandbox; others of its pod prepare it and end. */
+/** The container of a sandbox. The other containers of its pod are init containers. */
 export const sandboxContainer = 'sandbox';
 
 export const labels = {
   managedBy: 'app.kubernetes.io/managed-by',
   host: 'sandbox-platform/host',
   /**
-   * The name of the sandbox's disk: the sandbox's id, but where the disk was made before the sandbox. It never changes on a
-   * pod, because network plugins apply a changed label late.
+   * The name of the sandbox's disk. It is the sandbox's id unless the disk was made for a warm pod. The label of a pod
+   * never changes, because network plugins apply a changed label late.
    */
   sandbox: 'sandbox-platform/sandbox',
-  /** Which probe of the cluster's isolation it belongs to. */
+  /** The id of the isolation probe that an object belongs to. */
   probe: 'sandbox-platform/probe',
-  /** Whether the policy of that probe closes it. */
+  /** On the pods that the policy of their isolation probe closes. */
   closed: 'sandbox-platform/closed',
-  /** On pods that were made before their sandbox. */
+  /** On pods and disks that were made before their sandbox (warm pods). */
   warm: 'sandbox-platform/warm',
   /** The build of an image that a pod works for. */
   build: 'sandbox-platform/build',
@@ -34,27 +34,32 @@ export const annotations = {
   phase: 'sandbox-platform/phase',
   /** On a pod: `true` asks the node helper to freeze the sandbox, anything else to let it run. */
   frozen: 'sandbox-platform/frozen',
-  /** On a pod: `true` or `false`, written by the node helper once the kernel has done it. Not there: no helper has seen it. */
+  /**
+   * On a pod: whether the kernel has frozen the sandbox (`true`, `false`), as the node helper reports it. Absent: no
+   * node helper has seen the pod yet.
+   */
   frozenNow: 'sandbox-platform/frozen-now',
   /** On pods and disks that were made before their sandbox: `free` until a sandbox takes them, then `taken`. */
   warm: 'sandbox-platform/warm',
-  /** On pods and disks whose label has no sandbox's id: the id. */
+  /** On pods and disks whose label `sandbox` is not the sandbox's id: the id. */
   sandbox: 'sandbox-platform/sandbox-id',
-  /** On a pod that was made before its sandbox: what it had used by then, as JSON (`UseBefore`). */
+  /**
+   * On a pod that was made before its sandbox: the resources it used until the sandbox took it, as JSON (`UseBefore`).
+   */
   useBefore: 'sandbox-platform/use-before',
-  /** On a disk: what is known of its image, as JSON. */
+  /** On a disk: the facts about its image, as JSON (`ImageFacts`). */
   image: 'sandbox-platform/image',
 } as const;
 
 export const selectorOf = (hostId: string) => `${labels.managedBy}=${fieldManager},${labels.host}=${hostId}`;
 
-/** Of the sandboxes' own objects, without pods that look at an image. */
+/** Selects the sandboxes' own objects and warm pods, without pods that look at an image. */
 export const sandboxesOf = (hostId: string) => `${selectorOf(hostId)},${labels.sandbox}`;
 
-/** Whether a pod or a disk waits for a sandbox. */
+/** Whether an object is a warm pod, or the disk of one, that no sandbox has taken yet. */
 export const isFreeWarm = ({ metadata }: KubernetesObject) => metadata?.annotations?.[annotations.warm] === 'free';
 
-/** The sandbox that an object belongs to. Null: none, such as of a pod that looks at an image. */
+/** The sandbox that an object belongs to. Null: it belongs to no sandbox, for example a pod that looks at an image. */
 export function sandboxOf(object: KubernetesObject): SandboxId | null {
   if (isFreeWarm(object)) return null;
   const { labels: own, annotations: notes } = object.metadata ?? {};
@@ -66,9 +71,9 @@ export function runOf(object: KubernetesObject): number | null {
   return run === undefined ? null : Number(run);
 }
 
-/** Whether the pod's sandbox shall be frozen. */
+/** Whether the platform has asked the node helper to freeze the pod's sandbox. */
 export const isFreezeWanted = ({ metadata }: V1Pod) => metadata?.annotations?.[annotations.frozen] === 'true';
 
-/** Whether all processes of the pod's sandbox stand still, and shall: its memory is kept. */
+/** Whether the pod's sandbox is frozen, as the platform has asked. Its memory is kept. */
 export const isFrozen = (pod: V1Pod) =>
   isFreezeWanted(pod) && pod.metadata?.annotations?.[annotations.frozenNow] === 'true';

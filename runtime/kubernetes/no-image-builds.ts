@@ -1,6 +1,6 @@
 import { type DiskCopy, DriverError, type ImageBuilds, type PackedImage, type PackedLayer } from '../driver.ts';
 
-/** A cluster makes no images of sandboxes: a build fails at once, and says so. */
+/** Refuses all builds, for a cluster that is not set up to make images of sandboxes. */
 export class NoImageBuilds implements ImageBuilds {
   async copyDisk(): Promise<DiskCopy> {
     throw refusal();
@@ -18,7 +18,7 @@ export class NoImageBuilds implements ImageBuilds {
     throw refusal();
   }
 
-  /** No build leaves anything. */
+  /** Does nothing, because no build leaves files. */
   async discard(): Promise<void> {}
 }
 

@@ -15,7 +15,7 @@ import type { NodeGroups } from './node-helper/node-groups.ts';
 
 const mergeOptions = setHeaderOptions('Content-Type', PatchStrategy.MergePatch);
 
-/** What a helper of a node works with. */
+/** The options of a helper. */
 export interface HelperOptions {
   config: KubeConfig;
   /** Only pods of this namespace are sandboxes. */
@@ -25,21 +25,22 @@ export interface HelperOptions {
   logger: DriverLogger;
 }
 
-/** What a helper does with each pod of its node. */
+/** The work of a helper on the pods of its node. */
 export interface PodWork {
-  /** Of the pods that it is about, as labels. */
+  /** The label selector of the pods that the helper works on. */
   selector: string;
-  /** Makes a pod what its annotations ask for. @returns false: it is not so yet, and is tried again */
+  /** Does what the annotations of a pod ask for. @returns whether it is done; otherwise it is called again */
   settle(pod: V1Pod): Promise<boolean>;
-  /** After an error of `settle`, other than that the pod is gone. @returns as `settle` */
+  /** Called after `settle` has failed, unless the pod is gone. @returns as `settle` */
   failed(pod: V1Pod, error: unknown): Promise<boolean>;
-  /** After the pod is gone. */
+  /** Called after the pod is gone. */
   forget(uid: string): void;
 }
 
 /**
- * The pods of one node that a helper there is about. Each is worked on after each change of it, one step after the other,
- * and each step sees the newest that is known. Nothing is kept: after a start all pods are seen anew.
+ * The pods of one node that a helper works on. The helper works on a pod after each change, one step after the other,
+ * and each step gets the newest known version of the pod. No state is stored: after a restart the helper works on all
+ * pods.
  */
 export class NodePods {
   readonly core: CoreV1Api;
@@ -67,7 +68,7 @@ export class NodePods {
     return this.#closing.signal;
   }
 
-  /** Begins to watch, and goes on trying where the API server is away. */
+  /** Starts the watch. It keeps trying while the API server is not reachable. */
   async open(): Promise<void> {
     this.#pods.on('add', (pod) => this.settle(pod));
     this.#pods.on('update', (pod) => this.settle(pod));
@@ -90,7 +91,7 @@ export class NodePods {
     return this.#pods.list(this.#options.namespace);
   }
 
-  /** Works on a pod as after a change of it. */
+  /** Works on a pod as if it had changed. */
   settle({ metadata }: V1Pod): void {
     const name = metadata!.name!;
     const uid = metadata!.uid!;
@@ -103,7 +104,9 @@ export class NodePods {
     });
   }
 
-  /** Writes annotations through the status: that right does not allow a change of what a pod runs. */
+  /**
+   * Writes annotations with a patch of the pod's status. The right to do so does not allow changes of the pod's spec.
+   */
   async annotate({ metadata }: V1Pod, annotations: Record<string, string>): Promise<void> {
     const { name, uid } = metadata!;
     const of = { name: name!, namespace: this.#options.namespace, body: { metadata: { uid, annotations } } };

@@ -1,29 +1,31 @@
 import { z } from 'zod';
 
-/** What a node uses, as its kubelet measures it. */
+/** The resource use of a node, as its kubelet measures it. */
 export interface NodeFigures {
-  /** Of all processes of the node. */
+  /** The processor use of all processes of the node. */
   coresUsed: number;
-  /** That new processes could get. Null: not measured. */
+  /** The memory that new processes could get. Null: not measured. */
   availableBytes: number | null;
 }
 
-/** What a pod has used since its sandbox's first process started. */
+/** The resource use of a pod since the first process of its sandbox container started. */
 export interface PodFigures {
-  /** Unix milliseconds by the node's clock: of the measurement, and of the start. */
+  /** The times of the measurement and of the start, as Unix milliseconds of the node's clock. */
   atMs: number;
   sinceMs: number;
   cpuSeconds: number;
   memoryBytes: number;
   receivedBytes: number;
   sentBytes: number;
-  /** Of its disk. Null: the kind of its volume is not measured, or not yet. */
+  /**
+   * The use of the sandbox's disk. Null: the kubelet does not measure this kind of volume, or has not measured it yet.
+   */
   disk: { usedBytes: number; capacityBytes: number } | null;
 }
 
 export interface NodeSummary {
   node: NodeFigures;
-  /** By the pod's uid. */
+  /** The figures by the pod's uid. */
   pods: Map<string, PodFigures>;
 }
 
@@ -54,10 +56,11 @@ const summary = z.object({
 });
 
 /**
- * Reads `/stats/summary` of a kubelet. Figures are the kernel's, not a sandbox's. What is of another shape is left out.
- * @param containerName of the sandbox in each pod
- * @param volumeName of its disk
- * @throws {Error} when it is no summary
+ * Reads `/stats/summary` of a kubelet. The figures come from the kernel, so a sandbox cannot forge them. Pods with an
+ * unexpected format are left out.
+ * @param of.containerName the name of the sandbox's container in each pod
+ * @param of.volumeName the name of the disk's volume in each pod
+ * @throws {Error} when the text is not a summary
  */
 export function readNodeSummary(
   text: string,

@@ -5,113 +5,121 @@ import type { PortRange } from '../host-driver.ts';
 import type { ImageLimits } from '../images/unpack-layers.ts';
 import type { WarmShape } from './warm-manifests.ts';
 
-/** How UDP ports of sandboxes are reached from outside of the cluster: by a Service for each sandbox that has some. */
+/** How clients outside of the cluster reach UDP ports of sandboxes. Each sandbox with UDP ports has a Service. */
 export interface UdpOptions {
-  /** The ports that clients use. With `NodePort` they lie within the node ports of the cluster. */
+  /** The ports that clients use. With `NodePort` they must be node ports of the cluster. */
   range: PortRange;
-  /** `NodePort`: at every node. `LoadBalancer`: at a load balancer, where all Services share one address. */
+  /**
+   * Where clients find the ports. `NodePort`: on every node. `LoadBalancer`: on one address that all Services share.
+   */
   service: 'NodePort' | 'LoadBalancer';
   /**
-   * `Cluster`: every node leads to every sandbox, which sees an address of a node as the sender's. `Local`: only the
-   * sandbox's own node does, and the sandbox sees the sender's own address.
+   * `Cluster`: every node forwards to every sandbox, and the sandbox sees the address of a node as the sender. `Local`:
+   * only the sandbox's own node forwards, and the sandbox sees the client's address.
    */
   trafficPolicy: 'Cluster' | 'Local';
-  /** Of a `LoadBalancer`. Undefined: the cluster's default. */
+  /** The class of Services of type `LoadBalancer`. Undefined: the cluster's default. */
   loadBalancerClass?: string;
-  /** Of the Services, for what makes load balancers. */
+  /** Annotations of the Services, for the controller that makes load balancers. */
   annotations?: Readonly<Record<string, string>>;
 }
 
-/** Mounts of object storage, for which nodes have the mount helper. */
+/** Mounts of object storage. They need the mount helper on each node. */
 export interface MountOptions {
-  /** The image that `writeS3fsImage` gives the files of. */
+  /** The image of mount pods. `writeS3fsImage` writes its files. */
   s3fsImage: string;
-  /** CIDR ranges beyond the public internet that the operator opened to endpoints. */
+  /** CIDR ranges outside of the public internet that the operator allows for endpoints. */
   outboundRanges: readonly string[];
-  /** The present addresses of the platform's own services, which no endpoint leads to. */
+  /** The current addresses of the platform's own services, which endpoints may not have. */
   ownServices: () => Promise<OwnService[]>;
 }
 
-/** Where the figures of nodes and pods come from. */
+/** The source of the figures of nodes and pods. */
 export type NodeFiguresOptions =
   | {
-      /** Each kubelet itself, whose serving certificate must be valid: the right `get` on `nodes/stats`. */
+      /** The driver asks each kubelet. It needs the right `get` on `nodes/stats`, and valid serving certificates. */
       via: 'kubelet';
-      /** PEM file of the authorities of these certificates. Undefined: the authority of the API server. */
+      /** PEM file of the authorities that signed these certificates. Undefined: the authority of the API server. */
       caFile?: string;
-      /** The service account that kubelets see, by a short-lived token. Undefined: they see the driver's own credentials. */
+      /** The driver sends kubelets a short-lived token of this service account. Undefined: its own credentials. */
       account?: { namespace: string; name: string };
     }
-  /** The API server, which asks the kubelet: the right `get` on `nodes/proxy`, which also runs commands in any pod. */
+  /**
+   * The API server forwards the request. This needs the right `get` on `nodes/proxy`, which also allows exec in all
+   * pods.
+   */
   | { via: 'api-server' };
 
-/** Pods that are ready before their sandbox. */
+/** Options of warm pods, which are ready before their sandbox is created. */
 export interface WarmOptions {
-  /** Pods of the base image at least; of each image and size at most, after bursts of creates. */
+  /** The minimum for the base image, and the maximum for each image and size, which bursts of creates can reach. */
   size: { least: number; most: number };
-  /** What all of them may request of the nodes' memory. Undefined: a sixteenth of it. */
+  /** How much of the nodes' memory all warm pods together may request. Undefined: a sixteenth. */
   memoryMb?: number | undefined;
-  /** What sandboxes of the base template are by default. Null: none is kept ready before the first create. */
+  /** The default size of sandboxes of the base template. Null: no pod is kept ready before the first create. */
   base: WarmShape | null;
 }
 
 export interface KubernetesDriverOptions {
   config: KubeConfig;
-  /** All objects of its sandboxes are in this namespace. */
+  /** The namespace of all objects of the host. */
   namespace: string;
-  /** The host whose sandboxes these are; a value of a label. */
+  /** The host of the sandboxes. It must be a valid value of a label. */
   hostId: string;
-  /** The image with the agent and its own loader, as `agentImageFiles` gives its files. */
+  /** The image with the agent and its own dynamic loader. `ensureAgentImageFolder` makes its files. */
   agentImage: string;
-  /** The image of a sandbox as nodes pull it. */
+  /** Returns the reference by which nodes pull the image of a sandbox. */
   imageOf: (reference: string) => string;
   /** StorageClass of the disks. Undefined: the cluster's default. */
   storageClass?: string;
   /** RuntimeClass of the sandboxes. Undefined: the cluster's default. */
   runtimeClass?: string;
-  /** Networks, as CIDR, whose machines may open connections to sandboxes: those of gateways, API and host workers. */
+  /** CIDR ranges of the gateways, the API and the host workers. They may open connections to sandboxes. */
   clientRanges: readonly string[];
-  /** Namespaces whose pods may do so too, as the platform's where it runs in the same cluster. */
+  /** Namespaces whose pods may open connections to sandboxes, such as the platform's own namespace in this cluster. */
   clientNamespaces?: readonly string[];
-  /** Public addresses, as CIDR, that sandboxes do not reach either: the API server, nodes, the platform's services. */
+  /** CIDR ranges of public addresses that sandboxes may not reach: the API server, nodes, the platform's services. */
   closedRanges?: readonly string[];
-  /** Servers in private networks that sandboxes with internet access may reach all the same. */
+  /** Servers in private networks that sandboxes with internet access may reach. */
   openServers?: readonly { address: string; port: number }[];
-  /** The Secret in the namespace that nodes pull images with. Undefined: none. */
+  /** The Secret in the namespace with which nodes pull images. Undefined: no Secret. */
   pullSecret?: string;
-  /** The network of the cluster's pods, as CIDR. */
+  /** The CIDR range of the cluster's pods. */
   podNetwork: string;
-  /** The images of built-in templates, by `builtin:<template>`, and those that could have one. */
+  /**
+   * The names of all built-in templates (`builtin:<template>`), and the images that the operator has named for them.
+   */
   builtinImages?: { names: readonly string[]; images: Readonly<Record<string, string>> };
-  /** Where images that are made of sandboxes lie until they are pushed. Undefined: none are made. */
+  /** The folder for images made of sandboxes, until they are pushed. Undefined: the cluster makes no images. */
   buildsFolder?: string;
-  /** Of an image that is in no registry of the platform, when one is made over it. */
+  /** Limits for an image outside of the platform's registry when a new image is built on it. */
   imageLimits?: ImageLimits;
-  /** Resolvers for sandboxes with internet access. Undefined: the cluster's. */
+  /** DNS servers for sandboxes with internet access. Undefined: the cluster's. */
   dns?: readonly string[];
-  /** Undefined: each kubelet itself, with the driver's own credentials. */
+  /** Undefined: the driver asks each kubelet with its own credentials. */
   nodeFigures?: NodeFiguresOptions;
   /** Undefined: sandboxes have no UDP ports. */
   udp?: UdpOptions;
   /** Undefined: sandboxes have no mounts of object storage. */
   mounts?: MountOptions;
-  /** What a pod asks its node for, as a share of its limit, 0 to 1. */
+  /** The request of a pod as a share of its limit, from 0 to 1. */
   requestShare?: { cpu: number; memory: number };
-  /** User namespaces for the pods (`hostUsers: false`), where the cluster has them. */
+  /** Whether pods have their own user namespace (`hostUsers: false`). The cluster must support it. */
   ownUsers?: boolean;
-  /** Pods that start at once; others wait for them. Undefined: eight for each core of the cluster's nodes. */
+  /** How many pods may start at the same time; others wait. Undefined: eight for each core of the cluster's nodes. */
   startsAtOnce?: number;
-  /** How long a pod may take until its container runs, image pull included, once it is made; 120 s by default. */
+  /** How long a new pod may take until its container runs, including the image pull. 120 s by default. */
   podStartTimeoutSeconds?: number;
-  /** How long a pod may take until it is gone; 60 s by default. */
+  /** How long a deleted pod may take until it is gone. 60 s by default. */
   podEndTimeoutSeconds?: number;
-  /** How long the agent may take to answer, 30 s by default. */
+  /** How long the agent may take until it answers. 30 s by default. */
   agentStartTimeoutSeconds?: number;
   /** Undefined: there are no warm pods. */
   warm?: WarmOptions | undefined;
   /**
-   * How long a node's helper may take to freeze or thaw a sandbox; 10 s and 30 s by default. A pause without it keeps the
-   * disk, a resume cannot go on without it, and the kubelet starts a killed helper again after ten seconds or more.
+   * How long the node helper may take to freeze or thaw a sandbox; 10 s and 30 s by default. If it does not answer, a
+   * pause keeps only the disk, but a resume fails. The thaw time is longer, because the kubelet restarts a killed
+   * helper only after ten seconds or more.
    */
   helperTimeoutSeconds?: number;
   logger: DriverLogger;

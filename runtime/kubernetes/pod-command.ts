@@ -5,12 +5,12 @@ type Connection = Awaited<ReturnType<Exec['exec']>>;
 
 const maxErrorText = 4096;
 
-/** A command in a container that ended in another way than by success. */
+/** A command in a container has failed, or its result is not known. */
 export class PodCommandError extends Error {
   override name = 'PodCommandError';
-  /** Null: the connection was lost, so it is not known. */
+  /** Null: the connection was lost, so the exit code is not known. */
   readonly exitCode: number | null;
-  /** The end of its standard error output. Comes from inside a pod. */
+  /** The end of the command's standard error output. It comes from inside a pod, so it is not trusted. */
   readonly output: string;
 
   constructor(message: string, exitCode: number | null, output: string) {
@@ -22,17 +22,17 @@ export class PodCommandError extends Error {
 
 /** A command that runs in a container. */
 export interface PodCommand {
-  /** Its standard output, no faster than it is read. Ends with the command, however that ends. */
+  /** The standard output, with backpressure. It also ends when the command fails. */
   output: Readable;
   /** @throws {PodCommandError} also when the connection is lost or the signal aborts */
   ended: Promise<void>;
-  /** Writes a line to its standard input. */
-  tell(line: string): void;
+  /** Writes a line to the standard input. */
+  writeLine(line: string): void;
 }
 
 /**
- * Runs a command in a container. When the signal aborts, the connection ends; the command may go on.
- * @throws {Error} when it cannot be run
+ * Runs a command in a container. An abort of the signal ends the connection, but the command may continue.
+ * @throws {Error} when the command cannot be started
  */
 export async function startPodCommand(
   config: KubeConfig,
@@ -54,7 +54,7 @@ export async function startPodCommand(
     if (status.status === 'Success') return ended.resolve();
     const code = status.details?.causes?.find(({ reason }) => reason === 'ExitCode')?.message;
     const exitCode = code === undefined ? null : Number(code);
-    // Its errors are read to the end first.
+    // The error output is read to its end before the command counts as ended.
     stderr.once('close', () => ended.reject(new PodCommandError(`${words[0]}: ${status.message}`, exitCode, errors)));
   };
   const { namespace, name, container } = pod;
@@ -64,7 +64,7 @@ export async function startPodCommand(
   const fail = (why: string) => {
     if (!isOver) ended.reject(new PodCommandError(why, null, errors));
     isOver = true;
-    // What has arrived by now is read, unless it is the signal that ends it.
+    // The reader still gets the output that has arrived, except after an abort.
     if (signal.aborted) output.destroy(new Error(why));
     else if (!output.writableEnded) output.end();
   };
@@ -81,12 +81,12 @@ export async function startPodCommand(
     socket.close();
   };
   ended.promise.then(release, release);
-  // Its failure is that of the command.
+  // An error of the output is also an error of the command, which `ended` reports.
   output.on('error', () => {});
-  return { output, ended: ended.promise, tell: (line) => void input.write(`${line}\n`) };
+  return { output, ended: ended.promise, writeLine: (line) => void input.write(`${line}\n`) };
 }
 
-/** Holds the connection that feeds it while its reader is behind, so that memory stays bounded. */
+/** A stream that pauses its connection while its reader is slow, so that its use of memory stays bounded. */
 class HeldStream extends PassThrough {
   #socket: Connection | null = null;
 

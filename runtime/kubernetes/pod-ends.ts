@@ -10,7 +10,7 @@ import { nodeAway, notStarted } from './start-errors.ts';
 
 const askAgainMs = 200;
 
-/** Ends pods of the driver, whose end is then not reported. */
+/** Ends pods for the driver. Such an end is not reported as an exit of the sandbox. */
 export class PodEnds {
   readonly #cluster: Cluster;
   readonly #watch: ClusterWatch;
@@ -36,21 +36,21 @@ export class PodEnds {
     this.#seconds = of.seconds;
   }
 
-  /** Begins to end a pod, and returns at once. @returns its uid; null: there is none */
+  /** Deletes a pod without waiting for its end. @returns its uid; null when there is no such pod */
   async begin(name: string): Promise<string | null> {
     const seen = this.#watch.pod(name);
     if (seen) this.#reports.expect(seen);
     return this.#cluster.deletePod(name);
   }
 
-  /** As `begin`, of a sandbox. */
+  /** Deletes the pod of a sandbox without waiting for its end. */
   async beginOf(sandboxId: SandboxId): Promise<void> {
     await Promise.all(this.#namesOf(sandboxId).map((name) => this.begin(name)));
   }
 
   /**
-   * Ends the pod of a sandbox with its mounts, and waits until its node has ended its processes.
-   * @throws {DriverError} when it is not gone in time: `host_unavailable` when its node does not answer
+   * Ends the pod of a sandbox and its mounts, and waits until the node has ended the processes.
+   * @throws {DriverError} when the pod is not gone in time; `host_unavailable` when its node does not answer
    */
   async endOf(sandboxId: SandboxId, signal?: AbortSignal): Promise<void> {
     const names = this.#namesOf(sandboxId);
@@ -59,12 +59,17 @@ export class PodEnds {
     await Promise.all(names.map((name, at) => this.#whenGone(name, uids[at]!, signal)));
   }
 
-  /** Ends a pod, and waits until its node has ended its processes. @throws {DriverError} when it is not gone in time */
+  /**
+   * Ends a pod and waits until its node has ended the processes.
+   * @throws {DriverError} when the pod is not gone in time
+   */
   async end(name: string, signal?: AbortSignal): Promise<void> {
     await this.#whenGone(name, await this.begin(name), signal);
   }
 
-  /** A pod that has the sandbox's id is deleted also when the watch has not seen it. */
+  /**
+   * The names of a sandbox's pods. The sandbox's id is always one, because the watch may not have seen that pod yet.
+   */
   #namesOf(sandboxId: SandboxId): string[] {
     return [...new Set<string>([sandboxId, this.#watch.podOf(sandboxId)?.metadata?.name ?? sandboxId])];
   }
@@ -80,14 +85,14 @@ export class PodEnds {
       await this.#watch.until(name, gone, { seconds: this.#seconds, late, ...(signal && { signal }) });
       return;
     }
-    // So new that the watch has not seen it, or so old that it has seen its end.
+    // The watch has not seen this pod yet, or has already seen its end, so the API server is asked.
     for (const endMs = performance.now() + this.#seconds * 1000; await this.#cluster.isThere(name, uid); ) {
       if (performance.now() > endMs) throw late();
       await sleep(askAgainMs, undefined, { signal });
     }
   }
 
-  /** Whether a pod is to end on a node that does not answer: its processes may run on until the node is back. */
+  /** Whether a pod is being deleted on a node that does not answer. Its processes may run until the node is back. */
   isStuck({ metadata, spec }: V1Pod): boolean {
     return metadata?.deletionTimestamp !== undefined && this.#room.isAway(spec?.nodeName ?? '');
   }

@@ -13,25 +13,25 @@ import { helperAway } from './start-errors.ts';
 
 const writeAgainMs = 1000;
 
-/** What the pod of a sandbox may come to while its helper is asked. */
+/** The result of a request to a node helper. `late`: it did not answer in time. `ended`: the pod has ended. */
 type Outcome = 'done' | 'late' | 'ended';
 
 interface FreezerOptions {
   cluster: Cluster;
   watch: ClusterWatch;
-  /** How long the helper of a node may take. */
+  /** How long the node helper may take. */
   seconds: { freeze: number; thaw: number };
   logger: DriverLogger;
 }
 
 /**
- * Has sandboxes frozen and thawed by the helper of their node: an annotation asks, another one answers. It withdraws a
- * request that has failed, also after the API server was away or this process was restarted. Otherwise the helper would
- * freeze a sandbox later that is running for the platform.
+ * Asks node helpers to freeze and thaw sandboxes. One annotation of the pod is the request, another one is the answer.
+ * The freezer withdraws a request that has failed, even if the API server was not reachable or this process was
+ * restarted. Otherwise the helper would later freeze a sandbox that counts as running.
  */
 export class PodFreezer {
   readonly #options: FreezerOptions;
-  /** Writes to one pod come one after the other. */
+  /** Serialises the writes to one pod. */
   readonly #lock = new KeyedLock();
   /** The state that is still to be written to each pod, by its uid. */
   readonly #owed = new Map<string, { pod: V1Pod; frozen: boolean }>();
@@ -42,14 +42,14 @@ export class PodFreezer {
     this.#options = options;
   }
 
-  /** Withdraws requests of an earlier process that no helper has carried out yet. Call it when the watch is open. */
+  /** Withdraws freeze requests of an earlier process that no helper has carried out yet. The watch must be open. */
   open(): void {
     for (const pod of this.#options.watch.pods()) {
       if (isFreezeWanted(pod) && !isFrozen(pod) && !endOf(pod)) this.#owe(pod, false);
     }
   }
 
-  /** Requests that could not be withdrawn yet are withdrawn by the next process. */
+  /** Stops the retries. The next process withdraws the requests that are left. */
   async close(): Promise<void> {
     this.#closing.abort();
     await this.#writing;
@@ -57,11 +57,11 @@ export class PodFreezer {
 
   /**
    * Freezes the sandbox of a pod.
-   * @returns false: its node has no helper that answers, or the pod ends; the request is then withdrawn
-   * @throws the signal's reason when it aborts; the sandbox runs on
+   * @returns false when the node has no helper that answers, or when the pod ends; the request is then withdrawn
+   * @throws the signal's reason when the signal aborts; the sandbox keeps running
    */
   async freeze(pod: V1Pod, signal: AbortSignal): Promise<boolean> {
-    // A helper marks each pod of its node.
+    // A node helper writes this annotation to each pod of its node. Without it, the node has no helper.
     if (pod.metadata?.annotations?.[annotations.frozenNow] === undefined) return false;
     try {
       const outcome = await this.#ask(pod, true, { signal });
@@ -75,9 +75,9 @@ export class PodFreezer {
 
   /**
    * Thaws the sandbox of a pod, and freezes it again when `verify` fails.
-   * @param more annotations that are written with the same request
-   * @throws {DriverError} `agent_not_answering` after an `AgentError`; `host_unavailable` when the helper does not answer;
-   *   `runtime_exited` when the pod ends
+   * @param more annotations that the same request writes
+   * @throws {DriverError} `agent_not_answering` after an `AgentError`; `host_unavailable` when the helper does not
+   *   answer; `runtime_exited` when the pod ends
    */
   async thaw(
     pod: V1Pod,
@@ -97,7 +97,7 @@ export class PodFreezer {
     }
   }
 
-  /** Writes what is asked for, and waits until the helper has done it. */
+  /** Writes the requested state to the pod, and waits until the helper reports it. */
   async #ask(
     pod: V1Pod,
     frozen: boolean,
@@ -121,7 +121,7 @@ export class PodFreezer {
     });
   }
 
-  /** Writes the state that a failed request leaves, now or as soon as the API server accepts it. */
+  /** Withdraws a failed request: writes the given state now, or as soon as the API server accepts it. */
   async #write(pod: V1Pod, frozen: boolean): Promise<void> {
     try {
       await this.#annotate(pod, frozen);
@@ -154,11 +154,11 @@ export class PodFreezer {
   }
 
   #annotateIfOwed(uid: string, owed: { pod: V1Pod; frozen: boolean }): Promise<unknown> {
-    // A newer request of the same pod has removed it meanwhile.
+    // A newer request for the same pod may have removed this entry meanwhile.
     return this.#lock.run(uid, async () => this.#owed.get(uid) === owed && this.#send(owed.pod, owed.frozen));
   }
 
-  /** @returns false: the pod is gone */
+  /** @returns false when the pod is gone */
   #annotate(pod: V1Pod, frozen: boolean, more: Record<string, string> = {}): Promise<boolean> {
     return this.#lock.run(pod.metadata!.uid!, () => this.#send(pod, frozen, more));
   }

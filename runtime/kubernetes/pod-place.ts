@@ -5,10 +5,10 @@ import { agentPort } from '../sandbox-agent/agent-client.ts';
 import { annotations } from './names.ts';
 import { addressOf } from './pod-state.ts';
 
-/** Whether the sandbox of a pod was ready once. */
+/** Whether the sandbox of a pod has become ready and its end was not reported yet. */
 export const isReady = (pod: V1Pod) => pod.metadata?.annotations?.[annotations.phase] === 'ready';
 
-/** @param pod one that has an address */
+/** @param pod a pod that has an address */
 export const placeOf = (pod: V1Pod, from: SandboxPlace['from'], slots?: MountSlot[]): SandboxPlace => ({
   address: addressOf(pod)!,
   agentPort,

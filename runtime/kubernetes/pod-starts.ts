@@ -1,31 +1,32 @@
 import pLimit, { type LimitFunction } from 'p-limit';
 import type { AccountId } from '../../domain/ids.ts';
 
-/** Nodes start pods no faster when more than these are under way for each of their cores. */
+/** The limit of concurrent pod starts for each core of the nodes. More of them do not start faster. */
 const startsPerCore = 8;
 
-/** For whom a pod starts: an account, all whose image is looked at, or a sandbox that is not there yet. */
+/** The reason for a start: a sandbox of an account, a look at an image, or a warm pod. */
 type Starter = AccountId | 'images' | 'warm';
 
 /**
- * Bounds how many pods of a driver start at once. Nodes start a few a second; of many that are made together the last would
- * not run in time. One starter has at most half of the places: its images may take long to be pulled.
+ * Limits how many pods of a driver start at the same time. Nodes start only a few pods a second, so the last of many
+ * pods would exceed its start time. One starter gets at most half of the places, because its images may take long to
+ * pull.
  */
 export class PodStarts {
   readonly #places: () => number;
   readonly #all: LimitFunction;
   readonly #starters = new Map<Starter, { limit: LimitFunction; starts: number }>();
 
-  /** @param options.atOnce undefined: by the cores that the cluster has at each start */
+  /** @param options.atOnce the limit; undefined: it depends on the cores that the cluster has at each start */
   constructor({ atOnce, coreCount }: { atOnce?: number; coreCount: () => number }) {
     this.#places = () => atOnce ?? coreCount() * startsPerCore;
     this.#all = pLimit(this.#places());
   }
 
   /**
-   * Waits for a place; starts of one starter get theirs in the order of their calls.
-   * @returns what gives the place back; a second call does nothing
-   * @throws the signal's reason when it aborts before there is a place
+   * Waits for a place. The starts of one starter get their places in the order of their calls.
+   * @returns a function that gives the place back; a second call of it does nothing
+   * @throws the signal's reason when the signal aborts before there is a place
    */
   async take(starter: Starter, signal?: AbortSignal): Promise<() => void> {
     signal?.throwIfAborted();
@@ -41,7 +42,7 @@ export class PodStarts {
       await turn.promise;
       return () => left.resolve();
     } catch (error) {
-      // Its turn comes all the same, and is over at once.
+      // The queue still reaches this entry later; it then ends at once.
       left.resolve();
       throw error;
     } finally {

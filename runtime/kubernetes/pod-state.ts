@@ -5,19 +5,19 @@ import { sandboxContainer } from './names.ts';
 import { notStarted } from './start-errors.ts';
 
 /**
- * Why the processes of a sandbox are gone: they ended by themselves, the kernel killed their first one for lack of
- * memory, the cluster took their place away (drained, pre-empted, short of something), somebody deleted the pod, or
- * their node is away.
+ * Why the processes of a sandbox are gone: they ended by themselves, the kernel killed the first process for lack of
+ * memory, the cluster evicted the pod (drain, pre-emption, resource pressure), a client deleted the pod, or the node
+ * was lost.
  */
 export type PodEndReason = 'exited' | 'out_of_memory' | 'evicted' | 'deleted' | 'node_lost';
 
 export interface PodEnd {
   reason: PodEndReason;
-  /** Null: nothing has recorded it. */
+  /** Null: the exit code was not recorded. */
   exitCode: number | null;
   /** The last output of the template's command. */
   output: string;
-  /** What the cluster says about it, for the operator's log. */
+  /** The cluster's explanation, for the operator's log. */
   message: string;
 }
 
@@ -30,10 +30,10 @@ const evictions = new Set([
   'UnexpectedAdmissionError',
 ]);
 
-/** Reasons of a deletion because the node does not answer, or is no more. */
+/** Reasons of a deletion because the node does not answer or no longer exists. */
 const nodeLosses = new Set(['DeletionByTaintManager', 'DeletionByPodGC']);
 
-/** How the processes of a pod ended, or are about to end. Null: they go on. */
+/** How the processes of a pod have ended or are about to end. Null: they run, or have not started yet. */
 export function endOf(pod: V1Pod): PodEnd | null {
   const { status, metadata } = pod;
   const disruption = status?.conditions?.find(
@@ -53,13 +53,13 @@ export function endOf(pod: V1Pod): PodEnd | null {
   if (status?.phase === 'Failed' && status.reason && evictions.has(status.reason))
     return end('evicted', status.message);
   if (terminated?.reason === 'OOMKilled') return end('out_of_memory');
-  // The first process ends because of the deletion.
+  // This comes before `terminated`, because a deletion also ends the first process.
   if (metadata?.deletionTimestamp) return end('deleted');
   if (terminated || status?.phase === 'Failed' || status?.phase === 'Succeeded') return end('exited', status?.message);
   return null;
 }
 
-/** The address of a pod whose sandbox's first process runs. Null: it does not run yet, or not any more. */
+/** The address of a pod. Null: the first process of its sandbox has not started yet, or has ended. */
 export function addressOf(pod: V1Pod): string | null {
   if (endOf(pod) || !statusOf(pod, sandboxContainer)?.state?.running) return null;
   return pod.status?.podIP ?? null;
@@ -69,7 +69,7 @@ const pullFailures = new Set(['ErrImagePull', 'ImagePullBackOff', 'InvalidImageN
 const configFailures = new Set(['CreateContainerConfigError', 'CreateContainerError', 'RunContainerError']);
 const finalRefusals = /unauthorized|authentication|denied|forbidden|manifest unknown|name unknown|not found|invalid/i;
 
-/** Why a pod that is starting cannot start. Null: it may yet. */
+/** Why a pod cannot start. Null: it may still start, or it runs. */
 export function startFailureOf(pod: V1Pod): DriverError | null {
   const statuses = [...(pod.status?.initContainerStatuses ?? []), ...(pod.status?.containerStatuses ?? [])];
   for (const { name, state } of statuses) {
@@ -98,23 +98,23 @@ function statusOf(pod: V1Pod, name: string): V1ContainerStatus | undefined {
   return pod.status?.containerStatuses?.find((each) => each.name === name);
 }
 
-/** Whether no node has room for a pod. */
+/** Whether the scheduler has found no node for a pod. */
 export function isUnschedulable(pod: V1Pod): boolean {
   return schedulerRefusal(pod) !== null;
 }
 
-/** The scheduler's words for a disk that is not on a node; up to Kubernetes 1.32, from 1.33 on, and for zones. */
+/** The scheduler's messages for a disk on another node: up to Kubernetes 1.32, from 1.33 on, and for another zone. */
 const diskElsewhere = /volume node affinity|PersistentVolume's node affinity|no available volume zone/;
-/** Its words for a node without room, which may be the one with the disk. */
+/** The scheduler's messages for a node without room, which may be the node with the disk. */
 const fullNode = /Insufficient|Too many pods/;
 
-/** Whether the disk of a pod is bound to nodes that take no pods now: cordoned, away or gone. It cannot start elsewhere. */
+/** Whether a pod cannot start because its disk is bound to a node that takes no pods now: cordoned, away or gone. */
 export function isDiskOnClosedNode(pod: V1Pod): boolean {
   const refusal = schedulerRefusal(pod);
   return refusal !== null && diskElsewhere.test(refusal) && !fullNode.test(refusal);
 }
 
-/** Why the scheduler places a pod on no node. Null: it has placed it, or has not tried. */
+/** Why the scheduler found no node for a pod. Null: it has found one, or has not tried yet. */
 function schedulerRefusal({ status }: V1Pod): string | null {
   const scheduled = status?.conditions?.find(({ type }) => type === 'PodScheduled');
   return scheduled?.status === 'False' && scheduled.reason === 'Unschedulable' ? (scheduled.message ?? '') : null;
@@ -122,7 +122,7 @@ function schedulerRefusal({ status }: V1Pod): string | null {
 
 const shortages = /Insufficient |Too many pods|exceed max volume count/;
 
-/** Whether a pod would get a node if others ended. One that waits for its disk, for example, would not. */
+/** Whether a pod would get a node if other pods ended. For example, a pod that waits for its disk would not. */
 export function lacksRoom(pod: V1Pod): boolean {
   const scheduled = pod.status?.conditions?.find(({ type }) => type === 'PodScheduled');
   return isUnschedulable(pod) && shortages.test(scheduled?.message ?? '');

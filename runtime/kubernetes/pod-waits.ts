@@ -8,8 +8,9 @@ import { absent, diskAway, noCapacity, notStarted } from './start-errors.ts';
 
 /**
  * Waits until the first process of a pod runs.
- * @param of.onShortage called after each change of a pod that no node has room for; what it throws ends the wait
- * @throws {DriverError} with why it cannot start, or after the time
+ * @param of.onShortage called after each change while no node has room for the pod; an error that it throws ends the
+ *   wait
+ * @throws {DriverError} when the pod cannot start, or does not start in time
  */
 export function whenRunning(
   watch: ClusterWatch,
@@ -33,7 +34,7 @@ export function whenRunning(
 }
 
 /**
- * Waits until the watch has the pod of a sandbox that was marked ready, and its disk.
+ * Waits until the watch has seen the ready pod of a sandbox, and its disk.
  * @throws {DriverError} after the time
  */
 export function whenMarkedReady(
@@ -50,7 +51,7 @@ export function whenMarkedReady(
 
 export const notInTime = () => new DriverError('start_failed', 'The sandbox could not be started', { retryable: true });
 
-/** Runs `act` unless the pod ends before, whose end is then the error. */
+/** Runs `act` and aborts it when the pod ends. The error then says how the pod ended. */
 export async function whileRunning(
   watch: ClusterWatch,
   { name, uid, seconds, signal }: { name: string; uid: string; seconds: number; signal: AbortSignal },

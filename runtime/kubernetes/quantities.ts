@@ -18,8 +18,8 @@ const factors: Readonly<Record<string, number>> = {
 };
 
 /**
- * A quantity of Kubernetes, such as `1500m`, `2Gi` or `1e3`, as a number. (The client has such a function, but does not
- * export it.)
+ * Converts a quantity of Kubernetes, such as `1500m`, `2Gi` or `1e3`, to a number. The client library has such a
+ * function but does not export it.
  */
 export function countOf(quantity: string): number {
   const [, number, suffix = ''] = /^([+-]?[\d.]+(?:[eE][+-]?\d+)?)([numkMGTPE]|[KMGTPE]i)?$/.exec(quantity) ?? [];
@@ -28,5 +28,5 @@ export function countOf(quantity: string): number {
   return Number(number) * factor;
 }
 
-/** The same, in whole bytes. */
+/** Converts a quantity of Kubernetes to whole bytes. */
 export const bytesOf = (quantity: string): number => Math.floor(countOf(quantity));

@@ -1,17 +1,17 @@
 import type { V1ResourceQuota } from '@kubernetes/client-node';
 import { bytesOf, countOf } from './quantities.ts';
 
-/** What the quotas of a namespace leave. `Infinity`: they do not limit it. */
+/** The room that the quotas of a namespace leave. `Infinity`: no quota limits it. */
 export interface QuotaRoom {
-  /** Memory that sandboxes may be promised. */
+  /** The sum of memory limits that new sandboxes may have. */
   memoryBytes: number;
-  /** Capacity of disks. */
+  /** The sum of sizes that new disks may have. */
   storageBytes: number;
-  /** Sandboxes. */
+  /** The number of new sandboxes. */
   count: number;
 }
 
-/** @param memoryShare what a pod asks its node for, as a share of its limit */
+/** @param memoryShare the memory request of a pod as a share of its limit */
 export function quotaRoom(quotas: readonly V1ResourceQuota[], memoryShare: number): QuotaRoom {
   const left = (names: readonly string[], read: (quantity: string) => number) =>
     Math.min(

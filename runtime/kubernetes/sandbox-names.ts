@@ -2,11 +2,11 @@ import type { KubernetesObject, ListWatch } from '@kubernetes/client-node';
 import type { SandboxId } from '../../domain/ids.ts';
 import { sandboxOf } from './names.ts';
 
-/** The names of objects of sandboxes that are not their sandbox's id: they were made before it. */
+/** The names of pods or disks whose name is not their sandbox's id, because they were made before the sandbox. */
 export class SandboxNames {
   readonly #names = new Map<SandboxId, string>();
 
-  /** Call it before the objects are listed. */
+  /** Follows the changes of the objects. Call this before they are listed. */
   follow<Type extends KubernetesObject>(objects: Pick<ListWatch<Type>, 'on'>): void {
     const note = (object: Type) => {
       const [sandboxId, name] = [sandboxOf(object), object.metadata!.name!];

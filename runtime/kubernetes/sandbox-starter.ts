@@ -28,7 +28,7 @@ import type { WarmStarter } from './warm-starter.ts';
 /** How long the agent may take to answer after a thaw. */
 const thawSeconds = 5;
 
-/** One call that brings a sandbox up. */
+/** One call that starts, resumes or restarts a sandbox. */
 export interface Work {
   spec: SandboxSpec;
   phases: PhaseReports;
@@ -53,7 +53,7 @@ interface StarterParts {
   seconds: { podStart: number; podEnd: number; agentStart: number };
 }
 
-/** Brings sandboxes up until they are ready: from a warm pod, an image, a disk or the freezer. */
+/** Starts sandboxes until they are ready: in a warm pod, from an image or on their disk. It also thaws frozen ones. */
 export class SandboxStarter {
   readonly #parts: StarterParts;
 
@@ -62,8 +62,8 @@ export class SandboxStarter {
   }
 
   /**
-   * Starts a sandbox on its disk, which is made where it is missing.
-   * @throws with nothing of it left running
+   * Starts a sandbox on its disk. The disk is made if it is missing.
+   * @throws when the sandbox is not ready in time or cannot start; its processes have then ended
    */
   async start(work: Work): Promise<SandboxPlace> {
     return (await this.#parts.warm?.starter.start(work)) ?? this.#startCold(work);
@@ -74,7 +74,7 @@ export class SandboxStarter {
     const { sandboxId } = spec;
     phases.report('deploying');
     const last = watch.podOf(sandboxId);
-    // The processes there may still run, and write to the disk.
+    // The processes on the lost node may still run and write to the disk.
     if (last && (endOf(last)?.reason === 'node_lost' || ends.isStuck(last))) throw nodeAway();
     if (!room.hasNodeFor(spec.memoryMb)) throw noNodeFor(spec.memoryMb);
     await ends.endOf(sandboxId, signal);
@@ -87,7 +87,7 @@ export class SandboxStarter {
       const diskName = watch.diskOf(sandboxId)?.metadata?.name ?? sandboxId;
       const disk = await inRoom(() => cluster.applyDisk(diskOf(spec, facts, options, diskName), signal));
       const owner = { name: diskName, uid: disk.metadata!.uid! };
-      // Before anything of the sandbox runs.
+      // The policy must exist before the sandbox runs.
       await cluster.applyPolicy(policyOf(spec, owner, options), signal);
       await udp?.lead(disk, spec.udpPorts, signal);
       const applied = await inRoom(() => cluster.applyPod(podOf(spec, facts, options, diskName), signal));
@@ -98,16 +98,16 @@ export class SandboxStarter {
       let slots: MountSlot[] | undefined;
       const during = { name: sandboxId, uid, seconds: seconds.podStart + seconds.agentStart + 3600, signal };
       await whileRunning(watch, during, async (alive) => {
-        // A bucket may take its time to answer.
+        // A bucket may answer slowly, so other starts do not wait for it.
         if (spec.storage) leave();
-        // Before anything in the sandbox runs, so that it finds its mounts.
+        // The mounts must exist before the first program of the sandbox runs.
         slots = await this.#applyMounts(spec, pod, alive);
         await this.boot(pod, spec, facts, alive);
         phases.report('waiting_ready');
         const address = addressOf(pod)!;
         const agent = new AgentClient(address, spec.platformToken);
         await agent.whenReady(sandboxId, seconds.agentStart, alive);
-        // The probe of a template may take as long as it likes.
+        // The ready probe of a template may take long, so other starts do not wait for it.
         leave();
         if (spec.readyProbe) await whenProbeSucceeds(spec.readyProbe, { address, agent }, alive);
       });
@@ -125,11 +125,11 @@ export class SandboxStarter {
     }
   }
 
-  /** Thaws a sandbox whose memory was kept. @throws {DriverError} with the processes frozen again */
+  /** Thaws a sandbox whose memory was kept. @throws {DriverError} after the processes are frozen again */
   async thaw({ spec, phases, signal }: Work, pod: V1Pod): Promise<SandboxPlace> {
     const { sandboxId, run, platformToken } = spec;
     const slots = await this.#applyMounts(spec, pod, signal);
-    // From the thaw on an end of the processes belongs to this run.
+    // The thaw writes the new run number too, so that an end after the thaw belongs to this run.
     const numbered: Record<string, string> = run === null ? {} : { [annotations.run]: `${run}` };
     await this.#parts.freezer.thaw(pod, numbered, signal, async () => {
       const agent = new AgentClient(addressOf(pod)!, platformToken);
@@ -139,10 +139,10 @@ export class SandboxStarter {
     return placeOf(pod, 'thaw', slots);
   }
 
-  /** Sends the agent its boot document, which is kept nowhere. */
+  /** Starts the agent and sends it the boot document, which is stored nowhere. */
   async boot(pod: V1Pod, spec: SandboxSpec, { cwd, user }: ImageFacts, signal: AbortSignal): Promise<void> {
     const { sandboxId, accessToken, env, command, platformToken } = spec;
-    // A pod that was made before its sandbox has another name in its own environment.
+    // The environment of a warm pod has another `HOSTNAME`.
     const own = { HOSTNAME: sandboxId, ...env };
     const init = { sandboxId, accessToken, env: own, command, cwd, user };
     const document = Buffer.from(JSON.stringify({ platformToken, init }));
@@ -150,19 +150,19 @@ export class SandboxStarter {
     await this.#parts.cluster.run(name, sandboxContainer, startAgentWords(document.length), document, signal);
   }
 
-  /** The pod of a sandbox that was ready and still runs, or is frozen. */
+  /** The pod of a ready sandbox that runs or is frozen. Null: there is no such pod. */
   readyPod(sandboxId: SandboxId): V1Pod | null {
     const pod = this.#parts.watch.podOf(sandboxId);
     return pod && isReady(pod) && addressOf(pod) ? pod : null;
   }
 
-  /** The mounts that a pod has now; undefined for a sandbox without. */
+  /** The mounts that a pod has now. Undefined: the sandbox has no mounts. */
   slotsOf(spec: SandboxSpec, pod: V1Pod): MountSlot[] | undefined {
     const disk = this.#parts.watch.diskOf(spec.sandboxId);
     return spec.storage && disk ? this.#parts.mounts?.current(disk, pod, spec.storage.slots) : undefined;
   }
 
-  /** @returns its mounts; undefined for a sandbox without */
+  /** @returns the mounts of the sandbox; undefined when it has none */
   async #applyMounts(spec: SandboxSpec, pod: V1Pod, signal: AbortSignal): Promise<MountSlot[] | undefined> {
     const { watch, mounts } = this.#parts;
     const { sandboxId, storage } = spec;

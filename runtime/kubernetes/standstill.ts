@@ -4,14 +4,16 @@ import { DriverError } from '../driver.ts';
 import { nodeWords } from './manifests.ts';
 import type { PodCommand } from './pod-command.ts';
 
-/** How long the processes may take to stop, and to go on. */
+/** How long the processes may take to stop, and later to continue. */
 const answerMs = 15_000;
 
 /**
- * Does something while the processes of a sandbox are stopped. They go on also when this process ends: a script in the
- * sandbox sees to it. A sandbox that works against it harms the sandbox's own template alone, and cannot hold up the work.
+ * Runs `act` while the processes of a sandbox are stopped. A script in the sandbox stops them and lets them continue,
+ * even if this process ends before. A sandbox that disturbs the script can only damage its own template or make its
+ * build fail. It cannot delay the build for long.
  * @param run starts a command in the sandbox
- * @returns how long they stood still, with what was done
+ * @param seconds the longest time for which the script keeps the processes stopped
+ * @returns how long the processes were stopped, and the result of `act`
  * @throws {DriverError} `snapshot_failed`
  */
 export async function duringStandstill<Result>(
@@ -32,15 +34,15 @@ export async function duringStandstill<Result>(
     ),
     sleep(answerMs, 'late' as const, { ref: false }),
   ]);
-  // Nothing else that it writes is of interest.
+  // The rest of the output is read and dropped.
   command.output.resume();
   try {
     if (outcome !== 'still') throw notStill(outcome);
     const result = await act();
     return { standstillMs: Math.round(performance.now() - startedMs), result };
   } finally {
-    command.tell('go on');
-    // A script that has ended has let them go on before.
+    command.writeLine('go on');
+    // A script that has ended has already let the processes continue.
     await Promise.race([command.ended.catch(() => {}), sleep(answerMs, undefined, { ref: false })]);
   }
 }

@@ -27,11 +27,11 @@ export const helperAway = () =>
     retryable: true,
   });
 
-/** @param text for the operator alone */
+/** @param text the cause, which only the operator sees */
 export const notStarted = (text: string) =>
   new DriverError('start_failed', 'The sandbox could not be started', { cause: new Error(text), retryable: true });
 
-/** The failure of a start, as its caller gets it. */
+/** Converts an error of a start to the error that the caller gets. */
 export function startFailure(error: unknown, signal: AbortSignal): DriverError {
   if (signal.aborted) return new DriverError('aborted', 'The start was cancelled', { cause: error });
   if (error instanceof DriverError) return error;

@@ -11,22 +11,25 @@ const answerMs = 3000;
 const maxBytes = 16 * 1024 ** 2;
 const summaryPath = '/stats/summary';
 const kubeletPort = 10_250;
-/** The least that an API server gives a token. A new one is used after half of it. */
+/** The shortest validity that an API server allows for a token. A new token is requested after half of it. */
 const tokenSeconds = 600;
-/** How long the API server may take to give one. */
+/** How long the API server may take to create a token. */
 const tokenMs = 10_000;
 
-/** Asks one node for its Summary API's answer. @throws {Error} also when the answer is too large or late */
+/** Asks one node for its summary. @throws {Error} also when the answer is too large or late */
 export type AskNode = (node: V1Node) => Promise<string>;
-/** Reads credentials and authorities anew, which may have been replaced. @throws {Error} when some are missing */
+/**
+ * Reads credentials and authorities again, because they may have been replaced.
+ * @throws {Error} when some are missing
+ */
 export type PrepareSummaries = () => Promise<AskNode>;
 
-/** A node, or the API server in its place, has answered with an error. */
+/** A node, or the API server on its behalf, has answered with an error. */
 export class SummaryRefused extends Error {
   override name = 'SummaryRefused';
   readonly status: number;
 
-  /** @param right which it needs */
+  /** @param right the resource that the platform must have the verb `get` on */
   constructor(status: number, right: string) {
     super(
       status === 403
@@ -37,7 +40,7 @@ export class SummaryRefused extends Error {
   }
 }
 
-/** Where the figures of nodes come from. */
+/** Returns the source of summaries that the options select. */
 export function summariesOf(config: KubeConfig, options: NodeFiguresOptions = { via: 'kubelet' }): PrepareSummaries {
   if (options.via === 'api-server') return () => throughApiServer(config);
   const { caFile, account } = options;
@@ -46,14 +49,14 @@ export function summariesOf(config: KubeConfig, options: NodeFiguresOptions = { 
     const own: https.RequestOptions = {};
     await config.applyToHTTPSOptions(own);
     const ca = caFile === undefined ? own.ca : await fs.readFile(caFile);
-    // Node would trust all public authorities instead.
+    // Without this check, Node would trust all public authorities.
     if (!ca) throw new Error('no authority of the kubelets is known: PLATFORM_KUBERNETES_KUBELET_CA_FILE names it');
     const credentials = tokenOf
       ? { headers: { authorization: `Bearer ${await tokenOf()}` } }
       : { headers: own.headers, cert: own.cert, key: own.key, pfx: own.pfx, passphrase: own.passphrase };
     return (node) => {
       const at = { ...kubeletOf(node), path: summaryPath };
-      // Without the settings of the API server's connection, which may have another name or no verification.
+      // The other TLS settings of the API server's connection are not used, such as a server name or no verification.
       return read({ ...at, ...credentials, ca, rejectUnauthorized: true, agent: false }, 'nodes/stats');
     };
   };
@@ -70,21 +73,21 @@ async function throughApiServer(config: KubeConfig): Promise<AskNode> {
   };
 }
 
-/** The address by which the certificate is checked, too. */
+/** The address of a node's kubelet. The kubelet's certificate must be valid for it. */
 function kubeletOf({ status }: V1Node): { host: string; port: number } {
   const host = status?.addresses?.find(({ type, address }) => type === 'InternalIP' && net.isIP(address) > 0)?.address;
   if (!host) throw new Error('the node has no internal address');
   return { host, port: status?.daemonEndpoints?.kubeletEndpoint?.Port ?? kubeletPort };
 }
 
-/** Tokens of an account that may do nothing but read figures: what a node sees is of no use elsewhere. */
+/** Requests tokens of an account that may only read figures, so a node cannot use a token that it receives for more. */
 function kubeletTokens(config: KubeConfig, account: { namespace: string; name: string }): () => Promise<string> {
   const core = config.makeApiClient(CoreV1Api);
   let current: { token: string; untilMs: number } | null = null;
   return async () => {
     if (current && performance.now() < current.untilMs) return current.token;
     const untilMs = performance.now() + (tokenSeconds * 1000) / 2;
-    // Without audiences it is for the API server, which kubelets ask about tokens.
+    // A token without audiences is valid for the API server, which kubelets ask to check tokens.
     const body = { spec: { audiences: [], expirationSeconds: tokenSeconds } };
     const { status } = await within(core.createNamespacedServiceAccountToken({ ...account, body }), tokenMs);
     if (!status?.token) throw new Error('the API server has given no token for kubelets');
@@ -94,7 +97,7 @@ function kubeletTokens(config: KubeConfig, account: { namespace: string; name: s
   };
 }
 
-/** Follows no redirect. */
+/** Sends the request and returns the body of the answer. It follows no redirect. */
 function read(options: https.RequestOptions, right: string): Promise<string> {
   const answer = Promise.withResolvers<string>();
   const request = https.get(options, (response) => {

@@ -5,13 +5,13 @@ import type { ClusterWatch } from './cluster-watch.ts';
 import { lacksRoom } from './pod-state.ts';
 import type { WarmPods } from './warm-pods.ts';
 
-/** A quota counts what is gone some moments later. */
+/** How long a quota may still count deleted objects. */
 const quotaMs = 15_000;
 const askAgainMs = 300;
-/** The scheduler tries again when a pod is gone. */
+/** How long the scheduler gets to place the pod after warm pods are gone. */
 const scheduleMs = 1500;
 
-/** Takes the room of warm pods for sandboxes that find none: at first of one, then of twice as many each time. */
+/** Ends warm pods for sandboxes that find no room: at first one pod, then twice as many each time. */
 export class TakenRoom {
   readonly #watch: ClusterWatch;
   readonly #pods: Pick<WarmPods, 'giveWay'>;
@@ -23,7 +23,7 @@ export class TakenRoom {
     this.#logger = logger;
   }
 
-  /** Does what a quota may refuse. @throws what it throws, when no warm pods are left or that does not help */
+  /** Repeats `act` while a quota refuses it and warm pods can be ended. @throws the error of the last attempt */
   async within<Result>(act: () => Promise<Result>, signal: AbortSignal): Promise<Result> {
     let retryUntilMs = 0;
     for (let count = 1; ; ) {
@@ -42,9 +42,9 @@ export class TakenRoom {
   }
 
   /**
-   * Gives a pod the room of others, until it has a node.
-   * @param signal ends it
-   * @returns what to call each time that no node has room for the pod
+   * Ends warm pods until a pod of a sandbox has a node.
+   * @param signal ends this
+   * @returns a function to be called each time that no node has room for the pod
    */
   forPod(name: string, signal: AbortSignal): () => void {
     let isMaking = false;

@@ -8,12 +8,12 @@ import type { UdpOptions } from './options.ts';
 /** The parts of the options that these objects are made from. */
 export type UdpManifestOptions = Pick<ManifestOptions, 'hostId' | 'namespace'> & { udp: UdpOptions };
 
-/** The policy that opens UDP ports of a sandbox, beside the one that closes the rest. */
+/** The name of the policy that opens UDP ports of a sandbox, in addition to the sandbox's main policy. */
 export const udpPolicyName = (sandboxId: SandboxId) => `${sandboxId}-udp`;
 
 /**
- * Leads UDP ports of the nodes, or of a load balancer, to the pod of a sandbox, now and after each new start of it.
- * @param disk its owner: the Service goes with it
+ * The Service that forwards UDP ports of the nodes or of a load balancer to the current pod of a sandbox.
+ * @param disk the owner of the Service; the cluster deletes the Service together with the disk
  */
 export function udpServiceOf(
   sandboxId: SandboxId,
@@ -32,7 +32,8 @@ export function udpServiceOf(
     spec: {
       ...kindOf(options.udp),
       selector: { [labels.sandbox]: disk.name },
-      // Two ports of a sandbox may lead to the same one inside, so each is known by the port that clients use.
+      // Each port is named after the port that clients use, because two of them may lead to the same port of the
+      // sandbox.
       ports: ports.map(({ hostPort, servicePort }) => ({
         name: `udp-${hostPort}`,
         ...outerPort(hostPort, options.udp),
@@ -42,7 +43,7 @@ export function udpServiceOf(
   };
 }
 
-/** Opens exactly these ports of a sandbox, for every address. */
+/** The policy that opens exactly these ports of a sandbox to every address. */
 export function udpPolicyOf(
   sandboxId: SandboxId,
   ports: readonly UdpMapping[],
@@ -66,7 +67,7 @@ export function udpPolicyOf(
   };
 }
 
-/** A Service that leads nowhere, by which the driver finds out whether the cluster takes such a port. */
+/** A Service without a selector. The driver uses it to find out whether the cluster accepts such a port. */
 export function trialServiceOf(port: number, options: UdpManifestOptions): V1Service {
   return {
     apiVersion: 'v1',
@@ -81,7 +82,7 @@ export function trialServiceOf(port: number, options: UdpManifestOptions): V1Ser
   };
 }
 
-/** The ports of a Service that the driver has made. */
+/** The port mappings of a Service that the driver has made. */
 export function udpMappingsOf({ spec }: V1Service): UdpMapping[] {
   return (spec?.ports ?? []).map(({ port, targetPort }) => ({ hostPort: port, servicePort: Number(targetPort) }));
 }
@@ -95,7 +96,7 @@ const kindOf = ({ service, trafficPolicy, loadBalancerClass }: UdpOptions) => ({
   ...(service === 'LoadBalancer' && loadBalancerClass !== undefined && { loadBalancerClass }),
 });
 
-/** The node ports of load balancers are the cluster's choice: no client uses them. */
+/** The cluster chooses the node ports of load balancers, because no client uses them. */
 const outerPort = (port: number, { service }: UdpOptions) => ({
   protocol: 'UDP',
   port,

@@ -18,20 +18,23 @@ import {
 } from './udp-manifests.ts';
 
 const askAgainMs = 200;
-/** What makes load balancers may keep a Service for a while that was deleted. Less than a change of ports may take. */
+/**
+ * How long a load balancer's controller may keep a deleted Service. It is less than the time limit of a port change.
+ */
 const goneWithinMs = 6000;
 const trialMs = 20_000;
 
 /**
- * Leads UDP ports from outside of the cluster to sandboxes: a Service for each sandbox that has some, and a NetworkPolicy that
- * opens them. Both go with the sandbox's disk, at the latest. Call it for one sandbox once at a time.
+ * Forwards UDP ports from outside of the cluster to sandboxes. Each sandbox with UDP ports has a Service, and a
+ * NetworkPolicy that opens the ports. The cluster deletes both together with the sandbox's disk at the latest. Calls
+ * for one sandbox must not overlap.
  */
 export class UdpPorts {
   readonly range: PortRange;
   readonly #cluster: Cluster;
   readonly #watch: ClusterWatch;
   readonly #options: UdpManifestOptions;
-  /** What the cluster has taken, by sandbox. A Service of the watch may be one of a moment ago. */
+  /** The ports that the cluster has accepted, by sandbox. The watch may still have an older Service. */
   readonly #led = new Map<SandboxId, readonly UdpMapping[]>();
 
   constructor(cluster: Cluster, watch: ClusterWatch, options: UdpManifestOptions) {
@@ -42,8 +45,8 @@ export class UdpPorts {
   }
 
   /**
-   * Call it when the watch is open.
-   * @throws {Error} when the cluster does not take such Services, or has other node ports
+   * Tests whether the cluster accepts the ports, and reads the existing Services. The watch must be open.
+   * @throws {Error} when the cluster does not accept such Services, or has other node ports
    */
   async open(): Promise<void> {
     await this.#tryOut();
@@ -53,15 +56,15 @@ export class UdpPorts {
     }
   }
 
-  /** Those that have a Service. */
+  /** The sandboxes that have a Service. */
   get sandboxes(): readonly SandboxId[] {
     return [...this.#led.keys()];
   }
 
   /**
-   * Leads these ports, and no others, to the pod of a sandbox, whether there is one now or not.
-   * @param disk of the sandbox
-   * @throws {DriverError} `no_capacity` when a port is in use on the cluster; then nothing has changed
+   * Forwards exactly these ports to the sandbox, even if it has no pod now.
+   * @param disk the disk of the sandbox
+   * @throws {DriverError} `no_capacity` when a port is in use on the cluster; nothing has changed then
    */
   async lead(
     { metadata }: V1PersistentVolumeClaim,
@@ -80,7 +83,10 @@ export class UdpPorts {
     this.#led.set(sandboxId, [...ports]);
   }
 
-  /** The policy first: a Service alone is found again by a driver that is opened after this one was killed. */
+  /**
+   * Removes the policy before the Service. If this process is killed in between, the next driver finds the Service and
+   * removes it.
+   */
   async remove(sandboxId: SandboxId): Promise<void> {
     if (!this.#led.has(sandboxId) && !this.#watch.service(sandboxId)) return;
     await this.#cluster.deletePolicy(udpPolicyName(sandboxId));
@@ -88,7 +94,7 @@ export class UdpPorts {
     this.#led.delete(sandboxId);
   }
 
-  /** The ports that a sandbox should have, if its Service lacks some or is gone. Null: the Service is right. */
+  /** The ports that a sandbox should have, if its Service has others or is gone. Null: the Service is correct. */
   lost(sandboxId: SandboxId): readonly UdpMapping[] | null {
     const ports = this.#led.get(sandboxId);
     if (!ports) return null;
@@ -106,7 +112,7 @@ export class UdpPorts {
     }
   }
 
-  /** The range of the cluster's node ports can be read nowhere: Services with its first and its last port show it. */
+  /** No API returns the cluster's range of node ports, so this makes Services with the first and the last port. */
   async #tryOut(): Promise<void> {
     const { range, service } = this.#options.udp;
     if (service === 'LoadBalancer') {
@@ -131,7 +137,7 @@ export class UdpPorts {
           cause,
         });
       }
-      // What sandboxes have already is taken.
+      // A port that a sandbox has already, or a full quota, does not mean that the cluster refuses such Services.
       if (!takenPort && !isOverQuota(cause)) throw new Error('the cluster takes no Services for UDP ports', { cause });
     }
   }
@@ -143,7 +149,7 @@ const textOf = (ports: readonly UdpMapping[]) =>
     .sort()
     .join();
 
-/** The API server has words alone for these. */
+/** The API server reports these refusals only as text. */
 function readRefusal(error: unknown) {
   const text = error instanceof ApiException ? error.message : '';
   return {

@@ -4,31 +4,31 @@ import { annotations } from './names.ts';
 import type { PodFigures } from './node-summary.ts';
 
 const schema = z.object({
-  /** Unix milliseconds by the node's clock, of the measurement. */
+  /** The time of the measurement as Unix milliseconds of the node's clock. */
   atMs: z.number(),
   cpuSeconds: z.number(),
   receivedBytes: z.number(),
   sentBytes: z.number(),
 });
 
-/** What a pod had used before its sandbox took it: none of it is the sandbox's. */
+/** The resources that a warm pod used before a sandbox took it. They do not count as the sandbox's use. */
 export type UseBefore = z.infer<typeof schema>;
 
 export const writeUseBefore = (use: UseBefore): string => JSON.stringify(schema.parse(use));
 
-/** Null: the pod was made for its sandbox, or nothing was measured. */
+/** The use before a pod's sandbox. Null: the pod was made for its sandbox, or was not measured before. */
 export function useBeforeOf({ metadata }: V1Pod): UseBefore | null {
   const text = metadata?.annotations?.[annotations.useBefore];
   if (text === undefined) return null;
   try {
     return schema.parse(JSON.parse(text));
   } catch {
-    // Someone else has written it: all that was measured counts.
+    // Another program has changed the annotation, so the whole measured use counts.
     return null;
   }
 }
 
-/** What a sandbox has used of what its pod has used. */
+/** Subtracts the use before the sandbox from the measured use of its pod. */
 export function withoutUseBefore(figures: PodFigures, before: UseBefore | null): PodFigures {
   if (!before) return figures;
   return {

@@ -6,15 +6,15 @@ import { type UseBefore, writeUseBefore } from './use-before.ts';
 
 const patchOptions = setHeaderOptions('Content-Type', PatchStrategy.JsonPatch);
 
-/** A pod or a disk of one name and one uid. */
+/** The name and the uid of a pod or a disk. */
 interface Named {
   name: string;
   uid: string;
 }
 
 /**
- * Gives pods and disks that wait for a sandbox to one. The API server tests and changes an annotation as one step, so of two
- * that take the same pod one has it.
+ * Assigns warm pods and their disks to sandboxes. The API server tests and changes an annotation in one step, so when
+ * two processes claim the same pod, only one of them gets it.
  */
 export class WarmClaims {
   readonly #core: CoreV1Api;
@@ -25,7 +25,10 @@ export class WarmClaims {
     this.#namespace = namespace;
   }
 
-  /** @param before what the pod has used by now; null: not measured. @returns false: it is gone, or another's */
+  /**
+   * @param before the resources that the pod has used until now; null: they were not measured
+   * @returns false when the pod is gone, or belongs to another sandbox
+   */
   takePod(
     pod: Named,
     sandboxId: SandboxId,
@@ -45,7 +48,7 @@ export class WarmClaims {
     );
   }
 
-  /** @returns false: it is gone, or another's */
+  /** @returns false when the disk is gone, or belongs to another sandbox */
   takeDisk(disk: Named, sandboxId: SandboxId, signal: AbortSignal): Promise<boolean> {
     const of = { name: disk.name, namespace: this.#namespace };
     return this.#take(
@@ -66,7 +69,7 @@ export class WarmClaims {
     } catch (error) {
       if (!isRefused(error)) throw error;
     }
-    // The answer to an earlier try may have been lost.
+    // An earlier attempt may have succeeded, and its answer may have been lost.
     try {
       const now = await asked(read, signal);
       return now.metadata?.uid === uid && sandboxOf(now) === sandboxId;
@@ -86,5 +89,5 @@ const takes = ({ uid }: Named, sandboxId: SandboxId) => [
   { op: 'add', path: pathOf(annotations.sandbox), value: sandboxId },
 ];
 
-/** A test of the patch has failed (422), or there is no such object. */
+/** Whether a test of the patch has failed (422), or the object does not exist. */
 const isRefused = (error: unknown) => error instanceof ApiException && (error.code === 422 || error.code === 404);

@@ -4,13 +4,13 @@ import type { ImageFacts } from './image-facts.ts';
 import { claimOf, imagePodOf, ingressOf, type ManifestOptions, ownerLabels } from './manifests.ts';
 import { annotations, labels } from './names.ts';
 
-/** What a pod and its disk are made from before there is a sandbox: they fit each sandbox with the same. */
+/** The fields from which a warm pod and its disk are made. The pod fits each sandbox whose spec has the same values. */
 export type WarmShape = Pick<SandboxSpec, 'image' | 'cpuCount' | 'memoryMb' | 'storageGb'>;
 
-/** Of every pod that waits for a sandbox; the kernel keeps it. */
+/** The hostname of every warm pod. The kernel's hostname stays the same when a sandbox takes the pod. */
 const hostname = 'sandbox';
 
-/** The pod of a shape, without a sandbox. It has the name of its disk. */
+/** A warm pod of this shape. The pod and its disk have the same name. */
 export function warmPodOf(name: string, shape: WarmShape, facts: ImageFacts, options: ManifestOptions): V1Pod {
   const of = metadataOf(name, options);
   const metadata = { ...of, annotations: { ...of.annotations, [annotations.run]: '0' } };
@@ -27,8 +27,8 @@ export function warmDiskOf(
 }
 
 /**
- * Opens all pods that were made before their sandbox to the platform, and to nothing else: an agent then answers as soon
- * as it has its sandbox. What the sandbox may reach, its own policy adds.
+ * Lets only the platform connect to warm pods, so that the platform reaches the agent before and after a sandbox takes
+ * the pod. The policy of the sandbox adds the addresses that the sandbox may reach.
  */
 export function warmPolicyOf(options: ManifestOptions): V1NetworkPolicy {
   const { namespace, hostId } = options;

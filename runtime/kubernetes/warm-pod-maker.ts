@@ -14,18 +14,18 @@ import { whenRunning } from './pod-waits.ts';
 import { noCapacity, notStarted } from './start-errors.ts';
 import { type WarmShape, warmDiskOf, warmPodOf, warmPolicyOf } from './warm-manifests.ts';
 
-/** A pod without a sandbox, whose agent waits for one. */
+/** A pod without a sandbox. Its agent waits for one. */
 export interface WarmPod {
-  /** Of the pod and of its disk. */
+  /** The name of the pod and of its disk. */
   name: string;
   uid: string;
   disk: OwnerDisk;
   shape: WarmShape;
-  /** Opens the agent until it has its sandbox. Only this process knows it. */
+  /** The agent accepts this token until it has a sandbox. Only this process knows the token. */
   token: string;
 }
 
-interface MakerParts {
+export interface MakerParts {
   cluster: Cluster;
   watch: ClusterWatch;
   options: KubernetesDriverOptions;
@@ -35,17 +35,17 @@ interface MakerParts {
   seconds: { podStart: number; podEnd: number; agentStart: number };
 }
 
-/** Makes pods that wait for a sandbox, and removes them. */
+/** Makes and removes warm pods. */
 export class WarmPodMaker {
   readonly #parts: MakerParts;
-  /** Those that this process makes, has or removes. */
+  /** The names of the warm pods that this process makes, keeps or removes. */
   readonly #names = new Set<string>();
 
   constructor(parts: MakerParts) {
     this.#parts = parts;
   }
 
-  /** @throws with nothing left of it */
+  /** Makes a warm pod. @throws after the pod and its disk are removed; after an abort, only their removal has begun */
   async make(shape: WarmShape, signal: AbortSignal): Promise<WarmPod> {
     const { cluster, watch, options, looks, starts, seconds } = this.#parts;
     const name = `warm-${randomBytes(8).toString('hex')}`;
@@ -54,7 +54,7 @@ export class WarmPodMaker {
       const facts = await looks.factsOfImage(options.imageOf(shape.image), signal);
       const leave = await starts.take('warm', signal);
       try {
-        // Before anything of the pod runs.
+        // The policy must exist before the pod runs.
         await cluster.applyPolicy(warmPolicyOf(options), signal);
         const disk = await cluster.applyDisk(warmDiskOf(name, shape, facts, options), signal);
         const applied = await cluster.applyPod(warmPodOf(name, shape, facts, options), signal);
@@ -77,18 +77,21 @@ export class WarmPodMaker {
     }
   }
 
-  /** The pod as the watch has it, if a sandbox may take it now. */
+  /** The pod as the watch has it. Null: no sandbox can take it now. */
   seen({ name, uid }: WarmPod): V1Pod | null {
     const pod = this.#parts.watch.pod(name);
     return pod?.metadata?.uid === uid && isFreeWarm(pod) && addressOf(pod) ? pod : null;
   }
 
-  /** It is a sandbox's, and no longer this one's to remove. */
+  /** Forgets a pod that now belongs to a sandbox. */
   forget(name: string): void {
     this.#names.delete(name);
   }
 
-  /** Ends a pod, and returns when it is gone with its disk. @throws when that takes too long; it is removed later */
+  /**
+   * Ends a pod and waits until the pod and its disk are gone.
+   * @throws when this takes too long; `removeAbandoned` removes a pod later if no sandbox has taken it
+   */
   async discard(name: string): Promise<void> {
     const { cluster, watch, ends, seconds } = this.#parts;
     try {
@@ -102,18 +105,18 @@ export class WarmPodMaker {
     }
   }
 
-  /** Begins to end a pod. */
+  /** Starts to remove a pod and its disk without waiting for their end. */
   async drop(name: string): Promise<void> {
     await this.#parts.ends.begin(name);
     await this.#parts.cluster.deleteDisk(name);
     this.#names.delete(name);
   }
 
-  /** Begins to end pods, and removes disks, that wait for a sandbox and that this process does not know. */
+  /** Starts to remove the warm pods and disks without a sandbox that this process does not know. */
   async removeAbandoned(): Promise<void> {
     const { watch, cluster } = this.#parts;
     const isAbandoned = (object: KubernetesObject) => isFreeWarm(object) && !this.#names.has(object.metadata!.name!);
-    // Another process may take one in this moment, and it then has changed.
+    // Another process may take one of them at this moment. It has then changed and is not deleted.
     for (const pod of watch.pods().filter(isAbandoned)) await cluster.deleteUnchangedPod(pod);
     for (const disk of watch.disks().filter(isAbandoned)) await cluster.deleteUnchangedDisk(disk);
   }

@@ -9,21 +9,21 @@ import { endOf } from './pod-state.ts';
 import type { WarmShape } from './warm-manifests.ts';
 import type { WarmPod, WarmPodMaker } from './warm-pod-maker.ts';
 
-/** Pods that are made at once. */
+/** The limit of pods that are made at the same time. */
 const madeAtOnce = 2;
 /** A refill begins when no create has come for this long, because it would take processor time from the next one. */
 const calmMs = 500;
-/** The longest wait of a refill for a calm moment: a host that always creates needs its pods most. */
+/** The longest wait of a refill for a calm moment, because a host with constant creates needs warm pods most. */
 const calmPatienceMs = 5000;
 /** How long each new pod waits for the creates in progress. */
 const busyPatienceSeconds = 2;
-/** After pods have given way, or one could not be made, none is made for this long. */
+/** After warm pods were ended for a sandbox, no new ones are made for this long. */
 const holdMs = 60_000;
-/** After a pod could not be made: at first, and at most. */
+/** The first and the longest pause after a pod could not be made. */
 const retryMs = { first: 10_000, most: 600_000 };
-/** How long an end waits for the removals in progress. */
+/** How long `close` waits for removals in progress. */
 const closeMs = 5000;
-/** The demand is computed again at this interval, so that unused pods go. */
+/** The demand is computed again at this interval, so that unused pods are removed. */
 const resizeMs = 30_000;
 
 /** The pods of one shape. */
@@ -36,17 +36,19 @@ interface ShapePool {
 
 interface WarmPodsParts {
   maker: Pick<WarmPodMaker, 'make' | 'seen' | 'forget' | 'discard' | 'drop' | 'removeAbandoned'>;
-  /** The image as nodes pull it: several references may mean the same. */
+  /** Returns the reference by which nodes pull an image. Several references may mean the same image. */
   imageOf: (reference: string) => string;
-  /** What the pods of `least` are. Null: there is no base image. */
+  /** The shape of the base image, of which at least `least` pods are kept. Null: there is no base image. */
   base: WarmShape | null;
-  /** Pods of the base shape at least, and of each shape at most after bursts of creates. */
+  /**
+   * The minimum of pods of the base shape, and the maximum of pods of each shape, which bursts of creates can reach.
+   */
   size: { least: number; most: number };
-  /** What all of them together may request of the nodes' memory, now. */
+  /** How much of the nodes' memory all warm pods together may request now. */
   budgetMb: () => number;
-  /** What one requests of it. */
+  /** How much memory one pod of the shape requests. */
   requestedMb: (shape: WarmShape) => number;
-  /** Whether the cluster has room for one more beside all that there are. */
+  /** Whether the cluster has room for one more pod in addition to the present ones. */
   hasRoom: (shape: WarmShape, present: readonly WarmShape[]) => boolean;
   /** Whether creates are in progress; a refill waits for them for a while. */
   isBusy: () => boolean;
@@ -54,16 +56,17 @@ interface WarmPodsParts {
 }
 
 /**
- * Pods that are ready before their sandbox: of each image and size that sandboxes were made with lately as many as the
- * largest burst of creates, and of the base image's default size always some. They take only what the cluster has left.
+ * Warm pods, which are ready before their sandbox is created. For each image and size that was created lately, there
+ * are as many as the largest burst of creates. For the default size of the base image there is always a minimum. Warm
+ * pods use only room that sandboxes do not need.
  */
 export class WarmPods {
   readonly #parts: WarmPodsParts;
-  /** By shape; the one that was asked for last is the last. */
+  /** The pools by shape. The order is that of the last create of each shape, the most recent one last. */
   readonly #pools = new Map<string, ShapePool>();
   readonly #closing = new AbortController();
   readonly #resizing: NodeJS.Timeout;
-  /** Ends what is being made, when pods have to give way. */
+  /** Cancels the pods that are being made, when warm pods have to end for a sandbox. */
   #makings = new AbortController();
   #lastClaimMs = Number.NEGATIVE_INFINITY;
   #heldUntilMs = Number.NEGATIVE_INFINITY;
@@ -77,7 +80,7 @@ export class WarmPods {
     this.#resizing = setInterval(() => this.#resize(), resizeMs).unref();
   }
 
-  /** Removes what earlier processes have left, and begins to fill. Call it when the watch is open. */
+  /** Removes warm pods of earlier processes, and starts to make new ones. The watch must be open. */
   async open(): Promise<void> {
     const { maker, base, size } = this.#parts;
     await maker.removeAbandoned();
@@ -85,20 +88,22 @@ export class WarmPods {
     this.#fill();
   }
 
-  /** How many are ready, of one image or of all. */
+  /** The number of ready pods of one image, or of all images. */
   ready(image?: string): number {
     const pools = [...this.#pools.values()].filter(({ shape }) => image === undefined || shape.image === image);
     return pools.reduce((sum, { ready }) => sum + ready.length, 0);
   }
 
-  /** Images that pods are kept of, the base image not among them. */
+  /** The images of which pods are kept, without the base image. */
   get images(): string[] {
     const images = new Set([...this.#pools.values()].map(({ shape }) => shape.image));
     if (this.#parts.base) images.delete(this.#parts.base.image);
     return [...images];
   }
 
-  /** Takes a pod that fits; null when there is none. It is the caller's from then on, to take or to discard. */
+  /**
+   * Returns a pod that fits, or null. The pool gives the pod up: the caller must take it for the sandbox or discard it.
+   */
   claim(spec: SandboxSpec): WarmPod | null {
     const { maker, size } = this.#parts;
     const shape = shapeOf(spec);
@@ -114,20 +119,20 @@ export class WarmPods {
     return taken ?? null;
   }
 
-  /** Removes a pod that could not be taken, and returns when it is gone. */
+  /** Removes a claimed pod and returns when it is gone. */
   discard(pod: WarmPod): Promise<void> {
     return this.#parts.maker.discard(pod.name);
   }
 
-  /** The pod is its sandbox's, or of one that failed. */
+  /** Call this when a claimed pod belongs to its sandbox, or has ended with it. */
   forget(pod: WarmPod): void {
     this.#parts.maker.forget(pod.name);
   }
 
   /**
-   * Ends up to so many pods for a sandbox that has no room, those asked for longest ago first, and what is being made; none
-   * is made for a minute.
-   * @returns how many are gone
+   * Ends up to `count` warm pods for a sandbox that has no room, and cancels the pods that are being made. Pods of the
+   * shape that was created longest ago end first. No new warm pod is made for a minute.
+   * @returns how many pods were ended or cancelled
    */
   async giveWay(count: number): Promise<number> {
     this.#heldUntilMs = performance.now() + holdMs;
@@ -140,7 +145,7 @@ export class WarmPods {
     return victims.length + begun;
   }
 
-  /** Call it with each pod after each change: one that ends by itself, or that another process takes, is replaced. */
+  /** Call this with each pod after each change. It replaces a pod that has ended, or that another process has taken. */
   notice(pod: V1Pod, isGone: boolean): void {
     const isTaken = !isFreeWarm(pod);
     if (!isTaken && !isGone && !endOf(pod)) return;
@@ -148,13 +153,13 @@ export class WarmPods {
       const at = ready.findIndex(({ uid }) => uid === pod.metadata!.uid);
       if (at < 0) continue;
       const [lost] = ready.splice(at, 1);
-      // Of another process, which has taken it.
+      // Another process has taken the pod for one of its sandboxes.
       if (isTaken) this.forget(lost!);
       void (isTaken ? Promise.resolve() : this.#remove(lost!.name)).then(() => this.#fill());
     }
   }
 
-  /** Ends those of an image that no template has any more. */
+  /** Ends the pods of an image that no template uses any more. */
   async drop(image: string): Promise<void> {
     const gone = [...this.#pools].filter(([, { shape }]) => shape.image === image);
     for (const [key] of gone) this.#pools.delete(key);
@@ -165,13 +170,13 @@ export class WarmPods {
     return this.#parts.maker.removeAbandoned();
   }
 
-  /** Begins to end all of them. */
+  /** Starts the removal of all warm pods. */
   async close(): Promise<void> {
     this.#closing.abort();
     this.#makings.abort();
     clearInterval(this.#resizing);
     await this.#filling;
-    // What is not gone by then is removed by the next process.
+    // The next process removes the pods that are not gone by then.
     await Promise.race([Promise.all(this.#removals), sleep(closeMs, undefined, { ref: false })]);
     const ready = [...this.#pools.values()].flatMap((pool) => pool.ready.splice(0));
     await Promise.all(ready.map(({ name }) => this.#parts.maker.drop(name)));
@@ -213,7 +218,7 @@ export class WarmPods {
       try {
         const made = await maker.make(pool.shape, AbortSignal.any([signal, this.#closing.signal]));
         this.#failures = 0;
-        // Its template went meanwhile.
+        // The pool may be gone meanwhile, because its template was deleted.
         if (this.#pools.get(this.#keyOf(pool.shape)) === pool) pool.ready.push(made);
         else await this.#remove(made.name);
       } catch (error) {
@@ -228,7 +233,9 @@ export class WarmPods {
     }
   }
 
-  /** A shape that lacks pods and may have one more. Others that were asked for earlier may have to give way first. */
+  /**
+   * The next pool that lacks pods and may have one more. Pods of shapes that were created earlier may be ended for it.
+   */
   #nextToFill(): ShapePool | null {
     const nowMs = performance.now();
     if (nowMs < this.#heldUntilMs) return null;
@@ -246,21 +253,21 @@ export class WarmPods {
       return present.length < size.least || requested <= budgetMb();
     };
     for (const other of this.#pools.values()) {
-      // Those behind it were asked for later.
+      // The pools after this one were used more recently, so they keep their pods.
       if (fits() || other === pool) break;
       while (!fits() && other.ready.length > 0) void this.#remove(other.ready.shift()!.name);
     }
     return fits();
   }
 
-  /** The shapes of all pods that there are, or will be. */
+  /** The shapes of all pods that are ready or being made. */
   #present(): WarmShape[] {
     return [...this.#pools.values()].flatMap(({ shape, ready, making }) =>
       Array.from({ length: ready.length + making }, () => shape),
     );
   }
 
-  /** Ends what no burst of the last minutes needs. */
+  /** Ends the pods that exceed the largest recent burst of creates. */
   async #shrink(): Promise<void> {
     for (const [key, pool] of this.#pools) {
       const size = pool.demand.size(performance.now());
@@ -280,7 +287,7 @@ export class WarmPods {
     await until(() => !this.#parts.isBusy(), { timeoutSeconds: busyPatienceSeconds, everyMs: 50, signal });
   }
 
-  /** What could not be removed is removed later, as abandoned. */
+  /** Removes a pod. After a failure, `removeAbandoned` removes it later. */
   #remove(name: string): Promise<void> {
     const removal = this.#parts.maker.discard(name).catch((error) => {
       this.#parts.logger.warn({ err: error, name }, 'a warm pod could not be removed');

@@ -1,35 +1,23 @@
 import type { HostFence } from '../host-driver.ts';
-import type { Cluster } from './cluster.ts';
 import type { ClusterRoom } from './cluster-room.ts';
-import type { ClusterWatch } from './cluster-watch.ts';
-import type { ImageLooks } from './image-looks.ts';
 import { requestShareOf } from './manifests.ts';
-import type { KubernetesDriverOptions, WarmOptions } from './options.ts';
-import type { PodEnds } from './pod-ends.ts';
-import type { PodStarts } from './pod-starts.ts';
+import type { WarmOptions } from './options.ts';
 import { TakenRoom } from './taken-room.ts';
 import { WarmClaims } from './warm-claims.ts';
-import { WarmPodMaker } from './warm-pod-maker.ts';
+import { type MakerParts, WarmPodMaker } from './warm-pod-maker.ts';
 import { WarmPods } from './warm-pods.ts';
 import { WarmStarter } from './warm-starter.ts';
 
-/** Of the nodes' memory, what warm pods may request where no setting says so. */
+/** The share of the nodes' memory that warm pods may request by default. */
 const memoryShare = 1 / 16;
 
-interface SetupParts {
-  cluster: Cluster;
-  watch: ClusterWatch;
-  options: KubernetesDriverOptions;
-  looks: ImageLooks;
-  starts: PodStarts;
-  ends: PodEnds;
+interface SetupParts extends MakerParts {
   load: ClusterRoom;
   fence: HostFence;
-  seconds: { podStart: number; podEnd: number; agentStart: number };
   isBusy: () => boolean;
 }
 
-/** What a driver with warm pods has beside one without. */
+/** The additional parts of a driver that has warm pods. */
 export interface WarmParts {
   pods: WarmPods;
   starter: WarmStarter;
@@ -45,7 +33,7 @@ export function setUpWarmPods({ base, size, memoryMb }: WarmOptions, parts: Setu
     size,
     budgetMb: () => memoryMb ?? load.memory().totalMb * memoryShare,
     requestedMb: (shape) => shape.memoryMb * requestShareOf(options).memory,
-    // The room of the present ones counts as free there, and the next sandbox shall find some.
+    // `availableMb` counts the room of the present warm pods as free. One more shape's memory stays free for a sandbox.
     hasRoom: (shape, present) => {
       const wantedMb = present.reduce((sum, each) => sum + each.memoryMb, 2 * shape.memoryMb);
       return !fence.isClosed && load.memory().availableMb >= wantedMb;

@@ -30,7 +30,7 @@ interface WarmStarterParts {
   seconds: { podStart: number; podEnd: number; agentStart: number };
 }
 
-/** Brings new sandboxes up in pods that were made before them. */
+/** Starts new sandboxes in warm pods. */
 export class WarmStarter {
   readonly #parts: WarmStarterParts;
 
@@ -39,8 +39,8 @@ export class WarmStarter {
   }
 
   /**
-   * @returns null: there is no pod for it, and nothing of it is there
-   * @throws with nothing of it left running; its disk may be there
+   * @returns null when no warm pod can be used; a pod that was tried is gone then
+   * @throws after the sandbox's pod is gone, or when the pod does not end in time; the sandbox's disk may be left
    */
   async start(work: Work): Promise<SandboxPlace | null> {
     const { watch, ends, pods } = this.#parts;
@@ -58,7 +58,8 @@ export class WarmStarter {
         await ends.end(pod.name).finally(() => pods.forget(pod));
         throw error;
       }
-      // Nothing of the sandbox has run in it, so another pod does as well.
+      // The agent has not confirmed the sandbox. If its reply was lost, the sandbox may already run in this pod.
+      // `discard` returns only after the pod is gone, so the next start does not make a second running copy.
       await pods.discard(pod);
       if (signal.aborted) throw error;
       this.#parts.options.logger.warn({ err: error, pod: pod.name }, 'a warm pod could not be taken');
@@ -76,7 +77,7 @@ export class WarmStarter {
     if (!isOurs) throw notStarted(`the pod ${name} is gone, or another sandbox has it`);
     const [isDiskOurs] = await Promise.all([
       claims.takeDisk(disk, sandboxId, signal),
-      // Before anything of the sandbox runs.
+      // The policy must exist before the sandbox runs.
       cluster.applyPolicy(policyOf(spec, disk, options), signal),
     ]);
     if (!isDiskOurs) throw notStarted(`the disk ${name} is gone, or another sandbox has it`);
@@ -109,5 +110,5 @@ export class WarmStarter {
   }
 }
 
-/** A mount is made before anything of its sandbox runs, and UDP ports lead to the pod from its start on. */
+/** Whether a warm pod may run the sandbox. Mounts and UDP ports must be set up before the pod's sandbox runs. */
 const mayTake = ({ storage, udpPorts }: SandboxSpec) => !storage && udpPorts.length === 0;

@@ -1,4 +1,4 @@
-/** Ends the wait after the time; the request itself continues. @throws {Error} after the time */
+/** Waits for a request for a limited time. The request itself continues afterwards. @throws {Error} after the time */
 export async function within<Answer>(work: Promise<Answer>, timeoutMs: number): Promise<Answer> {
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(() => late.reject(new Error('the API server did not answer in time')), timeoutMs);

@@ -4,8 +4,8 @@ import path from 'node:path';
 import { ensureAgentImageFolder } from './agent-image.ts';
 
 /**
- * `node runtime/kubernetes/write-agent-image.ts FOLDER`: writes the root of the agent image, which the Dockerfile makes of it
- * (`--target agent`). `agent/dist` must be built.
+ * `node runtime/kubernetes/write-agent-image.ts FOLDER` writes the root folder of the agent image. The target `agent`
+ * of the Dockerfile makes the image from it. `agent/dist` must be built before.
  */
 const [folder] = process.argv.slice(2);
 if (!folder) {

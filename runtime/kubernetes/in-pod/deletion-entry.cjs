@@ -1,6 +1,6 @@
-// The entry of a tar archive by which a layer of an image says that a file of the layers below is gone.
+// The tar entry with which a layer of an image deletes a file of a lower layer (whiteout).
 
-/** @param {Buffer} name of the file, below the root */
+/** @param {Buffer} name the path of the file relative to the root */
 function deletionOf(name) {
   const at = name.lastIndexOf('/') + 1;
   const path = Buffer.concat([name.subarray(0, at), Buffer.from('.wh.'), name.subarray(at)]);

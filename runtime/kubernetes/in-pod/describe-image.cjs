@@ -1,9 +1,10 @@
-// Runs in a pod of an image, as the image's user: writes what `image-facts.ts` reads to the termination message.
+// Runs in a pod of an image as the image's user. Writes the facts that `image-facts.ts` reads to the termination
+// message.
 const fs = require('node:fs');
 
-// The kernel's, the node's, and what is new at each start.
+// Folders of the kernel and the platform, and folders that are empty at each start.
 const notOnDisk = new Set(['.platform', 'dev', 'proc', 'run', 'sys']);
-// These are on the disk in any case, so that what is written there stays.
+// These folders are always on the disk, so that files in them survive a restart.
 const always = ['etc', 'home', 'mnt', 'opt', 'root', 'srv', 'tmp', 'usr', 'var'];
 const present = fs
   .readdirSync('/', { withFileTypes: true })

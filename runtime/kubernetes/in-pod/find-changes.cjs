@@ -1,33 +1,33 @@
-// What differs between the disk of a sandbox and its image, for `pack-changes.cjs`.
+// Finds the differences between the disk of a sandbox and its image, for `pack-changes.cjs`.
 const fs = require('node:fs');
 
-// The kubelet mounts a file of its own there.
+// The kubelet mounts its own files at these paths.
 const notOfImages = new Set(['etc/hosts', 'etc/hostname', 'etc/resolv.conf']);
 // Names longer than this cannot be unpacked by path.
 const maxPath = 3800;
 
-/** What no image can hold; the message says what. */
+/** The disk has something that an image cannot contain. The message says what. */
 class Refusal extends Error {}
 
-// Names are bytes, one a character.
+// Names are latin1 strings: each character is one byte.
 const bytesOf = (name) => Buffer.from(name, 'latin1');
 const look = (name) => fs.lstatSync(bytesOf(name), { bigint: true, throwIfNoEntry: false });
 const isFolder = (stat) => stat?.isDirectory() === true;
 
-// In an order that does not change from one time to the next, the first at the end.
+// The entries in reverse order, so that `pop` returns the first one. The order is the same in each run.
 const entriesOf = (folder) => fs.readdirSync(bytesOf(folder), { encoding: 'latin1' }).sort().reverse();
 
 /**
- * Walks the disk and calls back with what an image's layer must have.
+ * Walks the disk and reports each change and each deletion that a layer must contain.
  * @param {{ disk: string, image: string, folders: string[], maxFiles: number, maxBytes: number }} options
- *   `disk`: the folder with the folders; `image`: the root of the image, which ends with no slash
- * @param {bigint} preparedNs when the disk had nothing but what is in the image
+ *   `disk`: the folder on the disk that contains `folders`; `image`: the root of the image, without a slash at the end
+ * @param {bigint} preparedNs the time when the image had been copied to the disk
  * @param {{ changed: (name: string) => void, removed: (name: string) => void }} on
  */
 function findChanges({ disk, image, folders, maxFiles, maxBytes }, preparedNs, on) {
   let files = 0;
   let bytes = 0n;
-  // Iterates where a tree may be deep.
+  // A loop instead of recursion, because a tree may be deep.
   const left = [...folders]
     .sort()
     .reverse()
@@ -37,7 +37,7 @@ function findChanges({ disk, image, folders, maxFiles, maxBytes }, preparedNs, o
     const there = look(`${disk}/${name}`);
     if (!there) continue;
     if (++files > maxFiles) throw new Refusal(`more than ${maxFiles} files`);
-    // Sockets are of a process that is not in the image; devices cannot be made in a sandbox.
+    // A socket is useless without its process, which is not in the image. Devices cannot be made in a sandbox.
     if (!there.isFile() && !there.isDirectory() && !there.isSymbolicLink() && !there.isFIFO()) continue;
     const before = inImage ? look(`${image}/${name}`) : undefined;
     if (isChanged(name, there, before)) {
@@ -68,7 +68,7 @@ function findChanges({ disk, image, folders, maxFiles, maxBytes }, preparedNs, o
     }
   }
 
-  // The time of the last change of a file cannot be set from inside. The rest is for a node whose clock is behind.
+  // A sandbox cannot set the ctime of a file. The other comparisons are for a node whose clock is behind.
   function isChanged(name, there, before) {
     if (!before || there.ctimeNs > preparedNs) return true;
     if (there.mode !== before.mode || there.uid !== before.uid || there.gid !== before.gid) return true;
@@ -80,7 +80,7 @@ function findChanges({ disk, image, folders, maxFiles, maxBytes }, preparedNs, o
   }
 }
 
-/** For a message: a name may hold anything. */
+/** Makes a name printable for a message, because names may contain any bytes. */
 function shown(name) {
   const text = name.replace(/[^\x20-\x7e]|\\/g, (sign) => `\\x${sign.charCodeAt(0).toString(16).padStart(2, '0')}`);
   return text.length > 200 ? `${text.slice(0, 197)}...` : text;

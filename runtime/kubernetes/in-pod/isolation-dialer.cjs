@@ -1,13 +1,14 @@
-// Tries to reach addresses, and writes what it reached to the termination message, as `isolation-probe.ts` reads it.
-// isolation-dialer.cjs <file of the message> <what to try, as JSON: { name: { host?, port?, word?, wanted } }>
-// Without a host it is the API server, as pods find it. `wanted`: `reached` tries again until it is reached; `closed` tries
-// again until three tries in turn fail.
+// Usage: isolation-dialer.cjs <file of the termination message> <targets as JSON: { name: { host?, port?, word?, wanted
+// } }> Tries to connect to each target, and writes the results to the termination message. `isolation-probe.ts` reads
+// them. A target without a host is the API server, at the address in the pod's environment. With `wanted: reached` the
+// program tries until a connection succeeds; with `wanted: closed` until three attempts one after the other fail.
 const fs = require('node:fs');
 const net = require('node:net');
 
 const [file, targets] = process.argv.slice(2);
 const tryMs = 700;
-// A policy may come into force some time after the pod. On a busy node a try may take longer than it should.
+// Some clusters apply a policy some time after the pod has started. On a busy node an attempt may take longer than
+// `tryMs`.
 const leastMs = 10_000;
 const leastTries = 15;
 const fromMs = performance.now();
@@ -16,7 +17,9 @@ Promise.all(Object.entries(JSON.parse(targets)).map(async ([name, target]) => [n
   (found) => fs.writeFileSync(file, JSON.stringify(Object.fromEntries(found))),
 );
 
-/** `lastMs`: since the process began, of the last try that reached it; null: none did. */
+/**
+ * `lastMs` is the start of the last successful attempt, counted from the start of this process. Null: none succeeded.
+ */
 async function reach({ wanted, ...target }) {
   let failures = 0;
   let lastMs = null;
@@ -35,7 +38,10 @@ async function reach({ wanted, ...target }) {
   return { reached: wanted === 'closed', lastMs };
 }
 
-/** Whether the address takes a connection and, where a word is expected, answers with it: others may answer for anyone. */
+/**
+ * Whether the address accepts a connection and answers with the expected word, if there is one. A connection alone may
+ * be to a proxy that accepts connections for any address.
+ */
 function connect({ host = process.env.KUBERNETES_SERVICE_HOST, port = process.env.KUBERNETES_SERVICE_PORT, word }) {
   return new Promise((done) => {
     const socket = net.connect({ host, port });

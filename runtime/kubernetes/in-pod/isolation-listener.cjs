@@ -1,4 +1,4 @@
-// Answers each connection with a word. isolation-listener.cjs <port> <word>
+// Usage: isolation-listener.cjs <port> <word>. Answers each connection with the word.
 const net = require('node:net');
 
 const [port, word] = process.argv.slice(2);

@@ -1,7 +1,7 @@
-// Runs in a pod of a sandbox's image that has the sandbox's disk read-only: packs what the disk has changed of the image.
-// pack-changes.cjs <look|pack> <disk> <stage> <most files> <most bytes> <folder>…
-// `look` finds the changes alone, so that the kernel has the names at hand when the sandbox stands still; `pack` leaves the
-// archive in `<stage>/changes.tar`. Ends with 3 where the disk has what an image cannot hold, and says what.
+// Usage: pack-changes.cjs <look|pack> <disk> <stage> <most files> <most bytes> <folder>… Runs in a pod of a sandbox's
+// image with the sandbox's disk mounted read-only. Packs the differences between them. `look` only searches, so that
+// the kernel has cached the names before the sandbox is stopped. `pack` writes the archive to `<stage>/changes.tar`.
+// The exit code is 3 if the disk has something that an image cannot contain; standard error says what.
 const { spawnSync } = require('node:child_process');
 const fs = require('node:fs');
 const { bytesOf, findChanges, Refusal } = require('./find-changes.cjs');
@@ -26,7 +26,7 @@ try {
     });
     names.flush();
     deletions.flush();
-    // Deletions come first: unpackers may take away what has come before them.
+    // Deletions come first, because an unpacker may also apply a deletion to earlier entries of the same layer.
     const words = tarWords(root, `${stage}/changes.list`);
     const { status, stderr } = spawnSync(words[0], words.slice(1), { stdio: ['ignore', archive, 'pipe'] });
     if (status !== 0) throw new Error(`tar ended with ${status}: ${stderr}`);

@@ -1,5 +1,5 @@
-// Runs before a sandbox, in its image: puts the image's folders on a disk that does not have them yet.
-// prepare-disk.cjs <disk> <folder>…
+// Usage: prepare-disk.cjs <disk> <folder>…
+// Runs in an init container with the sandbox's image. Copies the image's folders to a disk that does not have them yet.
 const { execFileSync } = require('node:child_process');
 const fs = require('node:fs');
 
@@ -7,7 +7,7 @@ const [disk, ...folders] = process.argv.slice(2);
 const bin = '/.platform/bin';
 const marker = `${disk}/complete`;
 if (!fs.existsSync(marker)) {
-  // Of a try that was cut short.
+  // An attempt that did not finish may have left files.
   fs.rmSync(`${disk}/rootfs`, { recursive: true, force: true });
   fs.mkdirSync(`${disk}/rootfs`);
   for (const folder of folders) {

@@ -1,12 +1,11 @@
-// Stops all processes of a sandbox but its first one. stand-still.cjs <seconds>
-// Writes `still` once they stand still. They go on when something arrives on standard input, when that ends, or after the
-// seconds, so also when the process that asked for it is gone.
+// Usage: stand-still.cjs <seconds>. Stops all processes of a sandbox except its first one, and then writes `still`.
+// Lets them continue when something arrives on standard input, when standard input ends, or after the seconds. So they
+// also continue when the caller is gone.
 const fs = require('node:fs');
 
 const [seconds] = process.argv.slice(2);
 const stopWithinMs = 5000;
 const exitCodes = { asked: 0, late: 4, failed: 5 };
-/** The first to be stopped is the first. */
 const stopped = new Set();
 
 const timer = setTimeout(() => goOn(exitCodes.late), Number(seconds) * 1000);
@@ -15,7 +14,10 @@ process.stdin.on('end', () => goOn(exitCodes.asked));
 process.stdin.on('error', () => goOn(exitCodes.asked));
 stopAll(performance.now() + stopWithinMs);
 
-/** Looks until two looks in turn find none that runs: a process may begin while the others are looked at. */
+/**
+ * Stops processes until two looks one after the other find none that runs, because a new process may start during a
+ * look.
+ */
 function stopAll(endMs, quiet = 0) {
   if (quiet === 2) return process.stdout.write('still\n');
   if (performance.now() > endMs) return goOn(exitCodes.failed);
@@ -24,14 +26,14 @@ function stopAll(endMs, quiet = 0) {
   setTimeout(() => stopAll(endMs, running.length === 0 ? quiet + 1 : 0), running.length === 0 ? 0 : 1);
 }
 
-/** One that its owner has stopped, or that has ended, does not run. */
+/** A process that has ended, or that the sandbox itself has stopped, does not run. */
 function isRunning(pid) {
   if (Number(pid) === process.pid) return false;
   try {
     const text = fs.readFileSync(`/proc/${pid}/stat`, 'latin1');
     return !['T', 't', 'Z', 'X'].includes(text.slice(text.lastIndexOf(')') + 2)[0]);
   } catch {
-    // It has ended.
+    // The process has ended.
     return false;
   }
 }
@@ -44,7 +46,7 @@ function signal(pid, name) {
   }
 }
 
-/** Children before their parents, which would otherwise see them stopped. */
+/** Lets the processes continue: children first, so that no parent notices a stopped child. */
 function goOn(code) {
   clearTimeout(timer);
   for (const pid of [...stopped].sort((a, b) => b - a)) signal(pid, 'SIGCONT');

@@ -1,4 +1,5 @@
-// Starts the agent beside the sandbox's first process. start-agent.cjs <bytes of the boot document on standard input>
+// Usage: start-agent.cjs <size of the boot document in bytes>. Starts the agent in the sandbox's container. It reads
+// the boot document from standard input.
 const { spawn } = require('node:child_process');
 
 const expected = Number(process.argv[2]);
@@ -15,14 +16,15 @@ process.stdin.on('end', () => {
 
 function start(document) {
   process.stdin.removeAllListeners();
-  // The agent gets the image's variables, except those that Node itself and the loader read, and none of the cluster's.
+  // The agent runs with the image's variables, without those of the cluster. Variables that Node and the dynamic loader
+  // read could change the agent itself, so they only become part of the sandbox's environment.
   const entries = Object.entries(process.env).filter(([name]) => !name.startsWith('KUBERNETES_'));
   const isRead = ([name]) => /^(NODE_|LD_|SSL_CERT_)/.test(name);
   document.env = Object.fromEntries(entries.filter(isRead));
   const own = Object.fromEntries(entries.filter((entry) => !isRead(entry)));
   const agent = spawn('/.platform/bin/node', ['/.platform/agent/agent.cjs'], {
     detached: true,
-    // Without a sandbox yet it does all that it can before one comes.
+    // An agent without a sandbox prepares as much as possible before it gets one.
     env: document.init ? own : { ...own, AGENT_PREPARE: '1' },
     stdio: ['pipe', 'ignore', 'ignore'],
   });

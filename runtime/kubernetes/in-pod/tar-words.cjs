@@ -1,6 +1,7 @@
-// How a tree is packed for the layer of an image.
-
-/** Writes an archive of the files of a list, whose names end with NUL, to standard output. */
+/**
+ * The `tar` command that packs files for a layer of an image. It reads a list of names that end with NUL, and writes
+ * the archive to standard output.
+ */
 const tarWords = (folder, list) => [
   '/.platform/bin/tar',
   ...['--create', '--format=posix', '--numeric-owner', '--sparse', '--no-recursion', '--one-file-system'],

@@ -13,28 +13,30 @@ const lookupTimeoutMs = 10_000;
 /** How a mount pod reaches its bucket. */
 export interface StorageRoute {
   target: StorageTarget;
-  /** IPv4. Empty where the endpoint is forbidden: it then looks like an endpoint that does not answer. */
+  /** The IPv4 addresses. Empty: the endpoint is forbidden, and looks to users like one that does not answer. */
   addresses: string[];
-  /** It is in a range that the operator opened. */
+  /** Whether the endpoint is in a range that the operator opened. */
   isOpened: boolean;
-  /** Its name leads to these addresses alone. Otherwise s3fs looks it up, and reaches what is public. */
+  /**
+   * Whether s3fs may use only these addresses. Otherwise s3fs looks the name up itself and can reach public addresses.
+   */
   isPinned: boolean;
 }
 
 export interface EndpointGuardOptions {
   /** CIDR ranges beyond the public internet that the operator opened. */
   outboundRanges: readonly string[];
-  /** CIDR ranges that stay closed even inside a range that the operator opened. The ranges of pods are among them. */
+  /** CIDR ranges that stay closed even inside a range that the operator opened. They include the range of pods. */
   closedRanges: readonly string[];
-  /** The present addresses of the platform's own services. */
+  /** Returns the current addresses of the platform's own services. */
   ownServices: () => Promise<OwnService[]>;
   /** `https://host:port` of the API server. */
   apiServer: string;
-  /** Whether mount pods can look names up. */
+  /** Whether mount pods can use DNS. */
   hasResolvers: boolean;
 }
 
-/** Says which endpoints of buckets may be reached from the cluster. The policy of each mount pod holds the same. */
+/** Decides which endpoints of buckets mount pods may reach. The policy of each mount pod enforces the decision. */
 export class EndpointGuard {
   readonly #cluster: Cluster;
   readonly #options: EndpointGuardOptions;
@@ -67,7 +69,7 @@ export class EndpointGuard {
     return { target, addresses, isOpened, isPinned: isOpened || !hasResolvers || net.isIP(host) !== 0 };
   }
 
-  /** Of its API server and its nodes. */
+  /** The addresses of the API server and of the nodes. */
   async #addressesOfCluster(): Promise<Set<string>> {
     const { hostname } = new URL(this.#options.apiServer);
     const [nodes, api] = await Promise.all([this.#cluster.listNodes(nodesTimeoutMs), addressesOf(hostname)]);
@@ -75,7 +77,7 @@ export class EndpointGuard {
   }
 }
 
-/** None for a name that does not resolve in time. */
+/** The addresses of a name. Empty if the name cannot be resolved in time. */
 async function addressesOf(host: string): Promise<string[]> {
   if (net.isIP(host)) return [host];
   const late = Promise.withResolvers<never>();

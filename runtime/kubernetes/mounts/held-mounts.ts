@@ -3,10 +3,10 @@ import { z } from 'zod';
 import type { MountSlot } from '../../../domain/object-storage.ts';
 import { mountAnnotations } from './names.ts';
 
-/** A mount of a sandbox as its disk remembers it. It contains no credential. */
+/** A mount of a sandbox, as the annotation of the sandbox's disk stores it. It contains no credentials. */
 export interface HeldMount {
   slot: MountSlot;
-  /** Of its Secret, which is as old as it is. */
+  /** The name of the mount and of its Secret. */
   name: string;
 }
 

@@ -6,16 +6,16 @@ import { commonSpec, diskVolume, type ManifestOptions, type OwnerDisk, ownedBy, 
 import type { StorageRoute } from './endpoint-guard.ts';
 import { type MountPlace, mountAnnotations, mountContainer, mountLabels } from './names.ts';
 
-/** What one s3fs may use beside the sandbox. */
+/** The memory limit of one s3fs. It is not part of the sandbox's own memory. */
 const memory = '256Mi';
-/** How long s3fs has for what is being written when the sandbox ends. */
+/** How long s3fs may still upload when the sandbox ends. */
 const endSeconds = 5;
-/** s3fs of a forbidden endpoint gets this address, at which no server listens. */
+/** The address that s3fs gets instead of a forbidden endpoint. No server listens there. */
 const nowhere = 'http://127.0.0.1:9';
 
 /** One mount of a sandbox. */
 export interface Mount {
-  /** Of its Secret and its policy, and the label of its pod. */
+  /** The name of the mount's Secret and policy, and the value of its pod's label. */
   name: string;
   sandboxId: string;
   disk: OwnerDisk;
@@ -23,7 +23,9 @@ export interface Mount {
 
 export type MountManifestOptions = ManifestOptions & { s3fsImage: string };
 
-/** The credentials of one mount, which its mount pod alone reads. It goes with the disk of the sandbox, at the latest. */
+/**
+ * The Secret with the credentials of one mount. The cluster deletes it together with the sandbox's disk at the latest.
+ */
 export function mountSecretOf(mount: Mount, credentials: MountCredentials, options: MountManifestOptions): V1Secret {
   return {
     apiVersion: 'v1',
@@ -35,7 +37,9 @@ export function mountSecretOf(mount: Mount, credentials: MountCredentials, optio
   };
 }
 
-/** A mount pod reaches the endpoint and, to look its name up, the resolvers; nothing reaches it. */
+/**
+ * The policy of a mount pod. The pod can reach the endpoint and the DNS servers. No other machine can connect to it.
+ */
 export function mountPolicyOf(mount: Mount, route: StorageRoute, options: MountManifestOptions): V1NetworkPolicy {
   return {
     apiVersion: 'networking.k8s.io/v1',
@@ -56,22 +60,22 @@ function egressOf(
 ): V1NetworkPolicyEgressRule[] {
   const ports = [{ protocol: 'TCP', port: target.port }];
   const known = addresses.map((address) => ({ ipBlock: { cidr: `${address}/32` } }));
-  // A rule without peers would be open to all.
+  // A rule without peers would allow all addresses.
   if (known.length === 0) return [];
   if (isPinned) return [{ to: known, ports }];
   const lookUp = ['UDP', 'TCP'].map((protocol) => ({ protocol, port: 53 }));
   return [
-    // A name of the public internet leads to other addresses tomorrow.
+    // The addresses of a public name change, so all public addresses are allowed.
     { to: [{ ipBlock: { cidr: '0.0.0.0/0', except: [...closedIpv4Ranges, ...closedRanges] } }], ports },
     { to: dns.map((address) => ({ ipBlock: { cidr: `${address}/32` } })), ports: lookUp },
   ];
 }
 
 /**
- * The pod of one s3fs, beside the sandbox's on the same node. It has no privilege, no network but the way to the endpoint, and
- * no mount of its own: the mount helper hands it the descriptor by which it serves one.
- * @param of.name another one for each pod that serves the mount
- * @param of.node of the sandbox's pod
+ * The pod of one s3fs, on the node of the sandbox. It has no privileges, can only reach the endpoint, and makes no
+ * mount itself: the mount helper sends it the descriptor with which it serves the mount.
+ * @param of.name the pod's name, which is new for each pod that serves the mount
+ * @param of.node the node of the sandbox's pod
  */
 export function mountPodOf(
   mount: Mount,
@@ -88,7 +92,7 @@ export function mountPodOf(
     metadata: {
       ...metadataOf(mount, options),
       name: of.name,
-      // With the sandbox's pod it goes, however that one ends.
+      // The cluster deletes the mount pod together with the sandbox's pod.
       ownerReferences: [{ apiVersion: 'v1', kind: 'Pod', name: of.place.pod, uid: of.place.uid }],
       annotations: { [mountAnnotations.into]: JSON.stringify(of.place) },
     },
@@ -97,7 +101,7 @@ export function mountPodOf(
       nodeName: of.node,
       terminationGracePeriodSeconds: endSeconds,
       dnsPolicy: 'None',
-      // One that answers nothing: the name is in the pod's hosts file.
+      // A pinned name is in the pod's hosts file, so the pod needs no DNS. No server answers at this address.
       dnsConfig: { nameservers: isPinned ? ['127.0.0.1'] : [...dns] },
       ...(isPinned && { hostAliases: addresses.map((ip) => ({ ip, hostnames: [target.host] })) }),
       containers: [
@@ -111,7 +115,7 @@ export function mountPodOf(
               option,
             ]),
           ],
-          // s3fs gives its files to root only as root. It has none of root's rights.
+          // s3fs can give files to root only if it runs as root. It has no capabilities of root.
           securityContext: {
             runAsUser: 0,
             runAsGroup: 0,
@@ -129,7 +133,7 @@ export function mountPodOf(
             { name: 'credentials', mountPath: '/root/.aws', readOnly: true },
             { name: 'scratch', mountPath: '/run/platform', subPath: 'run' },
             { name: 'scratch', mountPath: '/tmp', subPath: 'tmp' },
-            // What is written waits on the sandbox's own disk until it is sent, and counts there.
+            // s3fs buffers writes on the sandbox's own disk until they are uploaded, so they count as use of that disk.
             { name: diskVolume, mountPath: '/buffers', subPath: 'storage' },
           ],
         },

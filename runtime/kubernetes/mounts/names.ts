@@ -4,46 +4,48 @@ import type { V1Pod } from '@kubernetes/client-node';
 export const mountContainer = 'mount';
 
 export const mountLabels = {
-  /** On a mount's pod, Secret and policy: the mount. */
+  /** On the pod, Secret and policy of a mount: the name of the mount. */
   mount: 'sandbox-platform/mount',
-  /** And its sandbox. */
+  /** On the pod, Secret and policy of a mount: the id of its sandbox. */
   mountOf: 'sandbox-platform/mount-of',
 } as const;
 
 export const mountAnnotations = {
-  /** On a mount pod: where the mount belongs, as JSON (`MountPlace`). */
+  /** On a mount pod: the place of the mount in a sandbox, as JSON (`MountPlace`). */
   into: 'sandbox-platform/mount-into',
-  /** On a mount pod: `bound` asks the mount helper to put the mount into its place, `unbound` to take it out. */
+  /**
+   * On a mount pod: `bound` asks the mount helper to place the mount in the sandbox, `unbound` to remove it from there.
+   */
   wanted: 'sandbox-platform/mount-wanted',
-  /** On a mount pod, written by the mount helper: how far it is, as JSON (`MountState`). */
+  /** On a mount pod: the progress of the mount, as JSON (`MountState`). The mount helper writes it. */
   state: 'sandbox-platform/mount-state',
   /** On a disk: the mounts of its sandbox, as JSON. */
   held: 'sandbox-platform/mounts',
 } as const;
 
-/** Where a mount belongs. */
+/** The place of a mount in a sandbox. */
 export interface MountPlace {
-  /** The sandbox's pod, by name and uid. */
+  /** The name and uid of the sandbox's pod. */
   pod: string;
   uid: string;
-  /** The path in the sandbox. */
+  /** The path of the mount point in the sandbox. */
   target: string;
-  /** The endpoint is in a range that the operator opened: failures there are not to be told apart. */
+  /** Whether the endpoint is in a range that the operator opened. All failures there must look the same to users. */
   isOpened: boolean;
 }
 
-/** How far the mount helper is with a mount. */
+/** The progress of the mount helper with a mount. */
 export type MountState =
   /** The bucket answers. */
   | { state: 'ready' }
-  /** The sandbox has it. */
+  /** The mount is in its place in the sandbox. */
   | { state: 'bound' }
-  /** The sandbox has it no more. */
+  /** The mount was removed from the sandbox. */
   | { state: 'unbound' }
-  /** `reason` is in words for users. */
+  /** `reason` is a text for users. */
   | { state: 'failed'; reason: string };
 
-/** Null: no helper has come to it. */
+/** The state that the mount helper has reported. Null: it has reported none yet. */
 export function stateOf({ metadata }: V1Pod): MountState | null {
   const text = metadata?.annotations?.[mountAnnotations.state];
   return text === undefined ? null : JSON.parse(text);

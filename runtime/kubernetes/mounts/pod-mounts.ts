@@ -11,7 +11,7 @@ import { type HeldMount, heldAnnotation, heldOn } from './held-mounts.ts';
 import { type Mount, type MountManifestOptions, mountPodOf, mountPolicyOf, mountSecretOf } from './mount-manifests.ts';
 import { isMountPod, type MountPlace, mountAnnotations, mountLabels, stateOf } from './names.ts';
 
-/** Longer than the mount helper gives s3fs: it says what is wrong. */
+/** Longer than the mount helper waits for s3fs, because the helper's report says what is wrong. */
 const helperSeconds = 35;
 
 export interface PodMountsOptions extends Omit<EndpointGuardOptions, 'hasResolvers'> {
@@ -20,7 +20,7 @@ export interface PodMountsOptions extends Omit<EndpointGuardOptions, 'hasResolve
   podStartSeconds: number;
 }
 
-/** The sandbox that mounts are for: its pod, which runs or is frozen, and its disk. */
+/** A sandbox with its running or frozen pod and its disk. */
 export interface MountedPod {
   spec: SandboxSpec;
   pod: V1Pod;
@@ -29,22 +29,23 @@ export interface MountedPod {
 
 /** A mount that is being made. */
 interface MadeMount extends HeldMount {
+  /** The name of the mount pod. */
   pod: string;
 }
 
 /**
- * The mounts of sandboxes that are pods. Each has a pod of its own with s3fs, on the sandbox's node, and a policy that lets
- * it reach its endpoint alone; the mount helper of the node puts the mount into the sandbox. Its credentials are in a
- * Secret that lives until the mount is deleted, disabled or replaced, or the sandbox removed, so mounts with long-lived
- * ones come back with a sandbox that was ended. The Secrets are written and deleted, and never read. Call it for one
- * sandbox once at a time.
+ * The mounts of sandboxes on a cluster. Each mount has its own pod with s3fs on the sandbox's node, and a policy that
+ * lets this pod reach only its endpoint. The node's mount helper places the mount in the sandbox. The credentials are
+ * in a Secret until the mount is deleted, disabled or replaced, or the sandbox is removed. So mounts with long-lived
+ * credentials are made again when an ended sandbox starts again. This process writes and deletes the Secrets but never
+ * reads them. Calls for one sandbox must not overlap.
  */
 export class PodMounts {
   readonly #cluster: Cluster;
   readonly #watch: ClusterWatch;
   readonly #options: PodMountsOptions;
   readonly #guard: EndpointGuard;
-  /** What was written last, by the disk's uid. A disk of the watch may be one of a moment ago. */
+  /** The mounts that were last written to each disk, by the disk's uid. The watch may still have an older version. */
   readonly #held = new Map<string, readonly HeldMount[]>();
 
   constructor(cluster: Cluster, watch: ClusterWatch, options: PodMountsOptions) {
@@ -55,9 +56,9 @@ export class PodMounts {
   }
 
   /**
-   * Makes the mounts of a pod as wanted: makes those with credentials, and those whose Secret is there and whose pod is not;
-   * keeps present ones, removes the others. On failure the earlier mounts stay.
-   * @returns the slots as they are now
+   * Gives a pod the wanted mounts. It makes the mounts with new credentials and those that have a Secret but no pod,
+   * keeps the mounts that exist, and removes the others. After a failure the earlier mounts stay.
+   * @returns the resulting slots
    * @throws {DriverError} `object_storage_mount_failed`; `object_storage_credentials_required` for an active mount that
    *   is absent and has no credentials
    */
@@ -85,7 +86,7 @@ export class PodMounts {
     });
     const fresh = made.filter(({ slot }) => slot.slot in wanted.credentials);
     const failed = new Set<MountSlot>(missing);
-    // Known before they are there: what a process that is killed has made is found again.
+    // The mounts are noted before they are made, so that another process finds them if this one is killed.
     if (fresh.length > 0) await this.#note(disk, [...held, ...fresh]);
     const outcomes = await Promise.allSettled(made.map((each) => this.#make(mounted, each, wanted, signal)));
     const failures = outcomes.flatMap((outcome, index) =>
@@ -118,30 +119,30 @@ export class PodMounts {
     return wanted.slots.map((slot) => (failed.has(slot) ? disabled(slot) : slot));
   }
 
-  /** The slots of a pod that runs already: those that are not mounted are `disabled`. */
+  /** The slots of a pod that already runs. Slots that are not mounted are `disabled`. */
   current(disk: V1PersistentVolumeClaim, pod: V1Pod, slots: readonly MountSlot[]): MountSlot[] {
     const held = this.#heldBy(disk);
     const isThere = (slot: MountSlot) => held.some((each) => isSameMount(each.slot, slot) && this.#isServed(each, pod));
     return slots.map((slot) => (slot.state !== 'active' || isThere(slot) ? slot : disabled(slot)));
   }
 
-  /** Begins to end the mount pods of a sandbox. What they serve no more gives errors at once. */
+  /** Deletes the mount pods of a sandbox without waiting. Accesses to their mounts then fail at once. */
   async end(sandboxId: string): Promise<void> {
     const pods = this.#podsOf(sandboxId).filter(({ metadata }) => !metadata?.deletionTimestamp);
     await Promise.all(pods.map(({ metadata }) => this.#cluster.deletePod(metadata!.name!)));
   }
 
-  /** Removes all that there is of a sandbox's mounts, with their credentials. */
+  /** Removes all mounts of a sandbox and their credentials. */
   async remove(sandboxId: SandboxId): Promise<void> {
     await this.end(sandboxId);
     const disk = this.#watch.diskOf(sandboxId);
-    // What belongs to a disk that is gone goes with it.
+    // If the disk is gone, the cluster deletes the objects that it owned.
     if (!disk) return;
     await this.#drop(sandboxId, this.#heldBy(disk));
     this.#held.delete(disk.metadata!.uid!);
   }
 
-  /** Ends mount pods whose sandbox's pod is gone: the cluster does it too, later. */
+  /** Deletes mount pods whose sandbox's pod is gone. The cluster would delete them too, but later. */
   async removeOrphans(): Promise<void> {
     const uids = new Set(this.#watch.pods().map(({ metadata }) => metadata!.uid!));
     const orphans = this.#watch.pods().filter((pod) => isMountPod(pod) && !uids.has(placeOf(pod).uid));
@@ -161,7 +162,7 @@ export class PodMounts {
     const mount: Mount = { name: made.name, sandboxId: spec.sandboxId, disk: owner };
     const key = credentials[slot.slot];
     if (key) await this.#cluster.createSecret(mountSecretOf(mount, key, manifests), signal);
-    // Before anything of it runs.
+    // The policy must exist before the mount pod runs.
     await this.#cluster.applyPolicy(mountPolicyOf(mount, route, manifests), signal);
     const place: MountPlace = {
       pod: pod.metadata!.name!,
@@ -181,7 +182,7 @@ export class PodMounts {
     await this.#when(made, 'bound', signal);
   }
 
-  /** Takes a mount out of a sandbox: also one whose pod has ended, which gives errors there. */
+  /** Removes a mount from a sandbox, even if its mount pod has ended and accesses to it fail. */
   async #unbind(held: HeldMount, sandbox: V1Pod, signal: AbortSignal): Promise<void> {
     const pod = this.#podOf(held, sandbox);
     if (!pod) return;
@@ -190,7 +191,7 @@ export class PodMounts {
     await this.#when({ ...held, pod: name! }, 'unbound', signal);
   }
 
-  /** Waits until the mount helper has come so far. */
+  /** Waits until the mount helper reports this state. */
   async #when({ slot, pod: name }: MadeMount, wanted: 'ready' | 'bound' | 'unbound', signal: AbortSignal) {
     const isPulled = () => this.#watch.pod(name)?.status?.containerStatuses?.[0]?.state?.running !== undefined;
     const look = () => {
@@ -211,7 +212,7 @@ export class PodMounts {
     await this.#watch.until(name, look, { seconds: helperSeconds, late, signal });
   }
 
-  /** After a failure: of what was made nothing stays, and Secrets of before do. */
+  /** Removes everything that a failed call has made. Secrets of earlier calls stay. */
   async #undo(
     disk: V1PersistentVolumeClaim,
     held: readonly HeldMount[],
@@ -248,7 +249,7 @@ export class PodMounts {
     return this.#watch.pods().filter(({ metadata }) => metadata?.labels?.[mountLabels.mountOf] === sandboxId);
   }
 
-  /** The pod of a mount that this pod of a sandbox has. Null: it has it not. */
+  /** The mount pod whose mount is in this pod of a sandbox. Null: the mount is not in this pod. */
   #podOf(held: HeldMount, sandbox: V1Pod): V1Pod | null {
     const isIts = (pod: V1Pod) =>
       isMountPod(pod) && mountOf(pod) === held.name && placeOf(pod).uid === sandbox.metadata!.uid;
@@ -270,7 +271,7 @@ const isNotPulled = ({ status }: V1Pod) =>
 const hasEnded = ({ metadata, status }: V1Pod) =>
   metadata?.deletionTimestamp !== undefined || status?.phase === 'Failed' || status?.phase === 'Succeeded';
 
-/** What a cluster cannot give a sandbox, before anything of it is made. @throws {DriverError} `not_on_a_cluster` */
+/** Refuses a spec with mounts that this cluster cannot make. @throws {DriverError} `not_on_a_cluster` */
 export function requireMountable(
   spec: SandboxSpec,
   of: { hasMounts: boolean; runtimeClass?: string | undefined },

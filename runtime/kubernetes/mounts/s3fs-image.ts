@@ -7,9 +7,9 @@ const serverFile = path.join(import.meta.dirname, 'serve-mount.pl');
 const certificates = '/etc/ssl/certs/ca-certificates.crt';
 
 /**
- * Writes the root of the image of mount pods: s3fs, the libraries it loads, what starts it, and the certificates of
- * public authorities that this machine knows.
- * @param folder empty, or not there
+ * Writes the root folder of the image of mount pods: s3fs, its libraries, the program that starts it, and this
+ * machine's certificates of public authorities.
+ * @param folder an empty folder, or a path that does not exist
  * @throws {Error} when s3fs is missing
  */
 export async function writeS3fsImage(cacheDir: string, folder: string): Promise<void> {

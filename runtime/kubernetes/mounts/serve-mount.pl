@@ -1,10 +1,11 @@
 #!/usr/bin/perl
-# The first process of a mount pod: waits until the node's mount helper (join-pod.pl) hands over the descriptor of a FUSE
-# mount, and has s3fs serve it. Arguments: those of s3fs.
+# The first process of a mount pod. It waits until the node's mount helper (join-pod.pl) sends the descriptor of a FUSE
+# mount, and starts s3fs, which serves the mount. The arguments are those of s3fs.
 #
-# The helper connects to a socket once. It is sent what s3fs says, of which nothing goes to the container's log: it
-# quotes the storage. One byte from the helper says that the mount is in its place; before it, the end of the
-# connection ends s3fs, and after it s3fs goes on until the mount is gone. It loads no module: the image has none.
+# The helper connects to a socket once and receives the output of s3fs. The output is not written to the container's
+# log, because it quotes answers of the storage. One byte from the helper means that the mount is in its place. Before
+# this byte, the end of the connection ends s3fs; after it, s3fs runs until the mount is gone. This script loads no Perl
+# module, because the image has none.
 ## no critic (RequireUseStrict)
 my $path = '/run/platform/mount';
 my ($unix, $stream, $sol_socket, $scm_rights, $no_wait) = (1, 1, 1, 1, 1);
@@ -29,7 +30,7 @@ if (!$s3fs) {
     exec { 's3fs' } 's3fs', @ARGV or die "s3fs: $!\n";
 }
 close $write;
-# With the last process that has it the connection to the kernel ends, and nothing waits for s3fs any more.
+# Only s3fs keeps the descriptor. When s3fs ends, the kernel closes the FUSE connection, and no process waits for s3fs.
 open my $own, '+<&=', $fuse or die "fuse: $!\n";
 close $own;
 
@@ -51,11 +52,11 @@ while (!$is_over) {
         undef $helper;
     }
 }
-# Its end, and that of what it has left.
+# Waits for the end of s3fs and of the processes that it has left.
 1 while waitpid(-1, 0) > 0;
 exit($is_placed ? 0 : 1);
 
-# Waits for it.
+# Waits for the descriptor of the mount and returns its number.
 sub descriptor {
     my $byte = "\0";
     my $control = "\0" x 24;
@@ -63,7 +64,7 @@ sub descriptor {
     my $vector = pack 'P Q', $byte, 1;
     my $message = pack 'Q L x4 P Q P Q l x4', 0, 0, $vector, 1, $control, length $control, 0;
     my $recvmsg = $is_arm ? 212 : 47;
-    # A helper that ends before, or that found no place for the mount, sends none.
+    # A helper that fails, for example at the mount point, closes the connection without a descriptor.
     exit 1 if syscall($recvmsg, fileno $helper, $message, 0) != 1;
     my ($length, $level, $type, $number) = unpack 'Q l l l', $control;
     die "no descriptor\n" if $length != 20 || $level != $sol_socket || $type != $scm_rights;

@@ -4,8 +4,8 @@ import path from 'node:path';
 import { writeS3fsImage } from './s3fs-image.ts';
 
 /**
- * `node runtime/kubernetes/mounts/write-s3fs-image.ts FOLDER`: writes the root of the image of mount pods, which the
- * Dockerfile makes of it (`--target s3fs`).
+ * `node runtime/kubernetes/mounts/write-s3fs-image.ts FOLDER` writes the root folder of the image of mount pods. The
+ * target `s3fs` of the Dockerfile makes the image from it.
  */
 const [folder] = process.argv.slice(2);
 if (!folder) {

@@ -2,13 +2,13 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** How deep below the root the kubelet's group may lie. */
+/** The maximum depth of the kubelet's group below the root. */
 const deepest = 4;
 const pollMs = 1;
-/** A state that does not change is written again: a process that was forking may have escaped it. */
+/** A state that is not reached is written again at this interval, because a forking process may have escaped it. */
 const writeAgainMs = 50;
 
-/** Where one version of control groups keeps the state. */
+/** The file and the values with which one version of control groups freezes. */
 interface Freezer {
   file: string;
   frozen: string;
@@ -33,7 +33,7 @@ const version2: Freezer = {
 export class NodeGroups {
   readonly #root: string;
   readonly #freezer: Freezer;
-  /** The kubelet's groups above all pods, as they were found last. */
+  /** The kubelet's groups that contain all pods, from the last search. */
   #bases: string[] = [];
 
   private constructor(root: string, freezer: Freezer) {
@@ -42,8 +42,8 @@ export class NodeGroups {
   }
 
   /**
-   * @param folder where the control groups are: with a folder `freezer` of version 1, or of version 2 themselves
-   * @throws {Error} when there is none that freezes
+   * @param folder the mount point of the control groups: version 2, or version 1 with a folder `freezer`
+   * @throws {Error} when the folder has no control groups that can freeze
    */
   static at(folder: string): NodeGroups {
     const hierarchy = path.join(folder, 'freezer');
@@ -54,12 +54,12 @@ export class NodeGroups {
 
   /**
    * The group of one container of one pod.
-   * @param podUid as the API server gives it
+   * @param podUid the pod's uid in the API
    * @param containerId 64 hexadecimal digits
-   * @returns null: there is none now
+   * @returns null when the group does not exist
    */
   find(podUid: string, containerId: string): string | null {
-    // Both become parts of paths.
+    // Both are checked, because they become parts of paths.
     if (!/^[0-9a-f-]{36}$/.test(podUid) || !/^[0-9a-f]{64}$/.test(containerId)) return null;
     const found = this.#findBelow(this.#bases, podUid, containerId);
     if (found) return found;
@@ -67,14 +67,14 @@ export class NodeGroups {
     return this.#findBelow(this.#bases, podUid, containerId);
   }
 
-  /** Whether all of its processes stand still. A group that is gone has none. */
+  /** Whether all processes of a group are frozen. False for a group that is gone. */
   isFrozen(group: string): boolean {
     return unlessGone(() => this.#freezer.isFrozen(group)) ?? false;
   }
 
   /**
-   * Freezes or thaws a group, and returns when the kernel has done so.
-   * @returns whether it has, within the time; false for a group that is gone
+   * Freezes or thaws a group, and waits until the kernel reports the state.
+   * @returns whether the state was reached in time; false for a group that is gone
    */
   async set(group: string, state: 'frozen' | 'thawed', timeoutMs: number, signal: AbortSignal): Promise<boolean> {
     const write = () => {
@@ -101,7 +101,7 @@ export class NodeGroups {
       name === `pod${podUid}` || name.endsWith(`-pod${podUid.replaceAll('-', '_')}.slice`);
     const isContainer = (name: string) => name === containerId || name.endsWith(`-${containerId}.scope`);
     for (const base of bases) {
-      // Pods are below the group of their class, or directly below the base where they have all they may use.
+      // Pods are below the group of their QoS class. Pods of the class Guaranteed are directly below the base.
       for (const parent of [base, ...foldersIn(base)]) {
         for (const pod of foldersIn(parent).filter((folder) => isPod(path.basename(folder)))) {
           const container = foldersIn(pod).find((folder) => isContainer(path.basename(folder)));
@@ -113,7 +113,7 @@ export class NodeGroups {
   }
 }
 
-/** `kubepods`, `kubepods.slice`, and with a root of the kubelet's own `<root>-kubepods.slice`. */
+/** The names are `kubepods`, `kubepods.slice`, and `<root>-kubepods.slice` if the kubelet has its own cgroup root. */
 const isBase = (folder: string) => /^(?:.*-)?kubepods(?:\.slice)?$/.test(path.basename(folder));
 
 function basesBelow(folder: string, levels: number): string[] {
@@ -132,7 +132,7 @@ function read(group: string, file: string): string {
   return fs.readFileSync(path.join(group, file), 'utf8');
 }
 
-/** Null: the group went meanwhile. */
+/** Calls `act`. Null: the group is gone. */
 function unlessGone<Answer>(act: () => Answer): Answer | null {
   try {
     return act();

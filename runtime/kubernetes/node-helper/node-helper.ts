@@ -3,21 +3,23 @@ import { annotations, fieldManager, isFreezeWanted, labels, sandboxContainer } f
 import { type HelperOptions, NodePods } from '../node-pods.ts';
 
 const selector = `${labels.managedBy}=${fieldManager},${labels.sandbox}`;
-/** How long one try to freeze or thaw takes at most. */
+/** The time limit of one attempt to freeze or thaw. */
 const stepMs = 5000;
-/** Something else may have thawed a container: a runtime that changes its limits does. */
+/**
+ * Another program may thaw a frozen container, so all are checked at this interval. A runtime does so to change limits.
+ */
 const checkMs = 5000;
 
 /**
- * Freezes and thaws the containers of one node's sandboxes as the annotation `frozen` of their pods asks, and writes to
- * `frozen-now` what the kernel has done. It keeps nothing: each time it starts it compares all of them anew, so it may be
- * killed at any point. It has no port. Everyone who may write annotations of pods in the namespace may freeze these pods;
- * sandboxes have no token for that.
+ * Freezes and thaws the containers of one node's sandboxes. The annotation `frozen` of a pod is the request, and the
+ * helper writes the state of the kernel to `frozen-now`. It stores no state and compares all pods when it starts, so it
+ * may be killed at any time. It has no port. A client that may write annotations of pods in the namespace can freeze
+ * these pods. Sandboxes have no token for this.
  */
 export class NodeHelper {
   readonly #options: HelperOptions;
   readonly #pods: NodePods;
-  /** What was done last with a pod, by uid: events that change none of it cost nothing. */
+  /** The last action for each pod, by uid. An event that asks for the same state needs no further action. */
   readonly #done = new Map<string, { containerId: string; group: string; frozen: boolean }>();
   #checking: NodeJS.Timeout | undefined;
 
@@ -35,13 +37,13 @@ export class NodeHelper {
     });
   }
 
-  /** Begins to watch, and goes on trying where the API server is away. */
+  /** Starts the watch. It keeps trying while the API server is not reachable. */
   async open(): Promise<void> {
     await this.#pods.open();
     this.#checking = setInterval(() => this.#check(), checkMs);
   }
 
-  /** Stops watching. Frozen containers stay frozen. */
+  /** Stops the watch. Frozen containers stay frozen. */
   async close(): Promise<void> {
     clearInterval(this.#checking);
     await this.#pods.close();
@@ -56,19 +58,19 @@ export class NodeHelper {
     }
   }
 
-  /** @returns false: not as it should be yet */
+  /** @returns whether the pod has the requested state */
   async #step(pod: V1Pod): Promise<boolean> {
     const { metadata } = pod;
     const uid = metadata!.uid!;
     const containerId = runningContainerOf(pod);
     if (!isOurs(pod, this.#options) || containerId === null) return true;
-    // What is being deleted has to run to be ended.
+    // A pod that is being deleted is thawed, because frozen processes cannot end.
     const frozen = isFreezeWanted(pod) && !metadata!.deletionTimestamp;
     const done = this.#done.get(uid);
     if (done?.containerId !== containerId || done.frozen !== frozen) {
       const { groups, logger } = this.#options;
       const group = groups.find(uid, containerId);
-      // It has ended, and the API server does not know yet.
+      // The container has ended, but the API server does not know it yet.
       if (group === null) return true;
       const state = frozen ? 'frozen' : 'thawed';
       if (!(await groups.set(group, state, stepMs, this.#pods.closing))) {
@@ -84,7 +86,7 @@ export class NodeHelper {
   }
 }
 
-/** The API server was asked for these alone; a container of anything else is never touched. */
+/** Checks again what the watch already selects, so that no container of another pod is ever frozen. */
 function isOurs({ metadata, spec }: V1Pod, { namespace, nodeName }: HelperOptions): boolean {
   return (
     metadata?.namespace === namespace &&
@@ -94,7 +96,7 @@ function isOurs({ metadata, spec }: V1Pod, { namespace, nodeName }: HelperOption
   );
 }
 
-/** Null: the sandbox's first process does not run. */
+/** The id of the sandbox's container. Null: its first process does not run. */
 function runningContainerOf({ status }: V1Pod): string | null {
   const container = status?.containerStatuses?.find(({ name }) => name === sandboxContainer);
   if (!container?.state?.running) return null;

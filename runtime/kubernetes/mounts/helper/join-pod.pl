@@ -1,14 +1,15 @@
-# Makes the FUSE mount of one bucket for the sandbox of a pod, and puts it into its place there; or takes one out. Started
-# by the mount helper, as root of the node and in its process numbers.
+# Makes the FUSE mount of one bucket for the sandbox of a pod and places it there, or removes one from there. The mount
+# helper starts this script as root of the node, in the node's PID namespace.
 #
-# The file system belongs to the sandbox's own user namespace, and s3fs in its mount pod (serve-mount.pl) gets only the
-# descriptor by which it is served. Until it is in its place the mount is nowhere but in this process. Nothing here asks
-# the mount anything, except one child that may hang.
+# The file system belongs to the sandbox's own user namespace. s3fs in its mount pod (serve-mount.pl) gets only the
+# descriptor with which it serves the file system. Until the mount is in its place, only this process can see it. This
+# process never accesses the mount, because s3fs may not answer. A child does it, and may hang.
 #
-# Arguments: `arch=… action=join|unbind init=<pid> container=<id> target=<path>`, for `join` also `server=<pid>
-# serverContainer=<id> seconds=<until the bucket has to answer>`. Standard output: `ready` once the bucket answers, and
-# `bound` after the line `bind` on standard input; `unbound`; or how it failed: `storage <what s3fs said>`, `late`,
-# `place <why the mount point cannot be one>`, `error <…>`. The end of standard input ends it.
+# Arguments: `arch=… action=join|unbind init=<pid> container=<id> target=<path>`, and for `join` also `server=<pid>
+# serverContainer=<id> seconds=<time limit for the answer of the bucket>`. Lines on standard output: `ready` when the
+# bucket answers; `bound` after the line `bind` on standard input; `unbound` when the mount is removed. Failures are
+# `storage <output of s3fs>`, `late <output of s3fs>`, `place <problem with the mount point>` and `error <text>`. The
+# script ends when standard input ends.
 use strict;
 use warnings;
 use Errno;
@@ -56,7 +57,7 @@ sub join_pod {
         if ($found > 0 && vec $readable, fileno STDIN, 1) {
             my $got = sysread STDIN, my $word, 16;
             last if !$got || !$is_ready;
-            # The mount that was there before is gone only now.
+            # The folder is opened again, because an earlier mount at this path has been removed meanwhile.
             $stage = 'place';
             my $target = open_folder();
             $stage = 'error';
@@ -70,7 +71,7 @@ sub join_pod {
             if (sysread $server, my $text, 4096) { $said = substr $said . $text, -$tail_bytes }
             else { $is_over = 1 }
         }
-        # What s3fs says until its end tells why.
+        # When s3fs has ended, its output says why.
         if ($is_over) { report("storage $said"); last }
         if ($asker && waitpid($asker, POSIX::WNOHANG()) == $asker) {
             undef $asker;
@@ -81,7 +82,8 @@ sub join_pod {
     kill 'KILL', $asker if $asker;
 }
 
-# The first process of the sandbox's container: its mounts, and its users where they are its own.
+# Returns the user namespace and the mount namespace of the sandbox's container. The user namespace is undefined if the
+# container shares the node's.
 sub namespaces {
     my $mounts = namespace($arg{init}, 'mnt');
     my $is_shared = readlink("/proc/$arg{init}/ns/user") eq readlink '/proc/self/ns/user';
@@ -105,7 +107,7 @@ sub connect_to_server {
     return $server;
 }
 
-# The number of a process may have gone to another one.
+# Checks that a process belongs to a container, because the kernel may have reused its number.
 sub require_container {
     my ($pid, $container) = @_;
     open my $in, '<', "/proc/$pid/cgroup" or die "process $pid: $!\n";
@@ -138,14 +140,15 @@ sub send_descriptor {
     call('sendmsg', fileno $server, $message, 0);
 }
 
-# A child asks the mount, which answers once s3fs has reached its bucket; it may never. One that was refused ends, but
-# each of its threads that waits for a request answers one more: so it is asked more often than it has threads.
+# Starts a child that accesses the mount, and succeeds once s3fs has reached its bucket. The child may hang for ever.
+# When the bucket refuses s3fs, s3fs ends, but each of its waiting threads still answers one request. So the child sends
+# more requests than s3fs has threads.
 sub ask {
     my ($mount, $server) = @_;
     my $pid = fork // die "fork: $!\n";
     return $pid if $pid;
     close $server;
-    call('prctl', 1, 9, 0, 0, 0);    # it dies with its parent; a change of user would take that away
+    call('prctl', 1, 9, 0, 0, 0);    # the child dies with its parent; a later change of user would undo this
     my $here = '.';
     my $how = pack 'Q3', O_DIRECTORY | $cloexec, 0, 0;
     for (1 .. 12) {
@@ -156,7 +159,8 @@ sub ask {
     POSIX::_exit(0);
 }
 
-# Makes what is missing of the path. A link in it is refused: it could lead to where nothing may be mounted.
+# Opens the mount point, and makes the folders of its path that are missing. It refuses symbolic links in the path,
+# because they could lead to places where no mount is allowed.
 sub open_folder {
     my $path = '';
     my $fd;
@@ -172,15 +176,16 @@ sub open_folder {
     return $fd;
 }
 
-# A folder with no link, magic or other, on the way to it.
+# Opens a folder without following any link on its path, including the magic links of /proc.
 sub open_plain {
     my $path = shift;
     my $how = pack 'Q3', 010000000 | O_DIRECTORY | $cloexec, 0, 0x04 | 0x02;
     return syscall $nr{openat2}, $at_fdcwd, $path, $how, 24;
 }
 
-# Lets go of it at once, also where something still uses it. Its folder may have been moved, and a link be in its place:
-# followed, it would have what covers /proc taken away. Then the mount is left where it is, without its bucket.
+# Removes a mount at once, even if a process still uses it (lazy unmount). The sandbox may have moved the folder and put
+# a link there, for example to a mount that hides a part of /proc. Such a link is not followed: the mount then stays
+# where it is, and its mount pod ends.
 sub unbind {
     my ($users, $mounts) = namespaces();
     enter($users, $new_users) if $users;
@@ -218,7 +223,7 @@ sub report {
     syswrite STDOUT, "$text\n";
 }
 
-# Arguments that are texts must be variables, never literals.
+# Makes a system call. String arguments must be variables, not literals.
 sub call {
     my ($name, @values) = @_;
     my $result = syscall $nr{$name}, @values;

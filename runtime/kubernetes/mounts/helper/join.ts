@@ -9,11 +9,16 @@ import type { PodProcess } from './pod-process.ts';
 const script = path.join(import.meta.dirname, 'join-pod.pl');
 /** How long a bucket may take to answer. */
 const readySeconds = 20;
-/** Failures at an endpoint in a range that the operator opened are all reported at this time after the start. */
+/**
+ * All failures at an endpoint in a range that the operator opened are reported this long after the start, so that their
+ * timing says nothing about the network.
+ */
 const openedSeconds = 10;
 const commandSeconds = 10;
 
-/** A mount on its way from the s3fs that serves it to its place in a sandbox. It is a process that ends with this one. */
+/**
+ * A child process (`join-pod.pl`) that makes one mount and places it in a sandbox. It ends together with this process.
+ */
 export class Join {
   readonly #child: ChildProcess;
   readonly #place: MountPlace;
@@ -36,7 +41,7 @@ export class Join {
       this.#hasEnded = true;
       take('error');
     });
-    // A child that ended before it read has said why.
+    // A child that ended before it read its input has already reported the cause.
     child.stdin!.on('error', () => {});
   }
 
@@ -46,7 +51,7 @@ export class Join {
     return new Join(spawnScript('join', sandbox, place, words), place);
   }
 
-  /** Takes a mount out of its place. @throws {Error} when it could not */
+  /** Removes a mount from a sandbox. @throws {Error} when it could not be removed */
   static async unbind(sandbox: PodProcess, place: MountPlace): Promise<void> {
     const join = new Join(spawnScript('unbind', sandbox, place, {}), place);
     const line = await join.#next(commandSeconds);
@@ -54,20 +59,23 @@ export class Join {
     if (line !== 'unbound') throw new Error(`a mount could not be taken out: ${line.slice(0, 200)}`);
   }
 
-  /** Returns once the bucket answers, or why it does not. @throws {Error} when it is a matter of the node */
+  /**
+   * Waits until the bucket answers, or returns why it does not.
+   * @throws {Error} when the cause is a problem of the node
+   */
   async whenReady(): Promise<MountState> {
     const line = await this.#next(readySeconds + commandSeconds);
     return line === 'ready' ? { state: 'ready' } : this.#failed(line);
   }
 
-  /** Puts the mount into its place. */
+  /** Places the mount in the sandbox. */
   async bind(): Promise<MountState> {
     this.#child.stdin!.write('bind\n');
     const line = await this.#next(commandSeconds);
     return line === 'bound' ? { state: 'bound' } : this.#failed(line);
   }
 
-  /** Ends it; a mount that is not in its place goes, with its s3fs. */
+  /** Ends the child. A mount that is not in its place is removed, and its s3fs ends. */
   end(): void {
     this.#child.stdin!.end();
     if (!this.#hasEnded) this.#child.kill('SIGKILL');

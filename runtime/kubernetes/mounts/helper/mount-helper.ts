@@ -18,17 +18,18 @@ const placeSchema = z.object({
 });
 
 /**
- * Makes the mounts that mount pods of one node serve, and puts them into their sandboxes, as annotations of the mount
- * pods ask. It has no port, sees no credential and talks to no storage. A mount that is in its place needs it no more; one
- * that is on its way when it ends fails. Everyone who may write annotations of pods in the namespace may have it mount
- * into sandboxes there, and into nothing else.
+ * Makes the mounts that the mount pods of one node serve, and places them in their sandboxes. Annotations of the mount
+ * pods are the requests. The helper has no port, sees no credentials and does not connect to the storage. A mount in
+ * its place does not need the helper any more. A mount that is being made fails if the helper ends. A client that may
+ * write annotations of pods in the namespace can make the helper mount into sandboxes of this namespace, and nowhere
+ * else.
  */
 export class MountHelper {
   readonly #options: HelperOptions;
   readonly #pods: NodePods;
-  /** By the mount pod's uid. */
+  /** The mounts that are being made, by the mount pod's uid. */
   readonly #joins = new Map<string, Join>();
-  /** What was reported last, by uid: the watch hears of it later. */
+  /** The last reported state by the mount pod's uid. The watch shows it only later. */
   readonly #reported = new Map<string, MountState>();
 
   constructor(options: HelperOptions) {
@@ -48,12 +49,12 @@ export class MountHelper {
     });
   }
 
-  /** Begins to watch, and goes on trying where the API server is away. */
+  /** Starts the watch. It keeps trying while the API server is not reachable. */
   async open(): Promise<void> {
     await this.#pods.open();
   }
 
-  /** Stops watching. Mounts that are in their places stay. */
+  /** Stops the watch. Mounts in their places stay. */
   async close(): Promise<void> {
     const closed = this.#pods.close();
     for (const uid of [...this.#joins.keys()]) this.#forget(uid);
@@ -65,19 +66,19 @@ export class MountHelper {
     this.#joins.delete(uid);
   }
 
-  /** A mount that fails stays failed. */
+  /** Reports a mount as failed. It is not tried again. */
   async #failed(pod: V1Pod, error: unknown): Promise<true> {
     const { name, uid } = pod.metadata!;
     const { logger } = this.#options;
-    logger.error({ err: error, pod: name }, 'a mount could not be brought on');
+    logger.error({ err: error, pod: name }, 'a mount could not be made');
     this.#forget(uid!);
     await this.#report(pod, { state: 'failed', reason: 'the node could not mount it' }).catch((failure) => {
-      if (!isGone(failure)) logger.error({ err: failure, pod: name }, 'the end of a mount could not be reported');
+      if (!isGone(failure)) logger.error({ err: failure, pod: name }, 'the failure of a mount could not be reported');
     });
     return true;
   }
 
-  /** @returns what has become of it; null: there is nothing to do */
+  /** @returns the new state of the mount; null when there is nothing to do */
   async #step(pod: V1Pod): Promise<MountState | null> {
     const uid = pod.metadata!.uid!;
     const state = (this.#reported.get(uid) ?? stateOf(pod))?.state;
@@ -92,7 +93,7 @@ export class MountHelper {
     if (state === 'bound' && wanted === 'unbound') {
       const place = placeOf(pod);
       const sandbox = await this.#sandboxAt(place);
-      // With its processes the mount is gone.
+      // If the sandbox's processes have ended, the mount is gone with them.
       if (sandbox) await Join.unbind(sandbox, place);
       return { state: 'unbound' };
     }
@@ -114,7 +115,7 @@ export class MountHelper {
     return now;
   }
 
-  /** Null: its first process does not run. */
+  /** The first process of the sandbox. Null: it does not run. */
   async #sandboxAt({ pod: name, uid }: MountPlace): Promise<PodProcess | null> {
     const { namespace, nodeName, groups } = this.#options;
     const pod = await this.#pods.core.readNamespacedPod({ name, namespace });

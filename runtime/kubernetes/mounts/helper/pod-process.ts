@@ -3,13 +3,13 @@ import path from 'node:path';
 import type { V1Pod } from '@kubernetes/client-node';
 import type { NodeGroups } from '../../node-helper/node-groups.ts';
 
-/** The first process of a container, by the node's numbers. */
+/** The first process of a container, with its process number on the node. */
 export interface PodProcess {
   pid: number;
   containerId: string;
 }
 
-/** @returns null: the container does not run */
+/** @returns null when the container does not run */
 export function firstProcessOf(pod: V1Pod, container: string, groups: NodeGroups): PodProcess | null {
   const status = pod.status?.containerStatuses?.find(({ name }) => name === container);
   const containerId = status?.state?.running ? status.containerID?.split('://')[1] : undefined;
@@ -20,7 +20,7 @@ export function firstProcessOf(pod: V1Pod, container: string, groups: NodeGroups
   return pid === undefined ? null : { pid, containerId };
 }
 
-/** Number 1 of process numbers directly below the node's, not of some that a process inside has made. */
+/** Whether a process is the first one of a container. The first process of a nested PID namespace is not. */
 function isFirst(pid: number): boolean {
   const status = readIfThere(`/proc/${pid}/status`);
   const numbers = /^NSpid:\s*(.+)$/m.exec(status)?.[1]?.split(/\s+/) ?? [];
@@ -29,7 +29,7 @@ function isFirst(pid: number): boolean {
 
 const numbersIn = (file: string) => readIfThere(file).split('\n').filter(Boolean).map(Number);
 
-/** Empty for a process or a group that has gone meanwhile. */
+/** The content of a file. Empty if its process or control group is gone meanwhile. */
 function readIfThere(file: string): string {
   try {
     return fs.readFileSync(file, 'utf8');
