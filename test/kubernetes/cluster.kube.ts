@@ -33,14 +33,14 @@ function busybox(name: string, limits: Record<string, string>): V1Pod {
 const groupOf = (hierarchy: string, { metadata }: V1Pod) =>
   `${cluster.place.groups.folder(hierarchy)}/kubepods/pod${metadata!.uid}`;
 
-test('a pod of an image from the registry runs; a command in it gives its output and its exit code', async () => {
+test('a pod runs an image from the registry; a command in it returns its output and its exit code', async () => {
   const { stdout, stderr, status } = await runInPod(cluster, pod, ['sh', '-c', 'echo out; echo err >&2; exit 3']);
   expect([stdout, stderr]).toEqual(['out\n', 'err\n']);
   expect(status.status).toBe('Failure');
   expect(status.details?.causes).toContainEqual({ reason: 'ExitCode', message: '3' });
 });
 
-test('the machine reaches a pod by its address, and pods reach services and the API server', async () => {
+test('the machine can connect to a pod by its address, and pods can connect to Services', async () => {
   expect((await cluster.core.readNode({ name: 'node-1' })).status?.nodeInfo?.kubeletVersion).toBe('v1.34.4');
   await runInPod(cluster, pod, ['sh', '-c', 'echo found > /page; httpd -p 8000 -h /']);
   const { podIP } = pod.status!;
@@ -58,19 +58,19 @@ test('the machine reaches a pod by its address, and pods reach services and the 
   });
   const { spec } = await cluster.core.readNamespacedService({ namespace: 'default', name: 'page' });
   const other = await readyPod(cluster, busybox('second', { memory: '32Mi', cpu: '100m' }));
-  // kube-proxy hears of the service's endpoints later than the API server.
+  // kube-proxy learns of the Service's endpoints after the API server.
   await until(async () => {
-    // Busybox's own wget ends with a fault in an image without a C library.
+    // `wget` of Busybox crashes in an image without a C library.
     const request = `printf 'GET /page HTTP/1.0\\r\\n\\r\\n' | nc -w 2 ${spec!.clusterIP} 80`;
     return (await runInPod(cluster, other, ['sh', '-c', request])).stdout.includes('found');
   });
   const direct = await fetch(`http://${podIP}:8000/page`);
   expect(await direct.text()).toBe('found\n');
-  // Each packet between two pods passes the node's own rules.
+  // Each pod has its own link, so the node's rules see each packet between two pods.
   expect(await cluster.node.run('ip', ['route', 'get', podIP!])).toContain('dev veth');
 });
 
-test('limits of a pod are those of its control group, and one that takes more memory is killed', async () => {
+test('the limits of a pod are set on its control group, and a pod that uses more memory is killed', async () => {
   const limitOf = (hierarchy: string, file: string) => fs.readFileSync(`${groupOf(hierarchy, pod)}/${file}`, 'utf8');
   expect(limitOf('memory', 'memory.limit_in_bytes')).toBe(`${64 * 2 ** 20}\n`);
   expect(limitOf('cpu', 'cpu.cfs_quota_us')).toBe('25000\n');
@@ -84,10 +84,10 @@ test('limits of a pod are those of its control group, and one that takes more me
   });
 });
 
-test('a kubelet that is killed finds its pods when it is started again', async () => {
+test('a kubelet that was killed and started again still knows its pods', async () => {
   await cluster.node.program('kubelet').kill('SIGKILL');
   await cluster.startKubelet();
-  // It looks for them some moments after its start.
+  // The kubelet finds its pods shortly after its start.
   await until(async () => (await runInPod(cluster, pod, ['echo', 'still'])).stdout === 'still\n');
   const { status } = await cluster.core.readNamespacedPod({ namespace: 'default', name: 'first' });
   expect(status?.containerStatuses?.[0]).toMatchObject({ ready: true, restartCount: 0 });

@@ -35,7 +35,7 @@ function listen(): void {
 const endsOf = (sandboxId: SandboxId) => ends.filter((end) => end.sandboxId === sandboxId);
 const stateOf = async (sandboxId: SandboxId) => (await host.driver.inspect(sandboxId)).state;
 
-test('a sandbox runs in an image that has no agent; a pause keeps its disk, and a resume starts it there', async () => {
+test('a sandbox runs in an image without an agent; a pause keeps its disk, and a resume starts it on this disk', async () => {
   const spec = await host.spec(image, { env: { GREETING: 'hello' } });
   const phases: string[] = [];
   const place = await host.driver.create(spec, { onPhase: (phase) => void phases.push(phase) });
@@ -62,18 +62,18 @@ test('a sandbox runs in an image that has no agent; a pause keeps its disk, and 
   expect(await stateOf(spec.sandboxId)).toBe('absent');
 }, 120_000);
 
-test('a sandbox has no token of the cluster, none of its variables, and no more capabilities than on a machine', async () => {
+test('a sandbox has no token and no variables of the cluster, and only the listed capabilities', async () => {
   const spec = await host.spec(image);
   const place = await host.driver.create(spec);
   const { output } = await shell(place, spec, 'cat /proc/self/environ; ls /var/run/secrets; cat /proc/self/status');
   expect(output).not.toMatch(/KUBERNETES_|serviceaccount/);
-  // CapBnd of the list in `manifests.ts`, and a filter of system calls.
+  // CapBnd contains exactly the list in `manifests.ts`. Seccomp 2 means that a system call filter is active.
   expect(output).toMatch(/CapBnd:\s+00000000a00405fb\n/);
   expect(output).toMatch(/Seccomp:\s+2\n/);
   await host.driver.remove(spec.sandboxId);
 }, 120_000);
 
-test('the reason of an end is reported within two seconds: deleted by hand, evicted, ended by itself', async () => {
+test('the end of a sandbox is reported with its reason within two seconds: deleted, evicted or exited', async () => {
   const specs = await Promise.all([1, 2, 3].map(() => host.spec(image)));
   const [byHand, evicted, ended] = specs;
   await Promise.all(specs.map((spec) => host.driver.create(spec)));
@@ -103,7 +103,7 @@ test('the reason of an end is reported within two seconds: deleted by hand, evic
   await until(async () =>
     (await Promise.all(specs.map(({ sandboxId }) => stateOf(sandboxId)))).every((each) => each === 'exited'),
   );
-  // What the cluster took away goes on, on its disk.
+  // An evicted sandbox can continue on its disk.
   await until(async () => !(await host.objects()).pods.includes(evicted!.sandboxId));
   await host.driver.resume({ ...evicted!, run: 2 });
   expect(await stateOf(evicted!.sandboxId)).toBe('running');
@@ -111,7 +111,7 @@ test('the reason of an end is reported within two seconds: deleted by hand, evic
   await Promise.all(specs.map(({ sandboxId }) => host.driver.remove(sandboxId)));
 }, 180_000);
 
-test('a driver that is opened again finds its sandboxes, reports what ended meanwhile, and removes objects without an owner', async () => {
+test('a reopened driver finds its sandboxes, reports ends that it missed, and removes unknown sandboxes', async () => {
   const specs = await Promise.all([1, 2, 3].map(() => host.spec(image)));
   const [running, ended, unknown] = specs;
   const places = await Promise.all(specs.map((spec) => host.driver.create(spec)));
@@ -137,7 +137,7 @@ test('a driver that is opened again finds its sandboxes, reports what ended mean
   expect(await host.objects()).toEqual({ pods: [], disks: [] });
 }, 180_000);
 
-test('a start that cannot succeed says why and leaves no pod: an image that is not there, a stop meanwhile', async () => {
+test('a start fails with its reason and leaves no pod when the image is missing or the sandbox is stopped', async () => {
   const missing = await host.spec(`${cluster.registry}/missing@sha256:${'0'.repeat(64)}`);
   await expect(host.driver.create(missing)).rejects.toMatchObject({ code: 'image_pull_failed', retryable: false });
   const stopped = await host.spec(image);
@@ -151,7 +151,7 @@ test('a start that cannot succeed says why and leaves no pod: an image that is n
   await Promise.all([missing, stopped].map(({ sandboxId }) => host.driver.remove(sandboxId)));
 }, 180_000);
 
-test('what a sandbox uses and what the cluster has are measured by its nodes', async () => {
+test('the nodes measure the use of a sandbox and the capacity of the cluster', async () => {
   const spec = await host.spec(image);
   const { load } = host.driver;
   const { totalMb, availableMb } = load.memory();
@@ -160,7 +160,7 @@ test('what a sandbox uses and what the cluster has are measured by its nodes', a
   expect(totalMb).toBeGreaterThanOrEqual(availableMb);
   const place = await host.driver.create(spec);
   const usage = async () => (await host.driver.usage()).find(({ sandboxId }) => sandboxId === spec.sandboxId);
-  // The first figure may be older than the agent.
+  // The first measurement may be from before the start of the agent.
   await until(async () => ((await usage())?.memoryBytes ?? 0) > 1024 ** 2, 60_000);
   const before = (await usage())!;
   expect(before).toMatchObject({ diskTotalBytes: 1024 ** 3 });
@@ -173,7 +173,7 @@ test('what a sandbox uses and what the cluster has are measured by its nodes', a
   expect(await host.driver.sandboxAt(place.address)).toBeNull();
 }, 240_000);
 
-test('a quota that is used up leaves no room, and a start says so', async () => {
+test('with a full quota the host reports no room, and a start is refused with `no_capacity`', async () => {
   const spec = await host.spec(image);
   const name = 'full';
   const quota = { metadata: { name }, spec: { hard: { pods: '0' } } };
@@ -185,7 +185,7 @@ test('a quota that is used up leaves no room, and a start says so', async () => 
   await host.driver.remove(spec.sandboxId);
 }, 240_000);
 
-test('an agent that has ended is found and started again; what else runs goes on', async () => {
+test('an agent that has ended is detected and restarted, and the other processes of the sandbox continue', async () => {
   const spec = await host.spec(image);
   const place = await host.driver.create(spec);
   await shell(place, spec, 'sleep 100000 >/dev/null 2>&1 & echo $! >/root/pid');
@@ -197,7 +197,7 @@ test('an agent that has ended is found and started again; what else runs goes on
   await host.driver.remove(spec.sandboxId);
 }, 240_000);
 
-test('when no host worker renews the lease of the host its pods end and its disks stay; with a lease they start again', async () => {
+test('when no host worker renews the lease, the pods end and the disks stay; with a lease the sandboxes start again', async () => {
   const spec = await host.spec(image);
   const place = await host.driver.create(spec);
   await shell(place, spec, 'echo kept >/root/kept');

@@ -8,7 +8,7 @@ import { loadSettings } from '../../config/settings.ts';
 import { kubernetesPrograms } from '../../ops/setup/toolchain/locations.mjs';
 import { KubernetesCluster } from './support/kubernetes-cluster.ts';
 
-/** The chart against a real API server, which runs none of its pods: no host, no Postgres, no Temporal is there. */
+/** Tests the chart against a real API server without nodes, Postgres or Temporal, so no pod of the chart runs. */
 const run = promisify(execFile);
 const chart = path.resolve(import.meta.dirname, '../../ops/helm/sandbox-platform');
 
@@ -44,7 +44,7 @@ const everything = {
   sandboxes: {
     enabled: true,
     hostId: 'cluster-one',
-    // The API server, which makes nothing here, asks for the namespace of a role.
+    // The namespace of a role must exist even for a server-side dry run.
     namespace: 'default',
     createNamespace: false,
     replicas: 2,
@@ -111,9 +111,9 @@ async function rendered(name: string, values: object): Promise<{ text: string; o
 test.each([
   ['needed', needed],
   ['everything', everything],
-  ['for sandboxes that are pods', { ...needed, nodeHelper: { enabled: true, sandboxNamespace: 'default' } }],
-  ['for mounts of sandboxes', { ...needed, mountHelper: { enabled: true, sandboxNamespace: 'default' } }],
-])('with what is %s it has no fault, and the API server takes each of its objects', async (name, values) => {
+  ['node helper', { ...needed, nodeHelper: { enabled: true, sandboxNamespace: 'default' } }],
+  ['mount helper', { ...needed, mountHelper: { enabled: true, sandboxNamespace: 'default' } }],
+])('the linter and the API server accept the chart with these values: %s', async (name, values) => {
   await helm('lint', '--strict', chart, '--values', valuesFile(name, values));
   const { text, objects } = await rendered(name, values);
   const file = path.join(cluster.place.folder, `${name}.yaml`);
@@ -123,12 +123,12 @@ test.each([
   expect(stdout.trim().split('\n')).toHaveLength(objects.length);
 });
 
-test('its settings are those that the processes read, and secrets are in references alone', async () => {
+test('the processes know all settings of the chart, and the chart contains only references to secrets', async () => {
   const { text, objects } = await rendered('settings', everything);
   const { data } = objects.find(({ kind, metadata }) => kind === 'ConfigMap' && metadata.name === 'platform-settings')!;
   const secrets = { PLATFORM_SECRET_KEY: Buffer.alloc(32, 1).toString('base64'), DATABASE_URL: 'postgres://x' };
   const settings = loadSettings({ ...data, ...secrets }) as unknown as Record<string, unknown>;
-  // A name that is wrong would be ignored.
+  // The processes would ignore a setting with a wrong name.
   for (const name of Object.keys(data)) expect(Object.keys(settings)).toContain(name);
   expect(settings).toMatchObject({
     TEMPORAL_TLS: true,
@@ -174,7 +174,7 @@ test('its settings are those that the processes read, and secrets are in referen
     expect(container!.envFrom).toContainEqual({ secretRef: { name: 'platform' } });
     // Only migrations may act as the owner of the tables.
     expect(JSON.stringify(spec).includes('"owner"')).toBe(metadata.name === 'platform-migrations');
-    // Only the host worker of the cluster asks its API server.
+    // Only the cluster's host worker calls the API server.
     const { automountServiceAccountToken: token, serviceAccountName: account } = spec.template.spec;
     expect([token, account]).toEqual(
       metadata.name === 'platform-sandboxes' ? [undefined, 'platform-sandboxes'] : [false, undefined],
@@ -186,7 +186,7 @@ test('its settings are those that the processes read, and secrets are in referen
   expect(text).not.toContain('kind: Secret\n');
 });
 
-test('helpers are held to their own node, unless the cluster cannot do that', async () => {
+test('admission policies limit the helpers to pods of their own node, unless `ownNodeOnly` is false', async () => {
   const policiesOf = async (ownNodeOnly: boolean) => {
     const helper = { enabled: true, sandboxNamespace: 'default', ownNodeOnly };
     const { objects } = await rendered('own-node', { ...needed, nodeHelper: helper, mountHelper: helper });
@@ -201,7 +201,7 @@ test('helpers are held to their own node, unless the cluster cannot do that', as
   expect(await policiesOf(false)).toEqual([]);
 });
 
-test('UDP ports need an address; without them the host worker has no right to Services', async () => {
+test('UDP ports need a public address, and without UDP ports the host worker has no right to Services', async () => {
   const { sandboxes } = everything;
   const withUdp = (udp: object) => valuesFile('udp', { ...everything, sandboxes: { ...sandboxes, udp } });
   const nowhere = helm('template', 'platform', chart, '--values', withUdp({ ports: '30100-30199' }));
@@ -215,7 +215,7 @@ test('UDP ports need an address; without them the host worker has no right to Se
   expect(await rightsOf(sandboxes.udp)).toContain('services');
 });
 
-test('the host worker writes and deletes Secrets where sandboxes have mounts, and reads none', async () => {
+test('the host worker may create and delete Secrets only if sandboxes can have mounts, and may never read them', async () => {
   const rulesOf = async (s3fsImage: string) => {
     const values = { ...everything, sandboxes: { ...everything.sandboxes, s3fsImage } };
     const { objects } = await rendered('mounts', values);
@@ -227,7 +227,7 @@ test('the host worker writes and deletes Secrets where sandboxes have mounts, an
   expect(await rulesOf('registry.test/s3fs:1')).toEqual([['create', 'delete']]);
 });
 
-test('nodes are asked for figures by an account of its own, and through the API server only by choice', async () => {
+test('by default a separate account reads the figures of nodes, and `api-server` is an option', async () => {
   const of = async (nodeFigures: object) => {
     const values = { ...everything, sandboxes: { ...everything.sandboxes, nodeFigures } };
     const { text, objects } = await rendered('figures', values);
@@ -250,12 +250,12 @@ test('nodes are asked for figures by an account of its own, and through the API 
   expect([rights, settings]).toEqual([['nodes/proxy'], ['api-server']]);
 });
 
-test('without a value that is needed, it says which', async () => {
+test('the chart names a missing required value', async () => {
   const failed = helm('template', 'platform', chart, '--values', valuesFile('without', { ...needed, secret: '' }));
   await expect(failed).rejects.toThrow("at '/secret'");
 });
 
-test('Prometheus’ operator is asked for where that is wanted', async () => {
+test('the chart has a ServiceMonitor only if it is enabled', async () => {
   const wanted = { ...needed, metrics: { serviceMonitor: { enabled: true, tokenSecret: 'metrics-token' } } };
   const { objects } = await rendered('monitor', wanted);
   const monitor = objects.find(({ kind }) => kind === 'ServiceMonitor') as unknown as { spec: { endpoints: object[] } };
@@ -265,7 +265,7 @@ test('Prometheus’ operator is asked for where that is wanted', async () => {
   expect((await rendered('plain', needed)).objects.map(({ kind }) => kind)).not.toContain('ServiceMonitor');
 });
 
-test('workers of a former tag go on beside those of the new one, each with pods of its own', async () => {
+test('workers of previous tags run next to those of the new tag, in Deployments of their own', async () => {
   const { objects } = await rendered('versions', everything);
   const workers = (kind: string) =>
     objects.filter((each) => each.kind === kind && each.metadata.name.includes('worker-'));

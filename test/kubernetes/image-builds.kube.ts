@@ -13,7 +13,7 @@ import { DriverHost, pushAgentImage } from './support/driver-host.ts';
 import { KubernetesCluster } from './support/kubernetes-cluster.ts';
 import { pushBusybox } from './support/pods.ts';
 
-/** Templates that are made of sandboxes which are pods. */
+/** Tests builds of templates from sandboxes on a cluster. */
 let cluster: KubernetesCluster;
 let image: string;
 let host: DriverHost;
@@ -44,7 +44,6 @@ const busybox = (names: string) =>
   `for name in ${names}; do /bin/busybox ln -s /bin/busybox /usr/local/bin/$name; done`;
 const tools = 'chmod chown ln mkdir mkfifo mv rm stat touch truncate find tr cut kill seq';
 
-/** A sandbox with the programs that the tests use. */
 async function sandbox(of = image): Promise<{ spec: SandboxSpec; place: SandboxPlace }> {
   const spec = await host.spec(of);
   const place = await host.driver.create(spec);
@@ -58,7 +57,7 @@ const inside = async ({ spec, place }: Awaited<ReturnType<typeof sandbox>>, scri
   return output.trim();
 };
 
-/** Pods and claims that are not a sandbox's, and what lies in the folder of builds. */
+/** The pods of builds, and the entries of the folder of builds. */
 async function left(): Promise<{ pods: string[]; files: string[] }> {
   const { items } = await host.core.listNamespacedPod({ namespace: host.namespace });
   const pods = items.flatMap(({ metadata }) => (metadata!.name!.startsWith('build-') ? [metadata!.name!] : []));
@@ -70,7 +69,7 @@ const nothingLeft = () =>
     return pods.length === 0 && files.length === 0;
   }, 30_000);
 
-/** As a build of the platform does. @returns a reference to the image of the new template */
+/** Pushes a layer as the platform does. @returns a reference to the image of the new template */
 async function pushed(layer: PackedLayer, below: string): Promise<string> {
   const [, path, digest] = /^[^/]+\/(.+)@(sha256:.+)$/.exec(below)!;
   const to = { path: 'templates/made', tag: randomBytes(4).toString('hex') };
@@ -85,12 +84,12 @@ async function pushed(layer: PackedLayer, below: string): Promise<string> {
 async function build(sandboxId: SandboxId): Promise<{ id: string; layer: PackedLayer; standstillMs: number }> {
   const id = newBuild();
   const { standstillMs } = await host.driver.builds.copyDisk(id, sandboxId);
-  // A step that is done is not done again.
+  // A second call does not copy the disk again.
   expect(await host.driver.builds.copyDisk(id, sandboxId)).toEqual({ standstillMs: 0, bytes: 0 });
   return { id, layer: await host.driver.builds.packChanges(id, 'acc-test'), standstillMs };
 }
 
-test('a template of a sandbox has its files with modes and owners, and not those it has removed; processes go on', async () => {
+test('a template has the files of its sandbox with modes and owners, and not the removed ones; processes continue', async () => {
   const made = await sandbox();
   await inside(
     made,
@@ -101,7 +100,7 @@ test('a template of a sandbox has its files with modes and owners, and not those
     (i=0; while :; do i=$((i+1)); echo $i >/root/counter; sleep 0.05; done) >/dev/null 2>&1 & echo $! >/root/pid`,
   );
   const { id, layer, standstillMs } = await build(made.spec.sandboxId);
-  console.log(`stood still for ${standstillMs} ms, layer of ${layer.size} bytes`);
+  console.log(`processes stopped for ${standstillMs} ms, layer of ${layer.size} bytes`);
   expect(standstillMs).toBeGreaterThan(0);
   expect(standstillMs).toBeLessThan(15_000);
   const counter = () => inside(made, 'kill -0 $(cat /root/pid) && cat /root/counter');
@@ -117,7 +116,7 @@ test('a template of a sandbox has its files with modes and owners, and not those
   expect(await inside(copy, 'test ! -e /bin/httpd && test -e /bin/nc && echo gone')).toBe('gone');
   expect(await inside(copy, 'test -s /root/counter && echo there')).toBe('there');
 
-  // A template of that sandbox has a layer of its own alone.
+  // A template of the copy adds only the changes of the copy as a layer.
   await inside(copy, 'echo second >/opt/made/second; rm /opt/made/hard');
   const again = await build(copy.spec.sandboxId);
   expect(again.layer.size).toBeLessThan(20_000);
@@ -130,7 +129,7 @@ test('a template of a sandbox has its files with modes and owners, and not those
   for (const { spec } of [made, copy, third]) await host.driver.remove(spec.sandboxId);
 }, 300_000);
 
-test('what no image can hold is refused with what it is, and leaves nothing', async () => {
+test('changes that no image can contain are refused with a description, and leave nothing', async () => {
   const made = await sandbox();
   await inside(made, `/bin/busybox mkdir -p /usr/local/bin; ${busybox(tools)}`);
   const refused = async (script: string, what: RegExp) => {
@@ -150,10 +149,10 @@ test('what no image can hold is refused with what it is, and leaves nothing', as
   await host.driver.remove(made.spec.sandboxId);
 }, 240_000);
 
-test('processes that keep others going do not hold up a build for long, and the sandbox goes on', async () => {
+test('processes that continue each other do not delay a build for long, and the sandbox keeps running', async () => {
   const made = await sandbox();
   await inside(made, `/bin/busybox mkdir -p /usr/local/bin; ${busybox(tools)}`);
-  // Two that continue each other. The build may fail or succeed, but it ends.
+  // Two processes send SIGCONT to each other. The build may fail or succeed, but it ends.
   await inside(
     made,
     'for n in 1 2; do (while :; do kill -CONT -1 2>/dev/null; done) >/dev/null 2>&1 & done; echo started',
@@ -172,7 +171,7 @@ test('processes that keep others going do not hold up a build for long, and the 
   await host.driver.remove(made.spec.sandboxId);
 }, 240_000);
 
-test('the removal of a sandbox ends its build, and a driver that opens again removes pods of builds', async () => {
+test('the removal of a sandbox ends its build and removes the pods of the build', async () => {
   const made = await sandbox();
   const id = newBuild();
   const copying = host.driver.builds.copyDisk(id, made.spec.sandboxId).catch((error) => error);
@@ -187,12 +186,12 @@ test('the removal of a sandbox ends its build, and a driver that opens again rem
   const policies = await cluster.config
     .makeApiClient(NetworkingV1Api)
     .listNamespacedNetworkPolicy({ namespace: host.namespace });
-  // That of all builds, which closes their pods.
+  // Only the policy that closes all pods of the host is left.
   expect(policies.items.map(({ metadata }) => metadata!.name)).toEqual([`closed-${host.namespace}`]);
   for (const name of fs.readdirSync(folder)) fs.rmSync(path.join(folder, name), { recursive: true });
 }, 240_000);
 
-test('an image that is in no registry of the platform is packed whole, with what its processes are given', async () => {
+test('an image from outside of the platform’s registry is packed as a whole, with its environment variables', async () => {
   const digest = await host.driver.builds.imageDigest(image);
   expect(digest).toBe(/@(sha256:.+)$/.exec(image)![1]);
   const id = newBuild();

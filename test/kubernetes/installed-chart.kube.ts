@@ -7,11 +7,10 @@ import { InstalledChart, release } from './support/installed-chart.ts';
 import { KubernetesCluster } from './support/kubernetes-cluster.ts';
 
 /**
- * The chart on a real cluster: an image of the Dockerfile, a Postgres and a Temporal outside, Helm, and sandboxes as pods.
- * It is installed with the code of the commit `UPGRADE_FROM`, else with this folder's own as an earlier version, and upgraded
- * while clients use sandboxes.
+ * Tests the chart on a real cluster, with an image of the Dockerfile, Postgres and Temporal outside of the cluster, and
+ * sandboxes as pods. Helm installs the code of the commit `UPGRADE_FROM`, or this folder's code under an earlier
+ * version number. Then it upgrades the release while clients use sandboxes.
  */
-/** It is there until the end of the file. */
 const small = { cpu_count: 1, memory_mb: 256, storage_gb: 1, template: 'base', timeout: 3600 };
 const parts = ['api', 'gateway', 'worker', 'sandboxes'];
 const clients = 3;
@@ -19,6 +18,7 @@ const roundsOfPart = 6;
 let cluster: KubernetesCluster;
 let platform: InstalledChart;
 let client: PlatformClient;
+/** This sandbox exists until the last test. */
 let sandbox: SandboxView;
 let load: SteadyLoad | undefined;
 
@@ -38,7 +38,7 @@ afterAll(async () => {
   await cluster?.stop();
 }, 240_000);
 
-/** @returns whether its budget allows it */
+/** Evicts a pod. @returns whether the disruption budget allows it */
 async function evict({ metadata }: V1Pod): Promise<boolean> {
   const { name, namespace } = metadata as { name: string; namespace: string };
   try {
@@ -60,7 +60,7 @@ async function contentOfFile(): Promise<string> {
   return stdout;
 }
 
-/** @returns seconds of the upgrade. @throws with what the pods say */
+/** @returns the seconds that the upgrade took. @throws with the logs of the pods */
 async function upgradeUnder(clientsLoad: SteadyLoad): Promise<number> {
   try {
     await clientsLoad.moreRounds(roundsOfPart);
@@ -85,7 +85,7 @@ function printLoad(clientsLoad: SteadyLoad): void {
   process.stdout.write(`${[...refusals, ...wrong].join('')}${tableOf(clientsLoad)}\n`);
 }
 
-test('each part is ready; no log of the migrations has an API key, which the operator makes in a pod of the API', async () => {
+test('all parts are ready; the operator makes an API key in a pod of the API, and no log of the migrations has one', async () => {
   expect(await platform.readyReplicas()).toEqual({
     [`${release}-api`]: 2,
     [`${release}-gateway`]: 2,
@@ -100,7 +100,7 @@ test('each part is ready; no log of the migrations has an API key, which the ope
   expect([status, body.data]).toEqual([200, expect.objectContaining({ sandboxes: [] })]);
 });
 
-test('the image has what makes the agent image of it', async () => {
+test('a container of the image can write the files of the agent image', async () => {
   const words = ['exec', `deployment/${release}-api`, '--', 'sh', '-c'];
   const script = 'node runtime/kubernetes/write-agent-image.ts /tmp/agent && cd /tmp/agent && ls -A . .platform/bin';
   const written = await platform.kubectl(...words, script);
@@ -108,8 +108,8 @@ test('the image has what makes the agent image of it', async () => {
   expect(written).toMatch(/^node$/m);
 }, 60_000);
 
-test('a sandbox is created through the Service of the API, and a command in it runs through that of the gateway', async () => {
-  // The host worker offers its cluster some moments after its start.
+test('clients create a sandbox through the Service of the API and run a command through that of the gateway', async () => {
+  // The host worker accepts sandboxes shortly after its start.
   await until(
     async () => {
       const { status, body } = await client.request<SandboxView>('POST', '/v1/sandboxes', small);
@@ -134,7 +134,7 @@ test('a sandbox is created through the Service of the API, and a command in it r
   expect(body).toMatchObject({ exit_code: 0, stdout: 'kept\n' });
 }, 180_000);
 
-test('`helm upgrade` under load: the migrations run again, pods are replaced, no acknowledged work is lost', async () => {
+test('`helm upgrade` under load runs the migrations again and replaces the pods without losing acknowledged work', async () => {
   load = new SteadyLoad(client, clients, 'before');
   const seconds = await upgradeUnder(load).finally(() => printLoad(load!));
   process.stdout.write(`helm upgrade: ${seconds.toFixed(1)} s, ${clients} sandboxes, ${load.rounds} rounds\n`);
@@ -151,7 +151,7 @@ test('`helm upgrade` under load: the migrations run again, pods are replaced, no
   expect(await contentOfFile()).toBe('kept\n');
 }, 900_000);
 
-test('evictions stop where the budget says, and go on once another pod is ready', async () => {
+test('the disruption budget refuses a second eviction until another pod is ready', async () => {
   for (const part of ['api', 'gateway', 'worker']) {
     const [first, second] = await platform.podsOf(part);
     await until(() => evict(first!));
@@ -163,7 +163,7 @@ test('evictions stop where the budget says, and go on once another pod is ready'
   }
 }, 300_000);
 
-test('`helm uninstall` leaves secrets, the log of the migrations, and the sandboxes, which go on', async () => {
+test('`helm uninstall` keeps the Secrets, the log of the migrations and the running sandboxes', async () => {
   const before = await platform.sandboxObjects();
   expect(before.pods).toContain(sandbox.sandbox_id);
   await platform.uninstall();

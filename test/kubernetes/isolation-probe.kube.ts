@@ -16,7 +16,7 @@ afterAll(async () => {
   await cluster?.stop();
 }, 120_000);
 
-test('a cluster that does not enforce NetworkPolicy is refused, with what is open, and the probe leaves nothing', async () => {
+test('a cluster that does not enforce NetworkPolicy is refused with the open connections; the probe leaves nothing', async () => {
   const refused = await requireIsolation(host.options).catch((error: Error) => error);
   expect(refused).toBeInstanceOf(IsolationError);
   expect(String(refused)).toMatch(/may receive nothing received.*may send nothing reached another.*API server/);

@@ -15,7 +15,7 @@ import { cordon, kubectl, onNode, sharedFolder } from './support/placing.ts';
 import type { PodNode } from './support/pod-node.ts';
 import { pushBusybox } from './support/pods.ts';
 
-/** A node that goes away with sandboxes on it, whose disks are on storage that the other node has, too. */
+/** Tests the loss of a node with sandboxes. Their disks are on storage that the other node can mount too. */
 const lossMs = 180_000;
 const away = { code: 'host_unavailable', message: 'The machine of this sandbox is away; try again when it is back' };
 
@@ -24,7 +24,7 @@ let second: PodNode;
 let image: string;
 let host: DriverHost;
 const ends: SandboxEnd[] = [];
-/** What the second node has without sandboxes. */
+/** The traces of pods on the second node before the first sandbox. */
 let before: Set<string>;
 
 beforeAll(async () => {
@@ -45,7 +45,7 @@ afterAll(async () => {
 interface Sandbox {
   spec: SandboxSpec;
   place: SandboxPlace;
-  /** Bytes that its writer has written, read from the storage and not through a node. */
+  /** The number of bytes that the sandbox's process has written, read from the storage without a node. */
   written: () => number;
 }
 
@@ -66,21 +66,21 @@ async function writing(): Promise<Sandbox> {
 
 const endsOf = (sandboxId: SandboxId) => ends.filter((end) => end.sandboxId === sandboxId);
 
-/** Waits for the report of its end, as that of a lost node. */
+/** Waits until the end of a sandbox is reported with the reason `node_lost`. */
 async function whenLost({ spec }: Sandbox): Promise<void> {
   await until(() => endsOf(spec.sandboxId).length > 0, lossMs);
   expect(endsOf(spec.sandboxId)).toMatchObject([{ reason: 'node_lost', run: 1 }]);
   expect(await host.driver.inspect(spec.sandboxId)).toMatchObject({ state: 'exited', exit: null });
 }
 
-/** Where its pods are; with `ending`, one that is to go. */
+/** The nodes of a sandbox's pods, with `ending` for a pod that is being deleted. */
 async function podsOf({ spec }: Pick<Sandbox, 'spec'>): Promise<string[]> {
   const labelSelector = `${labels.sandbox}=${spec.sandboxId}`;
   const { items } = await host.core.listNamespacedPod({ namespace: host.namespace, labelSelector });
   return items.map(({ metadata, spec: pod }) => `${pod!.nodeName}${metadata!.deletionTimestamp ? ' ending' : ''}`);
 }
 
-/** Nothing brings it up while the pod of the lost node is there. */
+/** Expects that the sandbox cannot be started while its pod on the lost node exists. */
 async function isRefused({ spec }: Sandbox): Promise<void> {
   for (const start of ['resume', 'restart'] as const) {
     await expect(host.driver[start]({ ...spec, run: 2 })).rejects.toMatchObject(away);
@@ -89,7 +89,7 @@ async function isRefused({ spec }: Sandbox): Promise<void> {
   expect(await podsOf({ spec })).toEqual(['node-2 ending']);
 }
 
-/** Resumes it as soon as the cluster has given up the pod of the lost node, while that node takes no pods. */
+/** Resumes a sandbox as soon as the cluster has given up its pod on the lost node. */
 async function resumed({ spec }: Sandbox): Promise<void> {
   let place: SandboxPlace | undefined;
   await until(
@@ -110,19 +110,19 @@ async function resumed({ spec }: Sandbox): Promise<void> {
   expect(await podsOf({ spec })).toEqual(['node-1']);
 }
 
-/** Waits until the second node has nothing of a sandbox. */
+/** Waits until the second node has no traces of a sandbox. */
 async function nothingIsLeft(): Promise<void> {
   let left: string[] = [];
   const isClean = async () => {
     left = (await nodeThings(second)).filter((line) => !before.has(line));
     return left.length === 0;
   };
-  // The kubelet collects containers that have ended once a minute.
+  // The kubelet removes ended containers once a minute.
   await until(isClean, lossMs, 500).catch(() => {});
   expect(left).toEqual([]);
 }
 
-test('a node that is silent: the end of its sandbox is reported with the reason, and no second copy starts while the first may write; when the node is back the sandbox resumes, on any node', async () => {
+test('after a node becomes unreachable, its sandbox has no second copy while the first may write, and resumes on any node when the node is back', async () => {
   const sandbox = await writing();
   const { sandboxId } = sandbox.spec;
   await second.node.program('kubelet').kill('SIGKILL');
@@ -130,7 +130,7 @@ test('a node that is silent: the end of its sandbox is reported with the reason,
   await whenLost(sandbox);
   await isRefused(sandbox);
   const size = sandbox.written();
-  // It runs on where nobody reaches it.
+  // The sandbox keeps running and writing on the unreachable node.
   await until(() => sandbox.written() > size);
   expect(podsWithProcesses(second)).toHaveLength(1);
 
@@ -139,7 +139,7 @@ test('a node that is silent: the end of its sandbox is reported with the reason,
   await second.startKubelet();
   await resumed(sandbox);
   expect(podsWithProcesses(second)).toEqual([]);
-  // The first copy has ended before, and nothing has started its writer in the second one.
+  // The first copy ended before, and the process that writes was not started in the second copy.
   const last = sandbox.written();
   await nothingIsLeft();
   expect(sandbox.written()).toBe(last);
@@ -148,7 +148,7 @@ test('a node that is silent: the end of its sandbox is reported with the reason,
   await cordon(cluster, 'node-2', false);
 }, 600_000);
 
-test('a node whose power is off: with the out-of-service taint its sandbox resumes on the other node; the node is back without it', async () => {
+test('after a power loss and the out-of-service taint, the sandbox resumes on the other node; its node comes back without it', async () => {
   const sandbox = await writing();
   const { sandboxId } = sandbox.spec;
   await second.powerOff();
@@ -167,7 +167,7 @@ test('a node whose power is off: with the out-of-service taint its sandbox resum
   await host.driver.remove(sandboxId);
 }, 600_000);
 
-test('a node that never comes back: once its Node object is deleted its sandbox resumes on the other node', async () => {
+test('after the Node object of a lost node is deleted, its sandbox resumes on the other node', async () => {
   const [sandbox, removed] = [await writing(), await writing()];
   await second.powerOff();
   await kubectl(cluster, ['delete', 'node', 'node-2']);
@@ -177,7 +177,7 @@ test('a node that never comes back: once its Node object is deleted its sandbox 
   expect(await host.objects()).toEqual({ pods: [sandbox.spec.sandboxId], disks: [sandbox.spec.sandboxId] });
   await host.driver.remove(sandbox.spec.sandboxId);
 
-  // The machine of that name joins again.
+  // The machine joins the cluster again under the same name.
   await cluster.powerOn(second);
   await nothingIsLeft();
   const again = await writing();

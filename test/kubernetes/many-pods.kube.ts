@@ -31,7 +31,7 @@ let worker: ChildProcess;
 beforeAll(async () => {
   cluster = await KubernetesCluster.start({ kind: 'api-only', recordedUser: user });
   await cluster.core.createNamespace({ body: { metadata: { name: namespace } } });
-  // A controller makes this account elsewhere; the API server alone refuses pods without it.
+  // The API server refuses pods without this account. Usually a controller makes it, but none runs here.
   await cluster.core.createNamespacedServiceAccount({ namespace, body: { metadata: { name: 'default' } } });
   await each(names, makeSandbox);
   worker = await startWorker();
@@ -41,7 +41,7 @@ afterAll(async () => {
   await cluster?.stop();
 }, 60_000);
 
-test('a worker lists 1,000 sandboxes once, watches them, and its memory stays flat through 5,000 changes', async () => {
+test('a worker lists 1,000 sandboxes once and watches them; its memory does not grow with 5,000 changes', async () => {
   const before = await state();
   expect(before.running).toBe(many);
   for (let run = 2; run <= 6; run += 1) {
@@ -51,7 +51,7 @@ test('a worker lists 1,000 sandboxes once, watches them, and its memory stays fl
   const after = await state();
   process.stdout.write(`live bytes at first ${before.liveBytes}, after 5,000 changes ${after.liveBytes}\n`);
   expect(after.liveBytes - before.liveBytes).toBeLessThan(before.liveBytes / 10);
-  // Its programs, and at most 64 KiB for the pod and the disk of a sandbox.
+  // The limit is 50 MB for the program, and 64 KiB for the pod and the disk of each sandbox.
   expect(after.liveBytes).toBeLessThan(50e6 + many * 65_536);
   expect(lists()).toEqual({ pods: 1, persistentvolumeclaims: 1 });
   expect(new Set(requests().map(({ verb }) => verb))).toEqual(new Set(['list', 'watch']));
@@ -59,13 +59,13 @@ test('a worker lists 1,000 sandboxes once, watches them, and its memory stays fl
   for (const { uri } of watches) expect(uri).toMatch(/allowWatchBookmarks=true/);
 }, 300_000);
 
-test('what changed while a worker and the API server were away is found by one more list, and reported', async () => {
+test('a worker finds and reports changes during an outage of the worker and the API server with one more list', async () => {
   const [first, gone] = [lists(), names.slice(0, 100)];
   worker.kill('SIGSTOP');
   await each(gone, (name) => cluster.core.deleteNamespacedPod({ name, namespace, gracePeriodSeconds: 0 }));
   await cluster.node.program('kube-apiserver').kill('SIGKILL');
   await cluster.startAgain('kube-apiserver');
-  // The API server has forgotten the versions of before, so that a watch cannot go on from one.
+  // The restarted API server no longer has the old resource versions, so the watch cannot continue from them.
   worker.kill('SIGCONT');
   await until(async () => (await state()).running === many - gone.length, 60_000);
   const { ends } = await state();
@@ -76,7 +76,7 @@ test('what changed while a worker and the API server were away is found by one m
   expect(persistentvolumeclaims).toBeLessThanOrEqual(first.persistentvolumeclaims! + 1);
 }, 120_000);
 
-test("a field that somebody else has changed is the driver's again with its next write; other fields stay", async () => {
+test('the next write of the driver restores a field that another client has changed; fields of other clients stay', async () => {
   const driver = new Cluster(cluster.config, namespace);
   const networking = cluster.config.makeApiClient(NetworkingV1Api);
   const signal = AbortSignal.timeout(60_000);
@@ -102,10 +102,10 @@ test("a field that somebody else has changed is the driver's again with its next
   expect(found.metadata!.annotations).toEqual({ note: 'mine' });
 }, 60_000);
 
-/** What the worker asked about pods and claims. */
+/** The worker's requests for pods and claims. */
 const requests = () => cluster.recordedRequests().filter(({ uri }) => /\/(pods|persistentvolumeclaims)\b/.test(uri));
 
-/** How often each kind was listed. */
+/** The number of list requests for each kind. */
 function lists(): Record<string, number> {
   const kinds = requests().flatMap(({ verb, uri }) => (verb === 'list' ? [/\/([a-z]+)(\?|$)/.exec(uri)![1]!] : []));
   return Object.fromEntries([...new Set(kinds)].map((kind) => [kind, kinds.filter((other) => other === kind).length]));
@@ -129,7 +129,7 @@ const specOf = (name: string): SandboxSpec => ({
   udpPorts: [],
 });
 
-/** Its objects, as they are when it runs. */
+/** Makes the objects of a running sandbox. */
 async function makeSandbox(name: string, at: number): Promise<void> {
   const pod = podOf(specOf(name), facts, options);
   pod.metadata!.annotations!['sandbox-platform/phase'] = 'ready';
@@ -180,7 +180,7 @@ async function annotate(name: string, run: number): Promise<void> {
   await cluster.core.patchNamespacedPod({ name, namespace, body }, merge);
 }
 
-/** Some at once. */
+/** Calls `act` for each name, with 16 calls at the same time. */
 async function each(all: string[], act: (name: string, at: number) => Promise<unknown>): Promise<void> {
   const waiting = all.entries();
   const lane = async () => {

@@ -12,7 +12,9 @@ import { InstalledMountHelper, pushS3fsImage } from './support/mount-helper.ts';
 import { InstalledNodeHelper } from './support/node-helper.ts';
 import { pushBusybox } from './support/pods.ts';
 
-/** Buckets of a real S3 server outside of the cluster, mounted by real s3fs into pods whose network policies are enforced. */
+/**
+ * Tests mounts with a real S3 server outside of the cluster and real s3fs, on a cluster that enforces network policies.
+ */
 let cluster: KubernetesCluster;
 let host: DriverHost;
 let helper: InstalledMountHelper;
@@ -28,7 +30,7 @@ beforeAll(async () => {
   const [busybox, agentImage] = [await pushBusybox(cluster), await pushAgentImage(cluster.registry)];
   image = busybox;
   const s3fsImage = await pushS3fsImage(cluster.registry);
-  // The network of the machine, the node and all pods: what of it stays closed is the driver's to know.
+  // This range contains the machine, the node and all pods. The driver itself must keep the forbidden addresses closed.
   const mounts = { s3fsImage, outboundRanges: ['198.18.0.0/15'], ownServices };
   options = { mounts, clientRanges: [`${machine}/32`], helperTimeoutSeconds: 20 };
   host = await DriverHost.open(cluster, agentImage, options);
@@ -66,13 +68,13 @@ const anew = (...slots: MountSlot[]): WantedMounts => ({
   credentials: Object.fromEntries(slots.map((each) => [each.slot, key()])),
 });
 
-/** A word of a shell command that does not show the word itself in the shell's arguments. */
+/** Splits a word for a shell command, so that a search for the word does not find the command itself. */
 const unseen = (word: string) => `'${word.slice(0, 4)}''${word.slice(4)}'`;
 
 const say = async (place: SandboxPlace, spec: SandboxSpec, command: string) =>
   (await shell(place, spec, command, 30)).output;
 
-/** Names of what there is for mounts, read from the API server. */
+/** The names of all objects of mounts in the API server. */
 async function remains(): Promise<string[]> {
   const of = { namespace: host.namespace, labelSelector: 'sandbox-platform/mount' };
   const networking = cluster.config.makeApiClient(NetworkingV1Api);
@@ -92,11 +94,11 @@ async function removed(spec: SandboxSpec): Promise<void> {
   await until(async () => (await remains()).length === 0, 30_000);
 }
 
-/** Why a sandbox could not be made; nothing of it stays. */
+/** The error of a create that fails. Expects that no pod and no object of a mount is left. */
 async function refusalOf(storage: WantedMounts, more: Partial<SandboxSpec> = {}) {
   const spec = await host.spec(image, { storage, ...more });
   const error = await host.driver.create(spec).then(
-    () => Promise.reject(new Error('it was made')),
+    () => Promise.reject(new Error('the sandbox was created')),
     (reason) => reason,
   );
   expect(await host.objects()).toMatchObject({ pods: expect.not.arrayContaining([spec.sandboxId]) });
@@ -105,7 +107,7 @@ async function refusalOf(storage: WantedMounts, more: Partial<SandboxSpec> = {})
   return { code: error.code as string, message: error.message as string };
 }
 
-test('a file written inside is an object, an object is a file inside; neither the sandbox nor the cluster shows the keys', async () => {
+test('files in the mount are objects of the bucket and vice versa; neither the sandbox nor the cluster shows the keys', async () => {
   s3.write('data', 'reports/old.txt', 'from outside');
   const spec = await host.spec(image, { storage: anew(slot()) });
   const place = await host.driver.create(spec);
@@ -140,9 +142,9 @@ test('a file written inside is an object, an object is a file inside; neither th
     ),
   );
   expect(pods.items).toHaveLength(2);
-  const told = JSON.stringify([pods, events, disks, logs, host.warnings]);
-  expect(told).not.toContain(s3.secretKey);
-  expect(told).not.toContain(s3.accessKey);
+  const visible = JSON.stringify([pods, events, disks, logs, host.warnings]);
+  expect(visible).not.toContain(s3.secretKey);
+  expect(visible).not.toContain(s3.accessKey);
   const [secret, ...others] = await secrets();
   expect(others).toEqual([]);
   expect(Buffer.from(secret!.data!.credentials!, 'base64').toString()).toContain(s3.secretKey);
@@ -163,13 +165,13 @@ test.each<[string, () => Promise<WantedMounts> | WantedMounts, RegExp]>([
     () => ({ ...anew(slot()), credentials: { 0: key({ secretKey: 'wrong' }) } }),
     /the storage refused the credentials/,
   ],
-  ['a bucket that is not there', () => anew(slot({ uri: 's3://nothing-here/' })), /knows no such bucket/],
-  ['a name that leads nowhere', () => anew(slot({ endpoint: 'http://s3.invalid' })), /could not be resolved/],
+  ['a missing bucket', () => anew(slot({ uri: 's3://nothing-here/' })), /knows no such bucket/],
+  ['a name that cannot be resolved', () => anew(slot({ endpoint: 'http://s3.invalid' })), /could not be resolved/],
   ['a private address', () => anew(slot({ endpoint: 'http://10.255.255.1' })), /is not allowed/],
   ['the metadata address', () => anew(slot({ endpoint: 'http://169.254.169.254' })), /is not allowed/],
   ['a mount point that is a file', () => anew(slot({ mountPoint: '/bin/busybox' })), /is not a folder/],
 ])(
-  '%s fails the start with a reason, and nothing stays',
+  'with %s the start fails with a reason and leaves nothing',
   async (_, storage, reason) => {
     const { code, message } = await refusalOf(await storage());
     expect({ code, message }).toEqual({ code: 'object_storage_mount_failed', message: expect.stringMatching(reason) });
@@ -178,7 +180,7 @@ test.each<[string, () => Promise<WantedMounts> | WantedMounts, RegExp]>([
   120_000,
 );
 
-test('the API server, a node, a pod, a service of the platform and a port without a server all look the same', async () => {
+test('a mount of the API server, a node, a pod, a platform service or a closed port fails with the same message', async () => {
   const { machine, node } = cluster.place.network;
   const accepted: string[] = [];
   const server = net.createServer((socket) => {
@@ -205,7 +207,7 @@ test('the API server, a node, a pod, a service of the platform and a port withou
   await host.driver.remove(other.sandboxId);
 }, 300_000);
 
-test('what a cluster cannot give is refused before anything is made', async () => {
+test('mounts that the cluster does not support are refused before any object is made', async () => {
   const { sandboxId: _, ...direct } = await host.spec(image, {
     storage: { ...anew(slot()), direct: { s3fsPath: 's3fs' } },
   });
@@ -221,7 +223,7 @@ test('what a cluster cannot give is refused before anything is made', async () =
   await host.start(options);
 }, 60_000);
 
-test('ended and started on its disk a sandbox has its mounts again, from its Secrets; short-lived ones need new keys', async () => {
+test('a sandbox that starts again on its disk gets its mounts from its Secrets; short-lived ones need new keys', async () => {
   const short = slot({ slot: 1, uri: 's3://more/', mountPoint: '/srv/a/b', shortLived: true });
   const spec = await host.spec(image, { storage: anew(slot(), short) });
   const place = await host.driver.create(spec);
@@ -241,7 +243,7 @@ test('ended and started on its disk a sandbox has its mounts again, from its Sec
   await removed(spec);
 }, 180_000);
 
-test('a bucket that no longer answers ends with its sandbox in time, and holds up no pause', async () => {
+test('a bucket that no longer answers delays neither a pause nor the removal of its sandbox', async () => {
   const proxy = await StallingProxy.start(s3.port, cluster.place.network.machine);
   toStop.push(proxy);
   const spec = await host.spec(image, { storage: anew(slot({ endpoint: proxy.endpoint })) });
@@ -255,7 +257,7 @@ test('a bucket that no longer answers ends with its sandbox in time, and holds u
   await removed(spec);
 }, 180_000);
 
-test('a helper that is killed leaves mounts that are in their places, and makes new ones once it is back', async () => {
+test('existing mounts work while the mount helper is dead, and it makes new ones after its restart', async () => {
   const spec = await host.spec(image, { storage: anew(slot()) });
   const place = await host.driver.create(spec);
   await helper.kill();
@@ -266,7 +268,7 @@ test('a helper that is killed leaves mounts that are in their places, and makes 
   await removed(spec);
 }, 180_000);
 
-test('a pause that keeps the memory keeps mounts; a resume changes them, and one that fails changes nothing', async () => {
+test('a pause that keeps the memory keeps the mounts; a resume can change them, and a failed resume changes nothing', async () => {
   await InstalledNodeHelper.install(cluster, host.namespace);
   const second = slot({ slot: 1, uri: 's3://more/', mountPoint: '/mnt/second' });
   const spec = await host.spec(image, { storage: anew(slot(), second) });
@@ -286,7 +288,7 @@ test('a pause that keeps the memory keeps mounts; a resume changes them, and one
   expect((await host.driver.inspect(spec.sandboxId)).state).toBe('paused');
 
   const off: MountSlot = { ...second, state: 'disabled' };
-  // The first gets other keys, the second goes, the third comes.
+  // The first mount gets new keys, the second is disabled, and the third is added.
   const change = { ...kept(slot(), off, third), credentials: { 0: key(), 2: key() } };
   const again = await host.driver.resume({ ...spec, run: 3, storage: change });
   expect(again).toMatchObject({ from: 'thaw', slots: [slot(), off, third] });
@@ -298,7 +300,7 @@ test('a pause that keeps the memory keeps mounts; a resume changes them, and one
   await removed(spec);
 }, 240_000);
 
-test('the mount helper reads no Secret', async () => {
+test('the mount helper may not read Secrets, make pods or run commands in them', async () => {
   const reviews = cluster.config.makeApiClient(AuthorizationV1Api);
   const may = async (verb: string, resource: string, subresource = '') => {
     const resourceAttributes = { verb, resource, namespace: host.namespace, ...(subresource && { subresource }) };

@@ -21,11 +21,13 @@ const listener = path.resolve(import.meta.dirname, '../../runtime/kubernetes/in-
 let cluster: KubernetesCluster;
 let host: DriverHost;
 let agentImage: string;
-/** With internet access, and without. */
+/** A sandbox with internet access. */
 let connected: Sandbox;
+/** A sandbox without internet access. */
 let closed: Sandbox;
-/** Pods of other namespaces; that of the stranger is not the platform's. */
+/** A pod in a namespace that does not belong to the platform. */
 let stranger: V1Pod;
+/** A pod in the platform's namespace. */
 let platformPod: V1Pod;
 let outside: Record<'public' | 'resolver', Target>;
 let never: Record<string, Target>;
@@ -41,7 +43,7 @@ beforeAll(async () => {
   const { machine, node, firstService } = cluster.place.network;
   const image = await pushBusybox(cluster);
   agentImage = await pushAgentImage(cluster.registry);
-  // Of a network for documentation, which no policy closes; on the machine's end of the link alone.
+  // An address for documentation, which no policy closes. It exists only on the machine's end of the link.
   const onInternet = `203.0.113.${cluster.place.number + 1}`;
   execFileSync('ip', ['address', 'add', `${onInternet}/32`, 'dev', cluster.place.link]);
   await cluster.node.run('ip', ['address', 'add', `${metadata}/32`, 'dev', 'lo']);
@@ -80,14 +82,14 @@ afterAll(async () => {
   await cluster?.stop();
 }, 120_000);
 
-test('a pod without a policy reaches all that sandboxes must not reach, and no sandbox', async () => {
+test('a pod without a policy reaches all addresses that are closed to sandboxes, except the sandboxes themselves', async () => {
   const { connected: one, closed: other, ...rest } = never;
   expect(
     await tries(inPod(stranger), { open: { ...rest, public: outside.public }, shut: { one: one!, other: other! } }),
   ).toEqual([]);
 }, 60_000);
 
-test('a sandbox with internet access reaches public addresses and its resolver, and nothing of the cluster, its node, the platform or other sandboxes', async () => {
+test('a sandbox with internet access reaches public addresses and its DNS server, but not the cluster, its node, the platform or other sandboxes', async () => {
   const { connected: itself, ...others } = never;
   expect(itself).toBeDefined();
   expect(await tries(inSandbox(connected), { open: { public: outside.public }, shut: others })).toEqual([]);
@@ -107,7 +109,7 @@ test('a sandbox without internet access reaches nothing', async () => {
   expect(await tries(inSandbox(closed), { open: {}, shut: { ...others, public: outside.public } })).toEqual([]);
 }, 60_000);
 
-test('the platform reaches both, from its machines and as pods', async () => {
+test('the platform reaches sandboxes with and without internet access, from its machines and from its pods', async () => {
   const { connected: one, closed: other } = never;
   expect(await tries(inPod(platformPod), { open: { one: one!, other: other! }, shut: {} })).toEqual([]);
   for (const { place, spec } of [connected, closed]) {
@@ -115,7 +117,7 @@ test('the platform reaches both, from its machines and as pods', async () => {
   }
 });
 
-test('a pod that looks at an image reaches nothing, and nothing reaches it', async () => {
+test('a pod that looks at an image cannot open connections, and no connection to it succeeds', async () => {
   const look = lookPodOf('look-of-the-test', agentImage, host.options);
   look.spec!.containers[0]!.command = listenWords;
   const pod = await readyPod(cluster, look);
@@ -126,7 +128,7 @@ test('a pod that looks at an image reaches nothing, and nothing reaches it', asy
   expect(await tries(inPod(platformPod), { open: {}, shut: fromElsewhere })).toEqual([]);
 }, 120_000);
 
-test('a pod is closed from its first process on', async () => {
+test('a policy applies to a pod from the start of its first process', async () => {
   for (let time = 0; time < 3; time += 1)
     expect(await probeIsolation(host.options)).toEqual({ open: [], lateMs: null });
 }, 180_000);
@@ -154,7 +156,7 @@ async function answerOn(address: string): Promise<number> {
   return (server.address() as net.AddressInfo).port;
 }
 
-/** A resolver that has one address for any name. */
+/** Starts a DNS server that answers each query with the same address. */
 async function resolverOn(address: string): Promise<Target> {
   const server = dgram.createSocket('udp4');
   servers.push(server);

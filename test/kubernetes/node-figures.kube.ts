@@ -5,7 +5,7 @@ import { summariesOf } from '../../runtime/kubernetes/summary-sources.ts';
 import { KubernetesCluster } from './support/kubernetes-cluster.ts';
 import { applyFromChart } from './support/node-helper.ts';
 
-/** The chart's accounts against a real kubelet. The host worker itself does not run here. */
+/** Tests the rights of the chart's accounts at a real kubelet. The host worker itself does not run here. */
 const namespace = 'default';
 const reader = 'platform-kubelet-reader';
 const worker = 'platform-sandboxes';
@@ -39,7 +39,7 @@ async function configOf(name: string): Promise<KubeConfig> {
   return config;
 }
 
-test('the host worker reads figures of a kubelet with tokens of the account for that, and not with its own', async () => {
+test('the host worker reads the figures of a kubelet only with tokens of the reader account, not with its own token', async () => {
   const config = await configOf(worker);
   const ask = await summariesOf(config, { via: 'kubelet', account: { namespace, name: reader } })();
   const of = { namespace: 'sandboxes', containerName: 'sandbox', volumeName: 'disk' };
@@ -51,7 +51,7 @@ test('the host worker reads figures of a kubelet with tokens of the account for 
   await expect(askThroughApi(node)).rejects.toMatchObject({ name: 'SummaryRefused', status: 403 });
 });
 
-test('with what a kubelet sees nobody reaches its other endpoints, nor the API server', async () => {
+test('a token that a kubelet receives gives no access to other endpoints of kubelets or to the API server', async () => {
   const token = await tokenOf(reader);
   const ca = Buffer.from(cluster.config.getCurrentCluster()!.caData!, 'base64');
   const statusOf = async (url: string) => {
@@ -77,7 +77,7 @@ test('with what a kubelet sees nobody reaches its other endpoints, nor the API s
   }
 });
 
-test('the host worker has no right to proxies of nodes, and asks for tokens of no other account', async () => {
+test('the host worker may not use proxies of nodes, and may request tokens only for the reader account', async () => {
   const reviews = cluster.config.makeApiClient(AuthorizationV1Api);
   const may = async (verb: string, resource: string, subresource: string, name: string) => {
     const resourceAttributes = { verb, resource, subresource, name, namespace };

@@ -39,14 +39,14 @@ afterAll(async () => {
 const podOf = async ({ sandboxId }: SandboxSpec): Promise<V1Pod> =>
   host.core.readNamespacedPod({ name: sandboxId, namespace: host.namespace });
 const annotationOf = async (spec: SandboxSpec, name: string) => (await podOf(spec)).metadata?.annotations?.[name];
-/** The states of the sandbox's container, and of the one that holds its network, as the kernel has them. */
+/** The freezer states of the sandbox's container and of the pod's other container, which holds the network. */
 async function statesOf(spec: SandboxSpec): Promise<{ own: string; others: string[] }> {
   const pod = await podOf(spec);
   const id = pod.status!.containerStatuses![0]!.containerID!.split('://')[1]!;
   const { [id]: own, ...others } = freezerStates(cluster, pod);
   return { own: own!, others: Object.values(others) };
 }
-/** A process that knows something that is nowhere else: it answers with it when it gets a signal. */
+/** A process that keeps a word only in its memory. It writes the word to a file when it gets a signal. */
 const remember = 'word=kept-in-memory; trap "echo \\$word >/tmp/answer" USR1; while :; do sleep 0.1; done';
 const begin = `sh -c '${remember}' </dev/null >/dev/null 2>&1 & echo $!`;
 const recall = (pid: string) =>
@@ -60,7 +60,7 @@ async function remembering(overrides: Partial<SandboxSpec> = {}) {
   return { spec, pid };
 }
 
-test('without a helper a pause keeps the disk alone', async () => {
+test('without a node helper a pause keeps only the disk', async () => {
   const spec = await host.spec(image);
   await host.driver.create(spec);
   expect(await annotationOf(spec, annotations.frozenNow)).toBeUndefined();
@@ -68,8 +68,8 @@ test('without a helper a pause keeps the disk alone', async () => {
   await host.driver.remove(spec.sandboxId);
 }, 120_000);
 
-test('a pause keeps the memory: all processes of the sandbox stand still, and a resume lets them go on', async () => {
-  // Sandboxes that are there before the helper are served, too.
+test('with a node helper a pause freezes all processes of the sandbox, and a resume lets them continue', async () => {
+  // The helper also serves sandboxes that were created before it.
   const { spec, pid } = await remembering();
   helper = await InstalledNodeHelper.install(cluster, host.namespace);
   await until(async () => (await annotationOf(spec, annotations.frozenNow)) === 'false');
@@ -86,7 +86,7 @@ test('a pause keeps the memory: all processes of the sandbox stand still, and a 
   expect((await shell(place, spec, recall(pid))).output).toBe('kept-in-memory');
   expect(await host.driver.resume({ ...spec, run: 2 })).toMatchObject({ from: 'existing' });
 
-  // Each answer is that of the request before it, not of an earlier one.
+  // Repeated requests must not be answered with the state of an earlier request.
   for (let run = 3; run < 13; run += 1) {
     expect(await host.driver.pause(spec.sandboxId)).toEqual({ kept: 'memory' });
     expect(await statesOf(spec)).toMatchObject({ own: 'FROZEN' });
@@ -96,12 +96,12 @@ test('a pause keeps the memory: all processes of the sandbox stand still, and a 
   await host.driver.remove(spec.sandboxId);
 }, 240_000);
 
-test('a helper whose node had no news for more than a minute freezes at once', async () => {
+test('a node helper without any change on its node for more than a minute still freezes at once', async () => {
   const { spec } = await remembering();
   await until(async () => (await annotationOf(spec, annotations.frozenNow)) === 'false');
   await host.driver.close();
   await host.start({ helperTimeoutSeconds: 5 });
-  // Longer than several watches that see nothing.
+  // This is longer than several watch requests without a change.
   await delay(75_000);
   expect(await host.driver.pause(spec.sandboxId)).toEqual({ kept: 'memory' });
   await host.driver.close();
@@ -109,7 +109,7 @@ test('a helper whose node had no news for more than a minute freezes at once', a
   await host.driver.remove(spec.sandboxId);
 }, 240_000);
 
-test('a helper that is killed between the request and the freeze freezes once it is back', async () => {
+test('a node helper that is killed between the request and the freeze freezes after its restart', async () => {
   const { spec, pid } = await remembering();
   await until(async () => (await annotationOf(spec, annotations.frozenNow)) === 'false');
   await helper.signal('SIGSTOP');
@@ -120,7 +120,7 @@ test('a helper that is killed between the request and the freeze freezes once it
   expect(await pausing).toEqual({ kept: 'memory' });
   expect(await statesOf(spec)).toMatchObject({ own: 'FROZEN' });
 
-  // And what it froze stays frozen without it, and is thawed by the next one.
+  // A sandbox stays frozen without the helper, and the next helper process thaws it.
   await helper.signal('SIGSTOP');
   const resuming = host.driver.resume({ ...spec, run: 2 });
   await until(async () => (await annotationOf(spec, annotations.frozen)) === 'false');
@@ -130,11 +130,11 @@ test('a helper that is killed between the request and the freeze freezes once it
   await host.driver.remove(spec.sandboxId);
 }, 240_000);
 
-test('a resume right after a kill of the helper waits until the kubelet starts it again, or is refused for now', async () => {
+test('a resume after the helper was killed waits until the kubelet restarts it, or fails with a retryable error', async () => {
   const { spec, pid } = await remembering();
   await until(async () => (await annotationOf(spec, annotations.frozenNow)) === 'false');
   await host.driver.close();
-  // With the times that the platform has.
+  // This driver has the default time limits.
   await host.start();
   expect(await host.driver.pause(spec.sandboxId)).toEqual({ kept: 'memory' });
   await helper.signal('SIGKILL');
@@ -154,7 +154,7 @@ test('a resume right after a kill of the helper waits until the kubelet starts i
   await host.driver.remove(spec.sandboxId);
 }, 240_000);
 
-test('what a killed worker has asked for is done, and the next worker finds it paused', async () => {
+test('a freeze that a killed host worker has requested is carried out, and the next worker finds the sandbox paused', async () => {
   const { spec, pid } = await remembering();
   await until(async () => (await annotationOf(spec, annotations.frozenNow)) === 'false');
   await helper.signal('SIGSTOP');
@@ -175,7 +175,7 @@ test('what a killed worker has asked for is done, and the next worker finds it p
   await host.driver.remove(spec.sandboxId);
 }, 240_000);
 
-test('a helper that does not answer costs the memory, not the pause', async () => {
+test('when the helper does not answer, the pause succeeds but keeps only the disk', async () => {
   const { spec } = await remembering();
   await until(async () => (await annotationOf(spec, annotations.frozenNow)) === 'false');
   await host.driver.close();
@@ -191,7 +191,7 @@ test('a helper that does not answer costs the memory, not the pause', async () =
   await host.driver.remove(spec.sandboxId);
 }, 240_000);
 
-test('a resume whose agent does not know the platform freezes the sandbox again, and says so', async () => {
+test('a resume whose agent refuses the platform’s token freezes the sandbox again and fails with a reason', async () => {
   const { spec } = await remembering();
   await until(async () => (await annotationOf(spec, annotations.frozenNow)) === 'false');
   expect(await host.driver.pause(spec.sandboxId)).toEqual({ kept: 'memory' });
@@ -203,7 +203,7 @@ test('a resume whose agent does not know the platform freezes the sandbox again,
   await host.driver.remove(spec.sandboxId);
 }, 240_000);
 
-test('a frozen sandbox ends: stopped, removed, deleted by hand, and restarted on its disk', async () => {
+test('a frozen sandbox can be stopped, removed, deleted with kubectl and restarted on its disk', async () => {
   const all = await Promise.all([remembering(), remembering(), remembering()]);
   const [stopped, byHand, restarted] = all.map(({ spec }) => spec);
   for (const { spec } of all) {
@@ -220,7 +220,7 @@ test('a frozen sandbox ends: stopped, removed, deleted by hand, and restarted on
   await Promise.all(all.map(({ spec }) => host.driver.remove(spec.sandboxId)));
 }, 240_000);
 
-test('pods without the labels of a sandbox, and those of other namespaces, are never touched', async () => {
+test('the helper never freezes pods without the labels of a sandbox or pods of other namespaces', async () => {
   const ours = { 'app.kubernetes.io/managed-by': 'sandbox-platform', 'sandbox-platform/sandbox': 'sbx-somebody' };
   const asking = (name: string, namespace: string, labels: Record<string, string>): V1Pod => ({
     metadata: { name, namespace, labels, annotations: { [annotations.frozen]: 'true' } },
@@ -233,7 +233,7 @@ test('pods without the labels of a sandbox, and those of other namespaces, are n
     await readyPod(cluster, asking('unlabelled', host.namespace, {})),
     await readyPod(cluster, asking('elsewhere', 'default', ours)),
   ];
-  // One that is frozen after them: the helper has seen them by then.
+  // When this later sandbox is frozen, the helper has already seen the other pods.
   const { spec } = await remembering();
   await until(async () => (await annotationOf(spec, annotations.frozenNow)) === 'false');
   expect(await host.driver.pause(spec.sandboxId)).toEqual({ kept: 'memory' });
@@ -246,7 +246,7 @@ test('pods without the labels of a sandbox, and those of other namespaces, are n
   await host.driver.remove(spec.sandboxId);
 }, 240_000);
 
-test('its account may read pods and write their status in the namespace of the sandboxes, and nothing else', async () => {
+test('the helper’s account may only read pods and write their status in the namespace of the sandboxes', async () => {
   const reviews = cluster.config.makeApiClient(AuthorizationV1Api);
   const may = async (verb: string, resource: string, { subresource = '', namespace = host.namespace } = {}) => {
     const resourceAttributes = { verb, resource, namespace, ...(subresource && { subresource }) };
@@ -262,11 +262,11 @@ test('its account may read pods and write their status in the namespace of the s
   expect(await may('list', 'pods', { namespace: 'default' })).toBe(false);
 });
 
-describe('with a token of its account', () => {
+describe('a token of the helper’s account', () => {
   const account = { namespace: 'default', name: 'platform-node-helper' };
   const otherNode = 'node-of-the-test';
 
-  /** A pod of the account on a node, as a DaemonSet would make it; nothing runs on the other node. */
+  /** A pod of the account on a node, as a DaemonSet would make it. The other node exists only as an object. */
   async function helperPodOn(node: string): Promise<V1Pod> {
     if (node !== otherNode) return (await helper.pod())!;
     const spec = { nodeName: node, serviceAccountName: account.name, containers: [{ name: 'main', image }] };
@@ -274,7 +274,7 @@ describe('with a token of its account', () => {
     return host.core.createNamespacedPod({ namespace: account.namespace, body: { metadata, spec } });
   }
 
-  /** @param pod that the token is bound to; null: none */
+  /** Writes an annotation with a token that is bound to a pod. @param pod null for a token that is bound to no pod */
   async function annotateAs(pod: V1Pod | null, spec: SandboxSpec): Promise<string> {
     const bound = pod && { apiVersion: 'v1', kind: 'Pod', name: pod.metadata!.name!, uid: pod.metadata!.uid! };
     const body = { spec: { audiences: [], expirationSeconds: 600, ...(bound && { boundObjectRef: bound }) } };
@@ -293,12 +293,12 @@ describe('with a token of its account', () => {
       );
   }
 
-  test('a node changes pods of its own alone', async () => {
+  test('allows changes only to pods of its own node', async () => {
     const { spec } = await remembering();
     await host.core.createNode({ body: { metadata: { name: otherNode } } });
     try {
       const [own, other] = [await helperPodOn('node-1'), await helperPodOn(otherNode)];
-      const refused = /^403 .*this account may change pods of its own node alone/;
+      const refused = /^403 .*this account may change only pods of its own node/;
       expect(await annotateAs(other, spec)).toMatch(refused);
       expect(await annotateAs(null, spec)).toMatch(refused);
       expect(await annotationOf(spec, 'of-the-test')).toBeUndefined();

@@ -9,12 +9,12 @@ import { KubernetesCluster } from './support/kubernetes-cluster.ts';
 import { makeVolumes, pushBusybox } from './support/pods.ts';
 
 /**
- * The whole platform as processes of this machine, with the sandboxes as pods of a cluster, driven as its users do: API
- * over HTTP, agents through the gateway.
+ * Tests the whole platform. Its processes run on this machine and its sandboxes are pods of a cluster. The tests use
+ * the API over HTTP and connect to agents through the gateway, as clients do.
  */
 const namespace = `sandboxes-${randomBytes(4).toString('hex')}`;
 const hostId = 'cluster-one';
-/** The only one of the cluster's sandboxes. */
+/** The only UDP port for sandboxes of this cluster. */
 const udpPort = 31_000;
 const small = { cpu_count: 1, memory_mb: 256, storage_gb: 1 };
 let cluster: KubernetesCluster;
@@ -40,7 +40,7 @@ beforeAll(async () => {
     PLATFORM_KUBERNETES_CLIENT_RANGES: '0.0.0.0/0',
     PLATFORM_KUBERNETES_ISOLATION: 'unchecked',
     PLATFORM_HOST_LEASE_SECONDS: '60',
-    // There are no volumes for disks of its size.
+    // The cluster has no volumes for the disks of warm pods.
     PLATFORM_WARM_POOL_SIZE: '0',
     PLATFORM_UDP_PORTS: `${udpPort}-${udpPort}`,
     PLATFORM_HOST_PUBLIC_ADDRESS: cluster.place.network.node,
@@ -58,7 +58,7 @@ afterAll(async () => {
 const call = (sandbox: SandboxView, method: string, path: string, body?: unknown) =>
   api.request<SandboxView>(method, `/v1/sandboxes/${sandbox.sandbox_id}${path}`, body);
 
-/** What there is of a sandbox on the cluster. */
+/** The kinds of objects that a sandbox has on the cluster. */
 async function objectsOf({ sandbox_id: name }: SandboxView): Promise<string[]> {
   const [pods, claims, policies] = await Promise.all([
     core.listNamespacedPod({ namespace }),
@@ -78,7 +78,7 @@ async function servicesOf({ sandbox_id: name }: SandboxView): Promise<string[]> 
 
 const pausedByTheHost = { status: 'paused', reason: 'host_restarted' };
 
-test('a sandbox is made of a template, runs commands, keeps files over a pause, and its deletion leaves nothing', async () => {
+test('a sandbox is created from a template, runs commands and keeps files over a pause; its deletion leaves nothing', async () => {
   const sandbox = await api.createSandbox({ ...small, name: 'whole-life', env_vars: { GREETING: 'hello' } });
   expect(sandbox).toMatchObject({ status: 'running', substatus: null });
   expect(await objectsOf(sandbox)).toEqual(['pod', 'claim', 'policy']);
@@ -108,7 +108,7 @@ test('a sandbox is made of a template, runs commands, keeps files over a pause, 
   agent.close();
 }, 300_000);
 
-test('a port that is opened leads to the server in the pod', async () => {
+test('the gateway forwards an open port to the server in the pod', async () => {
   const sandbox = await api.createSandbox({ ...small, custom_ports: [{ port: 8000, name: 'web', protocol: 'TCP' }] });
   const agent = platform.agent(sandbox);
   await agent.upload('/root/www/page', 'found');
@@ -120,7 +120,7 @@ test('a port that is opened leads to the server in the pod', async () => {
   await api.deleteSandbox(sandbox.sandbox_id, 60_000);
 }, 300_000);
 
-test("a UDP port is reached at the cluster's address and its host_port; when all are taken another is refused", async () => {
+test("a UDP port is reachable at the cluster's address and its host_port; when all are taken, another is refused", async () => {
   const port = { port: 5300, name: 'dns', protocol: 'UDP', service_port: 5000 };
   const sandbox = await api.createSandbox({ ...small, custom_ports: [port] });
   const at = `${cluster.place.network.node}:${udpPort}`;
@@ -145,7 +145,7 @@ test("a UDP port is reached at the cluster's address and its host_port; when all
   expect(await servicesOf(sandbox)).toEqual([]);
 }, 300_000);
 
-test('a pod that is deleted by hand, and one that is evicted, are paused within two seconds, and resume', async () => {
+test('sandboxes whose pods are deleted or evicted become paused within two seconds, and can resume', async () => {
   const [byHand, evicted] = await Promise.all([api.createSandbox(small), api.createSandbox(small)]);
   const agents = [byHand, evicted].map((sandbox) => platform.agent(sandbox!));
   for (const agent of agents) await agent.upload('/root/kept', 'kept');
@@ -169,13 +169,14 @@ test('a pod that is deleted by hand, and one that is evicted, are paused within 
   }
 }, 300_000);
 
-test('a sandbox whose first process ends has failed; one whose other process runs out of memory goes on', async () => {
+test('a sandbox fails when its first process ends, and keeps running when another process runs out of memory', async () => {
   const [ended, hungry] = await Promise.all([api.createSandbox(small), api.createSandbox(small)]);
   const agents = [ended, hungry].map((sandbox) => platform.agent(sandbox!));
   await agents[0]!.run('sh', ['-c', 'kill -TERM 1']).catch(() => undefined);
   const failed = await api.untilStatus(ended!.sandbox_id, 'failed');
   expect(failed).toMatchObject({ reason: 'runtime_exited' });
-  // On version 1 of the control groups the kernel kills one process of the pod; on version 2 the kubelet has it kill all.
+  // With control groups of version 1 the kernel kills one process. With version 2 the kubelet makes it kill all of the
+  // pod.
   const killed = await agents[1]!.run('sh', ['-c', 'exec dd if=/dev/zero of=/dev/null bs=1024M count=1']);
   expect(killed.exitCode).not.toBe(0);
   expect((await api.sandbox(hungry!.sandbox_id)).status).toBe('running');
@@ -183,7 +184,7 @@ test('a sandbox whose first process ends has failed; one whose other process run
   for (const sandbox of [ended!, hungry!]) await api.deleteSandbox(sandbox.sandbox_id, 60_000);
 }, 300_000);
 
-test('what a sandbox uses is measured, and its timeout ends it; the host worker may be killed meanwhile', async () => {
+test('the use of a sandbox is measured and its timeout ends it, even if the host worker was killed meanwhile', async () => {
   const sandbox = await api.createSandbox(small);
   const agent = platform.agent(sandbox);
   const [worker] = platform.pidsOf('worker/host.ts');

@@ -6,7 +6,7 @@ import { until } from '../support/until.ts';
 import { DriverHost } from './support/driver-host.ts';
 import { KubernetesCluster } from './support/kubernetes-cluster.ts';
 
-/** Requests to freeze on a cluster without nodes: a helper that answers is the test itself, or nobody. */
+/** Tests freeze requests on a cluster without nodes. The test itself writes the answers of a node helper. */
 let cluster: KubernetesCluster;
 let host: DriverHost;
 
@@ -14,7 +14,7 @@ beforeAll(async () => {
   cluster = await KubernetesCluster.start({ kind: 'api-only' });
   host = await DriverHost.open(cluster, 'registry.example/agent', { helperTimeoutSeconds: 30 });
   const { namespace } = host;
-  // A controller makes this account elsewhere; the API server alone refuses pods without it.
+  // The API server refuses pods without this account. Usually a controller makes it, but none runs here.
   await host.core.createNamespacedServiceAccount({ namespace, body: { metadata: { name: 'default' } } });
 }, 120_000);
 afterAll(async () => {
@@ -25,7 +25,7 @@ afterAll(async () => {
 const read = (name: string): Promise<V1Pod> => host.core.readNamespacedPod({ name, namespace: host.namespace });
 const wanted = async (name: string) => (await read(name)).metadata!.annotations![annotations.frozen];
 
-/** A sandbox that was ready, as the API server knows it from a node with a helper. */
+/** Makes the objects of a ready sandbox on a node with a node helper. */
 async function sandbox(more: Record<string, string> = {}): Promise<SandboxId> {
   const { namespace, options } = host;
   const spec = await host.spec('registry.example/image');
@@ -46,7 +46,7 @@ async function sandbox(more: Record<string, string> = {}): Promise<SandboxId> {
   await host.core.replaceNamespacedPodStatus({ name, namespace, body: made });
   const isKnown = async () => Boolean((await host.driver.inspect(name)).place?.address);
   await until(isKnown);
-  // It knows the disk, too.
+  // The driver must know the disk too.
   await until(() =>
     host.driver.requireStartable(spec).then(
       () => true,
@@ -58,30 +58,28 @@ async function sandbox(more: Record<string, string> = {}): Promise<SandboxId> {
 
 const diskSpec = { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Gi' } } };
 
-test('a pause that is cancelled while the API server is away leaves no request to freeze once it is back', async () => {
+/** Makes a sandbox and cancels its pause while the API server is down. Returns when the API server is back. */
+async function cancelledPause(): Promise<SandboxId> {
   const name = await sandbox();
   const caller = new AbortController();
   const pausing = host.driver.pause(name, caller.signal);
   pausing.catch(() => {});
   await until(async () => (await wanted(name)) === 'true');
   await cluster.node.program('kube-apiserver').kill('SIGKILL');
-  caller.abort(new Error('the pause was given up'));
+  caller.abort(new Error('the pause was cancelled'));
   await expect(pausing).rejects.toMatchObject({ code: 'aborted' });
   await cluster.startAgain('kube-apiserver');
+  return name;
+}
+
+test('a pause that is cancelled while the API server is down leaves no freeze request when it is back', async () => {
+  const name = await cancelledPause();
   await until(async () => (await wanted(name)) === 'false', 60_000);
   expect(await host.driver.inspect(name)).toMatchObject({ state: 'running' });
 }, 120_000);
 
-test('a new request replaces what is still to be taken back', async () => {
-  const name = await sandbox();
-  const caller = new AbortController();
-  const pausing = host.driver.pause(name, caller.signal);
-  pausing.catch(() => {});
-  await until(async () => (await wanted(name)) === 'true');
-  await cluster.node.program('kube-apiserver').kill('SIGKILL');
-  caller.abort(new Error('the pause was given up'));
-  await expect(pausing).rejects.toMatchObject({ code: 'aborted' });
-  await cluster.startAgain('kube-apiserver');
+test('a new freeze request replaces the withdrawal of an earlier one', async () => {
+  const name = await cancelledPause();
   const again = host.driver.pause(name);
   await until(async () => (await wanted(name)) === 'true', 60_000);
   const body = { metadata: { annotations: { [annotations.frozenNow]: 'true' } } };
@@ -90,7 +88,7 @@ test('a new request replaces what is still to be taken back', async () => {
   expect(await wanted(name)).toBe('true');
 }, 120_000);
 
-test('a driver that opens takes back what nobody has frozen yet, and leaves what is frozen', async () => {
+test('a driver that opens withdraws freeze requests that were not carried out, and keeps frozen sandboxes frozen', async () => {
   const [asked, frozen] = [await sandbox(), await sandbox()];
   await host.driver.close();
   await helperSays(asked, { metadata: { annotations: { [annotations.frozen]: 'true' } } });
@@ -103,7 +101,7 @@ test('a driver that opens takes back what nobody has frozen yet, and leaves what
   expect(await wanted(frozen)).toBe('true');
 }, 60_000);
 
-test('a resume whose helper does not answer is refused for now, and the sandbox stays frozen', async () => {
+test('a resume fails with a retryable error when the helper does not answer, and the sandbox stays frozen', async () => {
   const name = await sandbox({ [annotations.frozen]: 'true', [annotations.frozenNow]: 'true' });
   await host.driver.close();
   await host.start({ helperTimeoutSeconds: 1 });

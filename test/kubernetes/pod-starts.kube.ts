@@ -6,15 +6,16 @@ import { until } from '../support/until.ts';
 import { DriverHost } from './support/driver-host.ts';
 import { KubernetesCluster } from './support/kubernetes-cluster.ts';
 
-/** On a cluster without nodes no pod ever runs, so each start ends when its time is over. */
+/** The cluster has no nodes, so no pod ever runs, and each start fails after its time limit. */
 const startsAtOnce = 4;
 const facts = { folders: ['etc', 'root'], user: '0:0', cwd: '/' };
 const image = 'registry.example/image';
 let cluster: KubernetesCluster;
 let host: DriverHost;
 let watch: AbortController;
-/** Sandboxes that had a pod, in the order of their pods, and those that have one now. */
+/** The sandboxes that have had a pod, in the order of their pods. */
 const made: SandboxId[] = [];
+/** The sandboxes that have a pod now. */
 const present = new Set<SandboxId>();
 const mostAtOnce = { all: 0, first: 0 };
 let ofFirst: SandboxSpec[];
@@ -23,7 +24,7 @@ beforeAll(async () => {
   cluster = await KubernetesCluster.start({ kind: 'api-only' });
   host = await DriverHost.open(cluster, 'registry.example/agent', { startsAtOnce, podStartTimeoutSeconds: 8 });
   const { namespace } = host;
-  // A controller makes this account elsewhere; the API server alone refuses pods without it.
+  // The API server refuses pods without this account. Usually a controller makes it, but none runs here.
   await host.core.createNamespacedServiceAccount({ namespace, body: { metadata: { name: 'default' } } });
   const note = (phase: string, pod: { metadata: { name: SandboxId } }) => {
     const { name } = pod.metadata;
@@ -42,7 +43,7 @@ afterAll(async () => {
   await cluster?.stop();
 }, 60_000);
 
-/** With a disk, which knows what its image is like. */
+/** Makes a sandbox with a disk. The disk has the facts about the image, so that no pod looks at the image. */
 async function specOf(accountId: AccountId): Promise<SandboxSpec> {
   const spec = await host.spec(image, { accountId });
   const { namespace } = host;
@@ -51,7 +52,7 @@ async function specOf(accountId: AccountId): Promise<SandboxSpec> {
   return spec;
 }
 
-test('starts beyond the bound wait, their time begins with their pod, and one account has half of the places', async () => {
+test('starts above the limit wait without using their time, and one account gets at most half of the places', async () => {
   ofFirst = await Promise.all(Array.from({ length: 6 }, () => specOf('acc-first')));
   const [ofSecond, cancelled] = [await specOf('acc-second'), await specOf('acc-first')];
   const failureOf = (spec: SandboxSpec, signal?: AbortSignal) =>
@@ -65,7 +66,7 @@ test('starts beyond the bound wait, their time begins with their pod, and one ac
   const refused = failureOf(cancelled, caller.signal);
   const second = failureOf(ofSecond);
   await until(() => present.has(ofSecond.sandboxId));
-  // It waits behind those of its account.
+  // The cancelled start still waits behind the other starts of its account.
   caller.abort();
   expect(await refused).toMatchObject({ code: 'aborted' });
   const failures = await Promise.all([...first, second]);

@@ -10,7 +10,7 @@ import { KubernetesCluster } from './support/kubernetes-cluster.ts';
 const sysctls = ['vm/overcommit_memory', 'kernel/panic', 'kernel/panic_on_oops'];
 const settings = () => sysctls.map((name) => fs.readFileSync(`/proc/sys/${name}`, 'utf8'));
 
-/** What on this machine has the name of a place or lies in its folder. */
+/** The mounts, processes and links on this machine that belong to a place. */
 function traces({ folder, link }: ClusterPlace): string[] {
   const mounts = fs
     .readFileSync('/proc/self/mounts', 'utf8')
@@ -24,12 +24,12 @@ function commandLine(pid: string): string {
   try {
     return fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8');
   } catch {
-    // It ended since it was listed.
+    // The process has ended since it was listed.
     return '';
   }
 }
 
-test('a cluster that is stopped leaves nothing', async () => {
+test('a stopped cluster leaves nothing on the machine', async () => {
   const before = settings();
   const cluster = await KubernetesCluster.start();
   expect(settings()).toEqual(before);
@@ -39,7 +39,7 @@ test('a cluster that is stopped leaves nothing', async () => {
   expect(settings()).toEqual(before);
 }, 300_000);
 
-test('what two clusters of a killed process left is removed by the next, the second node of one and frozen pods too', async () => {
+test('the next cluster removes the remains of two clusters of a killed process, including a second node and frozen pods', async () => {
   const program = path.join(import.meta.dirname, 'support/abandoned-cluster.ts');
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', program], {
     stdio: ['ignore', 'pipe', 'inherit'],

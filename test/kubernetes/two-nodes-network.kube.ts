@@ -14,7 +14,7 @@ import { pushBusybox, readyPod, runInPod } from './support/pods.ts';
 import { listeningAt, listeningPod, type Run, type Target, tries } from './support/reach.ts';
 import { ask, heard, listen, listening, type Sandbox, send } from './support/udp-sandboxes.ts';
 
-/** Two nodes, each with kube-proxy and an agent of Cilium, which route pods' packets to each other without a tunnel. */
+/** Tests the network of two nodes, each with kube-proxy and Cilium. They route packets of pods without a tunnel. */
 const kubeletPort = 10_250;
 const nodes = ['node-1', 'node-2'] as const;
 
@@ -22,14 +22,14 @@ let cluster: KubernetesCluster;
 let second: PodNode;
 let image: string;
 let agentImage: string;
-/** An address of this machine outside the platform's ranges. */
+/** An address of this machine outside of the platform's ranges. */
 let outside: string;
-/** Its sandboxes have internet access. */
+/** The host of the sandboxes with internet access. */
 let host: DriverHost;
 const sandboxes: { spec: SandboxSpec; place: SandboxPlace }[] = [];
-/** Pods that no policy closes, by their node. */
+/** Pods without a policy, one on each node. */
 const strangers: V1Pod[] = [];
-/** What the pods of a node must not reach: of that node and of the other. */
+/** The kubelets of both nodes. Sandboxes must not reach them. */
 let kubelets: Record<(typeof nodes)[number], Target>;
 
 beforeAll(async () => {
@@ -56,7 +56,7 @@ afterAll(async () => {
   await cluster?.stop();
 }, 180_000);
 
-/** The machine reaches each node's pods from its end of the link to that node. */
+/** The addresses from which the machine connects to pods: its end of the link to each node. */
 const machines = () => [cluster.place, second.place].map(({ network }) => `${network.machine}/32`);
 
 const options = (udp?: UdpOptions): Partial<KubernetesDriverOptions> => ({
@@ -79,7 +79,7 @@ const inSandbox =
 
 const agentOf = (at: number): Target => ({ host: sandboxes[at]!.place.address, port: agentPort });
 
-test('pods of both nodes reach each other, the API server and both kubelets, and no sandbox of either node', async () => {
+test('pods without a policy reach each other, the API server and both kubelets, but no sandbox on either node', async () => {
   expect(strangers.map((pod) => pod.spec!.nodeName)).toEqual([...nodes]);
   const apiServer = { host: cluster.place.network.firstService, port: 443 };
   for (const [at, pod] of strangers.entries()) {
@@ -89,7 +89,7 @@ test('pods of both nodes reach each other, the API server and both kubelets, and
   }
 }, 120_000);
 
-test('a sandbox reaches no sandbox, no pod, no kubelet and no API server of either node', async () => {
+test('a sandbox reaches no sandbox, pod or kubelet on either node, and not the API server', async () => {
   for (const at of [0, 1]) {
     const pods = { strangerHere: listeningAt(strangers[at]!), strangerThere: listeningAt(strangers[1 - at]!) };
     const services = {
@@ -101,12 +101,12 @@ test('a sandbox reaches no sandbox, no pod, no kubelet and no API server of eith
   }
 }, 120_000);
 
-test('the platform reaches the sandboxes of both nodes, and the check of the isolation passes', async () => {
+test('the platform reaches the sandboxes on both nodes, and the isolation probe passes', async () => {
   for (const { place, spec } of sandboxes) expect((await shell(place, spec, 'echo here')).output).toBe('here');
   await requireIsolation(host.options);
 }, 120_000);
 
-/** A sandbox on each node, with a port of the cluster for each. */
+/** Makes a sandbox with a UDP port on each node. */
 async function onBothNodes(of: DriverHost, ports: readonly [number, number]): Promise<[Sandbox, Sandbox]> {
   const on = (at: 0 | 1) => onNode(cluster, nodes[at], () => listening(of, image, { [ports[at]]: 5000 }));
   return [await on(0), await on(1)];
@@ -114,7 +114,7 @@ async function onBothNodes(of: DriverHost, ports: readonly [number, number]): Pr
 
 const addresses = () => [cluster.place.network.node, second.place.network.node] as const;
 
-test('a UDP port leads to its sandbox at the address of either node, and stays with the sandbox when it moves', async () => {
+test('both nodes forward a UDP port to its sandbox, also after the sandbox has moved to the other node', async () => {
   const range = { first: 31_000, last: 31_009 };
   const udp = { range, service: 'NodePort', trafficPolicy: 'Cluster' } as const;
   const of = await DriverHost.open(cluster, agentImage, options(udp), sharedFolder(cluster));
@@ -134,7 +134,7 @@ test('a UDP port leads to its sandbox at the address of either node, and stays w
   await of.close();
 }, 240_000);
 
-test('with the policy Local a UDP port leads to its sandbox at the address of its own node alone, and the sandbox sees the sender', async () => {
+test('with the policy Local only the sandbox’s own node forwards a UDP port, and the sandbox sees the sender', async () => {
   const range = { first: 31_010, last: 31_019 };
   const udp = { range, service: 'NodePort', trafficPolicy: 'Local' } as const;
   const of = await DriverHost.open(cluster, agentImage, options(udp), sharedFolder(cluster));
@@ -146,7 +146,7 @@ test('with the policy Local a UDP port leads to its sandbox at the address of it
     for (let time = 0; time < 5; time += 1) {
       (await send(port, { address: other!, from: outside, text: 'astray' })).close();
     }
-    // What was sent before this has come by now, if it comes.
+    // When this datagram has arrived, the earlier ones would have arrived as well.
     await ask(port, { address: own!, from: outside, text: 'after' });
     const lines = await heard(sandbox);
     expect(lines).toContain('5000 after');

@@ -14,7 +14,7 @@ import { cordon, folderOfNode, kubectl, onNode, sharedFolder } from './support/p
 import type { PodNode } from './support/pod-node.ts';
 import { pushBusybox } from './support/pods.ts';
 
-/** A host whose cluster has two nodes. The second has less memory for pods. */
+/** Tests a host whose cluster has two nodes. The second node has less memory for pods. */
 const mib = 1024 ** 2;
 const diskMib = { 'node-1': 48, 'node-2': 96 };
 type NodeName = keyof typeof diskMib;
@@ -23,9 +23,9 @@ let cluster: KubernetesCluster;
 let second: PodNode;
 let image: string;
 let agentImage: string;
-/** Its disks are on storage that both nodes have. */
+/** A host whose disks are on storage that both nodes can mount. */
 let host: DriverHost;
-/** Each of its disks is on one node. */
+/** A host whose disks are each on one node only. */
 let bound: DriverHost;
 let diskNode: NodeName = 'node-1';
 let helper: InstalledNodeHelper;
@@ -56,7 +56,9 @@ async function sandboxOn(node: NodeName, of = host): Promise<Sandbox> {
   return { spec, place: await onNode(cluster, node, () => of.driver.create(spec)) };
 }
 
-/** With its disk on that node alone: a file system of its own, by whose size it is known. */
+/**
+ * Makes a sandbox whose disk is only on one node. The disk is a separate file system whose size identifies the node.
+ */
 async function sandboxBoundTo(node: NodeName): Promise<Sandbox> {
   diskNode = node;
   const spec = await bound.spec(image);
@@ -79,7 +81,7 @@ async function memoryOf(name: string): Promise<number> {
   return bytesOf((await cluster.core.readNode({ name })).status!.allocatable!.memory!);
 }
 
-test('sandboxes come to both nodes, and the room of the host is that of the nodes that take pods', async () => {
+test('sandboxes run on both nodes, and the room of the host is the sum of the nodes that take pods', async () => {
   const { load } = host.driver;
   const sizes = { one: await memoryOf('node-1'), two: await memoryOf('node-2') };
   expect(sizes.one - sizes.two).toBe(4 * 1024 * mib);
@@ -106,7 +108,7 @@ test('sandboxes come to both nodes, and the room of the host is that of the node
   await removeAll(sandboxes);
 }, 240_000);
 
-test('a sandbox that fits in the sum of the nodes and in none of them is refused, and leaves nothing', async () => {
+test('a sandbox that fits on no single node is refused and leaves nothing, even if the sum of the nodes has room', async () => {
   const larger = (await memoryOf('node-1')) / mib;
   const spec = await host.spec(image, { memoryMb: Math.ceil(larger) + 1 });
   expect(host.driver.load.memory().totalMb).toBeGreaterThan(spec.memoryMb);
@@ -116,7 +118,7 @@ test('a sandbox that fits in the sum of the nodes and in none of them is refused
   });
   expect(await host.objects()).toEqual({ pods: [], disks: [] });
 
-  // What is free on both together is enough for the last one. Its pod asks for all of its memory.
+  // The free memory of both nodes together is enough for the last sandbox. Its pod requests all of its memory.
   const options = {
     podNetwork: networkOfAllPods,
     requestShare: { cpu: 1 / 16, memory: 1 },
@@ -138,7 +140,7 @@ test('a sandbox that fits in the sum of the nodes and in none of them is refused
   await tight.close();
 }, 240_000);
 
-test('what a sandbox uses is told by its own node: processor time, and the size of its disk', async () => {
+test('the processor time and the disk of a sandbox are measured by its own node', async () => {
   const sandboxes = [await sandboxBoundTo('node-1'), await sandboxBoundTo('node-2')] as const;
   const [one, two] = sandboxes;
   expect([await nodeOf(one.spec, bound), await nodeOf(two.spec, bound)]).toEqual(['node-1', 'node-2']);
@@ -154,16 +156,16 @@ test('what a sandbox uses is told by its own node: processor time, and the size 
   await removeAll(sandboxes, bound);
 }, 240_000);
 
-/** Waits until the helper of its node has seen it. */
+/** Waits until the node helper has seen a sandbox. */
 const whenSeen = ({ spec }: Sandbox) => helper.whenSeen({ name: spec.sandboxId, namespace: host.namespace });
 
-/** The state of the sandbox's container, as the kernel has it. */
+/** The freezer state of the sandbox's container. */
 async function stateOf({ spec }: Sandbox): Promise<string> {
   const pod = await podOf(spec);
   return freezerStates(cluster, pod)[pod.status!.containerStatuses![0]!.containerID!.split('://')[1]!]!;
 }
 
-test('the helper of each node freezes the sandboxes of its own node and no other', async () => {
+test('each node helper freezes only the sandboxes of its own node', async () => {
   helper = await InstalledNodeHelper.install(cluster, host.namespace);
   await until(async () => (await helper.pod('node-2')) !== null);
   const [one, two] = [await sandboxOn('node-1'), await sandboxOn('node-2')];
@@ -181,7 +183,7 @@ test('the helper of each node freezes the sandboxes of its own node and no other
   await helper.signal('SIGSTOP', 'node-2');
   const pausing = host.driver.pause(two.spec.sandboxId);
   await until(async () => (await podOf(two.spec)).metadata!.annotations![annotations.frozen] === 'true');
-  // The other helper sees the same control groups meanwhile, and works.
+  // The helper of the other node sees the same control groups and works meanwhile.
   expect(await host.driver.pause(one.spec.sandboxId)).toEqual({ kept: 'memory' });
   expect([await stateOf(one), await stateOf(two)]).toEqual(['FROZEN', 'THAWED']);
   expect((await podOf(two.spec)).metadata!.annotations![annotations.frozenNow]).toBe('false');
@@ -191,7 +193,7 @@ test('the helper of each node freezes the sandboxes of its own node and no other
   await removeAll([one, two]);
 }, 300_000);
 
-test('a node that is drained: its sandboxes end and resume on the other node with their files; one whose disk is bound to the node says so, and resumes when the node is open again', async () => {
+test('sandboxes of a drained node end and resume on the other node with their files; one with a local disk is refused until the node takes pods again', async () => {
   const [running, frozen, elsewhere] = [
     await sandboxOn('node-2'),
     await sandboxOn('node-2'),

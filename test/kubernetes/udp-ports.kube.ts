@@ -34,8 +34,8 @@ import {
 } from './support/udp-sandboxes.ts';
 
 /**
- * UDP ports of sandboxes, asked from outside of the cluster. kube-proxy leads the ports, Cilium enforces the policies, and
- * the driver has the rights alone that the chart gives to the host worker.
+ * Tests UDP ports of sandboxes from outside of the cluster. kube-proxy forwards the ports and Cilium enforces the
+ * policies. The driver has only the rights that the chart gives to the host worker.
  */
 const user = 'host-worker';
 const udp: UdpOptions = { range: { first: 31_000, last: 31_099 }, service: 'NodePort', trafficPolicy: 'Local' };
@@ -47,15 +47,17 @@ let image: string;
 let agentImage: string;
 let restricted: KubeConfig;
 let host: DriverHost;
-/** Addresses: of the node, of this machine within the platform's ranges, and of this machine outside them. */
+/** The address of the node. */
 let node: string;
+/** The address of this machine in the platform's ranges. */
 let machine: string;
+/** An address of this machine outside of the platform's ranges. */
 let outside: string;
 
 beforeAll(async () => {
   cluster = await KubernetesCluster.start({ enforcesPolicies: true });
   ({ node, machine } = cluster.place.network);
-  // Of a network for documentation, on this machine's end of the link alone.
+  // An address for documentation. It exists only on this machine's end of the link.
   outside = `203.0.113.${cluster.place.number + 1}`;
   execFileSync('ip', ['address', 'add', `${outside}/32`, 'dev', cluster.place.link]);
   [image, agentImage] = [await pushBusybox(cluster), await pushAgentImage(cluster.registry)];
@@ -74,7 +76,7 @@ const options = (given: Partial<UdpOptions> = {}): Partial<KubernetesDriverOptio
   udp: { ...udp, ...given },
 });
 
-test('a datagram from outside reaches the sandbox, which sees its sender, and is answered; the same port inside may be of two sandboxes; others are closed', async () => {
+test('sandboxes receive and answer datagrams from outside and see the sender; two sandboxes can use the same port inside; other ports are closed', async () => {
   const [one, two] = (await Promise.all([
     listening(host, { 31000: 5000, 31001: 5000 }),
     listening(host, { 31002: 5000 }),
@@ -88,13 +90,13 @@ test('a datagram from outside reaches the sandbox, which sees its sender, and is
   for (let time = 0; time < 5; time += 1) (await send(5001, { ...inner, from: outside, text: 'closed' })).close();
   expect(await ask(5000, { ...inner, text: 'open' })).toContain(one.spec.sandboxId);
   expect(await heard(one)).not.toContain('5001 closed');
-  // Something listens there, and the platform reaches it.
+  // A process listens at this port, and the platform can reach it.
   expect(await ask(5001, { ...inner, from: machine })).toContain(one.spec.sandboxId);
   await removeAll(host, one, two);
   expect(await services(host)).toEqual([]);
 }, 180_000);
 
-test('ports change while it runs, and one that is taken away is closed to a flow that is under way too', async () => {
+test('ports can change while the sandbox runs, and a removed port is also closed to existing flows', async () => {
   const one = await listening(host, {});
   const { sandboxId } = one.spec;
   expect(await services(host)).toEqual([]);
@@ -117,7 +119,7 @@ test('ports change while it runs, and one that is taken away is closed to a flow
   const isClosed = async () => {
     round += 1;
     for (let time = 0; time < 3; time += 1) flow.send(`late-${round}`, 31_010, node);
-    // What came before this has been heard.
+    // When this datagram has arrived, the earlier ones would have arrived as well.
     await ask(5000, { address: one.place.address, from: machine, text: `marker-${round}` });
     const lines = await heard(one);
     expect(lines).toContain(`5000 marker-${round}`);
@@ -133,7 +135,7 @@ test('ports change while it runs, and one that is taken away is closed to a flow
   await removeAll(host, one);
 }, 180_000);
 
-test('a port leads to it over a pause and a resume; a stop and a removal leave no Service', async () => {
+test('a port still works after a pause and a resume; a stop and a removal leave no Service', async () => {
   const one = await listening(host, { 31020: 5000 });
   const { sandboxId } = one.spec;
   expect(await ask(31_020)).toContain(sandboxId);
@@ -152,7 +154,7 @@ test('a port leads to it over a pause and a resume; a stop and a removal leave n
   expect(await policies(host)).toEqual([]);
 }, 240_000);
 
-test('a port that something else uses is refused with its number, and the sandbox keeps those that it has', async () => {
+test('a port that another Service uses is refused with its number, and the sandbox keeps its other ports', async () => {
   const one = await listening(host, { 31031: 5000 });
   const { sandboxId } = one.spec;
   const ports = [{ protocol: 'UDP', port: 53, nodePort: 31_030 }];
@@ -176,7 +178,7 @@ test('a port that something else uses is refused with its number, and the sandbo
   await removeAll(host, one);
 }, 180_000);
 
-test('a Service that somebody deletes is made again; one that belongs to no sandbox goes when the host starts', async () => {
+test('a deleted Service is made again, and a Service without a sandbox is removed when the host starts', async () => {
   const one = await listening(host, { 31040: 5000 });
   const { sandboxId } = one.spec;
   const { namespace } = host;
@@ -188,18 +190,18 @@ test('a Service that somebody deletes is made again; one that belongs to no sand
 
   await host.driver.close();
   const [{ metadata }] = (await services(host)) as [V1Service];
-  const labels = { ...metadata!.labels, 'sandbox-platform/sandbox': 'sbx-nobody' };
-  const body = { metadata: { name: 'sbx-nobody', labels }, spec: { ports: [{ protocol: 'UDP', port: 1 }] } };
+  const labels = { ...metadata!.labels, 'sandbox-platform/sandbox': 'sbx-unknown' };
+  const body = { metadata: { name: 'sbx-unknown', labels }, spec: { ports: [{ protocol: 'UDP', port: 1 }] } };
   await cluster.core.createNamespacedService({ namespace, body });
   await host.start(options());
-  expect(await host.driver.reconcile([sandboxId])).toEqual(['sbx-nobody']);
+  expect(await host.driver.reconcile([sandboxId])).toEqual(['sbx-unknown']);
   expect((await services(host)).map((service) => service.metadata!.name)).toEqual([sandboxId]);
   await host.driver.exposeUdp(sandboxId, []);
   expect(await services(host)).toEqual([]);
   await removeAll(host, one);
 }, 180_000);
 
-test('ports that are no node ports of the cluster are refused when the host starts', async () => {
+test('a range outside of the cluster’s node ports is refused when the host starts', async () => {
   for (const range of [
     { first: 20_000, last: 20_127 },
     { first: 32_700, last: 32_800 },
@@ -222,7 +224,7 @@ test('a host without UDP ports refuses them', async () => {
   await without.close();
 }, 60_000);
 
-test('the ports of a load balancer are reached at its address; a Service that it still keeps is waited for', async () => {
+test('ports of a load balancer are reachable at its address; a change waits until its controller releases a deleted Service', async () => {
   const balancer = `203.0.113.${cluster.place.number + 101}`;
   const annotations = { 'example.com/shared-address': 'sandboxes' };
   const balanced = await DriverHost.open(
@@ -246,7 +248,7 @@ test('the ports of a load balancer are reached at its address; a Service that it
     loadBalancerClass: 'example.com/of-the-test',
     externalTrafficPolicy: 'Cluster',
   });
-  // This test is the load balancer.
+  // The test itself acts as the load balancer.
   execFileSync('ip', ['route', 'add', `${balancer}/32`, 'via', node, 'dev', cluster.place.link]);
   const status = { loadBalancer: { ingress: [{ ip: balancer }] } };
   await core.patchNamespacedServiceStatus({ namespace, name, body: { status } }, merge);
@@ -270,10 +272,10 @@ test('the ports of a load balancer are reached at its address; a Service that it
   await balanced.close();
 }, 180_000);
 
-/** Makes a sandbox that answers on the ports 5000 and 5001, with these ports of the cluster by those inside. */
+/** Makes a sandbox that answers on the ports 5000 and 5001. @param ports the inner port by the cluster's port */
 const listening = (of: DriverHost, ports: Record<number, number>) => makeListening(of, image, ports);
 
-/** To a port of the node, by default from an address outside the platform's ranges. */
+/** Sends a question to a port of the node, by default from an address outside of the platform's ranges. */
 const ask = (port: number, question: Partial<Datagram> = {}) =>
   askFrom(port, { address: node, from: outside, ...question });
 
@@ -281,7 +283,7 @@ async function services({ namespace }: DriverHost): Promise<V1Service[]> {
   return (await cluster.core.listNamespacedService({ namespace })).items;
 }
 
-/** Of sandboxes, without the one that closes all pods of the host. */
+/** The names of sandboxes' policies, without the one that closes all pods of the host. */
 async function policies({ namespace }: DriverHost): Promise<string[]> {
   const networking = cluster.config.makeApiClient(NetworkingV1Api);
   const found = await networking.listNamespacedNetworkPolicy({ namespace, labelSelector: labels.sandbox });
@@ -295,7 +297,7 @@ async function removeAll(of: DriverHost, ...sandboxes: Sandbox[]): Promise<void>
   await Promise.all(sandboxes.map(({ spec }) => of.driver.remove(spec.sandboxId)));
 }
 
-/** What the roles of the host worker say in the chart. */
+/** The rules of the host worker's roles in the chart. */
 async function rightsOfTheChart(): Promise<V1PolicyRule[]> {
   const values = {
     image: { repository: 'registry.test/sandbox-platform' },
@@ -322,7 +324,7 @@ async function rightsOfTheChart(): Promise<V1PolicyRule[]> {
   return rules;
 }
 
-/** For all namespaces, since each host of this file has one of its own. */
+/** Gives a user these rights in all namespaces, because each host of this file has its own namespace. */
 async function giveRights(rules: V1PolicyRule[]): Promise<void> {
   const rbac = cluster.config.makeApiClient(RbacAuthorizationV1Api);
   const role = { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: user };

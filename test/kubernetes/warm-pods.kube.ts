@@ -28,7 +28,7 @@ let outside: { host: string; port: number; word: string };
 beforeAll(async () => {
   cluster = await KubernetesCluster.start({ enforcesPolicies: true });
   [image, agentImage] = [await pushBusybox(cluster), await pushAgentImage(cluster.registry)];
-  // Of a network for documentation, which no policy closes; on the machine's end of the link alone.
+  // An address for documentation, which no policy closes. It exists only on the machine's end of the link.
   const onInternet = `203.0.113.${cluster.place.number + 1}`;
   execFileSync('ip', ['address', 'add', `${onInternet}/32`, 'dev', cluster.place.link]);
   server = net.createServer((socket) => socket.on('error', () => socket.destroy()).end(word)).listen(0, onInternet);
@@ -66,7 +66,7 @@ async function disksOf(sandboxId: SandboxId): Promise<string[]> {
   return items.filter((disk) => sandboxOf(disk) === sandboxId).map(({ metadata }) => metadata!.name!);
 }
 
-/** Whether an address is reached within some seconds, by a program of the pod itself. */
+/** Whether a program in the pod can connect to an address within some seconds. */
 async function reaches(pod: V1Pod, target: object, wanted: 'reached' | 'closed'): Promise<boolean> {
   const { stdout } = await runInPod(cluster, pod, [...dialer, JSON.stringify({ it: { ...target, wanted } })]);
   const { lastMs } = JSON.parse(stdout).it;
@@ -74,7 +74,7 @@ async function reaches(pod: V1Pod, target: object, wanted: 'reached' | 'closed')
   return lastMs !== null;
 }
 
-test('a warm pod reaches nothing; a create takes it, and it is the sandbox in every respect', async () => {
+test('a warm pod cannot open connections; after a create takes it, it has all properties of the sandbox', async () => {
   await filled();
   const [first, second] = await freePods();
   const api = { host: cluster.place.network.firstService, port: 443 };
@@ -112,11 +112,11 @@ test('a warm pod reaches nothing; a create takes it, and it is the sandbox in ev
   await until(async () => (await host.driver.usage()).some(({ sandboxId }) => sandboxId === id), 60_000);
   const [usage] = await host.driver.usage();
   expect(usage).toMatchObject({ sandboxId: id, memoryBytes: expect.any(Number) });
-  // What the pod used before is not the sandbox's.
+  // The use of the pod before the create does not count.
   expect(usage!.cpuSeconds).toBeLessThan(before);
   expect(usage!.atMs - usage!.sinceMs).toBeLessThan(120_000);
 
-  // Its agent is found by the pod's own name, too.
+  // The agent can also be restarted, although the pod's name is not the sandbox's id.
   await shell(place, spec, 'kill -9 $PPID').catch(() => null);
   await until(() => host.driver.withoutAgent([id]).length === 1, 30_000);
   await host.driver.restartAgent(spec);
@@ -124,7 +124,7 @@ test('a warm pod reaches nothing; a create takes it, and it is the sandbox in ev
   await host.driver.remove(id);
 }, 400_000);
 
-test('a pause keeps the disk that was made before the sandbox, a resume starts there, and a removal leaves nothing', async () => {
+test('a pause keeps the disk of a warm pod, a resume starts the sandbox on it, and a removal leaves nothing', async () => {
   await filled();
   const spec = await host.spec(image);
   const place = await host.driver.create(spec);
@@ -143,7 +143,7 @@ test('a pause keeps the disk that was made before the sandbox, a resume starts t
   expect(await host.driver.inspect(spec.sandboxId)).toMatchObject({ state: 'absent' });
 }, 240_000);
 
-test('creates at the same moment never share a pod, and one of another size is made for itself', async () => {
+test('concurrent creates never share a pod, and a sandbox of another size gets a new pod', async () => {
   await filled();
   const specs = await Promise.all([1, 2, 3, 4].map((at) => host.spec(image, { env: { NUMBER: `${at}` } })));
   const places = await Promise.all(specs.map((spec) => host.driver.create(spec)));
@@ -156,7 +156,7 @@ test('creates at the same moment never share a pod, and one of another size is m
   await Promise.all([...specs, larger].map(({ sandboxId }) => host.driver.remove(sandboxId)));
 }, 240_000);
 
-test('of two workers that take the same pod one has it; what the other left is found and removed', async () => {
+test('only one of two concurrent claims of a pod succeeds, and a pod that was claimed but not used is removed', async () => {
   await filled();
   const claims = new WarmClaims(cluster.config, host.namespace);
   const [pod] = await freePods();
@@ -166,10 +166,10 @@ test('of two workers that take the same pod one has it; what the other left is f
   const take = ({ sandboxId }: SandboxSpec) => claims.takePod(named, sandboxId, { run: 1, before: null }, signal);
   const taken = await Promise.all(specs.map(take));
   expect(taken.toSorted()).toEqual([false, true]);
-  // The same take again, whose answer was lost.
+  // A repeated claim succeeds, because the answer to the first one may have been lost.
   const winner = specs[taken.indexOf(true)]!;
   expect(await take(winner)).toBe(true);
-  // Taken so far only, as by a worker that was killed then: a create makes the sandbox all the same.
+  // The pod is only claimed, as if the worker had been killed at this point. A create of the sandbox still succeeds.
   const place = await host.driver.create(winner);
   expect((await shell(place, winner, 'echo $HOSTNAME')).output).toBe(winner.sandboxId);
   await until(async () => !(await host.objects()).pods.includes(named.name), 60_000);
@@ -180,7 +180,7 @@ test('of two workers that take the same pod one has it; what the other left is f
   }, 120_000);
 }, 300_000);
 
-test('a worker that is killed while it takes a pod leaves nothing; the next replaces its pods', async () => {
+test('a worker that is killed while it claims a pod leaves nothing, and the next worker replaces its warm pods', async () => {
   await host.driver.close();
   await until(async () => (await host.objects()).disks.length === 0, 60_000);
   const spec = await host.spec(image);
@@ -207,7 +207,7 @@ test('a worker that is killed while it takes a pod leaves nothing; the next repl
   await until(async () => (await left()).length === 0, 60_000);
 }, 300_000);
 
-test('a warm pod that is deleted by hand is replaced, and those of an image without a template end', async () => {
+test('a deleted warm pod is replaced, and warm pods of an image without a template end', async () => {
   await filled();
   const [pod] = await freePods();
   await host.core.deleteNamespacedPod({ name: pod!.metadata!.name!, namespace: host.namespace });
@@ -222,7 +222,7 @@ test('a warm pod that is deleted by hand is replaced, and those of an image with
   await host.start({ warm: warm() });
 }, 240_000);
 
-test('warm pods give their room to a sandbox that a quota or the nodes have none for', async () => {
+test('warm pods end when a quota or the nodes have no room for a sandbox', async () => {
   await filled();
   const { namespace, core } = host;
   const { pods } = await host.objects();
@@ -249,7 +249,7 @@ test('warm pods give their room to a sandbox that a quota or the nodes have none
   await host.driver.remove(other.sandboxId);
 }, 400_000);
 
-/** Takes the memory of the node that no pod has requested, but for less than a sandbox requests. @returns the pod */
+/** Makes a pod that requests the free memory of the node, except for less than a sandbox requests. @returns its name */
 async function fillNode(): Promise<string> {
   const [node] = (await host.core.listNode()).items;
   const { items } = await host.core.listPodForAllNamespaces();

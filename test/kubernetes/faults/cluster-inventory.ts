@@ -6,16 +6,16 @@ import { labels } from '../../../runtime/kubernetes/names.ts';
 import type { KubernetesCluster } from '../support/kubernetes-cluster.ts';
 import type { PodNode } from '../support/pod-node.ts';
 
-/** What a sandbox is, as the API server's objects and the node's kernel have it; read without the driver. */
+/** The state of a sandbox according to the API server and the node's kernel, read without the driver. */
 export type ClusterState = 'running' | 'paused' | 'exited' | 'absent';
 
 export interface ClusterView {
   states: Map<SandboxId, ClusterState>;
-  /** Uids of pods whose sandbox runs or stands still. */
+  /** The uids of pods whose sandbox runs or is frozen. */
   runningPods: string[];
 }
 
-/** The sandboxes of a namespace by its pods and claims, and by what the kernel has frozen. */
+/** Reads the states of a namespace's sandboxes from its pods, its claims and the kernel's freezer. */
 export async function viewOf(cluster: KubernetesCluster, namespace: string): Promise<ClusterView> {
   const [pods, claims] = await Promise.all([
     cluster.core.listNamespacedPod({ namespace }),
@@ -39,7 +39,7 @@ function isRunning({ metadata, status }: V1Pod): boolean {
   return status.containerStatuses?.[0]?.state?.running !== undefined;
 }
 
-/** Whether the kernel has frozen the pod's container. One that goes away meanwhile is not. */
+/** Whether the kernel has frozen the pod's container. False for a container that ends meanwhile. */
 function isFrozen(cluster: KubernetesCluster, { metadata, status }: V1Pod): boolean {
   const containerId = status?.containerStatuses?.[0]?.containerID?.split('://')[1];
   const groups = podGroups(cluster.place.groups.folder('freezer'));
@@ -49,7 +49,9 @@ function isFrozen(cluster: KubernetesCluster, { metadata, status }: V1Pod): bool
   return state?.trim() === 'FROZEN';
 }
 
-/** Objects of a namespace that a sandbox may have, a line each. Its own service account and certificate are no sandbox's. */
+/**
+ * The objects of a namespace that can belong to a sandbox, one line for each. The cluster's own objects are left out.
+ */
 export async function objectsOf(cluster: KubernetesCluster, namespace: string): Promise<string[]> {
   const { core } = cluster;
   const networking = cluster.config.makeApiClient(NetworkingV1Api);
@@ -69,7 +71,7 @@ export async function objectsOf(cluster: KubernetesCluster, namespace: string): 
   return found.flat().filter((line) => line !== 'config map kube-root-ca.crt');
 }
 
-/** Uids of pods that have processes, by the control groups of the node. */
+/** The uids of pods with processes, according to the control groups of the node. */
 export function podsWithProcesses({ place }: Pick<PodNode, 'place'>): string[] {
   const groups = podGroups(place.groups.folder('memory'));
   return groups
@@ -78,7 +80,10 @@ export function podsWithProcesses({ place }: Pick<PodNode, 'place'>): string[] {
     .sort();
 }
 
-/** What the node has of pods, a line each: control groups, mounts, containers, processes of theirs, links, addresses, folders. */
+/**
+ * The traces of pods on a node, one line for each: control groups, mounts, containers, processes, links, addresses,
+ * folders.
+ */
 export async function nodeThings({ node, place }: Pick<PodNode, 'node' | 'place'>): Promise<string[]> {
   const lines = async (kind: string, script: string) =>
     (await node.run('sh', ['-c', script]))
@@ -91,7 +96,7 @@ export async function nodeThings({ node, place }: Pick<PodNode, 'node' | 'place'
     .filter((entry) => entry.isDirectory() && fs.existsSync(place.groups.folder(entry.name)));
   return [
     ...hierarchies.flatMap(({ name }) => podGroups(place.groups.folder(name)).map((group) => `control group ${group}`)),
-    // Mounts of pods and containers, network namespaces too.
+    // The mounts include network namespaces.
     ...(await lines('mount', `awk '{ print $5 }' /proc/1/mountinfo`)),
     ...(await lines('container', `${ctr} containers ls -q`)),
     ...(await lines('task', `${ctr} tasks ls -q`)),
@@ -112,14 +117,14 @@ function podGroups(folder: string): string[] {
     });
 }
 
-/** In it or below. A group that goes away meanwhile has none. */
+/** Whether a group or a group below it has processes. False for a group that is removed meanwhile. */
 function hasProcesses(group: string): boolean {
   if ((ifThere(() => fs.readFileSync(path.join(group, 'cgroup.procs'), 'utf8')) ?? '') !== '') return true;
   const below = ifThere(() => fs.readdirSync(group, { withFileTypes: true })) ?? [];
   return below.some((entry) => entry.isDirectory() && hasProcesses(path.join(group, entry.name)));
 }
 
-/** Null: the control group is not there. */
+/** Reads a file or folder. Null: the control group does not exist. */
 function ifThere<Answer>(read: () => Answer): Answer | null {
   try {
     return read();

@@ -7,7 +7,7 @@ import type { Call, Message, ProgramOptions } from './driver-program.ts';
 
 const openTimeoutMs = 60_000;
 
-/** What a call to the driver failed with. `code` null: the driver's process ended, or an error that is no DriverError. */
+/** The failure of a call to the driver. `code` is null if the driver's process ended or the error is no DriverError. */
 export class CallFailed extends Error {
   override name = 'CallFailed';
   readonly code: DriverErrorCode | null;
@@ -20,9 +20,9 @@ export class CallFailed extends Error {
   }
 }
 
-/** A driver in a process of its own, which can be killed and started again. */
+/** A driver in a separate process, which can be killed and started again. */
 export class DriverProcess {
-  /** Ends of sandboxes that any of its processes reported. */
+  /** The ends of sandboxes that the driver has reported, including those of earlier processes. */
   readonly ends: { sandboxId: SandboxId; run: number | null; reason: string }[] = [];
   readonly warnings: string[] = [];
   readonly #options: ProgramOptions;
@@ -35,7 +35,7 @@ export class DriverProcess {
     this.#options = options;
   }
 
-  /** Starts it, or starts it again. Returns when it has listed its sandboxes. */
+  /** Starts the process, also after its end. Returns when the driver has listed its sandboxes. */
   start(): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.#opened = promise;
@@ -66,7 +66,7 @@ export class DriverProcess {
     return promise.finally(() => clearTimeout(timer));
   }
 
-  /** `kill -9`; what was asked of it fails. */
+  /** Kills the process with SIGKILL. Calls in progress fail. */
   async kill(): Promise<void> {
     const child = this.#child!;
     if (child.exitCode !== null || child.signalCode !== null) return;
@@ -75,7 +75,7 @@ export class DriverProcess {
     await ended;
   }
 
-  /** It waits for a start that is under way. @throws {CallFailed} */
+  /** Calls a method of the driver, after a start in progress. @throws {CallFailed} */
   async call<Result>(method: Call['method'], argument: unknown = null): Promise<Result> {
     await this.#opened;
     const id = this.#nextId++;

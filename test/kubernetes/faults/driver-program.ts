@@ -3,7 +3,10 @@ import type { SandboxId } from '../../../domain/ids.ts';
 import type { DriverErrorCode, SandboxSpec } from '../../../runtime/driver.ts';
 import { type KubernetesDriver, openKubernetesDriver } from '../../../runtime/kubernetes/driver.ts';
 
-/** The driver in a process of its own, as a host worker has it: takes calls from its parent until it is killed. */
+/**
+ * This program runs the driver in a separate process, like a host worker. It handles calls of its parent until it is
+ * killed.
+ */
 export interface ProgramOptions {
   kubeConfigFile: string;
   namespace: string;
@@ -16,7 +19,7 @@ export interface Call {
   argument: unknown;
 }
 
-/** What the parent hears. */
+/** A message to the parent. */
 export type Message =
   | { ready: true }
   | { id: number; result: unknown }
@@ -66,13 +69,13 @@ async function answer(driver: KubernetesDriver, { id, method, argument }: Call):
     const { message, code, retryable } = error as Error & { code?: DriverErrorCode; retryable?: boolean };
     const { cause } = error as { cause?: Error };
     const text = cause ? `${message} (${cause.message})` : message;
-    // An error without a code is any fault of the way there; the caller asks again, as Temporal does.
+    // An error without a code counts as retryable, and the caller repeats the call, as Temporal does.
     send({ id, error: { message: text, code: code ?? null, retryable: retryable ?? true } });
   }
 }
 
 const driver = await open(JSON.parse(process.argv[2]!));
 process.on('message', (call: Call) => void answer(driver, call));
-// Without its parent it has nothing to do.
+// The process ends together with its parent.
 process.on('disconnect', () => process.exit());
 send({ ready: true });

@@ -5,17 +5,17 @@ export interface Outcome {
   fault: string;
   move: MoveName;
   ended: string;
-  /** What a pause has kept; null: it was no pause, or was not done. */
+  /** What a pause has kept. Null: the move was no pause, or the pause failed. */
   kept: PauseResult['kept'] | null;
 }
 
-/** How many of each kind, as text: faults down, moves across. */
+/** A table of the numbers of outcomes of each kind, with a row for each fault and a column for each move. */
 export function faultTable(outcomes: readonly Outcome[]): string {
   const faults = [...new Set(outcomes.map(({ fault }) => fault))];
   const cell = (fault: string, move: MoveName) => {
     const ends = outcomes.filter((each) => each.fault === fault && each.move === move).map(({ ended }) => ended);
     const count = (start: string) => ends.filter((ended) => ended.startsWith(start)).length;
-    return `${count('as asked')}/${count('done')}/${count('failed')}/${count('WRONG')}`;
+    return `${count('done at once')}/${count('done after a retry')}/${count('failed')}/${count('WRONG')}`;
   };
   const rows = [
     ['fault', ...moveNames],
@@ -29,6 +29,6 @@ export function faultTable(outcomes: readonly Outcome[]): string {
       .trimEnd(),
   );
   const pauses = (what: Outcome['kept']) => outcomes.filter(({ kept }) => kept === what).length;
-  const kept = `${pauses('memory')} pauses kept the memory, ${pauses('disk')} the disk alone`;
-  return `as asked / done when asked again / failed with a reason / wrong\n${lines.join('\n')}\n${kept}`;
+  const kept = `${pauses('memory')} pauses kept the memory, ${pauses('disk')} only the disk`;
+  return `done at once / done after a retry / failed with a reason / wrong\n${lines.join('\n')}\n${kept}`;
 }

@@ -8,24 +8,24 @@ import { pushBusybox } from '../support/pods.ts';
 import { nodeThings, objectsOf, podsWithProcesses, viewOf } from './cluster-inventory.ts';
 import { DriverProcess } from './driver-process.ts';
 
-/** What can be killed. */
+/** The parts that can be killed. */
 export const partNames = ['node helper', 'kubelet', 'containerd', 'kube-apiserver', 'host worker'] as const;
 export type PartName = (typeof partNames)[number];
 
 const equalTimeoutMs = 120_000;
-/** The kubelet collects containers that have ended once a minute. */
+/** The kubelet removes ended containers once a minute. */
 const goneTimeoutMs = 180_000;
 
-/** A cluster with a driver in a process of its own, each part of which can be killed and started again. */
+/** A cluster with a driver in a separate process. Each part of it can be killed and started again. */
 export class FaultyCluster {
   readonly cluster: KubernetesCluster;
   readonly image: string;
   readonly driver: DriverProcess;
-  /** For its namespace and disks; its own driver is closed. */
+  /** The namespace and the disks of the sandboxes. The driver of this host is closed. */
   readonly host: DriverHost;
   #nodeBefore: Set<string> = new Set();
   #helper: InstalledNodeHelper | null = null;
-  /** The container that was killed last. */
+  /** The id of the node helper's container that was killed last. */
   #killedHelper = '';
 
   private constructor(cluster: KubernetesCluster, image: string, host: DriverHost, agentImage: string) {
@@ -36,7 +36,7 @@ export class FaultyCluster {
     this.driver = new DriverProcess({ kubeConfigFile: cluster.kubeConfigFile, namespace, agentImage });
   }
 
-  /** @param options.hasHelper whether the node has a node helper: pauses then keep the memory */
+  /** @param options.hasHelper whether the node has a node helper, so that pauses keep the memory */
   static async start({ hasHelper = false } = {}): Promise<FaultyCluster> {
     const cluster = await KubernetesCluster.start();
     try {
@@ -54,14 +54,14 @@ export class FaultyCluster {
     }
   }
 
-  /** `kill -9`. */
+  /** Kills a part with SIGKILL. */
   async kill(part: PartName): Promise<void> {
     if (part === 'host worker') await this.driver.kill();
     else if (part === 'node helper') this.#killedHelper = await this.#helper!.signal('SIGKILL');
     else await this.cluster.node.program(part).kill('SIGKILL');
   }
 
-  /** Starts a part again after its end; returns when it answers. The kubelet starts the node helper. */
+  /** Starts a part again after its end and waits until it answers. The kubelet itself restarts the node helper. */
   async up(part: PartName): Promise<void> {
     if (part === 'host worker') await this.driver.start();
     else if (part === 'node helper') await this.#helper!.startedAfter(this.#killedHelper);
@@ -69,20 +69,20 @@ export class FaultyCluster {
     else await this.cluster.startAgain(part);
   }
 
-  /** Waits until the node helper has seen a sandbox that runs: from then on a pause keeps its memory. */
+  /** Waits until the node helper has seen a running sandbox, so that a pause keeps its memory. */
   async whenHelped(sandboxId: SandboxId): Promise<void> {
     await this.#helper!.whenSeen({ name: sandboxId, namespace: this.host.namespace });
   }
 
-  /** Takes the node helper off the cluster. */
+  /** Removes the node helper from the cluster. */
   async removeHelper(): Promise<void> {
     await this.#helper!.remove();
     this.#helper = null;
   }
 
   /**
-   * Waits until the driver, the API server's objects and the node's processes say the same of every sandbox.
-   * @returns where they do not, after the time; by sandbox
+   * Waits until the driver, the API server and the node's processes agree about every sandbox.
+   * @returns the differences that are left after the time limit
    */
   async disagreement(): Promise<string[]> {
     let different: string[] = [];
@@ -109,7 +109,7 @@ export class FaultyCluster {
     return different;
   }
 
-  /** Objects that are there after the time, but of these sandboxes. */
+  /** Waits until only objects of these sandboxes are left. @returns the other objects after the time limit */
   async leftObjects(kept: readonly SandboxId[]): Promise<string[]> {
     return this.#left(async () => {
       const lines = await objectsOf(this.cluster, this.host.namespace);
@@ -117,7 +117,10 @@ export class FaultyCluster {
     });
   }
 
-  /** What the node has after the time that it had not before the first sandbox, but what its kubelet has forgotten. */
+  /**
+   * Waits until the node has no traces of pods, except mounts that a killed kubelet has forgotten.
+   * @returns the traces that are left after the time limit
+   */
   async leftOnNode(): Promise<string[]> {
     return this.#left(async () => {
       const lines = (await nodeThings(this.cluster)).filter((line) => !this.#nodeBefore.has(line));
@@ -127,8 +130,9 @@ export class FaultyCluster {
   }
 
   /**
-   * Uids of pods whose `subPath` mounts are on the node. A kubelet that is killed while it makes or removes such mounts
-   * of a hostPath volume forgets them (kubernetes/kubernetes#135698, open); the disks of these tests are such volumes.
+   * The uids of pods whose `subPath` mounts are on the node. A kubelet that is killed while it makes or removes such
+   * mounts of a hostPath volume forgets them (open issue kubernetes/kubernetes#135698). The disks of these tests are
+   * such volumes.
    */
   async podsWithSubPaths(): Promise<string[]> {
     return [...podsWithSubPaths(await nodeThings(this.cluster))];

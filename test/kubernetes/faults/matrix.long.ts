@@ -11,14 +11,17 @@ import { MovingSandbox, moveNames } from './moving-sandboxes.ts';
 const settleTimeoutMs = 240_000;
 const roundTimeoutMs = 900_000;
 
-/** One kill of a part while a sandbox of each kind moves. */
+/** One kill of a part while one sandbox makes each kind of move. */
 interface Round {
   part: PartName;
   delayMs: number;
   downMs: number;
 }
 
-/** From the requests to the kill. A create takes about two seconds, most other moves one; a freeze and a thaw some hundredths. */
+/**
+ * The times from the requests to the kill. A create takes about two seconds, most other moves take one second, and a
+ * freeze or a thaw takes some hundredths of a second.
+ */
 const delaysOf = (part: PartName) => (part === 'node helper' ? [0, 20, 60, 700] : [50, 700, 1500]);
 
 const rounds: Round[] = [
@@ -27,14 +30,14 @@ const rounds: Round[] = [
 ];
 
 let faulty: FaultyCluster;
-/** Runs through all rounds, asked for nothing. */
+/** A sandbox that runs during all rounds without any request. */
 let bystander: { spec: SandboxSpec; place: SandboxPlace; startedAt: string };
-/** Stands still through all rounds, with the count of its process. */
+/** A sandbox that is frozen during all rounds, and the count of its process. */
 let sleeper: { spec: SandboxSpec; process: CountingProcess; count: number };
 const outcomes: Outcome[] = [];
 const startedMs = Date.now();
 
-/** Of its first process: another one has another. */
+/** The start time of the sandbox's first process, which identifies the process. */
 const startOf = async (place: SandboxPlace, spec: SandboxSpec) =>
   (await shell(place, spec, 'cat /proc/1/stat')).output.split(' ')[21]!;
 
@@ -68,7 +71,7 @@ afterAll(async () => {
 }, 120_000);
 
 test.each(rounds)(
-  'kill -9 of $part, $delayMs ms into the moves, away for $downMs ms: nothing is wrong, nothing is left',
+  'after kill -9 of $part, $delayMs ms into the moves and for $downMs ms, all states are consistent and nothing is left',
   async ({ part, delayMs, downMs }) => {
     const { driver, host } = faulty;
     const moving = await Promise.all(
@@ -110,20 +113,20 @@ test.each(rounds)(
   roundTimeoutMs,
 );
 
-test('a process that stood still through all rounds goes on counting where it was', async () => {
+test('a process that was frozen during all rounds continues with its count', async () => {
   const { spec, process, count } = sleeper;
   const again = { ...spec, run: 2 };
   const place = await faulty.driver.call<SandboxPlace>('resume', again);
   expect(place).toMatchObject({ from: 'thaw' });
   const first = (await process.count(place, again))!;
   expect(first).toBeGreaterThanOrEqual(count);
-  // It counts ten times a second, and each round takes longer than this.
+  // The process counts ten times a second, so in a single unfrozen round it would count further than this.
   expect(first - count).toBeLessThan(100);
   await delay(300);
   expect(await process.count(place, again)).toBeGreaterThan(first);
 }, 120_000);
 
-test('after all rounds the node has nothing of any sandbox, but mounts that a killed kubelet has forgotten', async () => {
+test('after all rounds the node has no traces of sandboxes, except mounts that a killed kubelet has forgotten', async () => {
   for (const { spec } of [bystander, sleeper]) await faulty.driver.call('remove', spec.sandboxId);
   expect(await faulty.leftObjects([])).toEqual([]);
   await faulty.removeHelper();

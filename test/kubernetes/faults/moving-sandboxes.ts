@@ -11,15 +11,15 @@ export type MoveName = (typeof moveNames)[number];
 
 const tryAgainMs = 300;
 
-/** How a move ended; starts with `WRONG` when that may not be. */
-export type Ending = 'as asked' | 'done when asked again' | `failed: ${string}` | `WRONG: ${string}`;
+/** How a move ended. `WRONG` marks an ending that is a bug. */
+export type Ending = 'done at once' | 'done after a retry' | `failed: ${string}` | `WRONG: ${string}`;
 
-/** One sandbox on its way from one state to another, on a node with a node helper. */
+/** A sandbox that makes one move from a state to another, on a node with a node helper. */
 export class MovingSandbox {
   readonly move: MoveName;
   readonly spec: SandboxSpec;
   readonly #faulty: FaultyCluster;
-  /** Runs before a pause that is to keep the memory, with its count. */
+  /** A process that shows whether a pause keeps the memory, and its count before the pause. */
   #counting: { process: CountingProcess; count: number } | null = null;
   #kept: PauseResult['kept'] | null = null;
 
@@ -29,12 +29,12 @@ export class MovingSandbox {
     this.spec = spec;
   }
 
-  /** What the pause has kept that was its move. Null: it was another move, or the pause was not done. */
+  /** What the pause has kept. Null: the move was no pause, or the pause failed. */
   get kept(): PauseResult['kept'] | null {
     return this.#kept;
   }
 
-  /** Brings it to where the move starts, with a file on its disk. */
+  /** Brings the sandbox to the state before the move, with a file on its disk. */
   async prepare(): Promise<void> {
     if (this.move === 'create') return;
     const { spec } = this;
@@ -47,12 +47,12 @@ export class MovingSandbox {
     await this.#faulty.whenHelped(spec.sandboxId);
     if (this.move === 'pause') return;
     const { kept } = await this.#driver.call<PauseResult>('pause', spec.sandboxId);
-    if (kept !== 'memory') throw new Error(`the pause of ${spec.sandboxId} kept the ${kept} alone`);
+    if (kept !== 'memory') throw new Error(`the pause of ${spec.sandboxId} kept only the ${kept}`);
   }
 
   /**
-   * Asks for it until it is done or finally refused, as a workflow does.
-   * @returns how it ended, within the time
+   * Requests the move until it is done or finally refused, as a workflow does.
+   * @returns how the move ended within the time limit
    */
   async fire(timeoutMs: number): Promise<Ending> {
     const deadline = Date.now() + timeoutMs;
@@ -60,7 +60,7 @@ export class MovingSandbox {
       try {
         const answer = await this.#ask();
         if (this.move === 'pause') this.#kept = (answer as PauseResult).kept;
-        return tries === 1 ? 'as asked' : 'done when asked again';
+        return tries === 1 ? 'done at once' : 'done after a retry';
       } catch (error) {
         if (!(error instanceof CallFailed)) throw error;
         if (!error.retryable) return `failed: ${error.code}`;
@@ -70,7 +70,7 @@ export class MovingSandbox {
     }
   }
 
-  /** What is wrong with it after its move. Null: nothing. */
+  /** A description of what is wrong with the sandbox after its move. Null: nothing is wrong. */
   async fault(ending: Ending, state: ClusterState): Promise<string | null> {
     if (ending.startsWith('WRONG')) return ending;
     if (ending.startsWith('failed')) return null;
@@ -88,7 +88,7 @@ export class MovingSandbox {
     return this.#faultOfOutput(place);
   }
 
-  /** Resumes it: what the pause says that it has kept has to be there. */
+  /** Resumes the sandbox and checks that everything that the pause reported as kept is still there. */
   async #faultOfPause(): Promise<string | null> {
     const place = await this.#driver.call<SandboxPlace>('resume', { ...this.spec, run: this.#nextRun });
     const from = this.#kept === 'memory' ? 'thaw' : 'cold';
@@ -96,7 +96,7 @@ export class MovingSandbox {
     return this.#kept === 'memory' ? this.#faultOfMemory(place) : this.#faultOfOutput(place);
   }
 
-  /** The process from before the pause goes on counting where it stood. */
+  /** Checks that the process from before the pause continues with its count. */
   async #faultOfMemory(place: SandboxPlace): Promise<string | null> {
     const { process, count } = this.#counting!;
     const first = await process.count(place, this.spec);
@@ -112,7 +112,7 @@ export class MovingSandbox {
     return output === kept ? null : `it printed ${output}, not ${kept}`;
   }
 
-  /** What the sandbox has to be after a move that was done. */
+  /** The state that the sandbox must have after a successful move. */
   get #goal(): ClusterState {
     if (this.move === 'pause') return this.#kept === 'memory' ? 'paused' : 'exited';
     if (this.move === 'stop') return 'exited';

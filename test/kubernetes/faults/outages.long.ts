@@ -13,7 +13,7 @@ beforeAll(async () => {
 }, 300_000);
 afterAll(() => faulty?.stop(), 120_000);
 
-/** What a call to the driver is refused with. */
+/** Expects that a call to the driver is refused. @returns the error */
 async function refusal(call: Promise<unknown>): Promise<CallFailed> {
   try {
     await call;
@@ -21,7 +21,7 @@ async function refusal(call: Promise<unknown>): Promise<CallFailed> {
     if (error instanceof CallFailed) return error;
     throw error;
   }
-  throw new Error('it was not refused');
+  throw new Error('the call was not refused');
 }
 
 async function nothingIsLeft(): Promise<void> {
@@ -30,7 +30,7 @@ async function nothingIsLeft(): Promise<void> {
   expect(await faulty.disagreement()).toEqual([]);
 }
 
-test('a quota that is full refuses a create and a resume with a reason; with room again both are done', async () => {
+test('with a full quota a create and a resume are refused with a reason, and both succeed when there is room again', async () => {
   const { driver, host, image } = faulty;
   const { namespace, core } = host;
   const paused = await host.spec(image);
@@ -60,7 +60,7 @@ test('a quota that is full refuses a create and a resume with a reason; with roo
   await nothingIsLeft();
 }, 300_000);
 
-test('an image that is not there is refused for good; a registry that is away is asked again, and nothing is left of either', async () => {
+test('a missing image is a final error, an unreachable registry is a retryable one, and neither leaves objects', async () => {
   const { driver, host, cluster } = faulty;
   const missing = await host.spec(`${cluster.registry}/missing@sha256:${'0'.repeat(64)}`);
   expect(await refusal(driver.call('create', missing))).toMatchObject({ code: 'image_pull_failed', retryable: false });
@@ -72,7 +72,7 @@ test('an image that is not there is refused for good; a registry that is away is
   await nothingIsLeft();
 }, 300_000);
 
-test('a node that never comes back: its sandboxes end with that reason, and are removed once the node is', async () => {
+test('after a lost Node is deleted, its sandboxes end with the reason node_lost and can be removed', async () => {
   const { driver, host, cluster, image } = faulty;
   const specs: SandboxSpec[] = [await host.spec(image), await host.spec(image)];
   const [lost, removed] = specs as [SandboxSpec, SandboxSpec];
@@ -83,7 +83,7 @@ test('a node that never comes back: its sandboxes end with that reason, and are 
   await cluster.node.program('kubelet').kill('SIGKILL');
   await cluster.node.program('containerd').kill('SIGKILL');
   const [node] = (await cluster.core.listNode()).items;
-  // As an operator does, or the cloud's controller; the cluster then gives up the node's pods.
+  // An operator or the cloud's controller does the same. The cluster then gives up the node's pods.
   await cluster.core.deleteNode({ name: node!.metadata!.name! });
   await until(() => specs.every(({ sandboxId }) => driver.ends.some((end) => end.sandboxId === sandboxId)), 240_000);
   for (const { sandboxId } of specs) {

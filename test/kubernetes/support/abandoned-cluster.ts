@@ -3,8 +3,8 @@ import { KubernetesCluster } from './kubernetes-cluster.ts';
 import { pushBusybox, readyPod } from './pods.ts';
 
 /**
- * Starts two clusters, one of two nodes with a frozen pod on each, prints the numbers of their places, and waits until it
- * is killed: for a test of what is left.
+ * This program starts two clusters, one of them with two nodes and a frozen pod on each, and prints the numbers of
+ * their places. A test kills it to check that the remains are removed.
  */
 const cluster = await KubernetesCluster.start();
 const second = await cluster.addNode();

@@ -2,10 +2,10 @@ import { KubeConfig } from '@kubernetes/client-node';
 import { type KeyPair, type Subject, TestCa } from '../../support/test-ca.ts';
 import type { ClusterPlace } from './cluster-place.ts';
 
-/** The certificates of a cluster, and the files by which its programs and users reach its API server. */
+/** The certificates of a cluster, and the kubeconfigs of its programs and users. */
 export class ClusterKeys {
   readonly ca: TestCa;
-  /** Of the API server: `https://<address>:<port>`. */
+  /** The URL of the API server: `https://<address>:<port>`. */
   readonly #server: string;
 
   private constructor(ca: TestCa, server: string) {
@@ -17,19 +17,19 @@ export class ClusterKeys {
     return new ClusterKeys(await TestCa.create(), server);
   }
 
-  /** Of a user who has the roles alone that are bound to it. */
+  /** A configuration for a user, who has only the roles that are bound to the user or to the group. */
   async configOf(subject: Subject): Promise<KubeConfig> {
     const config = new KubeConfig();
     config.loadFromString(await this.#textOf(subject));
     return config;
   }
 
-  /** Writes a kubeconfig. @returns the file */
+  /** Writes a kubeconfig. @returns its path */
   async userFile(place: ClusterPlace, name: string, subject: Subject): Promise<string> {
     return place.write(`${name}.kubeconfig`, await this.#textOf(subject));
   }
 
-  /** Writes a certificate and its key. @returns the files */
+  /** Writes a certificate and its key. @returns their paths */
   async keyPair(place: ClusterPlace, name: string, subject: Subject): Promise<KeyPair> {
     const { certificate, key } = await this.ca.issue(subject);
     return {
@@ -38,7 +38,7 @@ export class ClusterKeys {
     };
   }
 
-  /** Writes the certificate of the authority. @returns the file */
+  /** Writes the certificate of the authority. @returns its path */
   caFile(place: ClusterPlace): string {
     return place.write('pki/ca.crt', this.ca.pair.certificate);
   }

@@ -11,9 +11,10 @@ import type { ClusterPlace } from './cluster-place.ts';
 const run = promisify(execFile);
 
 /**
- * The first process of the cluster. Folders whose names are fixed in the kubelet and containerd become the cluster's own;
- * mounts are shared with pods and stay inside the cluster's mount namespace. The process ends when its input ends (the
- * test process closed it, or is dead); the kernel then ends every process, mount, link and firewall rule of the cluster.
+ * The first process of a node. It gives the node its own versions of folders whose paths are fixed in the kubelet and
+ * containerd. Mounts propagate to pods but stay in the node's mount namespace. The process ends when its input ends,
+ * because the test process has closed it or is dead. The kernel then ends every process, mount, link and firewall rule
+ * of the node.
  */
 const initScript = `set -e
 folder=$1
@@ -27,7 +28,10 @@ ip link set lo up
 echo ready
 cat > /dev/null`;
 
-/** `sh <folder> <setting:value>… -- <command>`: the command finds settings of the whole machine in files of its own. */
+/**
+ * `sh <folder> <setting:value>… -- <command>` runs a command with its own copies of files below `/proc/sys`, so that it
+ * does not change settings of the whole machine.
+ */
 const settingsScript = `set -e
 folder=$1; shift
 mount --make-private /proc
@@ -40,9 +44,9 @@ done
 shift
 exec "$@"`;
 
-/** Namespaces of a cluster's node: processes, mounts, network; reached over one link. */
+/** The PID, mount and network namespaces of a cluster's node. One link connects the node to the machine. */
 export class ClusterNode {
-  /** Of its first process, by the machine's numbers. */
+  /** The process number of the node's first process on the machine. */
   readonly pid: number;
   readonly #init: ChildProcess;
   readonly #logs: string;
@@ -61,12 +65,12 @@ export class ClusterNode {
     const complaints = fs.openSync(path.join(logs, 'init.log'), 'w');
     const init = spawn(
       'unshare',
-      // --kill-child: also when unshare itself is killed.
+      // With --kill-child the node also ends when `unshare` itself is killed.
       [
         ...['--mount', '--net', '--pid', '--fork', '--kill-child', '--mount-proc', '--'],
         ...['tini', '--', 'sh', '-c', initScript, 'sh', place.folder],
       ],
-      // A session of its own: Ctrl-C on the terminal reaches us alone.
+      // `detached` makes a new session, so that Ctrl-C in the terminal reaches only the test process.
       { env: environment(), stdio: ['pipe', 'pipe', complaints], detached: true },
     );
     fs.closeSync(complaints);
@@ -79,7 +83,7 @@ export class ClusterNode {
     return node;
   }
 
-  /** Starts a program, or starts it again. Its output goes to `logs/<name>.log`. */
+  /** Starts a program. Its output goes to `logs/<name>.log`. */
   start(name: string, command: string, args: readonly string[]): NodeProgram {
     const program = new NodeProgram(name, path.join(this.#logs, `${name}.log`), this.#enter(command, args));
     this.#programs.set(name, program);
@@ -95,7 +99,8 @@ export class ClusterNode {
 
   /**
    * Like `start`, for a program that changes settings of the whole machine.
-   * @param own its settings by their path below `/proc/sys`, as it finds them, and a folder for the files it changes instead
+   * @param own.settings the values that the program sees, by the path below `/proc/sys`
+   * @param own.folder the folder for the files that the program changes instead of the machine's settings
    */
   startWithSettings(
     name: string,
@@ -115,18 +120,18 @@ export class ClusterNode {
     return program;
   }
 
-  /** Runs a command there to its end. @returns what it printed */
+  /** Runs a command in the node and waits for its end. @returns its standard output */
   async run(command: string, args: readonly string[]): Promise<string> {
     const [program, ...rest] = this.#enter(command, args);
     return (await run(program!, rest, { env: environment() })).stdout;
   }
 
-  /** The folder as the node sees it, with its mounts. */
+  /** The path at which this process sees a file of the node, including the node's mounts. */
   inside(file: string): string {
     return path.join('/proc', String(this.pid), 'root', file);
   }
 
-  /** Ends everything that runs there. */
+  /** Ends all processes of the node. */
   async stop(): Promise<void> {
     if (this.#init.exitCode !== null || this.#init.signalCode !== null) return;
     const ended = once(this.#init, 'exit');
@@ -172,7 +177,7 @@ export class NodeProgram {
     });
   }
 
-  /** @throws when it ends first, or the time is over; the text has the end of its log */
+  /** @throws when the program ends before it is ready, or is not ready in time; the message has the end of its log */
   async whenReady(isReady: () => Promise<boolean>, timeoutMs = 120_000): Promise<void> {
     let lastError: unknown;
     const asked = async () => {
@@ -189,7 +194,7 @@ export class NodeProgram {
     }
   }
 
-  /** Sends a signal to the program itself, and waits for its end if it is to end. */
+  /** Sends a signal to the program and waits for its end. */
   async kill(signal: 'SIGTERM' | 'SIGKILL' = 'SIGTERM'): Promise<void> {
     if (this.#hasEnded) return;
     const ended = once(this.#entering, 'exit');
@@ -206,19 +211,19 @@ export class NodeProgram {
   }
 }
 
-/** As arguments of a program. */
+/** Converts values to arguments of the form `--name=value`. */
 export function flags(values: Record<string, string>): string[] {
   return Object.entries(values).map(([name, value]) => `--${name}=${value}`);
 }
 
-/** unshare and nsenter make one process in the new namespaces and wait for it. */
+/** The only child of a process. `unshare` and `nsenter` have one child, which runs in the new namespaces. */
 function onlyChild(pid: number): number {
   const [child] = fs.readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ');
   if (!child) throw new Error(`Process ${pid} has no child`);
   return Number(child);
 }
 
-/** The part of our environment that any program needs. */
+/** The environment variables that every program needs. */
 function environment(): NodeJS.ProcessEnv {
   return { PATH: fullPath(), HOME: '/root' };
 }

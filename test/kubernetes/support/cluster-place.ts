@@ -11,16 +11,16 @@ const places = 64;
 export const networkOfAllPods = '198.19.0.0/16';
 
 /**
- * What a node of a cluster takes of the machine, by its number: a link, networks, control groups, a folder. The kernel lets
- * go of the number's lock when the process that took it ends, however it ends; what that process left is then removed by
- * the next that takes a place.
+ * The resources of the machine that a node of a cluster uses: a link, networks, control groups and a folder. All are
+ * named after the number of the place. A lock protects the number. The kernel releases it when the process ends, and
+ * the next process that takes a place removes the remains.
  */
 export class ClusterPlace {
   readonly number: number;
   readonly groups: ClusterGroups;
   /** The machine's end of the only link into the cluster. */
   readonly link: string;
-  /** Everything that the cluster writes. */
+  /** The folder for all files of the node. */
   readonly folder: string;
   readonly #release: () => Promise<void>;
 
@@ -32,11 +32,11 @@ export class ClusterPlace {
     this.#release = release;
   }
 
-  /** Takes a free place, and removes first what ended processes left in any. */
+  /** Takes a free place. Before that it removes the remains of ended processes from all places. */
   static async take(): Promise<ClusterPlace> {
     const free: ClusterPlace[] = [];
     for (let number = 0; number < places; number += 1) {
-      // The places beyond were never used.
+      // A place without a lock file, and all places after it, were never used.
       if (free.length > 0 && !fs.existsSync(lockOf(number))) break;
       const place = await ClusterPlace.#lock(number);
       if (!place) continue;
@@ -50,7 +50,7 @@ export class ClusterPlace {
     return taken;
   }
 
-  /** To look at, without taking it. */
+  /** A place to inspect. This does not take it. */
   static at(number: number): ClusterPlace {
     return new ClusterPlace(number);
   }
@@ -65,7 +65,10 @@ export class ClusterPlace {
     }
   }
 
-  /** Addresses: the machine's and the node's ends of the link, and the networks behind the node. In 198.18.0.0/15, which no network of a machine uses. */
+  /**
+   * The addresses of both ends of the link, and the networks behind the node. They are in 198.18.0.0/15, a range for
+   * benchmarks that real networks do not use.
+   */
   get network() {
     const { number } = this;
     return {
@@ -77,38 +80,38 @@ export class ClusterPlace {
     };
   }
 
-  /** A file of this name in the folder. */
+  /** The path of a file in the folder. */
   file(name: string): string {
     return path.join(this.folder, name);
   }
 
-  /** @returns the file */
+  /** Writes a file in the folder. @returns its path */
   write(name: string, text: string): string {
     fs.writeFileSync(this.file(name), text, { mode: 0o600 });
     return this.file(name);
   }
 
-  /** The first process of the cluster, by the machine's numbers; all others end with it. */
+  /** Stores the process number of the node's first process. All other processes of the node end with it. */
   recordInit(pid: number): void {
     fs.writeFileSync(recordOf(this.number), String(pid));
   }
 
-  /** Whether the link is there. It goes with the cluster's network, some time after its last process. */
+  /** Whether the link exists. The kernel removes it some time after the last process of the node. */
   get hasLink(): boolean {
     return fs.existsSync(`/sys/class/net/${this.link}`);
   }
 
-  /** Whether nothing of a cluster is in this place. */
+  /** Whether a cluster has left nothing in this place. */
   get isEmpty(): boolean {
     return this.groups.areGone && !this.hasLink && !fs.existsSync(this.folder) && this.#init() === undefined;
   }
 
-  /** Safe to call again, and where nothing is left. */
+  /** Removes the remains of a cluster. It may be called again, and when nothing is left. */
   async removeRemains(): Promise<void> {
     const init = this.#init();
     if (init !== undefined) {
       process.kill(init, 'SIGKILL');
-      // Its end waits for that of all others, of which a frozen one does not end.
+      // The first process ends after all others, and a frozen process cannot end before it is thawed.
       await until(() => {
         this.groups.thaw();
         return this.#init() === undefined;
@@ -125,7 +128,10 @@ export class ClusterPlace {
     await this.#release();
   }
 
-  /** Undefined: it has ended. Its command line names the folder, so the number is not another process's by now. */
+  /**
+   * The number of the node's first process. Undefined: it has ended. The command line is checked for the folder,
+   * because the kernel may have given the number to another process.
+   */
   #init(): number | undefined {
     if (!fs.existsSync(recordOf(this.number))) return undefined;
     const pid = Number(fs.readFileSync(recordOf(this.number), 'utf8'));

@@ -5,8 +5,8 @@ import { until } from '../../support/until.ts';
 const hierarchies = '/sys/fs/cgroup';
 
 /**
- * The control groups of a cluster's pods: one folder of the same name in each hierarchy of version 1, below which the
- * kubelet makes its own.
+ * The control groups of a node's pods: one folder with the same name in each hierarchy of version 1. The kubelet makes
+ * its own groups below them.
  */
 export class ClusterGroups {
   readonly #name: string;
@@ -15,12 +15,12 @@ export class ClusterGroups {
     this.#name = name;
   }
 
-  /** As the kubelet and containerd name it. */
+  /** The path in the form of the kubelet and containerd. */
   get path(): string {
     return `/${this.#name}`;
   }
 
-  /** Its folder in one hierarchy. */
+  /** The folder in one hierarchy. */
   folder(hierarchy: string): string {
     return path.join(hierarchies, hierarchy, this.#name);
   }
@@ -29,7 +29,7 @@ export class ClusterGroups {
     const all = everyHierarchy();
     if (!all.includes('freezer')) throw new Error('The cluster of the tests needs control groups of version 1');
     for (const hierarchy of all) fs.mkdirSync(this.folder(hierarchy), { recursive: true });
-    // A new group of this hierarchy takes no process until it has processors and memory.
+    // A new group of this hierarchy accepts processes only after it has processors and memory nodes.
     if (!all.includes('cpuset')) return;
     for (const file of ['cpuset.cpus', 'cpuset.mems']) {
       fs.writeFileSync(
@@ -39,13 +39,13 @@ export class ClusterGroups {
     }
   }
 
-  /** Numbers of the processes in it and below, as this process sees them. */
+  /** The numbers of the processes in the groups and below, in this process's PID namespace. */
   processes(): number[] {
     const pids = this.#existing().flatMap((folder) => groupsBelow(folder).flatMap(processesIn));
     return [...new Set(pids)];
   }
 
-  /** A frozen process does not end, even by SIGKILL, until it is thawed. */
+  /** Thaws all groups, because a frozen process does not even end on SIGKILL. */
   thaw(): void {
     const folder = this.folder('freezer');
     if (!fs.existsSync(folder)) return;
@@ -55,7 +55,7 @@ export class ClusterGroups {
     }
   }
 
-  /** Ends what is left in them and removes them. */
+  /** Kills the processes in the groups and removes the groups. */
   async remove(): Promise<void> {
     const kill = () => {
       this.thaw();
@@ -64,17 +64,17 @@ export class ClusterGroups {
     };
     await until(kill, 30_000);
     for (const folder of this.#existing()) {
-      // The deepest first. A group goes once its last process is reaped.
+      // The deepest groups come first. A group can be removed when its last process is reaped.
       for (const group of groupsBelow(folder).reverse()) await until(() => isRemoved(group), 10_000);
     }
   }
 
-  /** Whether nothing of them is there. */
+  /** Whether no hierarchy has such a group. */
   get areGone(): boolean {
     return this.#existing().length === 0;
   }
 
-  /** That of version 2 is there where the container runtime has made it. */
+  /** The folders that exist. The folder of version 2 exists if the container runtime has made it. */
   #existing(): string[] {
     return [...everyHierarchy(), 'unified']
       .map((hierarchy) => this.folder(hierarchy))
@@ -82,13 +82,13 @@ export class ClusterGroups {
   }
 }
 
-/** Links beside them are other names of two hierarchies in one. */
+/** The hierarchies of version 1. The symbolic links next to them are other names of combined hierarchies. */
 function everyHierarchy(): string[] {
   const entries = fs.readdirSync(hierarchies, { withFileTypes: true });
   return entries.filter((entry) => entry.isDirectory() && entry.name !== 'unified').map(({ name }) => name);
 }
 
-/** A group and all below, parents first. */
+/** A group and all groups below it, parents first. */
 function groupsBelow(folder: string): string[] {
   const entries = fs.readdirSync(folder, { withFileTypes: true });
   const folders = entries.filter((entry) => entry.isDirectory()).map(({ name }) => path.join(folder, name));

@@ -12,21 +12,21 @@ import { layerOf, tar } from '../../support/tar-layer.ts';
 
 const repository = path.resolve(import.meta.dirname, '../../..');
 
-/** The cluster of a test, as far as a driver needs it. */
+/** The properties of a test's cluster that a driver needs. */
 export interface DrivenCluster {
   config: KubeConfig;
   place: { network: { pods: string } };
-  /** Plain HTTP. */
+  /** Host and port of a registry without TLS. */
   registry: string;
 }
 
-/** Where the disk of a sandbox is, by the name of its volume. */
+/** Returns the source of a disk by the name of its volume. */
 type DiskPlace = (name: string) => Pick<V1PersistentVolumeSpec, 'hostPath' | 'local' | 'nodeAffinity'>;
 
-/** A folder of each node's own, which is gone when the node starts again. */
+/** A folder on the node of the pod. It is gone when the node starts again. */
 const ownFolder: DiskPlace = (name) => ({ hostPath: { path: `/run/${name}`, type: 'DirectoryOrCreate' } });
 
-/** Puts the image into the registry that brings the agent in. @returns its reference */
+/** Pushes the agent image to a registry. @returns its reference */
 export async function pushAgentImage(registry: string): Promise<string> {
   const folder = await ensureAgentImageFolder(cacheDir(), path.join(repository, 'agent/dist'));
   const entries = fs
@@ -44,7 +44,7 @@ export async function pushAgentImage(registry: string): Promise<string> {
   return `${registry}/platform-agent@${digest}`;
 }
 
-/** A driver with a namespace of its own on a cluster, and disks to give to its sandboxes. */
+/** A driver with its own namespace on a cluster, and with volumes for the disks of its sandboxes. */
 export class DriverHost {
   readonly namespace = `host-${randomBytes(6).toString('hex')}`;
   readonly warnings: unknown[] = [];
@@ -81,7 +81,7 @@ export class DriverHost {
     this.driver = await openKubernetesDriver({ ...this.options, ...options });
   }
 
-  /** Of a driver that is opened without others. */
+  /** The default options of the driver. */
   get options(): KubernetesDriverOptions {
     const warn = (fields: object, message: string) => this.warnings.push({ ...fields, message });
     return {
@@ -97,7 +97,7 @@ export class DriverHost {
     };
   }
 
-  /** Makes volumes on the node, for disks that are made before their sandbox. */
+  /** Makes volumes for the disks of warm pods. */
   async addVolumes(count: number): Promise<void> {
     for (let made = 0; made < count; made += 1) await this.#addVolume();
   }
@@ -119,7 +119,7 @@ export class DriverHost {
     });
   }
 
-  /** A sandbox with an id of its own, and a volume on the node for its disk. */
+  /** Returns the spec of a new sandbox, and makes a volume for its disk. */
   async spec(image: string, overrides: Partial<SandboxSpec> = {}): Promise<SandboxSpec> {
     await this.#addVolume();
     return {
@@ -141,7 +141,7 @@ export class DriverHost {
     };
   }
 
-  /** What there is of this host's sandboxes, read from the API server. */
+  /** The names of the pods and disks in the host's namespace, read from the API server. */
   async objects(): Promise<{ pods: string[]; disks: string[] }> {
     const of = { namespace: this.namespace };
     const [pods, disks] = await Promise.all([

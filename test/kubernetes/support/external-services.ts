@@ -4,16 +4,16 @@ import { type TestDatabase, temporalAddress, testDatabase } from '../../support/
 import { TcpRelay } from '../../support/tcp-relay.ts';
 
 /**
- * The run's Postgres and Temporal as pods of a cluster reach them: at this machine's address on the link to the cluster.
- * The database is empty, and has an owner who may make roles.
+ * Makes Postgres and Temporal of the test run reachable for pods of a cluster, at this machine's address on the link to
+ * the cluster. The database is empty, and its owner may create roles.
  */
 export class ExternalServices {
   /** `host:port`. */
   readonly temporal: string;
   readonly namespace: string;
-  /** For the owner of the tables, and for the role that the owner makes. */
+  /** The URLs for the owner of the tables and for the role that the owner creates. */
   readonly urls: { owner: string; runtime: string };
-  /** The latter's, from this machine itself. */
+  /** The URL for the second role from this machine. */
   readonly urlHere: string;
   readonly #undo: AsyncDisposableStack;
 
@@ -28,10 +28,10 @@ export class ExternalServices {
     this.#undo = undo;
   }
 
-  /** @param machine this machine's address, where the relays listen */
+  /** @param machine the address of this machine at which the relays listen */
   static async open(machine: string): Promise<ExternalServices> {
     await using undo = new AsyncDisposableStack();
-    // Its URL is the superuser's.
+    // The URL of this database is for the superuser.
     const any = await testDatabase();
     undo.defer(() => any.drop());
     const name = `chart_${randomBytes(6).toString('hex')}`;

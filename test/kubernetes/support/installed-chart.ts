@@ -19,13 +19,13 @@ import { makeVolumes, pushBusybox } from './pods.ts';
 const run = promisify(execFile);
 const chart = path.resolve(import.meta.dirname, '../../../ops/helm/sandbox-platform');
 const baseDomain = 'sandbox.test';
-/** Of the sandboxes' disks, which the test makes. */
+/** The storage class of the sandboxes' disks. The test makes its volumes. */
 const storageClass = 'disks-of-the-test';
 const sandboxNamespace = 'sandboxes';
 export const release = 'platform';
 const followedLines = 200;
 
-/** The chart, installed with Helm in a namespace of its own, with a Postgres and a Temporal outside the cluster. */
+/** The chart, installed with Helm in its own namespace, with Postgres and Temporal outside of the cluster. */
 export class InstalledChart {
   readonly cluster: KubernetesCluster;
   readonly services: ExternalServices;
@@ -36,7 +36,7 @@ export class InstalledChart {
   private constructor(cluster: KubernetesCluster, services: ExternalServices, images: { base: string; agent: string }) {
     this.cluster = cluster;
     this.services = services;
-    // The node of the tests has two processors.
+    // The test's node may have only two processors.
     const resources = { requests: { cpu: '50m', memory: '64Mi' } };
     this.#values = {
       image: { repository: `${cluster.registry}/sandbox-platform` },
@@ -55,9 +55,9 @@ export class InstalledChart {
         agentImage: images.agent,
         storageClass,
         podNetwork: cluster.place.network.pods,
-        // Nothing enforces policies there.
+        // The cluster does not enforce network policies.
         isolation: 'unchecked',
-        // There are no volumes for their disks.
+        // The cluster has no volumes for the disks of warm pods.
         warmPods: { size: 0 },
         resources,
         guardResources: resources,
@@ -70,7 +70,7 @@ export class InstalledChart {
     };
   }
 
-  /** Makes what `docs/kubernetes.md` asks for before the installation. */
+  /** Makes the objects that `docs/kubernetes.md` requires before the installation. */
   static async prepare(cluster: KubernetesCluster): Promise<InstalledChart> {
     const services = await ExternalServices.open(cluster.place.network.machine);
     const images = { base: await pushBusybox(cluster), agent: await pushAgentImage(cluster.registry) };
@@ -79,19 +79,19 @@ export class InstalledChart {
     return installed;
   }
 
-  /** Pushes the platform's image. @param commit whose code; null for that of this folder */
+  /** Pushes the platform's image. @param commit the commit of the code; null for the code of this folder */
   async pushImage(tag: string, commit: string | null): Promise<void> {
     const { registry, place } = this.cluster;
     await pushPlatformImage({ registry, folder: place.folder, tag, commit });
   }
 
-  /** Pushes the image of a tag as another version. */
+  /** Pushes the image of a tag again, with another tag and version number. */
   async pushAsVersion(of: string, tag: string, version: string): Promise<void> {
     const { registry, place } = this.cluster;
     await pushAsVersion({ registry, folder: place.folder, of, tag, version });
   }
 
-  /** `helm upgrade --install`. @param values over those of the installation, by their first names */
+  /** Runs `helm upgrade --install`. @param values replace top-level values of the installation */
   async helm(tag: string, values: object = {}): Promise<void> {
     const all: Record<string, unknown> = { ...this.#values, ...values };
     all.image = { ...(all.image as object), tag };
@@ -109,28 +109,28 @@ export class InstalledChart {
     await this.#helm(['uninstall', release, '--wait']);
   }
 
-  /** Runs kubectl in the namespace of the installation. @returns what it printed */
+  /** Runs kubectl in the namespace of the installation. @returns its standard output */
   async kubectl(...words: string[]): Promise<string> {
     const { kubectl } = kubernetesPrograms();
     const common = ['--kubeconfig', this.cluster.kubeConfigFile, '--namespace', this.namespace];
     return (await run(kubectl, [...common, ...words], { maxBuffer: 64 * 2 ** 20 })).stdout;
   }
 
-  /** Pods of a part that have not begun to end. */
+  /** The pods of a part that are not being deleted. */
   async podsOf(part: string): Promise<V1Pod[]> {
     const labelSelector = `app.kubernetes.io/component=${part}`;
     const { items } = await this.cluster.core.listNamespacedPod({ namespace: this.namespace, labelSelector });
     return items.filter(({ metadata }) => !metadata!.deletionTimestamp);
   }
 
-  /** Replicas of the Deployments that are ready, by their names. */
+  /** The number of ready replicas of each Deployment, by its name. */
   async readyReplicas(): Promise<Record<string, number>> {
     const apps = this.cluster.config.makeApiClient(AppsV1Api);
     const { items } = await apps.listNamespacedDeployment({ namespace: this.namespace });
     return Object.fromEntries(items.map(({ metadata, status }) => [metadata!.name!, status!.readyReplicas ?? 0]));
   }
 
-  /** The address of a Service in the cluster, which this machine reaches. */
+  /** The address of a Service in the cluster. This machine can connect to it. */
   async addressOf(part: string): Promise<string> {
     const name = `${release}-${part}`;
     return (await this.cluster.core.readNamespacedService({ namespace: this.namespace, name })).spec!.clusterIP!;
@@ -142,22 +142,22 @@ export class InstalledChart {
     return JSON.parse(await this.kubectl(...admin, 'create-api-key')).apiKey;
   }
 
-  /** Through the API's Service. */
+  /** A client that connects to the Service of the API. */
   async client(apiKey: string): Promise<PlatformClient> {
     return new PlatformClient(`http://${await this.addressOf('api')}`, apiKey);
   }
 
-  /** Through the gateway's Service. */
+  /** An agent client that connects to the Service of the gateway. */
   async agent(sandbox: SandboxView): Promise<AgentClient> {
     return new AgentClient(sandbox.sandbox_domain, sandbox.envd_access_token, 'http', await this.addressOf('gateway'));
   }
 
-  /** Volumes for the disks of so many sandboxes, on the node. */
+  /** Makes volumes for the disks of this number of sandboxes. */
   async makeDisks(count: number): Promise<void> {
     await makeVolumes(this.cluster, storageClass, count, '1Ti');
   }
 
-  /** What is in the namespace of the sandboxes. */
+  /** The names of the pods and disks in the namespace of the sandboxes. */
   async sandboxObjects(): Promise<{ pods: string[]; disks: string[] }> {
     const of = { namespace: sandboxNamespace };
     const { core } = this.cluster;
@@ -166,7 +166,7 @@ export class InstalledChart {
     return { pods: names(pods.items), disks: names(disks.items) };
   }
 
-  /** Keeps the end of what the present pods of a part log for `troubles`, also when they are gone. */
+  /** Keeps the last log lines of the current pods of a part for `troubles`, even after the pods are gone. */
   async follow(part: string): Promise<void> {
     for (const { metadata } of await this.podsOf(part)) {
       const place = ['--kubeconfig', this.cluster.kubeConfigFile, '--namespace', this.namespace];
@@ -181,7 +181,7 @@ export class InstalledChart {
     }
   }
 
-  /** Pods, warnings and logs, for the text of an error. */
+  /** The pods, warnings and logs, for an error message. */
   async troubles(): Promise<string> {
     const pods = await this.kubectl('get', 'pods', '--all-namespaces', '--output=wide');
     const events = await this.kubectl('get', 'events', '--all-namespaces', '--field-selector=type=Warning');
@@ -194,10 +194,10 @@ export class InstalledChart {
     return [pods, events.slice(-8000), ...logs].join('\n').slice(0, 60_000);
   }
 
-  /** Ends what holds the database, and removes it. The cluster stays. */
+  /** Removes the database, after the processes that use it. The cluster stays. */
   async close(): Promise<void> {
     for (const { kubectl } of this.#followed) kubectl.kill();
-    // Pods would hold the database.
+    // The pods must not keep connections to the database.
     for (const part of ['api', 'gateway', 'worker', 'sandboxes']) {
       await this.kubectl('delete', 'deployment', `${release}-${part}`, '--ignore-not-found', '--wait=false');
     }
@@ -228,7 +228,7 @@ export class InstalledChart {
     });
     await secret('platform-owner', { DATABASE_OWNER_URL: this.services.urls.owner });
     await secret('gateway-tls', { 'tls.crt': certificate, 'tls.key': key }, 'kubernetes.io/tls');
-    // A pod is refused until its namespace has its service account.
+    // The API server refuses pods until the namespace has its service account.
     await until(async () => {
       const { items } = await core.listNamespacedServiceAccount({ namespace });
       return items.length > 0;

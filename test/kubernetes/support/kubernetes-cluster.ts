@@ -20,41 +20,43 @@ const etcd = 'http://127.0.0.1:2379';
 
 export interface ClusterOptions {
   /**
-   * `node`: one node that runs pods, with containerd, kube-proxy and a registry. `api-only`: API server and etcd alone, for
-   * what needs objects and no containers. No scheduler and no garbage collector runs there.
+   * `node`: one node that runs pods, with containerd, kube-proxy and a registry. `api-only`: only the API server and
+   * etcd, for tests that need objects but no containers. It has no scheduler and no garbage collector.
    */
   kind?: 'node' | 'api-only';
-  /** Whether something enforces NetworkPolicies: Cilium, which takes 20 s more to start. Not by default. */
+  /** Whether Cilium enforces NetworkPolicies. Its start takes about 20 s. Default: false. */
   enforcesPolicies?: boolean;
   /** A user whose requests to the API server are recorded, for `recordedRequests`. */
   recordedUser?: string;
-  /** How long a node may be silent before the cluster takes it for lost. Undefined: Kubernetes's default, 50 s. */
+  /** The time without a sign of life after which the cluster counts a node as lost. Undefined: the default, 50 s. */
   nodeSilenceSeconds?: number;
 }
 
-/** As the API server received it: `/api/v1/pods?watch=true`. */
+/** A request in the audit log of the API server. */
 export interface RecordedRequest {
   /** `get`, `list`, `watch`, `patch`, … */
   verb: string;
+  /** For example `/api/v1/pods?watch=true`. */
   uri: string;
   status: number;
 }
 
 /**
- * A Kubernetes cluster on this machine, in namespaces of its own: the machine reaches the API server, the registry and
- * the pods over one link, and nothing of it is on a port of the machine. It ends with the process that started it.
+ * A Kubernetes cluster on this machine, in its own Linux namespaces. The machine connects to the API server, the
+ * registry and the pods over one link, and the cluster uses no port of the machine. It ends with the process that
+ * started it.
  */
 export class KubernetesCluster {
   readonly place: ClusterPlace;
   readonly node: ClusterNode;
   /** `https://<address>:<port>`. */
   readonly server: string;
-  /** Host and port of the registry, the same for pods' images and for who pushes. Plain HTTP. */
+  /** Host and port of the registry, for images of pods and for pushes. It has no TLS. */
   readonly registry: string;
   readonly #keys: ClusterKeys;
   readonly #admin: KubeConfig;
   readonly #options: ClusterOptions;
-  /** The first of them has the other parts of the cluster, too. */
+  /** The nodes. The control plane runs on the first one. */
   readonly #nodes: PodNode[] = [];
   #pauseImage = '';
 
@@ -92,7 +94,7 @@ export class KubernetesCluster {
     }
   }
 
-  /** Of an administrator. */
+  /** The configuration of an administrator. */
   get config(): KubeConfig {
     return this.#admin;
   }
@@ -101,19 +103,19 @@ export class KubernetesCluster {
     return this.#admin.makeApiClient(CoreV1Api);
   }
 
-  /** A file for kubectl and Helm, of an administrator. */
+  /** The kubeconfig of an administrator, for kubectl and Helm. */
   get kubeConfigFile(): string {
     return this.place.file('admin.kubeconfig');
   }
 
-  /** Of a user who has the roles alone that are bound to it. */
+  /** A configuration for a user, who has only the roles that are bound to the user or to the group. */
   configOf(subject: Subject): Promise<KubeConfig> {
     return this.#keys.configOf(subject);
   }
 
   /**
-   * Adds a node in namespaces of its own, with a link to each node that is there.
-   * @param options.reservedMemory memory of the machine that its pods do not get, such as `2Gi`
+   * Adds a node in its own Linux namespaces, with a link to each existing node.
+   * @param options.reservedMemory the part of the machine's memory that pods of the node cannot request, such as `2Gi`
    */
   async addNode(options: { reservedMemory?: string } = {}): Promise<PodNode> {
     const place = await ClusterPlace.take();
@@ -132,7 +134,7 @@ export class KubernetesCluster {
     }
   }
 
-  /** Starts a node again whose power was off. */
+  /** Starts a node again after `powerOff`. */
   async powerOn(added: PodNode): Promise<void> {
     const others = this.#nodes.filter((each) => each !== added);
     await added.powerOn(async (node) => {
@@ -140,7 +142,7 @@ export class KubernetesCluster {
     });
   }
 
-  /** The node that a pod is on. */
+  /** The node of a pod. */
   nodeOf({ metadata, spec }: V1Pod): PodNode {
     const found = this.#nodes.find(({ name }) => name === spec?.nodeName);
     if (!found) throw new Error(`${metadata?.name} is on no node`);
@@ -148,8 +150,9 @@ export class KubernetesCluster {
   }
 
   /**
-   * Puts an image into the registry. @returns its reference, with the digest
-   * @param files by path, without folders
+   * Pushes an image to the registry.
+   * @param files the files of the image by their path; folders are made automatically
+   * @returns the reference of the image, with its digest
    */
   async push(
     name: string,
@@ -166,7 +169,7 @@ export class KubernetesCluster {
     return `${this.registry}/${name}@${digest}`;
   }
 
-  /** The requests of the recorded user until now; a watch is recorded when it begins, and has no status. */
+  /** The requests of the recorded user until now. A watch is recorded when it starts. */
   recordedRequests(): RecordedRequest[] {
     const lines = fs.readFileSync(this.place.file('audit.log'), 'utf8').split('\n').slice(0, -1);
     return lines.map((line) => {
@@ -175,7 +178,7 @@ export class KubernetesCluster {
     });
   }
 
-  /** Removes the cluster with everything in it. */
+  /** Removes the cluster and everything in it. */
   async stop(): Promise<void> {
     for (const { node, place } of this.#nodes.slice(1).reverse()) {
       place.groups.thaw();
@@ -187,13 +190,13 @@ export class KubernetesCluster {
     await this.place.giveBack();
   }
 
-  /** etcd and the API server. */
+  /** Starts etcd and the API server. */
   async #startApi(recordedUser?: string): Promise<void> {
     const { place } = this;
     const { network } = place;
     const etcdArgs = {
       name: firstNode,
-      // What a test keeps there is gone with the test.
+      // The data of a test does not have to survive a crash of the machine.
       'unsafe-no-fsync': 'true',
       'log-level': 'warn',
       'data-dir': place.file('etcd'),
@@ -255,7 +258,7 @@ export class KubernetesCluster {
     await api.whenReady(() => this.#apiAnswers());
   }
 
-  /** After its end. Returns when it answers. */
+  /** Starts a program again after its end, and waits until it answers. */
   async startAgain(name: 'containerd' | 'kube-apiserver' | 'registry'): Promise<void> {
     if (name === 'containerd') return this.#nodes[0]!.startContainerdAgain();
     const answers = {
@@ -265,7 +268,7 @@ export class KubernetesCluster {
     await this.node.startAgain(name).whenReady(answers);
   }
 
-  /** That of the first node, after its end. Returns when it answers. */
+  /** Starts the kubelet of the first node after its end, and waits until it answers. */
   startKubelet(): Promise<void> {
     return this.#nodes[0]!.startKubelet();
   }
@@ -279,7 +282,7 @@ export class KubernetesCluster {
     return (await fetch(`http://${this.registry}/v2/`)).ok;
   }
 
-  /** What makes pods of objects. */
+  /** Starts the registry, the controllers and the programs of the first node. */
   async #startFirstNode(): Promise<void> {
     const registry = this.#startRegistry();
     await registry.whenReady(() => this.#registryAnswers());
@@ -287,7 +290,7 @@ export class KubernetesCluster {
     this.#pauseImage = await this.push(
       'pause',
       { pause: { content: catatonit, mode: 0o755 } },
-      // It waits for its end, and reaps.
+      // With -P it waits for a signal and reaps ended processes.
       { Entrypoint: ['/pause', '-P'] },
     );
     await this.#startController();
@@ -312,7 +315,7 @@ export class KubernetesCluster {
       storage: { filesystem: { rootdirectory: this.place.file('registry') } },
       http: { addr: this.registry },
     };
-    // YAML, of which JSON is a part.
+    // The registry reads YAML, and JSON is valid YAML.
     const file = this.place.write('registry.json', JSON.stringify(config));
     return this.node.start('registry', 'docker-registry', ['serve', file]);
   }
@@ -344,7 +347,7 @@ export class KubernetesCluster {
     this.node.start('kube-scheduler', kubernetesPrograms().scheduler, scheduler);
   }
 
-  /** A pod is refused until its namespace has its service account. */
+  /** Waits for the default service account. The API server refuses pods of a namespace without one. */
   async #whenAccountsAreMade(): Promise<void> {
     await this.node.program('kube-controller-manager').whenReady(async () => {
       await this.core.readNamespacedServiceAccount({ name: 'default', namespace: 'default' });

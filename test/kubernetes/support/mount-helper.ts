@@ -14,7 +14,7 @@ import { applyFromChart, processesOf, pushPlatformImage } from './node-helper.ts
 const repository = path.resolve(import.meta.dirname, '../../..');
 const folder = 'runtime/kubernetes/mounts/helper';
 
-/** The mount helper on a cluster, installed by the chart's own manifests. */
+/** The mount helper on a cluster, installed with the chart's manifests. */
 export class InstalledMountHelper {
   readonly #cluster: KubernetesCluster;
 
@@ -22,7 +22,7 @@ export class InstalledMountHelper {
     this.#cluster = cluster;
   }
 
-  /** @param sandboxNamespace the namespace that is there already, whose sandboxes it serves */
+  /** @param sandboxNamespace the existing namespace of the sandboxes that the helper serves */
   static async install(cluster: KubernetesCluster, sandboxNamespace: string): Promise<InstalledMountHelper> {
     const script = path.join(repository, folder, 'join-pod.pl');
     const more = [...(await perl()), { name: `app/${folder}/join-pod.pl`, content: fs.readFileSync(script) }];
@@ -33,14 +33,14 @@ export class InstalledMountHelper {
     return helper;
   }
 
-  /** The pod on the only node, once its container runs. */
+  /** The helper's pod on the only node. Null: its container does not run yet. */
   async pod(): Promise<V1Pod | null> {
     const labelSelector = 'app.kubernetes.io/component=mount-helper';
     const { items } = await this.#cluster.core.listNamespacedPod({ namespace: 'default', labelSelector });
     return items.find(({ status }) => status?.containerStatuses?.[0]?.state?.running) ?? null;
   }
 
-  /** Kills it as `kill -9` does, and waits until the kubelet has started it again. */
+  /** Kills the helper with SIGKILL, and waits until the kubelet has restarted it. */
   async kill(): Promise<void> {
     const pod = (await this.pod())!;
     const id = pod.status!.containerStatuses![0]!.containerID!.split('://')[1]!;
@@ -52,7 +52,7 @@ export class InstalledMountHelper {
   }
 }
 
-/** Puts the image of mount pods into the registry. @returns its reference */
+/** Pushes the image of mount pods to the registry. @returns its reference */
 export async function pushS3fsImage(registry: string): Promise<string> {
   const root = fs.mkdtempSync(path.join(os.tmpdir(), 's3fs-root-'));
   try {
@@ -68,7 +68,7 @@ export async function pushS3fsImage(registry: string): Promise<string> {
   }
 }
 
-/** This machine's Perl with the modules that Debian always has. */
+/** The files of this machine's Perl, with the modules of Debian's package `perl-base`. */
 async function perl(): Promise<TarEntry[]> {
   const modules = fs.globSync('/usr/lib/*/perl-base')[0]!;
   const libraries = await librariesOf(['/usr/bin/perl']);

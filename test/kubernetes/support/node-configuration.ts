@@ -1,8 +1,9 @@
 import path from 'node:path';
 
 /**
- * The pods' network: a pair of links a pod, so that all packets between pods pass the node's firewall.
- * @param plugins called after those that make the network
+ * The network configuration of pods. Each pod has a pair of links to the node, so that all packets between pods pass
+ * the node's firewall.
+ * @param plugins further plugins, which are called after those that make the network
  */
 export function podNetwork({ pods, plugins }: { pods: string; plugins: object[] }): string {
   const addresses = { type: 'host-local', dataDir: '/run/pod-addresses', ranges: [[{ subnet: pods }]] };
@@ -17,7 +18,7 @@ export function podNetwork({ pods, plugins }: { pods: string; plugins: object[] 
   });
 }
 
-/** @param of `folder` of the cluster, and `plugins`, that of the programs that make pods' networks */
+/** @param of.folder the folder of the node. @param of.plugins the folder of the network plugins */
 export function containerdConfig(of: { folder: string; socket: string; pauseImage: string; plugins: string }): string {
   const { folder, socket, pauseImage, plugins } = of;
   const cri = 'plugins."io.containerd.grpc.v1.cri"';
@@ -32,7 +33,7 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.snapshotter.
   sandbox_image = "${pauseImage}"
   stream_server_address = "127.0.0.1"
   disable_apparmor = true
-  # A machine may lack the capability to lower it (CAP_SYS_RESOURCE); no pod would start.
+  # Without the capability CAP_SYS_RESOURCE, containerd cannot lower the OOM score, and no pod would start.
   restrict_oom_score_adj = true
   netns_mounts_under_state_dir = true
 [${cri}.cni]
@@ -47,7 +48,7 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.snapshotter.
   runtime_type = "io.containerd.runc.v2"
 [${cri}.containerd.runtimes.runc.options]
   SystemdCgroup = false
-# The same under another name, for tests of runtime classes.
+# The same runtime under another name, for tests of runtime classes.
 [${cri}.containerd.runtimes.other]
   runtime_type = "io.containerd.runc.v2"
 [${cri}.containerd.runtimes.other.options]
@@ -57,16 +58,16 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.snapshotter.
 }
 
 export function kubeletConfig(options: {
-  /** Of the node. */
+  /** The address of the node. */
   address: string;
-  /** Of the cluster. */
+  /** The folder of the node. */
   folder: string;
-  /** Its socket. */
+  /** The socket of containerd. */
   containerd: string;
   cgroupRoot: string;
   certificate: string;
   key: string;
-  /** Memory of the machine that pods do not get, such as `2Gi`. */
+  /** The part of the machine's memory that pods cannot request, such as `2Gi`. */
   reservedMemory?: string;
 }): object {
   return {
@@ -96,7 +97,7 @@ export function kubeletConfig(options: {
     registryPullQPS: 0,
     imageGCHighThresholdPercent: 100,
     ...(options.reservedMemory !== undefined && { systemReserved: { memory: options.reservedMemory } }),
-    // The machine is shared: what others leave free is no reason to evict.
+    // The limits are low, because other programs use memory and disk of the machine too.
     evictionHard: {
       'memory.available': '100Mi',
       'nodefs.available': '1%',
@@ -117,12 +118,12 @@ export function proxyConfig(options: { nodeName: string; node: string; pods: str
     healthzBindAddress: '127.0.0.1:10256',
     metricsBindAddress: '127.0.0.1:10249',
     clientConnection: { kubeconfig: options.kubeconfig },
-    // Of the whole machine.
+    // kube-proxy changes none of these settings, because they belong to the whole machine.
     conntrack: { maxPerCore: 0, min: 0, tcpEstablishedTimeout: '0s', tcpCloseWaitTimeout: '0s' },
   };
 }
 
-/** Records each request of one user once: a watch when it begins, the others when they are answered. */
+/** Records each request of one user once: a watch when it starts, and other requests when they are answered. */
 export function auditPolicy(user: string): object {
   const omitStages = ['RequestReceived', 'Panic'];
   return {

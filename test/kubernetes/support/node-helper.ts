@@ -16,10 +16,10 @@ import type { KubernetesCluster } from './kubernetes-cluster.ts';
 const run = promisify(execFile);
 const repository = path.resolve(import.meta.dirname, '../../..');
 const script = 'runtime/kubernetes/node-helper/main.ts';
-/** The kubelet starts a container that ends again and again ever later: after 10, 20, 40, 80 seconds. */
+/** The kubelet restarts a container that ends repeatedly after growing pauses: 10, 20, 40, 80 seconds. */
 const startAgainTimeoutMs = 150_000;
 
-/** The node helper on a cluster, installed by the chart's own manifests. */
+/** The node helper on a cluster, installed with the chart's manifests. */
 export class InstalledNodeHelper {
   readonly #cluster: KubernetesCluster;
   readonly #manifests: string;
@@ -29,7 +29,7 @@ export class InstalledNodeHelper {
     this.#manifests = manifests;
   }
 
-  /** @param sandboxNamespace the namespace that is there already, whose sandboxes it serves */
+  /** @param sandboxNamespace the existing namespace of the sandboxes that the helper serves */
   static async install(cluster: KubernetesCluster, sandboxNamespace: string): Promise<InstalledNodeHelper> {
     await pushPlatformImage(cluster.registry, 'node-helper', script);
     const manifests = await applyFromChart(cluster, 'node-helper', { nodeHelper: { enabled: true, sandboxNamespace } });
@@ -38,7 +38,7 @@ export class InstalledNodeHelper {
     return helper;
   }
 
-  /** The pod on a node, once its container runs. */
+  /** The helper's pod on a node. Null: its container does not run yet. */
   async pod(nodeName = 'node-1'): Promise<V1Pod | null> {
     const labelSelector = 'app.kubernetes.io/component=node-helper';
     const { items } = await this.#cluster.core.listNamespacedPod({ namespace: 'default', labelSelector });
@@ -46,7 +46,7 @@ export class InstalledNodeHelper {
     return there.find(({ status }) => status?.containerStatuses?.[0]?.state?.running) ?? null;
   }
 
-  /** Sends a signal to its processes on a node. @returns the container's id */
+  /** Sends a signal to the helper's processes on a node. @returns the container's id */
   async signal(signal: 'SIGSTOP' | 'SIGCONT' | 'SIGKILL', nodeName = 'node-1'): Promise<string> {
     const pod = (await this.pod(nodeName))!;
     const id = pod.status!.containerStatuses![0]!.containerID!.split('://')[1]!;
@@ -54,12 +54,12 @@ export class InstalledNodeHelper {
     return id;
   }
 
-  /** Kills it as `kill -9` does, and waits until the kubelet has started it again. */
+  /** Kills the helper with SIGKILL, and waits until the kubelet has restarted it. */
   async kill(): Promise<void> {
     await this.startedAfter(await this.signal('SIGKILL'));
   }
 
-  /** Waits until the kubelet has started another container than this one, which was killed. */
+  /** Waits until the kubelet has started a new container. @param id the container that was killed */
   async startedAfter(id: string): Promise<void> {
     await until(async () => {
       const now = (await this.pod())?.status?.containerStatuses?.[0]?.containerID;
@@ -67,7 +67,7 @@ export class InstalledNodeHelper {
     }, startAgainTimeoutMs);
   }
 
-  /** Waits until it has seen a sandbox that runs: from then on a pause keeps the memory. */
+  /** Waits until the helper has seen a running sandbox, so that a pause keeps its memory. */
   async whenSeen(of: { name: string; namespace: string }): Promise<void> {
     await until(async () => {
       const { metadata } = await this.#cluster.core.readNamespacedPod(of);
@@ -75,20 +75,20 @@ export class InstalledNodeHelper {
     }, 60_000);
   }
 
-  /** Takes it off the cluster; returns when its pod is gone. What it froze stays frozen. */
+  /** Removes the helper from the cluster and waits until its pod is gone. Frozen sandboxes stay frozen. */
   async remove(): Promise<void> {
     const of = ['--kubeconfig', this.#cluster.kubeConfigFile, '--filename', this.#manifests];
     await run(kubernetesPrograms().kubectl, ['delete', '--cascade=foreground', '--timeout=90s', ...of]);
   }
 }
 
-/** Numbers, on this machine, of the processes of a container of a pod. */
+/** The process numbers of a pod's container on this machine. */
 export function processesOf(cluster: KubernetesCluster, pod: V1Pod, containerId: string): number[] {
   const procs = path.join(freezerOf(cluster, pod), containerId, 'cgroup.procs');
   return fs.readFileSync(procs, 'utf8').split('\n').filter(Boolean).map(Number);
 }
 
-/** What the kernel says of each container of a pod, by the container's id. */
+/** The freezer state of each container of a pod, by the container's id. */
 export function freezerStates(cluster: KubernetesCluster, pod: V1Pod): Record<string, string> {
   const folder = freezerOf(cluster, pod);
   const containers = fs.readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isDirectory());
@@ -106,8 +106,8 @@ function freezerOf(cluster: KubernetesCluster, pod: V1Pod): string {
 }
 
 /**
- * Applies one template of the chart, whose pods have the platform image that was pushed under its name.
- * @returns the file with what was applied
+ * Applies one template of the chart. Its pods use the image that was pushed under the name of the template.
+ * @returns the file with the applied manifests
  */
 export async function applyFromChart(cluster: KubernetesCluster, template: string, more: object): Promise<string> {
   const chart = path.join(repository, 'ops/helm/sandbox-platform');
@@ -131,7 +131,9 @@ export async function applyFromChart(cluster: KubernetesCluster, template: strin
   return manifests;
 }
 
-/** An image that starts a script as the platform's does: its Node, and the script with all that it imports; and more files. */
+/**
+ * Pushes an image that starts a script like the platform's image. It has Node, the script's bundle, and further files.
+ */
 export async function pushPlatformImage(
   registry: string,
   name: string,

@@ -13,14 +13,14 @@ interface LinkedNode {
 
 const linkTo = ({ place }: Pick<LinkedNode, 'place'>) => `peer${place.number}`;
 
-/** Joins two nodes by a link of their own, which leads each to the other's address and pods. It ends with either of them. */
+/** Connects two nodes with a link, and adds routes to the other node's address and pods. It ends with either node. */
 export async function joinNodes(one: LinkedNode, other: LinkedNode): Promise<void> {
   const pairs = [[one, other] as const, [other, one] as const];
   const [here, there] = pairs.map(([{ node }, far]) => ['name', linkTo(far), 'netns', `${node.pid}`]);
   await run('ip', ['link', 'add', ...here!, 'type', 'veth', 'peer', ...there!]);
   for (const [{ node, place }, { place: far }] of pairs) {
     const link = linkTo({ place: far });
-    // The sender's address of what leaves here, also where kube-proxy chooses it by the link.
+    // The link has the node's address, because kube-proxy may choose the sender's address by the link.
     await node.run('ip', ['address', 'add', `${place.network.node}/32`, 'dev', link]);
     await node.run('ip', ['link', 'set', link, 'up']);
     const from = ['dev', link, 'src', place.network.node];
@@ -29,7 +29,7 @@ export async function joinNodes(one: LinkedNode, other: LinkedNode): Promise<voi
   }
 }
 
-/** Drops every packet between a node and all others, this machine included. Programs and pods of the node go on. */
+/** Drops every packet between a node and all others, including this machine. Programs and pods of the node continue. */
 export async function cutOff(node: ClusterNode): Promise<void> {
   const drop = (which: string) => ['"eth0"', '"peer*"'].map((link) => `${which} ${link} drop;`).join(' ');
   const rules = `table inet ${cutTable} {

@@ -2,7 +2,10 @@ import { KubeConfig } from '@kubernetes/client-node';
 import type { SandboxId } from '../../../domain/ids.ts';
 import { openKubernetesDriver } from '../../../runtime/kubernetes/driver.ts';
 
-/** Pauses a sandbox as a host worker does, for a test that kills it meanwhile: <kubeconfig> <namespace> <sandbox>. */
+/**
+ * This program pauses a sandbox like a host worker. A test kills it meanwhile. Arguments: kubeconfig, namespace,
+ * sandbox.
+ */
 const [kubeConfig, namespace, sandboxId] = process.argv.slice(2) as [string, string, SandboxId];
 const config = new KubeConfig();
 config.loadFromFile(kubeConfig);

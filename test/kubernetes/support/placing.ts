@@ -4,19 +4,19 @@ import type { V1PersistentVolumeSpec } from '@kubernetes/client-node';
 import { kubernetesPrograms } from '../../../ops/setup/toolchain/locations.mjs';
 import type { KubernetesCluster } from './kubernetes-cluster.ts';
 
-/** Runs kubectl as an administrator. @returns what it printed */
+/** Runs kubectl as an administrator. @returns its standard output */
 export async function kubectl(cluster: KubernetesCluster, words: readonly string[]): Promise<string> {
   const of = ['--kubeconfig', cluster.kubeConfigFile];
   return (await promisify(execFile)(kubernetesPrograms().kubectl, [...of, ...words])).stdout;
 }
 
-/** Whether a node takes new pods, as `kubectl cordon` and `uncordon` set it. */
+/** Cordons a node, or uncordons it. */
 export async function cordon(cluster: KubernetesCluster, name: string, isClosed = true): Promise<void> {
   const body = [{ op: 'add', path: '/spec/unschedulable', value: isClosed }];
   await cluster.core.patchNode({ name, body });
 }
 
-/** Does something while no other node takes pods. */
+/** Calls `act` while all other nodes are cordoned. */
 export async function onNode<Result>(
   cluster: KubernetesCluster,
   name: string,
@@ -32,14 +32,14 @@ export async function onNode<Result>(
   }
 }
 
-/** A volume that every node of the cluster mounts, as network storage: all nodes see this folder of the machine. */
+/** A volume that every node can mount, like network storage. All nodes see this folder of the machine. */
 export const sharedFolder =
   ({ place }: KubernetesCluster) =>
   (name: string): Pick<V1PersistentVolumeSpec, 'hostPath'> => ({
     hostPath: { path: place.file(`shared/${name}`), type: 'DirectoryOrCreate' },
   });
 
-/** A volume that one node alone has. The folder must be there. */
+/** A volume that exists only on one node. Its folder must exist. */
 export const folderOfNode = (node: string, path: string): Pick<V1PersistentVolumeSpec, 'local' | 'nodeAffinity'> => ({
   local: { path },
   nodeAffinity: {

@@ -32,12 +32,13 @@ interface Manifest {
 }
 
 /**
- * The image of the Dockerfile, without Docker Hub: below the application is a Debian with the packages that the Dockerfile
- * installs, of the same release as its base. The commands of the build stage are the Dockerfile's own; `npm ci` is a copy of
- * this folder's packages. Put into a registry as `sandbox-platform:<tag>`.
- * @param registry host and port, plain HTTP
- * @param folder for what is written on the way
- * @param commit whose code; null for that of this folder
+ * Builds the image of the Dockerfile without Docker Hub, and pushes it as `sandbox-platform:<tag>`. The layer below the
+ * application is a Debian of the Dockerfile's release with the packages that the Dockerfile installs. The commands of
+ * the build stage come from the Dockerfile. Instead of `npm ci`, the packages of this folder are copied if they are the
+ * same.
+ * @param options.registry host and port of a registry without TLS
+ * @param options.folder a folder for temporary files
+ * @param options.commit the commit of the code; null for the code of this folder
  */
 export async function pushPlatformImage(options: {
   registry: string;
@@ -59,7 +60,7 @@ export async function pushPlatformImage(options: {
   fs.rmSync(application);
 }
 
-/** The image of a tag as another version, under another tag: one that an upgrade tells from the first. */
+/** Pushes the image of a tag again with another tag and version number, so that an upgrade sees a different image. */
 export async function pushAsVersion(options: {
   registry: string;
   folder: string;
@@ -101,7 +102,7 @@ async function putImage(origin: string, tag: string, config: object, layers: rea
   await putManifest(origin, 'sandbox-platform', tag, manifest);
 }
 
-/** @returns the tar file */
+/** Makes the root file system of a Debian with the platform's packages. @returns the tar file */
 async function debianWithPackages(): Promise<string> {
   const packages = [...new Set(Object.values(programsFor('host')))].sort().join(',');
   const made = await madeOnce('test-platform-debian', [packages], async (folder) => {
@@ -112,7 +113,7 @@ async function debianWithPackages(): Promise<string> {
   return path.join(made, 'root.tar');
 }
 
-/** What the Dockerfile's first stage leaves in /app. @returns the Dockerfile */
+/** Builds the folder `/app` of the Dockerfile's first stage. @returns the text of the Dockerfile */
 async function buildApplication(tree: string, commit: string | null): Promise<string> {
   await writeSourceTree(tree, commit);
   const dockerfile = fs.readFileSync(path.join(tree, 'Dockerfile'), 'utf8');
@@ -132,7 +133,10 @@ async function buildApplication(tree: string, commit: string | null): Promise<st
   return dockerfile;
 }
 
-/** As links to the same files: what npm then removes is removed there alone. The one file that it writes is a copy. */
+/**
+ * Copies the packages as hard links. A later removal by npm affects only the copy. The one file that npm writes is a
+ * real copy.
+ */
 async function copyPackages(target: string): Promise<void> {
   const source = path.join(root, 'node_modules');
   await run('cp', ['--archive', '--link', source, target]);
@@ -141,7 +145,7 @@ async function copyPackages(target: string): Promise<void> {
   fs.copyFileSync(path.join(source, list), path.join(target, list));
 }
 
-/** What the Dockerfile says of processes. */
+/** The settings of the Dockerfile for the container's process. */
 function settingsOf(dockerfile: string): object {
   const instructed = (instruction: string) => new RegExp(`^${instruction} (.*)$`, 'm').exec(dockerfile)![1]!;
   const systemPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';

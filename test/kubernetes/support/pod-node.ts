@@ -12,29 +12,32 @@ import { ciliumPlugin, cniPlugins, pluginsWithCilium, startCilium } from './poli
 const containerdSocket = '/run/containerd.sock';
 
 export interface PodNodeOptions {
-  /** As the cluster knows it. */
+  /** The name of the Node object. */
   name: string;
   place: ClusterPlace;
   keys: ClusterKeys;
-  /** Of an administrator, and the same as a file. */
+  /** The configuration of an administrator. */
   admin: KubeConfig;
+  /** The kubeconfig of an administrator. */
   adminFile: string;
-  /** Host and port, plain HTTP. */
+  /** Host and port of a registry without TLS. */
   registry: string;
   pauseImage: string;
   enforcesPolicies: boolean;
-  /** Memory of the machine that its pods do not get, such as `2Gi`. */
+  /** The part of the machine's memory that pods of the node cannot request, such as `2Gi`. */
   reservedMemory?: string;
 }
 
-/** What makes pods of objects on one node: containerd, kubelet and kube-proxy, and with policies Cilium's agent. */
+/**
+ * The programs that run pods on one node: containerd, kubelet, kube-proxy and, with network policies, Cilium's agent.
+ */
 export class PodNode {
   readonly name: string;
   readonly place: ClusterPlace;
   readonly #options: PodNodeOptions;
   #node: ClusterNode;
 
-  /** @param node where its programs run */
+  /** @param node the namespaces in which the programs run */
   constructor(node: ClusterNode, options: PodNodeOptions) {
     this.#node = node;
     this.#options = options;
@@ -46,7 +49,7 @@ export class PodNode {
     return this.#node;
   }
 
-  /** Returns when the cluster may place pods there. */
+  /** Starts the programs, and returns when the cluster can place pods on the node. */
   async start(): Promise<void> {
     this.place.groups.make();
     fs.mkdirSync(this.place.file('pki'), { recursive: true });
@@ -60,9 +63,9 @@ export class PodNode {
     await this.#node.startAgain('containerd').whenReady(() => this.#containerdAnswers());
   }
 
-  /** Ends all that runs there at once, as a loss of power does. Nobody tells the cluster. */
+  /** Ends all processes of the node at once, like a power loss. The node does not report this to the cluster. */
   async powerOff(): Promise<void> {
-    // A frozen process does not end.
+    // A frozen process cannot end.
     this.place.groups.thaw();
     await this.#node.stop();
     await this.place.groups.remove();
@@ -70,8 +73,8 @@ export class PodNode {
   }
 
   /**
-   * Starts its programs with the disk as they left it. Returns when the cluster may place pods there.
-   * @param join restores what leads to other nodes
+   * Starts the programs again on the same disk, and returns when the cluster can place pods on the node.
+   * @param join restores the links to other nodes
    */
   async powerOn(join: (node: ClusterNode) => Promise<void>): Promise<void> {
     this.#node = await ClusterNode.start(this.place);
@@ -80,7 +83,7 @@ export class PodNode {
     await this.#startPrograms();
   }
 
-  /** Also after its end. Returns when the cluster has heard of it and the node is ready. */
+  /** Starts the kubelet, also after its end. Returns when it has renewed its lease and the node is ready. */
   async startKubelet(): Promise<void> {
     const { name, place } = this;
     const { keys, admin, reservedMemory } = this.#options;
@@ -120,7 +123,7 @@ export class PodNode {
     const startedMs = Date.now();
     const [leases, core] = [admin.makeApiClient(CoordinationV1Api), admin.makeApiClient(CoreV1Api)];
     await kubelet.whenReady(async () => {
-      // After a restart the node's status is still what the last kubelet said.
+      // After a restart the node's status may still be that of the last kubelet, so its lease is checked too.
       const lease = await leases.readNamespacedLease({ namespace: 'kube-node-lease', name });
       const { status } = await core.readNode({ name });
       const isReady = status?.conditions?.some(

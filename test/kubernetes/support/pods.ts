@@ -6,7 +6,7 @@ import { muslTree } from '../../support/musl-tree.ts';
 import { until } from '../../support/until.ts';
 import type { KubernetesCluster } from './kubernetes-cluster.ts';
 
-/** An image with busybox's shell and programs. @returns its reference */
+/** Pushes an image with the shell and programs of Busybox. @returns its reference */
 export async function pushBusybox(cluster: KubernetesCluster): Promise<string> {
   const content = fs.readFileSync(`${await muslTree()}/bin/busybox`);
   const names = ['sh', 'cat', 'dd', 'echo', 'grep', 'id', 'ls', 'httpd', 'nc', 'nohup', 'printf', 'sleep'];
@@ -14,7 +14,7 @@ export async function pushBusybox(cluster: KubernetesCluster): Promise<string> {
   return cluster.push('busybox', { 'bin/busybox': { content, mode: 0o755 }, ...Object.fromEntries(links) });
 }
 
-/** Makes volumes on the node for claims of a storage class without a provisioner. They are removed with the cluster. */
+/** Makes volumes for claims of a storage class without a provisioner. They are removed together with the cluster. */
 export async function makeVolumes(
   cluster: KubernetesCluster,
   storageClassName: string,
@@ -59,7 +59,7 @@ export async function readyPod(cluster: KubernetesCluster, pod: V1Pod): Promise<
   return seen;
 }
 
-/** Runs a command in a pod, over a WebSocket. */
+/** Runs a command in a pod and waits for its end. */
 export async function runInPod(
   cluster: KubernetesCluster,
   { metadata, spec }: V1Pod,

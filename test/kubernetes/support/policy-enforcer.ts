@@ -8,15 +8,15 @@ import { type ClusterNode, flags, type NodeProgram } from './cluster-node.ts';
 import type { ClusterPlace } from './cluster-place.ts';
 
 const run = promisify(execFile);
-/** Debian's plugins. */
+/** The folder of Debian's network plugins. */
 export const cniPlugins = '/usr/lib/cni';
 export const ciliumPlugin = { type: 'cilium-cni', 'chaining-mode': 'generic-veth' };
-/** The address of Cilium's own link, which nothing here uses. */
+/** The address of Cilium's own link. The tests do not use it. */
 const linkLocal = '169.254.23.1';
 
 /**
- * Folder with the plugins of pods' networks: Debian's, and Cilium's, which is called after them for each pod and puts its
- * programs on the pod's link.
+ * Makes a folder with Debian's network plugins and Cilium's plugin. Cilium's is called last for each pod and attaches
+ * its programs to the pod's link.
  */
 export function pluginsWithCilium({ folder }: ClusterPlace): string {
   const plugins = path.join(folder, 'cni-plugins');
@@ -26,24 +26,25 @@ export function pluginsWithCilium({ folder }: ClusterPlace): string {
   return plugins;
 }
 
-/** What Cilium sets on the whole machine; it finds files of its own in their place. */
+/** Settings of the whole machine that Cilium changes. It gets its own copies instead. */
 const machineSettings = {
   'kernel/unprivileged_bpf_disabled': '2',
   'kernel/timer_migration': '0',
 };
 
 /**
- * Cilium's kinds of objects, once for a cluster, before its first agent: without its operator nothing else makes them.
- * @param kubeConfig a file, of somebody who may do everything
+ * Makes Cilium's custom resource definitions. They must exist before the first agent starts, and the operator that
+ * usually makes them does not run here.
+ * @param kubeConfig the kubeconfig of an administrator
  */
 export async function makeCiliumKinds(kubeConfig: string): Promise<void> {
   await run(kubernetesPrograms().kubectl, ['--kubeconfig', kubeConfig, 'create', '--filename', ciliumPrograms().crds]);
 }
 
 /**
- * Cilium's agent on one node, which enforces the NetworkPolicies of pods whose network other plugins make. It needs no
- * operator: other plugins choose the addresses.
- * @param kubeConfig a file, of somebody who may do everything
+ * Starts Cilium's agent on one node. It enforces NetworkPolicies for pods whose network other plugins make. It needs no
+ * operator, because the other plugins choose the addresses.
+ * @param kubeConfig the kubeconfig of an administrator
  */
 export async function startCilium(
   node: ClusterNode,

@@ -1,24 +1,28 @@
 import type { V1Pod } from '@kubernetes/client-node';
 
-/** What a pod can or cannot do to an address. */
+/** An address to which a pod may or may not connect. */
 export interface Target {
   host: string;
   port: number;
-  /** What it says; undefined: an open connection is enough. */
+  /** The text that the server sends. Undefined: an open connection is enough. */
   word?: string;
 }
 
-/** Runs a command in a pod. @returns what it printed */
+/** Runs a command in a pod. @returns its standard output */
 export type Run = (command: string[]) => Promise<string>;
 
-/** What a listener says. */
+/** The text that listeners send. */
 export const word = 'reached';
 const dialer = ['/.platform/bin/node', '/.platform/kubernetes/isolation-dialer.cjs'];
 const listenerPort = 7070;
-/** A command that answers on that port, in any pod that has the agent. */
+/** A command that listens on this port, in any pod with the files of the agent image. */
 export const listenWords = [dialer[0]!, '/.platform/kubernetes/isolation-listener.cjs', `${listenerPort}`, word];
 
-/** @returns what was not as it has to be; `shut` has to fail in the first try and in the next two. */
+/**
+ * Connects from a pod to the targets. Connections to `open` must succeed, and three attempts to connect to `shut` must
+ * fail.
+ * @returns the names of the targets with another result
+ */
 export async function tries(run: Run, { open, shut }: Record<'open' | 'shut', Record<string, Target>>) {
   const named = (targets: Record<string, Target>, wanted: string) =>
     Object.entries(targets).map(([name, target]) => [name, { ...target, wanted }]);
@@ -28,7 +32,7 @@ export async function tries(run: Run, { open, shut }: Record<'open' | 'shut', Re
   return Object.keys(targets).filter((name) => !isRight(name));
 }
 
-/** A pod that no policy closes, which answers on a port. @param image the one that brings the agent in */
+/** A pod without a policy that listens on a port. @param image the agent image */
 export function listeningPod(image: string, namespace: string, name = 'listener'): V1Pod {
   return {
     metadata: { name, namespace },
@@ -46,5 +50,5 @@ export function listeningPod(image: string, namespace: string, name = 'listener'
   };
 }
 
-/** What reaches a pod that runs `listenWords`. */
+/** The target for connections to a pod that runs `listenWords`. */
 export const listeningAt = ({ status }: V1Pod): Target => ({ host: status!.podIP!, port: listenerPort, word });

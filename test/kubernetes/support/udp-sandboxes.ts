@@ -10,16 +10,18 @@ export interface Sandbox {
   place: SandboxPlace;
 }
 
-/** A datagram of this machine. */
+/** A datagram that this machine sends. */
 export interface Datagram {
-  /** Where it goes. */
+  /** The receiver's address. */
   address: string;
-  /** The address of this machine that it comes from. */
+  /** The sender's address, one of this machine. */
   from: string;
   text?: string;
 }
 
-/** Answers with its name and the sender's address, and writes down what it hears. */
+/**
+ * A script that answers each datagram with the host name and the sender's address, and writes the datagram to a file.
+ */
 const listener = `
 const [fs, dgram, os] = [require('fs'), require('dgram'), require('os')];
 for (const port of [5000, 5001]) {
@@ -31,7 +33,7 @@ for (const port of [5000, 5001]) {
   socket.bind(port);
 }`;
 
-/** Makes a sandbox that answers on the ports 5000 and 5001, with these ports of the cluster by those inside. */
+/** Makes a sandbox that answers on the ports 5000 and 5001. @param ports the inner port by the cluster's port */
 export async function listening(of: DriverHost, image: string, ports: Record<number, number>): Promise<Sandbox> {
   const udpPorts = Object.entries(ports).map(([hostPort, servicePort]) => ({
     hostPort: Number(hostPort),
@@ -48,7 +50,7 @@ export async function listen({ place, spec }: Sandbox): Promise<void> {
   expect(await shell(place, spec, start)).toEqual({ exitCode: 0, output: '' });
 }
 
-/** `<port> <text>` of each datagram that it has heard. */
+/** The datagrams that a sandbox has received, in the form `<port> <text>`. */
 export async function heard({ place, spec }: Sandbox): Promise<string[]> {
   return (await shell(place, spec, 'touch /root/heard; cat /root/heard')).output.split('\n');
 }
@@ -69,8 +71,8 @@ export async function send(port: number, { address, from, text = 'hello' }: Data
 }
 
 /**
- * Asks until there is an answer, each time as a new flow: the kernel leads one that came before kube-proxy had the port to
- * the node itself.
+ * Sends datagrams until there is an answer. Each one uses a new socket, because the kernel keeps sending a flow to the
+ * node itself if it began before kube-proxy forwarded the port.
  */
 export async function ask(port: number, datagram: Datagram): Promise<string> {
   const sockets: dgram.Socket[] = [];

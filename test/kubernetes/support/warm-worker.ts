@@ -4,7 +4,7 @@ import { openKubernetesDriver } from '../../../runtime/kubernetes/driver.ts';
 import type { KubernetesDriverOptions } from '../../../runtime/kubernetes/options.ts';
 import { until } from '../../support/until.ts';
 
-/** What a worker of a test gets, as JSON in its only argument. */
+/** The task of this program, as JSON in its only argument. */
 export interface WarmWorkerTask {
   kubeConfigFile: string;
   options: Pick<
@@ -14,7 +14,7 @@ export interface WarmWorkerTask {
   spec: SandboxSpec;
 }
 
-/** Fills its pool, says so, and creates a sandbox, as a host worker does, for a test that kills it meanwhile. */
+/** This program makes warm pods like a host worker, reports this, and creates a sandbox. A test kills it meanwhile. */
 const { kubeConfigFile, options, spec } = JSON.parse(process.argv[2]!) as WarmWorkerTask;
 const config = new KubeConfig();
 config.loadFromFile(kubeConfigFile);

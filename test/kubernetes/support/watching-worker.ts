@@ -2,19 +2,19 @@ import { KubeConfig } from '@kubernetes/client-node';
 import { openKubernetesDriver } from '../../../runtime/kubernetes/driver.ts';
 import type { SandboxEnd } from '../../../runtime/kubernetes/end-reports.ts';
 
-/** What a worker that watches answers: of its driver's sandboxes, and of itself. */
+/** The answer of this program: the state of its driver's sandboxes, and its own memory use. */
 export interface WorkerState {
   running: number;
-  /** The numbers of the starts of the sandboxes that run. */
+  /** The run numbers of the running sandboxes. */
   runs: number[];
   ends: Pick<SandboxEnd, 'sandboxId' | 'reason'>[];
-  /** What is alive in its memory, in bytes. */
+  /** The size of the live objects in memory, in bytes. */
   liveBytes: number;
 }
 
 /**
- * The driver of a host worker in a process of its own, whose memory is its own (`--expose-gc`). Its arguments are a
- * configuration of the cluster, and the driver's namespace and host; it answers each message with its state.
+ * This program runs the driver in a separate process, so that a test can measure its memory (`--expose-gc`). Arguments:
+ * kubeconfig, namespace, host id. It answers each message with its state.
  */
 const [file, namespace, hostId] = process.argv.slice(2) as [string, string, string];
 const config = new KubeConfig();

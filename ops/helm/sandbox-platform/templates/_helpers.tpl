@@ -158,8 +158,8 @@ readinessProbe:
 {{- end }}
 
 {{- /*
-Limits the account of a helper to pods of its own node: a list of the root and the name of its ServiceAccount. RBAC cannot do
-that, so without this policy a compromised node could change the status of pods of all nodes.
+Limits the account of a helper to pods of its own node. RBAC cannot do this, so without the policy a compromised node could
+change the status of pods of all nodes. Takes a list of the root and the name of the helper's ServiceAccount.
 */ -}}
 {{- define "platform.ownNodePolicy" -}}
 {{- $root := index . 0 -}}
@@ -179,14 +179,14 @@ spec:
     - name: account
       expression: request.userInfo.username == "system:serviceaccount:{{ $root.Release.Namespace }}:{{ $account }}"
   variables:
-    # The kubelet gives each pod a token that names its node. A token that names none may change nothing.
+    # The kubelet gives each pod a token with the name of its node. A token without a node may change nothing.
     - name: nodeOfToken
       expression: request.userInfo.extra[?"authentication.kubernetes.io/node-name"][0].orValue("")
     - name: nodeOfPod
       expression: 'oldObject == null ? "" : oldObject.spec.?nodeName.orValue("")'
   validations:
     - expression: variables.nodeOfToken != "" && variables.nodeOfToken == variables.nodeOfPod
-      message: this account may change pods of its own node alone
+      message: this account may change only pods of its own node
       reason: Forbidden
 ---
 apiVersion: admissionregistration.k8s.io/v1
