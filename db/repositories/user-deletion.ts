@@ -32,7 +32,8 @@ export async function requestUserDeletion(
   return scopeTransaction(em, scope, async (tx) => {
     await lockAdmins(tx);
     const user = await lockUser(tx, scope, userId);
-    if (userId === by.userId) throw new AppError('own_deletion', 'Nobody can delete themselves; ask another root user');
+    if (userId === by.userId)
+      throw new AppError('own_deletion', 'You cannot delete your own user; ask another root user');
     await requireOtherRoot(tx, user, 'deleted');
     if (user.deletionRequestedAt) return 0;
     const [empty] = await query<{ count: number }>(

@@ -119,7 +119,7 @@ export class HttpForwarding implements ConnectionUser, WaitingExchange {
   }
 
   onHead(head: ResponseHead): void {
-    if (head.status === 101) throw new MalformedResponse('switches to a protocol nobody asked for');
+    if (head.status === 101) throw new MalformedResponse('switches to a protocol that was not requested');
     this.#headWaits = true;
     const { page } = this.context;
     this.exchange.sendHead(this.withRequestId(page ? page.replyHead(head) : head));

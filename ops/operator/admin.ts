@@ -61,9 +61,9 @@ async function runOnPlatform(run: NonNullable<typeof command>['run']): Promise<u
 
 /** The user who runs the command, for the audit log. */
 function operator(action: string) {
-  const nobody = { accountId: null, userId: null, keyId: null, sessionId: null };
+  const noUser = { accountId: null, userId: null, keyId: null, sessionId: null };
   const address = `${userName()}@${os.hostname()}`;
-  return { ...nobody, address, requestId: randomUUID(), action, isRecorded: false };
+  return { ...noUser, address, requestId: randomUUID(), action, isRecorded: false };
 }
 
 function userName(): string {

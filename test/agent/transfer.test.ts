@@ -33,7 +33,7 @@ test.each([
   ['path before file', (path: string, bytes: Uint8Array) => formOf(['path', path], ['file', bytes])],
   ['file before path', (path: string, bytes: Uint8Array) => formOf(['file', bytes], ['path', path])],
   [
-    'with fields nobody knows',
+    'unknown fields',
     (path: string, bytes: Uint8Array) => formOf(['other', 'x'], ['path', path], ['other', ''], ['file', bytes]),
   ],
 ] as const)('an upload with %s is stored byte for byte, parents made', async (name, form) => {

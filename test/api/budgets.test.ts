@@ -187,8 +187,8 @@ describe('a check', () => {
     await check();
     const [eighty, fifty] = await messages();
     expect(fifty).toMatchObject({ threshold_percent: 50, threshold_type: 'warning' });
-    const told = await notifications();
-    expect(told.map(({ title }) => title).sort()).toEqual([
+    const received = await notifications();
+    expect(received.map(({ title }) => title).sort()).toEqual([
       '50 % of your budget is used',
       '80 % of your budget is used',
     ]);
@@ -198,7 +198,7 @@ describe('a check', () => {
       account_id: root.accountId,
       ...{ threshold_percent: 80, threshold_type: 'warning', usage_amount: 80, budget_amount: 100, currency: 'USD' },
       percentage_used: 80,
-      notification_id: told.find(({ title }) => title.startsWith('80'))!.id,
+      notification_id: received.find(({ title }) => title.startsWith('80'))!.id,
       email_sent: false,
       email_recipients: `${account}, finance@example.com`,
       email_subject: '80 % of your budget is used',

@@ -748,7 +748,7 @@ describe('a link to the page that adds a card', () => {
         api.dependencies.cardLinks.make({ setupIntentId, credentialId: root.keyId }, new Date(Date.now() - 1000)),
     ],
     [
-      'for the setup of somebody else',
+      'for the setup of another account',
       async () => {
         const { setup_intent_id: setupIntentId } = await setUp(await api.addAccount());
         const soon = new Date(Date.now() + 60_000);
@@ -756,7 +756,7 @@ describe('a link to the page that adds a card', () => {
       },
     ],
     [
-      'of somebody who is not root',
+      'of a user who is not root',
       async ({ setup_intent_id: setupIntentId }) => {
         const { keyId: credentialId } = await api.addUser(root);
         return api.dependencies.cardLinks.make({ setupIntentId, credentialId }, new Date(Date.now() + 60_000));

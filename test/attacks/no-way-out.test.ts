@@ -133,7 +133,7 @@ test('what is sent to the internet by one that may reach it arrives, so what doe
   expect([tcp > 5, udp > 5, icmp, ipv6]).toEqual([true, true, 1, 0]);
 });
 
-test('IPv6 goes no further than the link, even for somebody with every privilege over the network inside', async () => {
+test('IPv6 packets do not leave the link, even for a process with all privileges over the sandbox’s network', async () => {
   const spec = host.spec({ allowInternetAccess: true });
   const { address } = await host.driver.create(spec);
   const [{ dev: link }] = JSON.parse(onHost('ip', '-json', 'route', 'get', address));

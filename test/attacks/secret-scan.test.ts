@@ -558,7 +558,7 @@ test('files with a secret are few, and their owner alone may read them', () => {
 const read = async (where: string, key: string) =>
   (await fetch(`${settings.PLATFORM_URL}${where}`, { headers: { 'x-api-key': key } })).text();
 
-test('no reply to somebody else holds one', async () => {
+test('no reply to another account contains a secret', async () => {
   const search = new SecretSearch({ ...all(), "a stranger's API key": 'not looked for' });
   const below = [
     '',

@@ -580,7 +580,7 @@ return "unchanged" if open(path, "rb").read(64) == before else "overwritten"`,
       ],
     },
     {
-      technique: 'the address of somebody else (IP_TRANSPARENT, SO_MARK, TCP_REPAIR)',
+      technique: 'a foreign source address (IP_TRANSPARENT, SO_MARK, TCP_REPAIR)',
       attack: `s = socket.socket()
 return each([lambda: s.setsockopt(0, 19, 1), lambda: s.setsockopt(1, 36, 1), lambda: s.setsockopt(6, 19, 1)])`,
       root: refused,

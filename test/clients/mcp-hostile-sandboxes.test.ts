@@ -141,6 +141,13 @@ test.each([
   expect([isError, value.code]).toEqual([true, 'timed_out']);
 });
 
+test('the stream of code that does not end in time is closed', async () => {
+  answers['ExecutionService/Execute'] = (_, reply) => reply.write(frame({ stdout: { content: 'a' } }));
+  const { isError, value } = await call('run_code', { code: 'while True: pass', timeout_seconds: 1 });
+  expect([isError, value.code]).toEqual([true, 'timed_out']);
+  await until(() => open === 0);
+});
+
 test('a caller who cancels leaves no request at an agent that never answers', async () => {
   answers['Filesystem/ListDir'] = () => {};
   const cancel = new AbortController();

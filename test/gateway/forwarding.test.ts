@@ -356,7 +356,7 @@ test.each([
   ['a space before the colon', 'HTTP/1.1 200 OK\r\nContent-Length : 0\r\n\r\n'],
   ['a bare line feed', 'HTTP/1.1 200 OK\nContent-Length: 0\r\n\r\n'],
   ['a bare carriage return in a value', 'HTTP/1.1 200 OK\r\nA: b\rSet-Cookie: x\r\nContent-Length: 0\r\n\r\n'],
-  ['a protocol nobody asked for', 'HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n'],
+  ['a protocol that was not requested', 'HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n'],
   ['a head without end', `HTTP/1.1 200 OK\r\nA: ${'x'.repeat(70_000)}\r\n\r\n`],
 ])('a sandbox that answers with %s is 502', async (_what, answer) => {
   use(await startScriptedUpstream(answer));

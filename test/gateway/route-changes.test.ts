@@ -100,9 +100,9 @@ test('a silent connection counts as lost, and nothing of it is left', async () =
 });
 
 test('without Postgres it is not live, keeps trying, and can be closed', async () => {
-  const nobody = await listening(net.createServer(), '127.0.0.1', 0);
-  await nobody.stop();
-  listen(`postgres://someone:secret@127.0.0.1:${nobody.port}/nowhere`);
+  const unused = await listening(net.createServer(), '127.0.0.1', 0);
+  await unused.stop();
+  listen(`postgres://someone:secret@127.0.0.1:${unused.port}/nowhere`);
   const startedAt = performance.now();
   await until(() => performance.now() - startedAt > 300);
   expect(changes.live).toBe(false);

@@ -74,7 +74,7 @@ const damages: Record<string, (file: string, other: Created) => void> = {
     rmSync(file);
     symlinkSync(recordOf(other), file);
   },
-  'is a pipe that nobody writes to': (file) => {
+  'is a pipe without a writer': (file) => {
     rmSync(file);
     execFileSync('mkfifo', [file]);
   },

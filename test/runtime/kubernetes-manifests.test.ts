@@ -1,40 +1,10 @@
-import type { SandboxSpec } from '../../runtime/driver.ts';
 import { readImageFacts } from '../../runtime/kubernetes/image-facts.ts';
-import {
-  closedPolicyOf,
-  diskOf,
-  lookPodOf,
-  type ManifestOptions,
-  podOf,
-  policyOf,
-} from '../../runtime/kubernetes/manifests.ts';
+import { closedPolicyOf, diskOf, lookPodOf, podOf, policyOf } from '../../runtime/kubernetes/manifests.ts';
 import type { UdpOptions } from '../../runtime/kubernetes/options.ts';
 import { trialServiceOf, udpMappingsOf, udpPolicyOf, udpServiceOf } from '../../runtime/kubernetes/udp-manifests.ts';
+import { facts, options, specOf } from './manifest-samples.ts';
 
-const options: ManifestOptions = {
-  namespace: 'sandboxes',
-  hostId: 'host-one',
-  agentImage: 'registry/agent@sha256:1',
-  imageOf: (reference) => `registry/${reference}`,
-  clientRanges: ['10.1.0.0/16'],
-};
-const facts = { folders: ['etc', 'root', 'usr'], user: '0:0', cwd: '/srv' };
-const spec: SandboxSpec = {
-  sandboxId: 'sbx-one',
-  run: 3,
-  accountId: 'acc-one',
-  image: 'python',
-  cpuCount: 2,
-  memoryMb: 1024,
-  storageGb: 5,
-  allowInternetAccess: false,
-  env: { SECRET_OF_USER: 'x1' },
-  accessToken: 'x2-access',
-  platformToken: 'x3-platform',
-  command: null,
-  readyProbe: null,
-  udpPorts: [],
-};
+const spec = specOf();
 const pod = podOf(spec, facts, options);
 const sandbox = pod.spec!.containers[0]!;
 const owner = {
@@ -87,10 +57,10 @@ test('no container has a probe or a hook, whose command would hang while the san
   }
 });
 
-test('limits are those of the sandbox, and a share of them is requested', () => {
+test('the limits of a pod are those of the sandbox, and it requests a share of them', () => {
   expect(sandbox.resources!.limits).toEqual({ cpu: '2', memory: '1024Mi', 'ephemeral-storage': '512Mi' });
   expect(sandbox.resources!.requests).toEqual({ cpu: '125m', memory: '256Mi', 'ephemeral-storage': '64Mi' });
-  // The pod's request is that of its container with the largest request.
+  // The request of a pod is that of its largest init container or of its containers.
   const platform = (made: typeof pod) => made.spec!.initContainers![0]!.resources!.requests!.cpu;
   expect(platform(pod)).toBe('125m');
   const whole = podOf(spec, facts, { ...options, requestShare: { cpu: 1, memory: 1 } });
@@ -128,7 +98,7 @@ test('the operator’s settings for the cluster are in every pod', () => {
   expect(diskOf(spec, facts, set).spec!.storageClassName).toBe('fast');
 });
 
-test('a policy lets in only the platform, and out nothing, or only to the public internet', () => {
+test('a policy allows connections only from the platform, and to nothing or only to the public internet', () => {
   const disk = { name: 'sbx-one', uid: 'u1' };
   const closed = policyOf(spec, disk, options);
   expect(closed.metadata!.ownerReferences).toEqual([{ apiVersion: 'v1', kind: 'PersistentVolumeClaim', ...disk }]);
@@ -174,7 +144,7 @@ describe('UDP ports of a sandbox', () => {
   const serviceOf = (given: Partial<UdpOptions> = {}) =>
     udpServiceOf('sbx-one', ports, disk, { ...options, udp: { ...udp, ...given } });
 
-  test('are node ports of its pod, by a Service that is removed with its disk', () => {
+  test('are node ports of a Service for its pod, which is removed with its disk', () => {
     const service = serviceOf();
     expect(service.metadata).toEqual({
       name: 'sbx-one',
@@ -195,7 +165,7 @@ describe('UDP ports of a sandbox', () => {
     expect(udpMappingsOf(service)).toEqual(ports);
   });
 
-  test('are those of a load balancer if that is set, with its class and annotations', () => {
+  test('are ports of a load balancer if the operator sets this, with its class and annotations', () => {
     const service = serviceOf({
       service: 'LoadBalancer',
       trafficPolicy: 'Cluster',
@@ -212,7 +182,7 @@ describe('UDP ports of a sandbox', () => {
     expect(serviceOf({ loadBalancerClass: 'example.com/one' }).spec).not.toHaveProperty('loadBalancerClass');
   });
 
-  test('are opened for every address, each once, and no other ports are', () => {
+  test('are open to every address, and no other ports are', () => {
     const policy = udpPolicyOf('sbx-one', ports, disk, { ...options, udp });
     expect(policy.metadata).toMatchObject({ name: 'sbx-one-udp', labels: owner, ownerReferences: [disk] });
     expect(policy.spec).toEqual({

@@ -101,7 +101,7 @@ test('an endpoint that the operator opened is reached only at the checked addres
   });
 });
 
-test('a public name is looked up by the mount, which reaches public addresses at its port', () => {
+test('a mount pod resolves a public name itself and can reach only public addresses at the port of the endpoint', () => {
   const target = { bucket: 'data', path: '/', url: 'https://s3.example.com', pathStyle: true, region: null };
   const found = {
     target: { ...target, host: 's3.example.com', port: 443 },
@@ -129,7 +129,7 @@ test.each([
   ['a pod', 'http://10.244.3.4:8080'],
   ['a service of the platform', 'http://10.5.0.5:5432'],
 ])(
-  '%s is never an endpoint, even in an open range: it looks like an endpoint that does not answer',
+  '%s is refused as an endpoint even in an opened range, and looks like an endpoint that does not answer',
   async (_, endpoint) => {
     const route = await routeTo(endpoint);
     expect(route).toMatchObject({ addresses: [], isOpened: true });

@@ -12,7 +12,7 @@ import { S3Server, StallingProxy } from '../support/s3-server.ts';
 import { until } from '../support/until.ts';
 import { cacheDir } from './local-host.ts';
 
-/** The mount helper of a node, with namespaces in place of the containers of a mount pod and a sandbox. */
+/** Tests the mount helper with Linux namespaces instead of the containers of a mount pod and a sandbox. */
 let s3: S3Server;
 let root: string;
 const started: ChildProcess[] = [];
@@ -46,11 +46,11 @@ async function contained(script: string, ...words: string[]): Promise<{ pid: num
   });
   started.push(child);
   await once(child.stdout!, 'data');
-  // The path of every group of every process contains it.
+  // The paths of all control groups contain this text, so it passes as an id.
   return { pid: child.pid!, containerId: '/' };
 }
 
-/** A sandbox with a file and a link in place of folders. */
+/** A sandbox that has a file and a symbolic link where folders are expected. */
 const sandbox = () =>
   contained('mount -t tmpfs none /mnt; mkdir /mnt/a; : >/mnt/file; ln -s a /mnt/link; echo; exec sleep 1000');
 
@@ -73,7 +73,7 @@ function target(endpoint = s3.endpoint): StorageTarget {
 
 const place = (point = '/mnt/deep/data', isOpened = false) => ({ pod: 'p', uid: 'u', target: point, isOpened });
 
-test('a mount exists nowhere until it is requested; then the sandbox has the bucket, without the helper, until it is removed', async () => {
+test('a mount appears in the sandbox only after `bind`, works without the helper, and is gone after `unbind`', async () => {
   s3.write('data', 'old.txt', 'from outside');
   const [inside, serving] = [await sandbox(), await server(target())];
   const join = Join.start(inside, serving, place());
@@ -116,7 +116,7 @@ test.each<[string, Partial<MountCredentials>, string]>([
   ['a wrong secret key', { secretKey: 'wrong' }, 'the storage refused the credentials'],
   ['an unknown access key', { accessKey: 'NOBODY' }, 'the storage'],
 ])(
-  '%s is the reason, and s3fs is gone',
+  'with %s the mount fails with a reason, and s3fs ends',
   async (_, key, reason) => {
     const [inside, serving] = [await sandbox(), await server(target(), key)];
     const state = await Join.start(inside, serving, place()).whenReady();

@@ -38,7 +38,7 @@ afterEach(async () => {
 });
 afterAll(() => fs.rmSync(folder, { recursive: true }));
 
-/** @returns its port */
+/** Starts a server with a certificate. @returns its port */
 async function serve(answer: Answer, { authority = ca, host = address } = {}): Promise<number> {
   const { certificate: cert, key } = await authority.issue({
     name: 'server',
@@ -113,7 +113,7 @@ test('a kubelet gets a token of the account that may only read figures, which is
   expect(requests).toEqual([['POST', tokenPath, `Bearer ${ownToken}`, 600]]);
 });
 
-describe('nothing is sent to a kubelet', () => {
+describe('no token is sent to a kubelet', () => {
   /** Requests that arrived even though the certificate is not valid. */
   let arrived: string[];
   const record: Answer = ({ url }, response) => {
@@ -124,7 +124,7 @@ describe('nothing is sent to a kubelet', () => {
     arrived = [];
   });
 
-  test('whose certificate is of another authority', async () => {
+  test('whose certificate is signed by another authority', async () => {
     const port = await serve(record, { authority: await TestCa.create() });
     await expect(ask(port)).rejects.toThrow(/certificate/);
     expect(arrived).toEqual([]);
@@ -161,7 +161,7 @@ describe('nothing is sent to a kubelet', () => {
     expect(arrived).toEqual([]);
   });
 
-  test('if no authority is known: public ones certify addresses of any owner', async () => {
+  test('if no authority is configured, because public authorities certify addresses of any owner', async () => {
     const port = await serve(record);
     await expect(ask(port, configOf(anywhere, null))).rejects.toThrow('PLATFORM_KUBERNETES_KUBELET_CA_FILE');
     expect(arrived).toEqual([]);
@@ -230,7 +230,7 @@ describe('a hostile kubelet', () => {
         const timer = setInterval(() => (response.destroyed ? clearInterval(timer) : response.write(' ')), 50);
       },
     ],
-  ] as const)('that %s is left after three seconds', async (_name, act) => {
+  ] as const)('that %s is disconnected after three seconds', async (_name, act) => {
     const port = await serve((_request, response) => act(response));
     const fromMs = performance.now();
     await expect(ask(port)).rejects.toThrow('did not come in time');
@@ -285,7 +285,7 @@ describe('the room of a cluster', () => {
   }
   afterEach(() => room.close());
 
-  test('is that of the nodes that answer; each other one is logged once, with the reason', async () => {
+  test('is the room of the nodes that answer; each other node is logged once, with the reason', async () => {
     const asked: string[] = [];
     const good = await serve((_request, response) => void response.end(summary));
     const broken = await serve(({ url }, response) => {
@@ -301,7 +301,7 @@ describe('the room of a cluster', () => {
     expect(room.coreCount).toBe(8);
     expect(room.memory()).toMatchObject({ totalMb: 4 * 4096, availableMb: 1024 });
     expect(room.processorUsed()).toBe(0.5 / 8);
-    // The next round, after five seconds.
+    // The nodes are asked again after five seconds.
     while (asked.length < 2) await once(servers[1]!, 'request');
     await room.close();
     expect(warnings.map(({ node }) => node).sort()).toEqual(['broken', 'forbidding', 'strange']);

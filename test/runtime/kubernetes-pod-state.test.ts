@@ -28,14 +28,14 @@ test.each<[string, V1Pod, string, number | null]>([
   expect(addressOf(ended)).toBeNull();
 });
 
-test('a pod that runs, or is being made, has no end', () => {
+test('a pod that runs or is starting has no end', () => {
   expect(endOf(withState(running, { podIP: '10.0.0.9' }))).toBeNull();
   expect(addressOf(withState(running, { podIP: '10.0.0.9' }))).toBe('10.0.0.9');
   const waiting = withState({ waiting: { reason: 'PodInitializing' } }, { podIP: '10.0.0.9' });
   expect([endOf(waiting), addressOf(waiting), startFailureOf(waiting)]).toEqual([null, null, null]);
 });
 
-test('the last output of the command comes with the end', () => {
+test('the end of a pod has the last output of the command', () => {
   expect(endOf(withState({ terminated: { exitCode: 1, message: 'no such file' } }))).toMatchObject({
     output: 'no such file',
   });
@@ -43,9 +43,9 @@ test('the last output of the command comes with the end', () => {
 
 const waitingFor = (reason: string, message: string) => withState({ waiting: { reason, message } });
 test.each<[string, V1Pod, string, boolean]>([
-  ['an image that is not there', waitingFor('ErrImagePull', 'not found'), 'image_pull_failed', false],
+  ['a missing image', waitingFor('ErrImagePull', 'not found'), 'image_pull_failed', false],
   ['a registry that does not answer', waitingFor('ErrImagePull', 'i/o timeout'), 'image_pull_failed', true],
-  ['a name that is none', waitingFor('InvalidImageName', ''), 'image_pull_failed', false],
+  ['an invalid image name', waitingFor('InvalidImageName', ''), 'image_pull_failed', false],
   ['a container that cannot be made', waitingFor('CreateContainerError', 'x'), 'start_failed', true],
   ['deleted meanwhile', withState(running, {}, deleted()), 'start_failed', true],
   ['ended meanwhile', withState({ terminated: { exitCode: 1 } }), 'runtime_exited', false],
@@ -66,13 +66,17 @@ const lost = '1 node(s) had untolerated taint {node.kubernetes.io/unreachable: }
 test.each<[string, string[], boolean]>([
   ['its node is cordoned', [elsewhere, cordoned], true],
   ['its node is away', [elsewhere, lost], true],
-  ['its node is away, in the words of earlier schedulers', ['1 node(s) had volume node affinity conflict', lost], true],
+  [
+    'its node is away, with the message of earlier schedulers',
+    ['1 node(s) had volume node affinity conflict', lost],
+    true,
+  ],
   ['its zone has no node that takes pods', ['1 node(s) had no available volume zone', cordoned], true],
   ['its node is gone', [elsewhere], true],
   ['its node is full', [elsewhere, '1 Insufficient memory'], false],
   ['its node is full, or a cordoned one', [elsewhere, '1 Insufficient memory', cordoned], false],
-  ['any node would do, and all are cordoned', [cordoned], false],
-])('a pod whose disk is bound to a node waits for that node alone: %s', (_, reasons, isClosed) => {
+  ['its disk is on no node yet, and all nodes are cordoned', [cordoned], false],
+])('a closed node counts as the cause only if the disk is there and no node is full: %s', (_, reasons, isClosed) => {
   const message = `0/${reasons.length} nodes are available: ${reasons.join(', ')}.`;
   const scheduled = { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message };
   const waiting = pod({ conditions: [scheduled] as never });
@@ -89,7 +93,7 @@ function prepared(name: string, message: string) {
   return { name, state: { terminated: { exitCode: 1, message } } } as never;
 }
 
-test('a pod lacks room where others take it, and not while it waits for its disk', () => {
+test('a pod lacks room when the nodes are full, but not while it waits for its disk', () => {
   const unschedulable = (message: string): V1Pod => ({
     status: { conditions: [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message }] },
   });

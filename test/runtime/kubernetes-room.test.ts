@@ -20,14 +20,14 @@ describe('a lease of another process', () => {
     expect([14_000, 17_000, 20_000, 21_000].map((atMs) => read('two', atMs))).toEqual([false, false, false, true]);
   });
 
-  test('counts from the beginning after a time in which it could not be read', () => {
+  test('gets its whole length again after a gap in the readings', () => {
     const watch = new LeaseWatch(4000);
     const read = (atMs: number) => watch.read({ renewal: 'one', seconds }, atMs);
     expect([0, 4000, 8000, 60_000, 64_000, 68_000].map(read)).toEqual([false, false, false, false, false, false]);
     expect(read(70_000)).toBe(true);
   });
 
-  test('that no process has taken yet has not expired', () => {
+  test('has not expired before it exists', () => {
     const watch = new LeaseWatch(4000);
     expect([0, 4000, 8000, 12_000].map((atMs) => watch.read(null, atMs))).toEqual([false, false, false, false]);
   });
@@ -101,7 +101,7 @@ test('the smallest quota counts, and a request that is a share of the limit leav
   expect(quotaRoom(quotas, 0.25)).toEqual({ memoryBytes: 4 * 2 ** 30, storageBytes: 50 * 2 ** 30, count: 0 });
 });
 
-test('a sandbox’s image comes from the registry, the operator or itself; a template without one is refused', async () => {
+test('an image comes from the registry, from the operator or from its own reference; a template without one is refused', async () => {
   const images = { 'builtin:base': 'registry.example.com/base:1' };
   const nameOf = imageNames({ registry: 'registry.example.com:5000', builtin: images });
   const digest = `sha256:${'a'.repeat(64)}`;

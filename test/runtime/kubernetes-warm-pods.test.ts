@@ -1,6 +1,5 @@
 import { ApiException, type V1Pod } from '@kubernetes/client-node';
 import type { SandboxSpec } from '../../runtime/driver.ts';
-import type { ManifestOptions } from '../../runtime/kubernetes/manifests.ts';
 import { diskOf, podOf, policyOf } from '../../runtime/kubernetes/manifests.ts';
 import { isFreeWarm, sandboxOf } from '../../runtime/kubernetes/names.ts';
 import { TakenRoom } from '../../runtime/kubernetes/taken-room.ts';
@@ -9,37 +8,18 @@ import { type WarmShape, warmDiskOf, warmPodOf, warmPolicyOf } from '../../runti
 import type { WarmPod } from '../../runtime/kubernetes/warm-pod-maker.ts';
 import { WarmPods } from '../../runtime/kubernetes/warm-pods.ts';
 import { until } from '../support/until.ts';
+import { facts, options, specOf as sampleOf } from './manifest-samples.ts';
 
-const options: ManifestOptions = {
-  namespace: 'sandboxes',
-  hostId: 'host-one',
-  agentImage: 'registry/agent@sha256:1',
-  imageOf: (reference) => `registry/${reference}`,
-  clientRanges: ['10.1.0.0/16'],
-};
-const facts = { folders: ['etc', 'root', 'usr'], user: '0:0', cwd: '/srv' };
 const base: WarmShape = { image: 'base', cpuCount: 1, memoryMb: 256, storageGb: 1 };
 const logger = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
-const specOf = (shape: Partial<WarmShape> = {}): SandboxSpec => ({
-  ...base,
-  ...shape,
-  sandboxId: 'sbx-one',
-  run: 3,
-  accountId: 'acc-one',
-  allowInternetAccess: true,
-  env: {},
-  accessToken: 'x1-access',
-  platformToken: 'x2-platform',
-  command: null,
-  readyProbe: null,
-  udpPorts: [],
-});
+const specOf = (shape: Partial<WarmShape> = {}): SandboxSpec =>
+  sampleOf({ ...base, ...shape, allowInternetAccess: true });
 
-describe('the objects of a pod without a sandbox', () => {
+describe('the objects of a warm pod', () => {
   const pod = warmPodOf('warm-1', base, facts, options);
   const disk = warmDiskOf('warm-1', base, facts, options);
 
-  test('are of no sandbox, and run what a pod of the same size does', () => {
+  test('belong to no sandbox, and have the same containers as the pod of a sandbox of the same size', () => {
     for (const object of [pod, disk]) {
       expect(object.metadata).toMatchObject({ name: 'warm-1', annotations: { 'sandbox-platform/warm': 'free' } });
       expect([isFreeWarm(object), sandboxOf(object)]).toEqual([true, null]);
@@ -51,7 +31,7 @@ describe('the objects of a pod without a sandbox', () => {
     expect(disk.spec).toEqual(diskOf(specOf(), facts, options).spec);
   });
 
-  test('are closed by one policy, which also selects those that are taken', () => {
+  test('are closed by one policy, which also selects warm pods that a sandbox has taken', () => {
     const { spec } = warmPolicyOf(options);
     expect(spec).toEqual({
       podSelector: {
@@ -64,7 +44,7 @@ describe('the objects of a pod without a sandbox', () => {
     });
   });
 
-  test('are selected by the policy of their sandbox without a change of a label', () => {
+  test('are selected by the policy of their sandbox without changed labels', () => {
     const policy = policyOf(specOf(), { name: 'warm-1', uid: 'u' }, options);
     expect(policy.metadata).toMatchObject({ name: 'sbx-one', ownerReferences: [{ name: 'warm-1', uid: 'u' }] });
     const selected = policy.spec!.podSelector!.matchLabels!;
@@ -75,7 +55,7 @@ describe('the objects of a pod without a sandbox', () => {
     expect(policy.spec!.egress!.length).toBeGreaterThan(0);
   });
 
-  test('a later pod of the sandbox mounts the disk by its own name', () => {
+  test('include a disk that keeps its name, and later pods of the sandbox mount it by this name', () => {
     const again = podOf(specOf(), facts, options, 'warm-1');
     expect(again.metadata!.name).toBe('sbx-one');
     expect(again.spec!.volumes).toContainEqual({ name: 'disk', persistentVolumeClaim: { claimName: 'warm-1' } });
@@ -85,7 +65,7 @@ describe('the objects of a pod without a sandbox', () => {
   });
 });
 
-test('what a pod used before its sandbox is not the use of the sandbox', () => {
+test('the use of a pod before its sandbox does not count as the use of the sandbox', () => {
   const before = { atMs: 500, cpuSeconds: 1.5, receivedBytes: 10, sentBytes: 20 };
   const pod = (text: string): V1Pod => ({ metadata: { annotations: { 'sandbox-platform/use-before': text } } });
   expect(useBeforeOf(pod(writeUseBefore(before)))).toEqual(before);
@@ -105,7 +85,7 @@ test('what a pod used before its sandbox is not the use of the sandbox', () => {
   });
 });
 
-/** Makes pods in memory. */
+/** A maker of warm pods that exist only in memory. */
 class Maker {
   readonly made: WarmPod[] = [];
   readonly gone: string[] = [];
@@ -157,20 +137,20 @@ describe('warm pods', () => {
   });
   afterEach(() => pods.close());
 
-  test('are kept of the base image, and taken once each by a sandbox of the same image and size', async () => {
+  test('are kept for the base image, and each is taken once by a sandbox of the same image and size', async () => {
     expect(pods.claim(specOf({ memoryMb: 512 }))).toBeNull();
     expect(pods.claim(specOf({ image: 'other' }))).toBeNull();
     const taken = [pods.claim(specOf()), pods.claim(specOf()), pods.claim(specOf())];
     expect(taken.map((pod) => pod?.name)).toEqual(['warm-1', 'warm-2', undefined]);
     expect(pods.images).toEqual(['other']);
-    // As many as came at once, of each shape.
+    // For each shape, as many pods are kept as creates came at once.
     await until(() => pods.ready('base') === 4 && pods.ready('other') === 1);
     expect(pods.ready()).toBe(5);
     await pods.drop('other');
     expect([pods.ready('other'), pods.images]).toEqual([0, []]);
   });
 
-  test('one whose pod is not there any more is not taken, and is replaced when its end is seen', async () => {
+  test('are not taken when they have ended, and are replaced when the end is seen', async () => {
     const [first] = maker.made;
     maker.lost.add(first!.name);
     expect(pods.claim(specOf())!.name).toBe('warm-2');
@@ -180,7 +160,7 @@ describe('warm pods', () => {
     expect(maker.made.length).toBe(4);
   });
 
-  test('one that another process takes is replaced, and is not removed', async () => {
+  test('are replaced but not removed when another process takes them', async () => {
     const [first] = maker.made;
     const annotations = { 'sandbox-platform/warm': 'taken' };
     pods.notice({ metadata: { name: first!.name, uid: first!.uid, annotations } }, false);
@@ -188,7 +168,7 @@ describe('warm pods', () => {
     expect(maker.gone).toEqual([]);
   });
 
-  test('give way, those asked for longest ago first, and are not made again for a while', async () => {
+  test('end for a sandbox, starting with the shape that was created longest ago, and are not made again for a while', async () => {
     expect(pods.claim(specOf({ image: 'other' }))).toBeNull();
     await until(() => pods.ready('other') === 1);
     expect(await pods.giveWay(2)).toBe(2);
@@ -201,15 +181,15 @@ describe('warm pods', () => {
     expect(maker.tries).toBe(tries);
   });
 
-  test('have a budget, within which those that were asked for earlier make room', async () => {
-    // Of 64 MB each; the base image's least ones are always within it.
+  test('stay within a memory budget, and pods of shapes that were created earlier end for newer ones', async () => {
+    // Each pod requests 64 MB. The minimum for the base image is always within the budget.
     room.budgetMb = 3 * 64;
     for (let time = 0; time < 2; time += 1) pods.claim(specOf({ image: 'one' }));
     await until(() => pods.ready('one') === 2);
     expect(pods.ready('base')).toBe(1);
   });
 
-  test('are not made without room, and a failure is not tried again at once', async () => {
+  test('are not made without room, and a failed attempt is not repeated at once', async () => {
     room.isThere = false;
     pods.claim(specOf());
     await new Promise((next) => setTimeout(next, 1200));
@@ -220,7 +200,7 @@ describe('warm pods', () => {
     await until(() => maker.tries > 2);
     const { tries } = maker;
     await new Promise((next) => setTimeout(next, 1200));
-    // Two may be made at once.
+    // Two pods may be made at the same time, so one more attempt may follow.
     expect(maker.tries - tries).toBeLessThanOrEqual(1);
     expect(maker.tries).toBeLessThanOrEqual(4);
   });
@@ -236,7 +216,7 @@ describe('a sandbox that a quota refuses', () => {
   const overQuota = () => new ApiException(403, 'pods "x" is forbidden: exceeded quota: full', '', {});
   const { signal } = new AbortController();
 
-  test('gets the room of warm pods', async () => {
+  test('succeeds after warm pods have ended', async () => {
     const asked: number[] = [];
     const giveWay = async (count: number) => asked.push(count);
     const taken = new TakenRoom({} as never, { giveWay }, logger);
@@ -250,7 +230,7 @@ describe('a sandbox that a quota refuses', () => {
     expect(asked).toEqual([1]);
   });
 
-  test('is refused where no pods are left, and other errors stay as they are', async () => {
+  test('is refused when no warm pods are left, and other errors are passed on', async () => {
     const taken = new TakenRoom({} as never, { giveWay: async () => 0 }, logger);
     await expect(taken.within(() => Promise.reject(overQuota()), signal)).rejects.toMatchObject({ code: 403 });
     await expect(taken.within(() => Promise.reject(new Error('other')), signal)).rejects.toThrow('other');

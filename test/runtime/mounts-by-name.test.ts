@@ -91,7 +91,7 @@ test('if a name later has another address, s3fs does not connect to it', async (
     const script = `const socket = require('tls').connect({ host: '127.0.0.1', port: 443, servername: '${name}', rejectUnauthorized: false });
       const end = (word) => { console.log(word); process.exit(); };
       socket.on('secureConnect', () => end(socket.getPeerCertificate().subjectaltname)).on('error', () => end('nothing')).on('close', () => end('nothing'));
-      setTimeout(end, 40000, 'somebody who says nothing');`;
+      setTimeout(end, 40000, 'a server that does not answer');`;
     return onHost('nsenter', `--net=/proc/${s3fs}/ns/net`, process.execPath, '-e', script);
   };
   const canaries: Canary[] = [];

@@ -7,7 +7,7 @@ import { hangMount } from '../support/hanging-mount.ts';
 import { until } from '../support/until.ts';
 import { LocalHost, nothing, onHost, shell } from './local-host.ts';
 
-/** Ends of sandboxes that nobody requested, and how a restarted host handles them. */
+/** Tests ends of sandboxes that were not requested, and how a restarted host handles them. */
 let host: LocalHost;
 let exits: SandboxExit[];
 beforeEach(async () => {

@@ -227,7 +227,7 @@ test('a report that one run of the workflow carries to the next takes effect the
   expect(await plane.row(sandboxId)).toMatchObject({ status: 'running', run: 2 });
 });
 
-test('a sandbox whose processes the host ended under disk pressure is paused, whatever else is reported', async () => {
+test('a sandbox whose processes the host ended under disk pressure is paused, even if other ends are reported', async () => {
   const sandbox = await started();
   const { sandboxId } = sandbox;
   driver.states.set(sandboxId, 'exited');

@@ -129,14 +129,10 @@ export function createMcpServer(connection: ConnectionOptions): McpServer {
     ({ sandbox_id, code, language, timeout_seconds }, { signal }) =>
       answer(async () => {
         const sandbox = await open(sandbox_id, signal, timeout_seconds);
-        const limit = AbortSignal.timeout(timeout_seconds * 1000);
+        const timeoutMs = timeout_seconds * 1000;
         const bounds = { maxOutputLength: maxTextLength, maxResultsLength: maxReplyBytes };
-        const { stdout, stderr, results, error, truncated } = await sandbox
-          .runCode(code, { language, signal: AbortSignal.any([signal, limit]), ...bounds })
-          .catch((reason) => {
-            if (!limit.aborted) throw reason;
-            throw new SandboxError('timed_out', `The code did not end in ${timeout_seconds} s and was interrupted`);
-          });
+        const execution = await sandbox.runCode(code, { language, signal, timeoutMs, ...bounds });
+        const { stdout, stderr, results, error, truncated } = execution;
         const texts = results.map(textOf).filter((text) => text !== null);
         return {
           content: [

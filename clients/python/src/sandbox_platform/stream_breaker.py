@@ -6,22 +6,22 @@ import httpx
 
 
 class StreamBreaker:
-    """Breaks off a stream while another thread or task reads it: a generator that runs cannot be closed."""
+    """Ends a stream that another thread or task is reading, because a running generator cannot be closed."""
 
     def __init__(self, timeout: float | None = None) -> None:
-        #: Seconds of silence that end the request, also before the reply has begun, when there is nothing to break off.
+        #: The request ends after this many seconds of silence. This also works before the reply has begun.
         self.timeout = timeout
         self._response: httpx.Response | None = None
         self.is_broken = False
 
     def watch(self, response: httpx.Response) -> None:
-        """The reply to break off; one that comes after ``break_off`` is broken off at once."""
+        """Sets the reply that ``break_off`` ends. A reply that arrives after ``break_off`` is ended at once."""
         self._response = response
         if self.is_broken:
             self._shut_down(response)
 
     def break_off(self) -> None:
-        """Whoever reads the stream gets ``connection_failed``."""
+        """Ends the stream. Its reader gets ``connection_failed``."""
         self.is_broken = True
         if self._response is not None:
             self._shut_down(self._response)
@@ -30,10 +30,10 @@ class StreamBreaker:
     def _shut_down(response: httpx.Response) -> None:
         connection = response.extensions["network_stream"].get_extra_info("socket")
         try:
-            # The method of an `ssl.SSLSocket` would take the TLS object away from the reader.
+            # `shutdown` of an `ssl.SSLSocket` would remove the TLS object that the reader still uses.
             if isinstance(connection, socket.socket):
                 socket.socket.shutdown(connection, socket.SHUT_RDWR)
             elif connection is not None:
                 connection.shutdown(socket.SHUT_RDWR)
         except OSError:
-            pass  # It is closed already.
+            pass  # The connection is closed already.
