@@ -8,7 +8,10 @@ import { LeaseWatch } from './lease-watch.ts';
 const lookEveryMs = 1000;
 /** A longer time between two readings of the lease counts as a gap in the observation. */
 const gapMs = 4000;
-/** A cluster that does not answer must not delay the next renewal of the host's lease in Postgres for longer. */
+/**
+ * The time limit of a renewal on the cluster, so that a cluster that does not answer does not delay the next renewal of
+ * the host's lease in Postgres.
+ */
 const renewMs = 3000;
 
 /**
