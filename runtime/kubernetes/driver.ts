@@ -112,7 +112,7 @@ export class KubernetesDriver implements HostDriver {
     this.#udp = udp ? new UdpPorts(this.#cluster, this.#watch, { namespace, hostId, udp }) : null;
     this.udpRange = udp?.range ?? null;
     const { helperTimeoutSeconds: helper } = options;
-    const helperSeconds = { freeze: helper ?? 10, thaw: helper ?? 30 };
+    const helperSeconds = { mark: helper ?? 2, freeze: helper ?? 10, thaw: helper ?? 30 };
     this.#freezer = new PodFreezer({ cluster: this.#cluster, watch: this.#watch, seconds: helperSeconds, logger });
     this.#agentRestarts = new AgentRestarts(logger);
     this.subnet = options.podNetwork;
@@ -166,6 +166,7 @@ export class KubernetesDriver implements HostDriver {
     await this.#cluster.applyPolicy(closedPolicyOf(this.#options), AbortSignal.timeout(openSeconds * 1000));
     await this.#watch.open((pod, isGone) => {
       this.#reports.notice(pod, isGone);
+      if (!isGone) this.#freezer.notice(pod);
       this.#warm?.notice(pod, isGone);
     });
     this.#freezer.open();

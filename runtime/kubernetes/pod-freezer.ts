@@ -19,8 +19,8 @@ type Outcome = 'done' | 'late' | 'ended';
 interface FreezerOptions {
   cluster: Cluster;
   watch: ClusterWatch;
-  /** How long the node helper may take. */
-  seconds: { freeze: number; thaw: number };
+  /** How long the node helper may take, also to write its mark to a pod that has just started. */
+  seconds: { mark: number; freeze: number; thaw: number };
   logger: DriverLogger;
 }
 
@@ -35,6 +35,8 @@ export class PodFreezer {
   readonly #lock = new KeyedLock();
   /** The state that is still to be written to each pod, by its uid. */
   readonly #owed = new Map<string, { pod: V1Pod; frozen: boolean }>();
+  /** The nodes on which a helper has marked a pod. */
+  readonly #nodesWithHelper = new Set<string>();
   readonly #closing = new AbortController();
   #writing: Promise<void> | null = null;
 
@@ -55,14 +57,18 @@ export class PodFreezer {
     await this.#writing;
   }
 
+  /** Call it with each pod after each change. */
+  notice(pod: V1Pod): void {
+    if (isMarked(pod) && pod.spec?.nodeName) this.#nodesWithHelper.add(pod.spec.nodeName);
+  }
+
   /**
    * Freezes the sandbox of a pod.
    * @returns false when the node has no helper that answers, or when the pod ends; the request is then withdrawn
    * @throws the signal's reason when the signal aborts; the sandbox keeps running
    */
   async freeze(pod: V1Pod, signal: AbortSignal): Promise<boolean> {
-    // A node helper writes this annotation to each pod of its node. Without it, the node has no helper.
-    if (pod.metadata?.annotations?.[annotations.frozenNow] === undefined) return false;
+    if (!isMarked(pod) && !(await this.#isMarkedSoon(pod, signal))) return false;
     try {
       const outcome = await this.#ask(pod, true, { signal });
       if (outcome === 'late') await this.#write(pod, false);
@@ -94,6 +100,28 @@ export class PodFreezer {
       await this.#ask(pod, true, {}).catch(() => this.#owe(pod, true));
       if (!(error instanceof AgentError)) throw error;
       throw new DriverError('agent_not_answering', "The sandbox's agent does not answer", { cause: error });
+    }
+  }
+
+  /** Waits for the mark on a pod that has just started, if its node has a helper. */
+  async #isMarkedSoon(pod: V1Pod, signal: AbortSignal): Promise<boolean> {
+    const { watch, seconds } = this.#options;
+    const { name, uid } = pod.metadata!;
+    const nodeName = pod.spec?.nodeName ?? '';
+    if (!this.#nodesWithHelper.has(nodeName)) return false;
+    const late = new Error('the helper of the node has not marked the pod in time');
+    const look = (): boolean | undefined => {
+      const seen = watch.pod(name!);
+      if (!seen || seen.metadata?.uid !== uid || endOf(seen)) return false;
+      return isMarked(seen) || undefined;
+    };
+    try {
+      return await watch.until(name!, look, { seconds: seconds.mark, late: () => late, signal });
+    } catch (error) {
+      if (error !== late) throw error;
+      // The helper may have been removed from the node, so the next pause does not wait for it.
+      this.#nodesWithHelper.delete(nodeName);
+      return false;
     }
   }
 
@@ -174,3 +202,6 @@ export class PodFreezer {
     }
   }
 }
+
+/** A node helper writes this annotation to each pod of its node, soon after the pod's start. */
+const isMarked = ({ metadata }: V1Pod) => metadata?.annotations?.[annotations.frozenNow] !== undefined;

@@ -25,17 +25,19 @@ afterAll(async () => {
 const read = (name: string): Promise<V1Pod> => host.core.readNamespacedPod({ name, namespace: host.namespace });
 const wanted = async (name: string) => (await read(name)).metadata!.annotations![annotations.frozen];
 
-/** Makes the objects of a ready sandbox on a node with a node helper. */
-async function sandbox(more: Record<string, string> = {}): Promise<SandboxId> {
+/** Makes the objects of a ready sandbox on a node whose helper has marked the sandbox's pod. */
+const sandbox = (more: Record<string, string> = {}) => readySandbox({ [annotations.frozenNow]: 'false', ...more });
+
+async function readySandbox(more: Record<string, string>): Promise<SandboxId> {
   const { namespace, options } = host;
   const spec = await host.spec('registry.example/image');
   const { sandboxId: name } = spec;
   const pod = podOf(spec, { folders: ['etc'], user: '0:0', cwd: '/' }, options);
   Object.assign(pod.metadata!.annotations!, {
     [annotations.phase]: 'ready',
-    [annotations.frozenNow]: 'false',
     ...more,
   });
+  pod.spec!.nodeName = 'node-1';
   await host.core.createNamespacedPod({ namespace, body: pod });
   const disk = { metadata: { name, labels: pod.metadata!.labels }, spec: diskSpec };
   await host.core.createNamespacedPersistentVolumeClaim({ namespace, body: disk });
@@ -109,6 +111,16 @@ test('a resume fails with a retryable error when the helper does not answer, and
   await expect(host.driver.resume(spec)).rejects.toMatchObject({ code: 'host_unavailable', retryable: true });
   expect(await wanted(name)).toBe('true');
   expect(await host.driver.inspect(name)).toMatchObject({ state: 'paused' });
+}, 60_000);
+
+test('a pause just after a start keeps the memory: it waits for the mark of the node’s helper', async () => {
+  await sandbox();
+  const name = await readySandbox({});
+  const pausing = host.driver.pause(name);
+  await helperSays(name, { metadata: { annotations: { [annotations.frozenNow]: 'false' } } });
+  await until(async () => (await wanted(name)) === 'true');
+  await helperSays(name, { metadata: { annotations: { [annotations.frozenNow]: 'true' } } });
+  expect(await pausing).toEqual({ kept: 'memory' });
 }, 60_000);
 
 async function helperSays(name: string, body: object): Promise<void> {
