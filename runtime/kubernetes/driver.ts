@@ -19,6 +19,7 @@ import type { DiskUse, HostDriver, LinkedSandbox, PortRange } from '../host-driv
 import { PhaseReports } from '../phase-reports.ts';
 import { KeyedLock } from '../process/keyed-lock.ts';
 import { agentPort } from '../sandbox-agent/agent-client.ts';
+import { requireSandboxName } from '../sandbox-name.ts';
 import { AgentProbes, refusesConnections } from './agent-probes.ts';
 import { Cluster } from './cluster.ts';
 import { ClusterFence } from './cluster-fence.ts';
@@ -233,6 +234,7 @@ export class KubernetesDriver implements HostDriver {
 
   /** As `SandboxDriver.stop`. */
   async stop(sandboxId: SandboxId): Promise<void> {
+    requireSandboxName(sandboxId);
     this.#work.cancel(sandboxId, 'The sandbox was stopped');
     await this.#lock.run(sandboxId, async () => {
       await this.#ends.endOf(sandboxId);
@@ -242,6 +244,7 @@ export class KubernetesDriver implements HostDriver {
 
   /** As `SandboxDriver.remove`. */
   async remove(sandboxId: SandboxId): Promise<void> {
+    requireSandboxName(sandboxId);
     this.#work.cancel(sandboxId, 'The sandbox was removed');
     this.#agentRestarts.forget(sandboxId);
     await this.#lock.run(sandboxId, async () => {
@@ -485,7 +488,12 @@ export class KubernetesDriver implements HostDriver {
     if (!this.#watch.diskOf(sandboxId)) throw absent();
   }
 
-  #begin(spec: SandboxSpec, options: CreateOptions, act: (work: Work) => Promise<SandboxPlace>): Promise<SandboxPlace> {
+  async #begin(
+    spec: SandboxSpec,
+    options: CreateOptions,
+    act: (work: Work) => Promise<SandboxPlace>,
+  ): Promise<SandboxPlace> {
+    requireSandboxName(spec.sandboxId);
     const phases = new PhaseReports(options.onPhase);
     return this.#work.run(spec.sandboxId, options.signal, async (signal) => {
       if (spec.udpPorts.length > 0 && !this.#udp) throw noUdpPorts();

@@ -4,12 +4,11 @@ import { setAside } from '../../config/readable-document.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import type { DriverLogger } from '../driver-logger.ts';
 import { isFirstOfNamespace, parentOf } from '../process/process-identity.ts';
+import { isSandboxName, requireSandboxName } from '../sandbox-name.ts';
 import type { Cgroups } from './cgroups.ts';
 import type { Copy } from './copy.ts';
 import { type LiveShim, liveShims } from './live-shims.ts';
 import { readPids, readRecord, recordFile, type SandboxRecord, writePids, writeRecord } from './sandbox-folder.ts';
-
-const sandboxName = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
 
 /**
  * The records of one copy's sandboxes. They are read once when the host worker starts, then kept in memory, and written
@@ -37,7 +36,7 @@ export class SandboxRecords {
     for (const entry of await readdir(this.#copy.sandboxesFolder, { withFileTypes: true })) {
       try {
         if (!entry.isDirectory()) await this.#moveAside(entry.name);
-        else if (sandboxName.test(entry.name)) await this.#loadOne(entry.name as SandboxId, shims);
+        else if (isSandboxName(entry.name)) await this.#loadOne(entry.name, shims);
         else
           this.#logger.warn({ name: entry.name }, "an unknown folder is among the sandboxes' folders; it is ignored");
       } catch (error) {
@@ -73,13 +72,13 @@ export class SandboxRecords {
   /** Every sandbox with a record or a folder. */
   async sandboxIds(): Promise<SandboxId[]> {
     const entries = await readdir(this.#copy.sandboxesFolder, { withFileTypes: true });
-    const folders = entries.filter((entry) => entry.isDirectory() && sandboxName.test(entry.name));
+    const folders = entries.filter((entry) => entry.isDirectory() && isSandboxName(entry.name));
     return [...new Set([...this.#records.keys(), ...folders.map((entry) => entry.name as SandboxId)])];
   }
 
   /** @throws {TypeError} for a text that cannot be a sandbox's id */
   folderOf(sandboxId: SandboxId): string {
-    if (!sandboxName.test(sandboxId)) throw new TypeError(`${sandboxId} names no sandbox`);
+    requireSandboxName(sandboxId);
     return path.join(this.#copy.sandboxesFolder, sandboxId);
   }
 

@@ -10,7 +10,7 @@ import { nothing } from '../../runtime/local-host.ts';
 export { cacheDir, nothing, onHost, shell } from '../../runtime/local-host.ts';
 
 /** A driver that also has what tests of the local driver call besides the interface. */
-type TestedDriver = KubernetesDriver & { inventory(): Promise<typeof nothing> };
+type TestedDriver = KubernetesDriver & { inventory(): Promise<typeof nothing>; stopAll(): Promise<void> };
 
 /**
  * Replaces `test/runtime/local-host.ts` for tests that run on a cluster: the same members, as far as a cluster can have
@@ -32,7 +32,10 @@ export class LocalHost {
   /** Opens the driver as a starting host worker does. */
   async start(options: Partial<KubernetesDriverOptions> = {}): Promise<void> {
     const driver = await openKubernetesDriver({ ...this.options(), ...options });
-    this.driver = Object.assign(driver, { inventory: () => this.#inventory() });
+    const stopAll = async () => {
+      await Promise.all((await driver.list()).map(({ sandboxId }) => driver.stop(sandboxId)));
+    };
+    this.driver = Object.assign(driver, { inventory: () => this.#inventory(), stopAll });
   }
 
   /** Of the local driver, a cluster has no folder, no runtime and no pool. */
@@ -78,14 +81,15 @@ export class LocalHost {
     };
   }
 
-  /** The pods and disks of this host take the places of containers and mounts. */
+  /** The pods of this host take the place of containers, and its disks the place of the folders of sandboxes. */
   async #inventory(): Promise<typeof nothing> {
     const core = config().makeApiClient(CoreV1Api);
     const of = { namespace: namespace(), labelSelector: `${labels.host}=${this.#hostId}` };
     const pods = await core.listNamespacedPod(of);
     const disks = await core.listNamespacedPersistentVolumeClaim(of);
     const names = (items: { metadata?: { name?: string } }[]) => items.map(({ metadata }) => metadata!.name!);
-    return { ...nothing, containers: names(pods.items), mounts: names(disks.items) } as typeof nothing;
+    const folders = { ...nothing.folders, sandboxes: names(disks.items) };
+    return { ...nothing, containers: names(pods.items), folders } as typeof nothing;
   }
 
   async close(): Promise<void> {

@@ -1,9 +1,20 @@
 import { type CoreV1Api, makeInformer, type V1PersistentVolumeClaim } from '@kubernetes/client-node';
+import { bytesOf } from '../../../runtime/kubernetes/quantities.ts';
+import type { ClusterNode } from './cluster-node.ts';
 import type { KubernetesCluster } from './kubernetes-cluster.ts';
 
-/** Makes a volume on the node for each claim of a namespace, as the provisioner of a storage class does. */
+/** `sh <folder> <size>`: a file system of this size, at this folder. */
+const volumeScript = `set -e
+mkdir -p "$1"
+truncate --size "$2" "$1.img"
+mkfs.ext4 -q -m 0 "$1.img"
+mount -o loop,discard "$1.img" "$1"
+rmdir "$1/lost+found"`;
+
+/** Makes a volume of the requested size on the node for each claim of a namespace, as the provisioner of a storage class does. */
 export class VolumeMaker {
   readonly #core: CoreV1Api;
+  readonly #node: ClusterNode;
   /** On a disk: the memory of a tmpfs would count towards the limit of the pod that writes to it. */
   readonly #folder: string;
   readonly #storageClassName: string;
@@ -15,6 +26,7 @@ export class VolumeMaker {
 
   private constructor(cluster: KubernetesCluster, namespace: string, storageClassName: string) {
     this.#core = cluster.core;
+    this.#node = cluster.node;
     this.#folder = cluster.place.file('volumes');
     this.#storageClassName = storageClassName;
     const claims = makeInformer(cluster.config, `/api/v1/namespaces/${namespace}/persistentvolumeclaims`, () =>
@@ -44,14 +56,17 @@ export class VolumeMaker {
 
   async #make({ metadata, spec }: V1PersistentVolumeClaim): Promise<void> {
     const name = `volume-${metadata!.uid}`;
+    const folder = `${this.#folder}/${name}`;
+    const { storage } = spec!.resources!.requests!;
+    await this.#node.run('sh', ['-c', volumeScript, 'sh', folder, `${bytesOf(storage!)}`]);
     await this.#core.createPersistentVolume({
       body: {
         metadata: { name },
         spec: {
           accessModes: spec!.accessModes!,
-          capacity: { storage: spec!.resources!.requests!.storage! },
+          capacity: { storage: storage! },
           claimRef: { namespace: metadata!.namespace!, name: metadata!.name!, uid: metadata!.uid! },
-          hostPath: { path: `${this.#folder}/${name}`, type: 'DirectoryOrCreate' },
+          hostPath: { path: folder, type: 'Directory' },
           persistentVolumeReclaimPolicy: 'Retain',
           storageClassName: this.#storageClassName,
         },
