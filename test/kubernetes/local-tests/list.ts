@@ -12,8 +12,6 @@ export const localTests: readonly LocalTests[] = [
     cannot: {
       'a sandbox is created, runs commands, pauses, resumes, stops and is removed':
         "it expects an address of the local driver's network",
-      'creating an existing sandbox returns the same place, and resumes it when it is paused':
-        'a create that meets a paused sandbox thaws it, and the local driver calls that place `existing`',
       'space of deleted files is freed on the host': "it reads the file of the local driver's disk",
       'a name that is a path is refused': "it also looks at the local driver's folder",
     },
