@@ -180,7 +180,13 @@ export class KubernetesDriver implements HostDriver {
 
   /** As `SandboxDriver.create`. */
   create(spec: SandboxSpec, options: CreateOptions = {}): Promise<SandboxPlace> {
-    return this.#begin(spec, options, async (work) => this.#existingPlace(spec) ?? this.#starter.start(work));
+    return this.#begin(spec, options, async (work) => {
+      const pod = this.#starter.readyPod(spec.sandboxId);
+      if (pod && isFreezeWanted(pod) && isOfRun(pod, spec)) {
+        return { ...(await this.#starter.thaw(work, pod)), from: 'existing' };
+      }
+      return this.#existingPlace(spec) ?? this.#starter.start(work);
+    });
   }
 
   /** As `SandboxDriver.resume`. Thaws a sandbox whose pause kept the memory; otherwise starts it on its disk. */
@@ -473,7 +479,7 @@ export class KubernetesDriver implements HostDriver {
 
   #existingPlace(spec: SandboxSpec): SandboxPlace | null {
     const pod = this.#starter.readyPod(spec.sandboxId);
-    return pod && !isFreezeWanted(pod) && runOf(pod) === (spec.run ?? 0)
+    return pod && !isFreezeWanted(pod) && isOfRun(pod, spec)
       ? placeOf(pod, 'existing', this.#starter.slotsOf(spec, pod))
       : null;
   }
@@ -506,6 +512,9 @@ export class KubernetesDriver implements HostDriver {
     });
   }
 }
+
+/** A start that is repeated after a crash has the same run number. */
+const isOfRun = (pod: V1Pod, spec: SandboxSpec) => runOf(pod) === (spec.run ?? 0);
 
 function mountsOf(options: KubernetesDriverOptions, cluster: Cluster, watch: ClusterWatch, podStartSeconds: number) {
   const { mounts, closedRanges = [], podNetwork, config } = options;
