@@ -19,8 +19,6 @@ export interface ContainerPlan {
 export const tailMount = '/run/platform';
 /** The shim mounts the sandbox's user namespace here, in its own mount namespace. */
 const userNamespaceFile = '/mnt/user';
-/** The maximum number of processes and threads in one sandbox. */
-export const processLimit = 1024;
 /** The maximum number of open terminals in one sandbox. The kernel has one limit for all sandboxes. */
 export const terminalLimit = 128;
 

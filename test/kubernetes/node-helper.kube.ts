@@ -96,6 +96,20 @@ test('with a node helper a pause freezes all processes of the sandbox, and a res
   await host.driver.remove(spec.sandboxId);
 }, 240_000);
 
+test('a sandbox has at most 1,024 processes, and its agent still answers at that limit', async () => {
+  const spec = await host.spec(image);
+  const place = await host.driver.create(spec);
+  await until(async () => (await annotationOf(spec, annotations.frozenNow)) === 'false');
+  // Only commands of the shell itself run after the subshell, because nothing else can start at the limit.
+  const bomb =
+    '(while :; do sleep 600 & done) 2>/tmp/errors; set -- /proc/[0-9]*; echo $#; read error </tmp/errors; echo $error';
+  const [count, error] = (await shell(place, spec, bomb)).output.split('\n');
+  expect(error).toMatch(/can't fork/);
+  expect(Number(count)).toBeGreaterThan(900);
+  expect(Number(count)).toBeLessThanOrEqual(1024);
+  await host.driver.remove(spec.sandboxId);
+}, 240_000);
+
 test('a node helper without any change on its node for more than a minute still freezes at once', async () => {
   const { spec } = await remembering();
   await until(async () => (await annotationOf(spec, annotations.frozenNow)) === 'false');

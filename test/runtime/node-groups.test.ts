@@ -26,11 +26,19 @@ function makeGroup(root: string, ...names: string[]): string {
   return names.reduce((parent, name) => {
     const folder = path.join(parent, name);
     if (!fs.existsSync(folder)) {
+      passLimitsOn(parent);
       fs.mkdirSync(folder);
       made.push(folder);
     }
     return folder;
   }, root);
+}
+
+/** In version 2, a group has the limits that its parent passes on. */
+function passLimitsOn(group: string): void {
+  const controllers = path.join(group, 'cgroup.controllers');
+  if (!fs.existsSync(controllers) || !fs.readFileSync(controllers, 'utf8').includes('pids')) return;
+  fs.writeFileSync(path.join(group, 'cgroup.subtree_control'), '+pids');
 }
 
 /** A process of the group that writes dots continuously. */
@@ -47,6 +55,7 @@ function dotsIn(group: string): { count: () => number } {
 
 afterEach(async () => {
   const ended = children.splice(0).map(async (child) => {
+    if (child.exitCode !== null || child.signalCode !== null) return;
     const exit = once(child, 'exit');
     child.kill('SIGKILL');
     await exit;
@@ -112,6 +121,40 @@ test.each(freezers)(
     await until(() => dots.count() > settled);
   },
 );
+
+test('a group at its limit of processes cannot fork, and a group beside it can', async () => {
+  const { root, folder } = limiting();
+  const own = `node-groups-${randomBytes(6).toString('hex')}`;
+  const [limited, beside] = ['limited', 'beside'].map((name) => makeGroup(root, own, name));
+  const groups = NodeGroups.at(folder);
+  expect(groups.limitProcesses(freezerPathOf(limited!, { root, folder }), 4)).toBe(true);
+  const script = 'read go; for number in 1 2 3 4 5 6; do sleep 60 & done; echo forked; wait';
+  expect(await outputOf(limited!, script)).toMatch(/fork/i);
+  expect(await outputOf(beside!, script)).toBe('forked\n');
+  expect(groups.limitProcesses(path.join(folder, 'gone'), 4)).toBe(false);
+});
+
+/** The hierarchy that limits processes: of version 1, or version 2 if its root passes the limits on. */
+function limiting(): { root: string; folder: string } {
+  const version1 = freezers.map(({ folder }) => ({ root: path.join(folder, 'pids'), folder }));
+  const found = version1.find(({ root }) => fs.existsSync(path.join(root, 'cgroup.procs')));
+  return found ?? freezers.find(({ root, folder }) => root === folder)!;
+}
+
+/** The limit is set by the path of the freezer's group. */
+function freezerPathOf(group: string, { root, folder }: { root: string; folder: string }): string {
+  return root === folder ? group : path.join(folder, 'freezer', path.relative(root, group));
+}
+
+/** The first output of a script that runs in a group and first waits for a line. */
+async function outputOf(group: string, script: string): Promise<string> {
+  const child = spawn('sh', ['-c', script], { stdio: ['pipe', 'pipe', 'pipe'] });
+  children.push(child);
+  fs.writeFileSync(path.join(group, 'cgroup.procs'), `${child.pid}`);
+  const output = Promise.race([once(child.stdout!, 'data'), once(child.stderr!, 'data')]);
+  child.stdin!.write('go\n');
+  return String((await output)[0]);
+}
 
 test('a removed group is not frozen, and nothing waits for it', async () => {
   const { root, folder } = freezers[0]!;

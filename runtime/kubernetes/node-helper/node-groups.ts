@@ -29,16 +29,22 @@ const version2: Freezer = {
   isFrozen: (group) => /^frozen 1$/m.test(read(group, 'cgroup.events')),
 };
 
+/** Control groups of version 1 limit processes in a hierarchy of its own, with the same paths below its root. */
+const version1Limits = 'pids';
+
 /** The control groups of a node's containers, of version 1 or 2, with the kubelet's driver `cgroupfs` or `systemd`. */
 export class NodeGroups {
   readonly #root: string;
   readonly #freezer: Freezer;
+  /** The root of the hierarchy that limits processes. */
+  readonly #limitsRoot: string;
   /** The kubelet's groups that contain all pods, from the last search. */
   #bases: string[] = [];
 
-  private constructor(root: string, freezer: Freezer) {
+  private constructor(root: string, freezer: Freezer, limitsRoot: string) {
     this.#root = root;
     this.#freezer = freezer;
+    this.#limitsRoot = limitsRoot;
   }
 
   /**
@@ -47,8 +53,12 @@ export class NodeGroups {
    */
   static at(folder: string): NodeGroups {
     const hierarchy = path.join(folder, 'freezer');
-    if (fs.existsSync(path.join(hierarchy, 'cgroup.procs'))) return new NodeGroups(hierarchy, version1);
-    if (fs.existsSync(path.join(folder, 'cgroup.controllers'))) return new NodeGroups(folder, version2);
+    if (fs.existsSync(path.join(hierarchy, 'cgroup.procs'))) {
+      return new NodeGroups(hierarchy, version1, path.join(folder, version1Limits));
+    }
+    if (fs.existsSync(path.join(folder, 'cgroup.controllers'))) {
+      return new NodeGroups(folder, version2, folder);
+    }
     throw new Error(`${folder} has no control groups that freeze`);
   }
 
@@ -70,6 +80,15 @@ export class NodeGroups {
   /** Whether all processes of a group are frozen. False for a group that is gone. */
   isFrozen(group: string): boolean {
     return unlessGone(() => this.#freezer.isFrozen(group)) ?? false;
+  }
+
+  /**
+   * Limits the number of processes and threads in a group.
+   * @returns false when the group is gone, or when the node does not limit processes
+   */
+  limitProcesses(group: string, most: number): boolean {
+    const file = path.join(this.#limitsRoot, path.relative(this.#root, group), 'pids.max');
+    return unlessGone(() => fs.writeFileSync(file, `${most}`, { flag: 'r+' })) !== null;
   }
 
   /**

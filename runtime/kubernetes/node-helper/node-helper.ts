@@ -1,4 +1,5 @@
 import type { V1Pod } from '@kubernetes/client-node';
+import { processLimit } from '../../process-limit.ts';
 import { annotations, fieldManager, isFreezeWanted, labels, sandboxContainer } from '../names.ts';
 import { type HelperOptions, NodePods } from '../node-pods.ts';
 
@@ -72,6 +73,10 @@ export class NodeHelper {
       const group = groups.find(uid, containerId);
       // The container has ended, but the API server does not know it yet.
       if (group === null) return true;
+      // Kubernetes has no limit of processes for a pod, only one of the kubelet for all pods of its node.
+      if (done?.containerId !== containerId && !groups.limitProcesses(group, processLimit)) {
+        logger.warn({ pod: metadata!.name }, 'the processes of a sandbox could not be limited');
+      }
       const state = frozen ? 'frozen' : 'thawed';
       if (!(await groups.set(group, state, stepMs, this.#pods.closing))) {
         logger.warn({ pod: metadata!.name, state }, 'the kernel has not frozen or thawed a sandbox in time');

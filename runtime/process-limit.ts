@@ -1,0 +1,2 @@
+/** The maximum number of processes and threads in one sandbox. */
+export const processLimit = 1024;
