@@ -4,7 +4,7 @@ import type { Logger } from 'pino';
 import type { OidcIssuer } from '../../config/oidc-issuers.ts';
 import type { ProvenIdentity } from '../../db/repositories/identity-sign-ins.ts';
 import { AppError } from '../../domain/errors.ts';
-import { boundedFetch, ProviderUnreachable } from './bounded-fetch.ts';
+import { ProviderUnreachable, providerFetch } from './provider-fetch.ts';
 
 /** The values that the provider's answer must match. */
 export interface SignInChecks {
@@ -136,7 +136,7 @@ export class IdentityProvider {
     const { issuer, client_id: clientId } = this.issuer;
     const server = new URL(issuer);
     const configuration = await oidc.discovery(server, clientId, undefined, this.#authentication(), {
-      [oidc.customFetch]: boundedFetch(this.#timeoutMs),
+      [oidc.customFetch]: providerFetch(this.#timeoutMs),
       // Signatures are checked although the token comes directly from the provider.
       execute: [oidc.enableNonRepudiationChecks, ...(server.protocol === 'http:' ? [oidc.allowInsecureRequests] : [])],
     });
