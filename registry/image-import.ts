@@ -8,7 +8,7 @@ import { ImportSource } from './import-source.ts';
 import { OutboundGuard } from './outbound-guard.ts';
 import type { PlatformRegistry, StoredImage } from './platform-registry.ts';
 import { RegistryClient, type RegistryCredentials, RegistryError } from './registry-client.ts';
-import { RegistryHttp } from './registry-http.ts';
+import { discard, RegistryHttp } from './registry-http.ts';
 import { SkopeoError, skopeoCopy } from './skopeo.ts';
 
 /** The progress of a copy. */
@@ -120,7 +120,7 @@ export class ImageImports {
   async #speaksTls(registry: string, signal: AbortSignal): Promise<boolean> {
     try {
       const reply = await this.#http.send(new URL(`https://${registry}/v2/`), { method: 'GET', headers: {}, signal });
-      reply.body.resume();
+      discard(reply.body);
       return true;
     } catch (error) {
       signal.throwIfAborted();

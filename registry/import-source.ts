@@ -5,6 +5,7 @@ import { pipeline } from 'node:stream/promises';
 import { blobsOf } from '../domain/image-manifest.ts';
 import { UnusableImageError } from './external-image.ts';
 import { type FoundManifest, type RegistryClient, RegistryError } from './registry-client.ts';
+import { discard } from './registry-http.ts';
 
 const passedOn = ['content-type', 'content-length', 'content-range', 'docker-content-digest', 'accept-ranges'];
 
@@ -120,11 +121,15 @@ export class ImportSource {
     const status = [200, 206, 404, 416].includes(upstream.status) ? upstream.status : 502;
     if (status === 502)
       this.failure = new RegistryError(`The external registry answers ${upstream.status}`, upstream.status);
+    if (status !== 200 && status !== 206) {
+      discard(upstream.body);
+      reply.writeHead(status).end();
+      return;
+    }
     reply.writeHead(status, Object.fromEntries(headers));
     const size = this.#sizes.get(digest)!;
     let at = status === 206 ? Number(/^bytes=(\d+)-/.exec(range ?? '')?.[1] ?? 0) : 0;
     const count = (chunk: Buffer) => {
-      if (status !== 200 && status !== 206) return;
       this.bytesRead += chunk.length;
       at += chunk.length;
       // The storage limits were checked with the sizes in the manifest, so a larger blob is refused.
