@@ -20,15 +20,31 @@ afterAll(() => {
   python?.remove();
 });
 
-/** The API with one sandbox, and its agent, whose commands write without end. */
+/** Streams of commands that are open now. */
+let open = 0;
+
+/** The API with one sandbox, and its agent. Commands write without end; those of `sbx-ends` end, but their streams do not. */
 function answer(request: http.IncomingMessage, reply: http.ServerResponse): void {
   request.resume();
   if (request.url!.startsWith('/v1/')) {
-    const data = { sandbox_id: 'sbx-1', sandbox_domain: 'sbx-1.localhost', envd_access_token: 'token' };
+    const token = request.url!.endsWith('sbx-ends') ? 'ends' : 'token';
+    const data = { sandbox_id: 'sbx-1', sandbox_domain: 'sbx-1.localhost', envd_access_token: token };
     reply.end(JSON.stringify({ success: true, data }));
     return;
   }
+  if (request.url === '/open') {
+    reply.end(String(open));
+    return;
+  }
+  open += 1;
+  reply.on('close', () => {
+    open -= 1;
+  });
   reply.write(frame({ event: { start: { pid: 7 } } }));
+  if (request.headers['x-access-token'] === 'ends') {
+    reply.write(frame({ event: { end: { exitCode: 0 } } }));
+    return;
+  }
   const timer = setInterval(() => reply.write(frame({ event: { data: { stdout: 'eA==' } } })), 10);
   reply.on('close', () => clearInterval(timer));
 }
@@ -66,4 +82,23 @@ test.each([
 ])('a program that leaves a stream %s and ends gets no error of asyncio', async (_how, leave) => {
   const given = { PLATFORM_URL: url, PLATFORM_GATEWAY: url, PLATFORM_API_KEY: 'key' };
   expect(await python.run(['-c', program(leave)], given)).toBe('left\n');
+});
+
+test('a command with a time limit that has ended leaves no stream to the garbage collector', async () => {
+  const program = `
+import gc, os, time, urllib.request
+from sandbox_platform import Sandbox
+
+gc.disable()
+sandbox = Sandbox.get("sbx-ends")
+print(sandbox.commands.run("true", timeout=60).exit_code)
+for _ in range(100):
+    left = urllib.request.urlopen(os.environ["PLATFORM_URL"] + "/open").read().decode()
+    if left == "0":
+        break
+    time.sleep(0.1)
+print(left)
+`;
+  const given = { PLATFORM_URL: url, PLATFORM_GATEWAY: url, PLATFORM_API_KEY: 'key' };
+  expect(await python.run(['-c', program], given)).toBe('0\n0\n');
 });
