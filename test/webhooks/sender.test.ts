@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { OwnService } from '../../config/own-services.ts';
 import { issueLeaf, openLocalCa } from '../../gateway/tls/local-ca.ts';
 import { WebhookSender } from '../../webhooks/sender.ts';
+import { endHeaders, endStream, frame, preface } from '../gateway/floods/http2-frames.ts';
 import { Canary } from '../support/hostile-storage.ts';
 import { NameServer } from '../support/name-server.ts';
 import { until } from '../support/until.ts';
@@ -281,14 +282,14 @@ describe('TLS', () => {
       socket.on('close', () => {
         connection.isClosed = true;
       });
-      socket.write(http2Frame({ type: 'settings' }));
+      socket.write(frame('settings', 0, Buffer.alloc(0)));
       // The first stream gets a body without end. Streams of later requests get a whole reply.
       let streamId = 1;
       onHttp2Request(socket, (requestedId) => {
         streamId = requestedId + 2;
-        socket.write(http2Frame({ type: 'headers', streamId: requestedId, isLast: requestedId > 1 }));
+        socket.write(frame('headers', requestedId, status200, endHeaders | (requestedId > 1 ? endStream : 0)));
       });
-      const piece = http2Frame({ type: 'data', streamId: 1, bytes: 16_000 });
+      const piece = frame('data', 1, Buffer.alloc(16_000));
       const pump = () => {
         if (socket.destroyed) return;
         if (streamId === 1 || socket.write(piece)) setImmediate(pump);
@@ -335,34 +336,20 @@ async function trusted() {
   return { ca: made.certificatePem, key, cert };
 }
 
-const frameTypes = { data: 0, headers: 1, settings: 4 };
-
-/** A frame of HTTP/2. A headers frame has the status 200. */
-function http2Frame(frame: {
-  type: keyof typeof frameTypes;
-  streamId?: number;
-  bytes?: number;
-  isLast?: boolean;
-}): Buffer {
-  const payload = frame.type === 'headers' ? Buffer.from([0x88]) : Buffer.alloc(frame.bytes ?? 0);
-  const head = Buffer.alloc(9);
-  head.writeUIntBE(payload.length, 0, 3);
-  head[3] = frameTypes[frame.type];
-  head[4] = (frame.type === 'headers' ? 4 : 0) | (frame.isLast ? 1 : 0);
-  head.writeUInt32BE(frame.streamId ?? 0, 5);
-  return Buffer.concat([head, payload]);
-}
+/** The head of a reply in HPACK's static table. */
+const status200 = Buffer.from([0x88]);
+const headersType = 1;
 
 /** Calls back with the stream of each request of a client. */
 function onHttp2Request(socket: net.Socket, listener: (streamId: number) => void): void {
   let pending = Buffer.alloc(0);
-  let skipped = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'.length;
+  let skipped = preface.length;
   socket.on('data', (data: Buffer) => {
     pending = Buffer.concat([pending, data]);
     for (let end = skipped + 9; pending.length >= end; end = skipped + 9) {
       end += pending.readUIntBE(skipped, 3);
       if (pending.length < end) return;
-      if (pending[skipped + 3] === frameTypes.headers) listener(pending.readUInt32BE(skipped + 5));
+      if (pending[skipped + 3] === headersType) listener(pending.readUInt32BE(skipped + 5));
       pending = pending.subarray(end);
       skipped = 0;
     }
