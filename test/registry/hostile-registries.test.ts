@@ -3,6 +3,7 @@ import { setImmediate } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { parseImageReference } from '../../domain/image-reference.ts';
 import { findExternalImage } from '../../registry/external-image.ts';
+import { ImportSource } from '../../registry/import-source.ts';
 import { RegistryClient, RegistryError } from '../../registry/registry-client.ts';
 import { discard, RegistryHttp } from '../../registry/registry-http.ts';
 import { chunkOf, pour, RawServer } from '../support/raw-server.ts';
@@ -70,6 +71,33 @@ test('a reply that switches protocols is a failure', async () => {
     socket.write('HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n');
   });
   await expect(find(`http://${server.address}`)).rejects.toThrow('cannot be reached');
+});
+
+test('a blob that trickles ends its copy', async () => {
+  const server = await serve((socket) => {
+    socket.write('HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n');
+    const timer = setInterval(() => socket.write('a'), 10);
+    socket.on('close', () => clearInterval(timer));
+  });
+  const digest = `sha256:${'a'.repeat(64)}`;
+  const blob = { digest, size: 1_000_000, mediaType: '' };
+  const found = {
+    ...{ digest, mediaType: '', bytes: Buffer.alloc(0) },
+    manifest: { kind: 'image' as const, mediaType: '', config: blob, layers: [] },
+  };
+  const client = new RegistryClient(http, { origin: `http://${server.address}`, path: 'a/b' }, null);
+  const pace = { bytes: 100_000, ms: 200 };
+  const source = await ImportSource.open(client, found, 'Basic own', new AbortController().signal, pace);
+  try {
+    const headers = { authorization: 'Basic own' };
+    const reply = await fetch(`http://${source.address}/v2/image/blobs/${digest}`, { headers });
+    await expect(reply.arrayBuffer()).rejects.toThrow();
+    await until(() => source.failure !== null);
+    expect(source.failure).toMatchObject({ message: 'The external registry sends too slowly' });
+    await until(() => server.open === 0);
+  } finally {
+    await source.close();
+  }
 });
 
 test('the password is not sent to a token server without TLS if the registry has TLS', async () => {
