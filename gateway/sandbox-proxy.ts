@@ -280,7 +280,13 @@ function isRunning(route: SandboxRoute): boolean {
 
 function requireRunning(route: SandboxRoute): void {
   if (isRunning(route)) return;
-  throw new GatewayError(502, 'sandbox_not_running', 'The sandbox is not running');
+  throw new GatewayError(502, 'sandbox_not_running', whyNotRunning(route));
+}
+
+/** People who open the address of a sandbox in a browser see only this text. */
+function whyNotRunning({ status, sandboxId }: SandboxRoute): string {
+  if (status !== 'paused') return 'The sandbox is not running';
+  return `The sandbox is paused. To resume it, send POST /v1/sandboxes/${sandboxId}/resume to the API`;
 }
 
 /** Ends the exchange at the given time, when its session ends. Returns a function that cancels the timer. */

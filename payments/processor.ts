@@ -3,6 +3,7 @@ import Stripe from 'stripe';
 import type { Settings } from '../config/settings.ts';
 import { type Amount, fromSmallestUnit, toSmallestUnit } from '../domain/billing/money.ts';
 import { type ChargeState, chargeStateOf, type RefundStatus, refundStatusOf } from '../domain/billing/payments.ts';
+import { processorFetch } from './processor-fetch.ts';
 
 /**
  * The fields of a payment method that may be stored. The number and the check code of a card never reach the platform.
@@ -88,7 +89,7 @@ const requestTimeoutMs = 20_000;
 /** A notification with an older signature counts as a replay. */
 const toleranceSeconds = 300;
 
-/** The payment processor (Stripe, or a service with its API). Every call has a time limit. */
+/** The payment processor (Stripe, or a service with its API). Every call has limits on time and bytes. */
 export class PaymentProcessor {
   readonly publishableKey: string;
   readonly isTest: boolean;
@@ -104,6 +105,7 @@ export class PaymentProcessor {
       host: hostname,
       ...(port !== '' && { port }),
       protocol: protocol === 'http:' ? 'http' : 'https',
+      httpClient: Stripe.createFetchHttpClient(processorFetch(requestTimeoutMs)),
       timeout: requestTimeoutMs,
       // The caller decides whether to retry.
       maxNetworkRetries: 0,

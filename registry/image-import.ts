@@ -8,7 +8,7 @@ import { ImportSource } from './import-source.ts';
 import { OutboundGuard } from './outbound-guard.ts';
 import type { PlatformRegistry, StoredImage } from './platform-registry.ts';
 import { RegistryClient, type RegistryCredentials, RegistryError } from './registry-client.ts';
-import { RegistryHttp } from './registry-http.ts';
+import { discard, RegistryHttp } from './registry-http.ts';
 import { SkopeoError, skopeoCopy } from './skopeo.ts';
 
 /** The progress of a copy. */
@@ -39,15 +39,27 @@ export class TargetError extends Error {
 }
 
 const progressMs = 500;
+/**
+ * A copy may send this multiple of the image's size, and this many bytes more. Layers that are converted from zstd to
+ * gzip grow, and a hostile layer grows without limit.
+ */
+const growth = { factor: 4, bytes: 1024 ** 3 };
 
 /** Copies images from external registries to the platform's registry. */
 export class ImageImports {
   readonly #registry: PlatformRegistry;
   readonly #http: RegistryHttp;
+  readonly #growth: typeof growth;
 
   /** @param sandboxNetworks the networks of all hosts, as CIDR */
-  constructor(settings: Settings, registry: PlatformRegistry, sandboxNetworks: () => Promise<readonly string[]>) {
+  constructor(
+    settings: Settings,
+    registry: PlatformRegistry,
+    sandboxNetworks: () => Promise<readonly string[]>,
+    mostGrowth = growth,
+  ) {
     this.#registry = registry;
+    this.#growth = mostGrowth;
     const { PLATFORM_IMPORT_CA_FILE: caFile } = settings;
     this.#http = new RegistryHttp({
       guard: new OutboundGuard(settings, sandboxNetworks),
@@ -84,6 +96,7 @@ export class ImageImports {
         toPlainHttp: this.#registry.origin.startsWith('http:'),
         toCa: this.#registry.ca,
         asGzip: hasZstdLayers(image.manifest),
+        mostBytesSent: this.#growth.factor * image.sizeBytes + this.#growth.bytes,
         // An upload's URL contains a state that the registry has signed, so it is not logged.
         onLine: (line) =>
           options.onLine(line.replaceAll(source.address, reference.registry).replace(/\?[^\s"\\]+/g, '')),
@@ -120,7 +133,7 @@ export class ImageImports {
   async #speaksTls(registry: string, signal: AbortSignal): Promise<boolean> {
     try {
       const reply = await this.#http.send(new URL(`https://${registry}/v2/`), { method: 'GET', headers: {}, signal });
-      reply.body.resume();
+      discard(reply.body);
       return true;
     } catch (error) {
       signal.throwIfAborted();

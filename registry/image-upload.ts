@@ -1,5 +1,6 @@
 import type { ImageBlob } from '../domain/image-manifest.ts';
 import { type FoundManifest, type RegistryClient, RegistryError } from './registry-client.ts';
+import { discard } from './registry-http.ts';
 
 /** Uploads the parts of an image to one repository. */
 export class ImageUpload {
@@ -57,8 +58,7 @@ export class ImageUpload {
     signal: AbortSignal,
   ): Promise<string> {
     const reply = await this.#client.send({ method, path, headers, ...(body && { body }), signal });
-    reply.body.on('error', () => {});
-    reply.body.resume();
+    discard(reply.body);
     if (!wanted.includes(reply.status)) throw new RegistryError(`The registry answers ${reply.status}`, reply.status);
     const { location = '' } = reply.headers;
     const start = `/v2/${this.#path}/`;

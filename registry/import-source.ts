@@ -5,6 +5,10 @@ import { pipeline } from 'node:stream/promises';
 import { blobsOf } from '../domain/image-manifest.ts';
 import { UnusableImageError } from './external-image.ts';
 import { type FoundManifest, type RegistryClient, RegistryError } from './registry-client.ts';
+import { discard } from './registry-http.ts';
+
+/** An external registry that sends fewer bytes of a blob in this time holds up the imports of others. */
+const slowestPace = { bytes: 65_536, ms: 60_000 };
 
 const passedOn = ['content-type', 'content-length', 'content-range', 'docker-content-digest', 'accept-ranges'];
 
@@ -26,9 +30,11 @@ export class ImportSource {
   readonly #read = new Map<string, number>();
   /** The sizes in the manifest. The tool can only read these blobs. */
   readonly #sizes: ReadonlyMap<string, number>;
+  readonly #pace: typeof slowestPace;
 
-  private constructor(server: http.Server, { digest, manifest }: FoundManifest) {
+  private constructor(server: http.Server, { digest, manifest }: FoundManifest, pace: typeof slowestPace) {
     this.#server = server;
+    this.#pace = pace;
     this.address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
     this.reference = `${this.address}/image@${digest}`;
     const blobs = manifest.kind === 'image' ? blobsOf(manifest) : [];
@@ -41,6 +47,7 @@ export class ImportSource {
     found: FoundManifest,
     authorization: string,
     signal: AbortSignal,
+    pace = slowestPace,
   ): Promise<ImportSource> {
     let source: ImportSource | undefined;
     const server = http.createServer((request, reply) => {
@@ -52,7 +59,7 @@ export class ImportSource {
       });
     });
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    source = new ImportSource(server, found);
+    source = new ImportSource(server, found, pace);
     return source;
   }
 
@@ -120,11 +127,15 @@ export class ImportSource {
     const status = [200, 206, 404, 416].includes(upstream.status) ? upstream.status : 502;
     if (status === 502)
       this.failure = new RegistryError(`The external registry answers ${upstream.status}`, upstream.status);
+    if (status !== 200 && status !== 206) {
+      discard(upstream.body);
+      reply.writeHead(status).end();
+      return;
+    }
     reply.writeHead(status, Object.fromEntries(headers));
     const size = this.#sizes.get(digest)!;
     let at = status === 206 ? Number(/^bytes=(\d+)-/.exec(range ?? '')?.[1] ?? 0) : 0;
     const count = (chunk: Buffer) => {
-      if (status !== 200 && status !== 206) return;
       this.bytesRead += chunk.length;
       at += chunk.length;
       // The storage limits were checked with the sizes in the manifest, so a larger blob is refused.
@@ -132,13 +143,22 @@ export class ImportSource {
       else this.#read.set(digest, Math.max(this.readOf(digest), at));
     };
     upstream.body.on('data', count);
+    let before = at;
+    const pacing = setInterval(() => {
+      // While the tool does not read, the registry cannot send.
+      const isSlow = at - before < this.#pace.bytes && !reply.writableNeedDrain;
+      if (isSlow) upstream.body.destroy(new RegistryError('The external registry sends too slowly', 0));
+      before = at;
+    }, this.#pace.ms);
     try {
       await pipeline(upstream.body, reply);
     } catch (error) {
       // The tool closes connections when it gives up for another reason.
       if ((error as NodeJS.ErrnoException).code === 'ERR_STREAM_PREMATURE_CLOSE') return;
-      if (error instanceof UnusableImageError) throw error;
+      if (error instanceof UnusableImageError || error instanceof RegistryError) throw error;
       throw new RegistryError('The external registry has broken off the transfer', 0, error);
+    } finally {
+      clearInterval(pacing);
     }
   }
 }

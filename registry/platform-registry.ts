@@ -5,7 +5,7 @@ import type { ImageReference } from '../domain/image-reference.ts';
 import { placeIn, type RegistryPlace } from '../domain/template-image.ts';
 import { ImageUpload } from './image-upload.ts';
 import { RegistryClient, type RegistryCredentials, RegistryError } from './registry-client.ts';
-import { RegistryHttp } from './registry-http.ts';
+import { discard, RegistryHttp } from './registry-http.ts';
 
 /** An image of the platform's registry, according to its manifest. */
 export interface StoredImage {
@@ -100,7 +100,7 @@ export class PlatformRegistry {
       .catch((error) => {
         throw new RegistryError('The registry cannot be reached', 0, error);
       });
-    reply.body.resume();
+    discard(reply.body);
     if (reply.status !== 200 && reply.status !== 401) {
       throw new RegistryError(`The registry answers ${reply.status}`, reply.status);
     }

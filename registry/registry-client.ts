@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { type ImageIndex, type ImageManifest, manifestMediaTypes, readManifest } from '../domain/image-manifest.ts';
 import { ForbiddenAddressError } from './outbound-guard.ts';
-import { type HttpReply, type RegistryHttp, readAll } from './registry-http.ts';
+import { discard, type HttpReply, type RegistryHttp, readAll } from './registry-http.ts';
 
 export interface RegistryCredentials {
   username: string;
@@ -231,11 +231,15 @@ export class RegistryClient {
     if (/^basic\b/i.test(challenge)) return basic === this.#authorization ? null : basic;
     if (!/^bearer\b/i.test(challenge)) return null;
     const parameters = new Map(
-      [...challenge.matchAll(/([a-z]+)="([^"]*)"/gi)].map(([, name, value]) => [name!.toLowerCase(), value!]),
+      // The look-behind keeps the time linear in a long word.
+      [...challenge.matchAll(/(?<![a-z])([a-z]+)="([^"]*)"/gi)].map(([, name, value]) => [name!.toLowerCase(), value!]),
     );
     const realm = parameters.get('realm');
     if (!realm || !URL.canParse(realm)) throw new RegistryError('The registry names no token server', 401);
     const url = new URL(realm);
+    if (basic && url.protocol === 'http:' && this.#origin.startsWith('https:')) {
+      throw new RegistryError('The registry has a token server without TLS', 401);
+    }
     const service = parameters.get('service');
     if (service) url.searchParams.set('service', service);
     for (const scope of this.#scopes) url.searchParams.append('scope', scope);
@@ -263,10 +267,8 @@ function readToken(bytes: Buffer): string | null {
   }
 }
 
-/** Discards the rest of a body, so that its connection can be reused. */
 function drained<Value>(reply: HttpReply, value: Value): Value {
-  reply.body.on('error', () => {});
-  reply.body.resume();
+  discard(reply.body);
   return value;
 }
 

@@ -8,6 +8,13 @@ import type { OutboundGuard } from './outbound-guard.ts';
 /** The time limit until the head of a reply, and between two chunks of its body. */
 const headMs = 30_000;
 const silenceMs = 60_000;
+/** The maximum number of 1xx replies before the final one. */
+const mostInterimReplies = 20;
+/** The bytes and the time after which the rest of an unwanted body is not read any more. */
+const mostDiscardedBytes = 65_536;
+const discardMs = 10_000;
+/** The time limit of a body that is kept in memory. */
+const readMs = 120_000;
 
 export interface RegistryHttpOptions {
   /** Checks every connection. Absent for a server that the operator configured. */
@@ -91,6 +98,16 @@ export class RegistryHttp {
           reject(new StaleConnectionError(`${url.host} has closed the connection`, { cause: error }));
         } else reject(error);
       });
+      // A request that ends without a reply and without an error, such as one whose protocol the server switches.
+      sent.on('close', () => {
+        clearTimeout(head);
+        reject(new Error(`${url.host} has closed the connection`));
+      });
+      let interim = 0;
+      sent.on('information', () => {
+        interim += 1;
+        if (interim > mostInterimReplies) sent.destroy(new Error(`${url.host} sends too many interim replies`));
+      });
       sent.on('response', (reply) => {
         clearTimeout(head);
         reply.setTimeout(silenceMs, () => reply.destroy(new Error(`${url.host} has stopped sending`)));
@@ -109,13 +126,28 @@ export class RegistryHttp {
 export async function readAll(body: Readable, maxBytes: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let size = 0;
-  for await (const chunk of body as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size > maxBytes) {
-      body.destroy();
-      throw new Error(`The reply has more than ${maxBytes} bytes`);
+  const late = setTimeout(() => body.destroy(new Error('The reply takes too long')), readMs);
+  try {
+    for await (const chunk of body as AsyncIterable<Buffer>) {
+      size += chunk.length;
+      // Leaving the loop closes the connection.
+      if (size > maxBytes) throw new Error(`The reply has more than ${maxBytes} bytes`);
+      chunks.push(chunk);
     }
-    chunks.push(chunk);
+  } finally {
+    clearTimeout(late);
   }
   return Buffer.concat(chunks);
+}
+
+/** Reads the rest of an unwanted body, so that its connection can be reused. Closes the connection if it is long. */
+export function discard(body: Readable): void {
+  let size = 0;
+  const late = setTimeout(() => body.destroy(), discardMs);
+  body.on('error', () => {});
+  body.on('close', () => clearTimeout(late));
+  body.on('data', (chunk: Buffer) => {
+    size += chunk.length;
+    if (size > mostDiscardedBytes) body.destroy();
+  });
 }

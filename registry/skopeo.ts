@@ -12,6 +12,7 @@ import {
 import os from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
+import { UnusableImageError } from './external-image.ts';
 import type { RegistryCredentials } from './registry-client.ts';
 
 /** The copying tool failed. The message is its output. */
@@ -30,18 +31,25 @@ export interface SkopeoCopy {
   toCa: string | null;
   /** Compress layers again with gzip. */
   asGzip: boolean;
+  /** The copy ends when the tool has sent more bytes. */
+  mostBytesSent: number;
   onLine(line: string): void;
   signal: AbortSignal;
 }
 
 const tailLength = 2000;
+const sentCheckMs = 100;
 /**
  * The tool reads untrusted data, so it gets no privileges, no secrets in its environment, and no cache of other
  * tenants.
  */
 const nobody = 65_534;
 
-/** Copies an image between registries. @returns the digest of the manifest at the target */
+/**
+ * Copies an image between registries.
+ * @returns the digest of the manifest at the target
+ * @throws {UnusableImageError} when the tool sends too many bytes
+ */
 export async function skopeoCopy(copy: SkopeoCopy): Promise<string> {
   copy.signal.throwIfAborted();
   removeLeftovers();
@@ -89,16 +97,32 @@ async function run(copy: SkopeoCopy, folder: string): Promise<string> {
       copy.onLine(line.slice(0, tailLength));
     });
   }
+  let sentTooMuch = false;
+  const checking = setInterval(() => {
+    if (bytesWritten(child.pid) <= copy.mostBytesSent) return;
+    sentTooMuch = true;
+    child.kill('SIGKILL');
+  }, sentCheckMs);
   const code = await new Promise<number | null>((resolve, reject) => {
     // An abort emits an error at once, before the process has exited.
     child.on('error', (error) => {
       if (error.name !== 'AbortError') reject(error);
     });
     child.once('close', resolve);
-  });
+  }).finally(() => clearInterval(checking));
   copy.signal.throwIfAborted();
+  if (sentTooMuch) throw new UnusableImageError('The layers grow too much when they are converted to gzip');
   if (code !== 0) throw new SkopeoError(tail.trim() || `skopeo ended with ${code ?? 'a signal'}`);
   return readFileSync(file('digest'), 'utf8').trim();
+}
+
+/** All bytes that a process has written, to sockets too. 0 if the process has ended, or the kernel does not show it. */
+function bytesWritten(pid: number | undefined): number {
+  try {
+    return Number(/^wchar: (\d+)$/m.exec(readFileSync(`/proc/${pid}/io`, 'utf8'))?.[1] ?? 0);
+  } catch {
+    return 0;
+  }
 }
 
 const folderPrefix = 'sandbox-platform-import-';

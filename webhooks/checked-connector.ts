@@ -1,9 +1,11 @@
 import { Resolver } from 'node:dns/promises';
 import type { Socket } from 'node:net';
 import net from 'node:net';
+import { TLSSocket } from 'node:tls';
 import { buildConnector } from 'undici';
 import { isOwnService, type OwnService } from '../config/own-services.ts';
 import { isAddressIn, isOutboundAddressAllowed } from '../domain/outbound-addresses.ts';
+import { ByteRates } from './byte-rates.ts';
 
 /** No connection was made, because users may not use this address. */
 export class AddressRefusedError extends Error {
@@ -26,10 +28,14 @@ export interface Egress {
   ca?: string | undefined;
   /** Nameservers as `address` or `address:port`. The default is the machine's nameservers. */
   nameservers?: readonly string[];
+  /** The limit of one HTTP/2 connection. The default is far above the replies of many requests. */
+  mostBytesPerSecond?: number | undefined;
 }
 
 const mostAddresses = 4;
 const connectTimeoutMs = 10_000;
+/** The limit of one HTTP/2 connection: 64 requests at once, whose replies have 64 KiB, four times a second. */
+const defaultBytesPerSecond = 16 * 1024 * 1024;
 /** How long the addresses of our services and hosts are cached. They seldom change. */
 const closedPlacesKnownMs = 10_000;
 
@@ -48,10 +54,12 @@ export class CheckedConnector {
   readonly #egress: Egress;
   readonly #resolver = new Resolver({ timeout: 3000, tries: 3 });
   readonly #connectTo: buildConnector.connector;
+  readonly #rates: ByteRates;
   #known: { untilMs: number; places: Promise<ClosedPlaces> } | null = null;
 
   constructor(egress: Egress) {
     this.#egress = egress;
+    this.#rates = new ByteRates(egress.mostBytesPerSecond ?? defaultBytesPerSecond);
     if (egress.nameservers) this.#resolver.setServers([...egress.nameservers]);
     this.#connectTo = buildConnector({
       allowH2: true,
@@ -62,7 +70,10 @@ export class CheckedConnector {
 
   readonly connect: buildConnector.connector = (options, callback) => {
     this.#open(options).then(
-      (socket) => callback(null, socket as never),
+      (socket) => {
+        if (socket instanceof TLSSocket && socket.alpnProtocol === 'h2') this.#rates.watch(socket);
+        callback(null, socket as never);
+      },
       (error: Error) => callback(error, null),
     );
   };

@@ -3,7 +3,7 @@ import { type AttemptOutcome, keptReplyBytes } from '../domain/webhook-delivery.
 import { readRetryAfter } from '../domain/webhook-schedule.ts';
 import { AddressRefusedError, CheckedConnector, type Egress, NameNotResolvedError } from './checked-connector.ts';
 
-/** The maximum number of bytes of a reply's body. After this many, the connection is closed. */
+/** The maximum number of bytes of a reply's body. After this many, the connection, or with HTTP/2 the stream, is closed. */
 const mostReplyBytes = 65_536;
 const mostHeaderBytes = 16_384;
 /** The maximum number of 1xx replies before the final one. */

@@ -4,7 +4,7 @@ import type { Logger } from 'pino';
 import type { OidcIssuer } from '../../config/oidc-issuers.ts';
 import type { ProvenIdentity } from '../../db/repositories/identity-sign-ins.ts';
 import { AppError } from '../../domain/errors.ts';
-import { boundedFetch, ProviderUnreachable } from './bounded-fetch.ts';
+import { ProviderUnreachable, providerFetch } from './provider-fetch.ts';
 
 /** The values that the provider's answer must match. */
 export interface SignInChecks {
@@ -58,20 +58,22 @@ export class IdentityProvider {
    * @throws {AppError} `identity_provider_unavailable`
    */
   async begin(): Promise<{ url: URL; checks: SignInChecks }> {
-    const configuration = await this.#calling(() => this.#configuration());
     const checks = {
       state: oidc.randomState(),
       nonce: oidc.randomNonce(),
       codeVerifier: oidc.randomPKCECodeVerifier(),
     };
-    const url = oidc.buildAuthorizationUrl(configuration, {
-      redirect_uri: this.#redirectUri,
-      scope: 'openid email profile',
-      state: checks.state,
-      nonce: checks.nonce,
-      code_challenge: await oidc.calculatePKCECodeChallenge(checks.codeVerifier),
-      code_challenge_method: 'S256',
-    });
+    const codeChallenge = await oidc.calculatePKCECodeChallenge(checks.codeVerifier);
+    const url = await this.#calling(async () =>
+      oidc.buildAuthorizationUrl(await this.#configuration(), {
+        redirect_uri: this.#redirectUri,
+        scope: 'openid email profile',
+        state: checks.state,
+        nonce: checks.nonce,
+        code_challenge: codeChallenge,
+        code_challenge_method: 'S256',
+      }),
+    );
     return { url, checks };
   }
 
@@ -94,12 +96,13 @@ export class IdentityProvider {
       idTokenExpected: true,
     });
     const { sub, iss, ...inToken } = tokens.claims()!;
-    if (sub.length === 0 || sub.length > 255) throw notProven();
+    if (sub.length === 0 || sub.length > 255 || !isStorable(sub)) throw notProven();
     const claims =
       inToken.email !== undefined && inToken.email_verified !== undefined
         ? inToken
         : { ...inToken, ...(await oidc.fetchUserInfo(configuration, tokens.access_token, sub)) };
-    const textOf = (value: unknown) => (typeof value === 'string' && value.length <= 1024 ? value : null);
+    const textOf = (value: unknown) =>
+      typeof value === 'string' && value.length <= 1024 && isStorable(value) ? value : null;
     return {
       issuer: iss,
       subject: sub,
@@ -136,7 +139,7 @@ export class IdentityProvider {
     const { issuer, client_id: clientId } = this.issuer;
     const server = new URL(issuer);
     const configuration = await oidc.discovery(server, clientId, undefined, this.#authentication(), {
-      [oidc.customFetch]: boundedFetch(this.#timeoutMs),
+      [oidc.customFetch]: providerFetch(this.#timeoutMs),
       // Signatures are checked although the token comes directly from the provider.
       execute: [oidc.enableNonRepudiationChecks, ...(server.protocol === 'http:' ? [oidc.allowInsecureRequests] : [])],
     });
@@ -184,6 +187,9 @@ export class IdentityProvider {
     );
   }
 }
+
+/** Postgres stores no NUL, and would replace half of a surrogate pair. */
+const isStorable = (text: string) => !text.includes('\0') && text.isWellFormed();
 
 const notProven = () =>
   new AppError('identity_not_proven', 'The reply of the identity provider is not valid; sign in again');

@@ -164,7 +164,8 @@ test('over HTTP each caller needs a key, and pages of other origins are refused'
     await call(client, 'terminate_sandbox', { sandbox_id });
     await client.close();
 
-    const stranger = await connect('wrong');
+    await expect(connect('wrong')).rejects.toThrow('Send an API key');
+    const stranger = await connect(`spk_${'x'.repeat(49)}`);
     expect((await call(stranger, 'list_sandboxes', {})).value.code).toBe('unauthenticated');
     await stranger.close();
   } finally {

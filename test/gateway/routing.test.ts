@@ -93,6 +93,16 @@ test.each(['created', 'starting', 'pausing', 'paused', 'resuming', 'terminating'
   },
 );
 
+test('the reply for a paused sandbox says that it is paused and how to resume it', async () => {
+  started.routes.set({ sandboxId: 'sbx-asleep', status: 'paused' });
+  const { json } = await send({ port: started.port, host: hostOf('sbx-asleep') });
+  expect(json.error).toBe('The sandbox is paused. To resume it, send POST /v1/sandboxes/sbx-asleep/resume to the API');
+  started.routes.set({ sandboxId: 'sbx-asleep', status: 'terminated' });
+  expect((await send({ port: started.port, host: hostOf('sbx-asleep') })).json.error).toBe(
+    'The sandbox is not running',
+  );
+});
+
 test('a sandbox without an address answers 502', async () => {
   started.routes.set({ sandboxId: 'sbx-nowhere', address: null });
   const reply = await send({ port: started.port, host: hostOf('sbx-nowhere') });

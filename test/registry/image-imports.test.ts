@@ -28,6 +28,7 @@ let imports: ImageImports;
 /** The name at the source and at the target; new for each test. */
 let name: string;
 
+const repeated = randomBytes(1024 ** 2);
 const noSandboxes = async () => [];
 const settingsWith = (more: Record<string, string> = {}) =>
   loadSettings({
@@ -360,6 +361,24 @@ test('layers in zstd are converted to gzip, which every host can unpack', async 
   const reply = await fetch(`${origin}/v2/target/${name}/manifests/${image.digest}`, accept);
   const manifest = (await reply.json()) as Json;
   expect(manifest.layers).toMatchObject([{ mediaType: ociLayer }]);
+});
+
+test('a small layer in zstd that becomes a large one in gzip ends the copy permanently', async () => {
+  // The repetitions are too far apart for gzip.
+  const tar = Buffer.concat(Array.from({ length: 256 }, () => repeated));
+  const layer = { bytes: zstdCompressSync(tar), mediaType: ociLayer.replace('gzip', 'zstd') };
+  expect(layer.bytes.length).toBeLessThan(2 * repeated.length);
+  await pushImage(origin, `source/${name}`, {
+    layers: [layer],
+    config: { rootfs: { type: 'layers', diff_ids: [digestOf(tar)] } },
+  });
+  const by = new ImageImports(settingsWith(), registry, noSandboxes, { factor: 4, bytes: 1024 ** 2 });
+  try {
+    await expect(copy(undefined, { by })).rejects.toThrow('The layers grow too much');
+  } finally {
+    by.close();
+  }
+  expect(await hasManifest(origin, `target/${name}`, 'latest')).toBe(false);
 });
 
 test.each([

@@ -3,12 +3,15 @@ import http2 from 'node:http2';
 import net, { type AddressInfo } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
+import tls from 'node:tls';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { OwnService } from '../../config/own-services.ts';
 import { issueLeaf, openLocalCa } from '../../gateway/tls/local-ca.ts';
 import { WebhookSender } from '../../webhooks/sender.ts';
+import { endHeaders, endStream, frame, preface } from '../gateway/floods/http2-frames.ts';
 import { Canary } from '../support/hostile-storage.ts';
 import { NameServer } from '../support/name-server.ts';
+import { until } from '../support/until.ts';
 import { answerWith, WebhookReceiver } from '../support/webhook-receiver.ts';
 
 const loopback = ['127.0.0.0/8', '::1/128'];
@@ -31,12 +34,14 @@ function sender(options: {
   networks?: string[];
   ca?: string;
   nameservers?: string[];
+  mostBytesPerSecond?: number;
 }): WebhookSender {
   const made = new WebhookSender({
     allowedRanges: options.ranges ?? [],
     ownServices: async () => options.services ?? [],
     sandboxNetworks: async () => options.networks ?? [],
     ca: options.ca,
+    mostBytesPerSecond: options.mostBytesPerSecond,
     ...(options.nameservers && { nameservers: options.nameservers }),
   });
   senders.push(made);
@@ -267,12 +272,43 @@ describe('hostile endpoints', () => {
 });
 
 describe('TLS', () => {
+  test('a connection over which a server goes on sending a cancelled body is closed', async () => {
+    const { ca, key, cert } = await trusted();
+    const connections: { isClosed: boolean }[] = [];
+    const server = tls.createServer({ key, cert, ALPNProtocols: ['h2'] }, (socket) => {
+      const connection = { isClosed: false };
+      connections.push(connection);
+      socket.on('error', () => {});
+      socket.on('close', () => {
+        connection.isClosed = true;
+      });
+      socket.write(frame('settings', 0, Buffer.alloc(0)));
+      // The first stream gets a body without end. Streams of later requests get a whole reply.
+      let streamId = 1;
+      onHttp2Request(socket, (requestedId) => {
+        streamId = requestedId + 2;
+        socket.write(frame('headers', requestedId, status200, endHeaders | (requestedId > 1 ? endStream : 0)));
+      });
+      const piece = frame('data', 1, Buffer.alloc(16_000));
+      const pump = () => {
+        if (socket.destroyed) return;
+        if (streamId === 1 || socket.write(piece)) setImmediate(pump);
+        else socket.once('drain', pump);
+      };
+      pump();
+    });
+    servers.push(server);
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const one = sender({ ranges: loopback, ca, mostBytesPerSecond: 50_000 });
+    // The requests keep the connection from being closed as an idle one.
+    await until(async () => {
+      await one.send(request(`https://localhost:${portOf(server)}/`, 10));
+      return connections.some(({ isClosed }) => isClosed);
+    });
+  });
+
   test("only certificates of the operator's CA are accepted, and HTTP/2 is used if it is offered", async () => {
-    const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'webhook-ca-'));
-    const made = await openLocalCa(dir);
-    const ca = made.certificatePem;
-    const { key, cert } = await issueLeaf(made, 'localhost');
-    fs.rmSync(dir, { recursive: true });
+    const { ca, key, cert } = await trusted();
     const versions: string[] = [];
     const server = http2.createSecureServer({ key, cert, allowHTTP1: true }, (received, response) => {
       versions.push(received.httpVersion);
@@ -290,3 +326,32 @@ describe('TLS', () => {
     expect(versions).toHaveLength(1);
   });
 });
+
+/** A certificate for `localhost`, with its authority. */
+async function trusted() {
+  const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'webhook-ca-'));
+  const made = await openLocalCa(dir);
+  const { key, cert } = await issueLeaf(made, 'localhost');
+  fs.rmSync(dir, { recursive: true });
+  return { ca: made.certificatePem, key, cert };
+}
+
+/** The head of a reply in HPACK's static table. */
+const status200 = Buffer.from([0x88]);
+const headersType = 1;
+
+/** Calls back with the stream of each request of a client. */
+function onHttp2Request(socket: net.Socket, listener: (streamId: number) => void): void {
+  let pending = Buffer.alloc(0);
+  let skipped = preface.length;
+  socket.on('data', (data: Buffer) => {
+    pending = Buffer.concat([pending, data]);
+    for (let end = skipped + 9; pending.length >= end; end = skipped + 9) {
+      end += pending.readUIntBE(skipped, 3);
+      if (pending.length < end) return;
+      if (pending[skipped + 3] === headersType) listener(pending.readUInt32BE(skipped + 5));
+      pending = pending.subarray(end);
+      skipped = 0;
+    }
+  });
+}

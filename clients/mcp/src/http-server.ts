@@ -1,5 +1,6 @@
 import http from 'node:http';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
+import { proveKey, RequestBodies, RequestRefused } from './request-bodies.ts';
 import { createMcpServer } from './tools.ts';
 
 export interface HttpServerOptions {
@@ -9,15 +10,23 @@ export interface HttpServerOptions {
   allowedOrigins: readonly string[];
 }
 
-const maxBodyBytes = 5 * 1024 * 1024;
+const mebibyte = 1024 * 1024;
+/** Most requests have a few KiB. Long ones carry files. */
+const bodyLimits = { bodyBytes: 5 * mebibyte, unprovenBytes: mebibyte / 16, totalBytes: 256 * mebibyte };
+/** Other texts cannot be keys of the platform. */
+const keyShape = /^spk_[0-9A-Za-z]{49}$/;
 
 /**
  * MCP over streamable HTTP at `/mcp`, without sessions: each request has the key of its caller and works on the
  * caller's sandboxes. A request from a web page is refused unless its origin is allowed, even with a valid key.
  */
 export function createHttpServer({ apiUrl, gatewayUrl, allowedOrigins }: HttpServerOptions): http.Server {
+  const bodies = new RequestBodies(bodyLimits, (apiKey) => proveKey(apiUrl, apiKey));
   const server = http.createServer((request, response) => {
     serve(request, response).catch((error: Error) => {
+      // The client has closed the connection.
+      if (response.destroyed) return;
+      if (error instanceof RequestRefused) return refuse(response, error.status, error.message);
       process.stderr.write(`sandbox-platform-mcp: ${error.message}\n`);
       if (response.headersSent) response.destroy();
       else refuse(response, 500, 'Something went wrong');
@@ -52,11 +61,13 @@ export function createHttpServer({ apiUrl, gatewayUrl, allowedOrigins }: HttpSer
       response.setHeader('Allow', 'POST');
       return refuse(response, 405, 'Only POST');
     }
+    const message = jsonOf(await bodies.read(request, response, apiKey));
+    if (message === undefined) return refuse(response, 400, 'The body is not valid JSON', -32700);
     const mcp = createMcpServer({ apiUrl, apiKey, ...(gatewayUrl !== undefined && { gatewayUrl }) });
-    const transport = new StreamableHTTPServerTransport({ maxRequestBodySize: maxBodyBytes });
+    const transport = new StreamableHTTPServerTransport();
     response.once('close', () => void mcp.close());
     await mcp.connect(transport);
-    await transport.handleRequest(request, response);
+    await transport.handleRequest(request, response, message);
   }
   return server;
 }
@@ -64,7 +75,16 @@ export function createHttpServer({ apiUrl, gatewayUrl, allowedOrigins }: HttpSer
 function keyOf({ headers }: http.IncomingMessage): string | null {
   const [, bearer] = /^Bearer ([\x21-\x7e]+)$/i.exec(headers.authorization ?? '') ?? [];
   const key = bearer ?? headers['x-api-key'];
-  return typeof key === 'string' && key !== '' ? key : null;
+  return typeof key === 'string' && keyShape.test(key) ? key : null;
+}
+
+/** Undefined: it is not JSON. */
+function jsonOf(body: Buffer): unknown {
+  try {
+    return JSON.parse(body.toString('utf8'));
+  } catch {
+    return undefined;
+  }
 }
 
 function allowOrigin(response: http.ServerResponse, origin: string): void {
@@ -74,8 +94,8 @@ function allowOrigin(response: http.ServerResponse, origin: string): void {
   response.setHeader('Access-Control-Allow-Headers', 'authorization, content-type, mcp-protocol-version, x-api-key');
 }
 
-function refuse(response: http.ServerResponse, status: number, message: string): void {
-  const body = JSON.stringify({ jsonrpc: '2.0', error: { code: -32000, message }, id: null });
+function refuse(response: http.ServerResponse, status: number, message: string, code = -32000): void {
+  const body = JSON.stringify({ jsonrpc: '2.0', error: { code, message }, id: null });
   // The rest of the request is not read.
   response.writeHead(status, { 'Content-Type': 'application/json', Connection: 'close' }).end(body);
 }

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import json
 import weakref
-from contextlib import asynccontextmanager
-from typing import Any, AsyncGenerator, AsyncIterator, Mapping
+from typing import Any, AsyncGenerator, Mapping
 
 import httpx
 
@@ -11,7 +10,7 @@ from ..connection import HttpServer
 from ..errors import SandboxError
 from ..frames import FrameReader, frame
 from ..stream_breaker import StreamBreaker
-from .http_exchange import exchange, with_retries
+from .http_exchange import AsyncExchange, with_retries
 
 # Calls that may be repeated if it is unknown whether the first one arrived.
 _REPEATABLE = {
@@ -32,8 +31,7 @@ class AsyncAgentClient:
         self._token = token
         self._streams: weakref.WeakSet[AsyncGenerator[Any, None]] = weakref.WeakSet()
 
-    @asynccontextmanager
-    async def request(
+    def request(
         self,
         method: str,
         path: str,
@@ -41,11 +39,10 @@ class AsyncAgentClient:
         headers: Mapping[str, str] | None = None,
         content: Any = None,
         read_timeout: float | None = None,
-    ) -> AsyncIterator[httpx.Response]:
+    ) -> AsyncExchange:
         sent = {"X-Access-Token": self._token, **(headers or {})}
         more: dict[str, Any] = {"headers": sent, "content": content, "read_timeout": read_timeout}
-        async with exchange(self._client, self._server, method, path, **more) as response:
-            yield response
+        return AsyncExchange(self._client, self._server, method, path, **more)
 
     async def call(self, name: str, message: Mapping[str, Any]) -> Any:
         """Sends one message and returns the reply. Raises a SandboxError with the agent's or the gateway's code."""

@@ -11,7 +11,7 @@ import httpx
 from .._generated.api import OPERATIONS
 from ..connection import Connection, HttpServer
 from ..errors import SandboxError
-from .http_exchange import exchange, with_retries
+from .http_exchange import AsyncExchange, with_retries
 
 
 class AsyncApiClient:
@@ -45,7 +45,7 @@ class AsyncApiClient:
             content = json.dumps(body).encode()
 
         async def work() -> bytes:
-            async with exchange(
+            async with AsyncExchange(
                 self.client, server, method, api.path.rstrip("/") + target, headers=headers, content=content
             ) as response:
                 return await response.aread()

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
-from typing import Any, AsyncIterator, Awaitable, Callable, Mapping, TypeVar
+from typing import Any, Awaitable, Callable, Mapping, TypeVar
 
 import httpx
 
@@ -19,42 +18,63 @@ def new_client() -> httpx.AsyncClient:
     return httpx.AsyncClient(timeout=None, limits=httpx.Limits(max_connections=None), follow_redirects=False)
 
 
-@asynccontextmanager
-async def exchange(
-    client: httpx.AsyncClient,
-    server: HttpServer,
-    method: str,
-    path: str,
-    *,
-    headers: Mapping[str, str],
-    content: Any = None,
-    read_timeout: float | None = None,
-) -> AsyncIterator[httpx.Response]:
+class AsyncExchange:
     """Sends a request and gives the reply, whose body is still to be read.
 
     ``read_timeout`` is the longest silence in seconds; None: any, because commands may be silent for hours. Raises a
     SandboxError with the code of an error reply, or ``connection_failed``.
+
+    This is a class because asyncio closes all generators of a loop at the same time: a generator that waits for the end
+    of another one fails then.
     """
-    sent = dict(headers)
-    extensions: dict[str, Any] = {}
-    if server.host is not None:
-        sent["Host"] = server.host
-        extensions["sni_hostname"] = server.host.partition(":")[0]
-    try:
-        async with client.stream(
+
+    def __init__(
+        self,
+        client: httpx.AsyncClient,
+        server: HttpServer,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        content: Any = None,
+        read_timeout: float | None = None,
+    ) -> None:
+        sent = dict(headers)
+        extensions: dict[str, Any] = {}
+        if server.host is not None:
+            sent["Host"] = server.host
+            extensions["sni_hostname"] = server.host.partition(":")[0]
+        self._client = client
+        self._origin = server.origin
+        self._request = client.build_request(
             method,
             server.origin + path,
             headers=sent,
             content=content,
             extensions=extensions,
             timeout=httpx.Timeout(None, connect=_CONNECT_TIMEOUT, read=read_timeout),
-        ) as response:
-            if response.status_code >= 300:
+        )
+        self._response: httpx.Response | None = None
+
+    async def __aenter__(self) -> httpx.Response:
+        try:
+            response = await self._client.send(self._request, stream=True)
+            self._response = response
+            if response.status_code < 300:
+                return response
+            try:
                 text = (await response.aread())[: 64 * 1024].decode("utf-8", "replace")
-                raise error_of_reply(response.status_code, response.headers, text)
-            yield response
-    except httpx.HTTPError as error:
-        raise connection_error(server.origin, error) from error
+            finally:
+                await response.aclose()
+            raise error_of_reply(response.status_code, response.headers, text)
+        except httpx.HTTPError as error:
+            raise connection_error(self._origin, error) from error
+
+    async def __aexit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+        if self._response is not None:
+            await self._response.aclose()
+        if isinstance(error, httpx.HTTPError):
+            raise connection_error(self._origin, error) from error
 
 
 async def with_retries(work: Callable[[], Awaitable[Result]]) -> Result:

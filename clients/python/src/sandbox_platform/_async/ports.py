@@ -9,7 +9,7 @@ from .._generated.api import Port, SandboxPorts
 from ..connection import public_url, server_of
 from ..signed_url import port_signature
 from .api_client import AsyncApiClient
-from .http_exchange import exchange
+from .http_exchange import AsyncExchange
 
 
 class AsyncPorts:
@@ -53,7 +53,7 @@ class AsyncPorts:
         """Sends a request to a port, with the token. The name of the sandbox need not resolve."""
         server = server_of(f"{port}-{self._domain}", self._api.connection)
         sent = {"X-Access-Token": self._token, **(headers or {})}
-        async with exchange(self._api.client, server, method, path, headers=sent, content=content) as response:
+        async with AsyncExchange(self._api.client, server, method, path, headers=sent, content=content) as response:
             await response.aread()
             return response
 

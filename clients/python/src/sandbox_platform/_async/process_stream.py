@@ -64,6 +64,9 @@ class AsyncProcessStream:
                     event = message.get("event", {})
                     if "end" in event:
                         self.exit_code = event["end"]["exitCode"]
+                        # The garbage collector must not do this: it may run while its thread holds a lock of httpx,
+                        # which the end of a stream needs too.
+                        await self._events.aclose()
                         return
                     for source, data in event.get("data", {}).items():
                         broken = 0

@@ -3,8 +3,7 @@ from __future__ import annotations
 
 import json
 import weakref
-from contextlib import contextmanager
-from typing import Any, Generator, Iterator, Mapping
+from typing import Any, Generator, Mapping
 
 import httpx
 
@@ -12,7 +11,7 @@ from ..connection import HttpServer
 from ..errors import SandboxError
 from ..frames import FrameReader, frame
 from ..stream_breaker import StreamBreaker
-from .http_exchange import exchange, with_retries
+from .http_exchange import Exchange, with_retries
 
 # Calls that may be repeated if it is unknown whether the first one arrived.
 _REPEATABLE = {
@@ -33,7 +32,6 @@ class AgentClient:
         self._token = token
         self._streams: weakref.WeakSet[Generator[Any, None]] = weakref.WeakSet()
 
-    @contextmanager
     def request(
         self,
         method: str,
@@ -42,11 +40,10 @@ class AgentClient:
         headers: Mapping[str, str] | None = None,
         content: Any = None,
         read_timeout: float | None = None,
-    ) -> Iterator[httpx.Response]:
+    ) -> Exchange:
         sent = {"X-Access-Token": self._token, **(headers or {})}
         more: dict[str, Any] = {"headers": sent, "content": content, "read_timeout": read_timeout}
-        with exchange(self._client, self._server, method, path, **more) as response:
-            yield response
+        return Exchange(self._client, self._server, method, path, **more)
 
     def call(self, name: str, message: Mapping[str, Any]) -> Any:
         """Sends one message and returns the reply. Raises a SandboxError with the agent's or the gateway's code."""

@@ -12,7 +12,7 @@ import httpx
 from .._generated.api import OPERATIONS
 from ..connection import Connection, HttpServer
 from ..errors import SandboxError
-from .http_exchange import exchange, with_retries
+from .http_exchange import Exchange, with_retries
 
 
 class ApiClient:
@@ -46,7 +46,7 @@ class ApiClient:
             content = json.dumps(body).encode()
 
         def work() -> bytes:
-            with exchange(
+            with Exchange(
                 self.client, server, method, api.path.rstrip("/") + target, headers=headers, content=content
             ) as response:
                 return response.read()

@@ -21,6 +21,9 @@ class Deadline:
     def __exit__(self, *_: object) -> None:
         if self._timer is not None:
             self._timer.cancel()
+            # The timer refers to this object. Without the cycle, the streams of the caller end without the garbage
+            # collector.
+            self._timer = None
 
     def _run(self) -> None:
         self.is_over = True

@@ -2,8 +2,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
-from typing import Any, Iterator, Callable, Mapping, TypeVar
+from typing import Any, Callable, Mapping, TypeVar
 
 import httpx
 
@@ -20,42 +19,63 @@ def new_client() -> httpx.Client:
     return httpx.Client(timeout=None, limits=httpx.Limits(max_connections=None), follow_redirects=False)
 
 
-@contextmanager
-def exchange(
-    client: httpx.Client,
-    server: HttpServer,
-    method: str,
-    path: str,
-    *,
-    headers: Mapping[str, str],
-    content: Any = None,
-    read_timeout: float | None = None,
-) -> Iterator[httpx.Response]:
+class Exchange:
     """Sends a request and gives the reply, whose body is still to be read.
 
     ``read_timeout`` is the longest silence in seconds; None: any, because commands may be silent for hours. Raises a
     SandboxError with the code of an error reply, or ``connection_failed``.
+
+    This is a class because asyncio closes all generators of a loop at the same time: a generator that waits for the end
+    of another one fails then.
     """
-    sent = dict(headers)
-    extensions: dict[str, Any] = {}
-    if server.host is not None:
-        sent["Host"] = server.host
-        extensions["sni_hostname"] = server.host.partition(":")[0]
-    try:
-        with client.stream(
+
+    def __init__(
+        self,
+        client: httpx.Client,
+        server: HttpServer,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        content: Any = None,
+        read_timeout: float | None = None,
+    ) -> None:
+        sent = dict(headers)
+        extensions: dict[str, Any] = {}
+        if server.host is not None:
+            sent["Host"] = server.host
+            extensions["sni_hostname"] = server.host.partition(":")[0]
+        self._client = client
+        self._origin = server.origin
+        self._request = client.build_request(
             method,
             server.origin + path,
             headers=sent,
             content=content,
             extensions=extensions,
             timeout=httpx.Timeout(None, connect=_CONNECT_TIMEOUT, read=read_timeout),
-        ) as response:
-            if response.status_code >= 300:
+        )
+        self._response: httpx.Response | None = None
+
+    def __enter__(self) -> httpx.Response:
+        try:
+            response = self._client.send(self._request, stream=True)
+            self._response = response
+            if response.status_code < 300:
+                return response
+            try:
                 text = (response.read())[: 64 * 1024].decode("utf-8", "replace")
-                raise error_of_reply(response.status_code, response.headers, text)
-            yield response
-    except httpx.HTTPError as error:
-        raise connection_error(server.origin, error) from error
+            finally:
+                response.close()
+            raise error_of_reply(response.status_code, response.headers, text)
+        except httpx.HTTPError as error:
+            raise connection_error(self._origin, error) from error
+
+    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+        if self._response is not None:
+            self._response.close()
+        if isinstance(error, httpx.HTTPError):
+            raise connection_error(self._origin, error) from error
 
 
 def with_retries(work: Callable[[], Result]) -> Result:

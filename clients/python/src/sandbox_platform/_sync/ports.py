@@ -10,7 +10,7 @@ from .._generated.api import Port, SandboxPorts
 from ..connection import public_url, server_of
 from ..signed_url import port_signature
 from .api_client import ApiClient
-from .http_exchange import exchange
+from .http_exchange import Exchange
 
 
 class Ports:
@@ -54,7 +54,7 @@ class Ports:
         """Sends a request to a port, with the token. The name of the sandbox need not resolve."""
         server = server_of(f"{port}-{self._domain}", self._api.connection)
         sent = {"X-Access-Token": self._token, **(headers or {})}
-        with exchange(self._api.client, server, method, path, headers=sent, content=content) as response:
+        with Exchange(self._api.client, server, method, path, headers=sent, content=content) as response:
             response.read()
             return response
 
