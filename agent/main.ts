@@ -10,6 +10,14 @@ import { createAgentServer } from './http/server.ts';
 /** If there is no request within this time, the other modules are loaded. */
 const loadAfterMs = 500;
 
+/**
+ * Starts the threads for system calls with a first call. libuv would otherwise start them later, and it aborts the
+ * process if the sandbox is at its limit of processes then.
+ */
+function startThreads(): void {
+  fs.stat('/', () => {});
+}
+
 /** Starts the agent from its boot document (BOOT.md), or from the environment when standard input is empty. */
 async function main(): Promise<void> {
   const state: SandboxState = { platformToken: null, env: {}, init: undefined };
@@ -29,6 +37,7 @@ async function main(): Promise<void> {
   const load = async () => {
     // The promise is kept, because each `import` would read and run the bundle again.
     if (sandboxPaths) return sandboxPaths;
+    startThreads();
     const { createSandboxPaths } = await import('./http/sandbox-paths.ts');
     sandboxPaths ??= createSandboxPaths(state, environment);
     return sandboxPaths;

@@ -97,7 +97,7 @@ test('with a node helper a pause freezes all processes of the sandbox, and a res
 }, 240_000);
 
 test('a sandbox has at most 1,024 processes, and its agent still answers at that limit', async () => {
-  const spec = await host.spec(image);
+  const spec = await host.spec(image, { memoryMb: 1024 });
   const place = await host.driver.create(spec);
   await until(async () => (await annotationOf(spec, annotations.frozenNow)) === 'false');
   // Only commands of the shell itself run after the subshell, because nothing else can start at the limit.

@@ -19,6 +19,9 @@ const inside = (script: string) => shell(place, spec, script);
 const says = async (script: string) => (await inside(script)).output;
 const processes = async () => (await host.driver.inventory()).processes;
 
+const agentsOf = (pids: number[]) =>
+  pids.filter((pid) => readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes('/agent.cjs'));
+
 /** The open files of a process, or an empty list when it has ended. */
 function openFilesOf(pid: number): string[] {
   try {
@@ -81,6 +84,20 @@ test('limits of memory, swap, processors and processes are enforced', async () =
   expect(errno).toBe(11);
   expect(forked).toBeGreaterThan(900);
   expect(forked).toBeLessThan(1024);
+}, 300_000);
+
+test('a sandbox at its limit of processes keeps its agent, also if that was its first command', async () => {
+  const spec = host.spec({ memoryMb: 1024 });
+  const place = await host.driver.create(spec);
+  const agents = agentsOf(await processes());
+  // Only commands of the shell itself run after the subshell, because nothing else can start at the limit.
+  const bomb =
+    '(while :; do sleep 600 & done) 2>/tmp/errors; set -- /proc/[0-9]*; echo $#; read error </tmp/errors; echo $error';
+  const [count, error] = (await shell(place, spec, bomb)).output.split('\n');
+  expect(error).toMatch(/Cannot fork/);
+  expect(Number(count)).toBeGreaterThan(900);
+  expect(agentsOf(await processes())).toEqual(agents);
+  await host.driver.remove(spec.sandboxId);
 }, 300_000);
 
 test('the disk has the requested size, and is full at it, in bytes and in files', async () => {
