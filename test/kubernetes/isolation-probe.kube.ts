@@ -22,5 +22,6 @@ test('a cluster that does not enforce NetworkPolicy is refused with the open con
   expect(String(refused)).toMatch(/may receive nothing received.*may send nothing reached another.*API server/);
   const policies = cluster.config.makeApiClient(NetworkingV1Api);
   await until(async () => (await host.objects()).pods.length === 0);
-  expect((await policies.listNamespacedNetworkPolicy({ namespace: host.namespace })).items).toEqual([]);
+  const { items } = await policies.listNamespacedNetworkPolicy({ namespace: host.namespace });
+  expect(items.map(({ metadata }) => metadata!.name)).toEqual([`closed-${host.options.hostId}`]);
 }, 120_000);

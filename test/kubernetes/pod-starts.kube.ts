@@ -22,6 +22,9 @@ let ofFirst: SandboxSpec[];
 
 beforeAll(async () => {
   cluster = await KubernetesCluster.start({ kind: 'api-only' });
+  // No pod starts on this node, but without a node of their size, sandboxes are refused at once.
+  const status = { allocatable: { memory: '8Gi', pods: '110' } };
+  await cluster.core.createNode({ body: { metadata: { name: 'node-1' }, status } });
   host = await DriverHost.open(cluster, 'registry.example/agent', { startsAtOnce, podStartTimeoutSeconds: 8 });
   const { namespace } = host;
   // The API server refuses pods without this account. Usually a controller makes it, but none runs here.
