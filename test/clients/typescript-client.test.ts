@@ -365,7 +365,8 @@ describe('the command line', () => {
   }, 300_000);
 
   test('follows a process, completes words, and runs through npx', async () => {
-    const ticking = 'while ! read -t 0.1 line; do echo tick; done; echo "$line"; exit 6';
+    const ticking =
+      'while :; do echo tick; sleep 0.1; done & read line; kill $!; wait $! 2>/dev/null; echo "$line"; exit 6';
     const running = await sandbox.commands.run(ticking, { background: true, stdin: 'open', tag: 'talks' });
     running.disconnect();
     const followed = startCli('logs', sandbox.id, 'talks');

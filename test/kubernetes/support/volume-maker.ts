@@ -8,8 +8,13 @@ const volumeScript = `set -e
 mkdir -p "$1"
 truncate --size "$2" "$1.img"
 mkfs.ext4 -q -m 0 "$1.img"
-mount -o loop,discard "$1.img" "$1"
+mount -o loop,discard,noinit_itable "$1.img" "$1"
 rmdir "$1/lost+found"`;
+
+/** `sh <folder>`: removes it. The kubelet may still be about to release a mount of it. */
+const removeScript = 'umount --lazy "$1" && rm "$1.img"';
+
+const nameOf = (claimUid: string) => `volume-${claimUid}`;
 
 /** Makes a volume of the requested size on the node for each claim of a namespace, as the provisioner of a storage class does. */
 export class VolumeMaker {
@@ -33,6 +38,7 @@ export class VolumeMaker {
       this.#core.listNamespacedPersistentVolumeClaim({ namespace }),
     );
     claims.on('add', (claim) => this.#begin(claim));
+    claims.on('delete', (claim) => this.#keep(this.#remove(claim)));
     claims.on('error', () => void claims.start().catch((error) => this.failures.push(error)));
     this.#stop = () => claims.stop();
     this.#keep(claims.start());
@@ -55,7 +61,7 @@ export class VolumeMaker {
   }
 
   async #make({ metadata, spec }: V1PersistentVolumeClaim): Promise<void> {
-    const name = `volume-${metadata!.uid}`;
+    const name = nameOf(metadata!.uid!);
     const folder = `${this.#folder}/${name}`;
     const { storage } = spec!.resources!.requests!;
     await this.#node.run('sh', ['-c', volumeScript, 'sh', folder, `${bytesOf(storage!)}`]);
@@ -72,6 +78,15 @@ export class VolumeMaker {
         },
       },
     });
+  }
+
+  /** The cluster deletes a claim when no pod uses it any more. */
+  async #remove({ metadata }: V1PersistentVolumeClaim): Promise<void> {
+    if (!this.#made.has(metadata!.uid!)) return;
+    const name = nameOf(metadata!.uid!);
+    const folder = `${this.#folder}/${name}`;
+    await this.#node.run('sh', ['-c', removeScript, 'sh', folder]);
+    await this.#core.deletePersistentVolume({ name });
   }
 
   #keep(work: Promise<void>): void {
