@@ -12,13 +12,14 @@ import {
 } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
+import { gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { PlatformClient, SandboxView } from '../../ops/development/client/platform-client.ts';
 import { ensureBaseImage } from '../../runtime/images/base-image.ts';
 import { cacheDir } from '../runtime/local-host.ts';
 import { LoopbackRegistry } from '../support/loopback-registry.ts';
 import { muslTree } from '../support/musl-tree.ts';
-import { ociLayer, pushImage, putManifest } from '../support/pushed-image.ts';
+import { digestOf, ociLayer, pushImage, putManifest } from '../support/pushed-image.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
 import { until } from '../support/until.ts';
 
@@ -50,8 +51,10 @@ afterAll(async () => {
 async function push(name: string, tree: string, config: object = {}, architecture = 'amd64'): Promise<string> {
   const file = path.join(folder, 'layer.tar.gz');
   execFileSync('sh', ['-c', 'tar -C "$1" -c . | gzip -1 >"$2"', 'sh', tree, file]);
-  const layers = [{ bytes: readFileSync(file), mediaType: ociLayer }];
-  return (await pushImage(`http://${source.address}`, name, { layers, config: { architecture, config } })).digest;
+  const bytes = readFileSync(file);
+  const rootfs = { type: 'layers', diff_ids: [digestOf(gunzipSync(bytes))] };
+  const image = { layers: [{ bytes, mediaType: ociLayer }], config: { architecture, config, rootfs } };
+  return (await pushImage(`http://${source.address}`, name, image)).digest;
 }
 
 interface ImportJob {

@@ -8,7 +8,7 @@ import type { KubernetesCluster } from './kubernetes-cluster.ts';
 const repository = path.resolve(import.meta.dirname, '../../..');
 
 /**
- * Pushes the agent and the image of `base` to the registry of a cluster, and returns the settings with which a platform of
+ * Pushes the agent and the images of `base` and `code-interpreter` to the registry of a cluster, and returns the settings with which a platform of
  * this machine keeps its sandboxes on that cluster.
  * @param namespace exists already; the storage class has the same name
  */
@@ -19,10 +19,12 @@ export async function clusterPlatformSettings(
   const agentImage = await pushAgentImage(cluster.registry);
   const registry = { PLATFORM_REGISTRY: cluster.registry, PLATFORM_REGISTRY_INSECURE_HTTP: 'true' };
   const baseImage = await pushTemplateImage('base', registry);
+  const interpreterImage = await pushTemplateImage('code-interpreter', registry);
   return {
     ...registry,
     PLATFORM_DRIVER: 'kubernetes',
     PLATFORM_BASE_IMAGE: baseImage,
+    PLATFORM_KUBERNETES_TEMPLATE_IMAGES: `code-interpreter=${interpreterImage}`,
     PLATFORM_SANDBOX_SUBNET: cluster.place.network.pods,
     PLATFORM_KUBERNETES_KUBECONFIG: cluster.kubeConfigFile,
     PLATFORM_KUBERNETES_NAMESPACE: namespace,
