@@ -26,10 +26,11 @@ beforeAll(async () => {
   cluster = await KubernetesCluster.start();
   platform = await InstalledChart.prepare(cluster);
   await platform.pushImage('new', null);
-  if (process.env.UPGRADE_FROM) await platform.pushImage('old', process.env.UPGRADE_FROM);
+  const { UPGRADE_FROM: from } = process.env;
+  if (from) await platform.pushImage('old', from);
   else await platform.pushAsVersion('new', 'old', '0.0.1');
   await platform.makeDisks(1 + clients);
-  await platform.helm('old');
+  await platform.helm('old', {}, from && (await platform.chartOf(from)));
 }, 1_200_000);
 
 afterAll(async () => {

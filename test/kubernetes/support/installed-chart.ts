@@ -8,6 +8,7 @@ import { AppsV1Api, type V1Pod } from '@kubernetes/client-node';
 import { AgentClient } from '../../../ops/development/client/agent-client.ts';
 import { PlatformClient, type SandboxView } from '../../../ops/development/client/platform-client.ts';
 import { kubernetesPrograms } from '../../../ops/setup/toolchain/locations.mjs';
+import { writeSourceTree } from '../../support/source-tree.ts';
 import { TestCa } from '../../support/test-ca.ts';
 import { until } from '../../support/until.ts';
 import { pushAgentImage } from './driver-host.ts';
@@ -17,7 +18,8 @@ import { pushAsVersion, pushPlatformImage } from './platform-image.ts';
 import { makeVolumes, pushBusybox } from './pods.ts';
 
 const run = promisify(execFile);
-const chart = path.resolve(import.meta.dirname, '../../../ops/helm/sandbox-platform');
+const repository = path.resolve(import.meta.dirname, '../../..');
+const chartFolder = 'ops/helm/sandbox-platform';
 const baseDomain = 'sandbox.test';
 /** The storage class of the sandboxes' disks. The test makes its volumes. */
 const storageClass = 'disks-of-the-test';
@@ -91,9 +93,20 @@ export class InstalledChart {
     await pushAsVersion({ registry, folder: place.folder, of, tag, version });
   }
 
-  /** Runs `helm upgrade --install`. @param values replace top-level values of the installation */
-  async helm(tag: string, values: object = {}): Promise<void> {
-    const all: Record<string, unknown> = { ...this.#values, ...values };
+  /** Writes the chart of a commit. @returns its folder */
+  async chartOf(commit: string): Promise<string> {
+    const tree = path.join(this.cluster.place.folder, 'chart-source');
+    await writeSourceTree(tree, commit);
+    return path.join(tree, chartFolder);
+  }
+
+  /**
+   * Runs `helm upgrade --install`.
+   * @param values replace top-level values of the installation
+   * @param chart the folder of the chart, which may be older than the values
+   */
+  async helm(tag: string, values: object = {}, chart = path.join(repository, chartFolder)): Promise<void> {
+    const all: Record<string, unknown> = knownValues(chart, { ...this.#values, ...values });
     all.image = { ...(all.image as object), tag };
     const file = path.join(this.cluster.place.folder, 'values.json');
     fs.writeFileSync(file, JSON.stringify(all), { mode: 0o600 });
@@ -234,4 +247,12 @@ export class InstalledChart {
       return items.length > 0;
     });
   }
+}
+
+/** The values without those of sandboxes that the chart does not have: an older chart refuses them. */
+function knownValues(chart: string, values: Record<string, unknown>): Record<string, unknown> {
+  const schema = JSON.parse(fs.readFileSync(path.join(chart, 'values.schema.json'), 'utf8'));
+  const known = Object.keys(schema.properties.sandboxes.properties);
+  const sandboxes = Object.entries(values.sandboxes as object).filter(([name]) => known.includes(name));
+  return { ...values, sandboxes: Object.fromEntries(sandboxes) };
 }
