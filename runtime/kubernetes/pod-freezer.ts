@@ -105,24 +105,12 @@ export class PodFreezer {
 
   /** Waits for the mark on a pod that has just started, if its node has a helper. */
   async #isMarkedSoon(pod: V1Pod, signal: AbortSignal): Promise<boolean> {
-    const { watch, seconds } = this.#options;
-    const { name, uid } = pod.metadata!;
     const nodeName = pod.spec?.nodeName ?? '';
     if (!this.#nodesWithHelper.has(nodeName)) return false;
-    const late = new Error('the helper of the node has not marked the pod in time');
-    const look = (): boolean | undefined => {
-      const seen = watch.pod(name!);
-      if (!seen || seen.metadata?.uid !== uid || endOf(seen)) return false;
-      return isMarked(seen) || undefined;
-    };
-    try {
-      return await watch.until(name!, look, { seconds: seconds.mark, late: () => late, signal });
-    } catch (error) {
-      if (error !== late) throw error;
-      // The helper may have been removed from the node, so the next pause does not wait for it.
-      this.#nodesWithHelper.delete(nodeName);
-      return false;
-    }
+    const outcome = await this.#whenSeen(pod, isMarked, { seconds: this.#options.seconds.mark, signal });
+    // The helper may have been removed from the node, so the next pause does not wait for it.
+    if (outcome === 'late') this.#nodesWithHelper.delete(nodeName);
+    return outcome === 'done';
   }
 
   /** Writes the requested state to the pod, and waits until the helper reports it. */
@@ -131,22 +119,35 @@ export class PodFreezer {
     frozen: boolean,
     { more, signal }: { more?: Record<string, string>; signal?: AbortSignal },
   ): Promise<Outcome> {
-    const { watch, seconds } = this.#options;
-    const { name, uid } = pod.metadata!;
-    this.#owed.delete(uid!);
+    const { seconds } = this.#options;
+    this.#owed.delete(pod.metadata!.uid!);
     if (!(await this.#annotate(pod, frozen, more))) return 'ended';
+    const isDone = (seen: V1Pod) =>
+      isFreezeWanted(seen) === frozen && seen.metadata?.annotations?.[annotations.frozenNow] === `${frozen}`;
+    const within = frozen ? seconds.freeze : seconds.thaw;
+    return this.#whenSeen(pod, isDone, { seconds: within, ...(signal && { signal }) });
+  }
+
+  /** Waits until the watch sees that the helper has done something with the pod. */
+  #whenSeen(
+    { metadata }: V1Pod,
+    isDone: (seen: V1Pod) => boolean,
+    { seconds, signal }: { seconds: number; signal?: AbortSignal },
+  ): Promise<Outcome> {
+    const { watch } = this.#options;
+    const { name, uid } = metadata!;
     const late = new Error('the helper of the node has not answered in time');
     const look = (): Outcome | undefined => {
       const seen = watch.pod(name!);
       if (!seen || seen.metadata?.uid !== uid || endOf(seen)) return 'ended';
-      const isAsked = isFreezeWanted(seen) === frozen;
-      return isAsked && seen.metadata?.annotations?.[annotations.frozenNow] === `${frozen}` ? 'done' : undefined;
+      return isDone(seen) ? 'done' : undefined;
     };
-    const of = { seconds: frozen ? seconds.freeze : seconds.thaw, late: () => late, ...(signal && { signal }) };
-    return watch.until(name!, look, of).catch((error): Outcome => {
-      if (error === late) return 'late';
-      throw error;
-    });
+    return watch
+      .until(name!, look, { seconds, late: () => late, ...(signal && { signal }) })
+      .catch((error): Outcome => {
+        if (error === late) return 'late';
+        throw error;
+      });
   }
 
   /** Withdraws a failed request: writes the given state now, or as soon as the API server accepts it. */

@@ -4,6 +4,7 @@ import os from 'node:os';
 import path from 'node:path';
 import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
 import { createOciDriver, type OciDriver, type OciDriverOptions } from '../../runtime/oci/driver.ts';
+import { smallSpec } from './small-spec.ts';
 
 const repository = path.resolve(import.meta.dirname, '../..');
 
@@ -46,23 +47,7 @@ export class LocalHost {
   /** A new sandbox: small, without internet access, with secrets for which tests search. */
   spec(overrides: Partial<SandboxSpec> = {}): SandboxSpec {
     this.#numbered += 1;
-    return {
-      sandboxId: `sbx-test${this.#numbered}`,
-      run: 1,
-      accountId: 'acc-test',
-      image: 'builtin:base',
-      cpuCount: 1,
-      memoryMb: 256,
-      storageGb: 1,
-      allowInternetAccess: false,
-      env: { GREETING: 'hello' },
-      accessToken: 'access-token-of-the-test',
-      platformToken: 'platform-token-of-the-test',
-      command: null,
-      readyProbe: null,
-      udpPorts: [],
-      ...overrides,
-    };
+    return smallSpec({ sandboxId: `sbx-test${this.#numbered}`, image: 'builtin:base' }, overrides);
   }
 
   /** Ends everything of this host. May be called repeatedly. */

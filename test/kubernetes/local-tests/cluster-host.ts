@@ -6,6 +6,7 @@ import { type KubernetesDriver, openKubernetesDriver } from '../../../runtime/ku
 import { labels } from '../../../runtime/kubernetes/names.ts';
 import type { KubernetesDriverOptions } from '../../../runtime/kubernetes/options.ts';
 import { nothing } from '../../runtime/local-host.ts';
+import { smallSpec } from '../../runtime/small-spec.ts';
 
 export { cacheDir, nothing, onHost, shell } from '../../runtime/local-host.ts';
 
@@ -62,23 +63,10 @@ export class LocalHost {
   /** A new sandbox: small, without internet access. */
   spec(overrides: Partial<SandboxSpec> = {}): SandboxSpec {
     this.#numbered += 1;
-    return {
-      sandboxId: `sbx-test${this.#hostId.slice(5)}${this.#numbered}`,
-      run: 1,
-      accountId: 'acc-test',
-      image: 'builtin:base',
-      cpuCount: 1,
-      memoryMb: 256,
-      storageGb: 1,
-      allowInternetAccess: false,
-      env: { GREETING: 'hello' },
-      accessToken: 'access-token-of-the-test',
-      platformToken: 'platform-token-of-the-test',
-      command: null,
-      readyProbe: null,
-      udpPorts: [],
-      ...overrides,
-    };
+    return smallSpec(
+      { sandboxId: `sbx-test${this.#hostId.slice(5)}${this.#numbered}`, image: 'builtin:base' },
+      overrides,
+    );
   }
 
   /** The pods of this host take the place of containers, and its disks the place of the folders of sandboxes. */

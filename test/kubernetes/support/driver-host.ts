@@ -7,6 +7,7 @@ import { ensureAgentImageFolder } from '../../../runtime/kubernetes/agent-image.
 import { type KubernetesDriver, openKubernetesDriver } from '../../../runtime/kubernetes/driver.ts';
 import type { KubernetesDriverOptions } from '../../../runtime/kubernetes/options.ts';
 import { cacheDir } from '../../runtime/local-host.ts';
+import { smallSpec } from '../../runtime/small-spec.ts';
 import { digestOf, pushImage } from '../../support/pushed-image.ts';
 import { layerOf, tar } from '../../support/tar-layer.ts';
 
@@ -122,23 +123,7 @@ export class DriverHost {
   /** Returns the spec of a new sandbox, and makes a volume for its disk. */
   async spec(image: string, overrides: Partial<SandboxSpec> = {}): Promise<SandboxSpec> {
     await this.#addVolume();
-    return {
-      sandboxId: `sbx-${randomBytes(8).toString('hex')}`,
-      run: 1,
-      accountId: 'acc-test',
-      image,
-      cpuCount: 1,
-      memoryMb: 256,
-      storageGb: 1,
-      allowInternetAccess: false,
-      env: { GREETING: 'hello' },
-      accessToken: 'access-token-of-the-test',
-      platformToken: 'platform-token-of-the-test',
-      command: null,
-      readyProbe: null,
-      udpPorts: [],
-      ...overrides,
-    };
+    return smallSpec({ sandboxId: `sbx-${randomBytes(8).toString('hex')}`, image }, overrides);
   }
 
   /** The names of the pods and disks in the host's namespace, read from the API server. */
