@@ -59,6 +59,10 @@ export function endOf(pod: V1Pod): PodEnd | null {
   return null;
 }
 
+/** Whether the cluster reports that a pod is not ready, for example because its node does not answer. */
+export const isUnready = ({ status }: V1Pod) =>
+  status?.conditions?.some(({ type, status: value }) => type === 'Ready' && value !== 'True') ?? false;
+
 /** The address of a pod. Null: the first process of its sandbox has not started yet, or has ended. */
 export function addressOf(pod: V1Pod): string | null {
   if (endOf(pod) || !statusOf(pod, sandboxContainer)?.state?.running) return null;

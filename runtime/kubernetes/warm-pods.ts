@@ -5,7 +5,7 @@ import type { DriverLogger } from '../driver-logger.ts';
 import { PoolDemand } from '../pool-demand.ts';
 import { until } from '../process/until.ts';
 import { isFreeWarm } from './names.ts';
-import { endOf } from './pod-state.ts';
+import { endOf, isUnready } from './pod-state.ts';
 import type { WarmShape } from './warm-manifests.ts';
 import type { WarmPod, WarmPodMaker } from './warm-pod-maker.ts';
 
@@ -119,6 +119,11 @@ export class WarmPods {
     return taken ?? null;
   }
 
+  /** Starts the removal of a claimed pod that no sandbox has been in. */
+  giveUp(pod: WarmPod): void {
+    void this.#remove(pod.name);
+  }
+
   /** Removes a claimed pod and returns when it is gone. */
   discard(pod: WarmPod): Promise<void> {
     return this.#parts.maker.discard(pod.name);
@@ -145,10 +150,13 @@ export class WarmPods {
     return victims.length + begun;
   }
 
-  /** Call this with each pod after each change. It replaces a pod that has ended, or that another process has taken. */
+  /**
+   * Call this with each pod after each change. It replaces a pod that has ended, whose node does not answer, or that
+   * another process has taken.
+   */
   notice(pod: V1Pod, isGone: boolean): void {
     const isTaken = !isFreeWarm(pod);
-    if (!isTaken && !isGone && !endOf(pod)) return;
+    if (!isTaken && !isGone && !endOf(pod) && !isUnready(pod)) return;
     for (const { ready } of this.#pools.values()) {
       const at = ready.findIndex(({ uid }) => uid === pod.metadata!.uid);
       if (at < 0) continue;

@@ -19,6 +19,9 @@ import type { WarmClaims } from './warm-claims.ts';
 import type { WarmPod } from './warm-pod-maker.ts';
 import type { WarmPods } from './warm-pods.ts';
 
+/** A pod on a lost node delays a create by this time. A shorter time would give up good pods of a busy node. */
+const connectPatienceMs = 1000;
+
 interface WarmStarterParts {
   cluster: Cluster;
   watch: ClusterWatch;
@@ -46,7 +49,7 @@ export class WarmStarter {
     const { watch, ends, pods } = this.#parts;
     const { spec, signal } = work;
     if (!mayTake(spec) || watch.diskOf(spec.sandboxId) || watch.podOf(spec.sandboxId)) return null;
-    const pod = pods.claim(spec);
+    const pod = await this.#claim(work);
     if (!pod) return null;
     const progress = { isNamed: false };
     try {
@@ -64,6 +67,25 @@ export class WarmStarter {
       if (signal.aborted) throw error;
       this.#parts.options.logger.warn({ err: error, pod: pod.name }, 'a warm pod could not be taken');
       return null;
+    }
+  }
+
+  /** Claims a pod whose agent listens. One whose agent does not may be on a lost node, so it is given up. */
+  async #claim({ spec, signal }: Work): Promise<WarmPod | null> {
+    const { watch, pods } = this.#parts;
+    for (;;) {
+      signal.throwIfAborted();
+      const pod = pods.claim(spec);
+      if (!pod) return null;
+      const seen = watch.pod(pod.name);
+      const address = seen && addressOf(seen);
+      let isThere = false;
+      try {
+        if (address) isThere = await new AgentClient(address, pod.token).listens(connectPatienceMs, signal);
+      } finally {
+        if (!isThere) pods.giveUp(pod);
+      }
+      if (isThere) return pod;
     }
   }
 

@@ -77,6 +77,11 @@ export class AgentClient {
     return this.#whenServing(null, timeoutSeconds, signal);
   }
 
+  /** Whether a connection to the agent can be opened within the time. @throws the signal's reason when it aborts */
+  listens(patienceMs: number, signal: AbortSignal): Promise<boolean> {
+    return canConnect(this.#agent, patienceMs, signal);
+  }
+
   /**
    * Gives an agent without a sandbox its sandbox. From then on it answers to the sandbox's token alone.
    * @throws {AgentError} also when it has another sandbox

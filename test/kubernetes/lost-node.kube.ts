@@ -22,6 +22,7 @@ const away = { code: 'host_unavailable', message: 'The machine of this sandbox i
 let cluster: KubernetesCluster;
 let second: PodNode;
 let image: string;
+let agentImage: string;
 let host: DriverHost;
 const ends: SandboxEnd[] = [];
 /** The traces of pods on the second node before the first sandbox. */
@@ -31,7 +32,7 @@ beforeAll(async () => {
   cluster = await KubernetesCluster.start({ nodeSilenceSeconds: 30 });
   second = await cluster.addNode();
   image = await pushBusybox(cluster);
-  const agentImage = await pushAgentImage(cluster.registry);
+  agentImage = await pushAgentImage(cluster.registry);
   const options = { podNetwork: networkOfAllPods, podEndTimeoutSeconds: 10 };
   host = await DriverHost.open(cluster, agentImage, options, sharedFolder(cluster));
   host.driver.onEnd((end) => ends.push(end));
@@ -146,6 +147,50 @@ test('after a node becomes unreachable, its sandbox has no second copy while the
   expect(endsOf(sandboxId)).toHaveLength(1);
   await host.driver.remove(sandboxId);
   await cordon(cluster, 'node-2', false);
+}, 600_000);
+
+test('a create takes no warm pod on a node that became unreachable, and the other node gets new warm pods', async () => {
+  const options = { podNetwork: networkOfAllPods, podEndTimeoutSeconds: 10 };
+  const warmHost = await DriverHost.open(cluster, agentImage, options, sharedFolder(cluster));
+  await warmHost.driver.close();
+  await warmHost.addVolumes(10);
+  const warm = { size: { least: 2, most: 2 }, base: { image, cpuCount: 1, memoryMb: 256, storageGb: 1 } };
+  await onNode(cluster, 'node-2', async () => {
+    await warmHost.start({ ...options, warm });
+    await until(() => warmHost.driver.poolReady === 2, 120_000);
+  });
+  const nodesOf = async (selector: string) => {
+    const { items } = await warmHost.core.listNamespacedPod({ namespace: warmHost.namespace, labelSelector: selector });
+    return items.map(({ spec }) => spec!.nodeName);
+  };
+  expect(await nodesOf(labels.warm)).toEqual(['node-2', 'node-2']);
+
+  await cordon(cluster, 'node-2');
+  await second.node.program('kubelet').kill('SIGKILL');
+  await cutOff(second.node);
+  const cold = await warmHost.spec(image);
+  const place = await warmHost.driver.create(cold);
+  expect(place.from).toBe('cold');
+  expect((await shell(place, cold, 'echo here')).output).toBe('here');
+
+  await until(async () => {
+    const nodes = await nodesOf(labels.warm);
+    return warmHost.driver.poolReady === 2 && nodes.filter((node) => node === 'node-1').length === 2;
+  }, lossMs);
+  const fromPool = await warmHost.spec(image);
+  const placeFromPool = await warmHost.driver.create(fromPool);
+  expect(placeFromPool.from).toBe('pool');
+  expect((await shell(placeFromPool, fromPool, 'echo here')).output).toBe('here');
+
+  await cutNoMore(second.node);
+  await second.startKubelet();
+  await until(async () => {
+    await warmHost.driver.reconcile([cold.sandboxId, fromPool.sandboxId]);
+    return (await nodesOf(labels.warm)).every((node) => node === 'node-1');
+  }, lossMs);
+  await cordon(cluster, 'node-2', false);
+  await warmHost.close();
+  await nothingIsLeft();
 }, 600_000);
 
 test('after a power loss and the out-of-service taint, the sandbox resumes on the other node; its node comes back without it', async () => {

@@ -2,7 +2,7 @@ import type { V1Pod } from '@kubernetes/client-node';
 import type { SandboxId } from '../../domain/ids.ts';
 import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
 import type { SandboxEnd } from '../../runtime/kubernetes/end-reports.ts';
-import { annotations } from '../../runtime/kubernetes/names.ts';
+import { annotations, isFreeWarm, labels } from '../../runtime/kubernetes/names.ts';
 import { bytesOf } from '../../runtime/kubernetes/quantities.ts';
 import { shell } from '../runtime/local-host.ts';
 import { until } from '../support/until.ts';
@@ -10,7 +10,7 @@ import { networkOfAllPods } from './support/cluster-place.ts';
 import { DriverHost, pushAgentImage } from './support/driver-host.ts';
 import { KubernetesCluster } from './support/kubernetes-cluster.ts';
 import { freezerStates, InstalledNodeHelper } from './support/node-helper.ts';
-import { cordon, folderOfNode, kubectl, onNode, sharedFolder } from './support/placing.ts';
+import { cordon, drain, folderOfNode, onNode, sharedFolder } from './support/placing.ts';
 import type { PodNode } from './support/pod-node.ts';
 import { pushBusybox } from './support/pods.ts';
 
@@ -193,6 +193,46 @@ test('each node helper freezes only the sandboxes of its own node', async () => 
   await removeAll([one, two]);
 }, 300_000);
 
+test('warm pods serve sandboxes from each node, and those of a drained node are made anew on the other node', async () => {
+  const options = { podNetwork: networkOfAllPods };
+  const warmHost = await DriverHost.open(cluster, agentImage, options, sharedFolder(cluster));
+  await warmHost.driver.close();
+  await warmHost.addVolumes(12);
+  const warm = { size: { least: 2, most: 2 }, base: { image, cpuCount: 1, memoryMb: 256, storageGb: 1 } };
+  const filled = () => until(() => warmHost.driver.poolReady === 2, 120_000);
+  const freeOn = async () => {
+    const { namespace, core } = warmHost;
+    const { items } = await core.listNamespacedPod({ namespace, labelSelector: labels.warm });
+    return items.filter(isFreeWarm).map(({ spec }) => spec!.nodeName);
+  };
+  await onNode(cluster, 'node-2', async () => {
+    await warmHost.start({ ...options, warm });
+    await filled();
+  });
+  expect(await freeOn()).toEqual(['node-2', 'node-2']);
+  // The refill after this create may use either node.
+  const spec = await warmHost.spec(image);
+  const place = await warmHost.driver.create(spec);
+  expect(place.from).toBe('pool');
+  expect((await shell(place, spec, 'echo kept >/root/kept; echo $HOSTNAME')).output).toBe(spec.sandboxId);
+  await filled();
+
+  const lost: SandboxEnd[] = [];
+  warmHost.driver.onEnd((end) => lost.push(end));
+  await drain(cluster, 'node-2');
+  await until(() => lost.length > 0, 10_000);
+  expect(lost).toMatchObject([{ sandboxId: spec.sandboxId, reason: 'evicted', run: 1 }]);
+  await until(async () => String(await freeOn()) === 'node-1,node-1' && warmHost.driver.poolReady === 2, 120_000);
+  const next = await warmHost.spec(image);
+  expect(await warmHost.driver.create(next)).toMatchObject({ from: 'pool' });
+  const again = await warmHost.driver.resume({ ...spec, run: 2 });
+  expect(again.from).toBe('cold');
+  expect(await nodeOf(spec, warmHost)).toBe('node-1');
+  expect((await shell(again, spec, 'cat /root/kept')).output).toBe('kept');
+  await cordon(cluster, 'node-2', false);
+  await warmHost.close();
+}, 400_000);
+
 test('sandboxes of a drained node end and resume on the other node with their files; one with a local disk is refused until the node takes pods again', async () => {
   const [running, frozen, elsewhere] = [
     await sandboxOn('node-2'),
@@ -206,14 +246,7 @@ test('sandboxes of a drained node end and resume on the other node with their fi
   await whenSeen(frozen);
   expect(await host.driver.pause(frozen.spec.sandboxId)).toEqual({ kept: 'memory' });
 
-  await kubectl(cluster, [
-    'drain',
-    'node-2',
-    '--ignore-daemonsets',
-    '--delete-emptydir-data',
-    '--force',
-    '--timeout=120s',
-  ]);
+  await drain(cluster, 'node-2');
   await until(() => endsOf(running.spec.sandboxId).length > 0 && endsOf(frozen.spec.sandboxId).length > 0, 10_000);
   for (const { spec } of [running, frozen]) {
     expect(endsOf(spec.sandboxId)).toMatchObject([{ reason: 'evicted', run: 1 }]);
@@ -233,7 +266,7 @@ test('sandboxes of a drained node end and resume on the other node with their fi
     message: 'The machine that has the disk of this sandbox takes no sandboxes now; try again when it does',
   });
   expect(await bound.objects()).toEqual({ pods: [], disks: [spec.sandboxId] });
-  await kubectl(cluster, ['uncordon', 'node-2']);
+  await cordon(cluster, 'node-2', false);
   const place = await bound.driver.resume({ ...spec, run: 3 });
   expect(await nodeOf(spec, bound)).toBe('node-2');
   expect((await shell(place, spec, 'cat /root/kept')).output).toBe(spec.sandboxId);

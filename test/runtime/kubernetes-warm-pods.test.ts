@@ -160,6 +160,17 @@ describe('warm pods', () => {
     expect(maker.made.length).toBe(4);
   });
 
+  test('are replaced when their node does not answer', async () => {
+    const { name, uid } = maker.made[0]!;
+    const metadata = { name, uid, annotations: { 'sandbox-platform/warm': 'free' } };
+    pods.notice({ metadata, status: { conditions: [{ type: 'Ready', status: 'True' }] } }, false);
+    expect(pods.ready()).toBe(2);
+    pods.notice({ metadata, status: { conditions: [{ type: 'Ready', status: 'False' }] } }, false);
+    expect(pods.ready()).toBe(1);
+    await until(() => maker.gone.includes('warm-1') && pods.ready() === 2);
+    expect(maker.made.length).toBe(3);
+  });
+
   test('are replaced but not removed when another process takes them', async () => {
     const [first] = maker.made;
     const annotations = { 'sandbox-platform/warm': 'taken' };

@@ -2,7 +2,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { NetworkingV1Api, type V1Pod } from '@kubernetes/client-node';
 import type { SandboxId } from '../../../domain/ids.ts';
-import { labels } from '../../../runtime/kubernetes/names.ts';
+import { isFreeWarm, sandboxOf } from '../../../runtime/kubernetes/names.ts';
 import type { KubernetesCluster } from '../support/kubernetes-cluster.ts';
 import type { PodNode } from '../support/pod-node.ts';
 
@@ -11,8 +11,10 @@ export type ClusterState = 'running' | 'paused' | 'exited' | 'absent';
 
 export interface ClusterView {
   states: Map<SandboxId, ClusterState>;
-  /** The uids of pods whose sandbox runs or is frozen. */
+  /** The uids of pods whose sandbox runs or is frozen, and of warm pods that run. */
   runningPods: string[];
+  /** The names of warm pods, and of their disks, that no sandbox has taken. */
+  freeWarm: string[];
 }
 
 /** Reads the states of a namespace's sandboxes from its pods, its claims and the kernel's freezer. */
@@ -23,15 +25,18 @@ export async function viewOf(cluster: KubernetesCluster, namespace: string): Pro
   ]);
   const states = new Map<SandboxId, ClusterState>();
   const runningPods: string[] = [];
-  for (const claim of claims.items) states.set(claim.metadata!.name as SandboxId, 'exited');
-  for (const pod of pods.items) {
-    const sandboxId = pod.metadata!.labels?.[labels.sandbox] as SandboxId | undefined;
-    if (!sandboxId) continue;
-    const there = isFrozen(cluster, pod) ? 'paused' : 'running';
-    states.set(sandboxId, isRunning(pod) ? there : 'exited');
-    if (isRunning(pod)) runningPods.push(pod.metadata!.uid!);
+  for (const claim of claims.items) {
+    const sandboxId = sandboxOf(claim);
+    if (sandboxId) states.set(sandboxId, 'exited');
   }
-  return { states, runningPods: runningPods.sort() };
+  for (const pod of pods.items) {
+    const sandboxId = sandboxOf(pod);
+    const there = isFrozen(cluster, pod) ? 'paused' : 'running';
+    if (sandboxId) states.set(sandboxId, isRunning(pod) ? there : 'exited');
+    if (isRunning(pod) && (sandboxId || isFreeWarm(pod))) runningPods.push(pod.metadata!.uid!);
+  }
+  const freeWarm = [...pods.items, ...claims.items].filter(isFreeWarm).map(({ metadata }) => metadata!.name!);
+  return { states, runningPods: runningPods.sort(), freeWarm };
 }
 
 function isRunning({ metadata, status }: V1Pod): boolean {

@@ -2,6 +2,7 @@ import { KubeConfig } from '@kubernetes/client-node';
 import type { SandboxId } from '../../../domain/ids.ts';
 import type { DriverErrorCode, SandboxSpec } from '../../../runtime/driver.ts';
 import { type KubernetesDriver, openKubernetesDriver } from '../../../runtime/kubernetes/driver.ts';
+import type { WarmOptions } from '../../../runtime/kubernetes/options.ts';
 
 /**
  * This program runs the driver in a separate process, like a host worker. It handles calls of its parent until it is
@@ -11,11 +12,24 @@ export interface ProgramOptions {
   kubeConfigFile: string;
   namespace: string;
   agentImage: string;
+  /** Undefined: the driver makes no warm pods. */
+  warm?: WarmOptions;
 }
 
 export interface Call {
   id: number;
-  method: 'create' | 'pause' | 'resume' | 'restart' | 'stop' | 'remove' | 'inspect' | 'list' | 'reconcile';
+  method:
+    | 'create'
+    | 'pause'
+    | 'resume'
+    | 'restart'
+    | 'stop'
+    | 'remove'
+    | 'inspect'
+    | 'list'
+    | 'reconcile'
+    | 'countWarm'
+    | 'close';
   argument: unknown;
 }
 
@@ -29,7 +43,7 @@ export type Message =
 
 const send = (message: Message) => process.send!(message);
 
-async function open({ kubeConfigFile, namespace, agentImage }: ProgramOptions): Promise<KubernetesDriver> {
+async function open({ kubeConfigFile, namespace, agentImage, warm }: ProgramOptions): Promise<KubernetesDriver> {
   const config = new KubeConfig();
   config.loadFromFile(kubeConfigFile);
   const warn = (fields: object, message: string) => {
@@ -45,6 +59,7 @@ async function open({ kubeConfigFile, namespace, agentImage }: ProgramOptions): 
     storageClass: namespace,
     clientRanges: ['0.0.0.0/0'],
     podNetwork: '10.0.0.0/8',
+    ...(warm && { warm }),
     logger: { debug: () => {}, info: () => {}, warn, error: warn },
   });
   driver.onEnd(({ sandboxId, run, reason }) => send({ ended: { sandboxId, run, reason } }));
@@ -63,6 +78,8 @@ async function answer(driver: KubernetesDriver, { id, method, argument }: Call):
       inspect: () => driver.inspect(argument as SandboxId),
       list: () => driver.list(),
       reconcile: () => driver.reconcile(argument as SandboxId[]),
+      countWarm: async () => driver.poolReady,
+      close: () => driver.close(),
     };
     send({ id, result: (await acts[method]()) ?? null });
   } catch (error) {

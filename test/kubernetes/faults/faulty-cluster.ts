@@ -28,22 +28,33 @@ export class FaultyCluster {
   /** The id of the node helper's container that was killed last. */
   #killedHelper = '';
 
-  private constructor(cluster: KubernetesCluster, image: string, host: DriverHost, agentImage: string) {
+  private constructor(
+    cluster: KubernetesCluster,
+    image: string,
+    host: DriverHost,
+    { agentImage, warmPods }: { agentImage: string; warmPods: number },
+  ) {
     this.cluster = cluster;
     this.image = image;
     this.host = host;
     const { namespace } = host;
-    this.driver = new DriverProcess({ kubeConfigFile: cluster.kubeConfigFile, namespace, agentImage });
+    const base = { image, cpuCount: 1, memoryMb: 256, storageGb: 1 };
+    const warm = { size: { least: warmPods, most: warmPods }, base };
+    const { kubeConfigFile } = cluster;
+    this.driver = new DriverProcess({ kubeConfigFile, namespace, agentImage, ...(warmPods > 0 && { warm }) });
   }
 
-  /** @param options.hasHelper whether the node has a node helper, so that pauses keep the memory */
-  static async start({ hasHelper = false } = {}): Promise<FaultyCluster> {
+  /**
+   * @param options.hasHelper whether the node has a node helper, so that pauses keep the memory
+   * @param options.warmPods the number of warm pods. Each needs a volume of the host.
+   */
+  static async start({ hasHelper = false, warmPods = 0 } = {}): Promise<FaultyCluster> {
     const cluster = await KubernetesCluster.start();
     try {
       const [image, agentImage] = [await pushBusybox(cluster), await pushAgentImage(cluster.registry)];
       const host = await DriverHost.open(cluster, agentImage);
       await host.driver.close();
-      const faulty = new FaultyCluster(cluster, image, host, agentImage);
+      const faulty = new FaultyCluster(cluster, image, host, { agentImage, warmPods });
       faulty.#nodeBefore = new Set(await nodeThings(cluster));
       if (hasHelper) faulty.#helper = await InstalledNodeHelper.install(cluster, host.namespace);
       await faulty.driver.start();
@@ -114,6 +125,20 @@ export class FaultyCluster {
     return this.#left(async () => {
       const lines = await objectsOf(this.cluster, this.host.namespace);
       return lines.filter((line) => !kept.some((sandboxId) => line.endsWith(` ${sandboxId}`)));
+    });
+  }
+
+  /**
+   * Waits until the only objects are warm pods that no sandbox has taken, and the policy of all warm pods.
+   * @returns the other objects after the time limit
+   */
+  async leftBesideWarmPods(): Promise<string[]> {
+    const { namespace } = this.host;
+    return this.#left(async () => {
+      const [lines, { freeWarm }] = [await objectsOf(this.cluster, namespace), await viewOf(this.cluster, namespace)];
+      const ownLines = new Set([`policy warm-${namespace}`]);
+      for (const name of freeWarm) ownLines.add(`pod ${name}`).add(`claim ${name}`);
+      return lines.filter((line) => !ownLines.has(line));
     });
   }
 

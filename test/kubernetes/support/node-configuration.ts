@@ -96,6 +96,9 @@ export function kubeletConfig(options: {
     serializeImagePulls: false,
     registryPullQPS: 0,
     imageGCHighThresholdPercent: 100,
+    // A killed node helper starts again after one second. By default the kubelet waits up to five minutes.
+    featureGates: { KubeletCrashLoopBackOffMax: true },
+    crashLoopBackOff: { maxContainerRestartPeriod: '1s' },
     ...(options.reservedMemory !== undefined && { systemReserved: { memory: options.reservedMemory } }),
     // The limits are low, because other programs use memory and disk of the machine too.
     evictionHard: {

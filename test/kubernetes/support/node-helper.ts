@@ -16,8 +16,7 @@ import type { KubernetesCluster } from './kubernetes-cluster.ts';
 const run = promisify(execFile);
 const repository = path.resolve(import.meta.dirname, '../../..');
 const script = 'runtime/kubernetes/node-helper/main.ts';
-/** The kubelet restarts a container that ends repeatedly after growing pauses: 10, 20, 40, 80 seconds. */
-const startAgainTimeoutMs = 150_000;
+const startAgainTimeoutMs = 60_000;
 
 /** The node helper on a cluster, installed with the chart's manifests. */
 export class InstalledNodeHelper {

@@ -16,6 +16,12 @@ export async function cordon(cluster: KubernetesCluster, name: string, isClosed 
   await cluster.core.patchNode({ name, body });
 }
 
+/** Evicts all sandboxes of a node. The node stays cordoned. */
+export async function drain(cluster: KubernetesCluster, name: string): Promise<void> {
+  const options = ['--ignore-daemonsets', '--delete-emptydir-data', '--force', '--timeout=120s'];
+  await kubectl(cluster, ['drain', name, ...options]);
+}
+
 /** Calls `act` while all other nodes are cordoned. */
 export async function onNode<Result>(
   cluster: KubernetesCluster,
