@@ -4,7 +4,7 @@ import { sandboxOf } from '../../../runtime/kubernetes/names.ts';
 import { until } from '../../support/until.ts';
 import { viewOf } from './cluster-inventory.ts';
 import { faultTable, type Outcome } from './fault-table.ts';
-import { FaultyCluster, type PartName, partNames } from './faulty-cluster.ts';
+import { FaultyCluster, partNames } from './faulty-cluster.ts';
 import { MovingSandbox } from './moving-sandboxes.ts';
 
 const settleTimeoutMs = 240_000;
