@@ -120,23 +120,28 @@ export class FaultyCluster {
     return different;
   }
 
-  /** Waits until only objects of these sandboxes are left. @returns the other objects after the time limit */
+  /**
+   * Waits until only objects of these sandboxes and the host's own policies are left.
+   * @returns the other objects after the time limit
+   */
   async leftObjects(kept: readonly SandboxId[]): Promise<string[]> {
     return this.#left(async () => {
       const lines = await objectsOf(this.cluster, this.host.namespace);
-      return lines.filter((line) => !kept.some((sandboxId) => line.endsWith(` ${sandboxId}`)));
+      return lines.filter(
+        (line) => !this.#hostPolicies.includes(line) && !kept.some((sandboxId) => line.endsWith(` ${sandboxId}`)),
+      );
     });
   }
 
   /**
-   * Waits until the only objects are warm pods that no sandbox has taken, and the policy of all warm pods.
+   * Waits until the only objects are warm pods that no sandbox has taken, and the host's own policies.
    * @returns the other objects after the time limit
    */
   async leftBesideWarmPods(): Promise<string[]> {
     const { namespace } = this.host;
     return this.#left(async () => {
       const [lines, { freeWarm }] = [await objectsOf(this.cluster, namespace), await viewOf(this.cluster, namespace)];
-      const ownLines = new Set([`policy warm-${namespace}`]);
+      const ownLines = new Set(this.#hostPolicies);
       for (const name of freeWarm) ownLines.add(`pod ${name}`).add(`claim ${name}`);
       return lines.filter((line) => !ownLines.has(line));
     });
@@ -166,6 +171,11 @@ export class FaultyCluster {
   async stop(): Promise<void> {
     await this.driver.kill();
     await this.cluster.stop();
+  }
+
+  /** The policies that belong to the host and not to a sandbox: that of isolation probes and that of warm pods. */
+  get #hostPolicies(): string[] {
+    return [`policy closed-${this.host.namespace}`, `policy warm-${this.host.namespace}`];
   }
 
   async #left(look: () => Promise<string[]>): Promise<string[]> {
