@@ -126,8 +126,10 @@ function schedulerRefusal({ status }: V1Pod): string | null {
 
 const shortages = /Insufficient |Too many pods|exceed max volume count/;
 
-/** Whether a pod would get a node if other pods ended. For example, a pod that waits for its disk would not. */
+/**
+ * Whether a pod would get a node if other pods ended. For example, a pod that waits for its disk would not, and neither
+ * would one for which the scheduler already ends pods of lower priority.
+ */
 export function lacksRoom(pod: V1Pod): boolean {
-  const scheduled = pod.status?.conditions?.find(({ type }) => type === 'PodScheduled');
-  return isUnschedulable(pod) && shortages.test(scheduled?.message ?? '');
+  return !pod.status?.nominatedNodeName && shortages.test(schedulerRefusal(pod) ?? '');
 }

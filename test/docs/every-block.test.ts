@@ -31,6 +31,7 @@ const notRun = [
   'clients/typescript/README.md: npm pack                                   # in clients/typescript, after: npm run build',
   'docs/billing.md: npm run admin -- refund-charge --charge pi_… --amount 5.00 --description "An hour without service"',
   'docs/kubernetes.md: PLATFORM_REGISTRY=registry.example.com npm run admin -- push-template-image --template base',
+  'docs/kubernetes.md: apiVersion: scheduling.k8s.io/v1',
   'docs/kubernetes.md: image: { repository: registry.example.com/sandbox-platform, tag: "0.1.0" }',
   'docs/kubernetes.md: kubectl create secret generic platform --from-file=PLATFORM_SECRET_KEY --from-file=DATABASE_URL',
   'docs/kubernetes.md: kubectl drain NODE --ignore-daemonsets --delete-emptydir-data --force   # --force: pods of sandboxes have no controller',

@@ -2,7 +2,7 @@ import { type ChildProcess, execFileSync, fork } from 'node:child_process';
 import { once } from 'node:events';
 import net from 'node:net';
 import path from 'node:path';
-import type { V1Pod } from '@kubernetes/client-node';
+import { SchedulingV1Api, type V1Pod } from '@kubernetes/client-node';
 import type { SandboxId } from '../../domain/ids.ts';
 import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
 import { isFreeWarm, labels, sandboxOf } from '../../runtime/kubernetes/names.ts';
@@ -249,8 +249,23 @@ test('warm pods end when a quota or the nodes have no room for a sandbox', async
   await host.driver.remove(other.sandboxId);
 }, 400_000);
 
+test('a sandbox takes the room of a placeholder pod with a lower priority, and the warm pods stay', async () => {
+  const placeholders = { metadata: { name: 'placeholder' }, value: -10 };
+  await cluster.config.makeApiClient(SchedulingV1Api).createPriorityClass({ body: placeholders });
+  await filled();
+  const uidsOf = (pods: readonly V1Pod[]) => pods.map(({ metadata }) => metadata!.uid!).sort();
+  const before = uidsOf(await freePods());
+  const filler = await fillNode('placeholder');
+  const spec = await host.spec(image, { memoryMb: 384 });
+  expect((await host.driver.create(spec)).from).toBe('cold');
+  expect(uidsOf(await freePods())).toEqual(before);
+  const { items } = await host.core.listNamespacedPod({ namespace: 'default' });
+  expect(items.filter(({ metadata }) => metadata!.name === filler && !metadata!.deletionTimestamp)).toEqual([]);
+  await host.driver.remove(spec.sandboxId);
+}, 240_000);
+
 /** Makes a pod that requests the free memory of the node, except for less than a sandbox requests. @returns its name */
-async function fillNode(): Promise<string> {
+async function fillNode(priorityClassName?: string): Promise<string> {
   const [node] = (await host.core.listNode()).items;
   const { items } = await host.core.listPodForAllNamespaces();
   const requested = items
@@ -264,7 +279,14 @@ async function fillNode(): Promise<string> {
     command: ['sleep', '3600'],
     resources: { requests: { memory: `${Math.floor(free / 1024)}Ki` } },
   };
-  await readyPod(cluster, { metadata: { name: 'filler', namespace: 'default' }, spec: { containers: [container] } });
+  await readyPod(cluster, {
+    metadata: { name: 'filler', namespace: 'default' },
+    spec: {
+      containers: [container],
+      terminationGracePeriodSeconds: 0,
+      ...(priorityClassName && { priorityClassName }),
+    },
+  });
   return 'filler';
 }
 

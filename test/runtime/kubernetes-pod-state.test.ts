@@ -99,6 +99,9 @@ test('a pod lacks room when the nodes are full, but not while it waits for its d
   });
   expect(lacksRoom(unschedulable('0/1 nodes are available: 1 Insufficient memory.'))).toBe(true);
   expect(lacksRoom(unschedulable('0/3 nodes are available: 3 Too many pods.'))).toBe(true);
+  const nominated = unschedulable('0/1 nodes are available: 1 Insufficient memory.');
+  nominated.status!.nominatedNodeName = 'node-1';
+  expect(lacksRoom(nominated)).toBe(false);
   const waits = '0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.';
   expect([lacksRoom(unschedulable(waits)), lacksRoom({ status: {} })]).toEqual([false, false]);
 });
