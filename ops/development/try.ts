@@ -11,7 +11,7 @@ if (!PLATFORM_URL || !PLATFORM_API_KEY) {
   process.exit(1);
 }
 const [cmd = 'sh', ...args] =
-  process.argv.length > 2 ? process.argv.slice(2) : ['sh', '-c', 'echo hello from $(hostname)'];
+  process.argv.length > 2 ? process.argv.slice(2) : ['sh', '-c', 'echo hello from $(cat /etc/hostname)'];
 try {
   await tryIn(new PlatformClient(PLATFORM_URL, PLATFORM_API_KEY));
 } catch (error) {

@@ -443,12 +443,17 @@ function wchanOf(pid: number): string {
 }
 
 test('processes and their children are killed before the agent when memory runs out', async () => {
+  // Children that begin one after the other, so that a score is often raised in the middle of a fork.
+  const forks = 'for n in 1 2 3 4 5 6 7 8; do sleep 600 & echo $!; done; wait';
   const run = new Run((signal) =>
-    agent.client(Process).start({ process: { cmd: 'sh', args: ['-c', 'sleep 600 & echo $!; wait'] } }, { signal }),
+    agent.client(Process).start({ process: { cmd: 'sh', args: ['-c', forks] } }, { signal }),
   );
-  const child = await eventually(() => Number(run.stdout.toString()));
+  const children = await eventually(() => {
+    const lines = run.stdout.toString().match(/^\d+$/gm) ?? [];
+    return lines.length === 8 && lines.map(Number);
+  });
   const scoreOf = (pid: number) => Number(fs.readFileSync(`/proc/${pid}/oom_score_adj`, 'utf8'));
-  await eventually(() => scoreOf(run.pid) === 1000 && scoreOf(child) === 1000);
+  await eventually(() => [run.pid, ...children].every((pid) => scoreOf(pid) === 1000));
   expect(scoreOf(agent.process.pid!)).toBe(scoreOf(process.pid));
   process.kill(-run.pid, 'SIGKILL');
   await run.finished;
