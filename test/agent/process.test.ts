@@ -450,7 +450,7 @@ test('processes and their children are killed before the agent when memory runs 
   );
   const children = await eventually(() => {
     const lines = run.stdout.toString().match(/^\d+$/gm) ?? [];
-    return lines.length === 8 && lines.map(Number);
+    return lines.length === 8 ? lines.map(Number) : null;
   });
   const scoreOf = (pid: number) => Number(fs.readFileSync(`/proc/${pid}/oom_score_adj`, 'utf8'));
   await eventually(() => [run.pid, ...children].every((pid) => scoreOf(pid) === 1000));
