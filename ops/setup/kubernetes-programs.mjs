@@ -1,25 +1,26 @@
 import fs from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
 import { lockFile } from './file-lock.mjs';
 import { buildGoPrograms, findGo, goModule } from './go-programs.mjs';
 import { SetupError } from './progress.mjs';
-import { ciliumPrograms, kubernetesPrograms, versions } from './toolchain/locations.mjs';
+import { ciliumPrograms, gvisorPrograms, kubernetesPrograms, versions } from './toolchain/locations.mjs';
 
-const { server, etcd, helm, cilium, gobgp } = versions.kubernetes;
+const { server, etcd, helm, cilium, gobgp, gvisor } = versions.kubernetes;
 const names = ['kube-apiserver', 'kube-controller-manager', 'kube-scheduler', 'kubelet', 'kube-proxy', 'kubectl'];
 
 /**
  * The programs of a Kubernetes cluster, from their Go modules: Kubernetes, etcd (Debian's 3.4 ends watches without a
- * resourceVersion after three seconds), Helm, and Cilium, which enforces NetworkPolicies. Go verifies each module with
- * its checksum database.
+ * resourceVersion after three seconds), Helm, Cilium, which enforces NetworkPolicies, and the runtime gVisor. Go
+ * verifies each module with its checksum database.
  * @returns {import('./progress.mjs').Step}
  */
 export function kubernetes() {
   const { dirs } = kubernetesPrograms();
-  const folders = [...Object.values(dirs), ciliumPrograms().dir];
+  const folders = [...Object.values(dirs), ciliumPrograms().dir, gvisorPrograms().dir];
   return {
     title: 'Kubernetes for tests',
-    expectation: 'about 35 minutes on two cores, once for this machine',
+    expectation: 'about 40 minutes on two cores, once for this machine',
     isDone: () => folders.every((dir) => fs.existsSync(dir)),
     async run() {
       const go = await findGo();
@@ -34,6 +35,7 @@ export function kubernetes() {
           await buildGoPrograms(go, dirs.helm, { helm: ['helm.sh/helm/v4/cmd/helm', helm] });
         }
         if (!fs.existsSync(ciliumPrograms().dir)) await buildCilium(go);
+        if (!fs.existsSync(gvisorPrograms().dir)) await buildGvisor(go);
       } finally {
         await lock.release();
       }
@@ -94,4 +96,36 @@ async function buildCilium(go) {
       fs.symlinkSync('/usr/bin/clang-19', path.join(folder, 'path', 'clang'));
     },
   });
+}
+
+/**
+ * gVisor, of the newest version whose shim Debian's containerd understands: later ones need containerd 2.
+ *
+ * The shim lowers its own OOM score and ends if it may not. Root lacks this right (CAP_SYS_RESOURCE) on some machines of
+ * tests, such as containers, so the shim is built without this step's error.
+ * @param {string} go
+ */
+async function buildGvisor(go) {
+  const module = 'gvisor.dev/gvisor';
+  const { dir: original } = await goModule(go, `${module}@v${gvisor}`);
+  const source = fs.mkdtempSync(path.join(os.tmpdir(), 'gvisor-'));
+  try {
+    fs.cpSync(original, source, { recursive: true });
+    const file = path.join(source, 'pkg/shim/v1/service.go');
+    const text = fs.readFileSync(file, 'utf8');
+    const changed = text.replace(
+      /if err := (sys\.SetOOMScore\([^)]*\)); err != nil \{\n.*\n\t\}/,
+      (_, call) => `_ = ${call}`,
+    );
+    if (changed === text) throw new SetupError('the shim of gVisor sets its OOM score in another way');
+    fs.rmSync(file);
+    fs.writeFileSync(file, changed);
+    const packages = { runsc: `${module}/runsc`, 'containerd-shim-runsc-v1': `${module}/shim` };
+    const programs = Object.entries(packages).map(([name, of]) => [name, [of, gvisor]]);
+    await buildGoPrograms(go, gvisorPrograms().dir, Object.fromEntries(programs), {
+      replaced: { [module]: source },
+    });
+  } finally {
+    fs.rmSync(source, { recursive: true, force: true });
+  }
 }

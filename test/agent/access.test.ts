@@ -189,7 +189,7 @@ test('a signature with an unescaped plus sign is accepted', async () => {
 
 test('a signature for an absolute path does not open the file of that name below the home folder', async () => {
   const name = `only-at-home-${process.pid}.txt`;
-  const file = join(os.homedir(), name);
+  const file = join(os.userInfo().homedir, name);
   fs.writeFileSync(file, 'at home');
   try {
     const status = async (signedPath: string) => {

@@ -7,7 +7,7 @@ import path from 'node:path';
  * Node. A folder's name contains versions, so a new version never uses an old program.
  */
 
-/** @type {{temporal: {server: string, cli: string, ui: string}, goMinimum: string, kubernetes: {server: string, etcd: string, helm: string, cilium: string, gobgp: string}, s3TestServer: string, paymentTestServer: string, timeSkippingTestServer: string, mavenDependencyPlugin: string}} */
+/** @type {{temporal: {server: string, cli: string, ui: string}, goMinimum: string, kubernetes: {server: string, etcd: string, helm: string, cilium: string, gobgp: string, gvisor: string}, s3TestServer: string, paymentTestServer: string, timeSkippingTestServer: string, mavenDependencyPlugin: string}} */
 export const versions = JSON.parse(fs.readFileSync(new URL('./versions.json', import.meta.url), 'utf8'));
 
 /**
@@ -102,6 +102,16 @@ export function ciliumPrograms(env = process.env) {
     crds: path.join(dir, 'crds'),
     path: path.join(dir, 'path'),
   };
+}
+
+/**
+ * gVisor, a runtime for the cluster of the tests, and its shim for containerd.
+ * @param {NodeJS.ProcessEnv} [env]
+ */
+export function gvisorPrograms(env = process.env) {
+  const { gvisor } = versions.kubernetes;
+  const commit = gvisor.split('-').at(-1);
+  return { dir: path.join(cacheDir(env), 'toolchain', `gvisor-${commit}-${process.arch}`) };
 }
 
 /**

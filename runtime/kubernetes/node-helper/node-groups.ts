@@ -14,6 +14,8 @@ interface Freezer {
   frozen: string;
   thawed: string;
   isFrozen: (group: string) => boolean;
+  /** `limits`: the folder of the group's limits of processes. */
+  hasProcesses: (group: string, limits: string) => boolean;
 }
 
 const version1: Freezer = {
@@ -21,12 +23,15 @@ const version1: Freezer = {
   frozen: 'FROZEN',
   thawed: 'THAWED',
   isFrozen: (group) => read(group, 'freezer.state').startsWith('FROZEN'),
+  // `cgroup.procs` lists only processes of the reader's own PID namespace.
+  hasProcesses: (_, limits) => read(limits, 'pids.current').trim() !== '0',
 };
 const version2: Freezer = {
   file: 'cgroup.freeze',
   frozen: '1',
   thawed: '0',
   isFrozen: (group) => /^frozen 1$/m.test(read(group, 'cgroup.events')),
+  hasProcesses: (group) => /^populated 1$/m.test(read(group, 'cgroup.events')),
 };
 
 /** Control groups of version 1 limit processes in a hierarchy of its own, with the same paths below its root. */
@@ -83,11 +88,19 @@ export class NodeGroups {
   }
 
   /**
+   * Whether a group contains processes. gVisor and Kata Containers run a container's processes elsewhere, and its group
+   * is empty. The kernel reports an empty group as frozen at once. True if the kernel does not count processes.
+   */
+  hasProcesses(group: string): boolean {
+    return unlessGone(() => this.#freezer.hasProcesses(group, this.#limitsOf(group))) ?? true;
+  }
+
+  /**
    * Limits the number of processes and threads in a group.
    * @returns false when the group is gone, or when the node does not limit processes
    */
   limitProcesses(group: string, most: number): boolean {
-    const file = path.join(this.#limitsRoot, path.relative(this.#root, group), 'pids.max');
+    const file = path.join(this.#limitsOf(group), 'pids.max');
     return unlessGone(() => fs.writeFileSync(file, `${most}`, { flag: 'r+' })) !== null;
   }
 
@@ -113,6 +126,10 @@ export class NodeGroups {
       await sleep(pollMs, undefined, { signal });
     }
     return false;
+  }
+
+  #limitsOf(group: string): string {
+    return path.join(this.#limitsRoot, path.relative(this.#root, group));
   }
 
   #findBelow(bases: readonly string[], podUid: string, containerId: string): string | null {

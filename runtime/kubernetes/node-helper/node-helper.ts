@@ -20,8 +20,11 @@ const checkMs = 5000;
 export class NodeHelper {
   readonly #options: HelperOptions;
   readonly #pods: NodePods;
-  /** The last action for each pod, by uid. An event that asks for the same state needs no further action. */
-  readonly #done = new Map<string, { containerId: string; group: string; frozen: boolean }>();
+  /**
+   * The last action for each pod, by uid. An event that asks for the same state needs no further action. `group` is
+   * null for a container whose processes run outside of its group.
+   */
+  readonly #done = new Map<string, { containerId: string; group: string | null; frozen: boolean }>();
   #checking: NodeJS.Timeout | undefined;
 
   constructor(options: HelperOptions) {
@@ -53,7 +56,7 @@ export class NodeHelper {
   #check(): void {
     for (const pod of this.#pods.list()) {
       const done = this.#done.get(pod.metadata!.uid!);
-      if (!done?.frozen || this.#options.groups.isFrozen(done.group)) continue;
+      if (!done?.frozen || done.group === null || this.#options.groups.isFrozen(done.group)) continue;
       this.#done.delete(pod.metadata!.uid!);
       this.#pods.settle(pod);
     }
@@ -68,13 +71,21 @@ export class NodeHelper {
     // A pod that is being deleted is thawed, because frozen processes cannot end.
     const frozen = isFreezeWanted(pod) && !metadata!.deletionTimestamp;
     const done = this.#done.get(uid);
-    if (done?.containerId !== containerId || done.frozen !== frozen) {
+    const isNew = done?.containerId !== containerId;
+    if (!isNew && done.group === null) return true;
+    if (isNew || done.frozen !== frozen) {
       const { groups, logger } = this.#options;
       const group = groups.find(uid, containerId);
       // The container has ended, but the API server does not know it yet.
       if (group === null) return true;
+      if (isNew && !groups.hasProcesses(group)) {
+        // The pod gets no mark, so that a pause keeps only the disk.
+        logger.warn({ pod: metadata!.name }, 'a sandbox runs outside of its control group and cannot be frozen');
+        this.#done.set(uid, { containerId, group: null, frozen: false });
+        return true;
+      }
       // Kubernetes has no limit of processes for a pod, only one of the kubelet for all pods of its node.
-      if (done?.containerId !== containerId && !groups.limitProcesses(group, processLimit)) {
+      if (isNew && !groups.limitProcesses(group, processLimit)) {
         logger.warn({ pod: metadata!.name }, 'the processes of a sandbox could not be limited');
       }
       const state = frozen ? 'frozen' : 'thawed';

@@ -18,8 +18,18 @@ export function podNetwork({ pods, plugins }: { pods: string; plugins: object[] 
   });
 }
 
-/** @param of.folder the folder of the node. @param of.plugins the folder of the network plugins */
-export function containerdConfig(of: { folder: string; socket: string; pauseImage: string; plugins: string }): string {
+/**
+ * @param of.folder the folder of the node
+ * @param of.plugins the folder of the network plugins
+ * @param of.gvisorConfig the file with `gvisorConfig`
+ */
+export function containerdConfig(of: {
+  folder: string;
+  socket: string;
+  pauseImage: string;
+  plugins: string;
+  gvisorConfig: string;
+}): string {
   const { folder, socket, pauseImage, plugins } = of;
   const cri = 'plugins."io.containerd.grpc.v1.cri"';
   return `version = 2
@@ -54,8 +64,22 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.snapshotter.
 [${cri}.containerd.runtimes.other.options]
   Root = "/run/containerd/other"
   SystemdCgroup = false
+[${cri}.containerd.runtimes.${gvisorHandler}]
+  runtime_type = "io.containerd.runsc.v1"
+[${cri}.containerd.runtimes.${gvisorHandler}.options]
+  TypeUrl = "io.containerd.runsc.v1.options"
+  ConfigPath = "${of.gvisorConfig}"
 `;
 }
+
+/** The name by which a RuntimeClass refers to gVisor. */
+export const gvisorHandler = 'runsc';
+
+/** `systrap` needs no virtualization of the machine. */
+export const gvisorConfig = `root = "/run/containerd/runsc"
+[runsc_config]
+platform = "systrap"
+`;
 
 export function kubeletConfig(options: {
   /** The address of the node. */

@@ -1,12 +1,13 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { CoordinationV1Api, CoreV1Api, type KubeConfig } from '@kubernetes/client-node';
-import { kubernetesPrograms } from '../../../ops/setup/toolchain/locations.mjs';
+import { fullPath } from '../../../config/programs.mjs';
+import { gvisorPrograms, kubernetesPrograms } from '../../../ops/setup/toolchain/locations.mjs';
 import { until } from '../../support/until.ts';
 import type { ClusterKeys } from './cluster-keys.ts';
 import { ClusterNode, flags } from './cluster-node.ts';
 import type { ClusterPlace } from './cluster-place.ts';
-import { containerdConfig, kubeletConfig, podNetwork, proxyConfig } from './node-configuration.ts';
+import { containerdConfig, gvisorConfig, kubeletConfig, podNetwork, proxyConfig } from './node-configuration.ts';
 import { ciliumPlugin, cniPlugins, pluginsWithCilium, startCilium } from './policy-enforcer.ts';
 
 const containerdSocket = '/run/containerd.sock';
@@ -135,7 +136,10 @@ export class PodNode {
   }
 
   async #startPrograms(): Promise<void> {
-    const containerd = this.#node.start('containerd', 'containerd', ['--config', this.place.file('containerd.toml')]);
+    // containerd finds the shims of other runtimes than runc by this path.
+    const programs = `PATH=${gvisorPrograms().dir}:${fullPath()}`;
+    const command = [programs, 'containerd', '--config', this.place.file('containerd.toml')];
+    const containerd = this.#node.start('containerd', 'env', command);
     await containerd.whenReady(() => this.#containerdAnswers());
     await this.startKubelet();
     await this.#startProxy();
@@ -159,6 +163,7 @@ export class PodNode {
       socket: containerdSocket,
       pauseImage,
       plugins: enforcesPolicies ? pluginsWithCilium(place) : cniPlugins,
+      gvisorConfig: place.write('runsc.toml', gvisorConfig),
     });
     place.write('containerd.toml', config);
   }
