@@ -76,6 +76,22 @@ test('a sandbox that needs more memory than it has ends as a whole, and resumes 
   expect(await host.objects()).toEqual({ pods: [], disks: [] });
 }, 240_000);
 
+test('a create takes a warm pod that runs on gVisor', async () => {
+  const warm = { size: { least: 1, most: 1 }, base: { image, cpuCount: 1, memoryMb: 256, storageGb: 1 } };
+  await host.driver.close();
+  await host.addVolumes(2);
+  await host.start({ runtimeClass: 'gvisor', warm });
+  await until(() => host.driver.poolReady > 0, 120_000);
+  const spec = await host.spec(image, { env: { GREETING: 'hello' } });
+  const place = await host.driver.create(spec);
+  expect(place.from).toBe('pool');
+  const { output } = await shell(place, spec, 'echo $GREETING $HOSTNAME; cat /etc/hostname; cat /proc/version');
+  const [greeting, hostname, version] = output.split('\n');
+  expect([greeting, hostname]).toEqual([`hello ${spec.sandboxId}`, spec.sandboxId]);
+  expect(version).not.toContain(os.release());
+  await host.driver.remove(spec.sandboxId);
+}, 240_000);
+
 test('with a node helper a pause keeps only the disk, because gVisor runs outside of the control group', async () => {
   const helper = await InstalledNodeHelper.install(cluster, host.namespace);
   const spec = await host.spec(image);
