@@ -200,6 +200,8 @@ describe('the platform', () => {
       agent.close();
       await platform.stop();
       await platform.start();
+      // In the meantime, another copy on this machine may have taken the platform's port.
+      api = platform.client();
       const again = platform.agent(await api.sandbox(sandbox.sandbox_id));
       expect(await again.processes()).toContain(pid);
       again.close();
