@@ -102,7 +102,8 @@ async function buildCilium(go) {
  * gVisor, of the newest version whose shim Debian's containerd understands: later ones need containerd 2.
  *
  * The shim lowers its own OOM score and ends if it may not. Root lacks this right (CAP_SYS_RESOURCE) on some machines of
- * tests, such as containers, so the shim is built without this step's error.
+ * tests, such as containers, so the shim is built without this step's error. The module is copied for this, because Go
+ * refuses an `-overlay` of files in its module cache.
  * @param {string} go
  */
 async function buildGvisor(go) {

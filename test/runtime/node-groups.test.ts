@@ -136,11 +136,16 @@ test.each(freezers)('only a group of $root with a process has processes', ({ roo
 });
 
 /** The group that counts the processes of a freezer's group. Null: the machine does not count them. */
-function countedIn(group: string, { root, folder }: { root: string; folder: string }): string | null {
-  if (root === folder) return group;
+function countedIn(group: string, freezer: { root: string; folder: string }): string | null {
+  const root = limitsRootOf(freezer);
+  return root && makeGroup(root, ...path.relative(freezer.root, group).split(path.sep));
+}
+
+/** The root of the hierarchy that counts and limits the processes of a freezer's groups. Null: the machine has none. */
+function limitsRootOf({ root, folder }: { root: string; folder: string }): string | null {
+  if (root === folder) return root;
   const pids = path.join(folder, 'pids');
-  if (!fs.existsSync(path.join(pids, 'cgroup.procs'))) return null;
-  return makeGroup(pids, ...path.relative(root, group).split(path.sep));
+  return fs.existsSync(path.join(pids, 'cgroup.procs')) ? pids : null;
 }
 
 test('a group at its limit of processes cannot fork, and a group beside it can', async () => {
@@ -157,9 +162,11 @@ test('a group at its limit of processes cannot fork, and a group beside it can',
 
 /** The hierarchy that limits processes: of version 1, or version 2 if its root passes the limits on. */
 function limiting(): { root: string; folder: string } {
-  const version1 = freezers.map(({ folder }) => ({ root: path.join(folder, 'pids'), folder }));
-  const found = version1.find(({ root }) => fs.existsSync(path.join(root, 'cgroup.procs')));
-  return found ?? freezers.find(({ root, folder }) => root === folder)!;
+  const found = freezers.flatMap((freezer) => {
+    const root = limitsRootOf(freezer);
+    return root === null ? [] : [{ root, folder: freezer.folder }];
+  });
+  return found.find(({ root, folder }) => root !== folder) ?? found[0]!;
 }
 
 /** The limit is set by the path of the freezer's group. */

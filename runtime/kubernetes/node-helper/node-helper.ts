@@ -11,6 +11,9 @@ const stepMs = 5000;
  */
 const checkMs = 5000;
 
+/** `group` is null for a container whose processes run outside of its group, so that it is never frozen. */
+type Done = { containerId: string } & ({ group: string; frozen: boolean } | { group: null; frozen: false });
+
 /**
  * Freezes and thaws the containers of one node's sandboxes. The annotation `frozen` of a pod is the request, and the
  * helper writes the state of the kernel to `frozen-now`. It stores no state and compares all pods when it starts, so it
@@ -20,11 +23,8 @@ const checkMs = 5000;
 export class NodeHelper {
   readonly #options: HelperOptions;
   readonly #pods: NodePods;
-  /**
-   * The last action for each pod, by uid. An event that asks for the same state needs no further action. `group` is
-   * null for a container whose processes run outside of its group.
-   */
-  readonly #done = new Map<string, { containerId: string; group: string | null; frozen: boolean }>();
+  /** The last action for each pod, by uid. An event that asks for the same state needs no further action. */
+  readonly #done = new Map<string, Done>();
   #checking: NodeJS.Timeout | undefined;
 
   constructor(options: HelperOptions) {
@@ -56,7 +56,7 @@ export class NodeHelper {
   #check(): void {
     for (const pod of this.#pods.list()) {
       const done = this.#done.get(pod.metadata!.uid!);
-      if (!done?.frozen || done.group === null || this.#options.groups.isFrozen(done.group)) continue;
+      if (!done?.frozen || this.#options.groups.isFrozen(done.group)) continue;
       this.#done.delete(pod.metadata!.uid!);
       this.#pods.settle(pod);
     }
