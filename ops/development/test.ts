@@ -5,40 +5,79 @@ import os from 'node:os';
 import path from 'node:path';
 
 /**
- * `npm test -- …`: runs Jest with the given arguments. The last line is `N passed, N failed`. The exit status is 0 only
- * if tests ran and all of them passed.
+ * `npm test -- …`: runs Jest with the given arguments. A file that fails is run once more, alone, at the end, and
+ * `retried: <file>` names it: a late failure of one test in thousands must not cost a whole run. More than
+ * `maxRetriedFiles` such files fail the run. The last line is `N passed, N failed`. The exit status is 0 only if tests
+ * ran and all of them passed.
  */
+const maxRetriedFiles = 2;
 const root = path.resolve(import.meta.dirname, '../..');
 const runDir = fs.mkdtempSync(path.join(os.tmpdir(), 'test-run-'));
-const countsFile = path.join(runDir, 'counts.json');
 const args = process.argv.slice(2);
 
-const jest = spawn(
-  process.execPath,
-  ['--experimental-vm-modules', path.join(root, 'node_modules/jest/bin/jest.js'), ...args],
-  {
-    cwd: root,
-    stdio: 'inherit',
-    env: {
-      ...process.env,
-      // Workers need the option too. The warning that it is experimental is hidden.
-      NODE_OPTIONS:
-        `${process.env.NODE_OPTIONS ?? ''} --experimental-vm-modules --disable-warning=ExperimentalWarning`.trim(),
-      TEST_COUNTS_FILE: countsFile,
-      // Tests start the platform's processes many times. Each process then loads the modules that the first one has
-      // compiled.
-      NODE_COMPILE_CACHE: path.join(runDir, 'compiled'),
-    },
-  },
-);
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => jest.kill(signal));
-const [code] = await once(jest, 'exit');
+interface Counts {
+  passed: number;
+  failed: number;
+  /** The number of test files that ran. */
+  files: number;
+  failedFiles: { file: string; passed: number; failed: number }[];
+}
 
-let { passed, failed } = { passed: 0, failed: 0 };
-if (fs.existsSync(countsFile)) ({ passed, failed } = JSON.parse(fs.readFileSync(countsFile, 'utf8')));
+let isInterrupted = false;
+
+async function runJest(extraArgs: string[], extraEnv: NodeJS.ProcessEnv = {}): Promise<Counts> {
+  const countsFile = path.join(runDir, 'counts.json');
+  fs.rmSync(countsFile, { force: true });
+  const jest = spawn(
+    process.execPath,
+    ['--experimental-vm-modules', path.join(root, 'node_modules/jest/bin/jest.js'), ...args, ...extraArgs],
+    {
+      cwd: root,
+      stdio: 'inherit',
+      env: {
+        ...process.env,
+        // Workers need the option too. The warning that it is experimental is hidden.
+        NODE_OPTIONS:
+          `${process.env.NODE_OPTIONS ?? ''} --experimental-vm-modules --disable-warning=ExperimentalWarning`.trim(),
+        TEST_COUNTS_FILE: countsFile,
+        // Tests start the platform's processes many times. Each process then loads the modules that the first one has
+        // compiled.
+        NODE_COMPILE_CACHE: path.join(runDir, 'compiled'),
+        ...extraEnv,
+      },
+    },
+  );
+  const forward = (signal: NodeJS.Signals) => {
+    isInterrupted = true;
+    jest.kill(signal);
+  };
+  process.on('SIGINT', forward);
+  process.on('SIGTERM', forward);
+  const [code] = await once(jest, 'exit');
+  process.off('SIGINT', forward);
+  process.off('SIGTERM', forward);
+  const counts: Counts = fs.existsSync(countsFile)
+    ? JSON.parse(fs.readFileSync(countsFile, 'utf8'))
+    : { passed: 0, failed: 0, files: 0, failedFiles: [] };
+  // Jest itself may fail, for example before the first test.
+  if (code !== 0 && counts.failed === 0) counts.failed = 1;
+  return counts;
+}
+
+const counts = await runJest([]);
+let { passed, failed } = counts;
+// A run of one file was alone already.
+if (!isInterrupted && counts.files > 1 && counts.failedFiles.length <= maxRetriedFiles) {
+  for (const first of counts.failedFiles) {
+    const second = await runJest(['--filter', path.join(root, 'test/support/one-file.cjs')], {
+      ONLY_TEST_FILE: first.file,
+    });
+    passed += second.passed - first.passed;
+    failed += second.failed - first.failed;
+    console.log(`\nretried: ${first.file}`);
+  }
+}
 // Programs that the tests have started may still be writing there while they end.
 fs.rmSync(runDir, { recursive: true, maxRetries: 5, retryDelay: 200 });
-// Jest itself may fail, for example before the first test.
-if (code !== 0 && failed === 0) failed = 1;
 console.log(`\n${passed} passed, ${failed} failed`);
 process.exitCode = failed > 0 || passed === 0 ? 1 : 0;
