@@ -11,7 +11,7 @@ import { recordEvent } from './events.ts';
 import { lockRow } from './lock-row.ts';
 import { requestStart } from './outbox.ts';
 import type { Scope } from './scope.ts';
-import { findTemplateView } from './templates.ts';
+import { findTemplateView, requireUnreservedName } from './templates.ts';
 
 /** The user who changes a template. */
 export interface TemplateCaller {
@@ -61,6 +61,7 @@ export async function createTemplate(
   await accountTransaction(em, accountId, async (tx) => {
     await lockRow(tx, 'accounts', accountId);
     await requireBudget(tx, accountId);
+    await requireUnreservedName(tx, wanted.name, accountId);
     if ((await tx.count(Template, { accountId })) >= maxTemplates) {
       throw new AppError(
         'template_limit_reached',
@@ -86,7 +87,11 @@ export async function changeTemplate(
 ): Promise<Template> {
   return accountTransaction(em, by.caller.accountId, async (tx) => {
     const template = await lockChangeable(tx, by, templateId);
-    tx.assign(template, { ...(await change(template, tx)), updatedAt: new Date() });
+    const changed = await change(template, tx);
+    if (changed.name !== undefined && changed.name !== template.name && template.accountId) {
+      await requireUnreservedName(tx, changed.name, template.accountId);
+    }
+    tx.assign(template, { ...changed, updatedAt: new Date() });
     return template;
   });
 }

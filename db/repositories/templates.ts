@@ -1,4 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
+import { AppError } from '../../domain/errors.ts';
 import { type AccountId, isId, type TemplateId, type UserId } from '../../domain/ids.ts';
 import { Template } from '../entities/template.ts';
 import { query } from '../query.ts';
@@ -48,8 +49,9 @@ const listed: ListedTable = {
 };
 
 /**
- * The template with a name or id, in any status. A name is looked up among the caller's own templates, then the
- * account's, the built-in ones, and other accounts' public ones.
+ * The template with an id, a name or `<user name>/<name>`, in any status. A bare name means a built-in template, then a
+ * public one, then one of the caller's own. It never means a template of another user, who could otherwise choose what
+ * the caller's sandboxes run.
  */
 export async function findTemplateByNameOrId(
   em: EntityManager,
@@ -58,15 +60,45 @@ export async function findTemplateByNameOrId(
   nameOrId: string,
 ): Promise<Template | null> {
   const seen = visible(scope);
+  const named = namedBy(caller, nameOrId);
   const [row] = await query(
     em,
-    `select t.* from templates t where ${isId('template', nameOrId) ? 't.template_id' : 't.name'} = ? and ${seen.sql}
-      order by t.owner_user_id is not distinct from ? desc, t.account_id is not distinct from ? desc,
-               t.account_id is null desc, t.created_at
+    `select t.* from templates t where ${named.sql} and ${seen.sql}
+      order by t.account_id is null desc, t.visibility = 'public' desc, t.created_at, t.template_id
       limit 1`,
-    [nameOrId, ...seen.values, caller.userId, caller.accountId],
+    [...named.values, ...seen.values],
   );
   return row ? readRow(em, Template, row) : null;
+}
+
+/** User names have no slash and are unique in their account. */
+function namedBy(caller: { accountId: AccountId; userId: UserId }, nameOrId: string): SqlCondition {
+  if (isId('template', nameOrId)) return { sql: 't.template_id = ?', values: [nameOrId] };
+  const [owner, name, ...more] = nameOrId.split('/');
+  if (name === undefined) {
+    return {
+      sql: "t.name = ? and (t.account_id is null or t.visibility = 'public' or t.owner_user_id = ?)",
+      values: [nameOrId, caller.userId],
+    };
+  }
+  if (more.length > 0) return { sql: 'false', values: [] };
+  return {
+    sql: `t.name = ? and t.owner_user_id = (select user_id from users where account_id = ? and lower(username) = lower(?))`,
+    values: [name, caller.accountId, owner],
+  };
+}
+
+/**
+ * @throws {AppError} `template_name_taken` when a built-in template or a public one of another account has the name. The
+ * index `templates_name` refuses other templates of the same account
+ */
+export async function requireUnreservedName(em: EntityManager, name: string, accountId: AccountId): Promise<void> {
+  const [row] = await query(
+    em,
+    `select 1 from templates where name = ? and (account_id is null or (visibility = 'public' and account_id <> ?)) limit 1`,
+    [name, accountId],
+  );
+  if (row) throw new AppError('template_name_taken', 'A built-in or public template has this name');
 }
 
 /** The template with its owner. */

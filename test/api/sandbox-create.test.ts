@@ -1,5 +1,6 @@
 import { Sandbox } from '../../db/entities/sandbox.ts';
 import { Template } from '../../db/entities/template.ts';
+import { User } from '../../db/entities/user.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { addHost, type Caller, startApi, type TestApi } from './test-api.ts';
 
@@ -336,24 +337,34 @@ describe('templates', () => {
     },
   );
 
-  test("visible are the user's own templates, the account's shared ones and public ones, by id and by name", async () => {
+  test("visible are the user's own templates, the account's shared ones and public ones; another user's by id and by owner/name", async () => {
     const member = await api.addUser(api.root);
     const stranger = await api.addAccount('pro');
     const of = { accountId: api.root.accountId, ownerUserId: member.userId };
     const own = await api.addTemplate({ ...of, visibility: 'private', name: 'members-own' });
     const shared = await api.addTemplate({ ...of, visibility: 'account_shared', name: 'shared-one' });
     const colleague = await api.addUser(api.root);
+    const { username } = await api.orm.em.fork().findOneOrFail(User, { userId: member.userId });
     for (const [caller, template, visible] of [
       [member, own, true],
       [member, 'members-own', true],
+      [member, `${username}/members-own`, true],
       [api.root, own, true],
+      [api.root, `${username}/members-own`, true],
+      [api.root, 'members-own', false],
+      [api.root, 'shared-one', false],
       [colleague, own, false],
       [colleague, 'members-own', false],
+      [colleague, `${username}/members-own`, false],
       [colleague, shared, true],
-      [colleague, 'shared-one', true],
+      [colleague, 'shared-one', false],
+      [colleague, `${username.toUpperCase()}/shared-one`, true],
+      [colleague, `${username}/shared-one/`, false],
+      [colleague, '/shared-one', false],
       [stranger, own, false],
       [stranger, shared, false],
       [stranger, 'shared-one', false],
+      [stranger, `${username}/shared-one`, false],
       [stranger, 'base', true],
     ] as const) {
       const reply = await create({ template, cpu_count: 1 }, caller);
@@ -363,12 +374,40 @@ describe('templates', () => {
     }
   });
 
-  test("the template has the sandbox's defaults, and the user's own template takes precedence over others with its name", async () => {
+  test('a built-in and a public name win over rows of users that have it already, also shared ones and own ones', async () => {
+    const member = await api.addUser(api.root);
+    const operator = await api.addAccount('pro');
+    const taken = { image: 'registry.example/own:1', defaultCpuCount: 1, defaultMemoryMb: 256 } as const;
+    const of = { accountId: api.root.accountId, ownerUserId: member.userId, ...taken };
+    const publicOne = { accountId: operator.accountId, ownerUserId: operator.userId, visibility: 'public' } as const;
+    const wins = await api.addTemplate({ ...publicOne, name: 'public-one', createdAt: new Date(Date.now() + 60_000) });
+    await api.addTemplate({ ...of, visibility: 'private', name: 'public-one' });
+    const captures = await api.addTemplate({ ...of, visibility: 'private', name: 'base' });
+    const { templateId: base } = await api.orm.em.fork().findOneOrFail(Template, { name: 'base', accountId: null });
+    for (const visibility of ['private', 'account_shared'] as const) {
+      await api.orm.em.fork().nativeUpdate(Template, { templateId: captures }, { visibility });
+      for (const caller of [api.root, member, await api.addUser(api.root)]) {
+        for (const [name, expected] of [
+          ['base', base],
+          ['public-one', wins],
+        ] as const) {
+          const { body } = await create({ template: name, cpu_count: 1 }, caller);
+          expect([visibility, name, body.data?.template_id]).toEqual([visibility, name, expected]);
+          await api.send(caller, 'DELETE', `/v1/sandboxes/${body.data.sandbox_id}`);
+        }
+      }
+    }
+    const own = await create({ template: captures }, member);
+    expect([own.status, own.body.data.template_id]).toEqual([201, captures]);
+    await api.send(member, 'DELETE', `/v1/sandboxes/${own.body.data.sandbox_id}`);
+  });
+
+  test("the template has the sandbox's defaults", async () => {
     await api.addTemplate({
       accountId: api.root.accountId,
       ownerUserId: api.root.userId,
       visibility: 'private',
-      name: 'base',
+      name: 'with-defaults',
       defaultCpuCount: 3,
       defaultMemoryMb: 1024,
       image: 'registry.example/own:1',
@@ -376,7 +415,7 @@ describe('templates', () => {
       customCommand: '{"Entrypoint":[],"Cmd":["serve"]}',
       readyCommand: '{"type":"tcpSocket","port":3000}',
     });
-    const { body } = await create({ template: 'base', custom_ports: [{ port: 3000, name: 'mine' }] });
+    const { body } = await create({ template: 'with-defaults', custom_ports: [{ port: 3000, name: 'mine' }] });
     const custom = { port: 3000, service_port: 3000, protocol: 'TCP', name: 'mine', is_protected: false };
     expect(body.data).toMatchObject({
       cpu_count: 3,

@@ -41,6 +41,29 @@ async function codeOf(method: string, url: string, body?: Json, caller: Caller =
   return [reply.status, reply.body.code];
 }
 
+describe('the name of a built-in or public template', () => {
+  test.each([['base'], ['code-interpreter-all'], ['public-tool']])('%s is refused everywhere', async (name) => {
+    const operator = await api.addAccount();
+    const publicOne = { accountId: operator.accountId, ownerUserId: operator.userId, visibility: 'public' } as const;
+    if (name === 'public-tool') await api.addTemplate({ ...publicOne, name });
+    const { template_id: made } = await make();
+    const attempts: [string, string, Json][] = [
+      ['POST', '/v1/templates', { name }],
+      ['POST', '/v1/templates', { name, visibility: 'account_shared' }],
+      ['POST', '/v1/templates/import', { name, external_image_url: 'registry.example/a/b:1' }],
+      ['PUT', `/v1/templates/${made}`, { name }],
+      ['POST', `/v1/templates/${made}/share`, { new_name: name }],
+    ];
+    for (const [method, url, body] of attempts) {
+      expect([url, ...(await codeOf(method, url, body))]).toEqual([url, 409, 'template_name_taken']);
+    }
+    expect(await codeOf('POST', '/v1/templates', { name, visibility: 'public' }, api.root)).toEqual([
+      409,
+      'template_name_taken',
+    ]);
+  });
+});
+
 describe('create', () => {
   test('with only a name, and with every field', async () => {
     const plain = await make();

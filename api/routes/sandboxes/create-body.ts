@@ -85,7 +85,9 @@ export const createBody = optionalBody(
   z.object({
     name: withDefault(nameOf(24, { mayBeBlank: true }), '').describe('Generated when empty'),
     description: withDefault(description(), ''),
-    template: withDefaultNonZero(z.string().max(128), 'base').describe('Name or id'),
+    template: withDefaultNonZero(z.string().max(128), 'base').describe(
+      'An id, the name of a built-in, public or own template, or `<user name>/<name>`',
+    ),
     project_id: optionalNonZero(givenId('project', z.string().max(64))).describe(
       "The user's default project when left out",
     ),

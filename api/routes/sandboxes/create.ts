@@ -149,7 +149,8 @@ async function usableTemplate(
   if (!template)
     throw templateError(
       'template_not_found',
-      'There is no such template; GET /v1/templates lists those that you may use',
+      'There is no such template; GET /v1/templates lists those that you may use. Name one of another user by its id or ' +
+        'as <user name>/<name>',
     );
   if (!template.image || !isUsable(template)) {
     const why = template.buildErrorMessage ? `: ${template.buildErrorMessage}` : '';

@@ -45,7 +45,11 @@ export function createMcpServer(connection: ConnectionOptions): McpServer {
         'Makes a Linux sandbox and answers with its id. Template `base` has Python, Node and common tools; ' +
         '`code-interpreter` also pandas and matplotlib.',
       inputSchema: {
-        template: z.string().max(128).default('base'),
+        template: z
+          .string()
+          .max(128)
+          .default('base')
+          .describe('An id, a name, or `<user name>/<name>` for one of a colleague'),
         timeout_seconds: z.number().int().min(60).default(900).describe('It ends after that'),
         env: z.record(z.string(), z.string()).default({}).describe('Environment variables'),
       },

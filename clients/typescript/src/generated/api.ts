@@ -23,7 +23,7 @@ export interface CreateSandboxBody {
   /** Generated when empty */
   name?: string | null;
   description?: string | null;
-  /** Name or id */
+  /** An id, the name of a built-in, public or own template, or `<user name>/<name>` */
   template?: string | null;
   /** The user's default project when left out */
   project_id?: string | null;

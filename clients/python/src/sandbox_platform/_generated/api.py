@@ -77,7 +77,7 @@ class CreateSandboxBody(TypedDict):
     # Generated when empty
     name: NotRequired[Union[str, None]]
     description: NotRequired[Union[str, None]]
-    # Name or id
+    # An id, the name of a built-in, public or own template, or `<user name>/<name>`
     template: NotRequired[Union[str, None]]
     # The user's default project when left out
     project_id: NotRequired[Union[str, None]]
