@@ -129,6 +129,33 @@ export function isDisguisedCredential(name: string): boolean {
   return name.length === 16 && name.includes('_') && name.toLowerCase().replaceAll('_', '-') === 'x-platform-token';
 }
 
+/**
+ * Removes cookies that name another domain than this host. One for the base domain would reach the servers of all
+ * sandboxes.
+ */
+export function withoutForeignCookies(flat: string[], host: string): string[] {
+  let kept: string[] | null = null;
+  for (let i = 0; i < flat.length; i += 2) {
+    const isForeign =
+      flat[i]!.length === 10 && flat[i]!.toLowerCase() === 'set-cookie' && isForeignTo(host, flat[i + 1]!);
+    if (isForeign) kept ??= flat.slice(0, i);
+    else kept?.push(flat[i]!, flat[i + 1]!);
+  }
+  return kept ?? flat;
+}
+
+/** @param host may end in a port. @param cookie a value of Set-Cookie, read as browsers do (RFC 6265 §5.2) */
+function isForeignTo(host: string, cookie: string): boolean {
+  const name = host.replace(/:\d*$/, '').toLowerCase();
+  return cookie
+    .split(';')
+    .slice(1)
+    .some((attribute) => {
+      const domain = /^\s*domain\s*=\s*\.?(.*?)\s*$/i.exec(attribute)?.[1];
+      return domain !== undefined && domain !== '' && domain.toLowerCase() !== name;
+    });
+}
+
 /** The names in a Connection field, except the usual words. These fields end at this hop (RFC 9110 §7.6.1). */
 export function nominatedNames(value: string, known: Set<string> | null): Set<string> | null {
   let names = known;

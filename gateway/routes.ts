@@ -23,6 +23,8 @@ export interface SandboxRoute {
   /** Undeclared ports need the access token too. */
   secure: boolean;
   accessToken: string | null;
+  /** The token for the agent's platform paths. */
+  platformToken: string;
   /** The owner of the sandbox is disabled, so only public ports are served. */
   isLocked: boolean;
   ports: RoutePort[];

@@ -18,7 +18,8 @@ import type { RouteTable, SandboxRoute } from './routes.ts';
 import { withoutSignature } from './signed-query.ts';
 import { isServerNameAllowed, readTargetHost } from './target-host.ts';
 import { GrpcForwarding, isGrpc } from './upstream/grpc-forwarding.ts';
-import { type ForwardingContext, HttpForwarding, SandboxUnreachable, unreachable } from './upstream/http-forwarding.ts';
+import { type ForwardingContext, HttpForwarding, refusalFor } from './upstream/http-forwarding.ts';
+import { SandboxUnreachable } from './upstream/opening.ts';
 import type { UpstreamPool } from './upstream/pool.ts';
 import type { UpstreamRequest } from './upstream/request-head.ts';
 import type { ResponseHead } from './upstream/response-parser.ts';
@@ -115,13 +116,14 @@ export class SandboxProxy {
     const clientKey = this.#countClient(exchange, releases);
     const page = port === null ? readPagePath(exchange.target) : null;
     let call: PageCall | null = null;
+    let failure: GatewayError | null = null;
     for (let triedAddress: string | null = null; ; ) {
       const triedAtMs = performance.now();
       const route = await this.#findRoute(sandboxId);
       if (exchange.isClosed) return;
       if (page && this.#pages.serveStatic({ exchange, route, path: page, host, isRunning: isRunning(route) })) return;
       requireRunning(route);
-      if (triedAddress === route.address) throw unreachable();
+      if (failure && triedAddress === route.address) throw failure;
       if (page && !call) {
         call = this.#callOfPage(exchange, route, page, host);
         if (!call) return;
@@ -145,7 +147,8 @@ export class SandboxProxy {
         // attempt.
         if (exchange.isClosed) return;
         const isSlow = performance.now() - triedAtMs > retryWithinMs;
-        if (isSlow || triedAddress !== null || !this.#options.routes.suspect(sandboxId)) throw unreachable();
+        failure = refusalFor(error, context.port);
+        if (isSlow || triedAddress !== null || !this.#options.routes.suspect(sandboxId)) throw failure;
         triedAddress = route.address;
       }
     }

@@ -16,7 +16,12 @@ export function createSandboxRouteSource(orm: Orm, secrets: PlatformSecrets): Ro
       const known = await findEverKnownRoute(orm.em, sandboxId);
       if (!known) return null;
       const { isDeleted: _, ...row } = known;
-      return { ...row, agentPort: row.agentPort ?? defaultAgentPort, accessToken: secrets.agentToken(sandboxId) };
+      return {
+        ...row,
+        agentPort: row.agentPort ?? defaultAgentPort,
+        accessToken: secrets.agentToken(sandboxId),
+        platformToken: secrets.platformToken(sandboxId),
+      };
     },
   };
 }

@@ -1,3 +1,4 @@
+import http from 'node:http';
 import type net from 'node:net';
 import { defaultJsonBounds, exceededBound, type JsonBounds } from '../domain/json-bounds.ts';
 import {
@@ -51,6 +52,36 @@ export async function callAgentForStream(
 ): Promise<AgentReply | SandboxStream> {
   const reply = await openStream(requestFor(agent, call), call.maxReplyBytes);
   return reply instanceof SandboxStream ? reply : asJson(reply);
+}
+
+/**
+ * A connection, through the agent, to a server that listens on a loopback address of the sandbox. Null: there is no such
+ * server, or the agent did not answer in time.
+ */
+export function connectLoopback(
+  { address, port: agentPort, platformToken }: Pick<AgentEndpoint, 'address' | 'port' | 'platformToken'>,
+  port: number,
+  deadlineMs: number,
+  signal: AbortSignal,
+): Promise<net.Socket | null> {
+  const request = http.request({
+    host: address,
+    port: agentPort,
+    method: 'CONNECT',
+    path: `localhost:${port}`,
+    headers: { 'x-platform-token': platformToken },
+    agent: false,
+    signal: AbortSignal.any([signal, AbortSignal.timeout(deadlineMs)]),
+  });
+  return new Promise((resolve) => {
+    request.once('connect', (reply, socket: net.Socket) => {
+      if (reply.statusCode === 200) return resolve(socket);
+      socket.destroy();
+      resolve(null);
+    });
+    request.once('error', () => resolve(null));
+    request.end();
+  });
 }
 
 function requestFor(agent: AgentEndpoint, { method, path, body, deadlineMs, signal }: PlatformCall): SandboxRequest {

@@ -1,6 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type net from 'node:net';
 import { sameSecret } from '../http/access.ts';
 import { readJson, replyJson as reply } from '../http/json-exchange.ts';
+import { joinLoopback, loopbackPort, refuse } from '../http/loopback.ts';
 import type { RequestListener } from '../http/request-listener.ts';
 import { SandboxCommand, spawnWords } from './command.ts';
 import type { AgentEnvironment } from './environment.ts';
@@ -32,9 +34,7 @@ export class PlatformPaths {
 
   /** Serves `/platform/…`. Without the platform's token the reply is that of an unknown path. */
   async serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
-    const token = req.headers['x-platform-token'];
-    const { platformToken } = this.#state;
-    if (platformToken === null || typeof token !== 'string' || !sameSecret(token, platformToken)) {
+    if (!this.#isPlatform(req)) {
       reply(req, res, 404, { message: 'not found' });
       return;
     }
@@ -53,6 +53,19 @@ export class PlatformPaths {
       if (error instanceof TypeError || error instanceof SyntaxError) reply(req, res, 400, { message: error.message });
       else throw error;
     }
+  }
+
+  /** Serves `CONNECT localhost:<port>`: a connection to a server that listens on a loopback address. */
+  serveConnect(req: IncomingMessage, client: net.Socket, firstBytes: Buffer): void {
+    const port = this.#isPlatform(req) ? loopbackPort(req.url!) : null;
+    if (port === null) refuse(client, '404 Not Found');
+    else void joinLoopback(client, port, firstBytes);
+  }
+
+  #isPlatform(req: IncomingMessage): boolean {
+    const token = req.headers['x-platform-token'];
+    const { platformToken } = this.#state;
+    return platformToken !== null && typeof token === 'string' && sameSecret(token, platformToken);
   }
 
   #serveInit(req: IncomingMessage, res: ServerResponse, body: unknown): void {

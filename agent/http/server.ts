@@ -51,6 +51,7 @@ export function createAgentServer(platform: PlatformPaths, sandbox: SandboxPaths
     },
     listener,
   );
+  http1.on('connect', (req, socket, head) => platform.serveConnect(req, socket as net.Socket, head));
   // The server itself never listens. This event starts its check of slow heads.
   http1.emit('listening');
 

@@ -28,6 +28,7 @@ const route = {
   agentPort,
   secure: false,
   accessToken: null,
+  platformToken: '',
   isLocked: false,
   ports: [],
 };

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { Pool } from 'undici';
 import { Http1Connection } from '../../gateway/upstream/http1-connection.ts';
+import { directOpening } from '../../gateway/upstream/opening.ts';
 import { summarize } from '../statistics.ts';
 import type { Rivals } from './in-turns.ts';
 
@@ -13,7 +14,11 @@ export async function withUpstreamRivals(compare: (rivals: readonly Rivals[]) =>
   const server = new Worker(new URL('./upstream-server.ts', import.meta.url));
   const [port] = (await once(server, 'message')) as [number];
   const pool = new Pool(`http://127.0.0.1:${port}`, { connections: 1, pipelining: 1 });
-  const connection = await Http1Connection.connect('127.0.0.1', port);
+  const address = '127.0.0.1';
+  const connection = await Http1Connection.connect(
+    address,
+    directOpening({ sandboxId: 'sbx-bench', address, way: null }, port),
+  );
   const ours = (path: string) => getByOurs(connection, path);
   const library = (path: string) => getByUndici(pool, path);
   const latency = async (get: (path: string) => Promise<number>) => {

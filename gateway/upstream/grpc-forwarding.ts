@@ -1,8 +1,10 @@
 import http2 from 'node:http2';
+import { GatewayError } from '../error-reply.ts';
 import { badResponse } from '../fault-boundary.ts';
-import { FieldsTooLarge, forwardableTrailers, http2Headers } from '../header-fields.ts';
+import { FieldsTooLarge, forwardableTrailers, http2Headers, withoutForeignCookies } from '../header-fields.ts';
 import { unreadBytes, unsentBytes, type WaitingExchange } from '../waiting-bytes.ts';
-import { type ForwardingContext, SandboxUnreachable, tooMuchWaits, unreachable } from './http-forwarding.ts';
+import { type ForwardingContext, refusalFor, tooMuchWaits } from './http-forwarding.ts';
+import { SandboxUnreachable } from './opening.ts';
 import { gatewayHeaders } from './request-head.ts';
 
 const { NGHTTP2_CANCEL, NGHTTP2_INTERNAL_ERROR, NGHTTP2_NO_ERROR, NGHTTP2_REFUSED_STREAM, NGHTTP2_FLAG_END_STREAM } =
@@ -30,14 +32,15 @@ export class GrpcForwarding implements WaitingExchange {
     this.#context = context;
   }
 
-  /** @throws {SandboxUnreachable} when no HTTP/2 server is there; later errors are answered here */
+  /** @throws {SandboxUnreachable}; {GatewayError} when no HTTP/2 server is there; later errors are answered here */
   async start(): Promise<void> {
     const { exchange, pool, route, port, request } = this.#context;
     const session = pool.grpcSession(route, port);
     try {
       await session.ready;
     } catch (error) {
-      throw new SandboxUnreachable('nothing answers there', { cause: error });
+      if (error instanceof SandboxUnreachable) throw error;
+      throw new GatewayError(502, 'sandbox_bad_response', 'The server in the sandbox does not speak HTTP/2');
     }
     if (exchange.isClosed) return;
     const headers = http2Headers([...exchange.headers.forward, ...gatewayHeaders(exchange, request)]);
@@ -121,7 +124,7 @@ export class GrpcForwarding implements WaitingExchange {
       else if (client.headersSent) this.#stopSending(client);
       // The server did not begin the call, so the client may safely retry.
       else if (upstream.rstCode === NGHTTP2_REFUSED_STREAM) client.close(NGHTTP2_REFUSED_STREAM);
-      else exchange.refuse(unreachable());
+      else exchange.refuse(refusalFor(new Error('closed without a reply'), this.#context.port));
     };
     const { faults } = exchange;
     upstream.on('error', () => undefined);
@@ -148,7 +151,7 @@ export class GrpcForwarding implements WaitingExchange {
       return null;
     }
     try {
-      const headers = http2Headers(raw);
+      const headers = http2Headers(withoutForeignCookies(raw, this.#context.request.host));
       if (status === 205) delete headers['content-length'];
       headers['x-request-id'] ??= this.#context.exchange.requestId;
       return { status, headers };

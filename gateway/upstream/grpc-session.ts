@@ -1,15 +1,15 @@
 import http2 from 'node:http2';
-import net from 'node:net';
+import type net from 'node:net';
+import { isReplyComplete, type Opening, openingFailure, SandboxUnreachable } from './opening.ts';
 
 const idleMs = 30_000;
 const connectTimeoutMs = 4000;
 /** The bytes that the sandbox may send on one call before the client reads. Each of many calls may hold this much. */
 const streamWindowBytes = 64 * 1024;
-const keepaliveProbeDelayMs = 30_000;
 
 /** An HTTP/2 connection to a port of a sandbox (prior knowledge, no TLS), shared by its calls. */
 export class GrpcSession {
-  /** Null until a tunnel to the sandbox's machine is open. */
+  /** Null until the connection is open. */
   #session: http2.ClientHttp2Session | null = null;
   readonly ready: Promise<void>;
   #calls = 0;
@@ -18,37 +18,31 @@ export class GrpcSession {
   #idleTimer: NodeJS.Timeout | null = null;
   onClosed: () => void = () => undefined;
 
-  /**
-   * @param tunnel opens the connection through the sandbox's machine, or returns null when the sandbox is reached
-   * directly; null: the sandbox is always reached directly
-   */
-  constructor(address: string, port: number, tunnel: (() => Promise<net.Socket | null>) | null = null) {
-    this.ready = tunnel ? this.#openThrough(tunnel, address, port) : this.#open(address, port, null);
+  /** @param opened the connection to the server */
+  constructor(opened: Promise<net.Socket>) {
+    this.ready = this.#begin(opened);
     this.ready.catch(() => undefined);
   }
 
-  async #openThrough(tunnel: () => Promise<net.Socket | null>, address: string, port: number): Promise<void> {
-    let socket: net.Socket | null;
+  async #begin(opened: Promise<net.Socket>): Promise<void> {
+    let socket: net.Socket;
     try {
-      socket = await tunnel();
-      // HTTP/2 bypasses the socket's own queue, so the queue must be empty first.
-      if (socket) await sent(socket);
+      socket = await opened;
       if (this.#isAborted) {
-        socket?.destroy();
-        throw new Error('the sandbox is no longer reached there');
+        socket.destroy();
+        throw new SandboxUnreachable('the sandbox is no longer reached there');
       }
     } catch (error) {
       this.#isAborted = true;
       this.onClosed();
       throw error;
     }
-    return this.#open(address, port, socket);
+    return this.#open(socket);
   }
 
-  #open(address: string, port: number, tunnel: net.Socket | null): Promise<void> {
-    const session = http2.connect(`http://${address}:${port}`, {
-      createConnection: () =>
-        tunnel ?? net.connect({ host: address, port, keepAlive: true, keepAliveInitialDelay: keepaliveProbeDelayMs }),
+  #open(socket: net.Socket): Promise<void> {
+    const session = http2.connect('http://sandbox', {
+      createConnection: () => socket,
       settings: { enablePush: false, initialWindowSize: streamWindowBytes },
     });
     this.#session = session;
@@ -115,23 +109,41 @@ export class GrpcSession {
   }
 }
 
-/** Resolves when the connection is open and all bytes that were written to it are sent. */
-function sent(socket: net.Socket): Promise<void> {
+/**
+ * Opens a connection and waits until its server's bytes come next.
+ * @throws {SandboxUnreachable}
+ */
+export function openSocket(opening: Opening): Promise<net.Socket> {
   return new Promise((resolve, reject) => {
-    const fail = (error?: Error) => {
+    const socket = opening.open();
+    const fail = (error: Error) => {
       clearTimeout(timer);
       socket.destroy();
-      reject(error ?? new Error('connection closed'));
+      reject(openingFailure(error));
     };
     const timer = setTimeout(() => fail(new Error('connect timed out')), connectTimeoutMs);
-    const onClose = () => fail();
+    const onClose = () => fail(new Error('connection closed'));
+    const onReadable = () => {
+      const bytes: Buffer | null = socket.read(opening.reply.length);
+      if (!bytes) return;
+      try {
+        if (isReplyComplete(opening.reply, bytes.toString('latin1'))) done();
+        else fail(new Error('connection closed'));
+      } catch (error) {
+        fail(error as Error);
+      }
+    };
+    const done = () => {
+      clearTimeout(timer);
+      socket.off('error', fail).off('close', onClose).off('readable', onReadable);
+      resolve(socket);
+    };
     socket.once('error', fail);
     socket.once('close', onClose);
+    // HTTP/2 bypasses the socket's own queue, so the queue must be empty first.
     socket.write('', () => {
-      clearTimeout(timer);
-      socket.off('error', fail);
-      socket.off('close', onClose);
-      resolve();
+      if (opening.reply === '') done();
+      else socket.on('readable', onReadable);
     });
   });
 }

@@ -1,10 +1,11 @@
 import { GatewayError } from '../error-reply.ts';
 import type { Exchange } from '../exchange.ts';
 import { badResponse } from '../fault-boundary.ts';
-import { FieldsTooLarge, forwardableTrailers } from '../header-fields.ts';
+import { FieldsTooLarge, forwardableTrailers, withoutForeignCookies } from '../header-fields.ts';
 import type { SandboxRoute } from '../routes.ts';
 import type { WaitingBytes, WaitingExchange } from '../waiting-bytes.ts';
 import { type ConnectionUser, type Http1Connection, UserFault } from './http1-connection.ts';
+import { PortClosed, SandboxUnreachable } from './opening.ts';
 import type { UpstreamPool } from './pool.ts';
 import { framingOf, requestHead, type UpstreamRequest } from './request-head.ts';
 import { MalformedResponse, type ResponseHead } from './response-parser.ts';
@@ -17,11 +18,6 @@ const maxInformationalBytes = 32 * 1024;
 /** The cost of a 1xx reply and of each of its fields, in addition to their text. */
 const informationalOverheadBytes = 128;
 const fieldOverheadBytes = 32;
-
-/** There is no connection, and the request was not sent. */
-export class SandboxUnreachable extends Error {
-  override name = 'SandboxUnreachable';
-}
 
 export interface ForwardingContext {
   exchange: Exchange;
@@ -122,7 +118,7 @@ export class HttpForwarding implements ConnectionUser, WaitingExchange {
     if (head.status === 101) throw new MalformedResponse('switches to a protocol that was not requested');
     this.#headWaits = true;
     const { page } = this.context;
-    this.exchange.sendHead(this.withRequestId(page ? page.replyHead(head) : head));
+    this.exchange.sendHead(this.headForClient(page ? page.replyHead(head) : head));
   }
 
   onBody(bytes: Buffer, last: boolean, trailers: string[]): void {
@@ -200,12 +196,7 @@ export class HttpForwarding implements ConnectionUser, WaitingExchange {
 
   protected async connect(need: 'replayable' | 'once' | 'fresh'): Promise<void> {
     const { pool, route, port } = this.context;
-    let connection: Http1Connection;
-    try {
-      connection = await pool.acquire(route, port, need);
-    } catch (error) {
-      throw new SandboxUnreachable('nothing answers there', { cause: error });
-    }
+    const connection = await pool.acquire(route, port, need);
     if (this.exchange.isClosed) {
       pool.release(connection);
       return;
@@ -227,8 +218,10 @@ export class HttpForwarding implements ConnectionUser, WaitingExchange {
     } else this.#pumpBody();
   }
 
-  protected withRequestId(head: ResponseHead): ResponseHead {
-    const { headers } = head;
+  /** The head of a reply for the client. */
+  protected headForClient(head: ResponseHead): ResponseHead {
+    const headers = withoutForeignCookies(head.headers, this.context.request.host);
+    head.headers = headers;
     for (let i = 0; i < headers.length; i += 2) {
       const name = headers[i]!;
       if (name.length === 12 && name.toLowerCase() === 'x-request-id') return head;
@@ -280,7 +273,7 @@ export class HttpForwarding implements ConnectionUser, WaitingExchange {
   #refuse(error: Error): void {
     this.#isPumping = false;
     if (this.exchange.isClosed || this.exchange.isHeadSent) return;
-    this.exchange.refuse(error instanceof MalformedResponse ? badResponse() : unreachable());
+    this.exchange.refuse(refusalFor(error, this.context.port));
   }
 }
 
@@ -291,6 +284,14 @@ export function tooMuchWaits(): GatewayError {
   });
 }
 
-export function unreachable(): GatewayError {
-  return new GatewayError(502, 'sandbox_unreachable', 'Nothing in the sandbox answers on this port');
+/** The reply to a client if the sandbox's server gave none. */
+export function refusalFor(error: Error, port: number): GatewayError {
+  if (error instanceof MalformedResponse) return badResponse();
+  if (error instanceof PortClosed) {
+    return new GatewayError(502, 'sandbox_port_closed', `No server in the sandbox listens on port ${port}`);
+  }
+  if (error instanceof SandboxUnreachable) {
+    return new GatewayError(502, 'sandbox_unreachable', 'The sandbox does not answer');
+  }
+  return new GatewayError(502, 'sandbox_no_reply', 'The server in the sandbox closed the connection without a reply');
 }

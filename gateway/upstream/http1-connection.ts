@@ -1,6 +1,6 @@
-import net from 'node:net';
+import type net from 'node:net';
 import { FairTurns } from '../../domain/fair-turns.ts';
-import { lastHopReplies } from '../../domain/last-hop.ts';
+import { isReplyComplete, type Opening, openingFailure, SandboxUnreachable } from './opening.ts';
 import { release } from './released-bytes.ts';
 import { MalformedResponse, ResponseParser, type ResponseSink } from './response-parser.ts';
 
@@ -22,9 +22,6 @@ export interface ConnectionUser extends ResponseSink {
   onBroken(error: Error): void;
 }
 
-/** Opens a connection that reads into these buffers. The machine of the sandbox replies with one byte. */
-export type OpenTunnel = (onread: net.OnReadOpts) => net.Socket;
-
 const smallReadBytes = 16 * 1024;
 const bigReadBytes = 256 * 1024;
 /** A body with at least this many remaining bytes is read into a big buffer. */
@@ -36,7 +33,6 @@ const maxSpareBigBuffers = 16;
  */
 const maxBigBuffers = 128;
 const connectTimeoutMs = 5000;
-const keepaliveProbeDelayMs = 30_000;
 
 /** A read with more chunk lines than this takes as long as many ordinary reads. */
 const costlyChunkLines = 512;
@@ -57,8 +53,9 @@ export class Http1Connection {
   readonly #address: string;
   readonly #socket: net.Socket;
   readonly #parser = new ResponseParser();
-  /** The first byte is the reply of the sandbox's machine. */
-  #awaitsReply: boolean;
+  /** The text that must arrive before the server's bytes, and the part of it that has arrived. */
+  readonly #awaitedReply: string;
+  #arrivedReply = '';
   #onReply: () => void = () => undefined;
   #small: Buffer | null = null;
   #big: Buffer | null = null;
@@ -80,23 +77,14 @@ export class Http1Connection {
   /** Called once, when the connection can carry no more requests. */
   onClosed: () => void = () => undefined;
 
-  private constructor(address: string, port: number, tunnel: OpenTunnel | null) {
+  private constructor(address: string, opening: Opening) {
     this.#address = address;
     const onread: net.OnReadOpts = {
       buffer: () => this.#nextReadBuffer(),
       callback: (length, buffer) => this.#onRead(length, buffer),
     };
-    this.#awaitsReply = tunnel !== null;
-    this.#socket = tunnel
-      ? tunnel(onread)
-      : net.connect({
-          host: address,
-          port,
-          noDelay: true,
-          keepAlive: true,
-          keepAliveInitialDelay: keepaliveProbeDelayMs,
-          onread,
-        });
+    this.#awaitedReply = opening.reply;
+    this.#socket = opening.open(onread);
     this.#socket.on('error', (error) => this.#break(error));
     this.#socket.on('end', () => this.#onEnd());
     this.#socket.on('close', () => {
@@ -108,12 +96,13 @@ export class Http1Connection {
   }
 
   /**
-   * Rejects with the system's error when the port is closed, or after 5 s.
-   * @param tunnel opens the connection through the sandbox's machine; null: the connection is direct
+   * Rejects when the port is closed, or after 5 s.
+   * @param address of the sandbox
+   * @throws {SandboxUnreachable}
    */
-  static connect(address: string, port: number, tunnel: OpenTunnel | null = null): Promise<Http1Connection> {
+  static connect(address: string, opening: Opening): Promise<Http1Connection> {
     return new Promise((resolve, reject) => {
-      const connection = new Http1Connection(address, port, tunnel);
+      const connection = new Http1Connection(address, opening);
       const socket = connection.#socket;
       const timer = setTimeout(() => socket.destroy(new Error('connect timed out')), connectTimeoutMs);
       const connected = () => {
@@ -121,11 +110,11 @@ export class Http1Connection {
         socket.off('close', fail);
         resolve(connection);
       };
-      if (tunnel) connection.#onReply = connected;
+      if (opening.reply) connection.#onReply = connected;
       else socket.once('connect', connected);
       const fail = () => {
         clearTimeout(timer);
-        reject(connection.#broken ?? new Error('connection closed'));
+        reject(openingFailure(connection.#broken ?? new Error('connection closed')));
       };
       socket.once('close', fail);
     });
@@ -220,7 +209,7 @@ export class Http1Connection {
 
   /** Closes the connection at once, even during an exchange, and reports that to its user. */
   abort(): void {
-    this.#break(new Error('the sandbox is no longer reached there'));
+    this.#break(new SandboxUnreachable('the sandbox is no longer reached there'));
   }
 
   /**
@@ -270,7 +259,8 @@ export class Http1Connection {
   }
 
   #onRead(length: number, buffer: Uint8Array): boolean {
-    if (this.#awaitsReply) return this.#onReplyRead((buffer as Buffer).subarray(0, length));
+    if (this.#arrivedReply.length < this.#awaitedReply.length)
+      return this.#onReplyRead((buffer as Buffer).subarray(0, length));
     this.responseStarted = true;
     this.#readWasFull = length === buffer.length;
     // The garbage collector frees it, because its bytes may still be on their way to the client.
@@ -292,15 +282,16 @@ export class Http1Connection {
     return readsOn;
   }
 
-  /** An HTTP/1.1 server sends nothing before a request, so no bytes may follow the reply byte. */
+  /** An HTTP/1.1 server sends nothing before a request, so no bytes may follow the reply. */
   #onReplyRead(bytes: Buffer): boolean {
-    this.#awaitsReply = false;
-    if (bytes.toString('latin1') !== lastHopReplies.connected) {
-      this.#break(new Error("the sandbox's machine did not connect"));
+    this.#arrivedReply += bytes.toString('latin1');
+    try {
+      if (isReplyComplete(this.#awaitedReply, this.#arrivedReply)) this.#onReply();
+      return true;
+    } catch (error) {
+      this.#break(error as Error);
       return false;
     }
-    this.#onReply();
-    return true;
   }
 
   #onEnd(): void {

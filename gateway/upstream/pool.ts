@@ -1,10 +1,10 @@
-import type net from 'node:net';
 import type { SandboxId } from '../../domain/ids.ts';
 import type { SandboxWays } from '../../last-hop/last-hops.ts';
-import { openTunnel } from '../../last-hop/tunnel.ts';
+import type { TunnelPlace } from '../../last-hop/tunnel.ts';
 import type { RouteTable, SandboxRoute } from '../routes.ts';
-import { GrpcSession } from './grpc-session.ts';
-import { Http1Connection, type OpenTunnel } from './http1-connection.ts';
+import { GrpcSession, openSocket } from './grpc-session.ts';
+import { Http1Connection } from './http1-connection.ts';
+import { directOpening, loopbackOpening, type Opening, PortClosed, SandboxUnreachable } from './opening.ts';
 
 /** Statuses in which a sandbox keeps its processes, so that open exchanges may continue. */
 const keepsConnections = new Set(['running', 'pausing', 'paused', 'resuming']);
@@ -26,6 +26,7 @@ interface SandboxUpstreams {
   sandboxId: SandboxId;
   hostId: string | null;
   address: string;
+  agent: { port: number; platformToken: string };
   closed: boolean;
   connecting: number;
   connections: Map<Http1Connection, number>;
@@ -58,7 +59,8 @@ export class UpstreamPool {
 
   /**
    * A connection to a port. `replayable`: may be an idle one. `once`: may be an idle one only if the server certainly
-   * still waits for a request. `fresh`: a new one. Rejects when the port is unreachable.
+   * still waits for a request. `fresh`: a new one.
+   * @throws {SandboxUnreachable}
    */
   async acquire(route: SandboxRoute, port: number, need: 'replayable' | 'once' | 'fresh'): Promise<Http1Connection> {
     const upstreams = this.#of(route);
@@ -102,7 +104,7 @@ export class UpstreamPool {
     const upstreams = this.#of(route);
     const known = upstreams.sessions.get(port);
     if (known?.isUsable) return known;
-    const session = new GrpcSession(upstreams.address, port, this.#tunnelFor(upstreams, port));
+    const session = new GrpcSession(this.#open(upstreams, port, openSocket));
     upstreams.sessions.set(port, session);
     session.onClosed = () => {
       if (upstreams.sessions.get(port) === session) upstreams.sessions.delete(port);
@@ -125,6 +127,7 @@ export class UpstreamPool {
       sandboxId: route.sandboxId,
       hostId: route.hostId,
       address: route.address!,
+      agent: { port: route.agentPort, platformToken: route.platformToken },
       closed: false,
       connecting: 0,
       connections: new Map(),
@@ -138,14 +141,11 @@ export class UpstreamPool {
   async #connect(upstreams: SandboxUpstreams, port: number): Promise<Http1Connection> {
     upstreams.connecting++;
     try {
-      const { address, sandboxId, hostId } = upstreams;
-      const way = this.#ways && hostId ? await this.#ways.wayTo(hostId) : null;
-      const tunnel: OpenTunnel | null =
-        way && ((onread) => openTunnel(way, { sandboxId, port, wantsReply: true }, { onread }));
-      const connection = await Http1Connection.connect(address, port, tunnel);
+      const { address } = upstreams;
+      const connection = await this.#open(upstreams, port, (opening) => Http1Connection.connect(address, opening));
       if (!upstreams.closed) return connection;
       connection.destroy();
-      throw new Error('the route changed while connecting');
+      throw new SandboxUnreachable('the route changed while connecting');
     } finally {
       upstreams.connecting--;
       // Runs after the caller has registered the connection.
@@ -153,14 +153,31 @@ export class UpstreamPool {
     }
   }
 
-  /** Opens a connection for HTTP/2 through the sandbox's machine. Null: every sandbox is reached directly. */
-  #tunnelFor({ sandboxId, hostId }: SandboxUpstreams, port: number): (() => Promise<net.Socket | null>) | null {
-    const ways = this.#ways;
-    if (!ways || !hostId) return null;
-    return async () => {
-      const way = await ways.wayTo(hostId);
-      return way && openTunnel(way, { sandboxId, port, wantsReply: false });
-    };
+  /**
+   * Connects to the sandbox's address, and then, if nothing listens there, to its loopback addresses: most development
+   * servers listen only on those.
+   */
+  async #open<T>(upstreams: SandboxUpstreams, port: number, connect: (opening: Opening) => Promise<T>): Promise<T> {
+    const { sandboxId, address, agent } = upstreams;
+    const place = { sandboxId, address, way: await this.#wayTo(upstreams.hostId) };
+    try {
+      return await connect(directOpening(place, port));
+    } catch (error) {
+      if (!(error instanceof PortClosed)) throw error;
+      if (port === agent.port) throw new SandboxUnreachable('the agent does not listen', { cause: error });
+      return await connect(loopbackOpening(place, port, agent)).catch(() => {
+        throw error;
+      });
+    }
+  }
+
+  /** Null: directly. */
+  async #wayTo(hostId: string | null): Promise<TunnelPlace | null> {
+    try {
+      return this.#ways && hostId ? await this.#ways.wayTo(hostId) : null;
+    } catch (error) {
+      throw new SandboxUnreachable('its machine is not reached', { cause: error });
+    }
   }
 
   /** Checks a route that may have changed, and closes the connections that it no longer allows. */

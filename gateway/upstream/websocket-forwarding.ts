@@ -26,7 +26,7 @@ export class WebSocketForwarding extends HttpForwarding {
       return;
     }
     if (head.upgrade?.toLowerCase() !== 'websocket') throw new MalformedResponse('switches to another protocol');
-    const tunnel = this.exchange.accept(this.withRequestId(head));
+    const tunnel = this.exchange.accept(this.headForClient(head));
     this.#tunnel = tunnel;
     this.watchWaiting();
     const { faults } = this.exchange;

@@ -1,6 +1,7 @@
+import type net from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SandboxId } from '../../domain/ids.ts';
-import { type AgentEndpoint, callAgent } from '../../sandbox-agent-client/platform-call.ts';
+import { type AgentEndpoint, callAgent, connectLoopback } from '../../sandbox-agent-client/platform-call.ts';
 import { canConnect, UnusableReply } from '../../sandbox-agent-client/sandbox-exchange.ts';
 
 /** The port of the agent in every sandbox. */
@@ -88,6 +89,11 @@ export class AgentClient {
    */
   async initialise(init: LateInit, signal: AbortSignal): Promise<void> {
     await this.#ask('POST', '/platform/init', init, replyTimeoutSeconds, signal, 204);
+  }
+
+  /** A connection to a server that listens on a loopback address of the sandbox. Null: there is none. */
+  connectLoopback(port: number, deadlineMs: number, signal: AbortSignal): Promise<net.Socket | null> {
+    return connectLoopback(this.#agent, port, deadlineMs, signal);
   }
 
   /** Runs a command in the sandbox. @returns its exit code */

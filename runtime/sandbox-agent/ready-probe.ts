@@ -1,4 +1,6 @@
+import type net from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import tls from 'node:tls';
 import type { ReadyProbe } from '../../domain/template-commands.ts';
 import { canConnect, statusOf } from '../../sandbox-agent-client/sandbox-exchange.ts';
 import { DriverError } from '../driver.ts';
@@ -36,18 +38,23 @@ async function succeeds(
   const deadlineMs = Math.ceil(probe.timeoutSeconds * 1000);
   try {
     if (probe.type === 'exec') return (await sandbox.agent.probe(probe.command, probe.timeoutSeconds, signal)) === 0;
-    if (probe.type === 'tcpSocket') return await canConnect({ address, port: probe.port }, deadlineMs, signal);
-    const { port, path, scheme } = probe;
-    const status = await statusOf({
-      address,
-      port,
-      method: 'GET',
-      path,
-      isTls: scheme === 'HTTPS',
-      deadlineMs,
-      signal,
-    });
-    return status < 400;
+    const { port } = probe;
+    let server: net.Socket | null = null;
+    if (!(await canConnect({ address, port }, deadlineMs, signal))) {
+      // The server may listen only on loopback.
+      server = await sandbox.agent.connectLoopback(port, deadlineMs, signal);
+      if (!server) return false;
+    }
+    if (probe.type === 'tcpSocket') {
+      server?.destroy();
+      return true;
+    }
+    const { path, scheme } = probe;
+    const isTls = scheme === 'HTTPS';
+    const openTunnel = server
+      ? () => (isTls ? tls.connect({ socket: server, rejectUnauthorized: false }) : server)
+      : undefined;
+    return (await statusOf({ address, port, method: 'GET', path, isTls, openTunnel, deadlineMs, signal })) < 400;
   } catch {
     // Any error of a probe means that the sandbox is not ready.
     return false;

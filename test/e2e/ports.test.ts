@@ -107,6 +107,21 @@ describe('a port that is added', () => {
   });
 });
 
+/** Servers of development tools listen on one of these. */
+test.each(['127.0.0.1', '::1', 'localhost'])(
+  'a server that listens only on %s answers through its port',
+  async (address) => {
+    const reply = `of ${address}`;
+    const port = { '127.0.0.1': 4001, '::1': 4002, localhost: 4003 }[address]!;
+    const source = `http.createServer((q, r) => r.end('${reply}')).listen(${port}, '${address}')`;
+    await agent.start('/.platform/bin/node', ['-e', source]);
+    const headers = { 'x-access-token': sandbox.envd_access_token };
+    await until(async () => (await get(port, '/', headers))[0] === 200);
+    expect(await get(port, '/', headers)).toEqual([200, reply]);
+    expect(await get(port)).toEqual([401, null]);
+  },
+);
+
 describe('a UDP port', () => {
   const ask = (hostPort: string, waitMs?: number) => askUdp(hostPort, 'hello', { waitMs });
   const hostPorts = async (): Promise<Record<number, string>> =>

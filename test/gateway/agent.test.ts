@@ -2,19 +2,25 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import type net from 'node:net';
+import http2 from 'node:http2';
+import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
+import { text } from 'node:stream/consumers';
 import { Code, ConnectError, createClient } from '@connectrpc/connect';
 import { createConnectTransport, createGrpcTransport, createGrpcWebTransport } from '@connectrpc/connect-node';
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import WebSocket, { WebSocketServer } from 'ws';
 import { Filesystem, Process } from '../../agent/proto/gen/sandboxagent_pb.js';
 import { freePort } from '../support/free-port.ts';
 import { until } from '../support/until.ts';
-import { type Reply, send } from './client.ts';
+import { RawConnection, type Reply, send } from './client.ts';
 import { hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
+import { listening, startHttpUpstream, startRawUpstream } from './upstream-server.ts';
 
 const id = 'sbx-agent';
+/** The address of the sandbox. It is neither 127.0.0.1 nor ::1, so it does not reach servers that listen on those. */
+const address = '127.0.0.9';
 const agentToken = 'token-of-the-agent';
 const platformToken = 'token-of-the-platform';
 let started: StartedGateway;
@@ -31,7 +37,7 @@ beforeAll(async () => {
       PATH: process.env.PATH,
       HOME: dir,
       AGENT_PORT: String(agentPort),
-      AGENT_LISTEN: '127.0.0.1',
+      AGENT_LISTEN: address,
       AGENT_SANDBOX_ID: id,
       AGENT_ACCESS_TOKEN: agentToken,
       AGENT_PLATFORM_TOKEN: platformToken,
@@ -39,7 +45,7 @@ beforeAll(async () => {
     },
     stdio: ['ignore', 'inherit', 'inherit'],
   });
-  started.routes.set({ sandboxId: id, agentPort, secure: true, accessToken: agentToken });
+  started.routes.set({ sandboxId: id, address, agentPort, secure: true, accessToken: agentToken });
   await until(async () => (await call('/health')).status === 200);
 });
 
@@ -143,8 +149,115 @@ test('the agent checks tokens and signatures itself', async () => {
 
 test('the paths of the platform are reachable only for the platform', async () => {
   const headers = { 'x-platform-token': platformToken };
-  const direct = await send({ port: agentPort, host: 'agent', path: '/platform/state', headers });
+  const direct = await fetch(`http://${address}:${agentPort}/platform/state`, { headers });
   expect(direct.status).toBe(200);
   const through = await call('/platform/state', { headers });
   expect([through.status, through.json.code]).toEqual([404, 'not_found']);
+});
+
+describe.each(['127.0.0.1', '::1'])('a server that listens only on %s', (loopbackAddress) => {
+  const near = 'sbx-near';
+
+  beforeAll(() => {
+    started.routes.set({ sandboxId: near, address, agentPort, platformToken });
+  });
+
+  test('gets requests, replies and WebSockets, and keeps its connections', async () => {
+    const body = randomBytes(3_000_000);
+    const server = await startHttpUpstream((request, response) => request.pipe(response), loopbackAddress);
+    const sockets = new WebSocketServer({ server: server.server });
+    sockets.on('connection', (socket) => socket.on('message', (message) => socket.send(message)));
+    const host = hostOf(near, server.port);
+    try {
+      for (const method of ['POST', 'PUT']) {
+        const reply = await send({
+          port: started.port,
+          host,
+          method,
+          body,
+          headers: { 'content-length': body.length },
+        });
+        expect([reply.status, reply.body.equals(body)]).toEqual([200, true]);
+      }
+      expect(server.accepted()).toBe(1);
+      const socket = new WebSocket(`ws://127.0.0.1:${started.port}/`, { headers: { host } });
+      await once(socket, 'open');
+      socket.send('hello');
+      expect(String((await once(socket, 'message'))[0])).toBe('hello');
+      socket.close();
+      await once(socket, 'close');
+    } finally {
+      sockets.close();
+      await server.stop();
+    }
+  });
+
+  test('gets gRPC calls', async () => {
+    const grpc = http2.createServer();
+    grpc.on('stream', (stream) => {
+      stream.respond({ ':status': 200, 'content-type': 'application/grpc' }, { waitForTrailers: true });
+      stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0' }));
+      stream.pipe(stream);
+    });
+    const server = await listening(grpc as unknown as net.Server, loopbackAddress, 0);
+    const session = http2.connect(`http://127.0.0.1:${started.port}`);
+    try {
+      const headers = {
+        ':method': 'POST',
+        ':authority': hostOf(near, server.port),
+        'content-type': 'application/grpc',
+      };
+      const call = session.request(headers);
+      let trailers: http2.IncomingHttpHeaders = {};
+      call.on('trailers', (fields) => {
+        trailers = fields;
+      });
+      call.end('a message');
+      expect(await text(call)).toBe('a message');
+      expect(trailers['grpc-status']).toBe('0');
+    } finally {
+      session.destroy();
+      await server.stop();
+    }
+  });
+
+  test('that breaks its reply off breaks the reply to the client', async () => {
+    const server = await startRawUpstream((socket) => {
+      socket.once('data', () => {
+        socket.write('HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\npart', () => socket.resetAndDestroy());
+      });
+    }, loopbackAddress);
+    const client = new RawConnection(started.port);
+    client.write(`GET / HTTP/1.1\r\nHost: ${hostOf(near, server.port)}\r\n\r\n`);
+    await client.closed();
+    expect(client.received).toMatch(/200 OK[\s\S]*part$/);
+    await server.stop();
+  });
+
+  test('that closes without a reply is another error than a port without a server', async () => {
+    const server = await startRawUpstream((socket) => socket.once('data', () => socket.end()), loopbackAddress);
+    const code = async () =>
+      (await send({ port: started.port, host: hostOf(near, server.port), method: 'POST' })).json.code;
+    expect(await code()).toBe('sandbox_no_reply');
+    await server.stop();
+    expect(await code()).toBe('sandbox_port_closed');
+  });
+
+  test('is reached only with the token of the platform', async () => {
+    const server = await startHttpUpstream((_request, response) => response.end('secret'), loopbackAddress);
+    const direct = new RawConnection(agentPort, net.connect({ port: agentPort, host: address }));
+    direct.write(`CONNECT localhost:${server.port} HTTP/1.1\r\nHost: a\r\nX-Platform-Token: ${agentToken}\r\n\r\n`);
+    await direct.closed();
+    expect(direct.received).toMatch(/^HTTP\/1\.1 404 /);
+    started.routes.set({
+      sandboxId: 'sbx-other',
+      address: '127.0.0.9',
+      agentPort,
+      platformToken: 'of another sandbox',
+    });
+    const reply = await send({ port: started.port, host: hostOf('sbx-other', server.port) });
+    expect([reply.status, reply.json.code]).toEqual([502, 'sandbox_port_closed']);
+    expect(server.accepted()).toBe(0);
+    await server.stop();
+  });
 });

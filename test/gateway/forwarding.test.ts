@@ -71,6 +71,27 @@ test('headers, status and reason are forwarded; connection-level headers are not
   }
 });
 
+test('a server can set cookies for its own host, and not for the domain above all sandboxes', async () => {
+  const own = [
+    'own=1; Path=/',
+    `named=1; Domain=${sandboxHost}`,
+    `dotted=1; domain = .${sandboxHost.toUpperCase()}`,
+    'empty=1; Domain=',
+  ];
+  const foreign = ['sandbox.localhost', '.sandbox.localhost', 'localhost', 'sbx-two.sandbox.localhost'];
+  await useHttp((_request, response) => {
+    response.writeHead(200, {
+      'Set-Cookie': [
+        ...own,
+        ...foreign.map((domain) => `a=1; Path=/; DOMAIN= ${domain} ; Secure`),
+        `b=1; Domain=${sandboxHost}; Domain=localhost`,
+      ],
+    });
+    response.end();
+  });
+  expect((await call()).headers['set-cookie']).toEqual(own);
+});
+
 test('the client’s forwarding fields are replaced, and the platform token is never forwarded', async () => {
   let seen: http.IncomingHttpHeaders = {};
   await useHttp((request, response) => {
@@ -345,7 +366,7 @@ test('a client can see that a response broke off', async () => {
 test('a sandbox that closes without an answer is 502', async () => {
   use(await startRawUpstream((socket) => socket.once('data', () => socket.destroy())));
   const reply = await call({ method: 'POST', body: 'x' });
-  expect([reply.status, reply.json.code]).toEqual([502, 'sandbox_unreachable']);
+  expect([reply.status, reply.json.code]).toEqual([502, 'sandbox_no_reply']);
 });
 
 test.each([
@@ -497,7 +518,7 @@ test('a repeatable request succeeds even if the sandbox has closed the kept conn
   }
   expect(upstream.accepted()).toBeGreaterThanOrEqual(6);
   // A request that may have had an effect is not sent twice.
-  expect((await call({ method: 'POST', body: 'x' })).json.code).toBe('sandbox_unreachable');
+  expect((await call({ method: 'POST', body: 'x' })).json.code).toBe('sandbox_no_reply');
 });
 
 test('bytes after a response end its connection and reach no other client', async () => {

@@ -391,7 +391,7 @@ test('gRPC calls share one connection to the agent, and end with the sandbox', a
 test('gRPC to a server of HTTP/1.1 only is 502', async () => {
   use(await startHttpUpstream((_request, response) => response.end('no')));
   const reply = await call(connect(false), grpcCall, 'x');
-  expect([reply.headers[':status'], JSON.parse(reply.body.toString()).code]).toEqual([502, 'sandbox_unreachable']);
+  expect([reply.headers[':status'], JSON.parse(reply.body.toString()).code]).toEqual([502, 'sandbox_bad_response']);
 });
 
 test('gRPC-Web and Connect are forwarded over HTTP/1.1', async () => {

@@ -29,6 +29,7 @@ export class MemoryRoutes implements RouteSource, RouteChanges {
       agentPort: 49983,
       secure: false,
       accessToken: null,
+      platformToken: 'platform-token',
       isLocked: false,
       ports: [],
       ...known,

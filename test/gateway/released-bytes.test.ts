@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { type ConnectionUser, Http1Connection } from '../../gateway/upstream/http1-connection.ts';
+import { directOpening } from '../../gateway/upstream/opening.ts';
 import { poisonReleasedBytes } from '../../gateway/upstream/released-bytes.ts';
 import { startScriptedUpstream, type UpstreamServer } from './upstream-server.ts';
 
@@ -13,6 +14,11 @@ beforeAll(async () => {
 });
 
 afterAll(() => sandbox.stop());
+
+function openConnection(): Promise<Http1Connection> {
+  const { address, port } = sandbox;
+  return Http1Connection.connect(address, directOpening({ sandboxId: 'sbx-one', address, way: null }, port));
+}
 
 /** Sends a request. `onBody` gets views of the read buffer. */
 async function responseOn(connection: Http1Connection, onBody: (bytes: Buffer) => void): Promise<void> {
@@ -35,7 +41,7 @@ async function responseOn(connection: Http1Connection, onBody: (bytes: Buffer) =
 }
 
 test('bytes of a response that a caller keeps for too long are overwritten', async () => {
-  const connection = await Http1Connection.connect(sandbox.address, sandbox.port);
+  const connection = await openConnection();
   let kept: Buffer = Buffer.alloc(0);
   await responseOn(connection, (bytes) => {
     kept = bytes;
@@ -45,7 +51,7 @@ test('bytes of a response that a caller keeps for too long are overwritten', asy
 });
 
 test('bytes of a paused connection stay until it is resumed', async () => {
-  const connection = await Http1Connection.connect(sandbox.address, sandbox.port);
+  const connection = await openConnection();
   let kept: Buffer = Buffer.alloc(0);
   await responseOn(connection, (bytes) => {
     kept = bytes;

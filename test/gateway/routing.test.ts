@@ -111,7 +111,7 @@ test('a sandbox without an address answers 502', async () => {
 
 test('a port where nothing listens answers 502', async () => {
   const reply = await send({ port: started.port, host: hostOf('sbx-one', 1), method: 'POST', body: 'x' });
-  expect([reply.status, reply.json.code]).toEqual([502, 'sandbox_unreachable']);
+  expect([reply.status, reply.json.code]).toEqual([502, 'sandbox_port_closed']);
 });
 
 test('an error of a HEAD request has no body', async () => {

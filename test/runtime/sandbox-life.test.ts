@@ -124,10 +124,10 @@ test('its command runs with its environment', async () => {
 
 describe('readiness', () => {
   const times = { initialDelaySeconds: 0, periodSeconds: 0.1, timeoutSeconds: 1, failureThreshold: 600 };
-  const server = (port: number, status: number) => ({
+  const server = (port: number, status: number, address = '0.0.0.0') => ({
     entrypoint: ['/.platform/bin/node', '-e'],
     cmd: [
-      `setTimeout(() => http.createServer((q, r) => r.writeHead(q.url === '/up' ? ${status} : 404).end()).listen(${port}), 200)`,
+      `setTimeout(() => http.createServer((q, r) => r.writeHead(q.url === '/up' ? ${status} : 404).end()).listen(${port}, '${address}'), 200)`,
     ],
   });
 
@@ -154,6 +154,18 @@ describe('readiness', () => {
     });
     expect((await fetch(`http://${place.address}:9000/up`)).status).toBe(200);
   });
+
+  test.each(['127.0.0.1', '::1'])(
+    'waits for a page and a port of a server that listens only on %s',
+    async (address) => {
+      await create({
+        command: server(8000, 204, address),
+        readyProbe: { type: 'httpGet', scheme: 'HTTP', path: '/up', port: 8000, ...times },
+      });
+      await create({ command: server(9000, 200, address), readyProbe: { type: 'tcpSocket', port: 9000, ...times } });
+      expect(await host.driver.list()).toHaveLength(2);
+    },
+  );
 
   test.each([
     { type: 'exec' as const, command: ['false'] },

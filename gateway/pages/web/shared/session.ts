@@ -4,7 +4,14 @@ import { ask } from './replies.ts';
 const longestWaitMs = 10_000;
 /** Codes of states that may end by themselves, so that the page retries. */
 const passingCodes = new Set([
-  ...['disconnected', 'sandbox_not_running', 'sandbox_unreachable', 'sandbox_busy', 'temporarily_unavailable'],
+  ...[
+    'disconnected',
+    'sandbox_not_running',
+    'sandbox_unreachable',
+    'sandbox_no_reply',
+    'sandbox_busy',
+    'temporarily_unavailable',
+  ],
   ...['sandbox_bad_response', 'too_many_requests', 'owner_disabled', 'unavailable'],
 ]);
 
