@@ -23,6 +23,7 @@ import { LastHops } from '../../last-hop/last-hops.ts';
 import { checkIssued, makeKeyAndRequest } from '../../last-hop/request.ts';
 import { LastHopServer, type LastHopServerOptions } from '../../last-hop/server.ts';
 import { openTunnel } from '../../last-hop/tunnel.ts';
+import { platformToken, TestAgent } from '../agent/support/agent.ts';
 import { type RequestOptions, send } from '../gateway/client.ts';
 import { MemoryRoutes } from '../gateway/memory-routes.ts';
 import { hostOf, type StartedGateway, startGateway } from '../gateway/started-gateway.ts';
@@ -241,6 +242,18 @@ test('gRPC is forwarded as HTTP/2 from end to end, with its trailers', async () 
     stops.findIndex((stop) => String(stop).includes('gateway.stop')),
     1,
   );
+});
+
+test('a server on another machine that listens only on loopback is reached, and a closed port is named', async () => {
+  const agent = await TestAgent.start();
+  stops.push(() => agent.stop());
+  put({ address: '127.0.0.1', port: agent.port });
+  gateway.routes.set({ sandboxId, platformToken });
+  const server = await startHttpUpstream((_request, response) => response.end('on loopback'), '::1');
+  const ask = () => get('/', { host: hostOf(sandboxId, server.port) });
+  expect(await ask()).toMatchObject({ status: 200, text: 'on loopback' });
+  await server.stop();
+  expect((await ask()).json.code).toBe('sandbox_port_closed');
 });
 
 test('the API calls an agent of another machine', async () => {
