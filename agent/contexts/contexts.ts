@@ -4,6 +4,7 @@ import { Code } from '@connectrpc/connect';
 import type { AgentEnvironment } from '../boot/environment.ts';
 import { makeFolders } from '../filesystem/make-folders.ts';
 import { resolvePath } from '../filesystem/path.ts';
+import { freeMemoryBytes } from '../memory/free-memory.ts';
 import { ConnectError } from '../rpc/connect-error.ts';
 import { isSystemError, toConnectError } from '../rpc/errors.ts';
 import { BashKernel } from './bash-kernel.ts';
@@ -42,12 +43,24 @@ const defaultLanguage = 'python';
 /** All built-in templates have this folder. */
 const workspace = '/workspace';
 const defaultInterruptGraceMs = 5000;
+const mebibyte = 1024 * 1024;
+/** What an idle interpreter needs at least. */
+const neededBytes: Record<KernelLanguage, number> = {
+  python: 64 * mebibyte,
+  javascript: 48 * mebibyte,
+  typescript: 48 * mebibyte,
+  bash: 4 * mebibyte,
+  r: 64 * mebibyte,
+  java: 96 * mebibyte,
+};
 
 /** The code contexts of this sandbox. */
 export class Contexts {
   readonly #options: ContextsOptions;
   readonly #contexts = new Map<string, Context>();
   readonly #defaults = new Map<KernelLanguage, Promise<Context>>();
+  /** The need of interpreters that are starting, and have not used their memory yet. */
+  #startingBytes = 0;
 
   constructor(options: ContextsOptions) {
     this.#options = options;
@@ -56,7 +69,8 @@ export class Contexts {
   /**
    * Starts an interpreter and returns when it can run code.
    * @throws {ConnectError} `invalid_argument` for an unknown language or a `cwd` that cannot be a folder,
-   * `failed_precondition` when the template lacks the language
+   * `failed_precondition` when the template lacks the language, `resource_exhausted` when the sandbox has no memory or no
+   * process left for it
    */
   async create(request: { language: string; cwd: string }, signal: AbortSignal): Promise<ContextInfo> {
     const context = await this.#start(request.language || defaultLanguage, request.cwd, signal);
@@ -149,7 +163,9 @@ export class Contexts {
     const folder = cwd === '' ? await this.#defaultFolder() : await namedFolder(cwd, environment.home());
     const env = { ...environment.variables(), PWD: folder };
     const createdAt = new Date();
-    const kernel = await startKernel(kernelName, { cwd: folder, env, scripts, node, signal });
+    const kernel = await this.#withinMemory(kernelName, () =>
+      startKernel(kernelName, { cwd: folder, env, scripts, node, signal }),
+    );
     const info = { id: `ctx-${randomUUID()}`, language, cwd: folder, createdAt, envVars: {} };
     const context = new Context(info, kernelName, kernel, interruptGraceMs);
     if (signal.aborted) {
@@ -158,6 +174,26 @@ export class Contexts {
     }
     this.#contexts.set(info.id, context);
     return context;
+  }
+
+  /**
+   * Without this check the last context would end another one, because the kernel ends the largest process when memory
+   * runs out.
+   */
+  async #withinMemory(language: KernelLanguage, start: () => Promise<Kernel>): Promise<Kernel> {
+    const needed = neededBytes[language];
+    const free = freeMemoryBytes() - this.#startingBytes;
+    if (free < needed) {
+      const [has, needs] = [Math.max(free, 0), needed].map((bytes) => Math.floor(bytes / mebibyte));
+      const text = `the sandbox has ${has} MiB of free memory, and a ${language} context needs ${needs} MiB: destroy another`;
+      throw new ConnectError(text, Code.ResourceExhausted);
+    }
+    this.#startingBytes += needed;
+    try {
+      return await start();
+    } finally {
+      this.#startingBytes -= needed;
+    }
   }
 }
 

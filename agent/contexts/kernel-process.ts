@@ -5,7 +5,11 @@ import os from 'node:os';
 import path from 'node:path';
 import type { Readable } from 'node:stream';
 import { promisify } from 'node:util';
+import { Code } from '@connectrpc/connect';
+import { systemError } from '../native/libc.ts';
 import { endBeforeAgent } from '../process/oom-score.ts';
+import { ConnectError } from '../rpc/connect-error.ts';
+import { toConnectError } from '../rpc/errors.ts';
 
 const lastWordsBytes = 8 * 1024;
 const leaveMs = 1000;
@@ -20,19 +24,22 @@ export class KernelProcess {
   /** A description of its end. Undefined while it runs. */
   ending: string | undefined;
   readonly #folder: string | undefined;
+  /** It was not started at all, for this reason. */
+  #refused: NodeJS.ErrnoException | undefined;
   #tail = Buffer.alloc(0);
 
+  /** @throws errno when the kernel lacks memory or descriptors for it; then its folder is removed */
   constructor(
     command: string[],
     options: { cwd: string; env: Record<string, string>; stdio: StdioOptions; folder?: string },
   ) {
     this.#folder = options.folder;
-    this.child = spawn(command[0]!, command.slice(1), {
-      cwd: options.cwd,
-      env: options.env,
-      stdio: options.stdio,
-      detached: true,
-    });
+    try {
+      this.child = start(command, options);
+    } catch (error) {
+      if (options.folder) fs.rmSync(options.folder, { recursive: true, force: true });
+      throw error;
+    }
     if (this.child.pid !== undefined) endBeforeAgent(this.child.pid);
     const gone = new AbortController();
     this.gone = gone.signal;
@@ -45,7 +52,10 @@ export class KernelProcess {
         gone.abort();
         resolve(how);
       };
-      this.child.once('error', (error) => end(error.message));
+      this.child.once('error', (error) => {
+        this.#refused = error;
+        end(error.message);
+      });
       this.child.once('exit', (code, signal) => end(signal ? `killed by ${signal}` : `exit code ${code}`));
     });
   }
@@ -59,6 +69,23 @@ export class KernelProcess {
 
   get lastWords(): string {
     return this.#tail.toString('utf8');
+  }
+
+  /**
+   * The error of a start that failed: `resource_exhausted` when the sandbox lacks memory or processes,
+   * `failed_precondition` otherwise.
+   */
+  startFailure(language: string, details: string): ConnectError {
+    const text = `the ${language} kernel did not start: ${this.ending ?? 'it did not answer in time'}`;
+    if (this.#refused) {
+      const { code } = toConnectError(this.#refused);
+      return new ConnectError(text, code === Code.ResourceExhausted ? code : Code.FailedPrecondition);
+    }
+    // Only the kernel itself kills an interpreter that starts.
+    if (this.child.signalCode === 'SIGKILL') {
+      return new ConnectError(`${text} (often for lack of memory)`, Code.ResourceExhausted);
+    }
+    return new ConnectError(`${text}\n${details}`, Code.FailedPrecondition);
   }
 
   /** Sends a signal to the whole group, if it still exists. */
@@ -81,6 +108,20 @@ export class KernelProcess {
     }
     if (this.#folder) await fs.promises.rm(this.#folder, { recursive: true, force: true });
   }
+}
+
+/** @throws errno */
+function start(
+  command: string[],
+  { cwd, env, stdio }: { cwd: string; env: Record<string, string>; stdio: StdioOptions },
+): ChildProcess {
+  const child = spawn(command[0]!, command.slice(1), { cwd, env, stdio, detached: true });
+  // Without free descriptors Node returns a child without pipes and reports the error later.
+  if (!child.stdio) {
+    child.once('error', () => {});
+    throw systemError('spawn', os.constants.errno.EMFILE, command[0]);
+  }
+  return child;
 }
 
 /** A private folder with a name that is short enough for Unix sockets in it. */

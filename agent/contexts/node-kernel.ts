@@ -1,7 +1,5 @@
 import path from 'node:path';
 import { StringDecoder } from 'node:string_decoder';
-import { Code } from '@connectrpc/connect';
-import { ConnectError } from '../rpc/connect-error.ts';
 import { FrameReader } from './frames.ts';
 import type { KernelStart, Run } from './kernel.ts';
 import { type KernelProcess, pipesRead } from './kernel-process.ts';
@@ -27,7 +25,7 @@ export class NodeKernel extends ScriptKernel {
   readonly #stderr = new StringDecoder('utf8');
   #resolveReady: () => void = () => {};
 
-  /** @throws {ConnectError} `failed_precondition` when it does not start */
+  /** @throws {ConnectError} `failed_precondition` or `resource_exhausted` when it does not start */
   static async start(language: 'javascript' | 'typescript', start: KernelStart): Promise<NodeKernel> {
     const command = [start.node, '--disable-warning=ExperimentalWarning', path.join(start.scripts, 'node_kernel.mjs')];
     const { process, pipes } = await startScript(command, start);
@@ -35,11 +33,10 @@ export class NodeKernel extends ScriptKernel {
     const kernel = new NodeKernel(language, process, pipes);
     const kill = () => kernel.kill();
     start.signal.addEventListener('abort', kill);
-    const failed = kernel.process.exited.then(async (ending) => {
+    const failed = kernel.process.exited.then(async () => {
       await pipesRead();
       start.signal.throwIfAborted();
-      const reason = `${ending}\n${kernel.process.lastWords}`;
-      throw new ConnectError(`the ${language} kernel did not start: ${reason}`, Code.FailedPrecondition);
+      throw kernel.process.startFailure(language, kernel.process.lastWords);
     });
     try {
       const ready = new Promise<void>((resolve) => {

@@ -1,4 +1,5 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import fs from 'node:fs';
 import path from 'node:path';
 import { until } from '../support/until.ts';
@@ -75,6 +76,37 @@ Markdown("# main")`);
       d: [expect.stringContaining('2026-01-02'), null],
     });
   });
+});
+
+test('a context starts when the pipe memory of its user is used up', async () => {
+  // A user of its own, because the kernel counts pipes by user. It may read the files of root, as a sandbox's root may.
+  const user =
+    'setpriv --reuid=54321 --inh-caps=-all,+dac_override --ambient-caps=-all,+dac_override --bounding-set=-all,+dac_override';
+  const bin = elsewhere('limited-bin');
+  fs.mkdirSync(bin);
+  fs.writeFileSync(`${bin}/python3`, `#!/bin/sh\nexec ${user} ${await realPython()}/python3 "$@"\n`, { mode: 0o755 });
+  const fill = `
+import fcntl, os, sys
+try:
+    while True: fcntl.fcntl(os.pipe()[1], 1031, 1024 * 1024)
+except PermissionError:
+    print("full", flush=True)
+sys.stdin.read()`;
+  const filler = spawn('/bin/sh', ['-c', `exec ${user} python3 -c '${fill}'`], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const limited = new TestContexts({ PATH: bin });
+  try {
+    const [full] = await once(filler.stdout, 'data');
+    expect(String(full)).toContain('full');
+    const id = await limited.create('python');
+    const { stdout, main } = await limited.run({
+      contextId: id,
+      code: 'import os\nos.system("seq 20000 | tail -1")\nprint(os.getuid())',
+    });
+    expect([stdout, main?.exitCode]).toEqual(['20000\n54321\n', 0]);
+  } finally {
+    filler.kill('SIGKILL');
+    await limited.close();
+  }
 });
 
 describe('output', () => {

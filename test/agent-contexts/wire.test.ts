@@ -184,3 +184,32 @@ test('the kernels of a killed agent end with it', async () => {
   expect(pids).toHaveLength(5);
   await until(() => !pids.some(isAlive));
 });
+
+test('an agent without free descriptors refuses contexts, and makes them again later', async () => {
+  const full = await TestAgent.start({
+    folder: path.join(bundle, 'agent'),
+    env: { PATH: '/usr/bin:/bin', TMPDIR: bundle },
+    through: ['prlimit', '--nofile=96:96'],
+  });
+  try {
+    const contexts = full.client(ContextService);
+    const kernelFolders = () => fs.readdirSync(bundle).filter((name) => name.startsWith('context-')).length;
+    const before = kernelFolders();
+    const made: string[] = [];
+    for (const language of ['bash', 'node', 'bash'] as const) {
+      const refused = await (async () => {
+        for (;;) made.push((await contexts.createContext({ language })).id);
+      })().catch((error: unknown) => error);
+      expect(refused).toMatchObject({ code: Code.ResourceExhausted });
+    }
+    expect(kernelFolders() - before).toBe(made.length);
+    for (const contextId of made.splice(1)) await contexts.destroyContext({ contextId });
+    made.push((await contexts.createContext({ language: 'bash' })).id);
+    const events: string[] = [];
+    for await (const { event } of full.client(ExecutionService).execute({ contextId: made[0]!, code: 'echo ok' }))
+      events.push(event.case!);
+    expect(events).toEqual(['stdout', 'result']);
+  } finally {
+    await full.stop();
+  }
+});

@@ -1,4 +1,5 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
+import { Code } from '@connectrpc/connect';
 import {
   ContextService,
   type ExecuteRequestSchema,
@@ -131,6 +132,24 @@ plt.show()`;
     await expect(run({ language: 'java', code: '1' })).rejects.toThrow(/failed_precondition/);
   });
 });
+
+test('contexts start until the memory ends, then are refused, and those that run stay', async () => {
+  const { agent } = await open({ template: 'code-interpreter', memory_mb: 512 });
+  const contexts = agent.client(ContextService);
+  const made: string[] = [];
+  const refused = await (async () => {
+    for (;;) made.push((await contexts.createContext({ language: 'python' })).id);
+  })().catch((error: unknown) => error);
+  expect(refused).toMatchObject({ code: Code.ResourceExhausted, rawMessage: expect.stringContaining('memory') });
+  expect(made.length).toBeGreaterThan(2);
+  const texts: string[] = [];
+  for (const contextId of made) {
+    for await (const { event } of agent.client(ExecutionService).execute({ contextId, code: '"alive"' })) {
+      texts.push(event.case === 'result' ? event.value.text : JSON.stringify(event.value));
+    }
+  }
+  expect(texts).toEqual(made.map(() => "'alive'"));
+}, 300_000);
 
 test('a terminal session: size, an editor in raw mode, Ctrl-C, exit', async () => {
   const { agent } = await open({ cpu_count: 1, memory_mb: 256, storage_gb: 1 });

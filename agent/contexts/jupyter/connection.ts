@@ -1,3 +1,5 @@
+import type { KernelStart } from '../kernel.ts';
+import type { KernelProcess } from '../kernel-process.ts';
 import { type JupyterMessage, MessageCodec } from './messages.ts';
 import { type Endpoint, type ZmtpEvents, ZmtpSocket } from './zmtp.ts';
 
@@ -16,6 +18,7 @@ export interface ConnectionFile {
 
 type Channel = 'shell' | 'control' | 'iopub';
 
+const startSeconds = 60;
 const retryMs = 50;
 const subscribeMs = 200;
 
@@ -132,6 +135,11 @@ export class KernelConnection {
       if (again && answered && !published) this.request('shell', 'kernel_info_request', {});
     }
   }
+}
+
+/** Aborts when nobody waits for the kernel any more, the kernel has ended, or it takes too long to answer. */
+export function startSignal(start: KernelStart, kernel: KernelProcess): AbortSignal {
+  return AbortSignal.any([start.signal, kernel.gone, AbortSignal.timeout(startSeconds * 1000)]);
 }
 
 function endpointOf(file: ConnectionFile, channel: Channel): Endpoint {

@@ -6,11 +6,9 @@ import { Code } from '@connectrpc/connect';
 import { ConnectError } from '../../rpc/connect-error.ts';
 import type { KernelStart } from '../kernel.ts';
 import { findExecutable, KernelProcess, makeKernelFolder } from '../kernel-process.ts';
-import { type ConnectionFile, KernelConnection } from './connection.ts';
+import { type ConnectionFile, KernelConnection, startSignal } from './connection.ts';
 import { JupyterKernel, type KernelTraits } from './kernel.ts';
 import { findKernelSpecs } from './kernel-spec.ts';
-
-const startSeconds = 60;
 
 /**
  * Becomes the kernel, after starting a shell that waits for the end of descriptor 3, which the agent holds, and then
@@ -59,7 +57,6 @@ export async function startInstalledKernel(language: 'r' | 'java', start: Kernel
     stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
     folder,
   });
-  const signal = AbortSignal.any([start.signal, kernel.gone, AbortSignal.timeout(startSeconds * 1000)]);
   let errors = '';
   const keep = (chunk: Buffer) => {
     errors = (errors + chunk.toString()).slice(-2000);
@@ -67,13 +64,13 @@ export async function startInstalledKernel(language: 'r' | 'java', start: Kernel
   kernel.child.stdout!.on('data', keep);
   kernel.child.stderr!.on('data', keep);
   try {
-    const connection = await KernelConnection.open(file, signal);
+    const connection = await KernelConnection.open(file, startSignal(start, kernel));
     return new JupyterKernel(kernel, connection, { ...traits, interruptMode: spec.interruptMode });
   } catch {
-    const how = kernel.ending ?? `no answer in ${startSeconds} s`;
+    const failure = kernel.startFailure(language, errors);
     await kernel.close();
     start.signal.throwIfAborted();
-    throw new ConnectError(`the ${language} kernel did not start: ${how}\n${errors}`, Code.FailedPrecondition);
+    throw failure;
   } finally {
     kernel.child.stdout!.off('data', keep);
     kernel.child.stderr!.off('data', keep);

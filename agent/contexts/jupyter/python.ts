@@ -4,7 +4,7 @@ import { Code } from '@connectrpc/connect';
 import { ConnectError } from '../../rpc/connect-error.ts';
 import type { KernelStart } from '../kernel.ts';
 import { findExecutable, KernelProcess, makeKernelFolder, pipesRead } from '../kernel-process.ts';
-import { type ConnectionFile, KernelConnection } from './connection.ts';
+import { type ConnectionFile, KernelConnection, startSignal } from './connection.ts';
 import { JupyterKernel } from './kernel.ts';
 import { findKernelSpecs } from './kernel-spec.ts';
 
@@ -65,7 +65,7 @@ async function startWith(interpreter: string, start: KernelStart): Promise<Jupyt
       await kernel.close();
       return { missing: said.missing };
     }
-    const connection = await KernelConnection.open(file, AbortSignal.any([start.signal, kernel.gone]));
+    const connection = await KernelConnection.open(file, startSignal(start, kernel));
     return new JupyterKernel(kernel, connection, {
       language: 'python',
       interruptMode: 'signal',
@@ -73,9 +73,10 @@ async function startWith(interpreter: string, start: KernelStart): Promise<Jupyt
       processOutputIsCode: false,
     });
   } catch (error) {
+    const failure = error instanceof ConnectError ? error : kernel.startFailure('python', '');
     await kernel.close();
     start.signal.throwIfAborted();
-    throw error;
+    throw failure;
   } finally {
     start.signal.removeEventListener('abort', kill);
   }
@@ -99,7 +100,7 @@ function firstLine(kernel: KernelProcess): Promise<{ ready?: true; missing?: str
     });
     void kernel.exited.then(async () => {
       await pipesRead();
-      reject(new ConnectError(`the python kernel did not start: ${kernel.ending}\n${errors}`, Code.FailedPrecondition));
+      reject(kernel.startFailure('python', errors));
     });
   });
 }

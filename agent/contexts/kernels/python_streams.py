@@ -13,7 +13,8 @@ import time
 
 message_chars = 64 * 1024
 # Larger than the default. Native code that prints while it holds the interpreter's lock blocks the reader of the pipe.
-pipe_bytes = 1024 * 1024
+# The kernel limits the pipe memory of a user (pipe-user-pages-soft), so later contexts get smaller pipes.
+pipe_sizes_bytes = (1024 * 1024, 256 * 1024, 64 * 1024)
 unsent_messages = 8
 flush_seconds = 0.03
 set_pipe_size = 1031  # F_SETPIPE_SZ. Python has a name for it since 3.10.
@@ -142,15 +143,25 @@ class CapturedDescriptor:
         self.read_fd, write_fd = os.pipe()
         os.dup2(write_fd, fd)
         os.close(write_fd)
-        fcntl.fcntl(self.read_fd, set_pipe_size, pipe_bytes)
+        enlarge(self.read_fd)
         os.set_blocking(self.read_fd, False)
         self.decode = codecs.getincrementaldecoder("utf-8")("replace").decode
 
     def read(self):
         try:
-            return self.decode(os.read(self.read_fd, pipe_bytes))
+            return self.decode(os.read(self.read_fd, pipe_sizes_bytes[0]))
         except BlockingIOError:
             return ""
+
+
+def enlarge(pipe_fd):
+    """Gives a pipe the largest size that the kernel grants. A pipe of the kernel's own size works, too."""
+    for size_bytes in pipe_sizes_bytes:
+        try:
+            fcntl.fcntl(pipe_fd, set_pipe_size, size_bytes)
+            return
+        except OSError:
+            pass  # The user's pipe memory is used up, or the kernel lacks the call.
 
 
 class OutputStream(io.TextIOBase):
