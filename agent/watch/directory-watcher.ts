@@ -33,10 +33,15 @@ export class DirectoryWatcher {
   readonly #directories = new Map<number, string>();
   #queue: DirectoryChange[] = [];
   #lost: ConnectError | undefined;
+  /** Nothing more can be told, so the error stays. */
+  #isBroken = false;
   #pending: { relative: string; announce: boolean }[] = [];
   #scanning = false;
+  /** The kernel dropped events, and the tree is being watched anew. */
+  #isRewatching = false;
   #scanned = new Map<string, number>();
   #rootWatch = -1;
+  #rootInode = '';
   /** The root was removed, so nothing is left to watch. */
   over = false;
 
@@ -59,6 +64,7 @@ export class DirectoryWatcher {
       const watcher = new DirectoryWatcher(nameOfBytes(real), recursive, onChange);
       try {
         watcher.#rootWatch = watcher.#watch('');
+        watcher.#rootInode = watcher.#inodeAtRoot();
         if (recursive) {
           watcher.#pending.push({ relative: '', announce: false });
           await watcher.#scan();
@@ -74,11 +80,15 @@ export class DirectoryWatcher {
     }
   }
 
-  /** The changes since the last call. @throws {ConnectError} `data_loss` when some of them are lost */
+  /**
+   * The changes since the last call.
+   * @throws {ConnectError} `data_loss` when some of them are lost; `resource_exhausted`, and `data_loss` after the
+   * directory was moved, when it cannot be watched any more
+   */
   take(): DirectoryChange[] {
     if (this.#lost) {
       const error = this.#lost;
-      this.#lost = undefined;
+      if (!this.#isBroken) this.#lost = undefined;
       this.#queue = [];
       throw error;
     }
@@ -97,8 +107,11 @@ export class DirectoryWatcher {
 
   onOverflow(): void {
     this.#lose('the kernel dropped events');
-    // The lost events may have been about new directories.
-    if (this.#recursive) this.#enter('', false);
+    if (!this.#recursive) return;
+    // The lost events may have been about new and moved directories.
+    for (const watch of this.#directories.keys()) if (watch !== this.#rootWatch) this.#unwatch(watch);
+    this.#isRewatching = true;
+    this.#enter('', false);
   }
 
   onEvent(event: InotifyEvent): void {
@@ -117,12 +130,32 @@ export class DirectoryWatcher {
     const isReplaced = (event.mask & mask.movedTo) !== 0 && wasReplaced(path.join(this.#root, name));
     const type = isReplaced ? EventType.WRITE : typeOf(event.mask);
     if (type === EventType.UNSPECIFIED) return;
+    const isDirectory = (event.mask & mask.isDirectory) !== 0;
     if (type === EventType.REMOVE || type === EventType.RENAME) this.#scanned.delete(name);
-    if (type === EventType.CREATE && this.#wasScanned(name)) return;
+    // An entry that was moved to a scanned name is another one.
+    if (event.mask & mask.create && this.#wasScanned(name)) return;
     this.#add({ name, type });
-    if (!this.#recursive || !(event.mask & mask.isDirectory)) return;
-    if (type === EventType.CREATE) this.#enter(name, (event.mask & mask.create) !== 0);
-    if (type === EventType.RENAME) this.#leave(name);
+    if (!this.#recursive) return;
+    if (type === EventType.CREATE && isDirectory) this.#enter(name, true);
+    if (type === EventType.RENAME) {
+      if (isDirectory) this.#leave(name);
+      this.#announceIfThere(name);
+    }
+  }
+
+  /** Two entries may swap their names, which the kernel reports as two moves, one after the other. */
+  #announceIfThere(name: string): void {
+    const stat = fs.lstatSync(systemPath(path.join(this.#root, name)), { throwIfNoEntry: false });
+    if (!stat) return;
+    this.#announce(name);
+    if (stat.isDirectory()) this.#enter(name, true);
+  }
+
+  /** Reports an entry that a look at the file system has found. */
+  #announce(name: string): void {
+    if (this.#scanned.size >= queueMax) this.#scanned.clear();
+    this.#scanned.set(name, Date.now() + scannedMs);
+    this.#add({ name, type: EventType.CREATE });
   }
 
   #onRootEvent(eventMask: number): void {
@@ -143,7 +176,18 @@ export class DirectoryWatcher {
 
   #lose(reason: string): void {
     this.#queue = [];
-    this.#lost = new ConnectError(`events of ${this.#root} were lost: ${reason}; list it again`, Code.DataLoss);
+    if (!this.#isBroken) {
+      this.#lost = new ConnectError(`events of ${this.#root} were lost: ${reason}; list it again`, Code.DataLoss);
+    }
+    this.#onChange();
+  }
+
+  /** Ends the watching with an error that every later call gets. */
+  #break(error: ConnectError): void {
+    this.#pending = [];
+    this.#lost = error;
+    this.#isBroken = true;
+    for (const watch of this.#directories.keys()) this.#unwatch(watch);
     this.#onChange();
   }
 
@@ -153,8 +197,27 @@ export class DirectoryWatcher {
     return watch;
   }
 
-  /** Watches a new directory and all below it, and reports entries that were made before the watch existed. */
+  #unwatch(watch: number): void {
+    this.#directories.delete(watch);
+    inotify.remove(watch, this);
+  }
+
+  /** Identifies the directory at the root's path. Empty if there is none. */
+  #inodeAtRoot(): string {
+    const stat = fs.statSync(systemPath(this.#root), { throwIfNoEntry: false });
+    return stat ? `${stat.dev}:${stat.ino}` : '';
+  }
+
+  /**
+   * Watches a directory that is new in this place, and all below it. With `announce`, reports its entries: they may
+   * have been made before the watch existed, or come from elsewhere with a moved directory.
+   */
   #enter(relative: string, announce: boolean): void {
+    // The names of directories below lead elsewhere once the root or a directory above it has moved.
+    if (this.#inodeAtRoot() !== this.#rootInode) {
+      this.#break(new ConnectError(`${this.#root} was moved: watch it in its new place`, Code.DataLoss));
+      return;
+    }
     this.#pending.push({ relative, announce });
     if (!this.#scanning) void this.#scan();
   }
@@ -163,9 +226,10 @@ export class DirectoryWatcher {
   #leave(relative: string): void {
     for (const [watch, directory] of this.#directories) {
       if (directory !== relative && !directory.startsWith(`${relative}/`)) continue;
-      this.#directories.delete(watch);
-      inotify.remove(watch, this);
+      this.#unwatch(watch);
     }
+    // Later entries with these names are other ones.
+    for (const name of this.#scanned.keys()) if (name.startsWith(`${relative}/`)) this.#scanned.delete(name);
   }
 
   async #scan(): Promise<void> {
@@ -178,11 +242,9 @@ export class DirectoryWatcher {
         const { code } = error as NodeJS.ErrnoException;
         // The directory was removed or replaced during the scan. Events of its parent report that.
         if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'EACCES') continue;
-        const reason = code === 'ENOSPC' ? 'the kernel has no more watches' : toConnectError(error).rawMessage;
-        this.#pending = [];
+        const { rawMessage } = toConnectError(error);
         this.#scanning = false;
-        this.#lost = new ConnectError(`${this.#root} cannot be watched whole: ${reason}`, Code.ResourceExhausted);
-        this.#onChange();
+        this.#break(new ConnectError(`${this.#root} cannot be watched whole: ${rawMessage}`, Code.ResourceExhausted));
         return;
       }
       if (performance.now() > sliceEnd) {
@@ -191,6 +253,10 @@ export class DirectoryWatcher {
       }
     }
     this.#scanning = false;
+    if (!this.#isRewatching) return;
+    this.#isRewatching = false;
+    // A client that listed the tree before all of it was watched again has to list it once more.
+    this.#lose('the kernel dropped events');
   }
 
   #scanDirectory(relative: string, announce: boolean): void {
@@ -202,10 +268,7 @@ export class DirectoryWatcher {
     for (const entry of entries) {
       const name = path.join(relative, nameOfBytes(entry.name as Buffer));
       if (isStagedName(name)) continue;
-      if (announce) {
-        this.#scanned.set(name, Date.now() + scannedMs);
-        this.#add({ name, type: EventType.CREATE });
-      }
+      if (announce) this.#announce(name);
       if (entry.isDirectory()) this.#pending.push({ relative: name, announce });
     }
   }

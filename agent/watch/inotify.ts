@@ -1,6 +1,9 @@
 import net from 'node:net';
+import { Code } from '@connectrpc/connect';
 import { release } from '../memory/released-bytes.ts';
 import { checked, libc } from '../native/libc.ts';
+import { ConnectError } from '../rpc/connect-error.ts';
+import { isSystemError } from '../rpc/errors.ts';
 
 /** Bits of an inotify event's mask. */
 export const mask = {
@@ -55,11 +58,14 @@ class Inotify {
   #fd = -1;
   readonly #listeners = new Map<number, Set<InotifyListener>>();
 
-  /** Watches one directory. Returns its number, which is the same for the same directory. @throws errno */
+  /**
+   * Watches one directory. Returns its number, which is the same for the same directory.
+   * @throws errno; {ConnectError} `resource_exhausted` when the kernel's limit of watches is reached
+   */
   add(path: string | Buffer, listener: InotifyListener): number {
     if (this.#fd < 0) this.#open();
     const flags = wanted | onlyDirectory | doNotFollow;
-    const watch = checked('inotify_add_watch', libc().inotify_add_watch(this.#fd, path, flags), String(path));
+    const watch = added(libc().inotify_add_watch(this.#fd, path, flags), path);
     const listeners = this.#listeners.get(watch);
     if (listeners) listeners.add(listener);
     else this.#listeners.set(watch, new Set([listener]));
@@ -79,8 +85,14 @@ class Inotify {
    * descriptor with the inotify descriptor by dup3(2) before the first read.
    */
   #open(): void {
+    const inotify = checked('inotify_init1', libc().inotify_init1(closeOnExec | nonBlocking));
     const pipe = Buffer.alloc(8);
-    checked('pipe2', libc().pipe2(pipe, closeOnExec));
+    try {
+      checked('pipe2', libc().pipe2(pipe, closeOnExec));
+    } catch (error) {
+      libc().close(inotify);
+      throw error;
+    }
     const [readEnd, writeEnd] = [pipe.readInt32LE(0), pipe.readInt32LE(4)];
     const socket = new net.Socket({
       fd: readEnd,
@@ -92,7 +104,6 @@ class Inotify {
         callback: (length: number, bytes: Buffer) => this.#read(bytes, length),
       },
     } as net.SocketConstructorOpts);
-    const inotify = checked('inotify_init1', libc().inotify_init1(closeOnExec | nonBlocking));
     checked('dup3', libc().dup3(inotify, readEnd, closeOnExec));
     libc().close(inotify);
     libc().close(writeEnd);
@@ -122,6 +133,16 @@ class Inotify {
     }
     release(bytes.subarray(0, length));
     return true;
+  }
+}
+
+/** The text of the errno, "no space left on device", would be about disks. */
+function added(watch: number, path: string | Buffer): number {
+  try {
+    return checked('inotify_add_watch', watch, String(path));
+  } catch (error) {
+    if (!isSystemError(error) || error.code !== 'ENOSPC') throw error;
+    throw new ConnectError(`${path}: the kernel has no more watches`, Code.ResourceExhausted);
   }
 }
 
