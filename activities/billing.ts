@@ -23,6 +23,7 @@ export function createBillingActivities(deps: {
   billed: boolean;
 }) {
   const { orm, plans, billed } = deps;
+  const until = (cancelled: AbortSignal) => ({ orm, processor: deps.processor?.until(cancelled) ?? null });
   const isBilled = async (accountId: AccountId) => billed && (await isCharged(orm.em, accountId));
   return {
     /** Null: the account no longer has a subscription. */
@@ -37,20 +38,20 @@ export function createBillingActivities(deps: {
       withHeartbeats(() => issuePeriodInvoice(orm.em, invoiceId, new Date(atMs))),
 
     chargeInvoice: ({ invoiceId, atMs }: { invoiceId: InvoiceId; atMs: number }): Promise<ChargeOutcome> =>
-      withHeartbeats(() => chargeInvoice(deps, invoiceId, new Date(atMs))),
+      withHeartbeats((cancelled) => chargeInvoice(until(cancelled), invoiceId, new Date(atMs))),
 
     retryCharges: ({ accountId, atMs }: { accountId: AccountId; atMs: number }): Promise<void> =>
       retryCharges(orm.em, accountId, new Date(atMs)),
 
     /** Charges once for a plan. A failed charge is cancelled, so that it cannot be paid later. */
     chargePlanChange: ({ changeId, atMs }: { changeId: PlanChangeId; atMs: number }): Promise<ChargeOutcome> =>
-      withHeartbeats(async () => {
+      withHeartbeats(async (cancelled) => {
         const { invoiceId, chargeAttempts } = await findInvoiceOfChange(orm.em, changeId);
         if (chargeAttempts === 0) {
-          const outcome = await chargeInvoice(deps, invoiceId, new Date(atMs));
+          const outcome = await chargeInvoice(until(cancelled), invoiceId, new Date(atMs));
           if (outcome !== 'failed') return outcome;
         }
-        return cancelInvoiceCharge(deps, invoiceId);
+        return cancelInvoiceCharge(until(cancelled), invoiceId);
       }),
 
     endPlanChange: ({ changeId, atMs }: { changeId: PlanChangeId; atMs: number }): Promise<void> =>

@@ -8,6 +8,7 @@ import {
 } from '../db/repositories/invoice-payments.ts';
 import { findInvoice, type Invoice } from '../db/repositories/invoices.ts';
 import {
+  findLastReleasedIntent,
   findPaymentIntentOfInvoice,
   keepPaymentIntent,
   recordCharge,
@@ -100,11 +101,12 @@ async function prepare(
 ): Promise<string> {
   const { invoiceId, accountId, currency } = invoice;
   const amount = amountDue(invoice);
+  const canceledId = await findLastReleasedIntent(orm.em, invoice);
   const prepared = await processor.prepareCharge({
     ...to,
     ...{ amount, currency, metadata: { account_id: accountId, invoice_id: invoiceId } },
-    // A cancelled charge is followed by another one, so the key contains the number of the charge.
-    key: `invoice ${invoiceId} ${invoice.chargeAttempts} ${to.paymentMethodId} ${amount}`,
+    // For a known key, the processor repeats its reply. So a charge that follows a cancelled one has a key of its own.
+    key: `invoice ${invoiceId} ${invoice.chargeAttempts} ${to.paymentMethodId} ${amount}${canceledId === null ? '' : ` after ${canceledId}`}`,
   });
   return keepPaymentIntent(orm.em, {
     ...{ paymentIntentId: prepared.paymentIntentId, accountId, paymentMethodId: to.paymentMethodId, amount, currency },

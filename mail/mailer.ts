@@ -33,8 +33,8 @@ export function createMailer(settings: MailerSettings, logger: Logger): Mailer {
 }
 
 /** The time limit of one step of the SMTP conversation. The caller's signal limits the whole conversation. */
-const connectMs = 10_000;
-const silenceMs = 30_000;
+export const connectMs = 10_000;
+export const silenceMs = 30_000;
 
 function smtpMailer(url: string, from: string): Mailer {
   const transport = nodemailer.createTransport({

@@ -8,13 +8,15 @@ const closedCodes = ['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'];
 /**
  * `fetch` for the SDK of the payment processor. The SDK's own client limits neither the length nor the total time of a
  * reply, and a reply that is JSON but not an object makes the SDK reject a promise that nothing awaits.
+ * @param ended gives up all requests when it is aborted
  * @throws {UnusableReplyError}
  */
-export function processorFetch(timeoutMs: number): typeof fetch {
+export function processorFetch(timeoutMs: number, ended?: AbortSignal): typeof fetch {
   const bounded = boundedFetch({ timeoutMs, maxReplyBytes });
   return async (url, options) => {
     try {
-      const reply = await bounded(url, options);
+      const signals = [options?.signal, ended].filter((each) => each instanceof AbortSignal);
+      const reply = await bounded(url, { ...options, signal: AbortSignal.any(signals) });
       requireObject(await reply.clone().text(), reply.ok);
       return reply;
     } catch (error) {

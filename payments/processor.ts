@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import Stripe from 'stripe';
 import type { Settings } from '../config/settings.ts';
@@ -85,7 +86,14 @@ type PaymentSettings = Pick<
   | 'PLATFORM_STRIPE_WEBHOOK_SECRET_FILE'
 >;
 
-const requestTimeoutMs = 20_000;
+/** The time limit of one request. A call makes at most two: one, and a look at what came of it. */
+export const requestTimeoutMs = 20_000;
+interface ProcessorKeys {
+  publishable: string;
+  secret: string;
+  webhook: string;
+}
+
 /** A notification with an older signature counts as a replay. */
 const toleranceSeconds = 300;
 
@@ -94,18 +102,20 @@ export class PaymentProcessor {
   readonly publishableKey: string;
   readonly isTest: boolean;
   readonly #stripe: Stripe;
-  readonly #webhookSecret: string;
+  readonly #keys: ProcessorKeys;
+  readonly #apiUrl: string;
 
-  private constructor(keys: { publishable: string; secret: string; webhook: string }, apiUrl: string) {
+  private constructor(keys: ProcessorKeys, apiUrl: string, signal?: AbortSignal) {
     this.publishableKey = keys.publishable;
     this.isTest = keys.publishable.startsWith('pk_test_');
-    this.#webhookSecret = keys.webhook;
+    this.#keys = keys;
+    this.#apiUrl = apiUrl;
     const { protocol, hostname, port } = new URL(apiUrl);
     this.#stripe = new Stripe(keys.secret, {
       host: hostname,
       ...(port !== '' && { port }),
       protocol: protocol === 'http:' ? 'http' : 'https',
-      httpClient: Stripe.createFetchHttpClient(processorFetch(requestTimeoutMs)),
+      httpClient: Stripe.createFetchHttpClient(processorFetch(requestTimeoutMs, signal)),
       timeout: requestTimeoutMs,
       // The caller decides whether to retry.
       maxNetworkRetries: 0,
@@ -126,13 +136,21 @@ export class PaymentProcessor {
     return new PaymentProcessor(keys, settings.PLATFORM_STRIPE_API_URL);
   }
 
-  /** Creates the customer of an account. A repeated call within a day returns the same customer. */
+  /** The same processor, whose calls are given up when `signal` is aborted. The outcome of such a call is unknown. */
+  until(signal: AbortSignal): PaymentProcessor {
+    return new PaymentProcessor(this.#keys, this.#apiUrl, signal);
+  }
+
+  /**
+   * Creates the customer of an account. A repeated call within a day returns the same customer. The key contains the
+   * address, because the processor refuses a known key with other parameters.
+   */
   async createCustomer(account: { accountId: string; email: string }): Promise<string> {
     const { accountId, email } = account;
     const customer = await calling(() =>
       this.#stripe.customers.create(
         { email, metadata: { account_id: accountId } },
-        { idempotencyKey: `customer ${accountId}` },
+        { idempotencyKey: `customer ${accountId} ${digestOf(email)}` },
       ),
     );
     return customer.id;
@@ -149,7 +167,7 @@ export class PaymentProcessor {
         allowed_payment_method_types: ['card'],
       }),
     );
-    return { setupIntentId: intent.id, clientSecret: intent.client_secret! };
+    return { setupIntentId: intent.id, clientSecret: clientSecretOf(intent) };
   }
 
   async readSetup(setupIntentId: string): Promise<ProcessorSetup> {
@@ -159,7 +177,7 @@ export class PaymentProcessor {
       customerId: idOf(intent.customer),
       status: intent.status,
       paymentMethodId: idOf(intent.payment_method),
-      clientSecret: intent.client_secret!,
+      clientSecret: clientSecretOf(intent),
     };
   }
 
@@ -334,7 +352,7 @@ export class PaymentProcessor {
   readNotice(body: string, signature: string): ProcessorNotice {
     let event: Stripe.Event;
     try {
-      event = this.#stripe.webhooks.constructEvent(body, signature, this.#webhookSecret, toleranceSeconds);
+      event = this.#stripe.webhooks.constructEvent(body, signature, this.#keys.webhook, toleranceSeconds);
     } catch {
       throw new ForgedNoticeError('The signature of the notification is wrong or too old');
     }
@@ -351,7 +369,19 @@ export class PaymentProcessor {
   }
 }
 
+function clientSecretOf({ client_secret: secret }: Stripe.SetupIntent): string {
+  if (typeof secret === 'string') return secret;
+  throw new ProcessorUnavailableError('The payment processor answered without the secret of a setup');
+}
+
+function digestOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
+}
+
 function chargeOf(intent: Stripe.PaymentIntent): ProcessorCharge {
+  if (typeof intent.currency !== 'string' || !Number.isSafeInteger(intent.amount)) {
+    throw new ProcessorUnavailableError('The payment processor answered with something that is no charge');
+  }
   const currency = intent.currency.toUpperCase();
   const charge = typeof intent.latest_charge === 'object' ? intent.latest_charge : null;
   const { last_payment_error: error } = intent;

@@ -6,7 +6,7 @@ import tls from 'node:tls';
 import type { OutboundGuard } from './outbound-guard.ts';
 
 /** The time limit until the head of a reply, and between two chunks of its body. */
-const headMs = 30_000;
+export const headMs = 30_000;
 const silenceMs = 60_000;
 /** The maximum number of 1xx replies before the final one. */
 const mostInterimReplies = 20;

@@ -107,21 +107,25 @@ export const outside: Readonly<Record<OutsideKind, ActivityOptions>> = {
     cancellationType: 'WAIT_CANCELLATION_COMPLETED',
     retry: { initialInterval: '10s', backoffCoefficient: 6, maximumInterval: '5m', maximumAttempts: 4 },
   },
-  /** Small requests to the platform's registry. The activity fails after a day of attempts. */
+  /**
+   * Small requests to the platform's registry, at most for twenty images one after the other. The activity fails after a
+   * day of attempts.
+   */
   registry: {
     taskQueue: controlTaskQueue,
-    startToCloseTimeout: '60s',
+    startToCloseTimeout: '30m',
     scheduleToCloseTimeout: '1 day',
     retry: { initialInterval: '2s', maximumInterval: '10m' },
   },
   /**
    * Calls the payment processor. The attempts never end, because a charge with an unknown outcome must be queried until
    * it is known. The activity is idempotent by an id that is stored before the first attempt. A customer waits for the
-   * plan, so a missing heartbeat moves the activity to another worker.
+   * plan, so a missing heartbeat moves the activity to another worker. The timeout is longer than all of an activity's
+   * calls together.
    */
   money: {
     taskQueue: controlTaskQueue,
-    startToCloseTimeout: '60s',
+    startToCloseTimeout: '5m',
     heartbeatTimeout: '10s',
     retry: { initialInterval: '2s', maximumInterval: '10m' },
   },
@@ -133,17 +137,20 @@ export const outside: Readonly<Record<OutsideKind, ActivityOptions>> = {
     heartbeatTimeout: '1m',
     retry: { initialInterval: '5s', maximumInterval: '10m' },
   },
-  /** Sends one mail. Each attempt has the same Message-ID. The attempts end after two days. */
+  /**
+   * Sends one mail. Each attempt has the same Message-ID. The attempts end after two days. The timeout has room for a
+   * server that takes its time for each step of the conversation.
+   */
   mail: {
     taskQueue: controlTaskQueue,
-    startToCloseTimeout: '60s',
+    startToCloseTimeout: '6m',
     scheduleToCloseTimeout: '2 days',
     retry: { initialInterval: '10s', maximumInterval: '1h' },
   },
   /** As `mail`, for a link that works for 30 minutes. The attempts end early, because an expired link is useless. */
   mailWithLink: {
     taskQueue: controlTaskQueue,
-    startToCloseTimeout: '60s',
+    startToCloseTimeout: '6m',
     scheduleToCloseTimeout: '30m',
     retry: { initialInterval: '2s', maximumInterval: '2m' },
   },

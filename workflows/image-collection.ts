@@ -5,7 +5,7 @@ import { outside, upkeep } from './activity-profiles.ts';
 const looking = proxyActivities<RegistryImageActivities>(upkeep);
 const removing = proxyActivities<RegistryImageActivities>(outside.registry);
 
-const imagesAtOnce = 20;
+export const imagesAtOnce = 20;
 const closingMs = 30_000;
 /** Attempts at an import end within an hour. */
 const maxClosingLooks = 150;

@@ -103,7 +103,9 @@ export async function keepPaymentIntent(em: EntityManager, made: NewPaymentInten
     ],
   );
   if (made.invoiceId === null) return made.paymentIntentId;
-  return (await findPaymentIntentOfInvoice(em, made.invoiceId))!;
+  const kept = await findPaymentIntentOfInvoice(em, made.invoiceId);
+  if (kept === null) throw new Error(`The charge ${made.paymentIntentId} was cancelled before; another one is needed`);
+  return kept;
 }
 
 /** Null: no charge was prepared. */
@@ -121,6 +123,21 @@ export async function releaseCanceledIntent(em: EntityManager, paymentIntentId: 
     "update payment_intents set invoice_id = null, updated_at = now() where payment_intent_id = ? and status = 'canceled'",
     [paymentIntentId],
   );
+}
+
+/** The last cancelled charge of an invoice that does not belong to it any more. Null: there is none. */
+export async function findLastReleasedIntent(
+  em: EntityManager,
+  { invoiceId, accountId }: { invoiceId: string; accountId: AccountId },
+): Promise<string | null> {
+  const [row] = await query<{ payment_intent_id: string }>(
+    em.fork(),
+    `select payment_intent_id from payment_intents
+      where account_id = ? and invoice_id is null and metadata::jsonb ->> 'invoice_id' = ?
+      order by created_at desc, payment_intent_id limit 1`,
+    [accountId, invoiceId],
+  );
+  return row?.payment_intent_id ?? null;
 }
 
 /** The current state of a charge, as read from the processor. */

@@ -305,6 +305,16 @@ test('a processor that does not answer is 503, and the request can be repeated',
   expect(await methods()).toHaveLength(1);
 });
 
+test('a customer whose creation was not answered is made again after the address of the account has changed', async () => {
+  const owner = await api.addAccount();
+  const begin = () => api.send(owner, 'POST', '/v1/payment/methods/setup-intent');
+  processor.failNext(/POST \/v1\/customers/, 'unanswered');
+  expect((await begin()).status).toBe(503);
+  const address = `changed-${owner.accountId}@example.com`;
+  await api.orm.em.fork().execute('update accounts set email = ? where account_id = ?', [address, owner.accountId]);
+  expect((await begin()).status).toBe(200);
+});
+
 test('an account can begin to add at most 20 cards', async () => {
   for (let i = 0; i < 20; i++) await setUp();
   const refused = await api.send(root, 'POST', '/v1/payment/methods/setup-intent');

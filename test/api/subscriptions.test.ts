@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { temporal } from '@temporalio/proto';
+import { MockActivityEnvironment } from '@temporalio/testing';
+import { createBillingActivities } from '../../activities/billing.ts';
 import { chargeInvoice } from '../../activities/invoice-charge.ts';
 import { deriveSecrets } from '../../config/secrets.ts';
 import { ledgerSums } from '../../db/repositories/ledger.ts';
@@ -60,6 +62,9 @@ const eventsOf = async (caller: Caller, family: string) => {
     ]);
   return (rows as unknown as { type: string }[]).map(({ type }) => type);
 };
+
+/** The charge that a request confirms. Null: it confirms none. */
+const confirmedBy = (name: string) => /^POST \/v1\/payment_intents\/(\w+)\/confirm$/.exec(name)?.[1] ?? null;
 
 describe('an upgrade', () => {
   test('needs a balance or a card', async () => {
@@ -178,6 +183,82 @@ describe('an upgrade', () => {
     const deps = { orm: plane.orm, processor: api.dependencies.paymentProcessor };
     const attempts = Array.from({ length: 4 }, () => chargeInvoice(deps, invoice.invoice_id, new Date()));
     expect(new Set(await Promise.all(attempts))).toEqual(new Set(['succeeded']));
+    expect((await answer).status).toBe(200);
+    expect(await chargesOf(caller)).toHaveLength(1);
+  });
+
+  test('is charged once, by another charge, when the first was cancelled at the processor', async () => {
+    const caller = await api.addAccount();
+    await addCard(caller, cards.good);
+    let cancelledId = '';
+    processor.atRequest = async ({ when, name }) => {
+      const id = confirmedBy(name);
+      if (when !== 'arrived' || id === null || (cancelledId !== '' && id !== cancelledId)) return null;
+      if (cancelledId === '') await processor.cancel(id);
+      cancelledId = id;
+      return 'cut';
+    };
+    const answer = choose(caller, 'pro');
+    await until(() => cancelledId !== '');
+    expect((await answer).status).toBe(200);
+    processor.atRequest = async () => null;
+    const [invoice] = await invoicesOf(caller);
+    const charges = await chargesOf(caller);
+    expect(charges.map(({ amount }) => amount / 100)).toEqual([invoice.total_amount]);
+    expect(charges[0].payment_intent).not.toBe(cancelledId);
+    expect(processor.requests.filter((name) => name.includes('/null'))).toEqual([]);
+  });
+
+  test('is charged when the balance that would have paid for it is spent in the meantime', async () => {
+    const caller = await api.addAccount();
+    await addCard(caller, cards.good);
+    let isCut = false;
+    const change = (action: string) =>
+      api.send(api.root, 'POST', `/v1/accounts/${caller.accountId}/credits`, { action, amount: 1000 });
+    processor.atRequest = async ({ when, name }) => {
+      if (when === 'arrived' && confirmedBy(name) !== null && !isCut) {
+        await change('grant');
+        isCut = true;
+        return 'cut';
+      }
+      if (when === 'done' && name.endsWith('/cancel')) await change('refund');
+      return null;
+    };
+    // The SDK repeats a request whose connection is cut.
+    processor.failNext(/^POST \/v1\/payment_intents\/\w+\/confirm$/, 'lost');
+    const { status } = await choose(caller, 'pro');
+    processor.atRequest = async () => null;
+    expect([status, isCut]).toEqual([200, true]);
+    const [invoice] = await invoicesOf(caller);
+    expect(invoice.paid_from_balance).toBe(0);
+    expect((await chargesOf(caller)).map(({ amount }) => amount / 100)).toEqual([invoice.total_amount]);
+  });
+
+  test('gives up a call of the processor as soon as Temporal gives up the activity', async () => {
+    const caller = await api.addAccount();
+    await addCard(caller, cards.good);
+    const [release, confirming] = [Promise.withResolvers<null>(), Promise.withResolvers<null>()];
+    const asked = Promise.withResolvers<() => boolean>();
+    processor.atRequest = ({ when, name, isGone }) => {
+      if (when === 'arrived' && confirmedBy(name) !== null) confirming.resolve(null);
+      else if (name.startsWith('GET /v1/payment_intents/')) asked.resolve(isGone);
+      else return Promise.resolve(null);
+      return release.promise;
+    };
+    const answer = choose(caller, 'pro');
+    await confirming.promise;
+    const [invoice] = await invoicesOf(caller);
+    const environment = new MockActivityEnvironment();
+    const { chargeInvoice: charge } = createBillingActivities({
+      ...{ orm: plane.orm, plans: plane.plans, processor: api.dependencies.paymentProcessor, billed: true },
+    });
+    const outcome = environment.run(charge, { invoiceId: invoice.invoice_id, atMs: Date.now() });
+    const isGone = await asked.promise;
+    environment.cancel();
+    await until(isGone);
+    expect(await outcome).toBe('unknown');
+    processor.atRequest = async () => null;
+    release.resolve(null);
     expect((await answer).status).toBe(200);
     expect(await chargesOf(caller)).toHaveLength(1);
   });

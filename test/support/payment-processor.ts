@@ -104,7 +104,7 @@ export class TestProcessor {
   refundStatus: 'pending' | 'succeeded' | 'failed' = 'succeeded';
   /** A request waits for it at each of its moments. `cut`: its connection is closed then. */
   atRequest: (moment: ProcessorMoment) => Promise<'cut' | null> = async () => null;
-  readonly #replies = new Map<string, Promise<Answer>>();
+  readonly #replies = new Map<string, { request: string; answer: Promise<Answer> }>();
   /** Payment methods that are declined when they are charged, with the reason. */
   readonly #declines = new Map<string, string>();
   readonly #gone = new Set<string>();
@@ -184,6 +184,11 @@ export class TestProcessor {
     return data.filter((charge: Json) => charge.status === 'succeeded');
   }
 
+  /** Cancels a charge, as in the processor's dashboard. */
+  async cancel(paymentIntentId: string): Promise<void> {
+    await this.#ask('POST', `/v1/payment_intents/${paymentIntentId}/cancel`);
+  }
+
   /** Refunds a part of a charge, as in the processor's dashboard. @param units in the smallest unit of the currency */
   async refund(paymentIntentId: string, units: number): Promise<void> {
     await this.#ask('POST', '/v1/refunds', { payment_intent: paymentIntentId, amount: units });
@@ -249,7 +254,11 @@ export class TestProcessor {
     const isCut = async (when: ProcessorMoment['when'], carriedOut: string | null) =>
       (await this.atRequest({ when, name, body, answer: carriedOut, isGone })) === 'cut';
     if (fault?.kind === 'lost' || (await isCut('arrived', null))) return void request.socket.destroy();
-    const { status, type, body: answer } = await this.#once(request, () => this.#carryOut(request, target, body));
+    const {
+      status,
+      type,
+      body: answer,
+    } = await this.#once(request, `${target} ${body}`, () => this.#carryOut(request, target, body));
     if (fault?.kind === 'unanswered' || (await isCut('done', answer))) return void request.socket.destroy();
     if (fault?.kind === 'hung') return;
     const { origin } = request.headers;
@@ -257,13 +266,15 @@ export class TestProcessor {
     response.writeHead(status, { 'content-type': type, ...forBrowsers }).end(answer);
   }
 
-  /** A repeated idempotency key gets the first reply again. */
-  #once(request: http.IncomingMessage, carryOut: () => Promise<Answer>): Promise<Answer> {
+  /** A repeated idempotency key gets the first reply again, and is refused if the request differs. */
+  #once(request: http.IncomingMessage, wanted: string, carryOut: () => Promise<Answer>): Promise<Answer> {
     const key = request.headers['idempotency-key'];
     if (request.method !== 'POST' || typeof key !== 'string') return carryOut();
-    const kept = this.#replies.get(key) ?? carryOut();
+    const kept = this.#replies.get(key) ?? { request: wanted, answer: carryOut() };
     this.#replies.set(key, kept);
-    return kept;
+    if (kept.request === wanted) return kept.answer;
+    const error = { type: 'idempotency_error', message: 'The key was used with other parameters' };
+    return Promise.resolve({ status: 400, type: 'application/json', body: JSON.stringify({ error }) });
   }
 
   async #carryOut(request: http.IncomingMessage, target: string, body: string): Promise<Answer> {

@@ -1,8 +1,14 @@
 import { expect, test } from '@jest/globals';
+import type { ActivityOptions } from '@temporalio/common';
 import { msToNumber } from '@temporalio/common/lib/time.js';
+import { pagesAtOnce } from '../../activities/reconciliation.ts';
 import { type WorkflowInput, type WorkflowType, workflowKinds } from '../../domain/workflow-registry.ts';
+import { connectMs, silenceMs } from '../../mail/mailer.ts';
+import { requestTimeoutMs } from '../../payments/processor.ts';
+import { headMs } from '../../registry/registry-http.ts';
 import { startOptions } from '../../temporal/workflow-starts.ts';
 import * as profiles from '../../workflows/activity-profiles.ts';
+import { imagesAtOnce } from '../../workflows/image-collection.ts';
 import * as workflows from '../../workflows/index.ts';
 
 /** Does not compile if the input type of a workflow differs from the registry. */
@@ -47,6 +53,17 @@ test('a workflow starts under its own id with its search attributes', () => {
     typedSearchAttributes: [expect.objectContaining({ value: 'host-a' })],
   });
   expect(startOptions('maintenance', '', undefined).args).toEqual([]);
+});
+
+test('an activity has room for all of its calls', () => {
+  const ms = (profile: ActivityOptions) => msToNumber(profile.startToCloseTimeout!);
+  // A plan change at worst: read, cancel, read, prepare, confirm, read; then cancel, read.
+  expect(ms(profiles.outside.money)).toBeGreaterThan(8 * requestTimeoutMs);
+  expect(ms(profiles.outside.records)).toBeGreaterThan(pagesAtOnce * requestTimeoutMs);
+  // For each image: a token and a request.
+  expect(ms(profiles.outside.registry)).toBeGreaterThan(imagesAtOnce * 2 * headMs);
+  // DNS, connection, greeting; EHLO, STARTTLS, EHLO, AUTH in two steps, MAIL, RCPT, DATA, text.
+  expect(ms(profiles.outside.mail)).toBeGreaterThan(3 * connectMs + 9 * silenceMs);
 });
 
 test('each attempt of an activity has a time limit in every profile, and long ones have a heartbeat', () => {
