@@ -81,6 +81,11 @@ async def check(sandbox: Any) -> None:
     except SandboxError as error:
         assert (error.code, error.status) == ("validation_failed", 400), error
         assert error.details[0]["path"] == "timeout" and error.request_id
+    try:
+        await done(sandbox.files.read("/none\x1b[2J\u202e"))
+        raise AssertionError("a missing file raised nothing")
+    except SandboxError as error:
+        assert "/none\\x1b[2J\\u202e" in error.message and str(error).isprintable(), ascii(str(error))
     print("errors")
 
     pieces: list[str] = []

@@ -3,7 +3,7 @@ import { frame, readFrames } from './connect-stream.ts';
 import type { AgentLimits } from './connection-options.ts';
 import { SandboxError } from './errors.ts';
 import type { Calls, Streams } from './generated/agent.ts';
-import { exchange, type HttpServer, readText } from './http-exchange.ts';
+import { exchange, type HttpServer, parseReply, readText } from './http-exchange.ts';
 import { withRetries } from './retries.ts';
 
 const defaultMaxReplyBytes = 64 * 1024 * 1024;
@@ -40,7 +40,7 @@ export class AgentClient {
         isAlone: !isRepeatable,
       });
       try {
-        return JSON.parse(await readText(response, this.limits.maxReplyBytes ?? defaultMaxReplyBytes));
+        return parseReply(await readText(response, this.limits.maxReplyBytes ?? defaultMaxReplyBytes));
       } catch (error) {
         throw this.reasonOf(error, signal);
       }

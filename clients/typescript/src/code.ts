@@ -1,6 +1,7 @@
 import type { AgentClient } from './agent-client.ts';
 import { SandboxError } from './errors.ts';
 import type { Chart, ExecuteResponseError, Result } from './generated/agent.ts';
+import { parseReply } from './http-exchange.ts';
 import { defaultOutputLength, OutputText } from './output-text.ts';
 
 /** A value in each of its formats. Pictures and PDFs are base64. */
@@ -124,8 +125,8 @@ const textFormats = ['text', 'html', 'markdown', 'svg', 'png', 'jpeg', 'pdf', 'l
 function codeResult(result: Result): CodeResult {
   const found: CodeResult = { extra: result.extra, isMainResult: result.isMainResult };
   for (const format of textFormats) if (result[format]) found[format] = result[format];
-  if (result.json) found.json = JSON.parse(result.json);
-  if (result.data) found.data = JSON.parse(result.data);
+  if (result.json) found.json = parseReply(result.json);
+  if (result.data) found.data = parseReply(result.data);
   if (result.chart) found.chart = result.chart;
   return found;
 }

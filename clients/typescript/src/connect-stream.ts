@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { connectionError, SandboxError } from './errors.ts';
+import { parseReply } from './http-exchange.ts';
 
 const endOfStream = 2;
 
@@ -20,7 +21,7 @@ export async function* readFrames<Message>(
   maxMessageBytes: number,
 ): AsyncGenerator<Message, void> {
   for await (const [flags, text] of framesOf(response, maxMessageBytes)) {
-    const message = JSON.parse(text);
+    const message = parseReply(text);
     if ((flags & endOfStream) === 0) {
       yield message;
       continue;

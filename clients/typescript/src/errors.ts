@@ -1,3 +1,5 @@
+import { printable } from './printable.ts';
+
 export interface ErrorFacts {
   status?: number | undefined;
   requestId?: string | undefined;
@@ -9,7 +11,8 @@ export interface ErrorFacts {
 /**
  * Every failure of this client. `code` is for programs: the codes of the API and the gateway (`docs/errors.md`,
  * `docs/ports.md`), those of the agent (`not_found`, `unauthenticated`, …), and the client's own: `connection_failed`,
- * `timed_out`, `command_failed`, `sandbox_failed`, `bad_reply`, `not_configured`.
+ * `timed_out`, `command_failed`, `sandbox_failed`, `bad_reply`, `not_configured`. Code and message may come from a
+ * sandbox, so they contain no control characters.
  */
 export class SandboxError extends Error {
   override name = 'SandboxError';
@@ -23,8 +26,8 @@ export class SandboxError extends Error {
   readonly retryAfterSeconds: number | undefined;
 
   constructor(code: string, message: string, facts: ErrorFacts = {}) {
-    super(message, facts.cause === undefined ? undefined : { cause: facts.cause });
-    this.code = code;
+    super(printable(String(message)), facts.cause === undefined ? undefined : { cause: facts.cause });
+    this.code = printable(String(code));
     this.status = facts.status;
     this.requestId = facts.requestId;
     this.details = facts.details ?? [];

@@ -104,6 +104,16 @@ export async function readBytes(response: http.IncomingMessage, maxBytes: number
   }
 }
 
+/** The value of a JSON text from a sandbox. @throws {SandboxError} `bad_reply` */
+// biome-ignore lint/suspicious/noExplicitAny: the same type as that of `JSON.parse`
+export function parseReply(text: string): any {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new SandboxError('bad_reply', 'The reply of the sandbox is no JSON', { cause });
+  }
+}
+
 async function chunksOf(response: http.IncomingMessage, maxBytes: number): Promise<Buffer[]> {
   const chunks: Buffer[] = [];
   let length = 0;

@@ -9,7 +9,8 @@ class SandboxError(Exception):
 
     ``code`` is for programs: the codes of the API and the gateway, those of the agent (``not_found``,
     ``unauthenticated``, ...), and the client's own: ``connection_failed``, ``timed_out``, ``command_failed``,
-    ``sandbox_failed``, ``bad_reply``, ``not_configured``.
+    ``sandbox_failed``, ``bad_reply``, ``not_configured``. Code and message may come from a sandbox, so they contain no
+    control characters, which a terminal would obey.
     """
 
     def __init__(
@@ -22,9 +23,9 @@ class SandboxError(Exception):
         details: list[dict[str, str]] | None = None,
         retry_after: float | None = None,
     ) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
+        self.code = _printable(str(code))
+        self.message = _printable(str(message))
+        super().__init__(self.message)
         #: The HTTP status, if a server replied.
         self.status = status
         #: The id by which operators find the request.
@@ -35,6 +36,12 @@ class SandboxError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message} [{self.code}]"
+
+
+def _printable(text: str) -> str:
+    return "".join(
+        each if each in "\n\t" or each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
 
 
 class CommandFailedError(SandboxError):

@@ -1,6 +1,7 @@
 import type { ParseArgsOptionsConfig } from 'node:util';
 import type { ConnectionOptions } from '../connection-options.ts';
 import { SandboxError } from '../errors.ts';
+import { printable, printableLine, printableOutput } from '../printable.ts';
 import { Sandbox } from '../sandbox.ts';
 
 /** The input of a command. */
@@ -32,7 +33,13 @@ export interface CliCommand {
 export class UsageError extends Error {}
 
 export function print(text: string): void {
-  process.stdout.write(`${text}\n`);
+  process.stdout.write(`${printable(text)}\n`);
+}
+
+/** Prints output of a program in the sandbox: unchanged to a file or a program, printable to a terminal. */
+export function printOutput(to: 'stdout' | 'stderr'): (text: string) => void {
+  const stream = process[to];
+  return (text) => void stream.write(stream.isTTY ? printableOutput(text) : text);
 }
 
 export function printJson(value: unknown): void {
@@ -66,7 +73,8 @@ export function numberOf(value: Invocation['options'][string], name: string): nu
 }
 
 /** Formats rows as columns. */
-export function table(rows: string[][]): string {
+export function table(cells: string[][]): string {
+  const rows = cells.map((row) => row.map(printableLine));
   const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
   return rows
     .map((row) =>
@@ -82,6 +90,6 @@ export function table(rows: string[][]): string {
 export function describeError(error: unknown, json: boolean): string {
   const { message } = error as Error;
   const code = error instanceof SandboxError ? error.code : undefined;
-  if (json) return JSON.stringify({ error: message, ...(code && { code }) });
-  return `sandbox-platform: ${message}${code ? ` [${code}]` : ''}`;
+  if (json) return printable(JSON.stringify({ error: message, ...(code && { code }) }));
+  return printable(`sandbox-platform: ${message}${code ? ` [${code}]` : ''}`);
 }

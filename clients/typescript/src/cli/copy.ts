@@ -1,5 +1,7 @@
 import fs from 'node:fs/promises';
 import path from 'node:path';
+import { SandboxError } from '../errors.ts';
+import { printableLine } from '../printable.ts';
 import { Sandbox } from '../sandbox.ts';
 import { type CliCommand, print, printJson, UsageError } from './command.ts';
 
@@ -17,7 +19,7 @@ export const copy: CliCommand = {
     const copied =
       from.sandbox === null ? await upload(sandbox, from.path, to.path) : await download(sandbox, from.path, to.path);
     if (json) printJson({ copied });
-    else print(copied.join('\n'));
+    else print(copied.map(printableLine).join('\n'));
     return 0;
   },
 };
@@ -52,13 +54,17 @@ async function upload(sandbox: Sandbox, from: string, to: string): Promise<strin
   return copied;
 }
 
+/**
+ * The agent's replies are hostile: their names could lead out of the target. So the name of the copy comes from the
+ * caller's path, and not from the sandbox.
+ */
 async function download(sandbox: Sandbox, from: string, to: string): Promise<string[]> {
   const source = await sandbox.files.stat(from || '~');
   const isFolderHere = await fs.stat(to).then(
     (found) => found.isDirectory(),
     () => to.endsWith('/'),
   );
-  const target = isFolderHere ? path.join(to, source.name) : to;
+  const target = isFolderHere ? path.join(to, nameOf(from) ?? sandbox.id) : to;
   if (source.type !== 'directory') {
     await fs.mkdir(path.dirname(target), { recursive: true });
     await sandbox.files.download(source.path, target);
@@ -67,22 +73,53 @@ async function download(sandbox: Sandbox, from: string, to: string): Promise<str
   await fs.mkdir(target, { recursive: true });
   const copied: string[] = [];
   for (const entry of await sandbox.files.list(source.path, { depth: 1000 })) {
-    const local = insideOf(target, path.posix.relative(source.path, entry.path));
     // A link could lead to any place on this machine.
-    if (entry.symlinkTarget !== null) continue;
-    if (entry.type === 'directory') await fs.mkdir(local, { recursive: true });
-    else if (entry.type === 'file') {
-      await fs.mkdir(path.dirname(local), { recursive: true });
-      await sandbox.files.download(entry.path, local);
-      copied.push(local);
+    if (entry.symlinkTarget !== null || entry.type === 'other') continue;
+    const names = namesBelow(source.path, entry.path);
+    if (entry.type === 'directory') {
+      await makeFolder(target, names);
+      continue;
     }
+    const local = path.join(await makeFolder(target, names.slice(0, -1)), names.at(-1)!);
+    await requireNoLink(local);
+    await sandbox.files.download(entry.path, local);
+    copied.push(local);
   }
   return copied;
 }
 
-/** Names come from the sandbox, so they must not lead out of the folder. */
-function insideOf(folder: string, relative: string): string {
-  const local = path.resolve(folder, relative);
-  if (!local.startsWith(`${path.resolve(folder)}${path.sep}`)) throw new Error(`${relative} is outside of ${folder}`);
-  return local;
+/** The last name of a path. Null: it has none, such as `~` or `/`. */
+function nameOf(source: string): string | null {
+  const name = path.posix.basename(source);
+  return name !== '~' && isName(name) ? name : null;
+}
+
+/** Whether a text is the name of a file within its folder, on this machine too. */
+function isName(text: string): boolean {
+  const separators = path.sep === '/' ? /[/\0]/ : /[/\\:\0]/;
+  return !['', '.', '..'].includes(text) && !separators.test(text);
+}
+
+/** The names from a folder of the sandbox to an entry in it. @throws {SandboxError} `bad_reply`: it is not in it */
+function namesBelow(folder: string, entry: string): string[] {
+  const start = folder.endsWith('/') ? folder : `${folder}/`;
+  const names = entry.slice(start.length).split('/');
+  if (entry.startsWith(start) && names.every(isName)) return names;
+  throw new SandboxError('bad_reply', `The sandbox listed ${entry}, which is no path in ${folder}`);
+}
+
+/** Makes folders below one, and follows no link that is already there. Returns the innermost. */
+async function makeFolder(folder: string, names: readonly string[]): Promise<string> {
+  let made = folder;
+  for (const name of names) {
+    made = path.join(made, name);
+    await requireNoLink(made);
+    await fs.mkdir(made, { recursive: true });
+  }
+  return made;
+}
+
+async function requireNoLink(local: string): Promise<void> {
+  const found = await fs.lstat(local).catch(() => null);
+  if (found?.isSymbolicLink()) throw new Error(`${local} is a link, which could lead out of the target`);
 }

@@ -1,5 +1,5 @@
 import { buffer } from 'node:stream/consumers';
-import { type CliCommand, numberOf, pairsOf, printJson, sandboxOf, UsageError } from './command.ts';
+import { type CliCommand, numberOf, pairsOf, printJson, printOutput, sandboxOf, UsageError } from './command.ts';
 
 export const exec: CliCommand = {
   name: 'exec',
@@ -23,7 +23,7 @@ export const exec: CliCommand = {
       ...(options.cwd !== undefined && { cwd: String(options.cwd) }),
       ...(options.stdin && { stdin: await buffer(process.stdin) }),
       ...(seconds !== undefined && { timeoutMs: seconds * 1000 }),
-      ...(!json && { onStdout: (text) => process.stdout.write(text), onStderr: (text) => process.stderr.write(text) }),
+      ...(!json && { onStdout: printOutput('stdout'), onStderr: printOutput('stderr') }),
     });
     const interrupt = () => void handle.kill('SIGTERM');
     process.on('SIGINT', interrupt);

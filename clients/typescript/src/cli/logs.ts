@@ -1,4 +1,4 @@
-import { type CliCommand, print, printJson, sandboxOf, table } from './command.ts';
+import { type CliCommand, print, printJson, printOutput, sandboxOf, table } from './command.ts';
 
 export const logs: CliCommand = {
   name: 'logs',
@@ -27,8 +27,8 @@ export const logs: CliCommand = {
     }
     const target = /^\d+$/.test(named) ? Number(named) : { tag: named };
     const handle = await sandbox.commands.connect(target, {
-      onStdout: (text) => process.stdout.write(text),
-      onStderr: (text) => process.stderr.write(text),
+      onStdout: printOutput('stdout'),
+      onStderr: printOutput('stderr'),
     });
     return (await handle.wait()).exitCode;
   },
