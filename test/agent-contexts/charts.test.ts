@@ -164,6 +164,21 @@ right.plot([1, 2]); right.set_title("Right")`);
   });
 });
 
+test('a figure without show, one with a tight layout and each of two figures are pictures', async () => {
+  const pictures = async (code: string) => {
+    const { displays, main, error } = await python.run({ contextId, code });
+    expect(error).toBeUndefined();
+    return [...displays, ...(main ? [main] : [])].filter(({ png }) => png).map(({ chart }) => chart?.type);
+  };
+  const bars = 'plt.figure(figsize=(9, 5)); plt.bar(["x", "y"], [1, 2], label="l"); plt.tight_layout(); plt.show()';
+  expect(await pictures(bars)).toEqual(['bar']);
+  expect(await pictures('plt.plot([1, 2, 3])')).toEqual(['line']);
+  expect(await pictures('plt.figure(); plt.plot([1]); plt.figure(); plt.plot([2]); plt.show()')).toEqual([
+    'line',
+    'line',
+  ]);
+});
+
 test('a picture of an unknown kind is only a picture', async () => {
   const { chart } = await figure('plt.imshow(numpy.zeros((2, 2))); plt.colorbar()');
   expect(chart).toBeUndefined();

@@ -100,6 +100,32 @@ test('a run reports its start, both outputs and its end, in order and numbered',
   expect([text(received, 'stdout'), text(received, 'stderr')]).toEqual(['out\n', 'err\n']);
 });
 
+test('a heredoc with quotes and an indented terminator is passed unchanged', async () => {
+  const body = 'it\'s "$HOME" `x` \\n\n  EOF\n';
+  const run = await start(`cat <<'EOF'\n${body}EOF\necho $?`);
+  expect(text(await events(run), 'stdout')).toBe(`${body}0\n`);
+});
+
+test.each([
+  'exit 0',
+  'exec false',
+  'kill -9 $$',
+  'exec >&- 2>&-; exit 5',
+  "trap '' TERM INT; set -e; false",
+  'cat <<EOF\nnever ended',
+])('after `%s` the next command runs as usual', async (command) => {
+  await events(await start(command));
+  const next = await events(await start('echo next'));
+  expect([text(next, 'stdout'), next.at(-1)?.data]).toEqual(['next\n', { exit_code: 0 }]);
+});
+
+test('variables with line ends, quotes and no text arrive unchanged, and only in their own run', async () => {
+  const env = { LINES: 'one\ntwo "three" \u20ac\n', QUOTED: `it's`, EMPTY: '' };
+  const run = await start('printf "%s|%s|%s" "$LINES" "$QUOTED" "${EMPTY-unset}"', { env });
+  expect(text(await events(run), 'stdout')).toBe(`${env.LINES}|it's|`);
+  expect(text(await events(await start('printf %s "${QUOTED-unset}"')), 'stdout')).toBe('unset');
+});
+
 test('it runs with its own variables over the sandbox’s, in its directory, and reads an empty input', async () => {
   const run = await start('echo $FROM $OVER $OWN; pwd; cat; echo read', {
     cwd: '/usr',

@@ -334,6 +334,24 @@ test('files of procfs, empty files and odd spellings of a path are served', asyn
   }
 });
 
+test('files of any name are uploaded, listed and downloaded', async () => {
+  const names = [
+    ...['a b', `q'"\`$x`, '\u{1F600}', 'e\u0301', '-rf', 'a%2Fb', 'a+b', 'a?b#c', 'back\\slash', 'tab\t'],
+    ...[' lead', 'trail ', '*', '%', '...', 'x'.repeat(255)],
+  ];
+  for (const name of names) {
+    const path = agent.path('names', name);
+    expect((await upload(formOf(['path', path], ['file', name]))).status).toBe(200);
+    expect(await (await download(path)).text()).toBe(name);
+  }
+  // A form turns the line end of a field into two characters, so this file is made in another way.
+  names.push('new\nline');
+  fs.writeFileSync(agent.path('names/new\nline'), 'new\nline');
+  expect(await (await download(agent.path('names/new\nline'))).text()).toBe('new\nline');
+  const { entries } = (await agent.post('Filesystem/ListDir', { path: agent.path('names') })).json;
+  expect(entries.map((entry: { name: string }) => entry.name).sort()).toEqual(names.sort());
+});
+
 test('a relative path means the same for upload and download', async () => {
   const name = `relative-${process.pid}.txt`;
   const reply = await upload(formOf(['path', name], ['file', 'at home']));

@@ -103,6 +103,11 @@ describe('a port that is added', () => {
     expect(await webSocketGreeting(`ws://8443-${sandbox.sandbox_domain}/`, { 'X-Access-Token': token })).toBe(
       'upgraded',
     );
+    // A WebSocket may write, so its query needs that signature.
+    const opened = { sandboxId: sandbox.sandbox_id, port: 8443, path: '/', operation: 'write' } as const;
+    const query = `signature=${encodeURIComponent(signQuery(opened, token, null))}`;
+    expect(await webSocketGreeting(`ws://8443-${sandbox.sandbox_domain}/?${query}`)).toBe('upgraded');
+    await expect(webSocketGreeting(`ws://8443-${sandbox.sandbox_domain}${signed(token)}`)).rejects.toThrow(/401/);
     await call('DELETE', 'ports/8443');
   });
 });
