@@ -17,8 +17,9 @@ import {
   type ImportPlan,
   recordImportProgress,
 } from '../db/repositories/import-progress.ts';
+import { requestSweep } from '../db/repositories/registry-sweeps.ts';
 import type { TemplateImage } from '../db/repositories/template-changes.ts';
-import { storageExcess } from '../db/repositories/template-storage.ts';
+import { describeExcess, storageExcess } from '../db/repositories/template-storage.ts';
 import { FairSemaphore } from '../domain/fair-semaphore.ts';
 import type { ImportJobId } from '../domain/ids.ts';
 import { blobsOf } from '../domain/image-manifest.ts';
@@ -87,6 +88,7 @@ export function createImageImportActivities({ orm, plans, secrets, settings, reg
         registryTag: plan.tag,
         imageSizeBytes: image.sizeBytes,
         imageBlobs: image.blobs,
+        imageIsMeasured: true,
       };
     } catch (error) {
       const failure = attempt.isOver ? final('import_over', 'The import is over') : failureOf(error);
@@ -116,8 +118,8 @@ export function createImageImportActivities({ orm, plans, secrets, settings, reg
     const em = orm.em.fork();
     const template = await em.findOne(Template, { templateId: plan.templateId });
     if (!template) throw final('import_over', 'The import is over');
-    const excess = await storageExcess(em, plans, template, blobs);
-    if (excess) throw final('template_storage_limit_reached', noRoomText);
+    const excess = await storageExcess(em, plans, template, blobs, plan.jobId);
+    if (excess) throw final('template_storage_limit_reached', describeExcess(excess));
   }
 
   return {
@@ -147,11 +149,13 @@ export function createImageImportActivities({ orm, plans, secrets, settings, reg
     async discardImport(path: string): Promise<void> {
       const found = await registry?.find(path, importTag);
       if (registry && found) await removeIfUnused({ orm, registry }, registryImage(path, found.digest));
+      // The blobs have no manifest, so only a sweep finds them.
+      await requestSweep(orm.em);
     },
   };
 }
 
-const noRoomText = 'The image is beyond the storage for private templates that your plan or your quota allows';
+const noRoomText = 'The image is beyond the storage for images of templates that your plan or your quota allows';
 
 /** A failure that further attempts cannot resolve. */
 function final(type: string, message: string): ApplicationFailure {
@@ -197,6 +201,8 @@ class Attempt {
   #progress: ImportProgress | null = null;
   #lines: string[] = [];
   #percentage = 0;
+  #bytesSent = 0;
+  #bytesRecorded = 0;
   #writing: Promise<void> = Promise.resolve();
 
   constructor(orm: Orm, jobId: ImportJobId, context: Context) {
@@ -214,6 +220,7 @@ class Attempt {
   report(progress: ImportProgress): void {
     const { bytesDone, bytesTotal } = progress;
     this.bytesRead = progress.bytesRead;
+    this.#bytesSent = progress.bytesSent;
     this.#percentage = bytesTotal === 0 ? 0 : Math.floor((100 * bytesDone) / bytesTotal);
     this.#progress = progress;
   }
@@ -234,8 +241,10 @@ class Attempt {
     const newLines = this.#lines;
     this.#lines = [];
     const percentage = this.#percentage;
+    const newBytes = this.#bytesSent - this.#bytesRecorded;
+    this.#bytesRecorded += newBytes;
     this.#writing = this.#writing
-      .then(() => recordImportProgress(this.#orm.em, this.#jobId, { percentage, newLines }))
+      .then(() => recordImportProgress(this.#orm.em, this.#jobId, { percentage, newLines, newBytes }))
       .then((isActive) => {
         if (isActive) return;
         this.isOver = true;
@@ -244,6 +253,7 @@ class Attempt {
       // The next write repeats it. An outage of the database must not end a copy.
       .catch(() => {
         this.#lines = [...newLines, ...this.#lines];
+        this.#bytesRecorded -= newBytes;
       });
   }
 }

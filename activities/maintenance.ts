@@ -1,3 +1,4 @@
+import { log } from '@temporalio/activity';
 import type { Settings } from '../config/settings.ts';
 import type { Orm } from '../db/orm.ts';
 import { reviveBudgetChecks } from '../db/repositories/budgets.ts';
@@ -8,6 +9,7 @@ import {
   makeWebhookPartitions,
 } from '../db/repositories/maintenance.ts';
 import { pauseSandboxesOf, warnOfQuotas } from '../db/repositories/metered-quotas.ts';
+import { countRefusedUsage } from '../db/repositories/reconciliations.ts';
 import {
   purgeEndedSandboxes,
   purgeEvents,
@@ -44,6 +46,8 @@ export function createMaintenanceActivities({
      */
     async keepUsage(): Promise<UsageUpkeep> {
       const done = await keepUsage(orm.em, settings.PLATFORM_USAGE_EVENTS_KEPT_MONTHS);
+      const refused = await countRefusedUsage(orm.em);
+      if (refused > 0) log.error('usage was refused, because no sandbox or image can have used that much', { refused });
       for (const user of await warnOfQuotas(orm.em, new Date())) {
         if (settings.PLATFORM_USED_UP_QUOTA === 'pause') await pauseSandboxesOf(orm.em, user);
       }

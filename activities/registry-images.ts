@@ -1,4 +1,4 @@
-import { Context } from '@temporalio/activity';
+import { Context, log } from '@temporalio/activity';
 import pLimit from 'p-limit';
 import type { Settings } from '../config/settings.ts';
 import type { Orm } from '../db/orm.ts';
@@ -11,6 +11,8 @@ import {
   rememberImages,
 } from '../db/repositories/registry-images.ts';
 import { beginSweep, endSweep, type SweepStart } from '../db/repositories/registry-sweeps.ts';
+import { findUnmeasuredImages, recordMeasuredImage } from '../db/repositories/template-images.ts';
+import { forgetLeftovers } from '../db/repositories/template-storage.ts';
 import { readRegistryImage } from '../domain/template-image.ts';
 import type { PlatformRegistry } from '../registry/platform-registry.ts';
 import { RegistryError } from '../registry/registry-client.ts';
@@ -20,6 +22,8 @@ import { sweepEmbeddedRegistry } from '../registry/sweep.ts';
 const looksAtOnce = 4;
 /** The number of images that one round removes. */
 const maxRemovals = 1000;
+/** The number of images that one round measures. */
+const maxMeasured = 500;
 
 interface RegistryImageDeps {
   orm: Orm;
@@ -34,6 +38,20 @@ export type SweepResult = 'swept' | 'not_ours' | Exclude<SweepStart, 'begun'>;
 export function createRegistryImageActivities({ orm, settings, registry }: RegistryImageDeps) {
   async function look(path: string): Promise<void> {
     await rememberImages(orm.em, path, await registry!.taggedDigests(path));
+  }
+
+  /** Corrects sizes that were taken from a manifest, which its user may have written. */
+  async function measure(image: string): Promise<void> {
+    const { path, digest } = readRegistryImage(image)!;
+    const found = await registry!.measure(path, digest).catch((error) => {
+      // The manifest is invalid, and stays so.
+      if (error instanceof RegistryError && error.status === 200) return null;
+      throw error;
+    });
+    if (!found) return;
+    for (const { templateId, claimedBytes } of await recordMeasuredImage(orm.em, image, found)) {
+      log.warn('the size of an image was wrong', { templateId, claimedBytes, sizeBytes: found.sizeBytes });
+    }
   }
 
   return {
@@ -54,6 +72,8 @@ export function createRegistryImageActivities({ orm, settings, registry }: Regis
       const paths = [...new Set([...ours, ...(await knownRepositories(orm.em))])];
       const turns = pLimit(looksAtOnce);
       await Promise.all(paths.map((path) => turns(() => look(path))));
+      await forgetLeftovers(orm.em.fork(), false);
+      for (const image of await findUnmeasuredImages(orm.em, maxMeasured)) await measure(image);
       return findUnusedImages(orm.em, settings.PLATFORM_UNUSED_IMAGES_KEPT_HOURS, maxRemovals);
     },
     /** @returns the number of removed images; the others are in use again */

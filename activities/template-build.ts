@@ -99,6 +99,7 @@ export function createTemplateBuildHostActivities(deps: {
             registryTag: place.tag,
             imageSizeBytes: pushed.sizeBytes,
             imageBlobs: pushed.blobs,
+            imageIsMeasured: true,
           };
         } catch (error) {
           throw registryFailure(error);

@@ -1,12 +1,15 @@
 import net from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { EntityManager } from '@mikro-orm/postgresql';
 import type { Settings } from '../config/settings.ts';
 import type { Template } from '../db/entities/template.ts';
 import type { Identity } from '../db/repositories/identities.ts';
 import { holdImage } from '../db/repositories/registry-images.ts';
 import type { TemplateImage } from '../db/repositories/template-changes.ts';
-import { storageExcess } from '../db/repositories/template-storage.ts';
+import { describeExcess, storageExcess } from '../db/repositories/template-storage.ts';
 import { AppError } from '../domain/errors.ts';
+import type { TemplateId } from '../domain/ids.ts';
+import type { ImageBlob } from '../domain/image-manifest.ts';
 import { parseImageReference, registryAddress } from '../domain/image-reference.ts';
 import { isOutboundAddressAllowed } from '../domain/outbound-addresses.ts';
 import { mayReadProject, registryImage } from '../domain/template-image.ts';
@@ -34,23 +37,24 @@ export async function requireRegistryUp(registry: PlatformRegistry | null): Prom
   return there;
 }
 
-/** @throws {AppError} `template_storage_limit_reached` when the existing private images use up the limit */
+/**
+ * @param blobs of the template's new image; without it, the existing images are checked
+ * @throws {AppError} `template_storage_limit_reached` when the images of the account use more than the limit
+ */
 export async function requireStorage(
-  { orm, plans }: ApiDependencies,
-  template: Pick<Template, 'accountId' | 'ownerUserId' | 'visibility'>,
+  em: EntityManager,
+  { plans }: Pick<ApiDependencies, 'plans'>,
+  template: Pick<Template, 'accountId' | 'ownerUserId' | 'visibility'> & { templateId?: TemplateId },
+  blobs: readonly ImageBlob[] = [],
 ): Promise<void> {
-  const excess = await storageExcess(orm.em.fork(), plans, template, []);
-  if (!excess) return;
-  const whose = excess.of === 'plan' ? 'The plan' : 'Your quota';
-  throw new AppError(
-    'template_storage_limit_reached',
-    `${whose} allows ${excess.limitGb} GB of private templates; delete some first`,
-  );
+  const excess = await storageExcess(em, plans, template, blobs);
+  if (excess) throw new AppError('template_storage_limit_reached', describeExcess(excess));
 }
 
 /**
  * The image of a request in the platform's registry, read from the registry.
- * @throws {AppError} `image_not_found` when it does not exist or the caller may not read it; `registry_unavailable`
+ * @throws {AppError} `image_not_found` when it does not exist or the caller may not read it; `image_unusable` when its
+ * manifest is wrong; `registry_unavailable`
  */
 export async function readNamedImage(
   deps: Pick<ApiDependencies, 'orm' | 'registry'>,
@@ -66,8 +70,9 @@ export async function readNamedImage(
   if (!named) throw imageNotFound();
   await keepImage(deps, { path, digest: named.digest });
   // The image may have been removed before it was protected from removal.
-  const found = await reachRegistry(() => registry.find(path, named.digest));
+  const found = await reachRegistry(() => registry.measure(path, named.digest));
   if (!found) throw imageNotFound();
+  if (found.wrongSize) throw new AppError('image_unusable', found.wrongSize);
   return imageFields(registry, place, found);
 }
 
@@ -99,6 +104,7 @@ export function imageFields(
     registryTag: place.tag,
     imageSizeBytes: sizeBytes,
     imageBlobs: blobs,
+    imageIsMeasured: true,
   };
 }
 
@@ -116,11 +122,13 @@ export function requireOutboundImage(url: string, settings: Settings): void {
   });
 }
 
-/** @throws {AppError} `registry_unavailable` when `work` fails because of the registry */
+/** @throws {AppError} `registry_unavailable`, `image_unusable` when `work` fails because of the registry or a manifest in it */
 export async function reachRegistry<Value>(work: () => Promise<Value>): Promise<Value> {
   try {
     return await work();
   } catch (error) {
+    // The registry has a manifest that is invalid.
+    if (error instanceof RegistryError && error.status === 200) throw new AppError('image_unusable', error.message);
     if (error instanceof RegistryError) throw unavailable(error);
     throw error;
   }

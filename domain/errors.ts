@@ -16,6 +16,7 @@ export const errorStatus = {
   template_not_usable: 400,
   template_limit_reached: 400,
   template_storage_limit_reached: 400,
+  image_unusable: 400,
   template_document_missing: 400,
   template_not_shareable: 400,
   template_not_external: 400,

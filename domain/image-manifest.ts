@@ -77,15 +77,22 @@ export function readManifest(bytes: Uint8Array, contentType: string): ImageManif
   const asImage = imageSchema.safeParse(document);
   if (!asImage.success) throw new SyntaxError('is not an image manifest of Docker 1.10 or later, or of OCI');
   const { config, layers, mediaType } = asImage.data;
+  if (new Set([config, ...layers].map((each) => `${each.digest} ${each.size}`)).size > blobsIn(config, layers).length) {
+    throw new SyntaxError('gives one layer two sizes');
+  }
   if (layers.some(({ urls }) => urls !== undefined && urls.length > 0)) {
     throw new SyntaxError('has layers that lie outside of its registry');
   }
   return { kind: 'image', mediaType: mediaType ?? contentType, config, layers };
 }
 
-/** The blobs of an image without duplicates. */
-export function blobsOf(manifest: ImageManifest): ImageBlob[] {
-  const blobs = [manifest.config, ...manifest.layers].map((each) => ({ digest: each.digest, size: each.size }));
+/** The blobs of an image without duplicates, with the sizes that its manifest claims. */
+export function blobsOf({ config, layers }: ImageManifest): ImageBlob[] {
+  return blobsIn(config, layers);
+}
+
+function blobsIn(config: ImageBlob, layers: readonly ImageBlob[]): ImageBlob[] {
+  const blobs = [config, ...layers].map(({ digest, size }) => ({ digest, size }));
   return [...new Map(blobs.map((each) => [each.digest, each])).values()];
 }
 

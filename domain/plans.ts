@@ -24,7 +24,7 @@ export interface Plan {
   maxProjects: number;
   /** The total of all users of the account. */
   maxTemplates: number;
-  /** GB of private template images of the account. */
+  /** GB of images of the account's private and shared templates. */
   maxTemplateStorageGb: number;
 }
 

@@ -11,6 +11,8 @@ export interface PlatformFigures {
   importJobs: Record<string, number>;
   /** The last comparison of ledger, invoices, charges and payment processor. Null: there was none. */
   reconciliation: { differences: number; endedAt: Date } | null;
+  /** Usage events of the last seven days that were refused. */
+  usageRefused: number;
 }
 
 /** Longer than any of the statements should take, and shorter than Prometheus waits. */
@@ -59,6 +61,10 @@ export class PlatformGauges {
       'reconciliation_ended_seconds',
       'When the last comparison of ledger, invoices, charges and payment processor ended, in Unix seconds; 0: there was none',
     );
+    gauge(
+      'usage_events_refused',
+      'Usage of the last seven days that was not recorded, because no sandbox or image can have used that much',
+    );
     gauge('import_jobs', 'Imports of images that are not over, by status', ['status']);
   }
 
@@ -80,7 +86,7 @@ export class PlatformGauges {
     }
   }
 
-  #set({ sandboxes, hosts, outbox, webhooks, importJobs, reconciliation }: PlatformFigures): void {
+  #set({ sandboxes, hosts, outbox, webhooks, importJobs, reconciliation, usageRefused }: PlatformFigures): void {
     const byLabel = (name: string, label: string, counts: Record<string, number>) => {
       for (const [value, count] of Object.entries(counts)) this.#gauges[name]!.gauge.set({ [label]: value }, count);
     };
@@ -93,6 +99,7 @@ export class PlatformGauges {
     byLabel('webhook_deliveries_ended', 'result', { delivered: webhooks.delivered, failed: webhooks.failed });
     this.#gauges.webhook_endpoints_disabled!.gauge.set(webhooks.disabledEndpoints);
     byLabel('import_jobs', 'status', importJobs);
+    this.#gauges.usage_events_refused!.gauge.set(usageRefused);
     this.#gauges.reconciliation_differences!.gauge.set(reconciliation?.differences ?? -1);
     this.#gauges.reconciliation_ended_seconds!.gauge.set((reconciliation?.endedAt.getTime() ?? 0) / 1000);
   }

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import type { Settings } from '../config/settings.ts';
 import { blobsOf } from '../domain/image-manifest.ts';
 import type { ImageReference } from '../domain/image-reference.ts';
-import { type ExternalImage, findExternalImage, hasZstdLayers } from './external-image.ts';
+import { type ExternalImage, findExternalImage, hasZstdLayers, UnusableImageError } from './external-image.ts';
 import { ImportSource } from './import-source.ts';
 import { OutboundGuard } from './outbound-guard.ts';
 import type { PlatformRegistry, StoredImage } from './platform-registry.ts';
@@ -20,6 +20,8 @@ export interface ImportProgress {
   blobsTotal: number;
   /** Bytes that this attempt has read, including repeated ones. */
   bytesRead: number;
+  /** Bytes that this attempt has sent to the platform's registry. */
+  bytesSent: number;
 }
 
 export interface ImportOptions {
@@ -83,7 +85,8 @@ export class ImageImports {
     const own = { username: 'import', password };
     const authorization = `Basic ${Buffer.from(`import:${password}`).toString('base64')}`;
     const source = await ImportSource.open(client, image.found, authorization, signal);
-    const report = () => options.onProgress(progressOf(image, source, there));
+    let bytesSent = 0;
+    const report = () => options.onProgress({ ...progressOf(image, source, there), bytesSent });
     const reporting = setInterval(report, progressMs);
     try {
       const digest = await skopeoCopy({
@@ -97,13 +100,17 @@ export class ImageImports {
         toCa: this.#registry.ca,
         asGzip: hasZstdLayers(image.manifest),
         mostBytesSent: this.#growth.factor * image.sizeBytes + this.#growth.bytes,
+        onSent: (bytes) => {
+          bytesSent = bytes;
+        },
         // An upload's URL contains a state that the registry has signed, so it is not logged.
         onLine: (line) =>
           options.onLine(line.replaceAll(source.address, reference.registry).replace(/\?[^\s"\\]+/g, '')),
         signal,
       });
-      const stored = await atTarget(() => this.#registry.find(to.path, digest));
+      const stored = await atTarget(() => this.#registry.measure(to.path, digest, signal));
       if (!stored) throw new TargetError('The registry of the platform does not have the image that was copied');
+      if (stored.wrongSize) throw new UnusableImageError(stored.wrongSize);
       return stored;
     } catch (error) {
       signal.throwIfAborted();
@@ -157,7 +164,7 @@ function isLoopback(registry: string): boolean {
   return /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(registry.replace(/:\d+$/, ''));
 }
 
-function progressOf({ manifest }: ExternalImage, source: ImportSource, there: ReadonlySet<string>): ImportProgress {
+function progressOf({ manifest }: ExternalImage, source: ImportSource, there: ReadonlySet<string>) {
   const progress = { bytesDone: 0, bytesTotal: 0, blobsDone: 0, blobsTotal: 0, bytesRead: source.bytesRead };
   for (const { digest, size } of blobsOf(manifest)) {
     const done = there.has(digest) ? size : Math.min(size, source.readOf(digest));

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import type { ImageBlob } from '../domain/image-manifest.ts';
+import { type ImageBlob, type ImageManifest, sizeOf } from '../domain/image-manifest.ts';
 import type { PlatformRegistry, StoredImage } from './platform-registry.ts';
 
 /** A layer stored in a file. */
@@ -37,15 +37,18 @@ export async function pushImage(
   const config = Buffer.from(JSON.stringify(withLayer(below.config, layer)));
   const configBlob = { digest: `sha256:${createHash('sha256').update(config).digest('hex')}`, size: config.length };
   const target = registry.uploadTo(to.path, base ? [base.path] : []);
-  for (const { digest } of below.layers) {
+  const layersBelow: typeof below.layers = [];
+  for (const { digest, mediaType } of below.layers) {
     signal.throwIfAborted();
     if (!(await target.hasBlob(digest, signal))) await target.takeBlob(digest, base!.path, signal);
+    // The manifest of the base may have been written by its user.
+    layersBelow.push({ digest, mediaType, size: await target.sizeOfBlob(digest, signal) });
   }
   if (!(await target.hasBlob(layer.digest, signal))) {
     await target.pushBlob(layer.digest, createReadStream(layer.file, { highWaterMark: chunkBytes }), signal);
   }
   if (!(await target.hasBlob(configBlob.digest, signal))) await target.pushBlob(configBlob.digest, [config], signal);
-  const layers = [...below.layers, { mediaType: layer.mediaType, digest: layer.digest, size: layer.size }];
+  const layers = [...layersBelow, { mediaType: layer.mediaType, digest: layer.digest, size: layer.size }];
   const manifest = {
     schemaVersion: 2,
     mediaType: manifestType,
@@ -59,7 +62,8 @@ export async function pushImage(
   return {
     digest: `sha256:${createHash('sha256').update(bytes).digest('hex')}`,
     blobs: distinct,
-    sizeBytes: distinct.reduce((sum, { size }) => sum + size, 0),
+    sizeBytes: sizeOf(distinct),
+    wrongSize: null,
   };
 }
 
@@ -69,7 +73,7 @@ interface ImageConfigDocument {
   [other: string]: unknown;
 }
 
-function emptyImage(config: object): { config: ImageConfigDocument; layers: never[] } {
+function emptyImage(config: object): { config: ImageConfigDocument; layers: ImageManifest['layers'] } {
   const architecture = architectures[process.arch] ?? process.arch;
   return { config: { architecture, os: 'linux', config, rootfs: { diff_ids: [] } }, layers: [] };
 }

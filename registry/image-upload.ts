@@ -16,6 +16,13 @@ export class ImageUpload {
     return this.#client.hasBlob(digest, signal);
   }
 
+  /** The size of a blob that the repository has. */
+  async sizeOfBlob(digest: ImageBlob['digest'], signal: AbortSignal): Promise<number> {
+    const size = await this.#client.blobSize(digest, signal);
+    if (size === null) throw new RegistryError('The registry has lost a blob', 404);
+    return size;
+  }
+
   /** Takes a blob from another repository. Copies it through this process if the registry cannot mount blobs. */
   async takeBlob(digest: string, from: string, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import pLimit from 'p-limit';
 import type { Settings } from '../config/settings.ts';
 import { blobsOf, type ImageBlob, type ImageManifest, sizeOf } from '../domain/image-manifest.ts';
 import type { ImageReference } from '../domain/image-reference.ts';
@@ -7,12 +8,17 @@ import { ImageUpload } from './image-upload.ts';
 import { RegistryClient, type RegistryCredentials, RegistryError } from './registry-client.ts';
 import { discard, RegistryHttp } from './registry-http.ts';
 
-/** An image of the platform's registry, according to its manifest. */
+/** An image of the platform's registry, with the sizes that the registry stores, whatever the manifest says. */
 export interface StoredImage {
   digest: string;
   blobs: ImageBlob[];
   sizeBytes: number;
+  /** Why the manifest is wrong. Null: its sizes are those of the registry. */
+  wrongSize: string | null;
 }
+
+/** The number of blobs of one image whose sizes are asked for concurrently. */
+const sizesAtOnce = 8;
 
 type RegistrySettings = Pick<
   Settings,
@@ -107,15 +113,31 @@ export class PlatformRegistry {
   }
 
   /**
-   * Reads the manifest of an image.
+   * Finds an image.
    * @param reference a tag or a digest
    * @returns null when there is none, or it is a list for several platforms
    */
-  async find(path: string, reference: string): Promise<StoredImage | null> {
+  async find(path: string, reference: string): Promise<{ digest: string } | null> {
     const found = await this.#client(path, 'pull').manifest(reference);
+    return found?.manifest.kind === 'image' ? { digest: found.digest } : null;
+  }
+
+  /** Asks the registry for the size of each blob of an image. Null: there is no such image, or it lacks a blob. */
+  async measure(path: string, digest: string, signal?: AbortSignal): Promise<StoredImage | null> {
+    const client = this.#client(path, 'pull');
+    const found = await client.manifest(digest, signal);
     if (found?.manifest.kind !== 'image') return null;
-    const blobs = blobsOf(found.manifest);
-    return { digest: found.digest, blobs, sizeBytes: sizeOf(blobs) };
+    const claimed = blobsOf(found.manifest);
+    const turns = pLimit(sizesAtOnce);
+    const sizes = await Promise.all(claimed.map((blob) => turns(() => client.blobSize(blob.digest, signal))));
+    const blobs = claimed.flatMap((blob, at) => (sizes[at] == null ? [] : [{ digest: blob.digest, size: sizes[at] }]));
+    if (blobs.length < claimed.length) return null;
+    const wrong = claimed.findIndex(({ size }, at) => size !== sizes[at]);
+    const wrongSize =
+      wrong === -1
+        ? null
+        : `The manifest of the image says that ${claimed[wrong]!.digest} has ${claimed[wrong]!.size} bytes, but it has ${sizes[wrong]}`;
+    return { digest: found.digest, blobs, sizeBytes: sizeOf(blobs), wrongSize };
   }
 
   /**

@@ -150,9 +150,22 @@ export class RegistryClient {
 
   /** Whether the repository has a blob. */
   async hasBlob(digest: string, signal?: AbortSignal): Promise<boolean> {
+    return (await this.#headOfBlob(digest, signal)) !== null;
+  }
+
+  /** The size of a blob according to the registry. Null: the repository does not have it. */
+  async blobSize(digest: string, signal?: AbortSignal): Promise<number | null> {
+    const headers = await this.#headOfBlob(digest, signal);
+    if (headers === null) return null;
+    const size = Number(headers['content-length'] ?? Number.NaN);
+    if (Number.isSafeInteger(size)) return size;
+    throw new RegistryError('The registry does not say how large a blob is', 0);
+  }
+
+  async #headOfBlob(digest: string, signal: AbortSignal | undefined): Promise<HttpReply['headers'] | null> {
     const reply = await this.send({ method: 'HEAD', path: `blobs/${digest}`, signal });
     if (reply.status !== 404) await requireStatus(reply, [200]);
-    return drained(reply, reply.status === 200);
+    return drained(reply, reply.status === 200 ? reply.headers : null);
   }
 
   /**

@@ -33,6 +33,8 @@ export interface SkopeoCopy {
   asGzip: boolean;
   /** The copy ends when the tool has sent more bytes. */
   mostBytesSent: number;
+  /** Called with all bytes that the tool has sent so far. */
+  onSent(bytes: number): void;
   onLine(line: string): void;
   signal: AbortSignal;
 }
@@ -99,7 +101,9 @@ async function run(copy: SkopeoCopy, folder: string): Promise<string> {
   }
   let sentTooMuch = false;
   const checking = setInterval(() => {
-    if (bytesWritten(child.pid) <= copy.mostBytesSent) return;
+    const sent = bytesWritten(child.pid);
+    if (sent > 0) copy.onSent(sent);
+    if (sent <= copy.mostBytesSent) return;
     sentTooMuch = true;
     child.kill('SIGKILL');
   }, sentCheckMs);

@@ -11,10 +11,11 @@ import { lockRow } from './lock-row.ts';
 import { addNotification } from './notify.ts';
 import { requestStart } from './outbox.ts';
 import { recordUpload, type TemplateImage } from './template-changes.ts';
-import { storageExcess } from './template-storage.ts';
+import { addLeftovers, storageExcess, takeFromLeftovers } from './template-storage.ts';
 
 /** The facts for an attempt at an import. The password is encrypted. */
 export interface ImportPlan {
+  jobId: ImportJobId;
   templateId: TemplateId;
   externalImageUrl: string;
   username: string | null;
@@ -63,6 +64,7 @@ export async function beginImportAttempt(
     if (sweeps!.closed || removals.some(({ removing }) => removing)) return 'wait';
     tx.assign(job, { status: 'running', startedAt: job.startedAt ?? new Date(), retryCount: retry });
     return {
+      jobId,
       templateId: template.templateId,
       externalImageUrl: job.externalImageUrl,
       username: template.externalRegistryUsername ?? null,
@@ -77,13 +79,15 @@ export async function beginImportAttempt(
 /**
  * Records the progress of an import. The percentage never falls, because a repeated attempt already has the blobs of
  * the previous one.
+ * @param progress.newBytes sent to the registry since the last record; they are leftovers until the import is complete
  * @returns false when the job has ended, and the attempt must end
  */
 export async function recordImportProgress(
   em: EntityManager,
   jobId: ImportJobId,
-  progress: { percentage: number; newLines: readonly string[] },
+  progress: { percentage: number; newLines: readonly string[]; newBytes: number },
 ): Promise<boolean> {
+  await addLeftovers(em.fork(), jobId, progress.newBytes);
   const text = progress.newLines.map((line) => `${line}\n`).join('');
   const rows = await query(
     em.fork(),
@@ -117,7 +121,8 @@ export async function completeImport(
     const template =
       job && (await tx.findOne(Template, { templateId: job.templateId }, { lockMode: LockMode.PESSIMISTIC_WRITE }));
     if (!job || !template) return 'over';
-    if ((await storageExcess(tx, plans, template, image.imageBlobs ?? [])) !== null) return 'no_room';
+    if ((await storageExcess(tx, plans, template, image.imageBlobs ?? [], jobId)) !== null) return 'no_room';
+    await takeFromLeftovers(tx, jobId, image.imageSizeBytes ?? 0);
     const now = new Date();
     if (template.image && template.image !== image.image && readRegistryImage(template.image)) {
       requestStart(tx, 'imageRemoval', template.image, { image: template.image });

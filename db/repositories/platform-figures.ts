@@ -1,11 +1,11 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { query } from '../query.ts';
 import { countEntries } from './outbox.ts';
-import { readReconciliationState } from './reconciliations.ts';
+import { countRefusedUsage, readReconciliationState } from './reconciliations.ts';
 
 /** Counts for operators, over all accounts. Each statement reads an index that contains only unfinished rows. */
 export async function readPlatformFigures(em: EntityManager) {
-  const [sandboxes, hosts, entries, oldest, due, endpoints, jobs, reconciliation] = await Promise.all([
+  const [sandboxes, hosts, entries, oldest, due, endpoints, jobs, reconciliation, usageRefused] = await Promise.all([
     counts(
       em,
       "select status as name, count(*) from sandboxes where status not in ('terminated', 'failed') group by 1",
@@ -39,6 +39,7 @@ export async function readPlatformFigures(em: EntityManager) {
       "select status as name, count(*) from import_jobs where status not in ('completed', 'failed', 'cancelled') group by 1",
     ),
     readReconciliationState(em),
+    countRefusedUsage(em),
   ]);
   return {
     sandboxes: { ...livingStatuses, ...sandboxes },
@@ -53,6 +54,7 @@ export async function readPlatformFigures(em: EntityManager) {
     },
     importJobs: { ...importStatuses, ...jobs },
     reconciliation,
+    usageRefused,
   };
 }
 

@@ -25,8 +25,10 @@ export interface Reconciliation {
 /** The maximum number of differences of one kind that are kept of a comparison. */
 const maxOfOneKind = 1000;
 const keptDays = 400;
+/** For how long refused usage is shown to operators. */
+const refusedUsageShown = "interval '7 days'";
 
-/** Begins a comparison, and deletes comparisons that are older than a year. Repeating it has no effect. */
+/** Begins a comparison, and deletes comparisons and refused usage that are older than a year. Repeating it has no effect. */
 export async function beginReconciliation(
   em: EntityManager,
   reconciliationId: string,
@@ -40,6 +42,7 @@ export async function beginReconciliation(
     [reconciliationId, readsProcessor],
   );
   await query(em.fork(), `delete from reconciliations where started_at < now() - interval '${keptDays} days'`);
+  await query(em.fork(), `delete from usage_refusals where refused_at < now() - interval '${keptDays} days'`);
   const [row] = await query(em.fork(), 'select * from reconciliations where reconciliation_id = ?', [reconciliationId]);
   return reconciliationOf(row!);
 }
@@ -126,6 +129,12 @@ const ledgerComparisons: readonly { kind: DifferenceKind; sql: string }[] = [
                          join ledger_entries e on e.transaction_id = t.transaction_id and e.ledger_account = 'cash'
                         where t.kind = 'payment_refunded' and t.reference like 'refund %' group by 1) b using (payment_intent_id)
            where i.amount_refunded is distinct from b.refunded`,
+  },
+  {
+    kind: 'usage_refused',
+    sql: `select concat_ws(' ', resource_id, usage_type, to_char(period_start at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) as object_id,
+                 account_id, 'at most ' || trim_scale(most) as expected, amount::text as found
+            from usage_refusals where refused_at > now() - ${refusedUsageShown} order by refused_at desc`,
   },
 ];
 
@@ -305,6 +314,15 @@ export async function readLastReconciliation(
       ...{ kind, objectId, accountId, expected, found },
     })),
   };
+}
+
+/** For metrics: the number of usage events that were refused in the last days. */
+export async function countRefusedUsage(em: EntityManager): Promise<number> {
+  const [row] = await query<{ count: number }>(
+    em.fork(),
+    `select count(*)::int as count from usage_refusals where refused_at > now() - ${refusedUsageShown}`,
+  );
+  return row!.count;
 }
 
 /** For metrics: the end of the last comparison, and its number of differences. Null: there was none. */

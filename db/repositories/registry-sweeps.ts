@@ -1,5 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { query } from '../query.ts';
+import { forgetLeftovers } from './template-storage.ts';
 
 /** Longer than a sweep may take. If a worker dies during a sweep, the registry stays closed for this long. */
 const closedMinutes = 15;
@@ -9,10 +10,7 @@ const patience = "interval '1 day'";
 /** `closing`: the sweep waits for the current writers, and no new writer may begin. */
 export type SweepStart = 'begun' | 'nothing_to_sweep' | 'busy' | 'closing';
 
-/**
- * Whether a sweep would free space, or there was none for a week. A weekly sweep removes the leftovers of cancelled
- * imports.
- */
+/** Whether a sweep would free space, or there was none for a week. */
 const isWorthwhile = "removed_since > 0 or last_swept_at < now() - interval '7 days'";
 
 /**
@@ -45,8 +43,14 @@ export async function beginSweep(em: EntityManager): Promise<SweepStart> {
   });
 }
 
+/** Requests a sweep after blobs without an image were left in the registry. */
+export async function requestSweep(em: EntityManager): Promise<void> {
+  await query(em.fork(), 'update registry_sweeps set removed_since = removed_since + 1');
+}
+
 /** Opens the registry again. @param isSwept false: the sweep has failed and is still needed */
 export async function endSweep(em: EntityManager, isSwept: boolean): Promise<void> {
   const swept = isSwept ? ', wanted_since = null, last_swept_at = now(), removed_since = 0' : '';
   await query(em.fork(), `update registry_sweeps set closed_until = null${swept}`);
+  if (isSwept) await forgetLeftovers(em.fork(), true);
 }

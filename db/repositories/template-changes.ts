@@ -30,6 +30,7 @@ export type TemplateImage = Pick<
   | 'registryTag'
   | 'imageSizeBytes'
   | 'imageBlobs'
+  | 'imageIsMeasured'
 >;
 
 export type NewTemplate = Pick<

@@ -14,6 +14,7 @@ import { type Amount, compare } from './money.ts';
  * - `charge_differs`: the processor has a charge with another status, amount or refund
  * - `charge_unknown`: the processor charged a customer of ours, and we have no such charge
  * - `charge_missing`: we have a charge that the processor does not have
+ * - `usage_refused`: usage was not recorded, because the sandbox or the image cannot have used that much
  */
 export const differenceKinds = [
   'ledger_not_balanced',
@@ -27,6 +28,7 @@ export const differenceKinds = [
   'charge_differs',
   'charge_unknown',
   'charge_missing',
+  'usage_refused',
 ] as const;
 export type DifferenceKind = (typeof differenceKinds)[number];
 

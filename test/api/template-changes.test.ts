@@ -377,6 +377,51 @@ describe('images of the registry', () => {
     expect((await row(made.template_id)).image).toBeNull();
   });
 
+  test('an image with wrong sizes in its manifest is refused in every field that names one', async () => {
+    const name = newName();
+    await pushImage(origin, `${member.userId}/${name}`, { claimed: () => 10 ** 15 });
+    const url = `${registry}/${member.userId}/${name}:latest`;
+    const { template_id: made } = await make();
+    for (const [method, path, body] of [
+      ['POST', '/v1/templates', { name }],
+      ['PUT', `/v1/templates/${made}`, {}],
+      ['PUT', `/v1/templates/${made}/status`, { status: 'available' }],
+      ['POST', `/v1/templates/${made}/validate`, {}],
+    ] as const) {
+      const refused = await codeOf(method, path, { ...body, registry_image_url: url });
+      expect([path, ...refused]).toEqual([path, 400, 'image_unusable']);
+    }
+    expect((await row(made)).imageBlobs ?? null).toBeNull();
+  });
+
+  test('an image beyond the storage of the plan is refused in every field that names one', async () => {
+    const full = await api.addAccount();
+    const owner = { accountId: full.accountId, ownerUserId: full.userId };
+    const imageBlobs = [{ digest: 'sha256:full', size: 10 * 1024 ** 3 }];
+    await api.addTemplate({ ...owner, name: newName(), visibility: 'account_shared', imageBlobs });
+    await pushImage(origin, `${full.userId}/more`);
+    const url = `${registry}/${full.userId}/more:latest`;
+    const { template_id: made } = await make({}, full);
+    for (const [method, path, body] of [
+      ['POST', '/v1/templates', { name: newName() }],
+      ['PUT', `/v1/templates/${made}`, {}],
+      ['PUT', `/v1/templates/${made}/status`, { status: 'available' }],
+      ['POST', `/v1/templates/${made}/validate`, {}],
+    ] as const) {
+      const refused = await codeOf(method, path, { ...body, registry_image_url: url }, full);
+      expect([path, ...refused]).toEqual([path, 400, 'template_storage_limit_reached']);
+    }
+  });
+
+  test('a template without an image cannot be reported as available', async () => {
+    const { template_id: made } = await make();
+    expect(await codeOf('PUT', `/v1/templates/${made}/status`, { status: 'available' })).toEqual([
+      400,
+      'validation_failed',
+    ]);
+    expect((await row(made)).status).toBe('pending');
+  });
+
   test('an external build reports its status', async () => {
     const made = await make();
     const url = `/v1/templates/${made.template_id}/status`;

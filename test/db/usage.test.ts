@@ -11,12 +11,20 @@ import { createOrm, type Orm } from '../../db/orm.ts';
 import { loadPlans } from '../../db/plans.ts';
 import { createAccount, type MadeAccount } from '../../db/repositories/accounts.ts';
 import { admitSandbox } from '../../db/repositories/admission.ts';
+import {
+  beginReconciliation,
+  compareLedger,
+  countRefusedUsage,
+  endReconciliation,
+  readLastReconciliation,
+} from '../../db/repositories/reconciliations.ts';
 import { SandboxLifeRepository } from '../../db/repositories/sandbox-life.ts';
 import { moveSandboxToProject } from '../../db/repositories/sandbox-projects.ts';
 import { sumUsage, type UsageOf, type UsageSum } from '../../db/repositories/usage-sums.ts';
 import { keepUsage, recordMeasuredUsage, recordPausedUsage, rollUpUsage } from '../../db/repositories/usage-upkeep.ts';
 import type { ProjectId, TemplateId } from '../../domain/ids.ts';
 import { anyRegion } from '../../domain/regions.ts';
+import type { UsageType } from '../../domain/usage-types.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 
 /** The recorded usage of sandboxes' lives, and its sums, on a real database. The tests set the times. */
@@ -166,6 +174,55 @@ describe('a life', () => {
       ram_gb_seconds: String(0.5 * 1.75 * 3600),
       sandbox_storage_gb_seconds: String(10 * 2 * 3600),
     });
+  });
+});
+
+test('usage that its object cannot have had is not recorded, and shown to operators', async () => {
+  const account = await newAccount();
+  const { sandboxId } = await startedSandbox(account, moment(0));
+  const templateOf = newId('template');
+  const ms = 60_000;
+  const most = {
+    cpu_seconds: 2 * ms,
+    ram_gb_seconds: 512 * ms,
+    sandbox_storage_gb_seconds: 10 * ms,
+    traffic_gb: 25_000_000 * ms,
+    template_storage_gb_seconds: 4_194_304 * ms,
+    cpu_seconds_used: 2 * 2 * 2 * ms,
+    ram_gb_seconds_used: 2 * 512 * 2 * ms,
+  } satisfies Record<UsageType, number>;
+  const add = (type: string, amount: number, at: Date) =>
+    orm.em.fork().execute(
+      `insert into usage_events (resource_id, account_id, user_id, project_id, usage_type, period_start, period_end, amount,
+                                 unit_price) values (?, ?, ?, '', ?, ?, ?::timestamptz + interval '1 minute', ?, 1)`,
+      [
+        ...[type.startsWith('template') ? templateOf : sandboxId, account.accountId, account.userId],
+        ...[type, at.toISOString(), at.toISOString(), amount],
+      ],
+    );
+  const shown = await countRefusedUsage(orm.em);
+  for (const [type, amount] of Object.entries(most)) {
+    await add(type, amount, moment(0));
+    for (const repeat of [1, 2]) await add(type, amount + repeat, moment(ms));
+  }
+  const events = await orm.em
+    .fork()
+    .execute('select usage_type, amount::float8 as amount from usage_events where account_id = ?', [account.accountId]);
+  expect(Object.fromEntries(events.map((row) => [row.usage_type, row.amount]))).toEqual(most);
+  expect(events.length).toBe(7);
+  expect(await countRefusedUsage(orm.em)).toBe(shown + 7);
+  const reconciliationId = randomBytes(8).toString('hex');
+  await beginReconciliation(orm.em, reconciliationId, false);
+  await compareLedger(orm.em, reconciliationId);
+  await endReconciliation(orm.em, reconciliationId);
+  const found = (await readLastReconciliation(orm.em))!.differences.filter(
+    ({ accountId }) => accountId === account.accountId,
+  );
+  expect(found.length).toBe(7);
+  expect(found).toContainEqual({
+    ...{ kind: 'usage_refused', accountId: account.accountId },
+    objectId: `${sandboxId} cpu_seconds 2026-05-04T12:01:00.000Z`,
+    ...{ expected: 'at most 120000', found: '120001' },
   });
 });
 

@@ -86,6 +86,7 @@ test('unreadable figures are absent, not old, until they can be read again', asy
     webhooks: { waiting: 0, oldestDueSeconds: 0, delivered: 0, failed: 0, disabledEndpoints: 0 },
     importJobs: {},
     reconciliation: null,
+    usageRefused: 0,
   };
   let answer = Promise.resolve(figures);
   const gauges = new PlatformGauges(

@@ -174,6 +174,33 @@ test('a layer that does not match its digest is refused', async () => {
   expect(await hasManifest(origin, `target/${name}`, 'latest')).toBe(false);
 });
 
+test.each<[string, (size: number) => number]>([
+  ['too large', (size) => size + 10 ** 9],
+  // The tool does not read a blob that the target has.
+  ['too small, of a layer that is at the target', () => 174],
+])('sizes in the manifest that are %s are refused', async (_what, claimed) => {
+  const layer = anyLayer(200_000);
+  const honest = await pushImage(origin, `source/${name}`, { layers: [layer], tag: 'honest' });
+  const { image } = await copy(`${front.address}/source/${name}:honest`);
+  expect(image).toMatchObject({ digest: honest.digest, sizeBytes: honest.sizeBytes, wrongSize: null });
+  const lying = await pushImage(origin, `source/${name}`, { layers: [layer], claimed });
+  const [{ digest, size }] = lying.layers as [{ digest: string; size: number }];
+  const reason = `says that ${digest} has ${claimed(layer.bytes.length)} bytes, but it has ${layer.bytes.length}`;
+  expect(size).toBe(claimed(layer.bytes.length));
+  await expect(copy()).rejects.toThrow(reason);
+  expect(await registry.measure(`target/${name}`, lying.digest)).toMatchObject({
+    sizeBytes: honest.sizeBytes,
+    wrongSize: expect.stringContaining(reason),
+  });
+});
+
+test('a manifest that gives one layer two sizes is refused', async () => {
+  const layer = anyLayer(10_000);
+  let size = 0;
+  await pushImage(origin, `source/${name}`, { layers: [layer, layer], claimed: () => ++size });
+  await expect(copy()).rejects.toThrow('The manifest gives one layer two sizes');
+});
+
 test('over TLS with a private authority, only if it is trusted', async () => {
   await pushImage(origin, `source/${name}`);
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'registry-ca-'));

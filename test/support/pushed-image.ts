@@ -37,9 +37,11 @@ export async function pushImage(
     config?: object;
     manifestType?: string;
     configType?: string;
+    /** The size of a layer in the manifest. By default its true size. */
+    claimed?: (size: number) => number;
   } = {},
 ): Promise<PushedImage> {
-  const { layers = [anyLayer()], tag = 'latest', manifestType = ociManifest } = image;
+  const { layers = [anyLayer()], tag = 'latest', manifestType = ociManifest, claimed = (size) => size } = image;
   const config = Buffer.from(
     JSON.stringify({ architecture: 'amd64', os: 'linux', rootfs: { type: 'layers', diff_ids: [] }, ...image.config }),
   );
@@ -50,7 +52,7 @@ export async function pushImage(
     schemaVersion: 2,
     mediaType: manifestType,
     config: described({ bytes: config, mediaType: configType }),
-    layers: layers.map(described),
+    layers: layers.map(described).map((layer) => ({ ...layer, size: claimed(layer.size) })),
   };
   const digest = await putManifest(origin, path, tag, manifest);
   const sizes = [manifest.config, ...manifest.layers].map(({ size }) => size);

@@ -25,7 +25,7 @@ import { startApi, type TestApi } from '../api/test-api.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
 import { freePort } from '../support/free-port.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
-import { anyLayer, hasManifest, pushImage } from '../support/pushed-image.ts';
+import { anyLayer, digestOf, hasManifest, pushImage } from '../support/pushed-image.ts';
 import { recordHistory } from '../support/recorded-histories.ts';
 import { RegistryFront } from '../support/registry-front.ts';
 import { registryAddress } from '../support/stack.ts';
@@ -111,6 +111,37 @@ test('images without references are removed and their space is freed; images of 
   // It accepts images again.
   await pushImage(origin, own(), { layers: [layer], tag: 'again' });
   await forget(templateId);
+});
+
+test('sizes that were taken from a manifest become those of the registry', async () => {
+  const lying = await pushImage(origin, own(), { layers: [anyLayer(20_000)], claimed: () => 10 ** 15 });
+  const image = `registry:${own()}@${lying.digest}`;
+  const claims = { imageSizeBytes: lying.sizeBytes, imageBlobs: lying.layers };
+  const templateId = await api.addTemplate({ ...owner(), name, image, ...claims });
+  await collect();
+  const row = await plane.orm.em.fork().findOneOrFail(Template, { templateId });
+  expect(row).toMatchObject({ imageIsMeasured: true, imageBlobs: expect.arrayContaining([expect.anything()]) });
+  expect(row.imageSizeBytes).toBeLessThan(30_000);
+  expect(row.imageBlobs!.reduce((sum, { size }) => sum + size, 0)).toBe(row.imageSizeBytes);
+  await forget(templateId);
+});
+
+test('blobs of a failed import are removed by the next round', async () => {
+  const external = await registryAddress();
+  const layer = anyLayer(300_000);
+  const layers = [layer];
+  await pushImage(`http://${external}`, `source/${name}`, { layers, claimed: (size) => size + 1000 });
+  const body = { name, external_image_url: `${external}/source/${name}` };
+  const { job_id: jobId } = (await api.send(api.root, 'POST', '/v1/templates/import', body)).body.data as Json;
+  const jobOf = async () => (await api.send(api.root, 'GET', `/v1/import-jobs/${jobId}`)).body.data as Json;
+  await until(async () => (await jobOf()).status === 'failed', 60_000);
+  await plane.client.workflow
+    .getHandle(jobId)
+    .result()
+    .catch(() => {});
+  expect(fs.existsSync(blobFile(digestOf(layer.bytes)))).toBe(true);
+  expect((await collect()).sweep).toBe('swept');
+  expect(fs.existsSync(blobFile(digestOf(layer.bytes)))).toBe(false);
 });
 
 test('an image stays for as long as the setting says after the last use', async () => {

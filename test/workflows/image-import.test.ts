@@ -7,6 +7,7 @@ import { OutboxEntry } from '../../db/entities/outbox-entry.ts';
 import { Template } from '../../db/entities/template.ts';
 import { User } from '../../db/entities/user.ts';
 import { requestStart } from '../../db/repositories/outbox.ts';
+import { endSweep } from '../../db/repositories/registry-sweeps.ts';
 import type { ImportJobId, TemplateId } from '../../domain/ids.ts';
 import type { Json } from '../api/contract-client.ts';
 import { type Caller, startApi, type TestApi } from '../api/test-api.ts';
@@ -232,18 +233,85 @@ test('with a user, private images leave the registry and imports end; shared ima
   ]);
 });
 
-test('an account whose private images fill its plan imports nothing more', async () => {
-  const other = await api.addAccount();
-  const owner = { accountId: other.accountId, ownerUserId: other.userId };
-  const imageBlobs = [{ digest: 'sha256:full', size: 11 * 1024 ** 3 }];
-  await api.addTemplate({ ...owner, name: `${name}-full`, visibility: 'private', imageBlobs });
-  const usage = await send('GET', '/v1/templates/storage-usage', undefined, other);
-  expect(usage).toEqual({ used_gb: 11, limit_gb: 10, percentage: 110 });
-  const made = await importOf({}, other);
-  expect([made.job_id, made.message]).toEqual([undefined, expect.stringContaining('could not be started')]);
-  const refused = await send('POST', `/v1/templates/${made.template_id}/import`, undefined, other);
-  expect(refused).toEqual([400, 'template_storage_limit_reached']);
+test('an image that is larger in its manifest than in the registry is refused, and blocks no other import', async () => {
+  const root = await api.addAccount();
+  const importing = async (claimed?: (size: number) => number) => {
+    name = `t${randomBytes(5).toString('hex')}`;
+    await pushImage(origin, `source/${name}`, { layers: [anyLayer(50_000)], ...(claimed && { claimed }) });
+    const { job_id: jobId, template_id: templateId } = await importOf({ visibility: 'account_shared' }, root);
+    let job: Json;
+    await until(async () => {
+      job = await send('GET', `/v1/import-jobs/${jobId}`, undefined, root);
+      return ['completed', 'failed'].includes(job.status);
+    }, 60_000);
+    const { status, imageSizeBytes } = await template(templateId);
+    return { ...job, template: { status, bytes: imageSizeBytes ?? null } };
+  };
+  const failed = { status: 'failed', retry_count: 0, template: { status: 'failed', bytes: null } };
+  expect(await importing(() => 10 ** 15)).toMatchObject({
+    ...failed,
+    error_message: 'The plan allows 10 GB of images of templates; delete some first',
+  });
+  expect(await importing((size) => size + 10 ** 9)).toMatchObject({
+    ...failed,
+    error_message: expect.stringMatching(
+      /^The manifest of the image says that sha256:\w+ has \d+ bytes, but it has \d+$/,
+    ),
+  });
+  expect(await send('GET', '/v1/templates/storage-usage', undefined, root)).toMatchObject({ used_gb: 0 });
+  expect((await importing()).status).toBe('completed');
 });
+
+test('what failed imports have sent counts until a sweep, also when their templates are deleted', async () => {
+  const root = await api.addAccount();
+  await pushImage(origin, `source/${name}`, { layers: [anyLayer(4_000_000)] });
+  front.fault = { stallsAfter: 1_000_000 };
+  const begun = await importOf({}, root);
+  const leftovers = async () => {
+    const [row] = await plane.orm.em
+      .fork()
+      .execute<{ bytes: string }[]>('select sum(bytes) as bytes from import_leftovers where account_id = ?', [
+        root.accountId,
+      ]);
+    return Number(row!.bytes);
+  };
+  await until(async () => (await leftovers()) > 900_000, 60_000);
+  await send('DELETE', `/v1/templates/${begun.template_id}/import`, undefined, root);
+  await closed(begun.job_id);
+  await send('DELETE', `/v1/templates/${begun.template_id}`, undefined, root);
+  expect(await leftovers()).toBeGreaterThan(900_000);
+  await plane.orm.em
+    .fork()
+    .execute('update import_leftovers set bytes = 11::bigint << 30 where account_id = ?', [root.accountId]);
+  front.fault = {};
+  const made = await importOf({}, root);
+  expect(made.job_id).toBeUndefined();
+  const started = () => api.send(root, 'POST', `/v1/templates/${made.template_id}/import`);
+  const refused = await started();
+  expect([refused.status, refused.body.code]).toEqual([400, 'template_storage_limit_reached']);
+  expect(refused.body.error).toContain('Imports that failed or were cancelled have sent more than the 10 GB');
+  await plane.orm.em
+    .fork()
+    .execute("update import_leftovers set sent_at = now() - interval '5 hours' where account_id = ?", [root.accountId]);
+  await endSweep(plane.orm.em, true);
+  expect((await started()).status).toBe(202);
+});
+
+test.each(['private', 'account_shared'] as const)(
+  'an account whose %s images fill its plan imports nothing more',
+  async (visibility) => {
+    const other = await api.addAccount();
+    const owner = { accountId: other.accountId, ownerUserId: other.userId };
+    const imageBlobs = [{ digest: 'sha256:full', size: 11 * 1024 ** 3 }];
+    await api.addTemplate({ ...owner, name: `${name}-full`, visibility, imageBlobs });
+    const usage = await send('GET', '/v1/templates/storage-usage', undefined, other);
+    expect(usage).toEqual({ used_gb: 11, limit_gb: 10, percentage: 110 });
+    const made = await importOf({}, other);
+    expect([made.job_id, made.message]).toEqual([undefined, expect.stringContaining('could not be started')]);
+    const refused = await send('POST', `/v1/templates/${made.template_id}/import`, undefined, other);
+    expect(refused).toEqual([400, 'template_storage_limit_reached']);
+  },
+);
 
 test('while the registry is away, a template is made and says so; a later import is 503', async () => {
   const env = {

@@ -115,7 +115,7 @@ export function createTemplateFromSandbox(api: Api, deps: ApiDependencies): void
           const wanted = { ...newTemplate(deps, caller, request.body, sandbox, templateId), rootTemplateId };
           await requireRegistryUp(deps.registry);
           const owner = { accountId: caller.accountId, ownerUserId: caller.userId };
-          await requireStorage(deps, { ...owner, visibility: wanted.visibility });
+          await requireStorage(em.fork(), deps, { ...owner, visibility: wanted.visibility });
           const { maxTemplates } = planHeldBy(caller, deps.plans);
           await createTemplate(em.fork(), caller, wanted, maxTemplates, (tx) => {
             requestStart(tx, 'templateBuild', templateId, { templateId, sandboxId, hostId: sandbox.hostId });

@@ -25,7 +25,7 @@ import {
   withDefault,
   withDefaultNonZero,
 } from '../../schemas/fields.ts';
-import { readNamedImage, requireOutboundImage } from '../../template-images.ts';
+import { readNamedImage, requireOutboundImage, requireStorage } from '../../template-images.ts';
 import {
   imageReference,
   inheritedPorts,
@@ -98,6 +98,8 @@ export function createTemplate(api: Api, deps: ApiDependencies): void {
             'budget_restricted',
             'template_not_found',
             'image_not_found',
+            'image_unusable',
+            'template_storage_limit_reached',
             'admin_required',
           ] as const),
           'registry_unavailable',
@@ -157,6 +159,8 @@ async function newTemplate(
     rootTemplateId: base ? (base.rootTemplateId ?? base.templateId) : templateId,
     ...(await imageOf(deps, caller, given, { base: isExternal ? null : base, name })),
   };
+  const owner = { accountId: caller.accountId, ownerUserId: caller.userId, visibility: given.visibility };
+  if (wanted.imageBlobs) await requireStorage(em, deps, owner, wanted.imageBlobs);
   const limited = { cpuCount: wanted.defaultCpuCount, memoryMb: wanted.defaultMemoryMb };
   const names = { cpuCount: 'default_cpu_count', memoryMb: 'default_memory_mb' };
   checkPlanLimits(planHeldBy(caller, deps.plans), limited, names);
@@ -192,6 +196,7 @@ async function imageOf(
     image: base.image,
     imageSizeBytes: base.imageSizeBytes ?? null,
     imageBlobs: base.imageBlobs ?? null,
+    imageIsMeasured: base.imageIsMeasured,
     registryImageUrl: base.registryImageUrl ?? null,
     registryProject: base.registryProject ?? null,
     registryRepository: base.registryRepository ?? null,

@@ -131,7 +131,7 @@ export function importTemplate(api: Api, deps: ApiDependencies): void {
 async function placeOf(deps: ApiDependencies, template: NewTemplate) {
   try {
     const registry = await requireRegistryUp(deps.registry);
-    await requireStorage(deps, template as Template);
+    await requireStorage(deps.orm.em.fork(), deps, template as Template);
     return importPlaceIn(registry)(importTargetOf(template as Template));
   } catch (error) {
     if (error instanceof AppError) return null;

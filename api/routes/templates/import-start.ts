@@ -40,7 +40,7 @@ export function startTemplateImport(api: Api, deps: ApiDependencies): void {
       const { template_id: templateId } = request.params;
       const template = await requireChangeable(deps.orm.em.fork(), by, templateId);
       const registry = await requireRegistryUp(deps.registry);
-      await requireStorage(deps, template);
+      await requireStorage(deps.orm.em.fork(), deps, template);
       const owners = { rows: 'account' as const, accountId: template.accountId ?? by.caller.accountId };
       const find = (jobId: ImportJobId) => findImportJob(deps.orm.em.fork(), owners, jobId);
       const job = await createOnce(request, 'importJob', {

@@ -6,12 +6,13 @@ import {
   requireChangeable,
   requireNoImport,
 } from '../../../db/repositories/template-changes.ts';
+import { AppError } from '../../../domain/errors.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures } from '../../schemas/failures.ts';
 import { optionalNonZero } from '../../schemas/fields.ts';
-import { readNamedImage } from '../../template-images.ts';
+import { readNamedImage, requireStorage } from '../../template-images.ts';
 import { imageReference, ofNamingImage } from './template-body.ts';
 import { templatePath } from './template-path.ts';
 import { templateStatus } from './template-schema.ts';
@@ -55,9 +56,16 @@ export function setTemplateStatus(api: Api, deps: ApiDependencies): void {
       const { template_id: templateId } = request.params;
       const { status, error_message: reason, registry_image_url: url } = request.body;
       await requireChangeable(deps.orm.em.fork(), by, templateId);
-      const image = url ? await readNamedImage(deps, caller, url) : {};
+      const image = url ? await readNamedImage(deps, caller, url) : null;
       await changeTemplate(deps.orm.em.fork(), by, templateId, async (present, tx) => {
         await requireNoImport(tx, templateId);
+        if (image) await requireStorage(tx, deps, present, image.imageBlobs!);
+        if (status === 'available' && !image && !present.image) {
+          const reason = 'is required for `available`, because the template has no image';
+          throw new AppError('validation_failed', `registry_image_url ${reason}`, {
+            details: [{ path: 'registry_image_url', reason }],
+          });
+        }
         const isUploaded = status === 'available' && (url || (present.image && present.status !== status));
         if (isUploaded) await recordUpload(tx, present);
         return {

@@ -6,7 +6,7 @@ import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures } from '../../schemas/failures.ts';
 
-/** `GET /v1/templates/storage-usage`: private images of the account. Shared layers count once. */
+/** `GET /v1/templates/storage-usage`: images of the account's private and shared templates. A layer of several images counts once. */
 export function getTemplateStorageUsage(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
@@ -15,7 +15,7 @@ export function getTemplateStorageUsage(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'getTemplateStorageUsage',
       tags: ['Templates'],
-      summary: "Read the storage that the account's private images use",
+      summary: "Read the storage that the images of the account's private and shared templates use",
       description: "Layers that images share count once. `limit_gb` is the plan's.",
       response: {
         200: envelope(

@@ -63,6 +63,8 @@ export const ofNamingImage: ErrorCode[] = [
   'import_in_progress',
   'build_in_progress',
   'image_not_found',
+  'image_unusable',
+  'template_storage_limit_reached',
   'registry_unavailable',
 ];
 

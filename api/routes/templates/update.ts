@@ -16,7 +16,7 @@ import {
   optionalBody,
   optionalNonZero,
 } from '../../schemas/fields.ts';
-import { readNamedImage, requireOutboundImage } from '../../template-images.ts';
+import { readNamedImage, requireOutboundImage, requireStorage } from '../../template-images.ts';
 import {
   imageReference,
   portsBeside,
@@ -66,6 +66,8 @@ export function updateTemplate(api: Api, deps: ApiDependencies): void {
             'import_in_progress',
             'build_in_progress',
             'image_not_found',
+            'image_unusable',
+            'template_storage_limit_reached',
             'registry_unavailable',
           ] as const),
         ),
@@ -78,10 +80,11 @@ export function updateTemplate(api: Api, deps: ApiDependencies): void {
       const { external_image_url: external, registry_image_url: registryUrl } = request.body;
       await requireChangeable(deps.orm.em.fork(), by, templateId);
       if (external) requireOutboundImage(external, deps.settings);
-      const image = registryUrl ? await readNamedImage(deps, caller, registryUrl) : {};
+      const image = registryUrl ? await readNamedImage(deps, caller, registryUrl) : null;
       const settings = settingsOf(deps, planOf(request, deps.plans), request.body, templateId);
       const template = await changeTemplate(deps.orm.em.fork(), by, templateId, async (present, tx) => {
         if (registryUrl || external || settings.registryPassword) await requireNoImport(tx, templateId);
+        if (image) await requireStorage(tx, deps, present, image.imageBlobs!);
         return { ...settings, ...image, ...portsOf(present, request.body) };
       });
       return success({ template: presentChangedTemplate(template) }, 'The template is changed');

@@ -9,7 +9,7 @@ import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures } from '../../schemas/failures.ts';
-import { readNamedImage } from '../../template-images.ts';
+import { readNamedImage, requireStorage } from '../../template-images.ts';
 import { imageReference, ofNamingImage } from './template-body.ts';
 import { templatePath } from './template-path.ts';
 import { templateStatus } from './template-schema.ts';
@@ -52,6 +52,7 @@ export function validateTemplate(api: Api, deps: ApiDependencies): void {
       const image = await readNamedImage(deps, caller, request.body.registry_image_url);
       await changeTemplate(deps.orm.em.fork(), by, templateId, async (present, tx) => {
         await requireNoImport(tx, templateId);
+        await requireStorage(tx, deps, present, image.imageBlobs!);
         await recordUpload(tx, present);
         const now = new Date();
         return { ...image, status: 'available', buildErrorMessage: null, pushCompletedAt: now, lastStorageSyncAt: now };

@@ -152,7 +152,11 @@ class Registry implements EmbeddedRegistry {
         filesystem: { rootdirectory: path.join(this.#dir, 'blobs') },
         delete: { enabled: true },
         cache: { blobdescriptor: 'inmemory' },
-        maintenance: { readonly: { enabled: isReadOnly } },
+        maintenance: {
+          readonly: { enabled: isReadOnly },
+          // Uploads that an import or a build did not end; an attempt lasts at most two hours.
+          uploadpurging: { enabled: true, age: '3h', interval: '1h', dryrun: false },
+        },
       },
       http: { addr: this.address },
     };
