@@ -1,5 +1,6 @@
 import fs from 'node:fs';
 import { z } from 'zod';
+import { AppError } from '../domain/errors.ts';
 import { type AccountId, isId } from '../domain/ids.ts';
 
 const isLoopback = (host: string) => /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(host);
@@ -70,6 +71,17 @@ export function readClientSecret({ id, client_secret_file: file }: OidcIssuer): 
   const secret = fs.readFileSync(file, 'utf8').trim();
   if (secret === '') throw new Error(`PLATFORM_OIDC_ISSUERS: the secret file of ${id} is empty: ${file}`);
   return secret;
+}
+
+/**
+ * Refuses an e-mail address of a domain that is configured only for identity providers of other accounts.
+ * @throws {AppError} `email_domain_not_allowed`
+ */
+export function requireOwnDomain(issuers: readonly OidcIssuer[], accountId: AccountId, email: string): void {
+  const domain = email.split('@')[1]!;
+  const ofDomain = issuers.filter((issuer) => issuer.domains.includes(domain));
+  if (ofDomain.length === 0 || ofDomain.some((issuer) => issuer.account_id === accountId)) return;
+  throw new AppError('email_domain_not_allowed', 'E-mail addresses of this domain belong to another account');
 }
 
 /** Whether a user of an account with this e-mail can sign in through one of the issuers. */

@@ -85,7 +85,7 @@ export function signInByIdentity(
 ): Promise<{ userId: UserId; session: StartedSession }> {
   return accountTransaction(em.fork(), admission.accountId, async (tx) => {
     const known = await findByIdentity(tx, identity);
-    const { user, before, after } = known ? unchanged(known) : await firstSignIn(tx, identity, admission);
+    const { user, before, after } = known ? unchanged(known) : await firstSignIn(tx, identity, admission, request);
     if (user.accountId !== admission.accountId) throw ofAnotherAccount();
     await requireActive(tx, user);
     const { userId, accountId } = user;
@@ -120,6 +120,7 @@ async function firstSignIn(
   tx: EntityManager,
   identity: ProvenIdentity,
   admission: AdmissionByIssuer,
+  request: IdentitySignInRequest,
 ): Promise<SigningIn> {
   const email = requireAllowedEmail(identity, admission);
   const { accountId } = admission;
@@ -128,9 +129,11 @@ async function firstSignIn(
   const known = await findByIdentity(tx, identity);
   if (known) return unchanged(known);
   const found = await findByEmail(tx, email);
-  if (found) return join(tx, found, identity, admission);
+  const isReserved = found && (found.accountId === accountId || found.emailVerified);
+  if (isReserved) return join(tx, found, identity, admission);
   if (!admission.createsUsers) throw notInvited();
   if (!(await tx.count(Account, { accountId, status: 'active' }))) throw suspended();
+  if (found) await releaseAddress(tx, found, request);
   const user = await create(tx, email, identity, accountId);
   return { user, before: null, after: { ...auditedFields(user), ...identityFields(user) } };
 }
@@ -155,6 +158,25 @@ async function findByEmail(tx: EntityManager, email: string): Promise<User | nul
     emailKey(email),
   ]);
   return row ? tx.findOneOrFail(User, { userId: row.user_id }, { refresh: true }) : null;
+}
+
+/**
+ * Takes an address that was never verified from a user of another account, for the person who has proven it. The user
+ * keeps everything else. Nothing is ever mailed to the address that replaces it (RFC 2606).
+ */
+async function releaseAddress(tx: EntityManager, user: User, request: IdentitySignInRequest): Promise<void> {
+  const { accountId, userId, email } = user;
+  const replacement = `${userId}@unverified.invalid`;
+  tx.assign(user, { email: replacement });
+  await tx.flush();
+  // The account does not learn who has proven the address.
+  const actor = { address: '', userId: null, keyId: null, sessionId: null, isRecorded: true };
+  const { requestId, action } = request;
+  await insertAuditEvent(
+    tx,
+    { ...actor, requestId, action, accountId },
+    { accountId, objectId: userId, before: { email }, after: { email: replacement } },
+  );
 }
 
 /** Adds the identity to an invited user who has not signed in yet. */

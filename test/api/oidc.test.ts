@@ -259,9 +259,46 @@ describe('a first sign-in', () => {
   test('does not use an invitation to another account', async () => {
     const ada = person();
     const userId = await invite(ada.email!, api.root);
-    await expectRefused(ada, [409, 'email_taken']);
+    await expectRefused(ada, [403, 'not_invited']);
+    expect(await em().findOneOrFail(User, { userId })).toMatchObject({ email: ada.email, oauthProvider: null });
+  });
+
+  test('takes an address that another account never verified, and no verified one', async () => {
+    const ada = person();
+    const userId = await invite(ada.email!, api.root);
+    await em().nativeUpdate(User, { userId }, { emailVerified: true });
     await expectRefused(ada, [409, 'email_taken'], 'elsewhere');
-    expect((await em().findOneOrFail(User, { userId })).oauthProvider ?? null).toBeNull();
+    await em().nativeUpdate(User, { userId }, { emailVerified: false, passwordHash: 'a hash' });
+    const profile = await profileOf(await signIn(ada, 'elsewhere'));
+    expect([profile.email, profile.email_verified]).toEqual([ada.email, true]);
+    expect(profile.user_id).not.toBe(userId);
+    const other = await em().findOneOrFail(User, { userId });
+    expect(other).toMatchObject({ email: `${userId}@unverified.invalid`, passwordHash: 'a hash', oauthProvider: null });
+
+    const audit = await client.send('GET', `/v1/audit-events?object_id=${userId}`, { key: api.root.key });
+    const [event] = audit.body.data.events;
+    expect(event).toMatchObject({ before: { email: ada.email }, after: { email: other.email } });
+    expect(JSON.stringify(event)).not.toMatch(new RegExp(`${profile.user_id}|192\\.0\\.2`));
+  });
+
+  test('finds its domain free, because no other account can make users or changes of address there', async () => {
+    const create = (email: string, by: Caller) =>
+      client.send('POST', '/v1/user-management/users', {
+        key: by.key,
+        body: { email, username: `u-${tail()}`, role: 'user' },
+      });
+    const stranger = await api.addAccount();
+    for (const email of [`a-${tail()}@corp.example`, `a-${tail()}@CORP.example`]) {
+      expect(codeOf(await create(email, stranger))).toEqual([403, 'email_domain_not_allowed']);
+    }
+    expect((await create(`a-${tail()}@corp.example`, root)).status).toBe(201);
+    expect((await create(`a-${tail()}@sub.corp.example`, stranger)).status).toBe(201);
+    const { email } = await em().findOneOrFail(Account, { accountId: stranger.accountId });
+    const changed = await client.send('POST', '/v1/user-management/account/email-change-request', {
+      key: stranger.key,
+      body: { current_email: email, new_email: `b-${tail()}@corp.example` },
+    });
+    expect(codeOf(changed)).toEqual([403, 'email_domain_not_allowed']);
   });
 
   test('never attaches to a user who has a password, nor to one with another identity', async () => {

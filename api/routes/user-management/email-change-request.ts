@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { requireOwnDomain } from '../../../config/oidc-issuers.ts';
 import { requestEmailChange as beginEmailChange } from '../../../db/repositories/email-changes.ts';
 import { accountRoot, callerOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
@@ -29,13 +30,14 @@ export function requestEmailChange(api: Api, deps: ApiDependencies): void {
         200: messageEnvelope('The links are being mailed; they work for 30 minutes'),
         ...failures(
           ...([ofMutations, 'root_required', 'email_mismatch', 'email_not_changed'] as const),
-          ...(['email_taken', 'email_change_pending'] as const),
+          ...(['email_taken', 'email_domain_not_allowed', 'email_change_pending'] as const),
         ),
       },
     },
     handler: async (request) => {
       const currentEmail = readEmailField('current_email', request.body.current_email);
       const newEmail = readEmailField('new_email', request.body.new_email);
+      requireOwnDomain(deps.settings.PLATFORM_OIDC_ISSUERS, callerOf(request).accountId, newEmail);
       await beginEmailChange(deps.orm.em.fork(), callerOf(request), { currentEmail, newEmail });
       return successMessage('Confirmation links are being mailed to both addresses; they work for 30 minutes');
     },

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
-import { isIssuerFor } from '../../../config/oidc-issuers.ts';
+import { isIssuerFor, requireOwnDomain } from '../../../config/oidc-issuers.ts';
 import { accountPageUrl } from '../../../config/public-urls.ts';
 import type { Settings } from '../../../config/settings.ts';
 import { createUser as makeUser } from '../../../db/repositories/user-management.ts';
@@ -78,7 +78,7 @@ export function createUser(api: Api, deps: ApiDependencies): void {
         201: envelope(created, 'The user, and how they sign in'),
         ...failures(
           ...([ofMutations, ofIdempotency, 'root_required', 'admin_required', 'invalid_name'] as const),
-          ...(['email_taken', 'username_taken', 'user_limit_reached'] as const),
+          ...(['email_taken', 'email_domain_not_allowed', 'username_taken', 'user_limit_reached'] as const),
         ),
       },
     },
@@ -95,6 +95,7 @@ export function createUser(api: Api, deps: ApiDependencies): void {
           const username = checkUsername(request.body.username.trim());
           const displayName = checkDisplayName((request.body.display_name ?? username).trim());
           const email = readEmailField('email', request.body.email);
+          requireOwnDomain(deps.settings.PLATFORM_OIDC_ISSUERS, caller.accountId, email);
           const isInvited = status === 'enabled' && isInvitable(deps.settings, caller.accountId, email);
           const password = isInvited ? null : makeInitialPassword(randomBytes(20));
           const passwordHash = password === null ? null : await deps.passwords.hash(password);
