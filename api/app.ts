@@ -69,7 +69,7 @@ export function createApp(deps: ApiDependencies): FastifyInstance {
   app.register(audit, { orm: deps.orm });
   app.register(openapi, { serverUrl: apiUrl(settings), baseDomain: settings.PLATFORM_BASE_DOMAIN });
   app.register(metrics, { orm: deps.orm });
-  app.register(health, { checks: deps.readiness });
+  app.register(health, { checks: deps.readiness, readTaskQueueAges: deps.readTaskQueueAges });
   app.register(docs);
   app.register(codecServer, {
     codec: deps.codec,

@@ -14,6 +14,7 @@ import type { PlanCatalog } from '../db/plans.ts';
 import type { SandboxId, TemplateId } from '../domain/ids.ts';
 import type { PaymentProcessor } from '../payments/processor.ts';
 import type { PlatformRegistry } from '../registry/platform-registry.ts';
+import type { TaskQueueAge } from '../temporal/task-queue-ages.ts';
 import type { WebhookKeys } from '../webhooks/keys.ts';
 import type { AccessTokens } from './access-tokens.ts';
 import type { CardLinks } from './card-links.ts';
@@ -61,6 +62,8 @@ export interface ApiDependencies {
   /** How long the reader of an exec stream may accept no data, including keepalives. The default is one minute. */
   stalledReaderMs?: number;
   readiness: ReadinessCheck[];
+  /** How long tasks wait for a control worker. */
+  readTaskQueueAges(): Promise<TaskQueueAge[]>;
   logger: Logger;
 }
 

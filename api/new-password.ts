@@ -21,10 +21,10 @@ export async function requestResetByEmail(deps: ApiDependencies, text: string): 
 }
 
 async function startResetOf(deps: ApiDependencies, email: string | null): Promise<void> {
-  const userId = email && (await findResettableUser(deps.orm.em, { email }));
-  if (!userId) return;
+  const user = email && (await findResettableUser(deps.orm.em, { email }));
+  if (!user) return;
   const em = deps.orm.em.fork();
-  requestStart(em, 'passwordReset', userId, { userId });
+  requestStart(em, 'passwordReset', user.userId, user);
   await em.flush();
 }
 

@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import { AppError } from '../domain/errors.ts';
 import type { UserId } from '../domain/ids.ts';
 import { passwordResetSeconds } from '../domain/password-reset.ts';
-import { workflowKinds } from '../domain/workflow-registry.ts';
+import { type PasswordResetInput, workflowKinds } from '../domain/workflow-registry.ts';
 import { startOptions } from '../temporal/workflow-starts.ts';
 
 /** Mails links to set new passwords. */
@@ -12,7 +12,7 @@ export interface PasswordResets {
    * Mails a link to a user.
    * @throws {AppError} `password_reset_pending` while the previous link works; `temporarily_unavailable`
    */
-  request(userId: UserId): Promise<void>;
+  request(user: PasswordResetInput): Promise<void>;
   /** Allows the next reset. If this fails, the limit ends when the link expires. */
   passwordWasSet(userId: UserId): void;
 }
@@ -27,11 +27,11 @@ export class TemporalPasswordResets implements PasswordResets {
     this.#logger = deps.logger;
   }
 
-  async request(userId: UserId): Promise<void> {
+  async request(user: PasswordResetInput): Promise<void> {
     try {
-      await this.#client.workflow.start('passwordReset', startOptions('passwordReset', userId, { userId }));
+      await this.#client.workflow.start('passwordReset', startOptions('passwordReset', user.userId, user));
     } catch (error) {
-      if (error instanceof WorkflowExecutionAlreadyStartedError) throw await this.#pending(userId);
+      if (error instanceof WorkflowExecutionAlreadyStartedError) throw await this.#pending(user.userId);
       throw new AppError('temporarily_unavailable', 'No mail can be sent now; try again later', { cause: error });
     }
   }

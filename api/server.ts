@@ -13,6 +13,7 @@ import { PaymentProcessor } from '../payments/processor.ts';
 import { PlatformRegistry } from '../registry/platform-registry.ts';
 import { createTemporalClient } from '../temporal/client.ts';
 import { EncryptionCodec } from '../temporal/payload-codec.ts';
+import { readTaskQueueAges } from '../temporal/task-queue-ages.ts';
 import { WebhookKeys } from '../webhooks/keys.ts';
 import { AccessTokens } from './access-tokens.ts';
 import { createApp } from './app.ts';
@@ -66,6 +67,7 @@ const app = createApp({
     { name: 'postgres', check: () => query(orm.em.fork(), 'select 1') },
     { name: 'temporal', check: () => client.workflowService.getSystemInfo({}) },
   ],
+  readTaskQueueAges: () => readTaskQueueAges(client),
   logger,
 });
 const address = await app.listen({ host: settings.PLATFORM_API_HOST, port: settings.PLATFORM_API_PORT });

@@ -132,7 +132,7 @@ export class TemporalSandboxCommands implements SandboxCommands {
         if (!(error instanceof AppError && error.code === 'sandbox_ended')) throw error;
       }
     }
-    return this.#terminateEnded(sandbox.sandboxId, forget);
+    return this.#terminateEnded(sandbox, forget);
   }
 
   /**
@@ -146,7 +146,8 @@ export class TemporalSandboxCommands implements SandboxCommands {
   async endBatch(sandboxes: readonly Sandbox[], { forget }: { forget: boolean }): Promise<void> {
     try {
       const sandboxIds = sandboxes.map(({ sandboxId }) => sandboxId);
-      const options = startOptions('sandboxBatchEnding', newId('batch'), { sandboxIds, forget });
+      const { accountId } = sandboxes[0]!;
+      const options = startOptions('sandboxBatchEnding', newId('batch'), { accountId, sandboxIds, forget });
       await this.#client.workflow.start<typeof sandboxBatchEnding>('sandboxBatchEnding', options);
     } catch (error) {
       throw asAppError(error);
@@ -154,11 +155,11 @@ export class TemporalSandboxCommands implements SandboxCommands {
   }
 
   /** The sandbox's own workflow has closed, so another one cleans up. */
-  async #terminateEnded(sandboxId: SandboxId, forget: boolean): Promise<{ alreadyTerminated: boolean }> {
+  async #terminateEnded({ sandboxId, accountId }: Sandbox, forget: boolean): Promise<{ alreadyTerminated: boolean }> {
     const now = await findSandboxStatus(this.#orm.em, sandboxId);
     if (isAlreadyTerminated(now?.status, forget)) return { alreadyTerminated: true };
     try {
-      const options = startOptions('sandboxDeletion', sandboxId, { sandboxId, forget });
+      const options = startOptions('sandboxDeletion', sandboxId, { accountId, sandboxId, forget });
       await this.#client.workflow.execute<typeof sandboxDeletion>('sandboxDeletion', options);
     } catch (error) {
       if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw asAppError(error);

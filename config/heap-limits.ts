@@ -7,9 +7,9 @@ interface HeapLimit {
 /**
  * Heap limits by script, for a machine of 4 GiB. Without a limit, V8 sizes its heap by the machine and collects garbage
  * late: a process with 60 MiB of live objects then grows to several hundred. The limit applies to each isolate. The
- * control worker has one isolate for workflows: 25 MiB, and 130 KiB for each sandbox that has just begun to run (`npm
- * run bench -- workflows`). With its maximum of 2,000 cached workflows (`maxCachedWorkflows`) that is 290 MiB. The rest
- * is for workflows with long histories.
+ * control worker has one isolate for sandboxes' workflows and one for all others. The first has 25 MiB, and 130 KiB for
+ * each sandbox that has just begun to run (`npm run bench -- workflows`). With its maximum of 2,000 cached workflows that
+ * is 290 MiB. The rest is for workflows with long histories.
  */
 const heapLimits: ReadonlyMap<string, HeapLimit> = new Map([
   ['api/server.ts', { oldSpaceMb: 320, semiSpaceMb: 8 }],

@@ -180,7 +180,9 @@ export async function createOrm(
 const poolsOf = new WeakMap<Orm, () => Pool | null>();
 
 /** The numbers of a process's connections, of idle ones, and of calls that wait for one. */
-export function poolCounts(orm: Orm): { total: number; idle: number; waiting: number } {
-  const pool = poolsOf.get(orm)?.();
-  return { total: pool?.totalCount ?? 0, idle: pool?.idleCount ?? 0, waiting: pool?.waitingCount ?? 0 };
+export function poolCounts(...orms: Orm[]): { total: number; idle: number; waiting: number } {
+  const pools = orms.map((orm) => poolsOf.get(orm)?.());
+  const sum = (count: 'totalCount' | 'idleCount' | 'waitingCount') =>
+    pools.reduce((before, pool) => before + (pool?.[count] ?? 0), 0);
+  return { total: sum('totalCount'), idle: sum('idleCount'), waiting: sum('waitingCount') };
 }

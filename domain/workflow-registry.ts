@@ -11,6 +11,7 @@ import type {
 } from './ids.ts';
 import type { LifeStart } from './life-plan.ts';
 import type { SandboxReason } from './sandbox-state.ts';
+import type { ControlWork } from './task-queues.ts';
 
 /**
  * Every workflow of the platform: its type, its input, and the signals that other parts of the platform send it through
@@ -69,13 +70,18 @@ export interface SandboxSignals {
   pauseRequested: { reason: SandboxReason };
 }
 
-export interface SandboxDeletionInput {
+/** The account that a workflow belongs to. Absent in some inputs that an earlier release has stored. */
+interface OfAccount {
+  accountId: AccountId;
+}
+
+export interface SandboxDeletionInput extends OfAccount {
   sandboxId: SandboxId;
   /** Answer 404 for the sandbox afterwards. */
   forget: boolean;
 }
 
-export interface BatchEndingInput {
+export interface BatchEndingInput extends OfAccount {
   sandboxIds: SandboxId[];
   /** Answer 404 for each sandbox when its data is gone. */
   forget: boolean;
@@ -85,34 +91,30 @@ export interface HostInput {
   hostId: string;
 }
 
-export interface PasswordResetInput {
+export interface PasswordResetInput extends OfAccount {
   userId: UserId;
 }
 
-export interface UserInvitationInput {
+export interface UserInvitationInput extends OfAccount {
   userId: UserId;
 }
 
-export interface UserDeletionInput {
+export interface UserDeletionInput extends OfAccount {
   userId: UserId;
 }
 
-export interface EmailChangeInput {
-  accountId: AccountId;
+export interface EmailChangeInput extends OfAccount {
   changeId: string;
 }
 
-export interface BillingInput {
-  accountId: AccountId;
-}
+export type BillingInput = OfAccount;
 
-export interface PlanChangeInput {
-  accountId: AccountId;
+export interface PlanChangeInput extends OfAccount {
   changeId: PlanChangeId;
 }
 
 /** A failed attempt at the charge of an invoice. */
-export interface InvoiceMailInput {
+export interface InvoiceMailInput extends OfAccount {
   invoiceId: InvoiceId;
   /** The first attempt is 1. */
   attempt: number;
@@ -120,27 +122,26 @@ export interface InvoiceMailInput {
   nextAttemptAtMs: number | null;
 }
 
-export interface ImageImportInput {
+export interface ImageImportInput extends OfAccount {
   jobId: ImportJobId;
   /** The target repository. The input has it because the row is gone if the template's owner is deleted meanwhile. */
   path: string;
 }
 
-export interface TemplateBuildInput {
+export interface TemplateBuildInput extends OfAccount {
   templateId: TemplateId;
   sandboxId: SandboxId;
   /** The host of the sandbox. */
   hostId: string;
 }
 
-export interface ImageRemovalInput {
+export interface ImageRemovalInput extends OfAccount {
   /** The image's name in templates and sandboxes. */
   image: string;
 }
 
-export interface WebhookDeliveryInput {
+export interface WebhookDeliveryInput extends OfAccount {
   deliveryId: WebhookDeliveryId;
-  accountId: AccountId;
   /** RFC 3339. The partition of the row follows from it. */
   createdAt: string;
   /** The workflow's own id. Only the holder of a delivery writes its row. */
@@ -152,15 +153,15 @@ export interface WebhookDeliveryInput {
   nextAttemptAtMs: number;
 }
 
-export interface BudgetInput {
-  accountId: AccountId;
-}
+export type BudgetInput = OfAccount;
 
-export interface BudgetMailInput {
+export interface BudgetMailInput extends OfAccount {
   messageId: string;
 }
 
 interface WorkflowKind {
+  /** The kind of work, which has its own task queue. */
+  work: ControlWork;
   /** The workflow id for an object's id. */
   workflowId(objectId: string): string;
   /** Whether the id may be used again once the workflow has closed. */
@@ -177,26 +178,56 @@ export type UpgradeBehavior = 'pinned' | 'auto';
 
 /** How each workflow type is started. */
 export const workflowKinds: Readonly<Record<WorkflowType, WorkflowKind>> = {
-  sandbox: { workflowId: (sandboxId) => sandboxId, mayRunAgain: false, upgrade: 'auto' },
-  sandboxDeletion: { workflowId: (sandboxId) => `${sandboxId}/deletion`, mayRunAgain: true, upgrade: 'pinned' },
-  sandboxBatchEnding: { workflowId: (batchId) => batchId, mayRunAgain: false, upgrade: 'pinned' },
-  host: { workflowId: (hostId) => hostId, mayRunAgain: false, upgrade: 'auto' },
-  passwordReset: { workflowId: (userId) => `${userId}/password-reset`, mayRunAgain: true, upgrade: 'pinned' },
-  userInvitation: { workflowId: (userId) => `${userId}/invitation`, mayRunAgain: false, upgrade: 'pinned' },
-  userDeletion: { workflowId: (userId) => `${userId}/deletion`, mayRunAgain: true, upgrade: 'auto' },
-  emailChange: { workflowId: (accountId) => `${accountId}/email-change`, mayRunAgain: true, upgrade: 'auto' },
-  billing: { workflowId: (accountId) => `${accountId}/billing`, mayRunAgain: true, upgrade: 'auto' },
-  planChange: { workflowId: (accountId) => `${accountId}/plan-change`, mayRunAgain: true, upgrade: 'pinned' },
-  invoiceMail: { workflowId: (attempt) => `${attempt}/mail`, mayRunAgain: false, upgrade: 'pinned' },
-  imageImport: { workflowId: (jobId) => jobId, mayRunAgain: false, upgrade: 'pinned' },
-  templateBuild: { workflowId: (templateId) => `${templateId}/build`, mayRunAgain: false, upgrade: 'pinned' },
-  imageRemoval: { workflowId: (image) => `${image}/removal`, mayRunAgain: true, upgrade: 'pinned' },
-  webhookDelivery: { workflowId: (holder) => holder, mayRunAgain: false, upgrade: 'auto' },
-  budget: { workflowId: (accountId) => `${accountId}/budget`, mayRunAgain: true, upgrade: 'auto' },
-  budgetMail: { workflowId: (messageId) => messageId, mayRunAgain: false, upgrade: 'pinned' },
-  imageCollection: { workflowId: () => 'image-collection', mayRunAgain: true, upgrade: 'pinned' },
-  reconciliation: { workflowId: () => 'reconciliation', mayRunAgain: true, upgrade: 'pinned' },
-  maintenance: { workflowId: () => 'maintenance', mayRunAgain: true, upgrade: 'pinned' },
+  sandbox: { work: 'sandboxes', workflowId: (sandboxId) => sandboxId, mayRunAgain: false, upgrade: 'auto' },
+  sandboxDeletion: {
+    work: 'sandboxes',
+    workflowId: (sandboxId) => `${sandboxId}/deletion`,
+    mayRunAgain: true,
+    upgrade: 'pinned',
+  },
+  sandboxBatchEnding: { work: 'sandboxes', workflowId: (batchId) => batchId, mayRunAgain: false, upgrade: 'pinned' },
+  host: { work: 'sandboxes', workflowId: (hostId) => hostId, mayRunAgain: false, upgrade: 'auto' },
+  passwordReset: {
+    work: 'upkeep',
+    workflowId: (userId) => `${userId}/password-reset`,
+    mayRunAgain: true,
+    upgrade: 'pinned',
+  },
+  userInvitation: {
+    work: 'upkeep',
+    workflowId: (userId) => `${userId}/invitation`,
+    mayRunAgain: false,
+    upgrade: 'pinned',
+  },
+  userDeletion: { work: 'upkeep', workflowId: (userId) => `${userId}/deletion`, mayRunAgain: true, upgrade: 'auto' },
+  emailChange: {
+    work: 'upkeep',
+    workflowId: (accountId) => `${accountId}/email-change`,
+    mayRunAgain: true,
+    upgrade: 'auto',
+  },
+  billing: { work: 'money', workflowId: (accountId) => `${accountId}/billing`, mayRunAgain: true, upgrade: 'auto' },
+  planChange: {
+    work: 'money',
+    workflowId: (accountId) => `${accountId}/plan-change`,
+    mayRunAgain: true,
+    upgrade: 'pinned',
+  },
+  invoiceMail: { work: 'money', workflowId: (attempt) => `${attempt}/mail`, mayRunAgain: false, upgrade: 'pinned' },
+  imageImport: { work: 'images', workflowId: (jobId) => jobId, mayRunAgain: false, upgrade: 'pinned' },
+  templateBuild: {
+    work: 'images',
+    workflowId: (templateId) => `${templateId}/build`,
+    mayRunAgain: false,
+    upgrade: 'pinned',
+  },
+  imageRemoval: { work: 'images', workflowId: (image) => `${image}/removal`, mayRunAgain: true, upgrade: 'pinned' },
+  webhookDelivery: { work: 'webhooks', workflowId: (holder) => holder, mayRunAgain: false, upgrade: 'auto' },
+  budget: { work: 'money', workflowId: (accountId) => `${accountId}/budget`, mayRunAgain: true, upgrade: 'auto' },
+  budgetMail: { work: 'money', workflowId: (messageId) => messageId, mayRunAgain: false, upgrade: 'pinned' },
+  imageCollection: { work: 'images', workflowId: () => 'image-collection', mayRunAgain: true, upgrade: 'pinned' },
+  reconciliation: { work: 'money', workflowId: () => 'reconciliation', mayRunAgain: true, upgrade: 'pinned' },
+  maintenance: { work: 'upkeep', workflowId: () => 'maintenance', mayRunAgain: true, upgrade: 'pinned' },
 };
 
 export function isWorkflowType(type: string): type is WorkflowType {

@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import type { WorkerDeploymentVersion } from '@temporalio/common';
 import { type ActivityInterceptorsFactory, type NativeConnection, Worker } from '@temporalio/worker';
 import { createAccountMailActivities } from '../activities/account-mails.ts';
@@ -21,19 +22,54 @@ import type { Orm } from '../db/orm.ts';
 import type { PlanCatalog } from '../db/plans.ts';
 import type { Retention } from '../db/repositories/retention.ts';
 import type { SandboxMove } from '../domain/sandbox-move.ts';
-import { controlTaskQueue } from '../domain/task-queues.ts';
+import { type ControlWork, controlTaskQueues } from '../domain/task-queues.ts';
 import type { Mailer } from '../mail/mailer.ts';
 import { PaymentProcessor } from '../payments/processor.ts';
 import type { PlatformRegistry } from '../registry/platform-registry.ts';
 import { createDataConverter } from '../temporal/data-converter.ts';
+import { retryLimits } from '../webhooks/in-flight.ts';
 import type { WebhookKeys } from '../webhooks/keys.ts';
 import type { WebhookSender } from '../webhooks/sender.ts';
+import { limitAccountSlots } from './account-slots.ts';
+import { workersWithSharedIsolate } from './shared-isolate.ts';
 
-/** Runs workflows and the activities that need no host. */
-export function createControlWorker(deps: {
+interface Slots {
+  /** The concurrent activities, and the maximum number of one account. Null: their own limits apply. */
+  activities: number;
+  accountShare: number | null;
+  workflowTasks: number;
+  /** The kept workflows. Further ones are replayed when they get a message. */
+  cachedWorkflows: number;
+  /** Null: any number. */
+  activitiesPerSecond: number | null;
+}
+
+const any = { activitiesPerSecond: null };
+const slotsOf: Readonly<Record<ControlWork, Slots>> = {
+  // The watch of each host is one activity that runs while the host exists. 2,000 cached workflows use about 290 MiB: see
+  // `config/heap-limits.ts`.
+  sandboxes: { activities: 2000, accountShare: null, workflowTasks: 100, cachedWorkflows: 2000, ...any },
+  // The activity has a limit for each account. The rates are limited, because the retries of thousands of deliveries would
+  // use all of the processor, also those of Temporal and Postgres. Deliveries sleep long and have short histories.
+  // Without a cache, all of their tasks wait in the queue, where accounts take turns.
+  webhooks: {
+    ...{ activities: retryLimits.total, accountShare: null, workflowTasks: 2, cachedWorkflows: 0 },
+    activitiesPerSecond: 10 * availableParallelism(),
+  },
+  // Copies wait for the turn of their account in their slots.
+  images: { activities: 1000, accountShare: null, workflowTasks: 10, cachedWorkflows: 100, ...any },
+  money: { activities: 200, accountShare: 50, workflowTasks: 20, cachedWorkflows: 200, ...any },
+  upkeep: { activities: 200, accountShare: 50, workflowTasks: 20, cachedWorkflows: 100, ...any },
+};
+
+/** Makes a worker for each kind of work. Together they run workflows, and the activities that need no host. */
+export function createControlWorkers(deps: {
   connection: NativeConnection;
   namespace: string;
+  /** Lives of sandboxes use only this one, so that they wait for no other work's connections to Postgres. */
   orm: Orm;
+  /** For all other work. */
+  otherOrm: Orm;
   plans: PlanCatalog;
   retention: Retention;
   secrets: PlatformSecrets;
@@ -49,32 +85,46 @@ export function createControlWorker(deps: {
   onMove?: (move: SandboxMove) => void;
   /** Wraps each activity. */
   activityInterceptor?: ActivityInterceptorsFactory;
-}): Promise<Worker> {
-  return Worker.create({
+}): Promise<Worker[]> {
+  const ofOthers = { ...deps, orm: deps.otherOrm };
+  const processor = PaymentProcessor.of(deps.settings);
+  const activities = {
+    ...createHostWatchActivities(deps),
+    ...createSandboxLifeActivities(deps),
+    ...createSandboxPortActivities(deps),
+    ...createAccountMailActivities(ofOthers),
+    ...createBillingActivities({ ...ofOthers, processor, billed: isBilled(deps.settings) }),
+    ...createBudgetActivities(ofOthers),
+    ...createEmailChangeActivities(ofOthers),
+    ...createImageImportActivities(ofOthers),
+    ...createMaintenanceActivities(ofOthers),
+    ...createReconciliationActivities({ ...ofOthers, paymentProcessor: processor }),
+    ...createRegistryImageActivities(ofOthers),
+    ...createTemplateBuildActivities(ofOthers),
+    ...createUserDeletionActivities(ofOthers),
+    ...createWebhookDeliveryActivities(ofOthers),
+  };
+  // Workflows of sandboxes have a thread of their own.
+  const others = workersWithSharedIsolate();
+  const create = (work: ControlWork) => createWorker(work === 'sandboxes' ? Worker : others, deps, work, activities);
+  return Promise.all((Object.keys(controlTaskQueues) as ControlWork[]).map(create));
+}
+
+type WorkerDeps = Parameters<typeof createControlWorkers>[0];
+
+/** Each worker has all activities and workflows, because earlier releases put all of them into one queue. */
+function createWorker(kind: typeof Worker, deps: WorkerDeps, work: ControlWork, activities: object): Promise<Worker> {
+  const { accountShare, ...slots } = slotsOf[work];
+  const interceptors = [
+    ...(deps.activityInterceptor ? [deps.activityInterceptor] : []),
+    ...(accountShare === null ? [] : [limitAccountSlots(accountShare)]),
+  ];
+  return kind.create({
     connection: deps.connection,
     namespace: deps.namespace,
-    taskQueue: controlTaskQueue,
+    taskQueue: controlTaskQueues[work],
     workflowBundle: { codePath: deps.workflowBundle },
-    activities: {
-      ...createAccountMailActivities(deps),
-      ...createBillingActivities({
-        ...deps,
-        processor: PaymentProcessor.of(deps.settings),
-        billed: isBilled(deps.settings),
-      }),
-      ...createBudgetActivities(deps),
-      ...createEmailChangeActivities(deps),
-      ...createHostWatchActivities(deps),
-      ...createImageImportActivities(deps),
-      ...createMaintenanceActivities(deps),
-      ...createReconciliationActivities({ ...deps, paymentProcessor: PaymentProcessor.of(deps.settings) }),
-      ...createRegistryImageActivities(deps),
-      ...createSandboxLifeActivities(deps),
-      ...createSandboxPortActivities(deps),
-      ...createTemplateBuildActivities(deps),
-      ...createUserDeletionActivities(deps),
-      ...createWebhookDeliveryActivities(deps),
-    },
+    activities,
     ...(deps.version && {
       workerDeploymentOptions: {
         version: deps.version,
@@ -83,13 +133,12 @@ export function createControlWorker(deps: {
       },
     }),
     dataConverter: createDataConverter(deps.secrets),
-    ...(deps.activityInterceptor && { interceptors: { activity: [deps.activityInterceptor] } }),
-    // They use about 290 MiB: see `config/heap-limits.ts`. Further workflows are replayed when they get a message.
-    maxCachedWorkflows: 2000,
-    // The watch of each host is one activity that runs while the host exists.
-    maxConcurrentActivityTaskExecutions: 2000,
-    maxConcurrentWorkflowTaskExecutions: 100,
-    workflowTaskPollerBehavior: { type: 'simple-maximum', maximum: 10 },
+    interceptors: { activity: interceptors },
+    maxCachedWorkflows: slots.cachedWorkflows,
+    maxConcurrentActivityTaskExecutions: slots.activities,
+    maxConcurrentWorkflowTaskExecutions: slots.workflowTasks,
+    ...(slots.activitiesPerSecond !== null && { maxActivitiesPerSecond: slots.activitiesPerSecond }),
+    workflowTaskPollerBehavior: { type: 'simple-maximum', maximum: Math.min(10, slots.workflowTasks) },
     shutdownGraceTime: '5s',
     // All workflows share V8 isolates, so that an idle sandbox costs little memory.
     reuseV8Context: true,

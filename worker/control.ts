@@ -13,12 +13,14 @@ import { LastHopAuthority } from '../last-hop/authority.ts';
 import { createMailer } from '../mail/mailer.ts';
 import { PlatformGauges } from '../monitoring/platform-gauges.ts';
 import { createProcessRegistry } from '../monitoring/process-metrics.ts';
+import { createQueueGauges } from '../monitoring/queue-gauges.ts';
 import { SandboxMetrics } from '../monitoring/sandbox-metrics.ts';
 import { PlatformRegistry } from '../registry/platform-registry.ts';
 import { createTemporalClient } from '../temporal/client.ts';
 import { temporalConnectionOptions } from '../temporal/connection-options.ts';
+import { readTaskQueueAges } from '../temporal/task-queue-ages.ts';
 import { WebhookKeys } from '../webhooks/keys.ts';
-import { createControlWorker } from './control-worker.ts';
+import { createControlWorkers } from './control-worker.ts';
 import { takeFirstWork, workerVersion } from './deployment-version.ts';
 import { LastHopIssuer } from './last-hop-issuer.ts';
 import { createLifeReports } from './life-reports.ts';
@@ -40,23 +42,25 @@ const sdkMetricsPort = settings.PLATFORM_WORKER_METRICS_PORT ? await freeLoopbac
 logTemporalThrough(logger, sdkMetricsPort);
 const secrets = deriveSecrets(settings);
 const version = workerVersion(settings);
-const [orm, connection, workflowBundle] = await Promise.all([
+const [orm, otherOrm, connection, workflowBundle] = await Promise.all([
+  createOrm(settings.DATABASE_URL, settings.DATABASE_POOL_SIZE),
   createOrm(settings.DATABASE_URL, settings.DATABASE_POOL_SIZE),
   NativeConnection.connect(temporalConnectionOptions(settings)),
   ensureWorkflowBundle(settings.PLATFORM_CACHE_DIR, version ? 'versioned' : 'plain'),
 ]);
-const registry = createProcessRegistry(() => poolCounts(orm));
+const registry = createProcessRegistry(() => poolCounts(orm, otherOrm));
 const figures = new PlatformGauges(
   registry,
   () => readPlatformFigures(orm.em),
   (error) => logger.warn({ err: error }, 'the state of the platform could not be read for the metrics'),
 );
 const reports = createLifeReports({ logger, metrics: new SandboxMetrics(registry), logWork: false });
-const webhooks = { keys: new WebhookKeys(secrets), sender: createWebhookSender(settings, orm) };
-const worker = await createControlWorker({
+const webhooks = { keys: new WebhookKeys(secrets), sender: createWebhookSender(settings, otherOrm) };
+const workers = await createControlWorkers({
   connection,
   namespace: settings.TEMPORAL_NAMESPACE,
   orm,
+  otherOrm,
   plans: loadPlans(settings.PLATFORM_PLANS_FILE),
   retention: {
     eventsDays: settings.PLATFORM_EVENTS_KEPT_DAYS,
@@ -75,11 +79,16 @@ const worker = await createControlWorker({
   ...reports,
 });
 const client = createTemporalClient(settings, secrets);
+createQueueGauges(
+  registry,
+  () => readTaskQueueAges(client),
+  (error) => logger.warn({ err: error }, 'the ages of the task queues could not be read for the metrics'),
+);
 const stopping = new AbortController();
 await ensureSchedules(client);
 const relay = new OutboxRelay({ orm, client, logger });
 relay.start();
-const webhookRelay = new WebhookRelay({ orm, databaseUrl: settings.DATABASE_URL, webhooks, logger });
+const webhookRelay = new WebhookRelay({ orm: otherOrm, databaseUrl: settings.DATABASE_URL, webhooks, logger });
 webhookRelay.start();
 const caFolder = settings.PLATFORM_LAST_HOP_CA_DIR;
 const authority = caFolder ? await LastHopAuthority.open(path.resolve(caFolder)) : null;
@@ -95,13 +104,13 @@ const metrics = await serveWorkerMetrics({
 });
 if (version) void takeFirstWork(client, version, logger, stopping.signal);
 logger.info({ version: version?.buildId }, 'ready');
-await worker.runUntil(stopSignal());
+const stopped = stopSignal();
+await Promise.all(workers.map((worker) => worker.runUntil(stopped)));
 stopping.abort();
-await Promise.all([relay.stop(), webhookRelay.stop()]);
 await Promise.all([relay.stop(), webhookRelay.stop(), issuer?.stop()]);
 await metrics?.close();
 await webhooks.sender.close();
 await client.connection.close();
 await connection.close();
-await orm.close();
+await Promise.all([orm.close(), otherOrm.close()]);
 process.exit(0);

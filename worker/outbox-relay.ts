@@ -9,11 +9,24 @@ import {
 import type { Logger } from 'pino';
 import type { OutboxEntry } from '../db/entities/outbox-entry.ts';
 import type { Orm } from '../db/orm.ts';
-import { recordFailedAttempt, removeEntries, takeDueEntries } from '../db/repositories/outbox.ts';
+import {
+  type OutboxLane,
+  outboxLanes,
+  recordFailedAttempt,
+  removeEntries,
+  takeDueEntries,
+} from '../db/repositories/outbox.ts';
 import { isWorkflowType, type WorkflowInput, type WorkflowType } from '../domain/workflow-registry.ts';
 import { startOptions } from '../temporal/workflow-starts.ts';
 
-const batchSize = 100;
+/**
+ * The size of a batch, and the pause after a full one. A failing endpoint makes thousands of retries, whose starts would
+ * use all of the processor, also those of Temporal and Postgres.
+ */
+const batches: Readonly<Record<OutboxLane, { size: number; pauseMs: number }>> = {
+  webhooks: { size: 10, pauseMs: 250 },
+  others: { size: 100, pauseMs: 0 },
+};
 const idleMs = 500;
 
 /**
@@ -26,7 +39,7 @@ export class OutboxRelay {
   readonly #client: Client;
   readonly #logger: Logger;
   #stopping = new AbortController();
-  #running: Promise<void> | null = null;
+  #running: Promise<unknown> | null = null;
 
   constructor(deps: { orm: Orm; client: Client; logger: Logger }) {
     this.#orm = deps.orm;
@@ -35,31 +48,37 @@ export class OutboxRelay {
   }
 
   start(): void {
-    this.#running ??= this.#loop();
+    this.#running ??= Promise.all(outboxLanes.map((lane) => this.#loop(lane)));
   }
 
-  /** Stops after the current batch. */
+  /** Stops after the current batches. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     await this.#running;
   }
 
-  async #loop(): Promise<void> {
+  async #loop(lane: OutboxLane): Promise<void> {
     const { signal } = this.#stopping;
     while (!signal.aborted) {
       let started = 0;
       try {
-        started = await this.relayOnce();
+        started = await this.#relay(lane);
       } catch (error) {
         this.#logger.warn({ err: error }, 'outbox relay could not work; trying again');
       }
-      if (started < batchSize) await pause(idleMs, signal);
+      const { size, pauseMs } = batches[lane];
+      await pause(started < size ? idleMs : pauseMs, signal);
     }
   }
 
-  /** Relays one batch. @returns the number of its entries */
+  /** Relays one batch of each lane. @returns the number of their entries */
   async relayOnce(): Promise<number> {
-    const due = await takeDueEntries(this.#orm.em, batchSize);
+    const counts = await Promise.all(outboxLanes.map((lane) => this.#relay(lane)));
+    return counts.reduce((sum, count) => sum + count, 0);
+  }
+
+  async #relay(lane: OutboxLane): Promise<number> {
+    const due = await takeDueEntries(this.#orm.em, lane, batches[lane].size);
     const done = await Promise.all(due.map((entry) => this.#attempt(entry)));
     await removeEntries(
       this.#orm.em,

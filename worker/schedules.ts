@@ -1,5 +1,5 @@
 import { type Client, type IntervalSpec, ScheduleAlreadyRunning, ScheduleOverlapPolicy } from '@temporalio/client';
-import { controlTaskQueue } from '../domain/task-queues.ts';
+import { controlTaskQueues } from '../domain/task-queues.ts';
 import { type WorkflowType, workflowKinds } from '../domain/workflow-registry.ts';
 
 type Scheduled = 'maintenance' | 'imageCollection' | 'reconciliation';
@@ -22,12 +22,13 @@ export async function ensureSchedules(client: Client): Promise<void> {
 
 /** Creates one schedule. */
 export async function ensureSchedule(client: Client, type: Scheduled): Promise<void> {
-  const id = workflowKinds[type].workflowId('');
+  const { workflowId, work } = workflowKinds[type];
+  const id = workflowId('');
   try {
     await client.schedule.create({
       scheduleId: id,
       spec: { intervals: [intervals[type]] },
-      action: { type: 'startWorkflow', workflowType: type, workflowId: id, taskQueue: controlTaskQueue },
+      action: { type: 'startWorkflow', workflowType: type, workflowId: id, taskQueue: controlTaskQueues[work] },
       // Rounds that were missed for longer than this are skipped, because the next round does their work.
       policies: { overlap: ScheduleOverlapPolicy.SKIP, catchupWindow: '10m' },
       state: { triggerImmediately: true },

@@ -1,5 +1,5 @@
 import type { ActivityOptions, LocalActivityOptions } from '@temporalio/workflow';
-import { controlTaskQueue, hostEndingTaskQueue, hostTaskQueue } from '../domain/task-queues.ts';
+import { controlTaskQueues, hostEndingTaskQueue, hostTaskQueue } from '../domain/task-queues.ts';
 
 /**
  * Timeouts, retries and the task queue of each kind of activity. A workflow passes one of these profiles when it
@@ -101,7 +101,7 @@ export const outside: Readonly<Record<OutsideKind, ActivityOptions>> = {
    * Copies an image between registries. Sends its progress as heartbeats, and the next attempt continues from there.
    */
   imageCopy: {
-    taskQueue: controlTaskQueue,
+    taskQueue: controlTaskQueues.images,
     startToCloseTimeout: '1h',
     heartbeatTimeout: '20s',
     cancellationType: 'WAIT_CANCELLATION_COMPLETED',
@@ -112,7 +112,7 @@ export const outside: Readonly<Record<OutsideKind, ActivityOptions>> = {
    * day of attempts.
    */
   registry: {
-    taskQueue: controlTaskQueue,
+    taskQueue: controlTaskQueues.images,
     startToCloseTimeout: '30m',
     scheduleToCloseTimeout: '1 day',
     retry: { initialInterval: '2s', maximumInterval: '10m' },
@@ -124,14 +124,14 @@ export const outside: Readonly<Record<OutsideKind, ActivityOptions>> = {
    * calls together.
    */
   money: {
-    taskQueue: controlTaskQueue,
+    taskQueue: controlTaskQueues.money,
     startToCloseTimeout: '5m',
     heartbeatTimeout: '10s',
     retry: { initialInterval: '2s', maximumInterval: '10m' },
   },
   /** Reads many pages of records from the payment processor. The attempts end before the next night. */
   records: {
-    taskQueue: controlTaskQueue,
+    taskQueue: controlTaskQueues.money,
     startToCloseTimeout: '10m',
     scheduleToCloseTimeout: '20h',
     heartbeatTimeout: '1m',
@@ -142,14 +142,14 @@ export const outside: Readonly<Record<OutsideKind, ActivityOptions>> = {
    * server that takes its time for each step of the conversation.
    */
   mail: {
-    taskQueue: controlTaskQueue,
+    taskQueue: controlTaskQueues.upkeep,
     startToCloseTimeout: '6m',
     scheduleToCloseTimeout: '2 days',
     retry: { initialInterval: '10s', maximumInterval: '1h' },
   },
   /** As `mail`, for a link that works for 30 minutes. The attempts end early, because an expired link is useless. */
   mailWithLink: {
-    taskQueue: controlTaskQueue,
+    taskQueue: controlTaskQueues.upkeep,
     startToCloseTimeout: '6m',
     scheduleToCloseTimeout: '30m',
     retry: { initialInterval: '2s', maximumInterval: '2m' },
@@ -159,7 +159,7 @@ export const outside: Readonly<Record<OutsideKind, ActivityOptions>> = {
    * worker died, the database is away, or the endpoint has its maximum of requests in flight.
    */
   webhook: {
-    taskQueue: controlTaskQueue,
+    taskQueue: controlTaskQueues.webhooks,
     startToCloseTimeout: '6m',
     heartbeatTimeout: '10s',
     retry: { initialInterval: '1s', maximumInterval: '1m' },

@@ -1,7 +1,9 @@
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
-import { executeChild, getExternalWorkflowHandle, isCancellation, sleep } from '@temporalio/workflow';
-import type { SandboxId } from '../domain/ids.ts';
-import { workflowKinds } from '../domain/workflow-registry.ts';
+import { executeChild, getExternalWorkflowHandle, isCancellation, sleep, workflowInfo } from '@temporalio/workflow';
+import type { AccountId, SandboxId } from '../domain/ids.ts';
+import { controlTaskQueues } from '../domain/task-queues.ts';
+import { type SandboxDeletionInput, workflowKinds } from '../domain/workflow-registry.ts';
+import { searchAttributes } from '../temporal/search-attributes.ts';
 import { rows } from './sandbox/activities.ts';
 import { endSignal } from './sandbox/messages.ts';
 import { sandboxDeletion } from './sandbox-deletion.ts';
@@ -27,9 +29,14 @@ export async function endSandbox(sandboxId: SandboxId, forget: boolean): Promise
 
 async function cleanUp(sandboxId: SandboxId, forget: boolean): Promise<void> {
   try {
+    const { accountId: key } = searchAttributes;
+    // Workflows of an earlier release have no account.
+    const accountId = workflowInfo().typedSearchAttributes.get(key) as AccountId | undefined;
     await executeChild(sandboxDeletion, {
       workflowId: workflowKinds.sandboxDeletion.workflowId(sandboxId),
-      args: [{ sandboxId, forget }],
+      taskQueue: controlTaskQueues[workflowKinds.sandboxDeletion.work],
+      args: [{ sandboxId, forget, ...(accountId && { accountId }) } as SandboxDeletionInput],
+      ...(accountId && { typedSearchAttributes: [{ key, value: accountId }] }),
       parentClosePolicy: 'ABANDON',
     });
   } catch (error) {

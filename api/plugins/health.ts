@@ -1,5 +1,7 @@
 import fp from 'fastify-plugin';
 import { z } from 'zod';
+import { behindAfterSeconds } from '../../domain/task-queues.ts';
+import type { TaskQueueAge } from '../../temporal/task-queue-ages.ts';
 import { anyone } from '../access.ts';
 import type { Api, ReadinessCheck } from '../dependencies.ts';
 
@@ -8,14 +10,23 @@ const limitMs = 2_000;
 const requestsPerMinute = 6000;
 
 const readiness = z.object({
-  status: z.enum(['ready', 'unavailable']),
+  status: z
+    .enum(['ready', 'behind', 'unavailable'])
+    .describe('`behind`: requests are answered, but work of a queue waits too long for a control worker'),
   checks: z.record(z.string(), z.enum(['ok', 'unavailable'])).describe('By name, for example postgres and temporal'),
+  queues: z
+    .record(z.string(), z.object({ state: z.enum(['ok', 'behind']), oldest_task_seconds: z.number() }))
+    .describe(
+      'The queues of the control workers by the work in them: sandboxes, webhooks, images, money, upkeep. Each has the ' +
+        'age of its oldest waiting task. Empty while Temporal does not answer',
+    ),
 });
 
 /** `GET /healthz`: the process is up. `GET /readyz`: its dependencies are reachable. Neither has the envelope. */
-export const health = fp<{ checks: ReadinessCheck[] }>(
-  async (app, { checks }) => {
-    const shared = checks.map(sharedCheck);
+export const health = fp<{ checks: ReadinessCheck[]; readTaskQueueAges(): Promise<TaskQueueAge[]> }>(
+  async (app, { checks, readTaskQueueAges }) => {
+    const shared = checks.map(({ name, check }) => ({ name, check: sharedCheck(check) }));
+    const queueAges = sharedCheck(readTaskQueueAges);
     (app as unknown as Api).route({
       method: 'GET',
       url: '/healthz',
@@ -38,15 +49,18 @@ export const health = fp<{ checks: ReadinessCheck[] }>(
         operationId: 'getReadiness',
         tags: ['Operation'],
         summary: 'Whether Postgres and Temporal are reachable',
-        description: 'Replies 503 while one of them is not reachable. The reply has the state of each.',
+        description:
+          'Replies 503 while one of them is not reachable. The reply has the state of each, and says which queue of ' +
+          'the control workers is behind. This does not change the status code, because this process can still serve requests.',
         response: {
           200: readiness.describe('All are reachable'),
           503: readiness.describe('At least one is not reachable'),
         },
       },
       handler: async (request, reply) => {
-        const results = await Promise.all(
-          shared.map(async ({ name, check }) => {
+        const [queues, ...results] = await Promise.all([
+          queueAges().then(presentQueues, () => ({})),
+          ...shared.map(async ({ name, check }) => {
             try {
               await check();
               return [name, 'ok'] as const;
@@ -55,38 +69,46 @@ export const health = fp<{ checks: ReadinessCheck[] }>(
               return [name, 'unavailable'] as const;
             }
           }),
-        );
-        const ready = results.every(([, state]) => state === 'ok');
-        return reply
-          .code(ready ? 200 : 503)
-          .send({ status: ready ? 'ready' : 'unavailable', checks: Object.fromEntries(results) });
+        ]);
+        const isUp = results.every(([, state]) => state === 'ok');
+        const isBehind = Object.values(queues).some(({ state }) => state === 'behind');
+        const status = !isUp ? 'unavailable' : isBehind ? 'behind' : 'ready';
+        return reply.code(isUp ? 200 : 503).send({ status, checks: Object.fromEntries(results), queues });
       },
     });
   },
   { name: 'health', dependencies: ['access'] },
 );
 
+type Readiness = z.output<typeof readiness>;
+
+function presentQueues(ages: readonly TaskQueueAge[]): Readiness['queues'] {
+  const queues: Readiness['queues'] = {};
+  for (const { work, oldestSeconds } of ages) {
+    const seconds = Math.max(Math.round(oldestSeconds), queues[work]?.oldest_task_seconds ?? 0);
+    queues[work] = { state: seconds > behindAfterSeconds[work] ? 'behind' : 'ok', oldest_task_seconds: seconds };
+  }
+  return queues;
+}
+
 /** A check with a time limit. Concurrent probes share one check, so many probes cost no more than one. */
-function sharedCheck({ name, check }: ReadinessCheck): ReadinessCheck {
-  let underWay: Promise<void> | null = null;
-  return {
-    name,
-    check() {
-      underWay ??= withinLimit(check()).finally(() => {
-        underWay = null;
-      });
-      return underWay;
-    },
+function sharedCheck<Result>(check: () => Promise<Result>): () => Promise<Result> {
+  let underWay: Promise<Result> | null = null;
+  return () => {
+    underWay ??= withinLimit(check()).finally(() => {
+      underWay = null;
+    });
+    return underWay;
   };
 }
 
-async function withinLimit(work: Promise<unknown>): Promise<void> {
+async function withinLimit<Result>(work: Promise<Result>): Promise<Result> {
   let timer: NodeJS.Timeout | undefined;
   const limit = new Promise<never>((_resolve, reject) => {
     timer = setTimeout(() => reject(new Error(`no answer within ${limitMs} ms`)), limitMs);
   });
   try {
-    await Promise.race([work, limit]);
+    return await Promise.race([work, limit]);
   } finally {
     clearTimeout(timer);
   }

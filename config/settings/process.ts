@@ -27,7 +27,10 @@ export const processSettings = {
    * when it is missing; that role may add and read audit events, but not change them. Empty: one role for both.
    */
   DATABASE_OWNER_URL: text(),
-  /** The most connections that one process opens. */
+  /**
+   * The most connections that one process opens. A control worker may open twice as many: half of them are only for the
+   * lives of sandboxes.
+   */
   DATABASE_POOL_SIZE: positive(10),
   PLATFORM_LOG_LEVEL: z.preprocess(
     emptyIsUnset,

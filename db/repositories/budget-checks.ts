@@ -160,7 +160,7 @@ async function report(
     threshold_percent: percent,
     message_id: id,
   });
-  if (recipients.length > 0) requestStart(tx, 'budgetMail', id, { messageId: id });
+  if (recipients.length > 0) requestStart(tx, 'budgetMail', id, { accountId, messageId: id });
 }
 
 async function beginRestriction(tx: EntityManager, budget: Budget, usage: PeriodUsage): Promise<Budget> {

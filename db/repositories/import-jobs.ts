@@ -63,7 +63,7 @@ export function addImportJob(
     },
     { persist: true },
   );
-  requestStart(tx, 'imageImport', jobId, { jobId, path: place.path });
+  requestStart(tx, 'imageImport', jobId, { accountId: template.accountId!, jobId, path: place.path });
 }
 
 /**

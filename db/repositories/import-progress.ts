@@ -125,7 +125,7 @@ export async function completeImport(
     await takeFromLeftovers(tx, jobId, image.imageSizeBytes ?? 0);
     const now = new Date();
     if (template.image && template.image !== image.image && readRegistryImage(template.image)) {
-      requestStart(tx, 'imageRemoval', template.image, { image: template.image });
+      requestStart(tx, 'imageRemoval', template.image, { accountId: found.accountId, image: template.image });
     }
     tx.assign(job, { status: 'completed', progressPercentage: 100, completedAt: now, errorMessage: null });
     tx.assign(template, {

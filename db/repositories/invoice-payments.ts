@@ -132,7 +132,7 @@ export async function recordFailedAttempt(
     if (isPastDue) await becomePastDue(tx, accountId, invoiceId);
     // For a change of the plan, the caller gets the reason in the reply.
     if (invoice.kind !== 'period') return;
-    const input = { invoiceId, attempt: attempt + 1, nextAttemptAtMs: nextMs };
+    const input = { accountId, invoiceId, attempt: attempt + 1, nextAttemptAtMs: nextMs };
     requestStart(tx, 'invoiceMail', `${invoiceId}/${input.attempt}`, input);
   });
 }

@@ -51,25 +51,34 @@ export function requestSignal<Type extends WorkflowType, Signal extends SignalNa
   em.create(OutboxEntry, { workflowType: type, workflowId, signal, input: { ...argument } }, { persist: true });
 }
 
+/** Retries of webhooks are taken apart from all other entries, because one failing endpoint makes thousands of them. */
+export const outboxLanes = ['webhooks', 'others'] as const;
+export type OutboxLane = (typeof outboxLanes)[number];
+
+const isDue = "not_before < now() + interval '1 millisecond' and dead_at is null";
+const accountOfEntry = "coalesce(input->>'accountId', input->'plan'->>'accountId', workflow_id)";
+
 /**
- * Takes up to `limit` due entries and postpones their next attempt. So several relays never hold the same entry at
- * once, and the entries of a relay that dies become due again. Retries of webhooks come last, because one failing
- * endpoint makes thousands of them, and sandboxes must not wait for them. The comparison allows for `not_before` being
- * rounded up to the next millisecond, so that a new entry is due at once.
+ * Takes up to `limit` due entries of a lane, in turn from each account, and postpones their next attempt. So several
+ * relays never hold the same entry at once, and the entries of a relay that dies become due again. The comparison allows
+ * for `not_before` being rounded up to the next millisecond, so that a new entry is due at once.
  */
-export async function takeDueEntries(em: EntityManager, limit: number): Promise<OutboxEntry[]> {
+export async function takeDueEntries(em: EntityManager, lane: OutboxLane, limit: number): Promise<OutboxEntry[]> {
   const rows = await query(
     em.fork(),
     // Materialized, because Postgres may run a subquery with locks once for each row, and each run would lock other
     // rows.
-    `with due as materialized (
-       select id from outbox where not_before < now() + interval '1 millisecond' and dead_at is null
-        order by workflow_type = 'webhookDelivery', id limit ? for update skip locked
+    `with waiting as materialized (
+       select id, row_number() over (partition by ${accountOfEntry} order by id) as turn from outbox
+        where ${isDue} and (workflow_type = 'webhookDelivery') = ?
+     ), due as materialized (
+       select id from outbox join waiting using (id) where ${isDue}
+        order by turn, id limit ? for update of outbox skip locked
      )
      update outbox o set attempts = attempts + 1, not_before = now() + ${backOff}
        from due where o.id = due.id
      returning o.*`,
-    [limit],
+    [lane === 'webhooks', limit],
   );
   return rows.map((row) => ({ ...readRow(em, OutboxEntry, row), id: String(row.id) }));
 }

@@ -69,13 +69,13 @@ async function rememberAddress(tx: EntityManager, userId: UserId, address: strin
 export async function findResettableUser(
   em: EntityManager,
   by: { email: string } | { userId: UserId },
-): Promise<UserId | null> {
+): Promise<{ userId: UserId; accountId: AccountId } | null> {
   const [column, value] = 'email' in by ? ['lower(email) = lower(?)', by.email] : ['user_id = ?', by.userId];
-  const [row] = await query<{ user_id: UserId }>(
+  const [row] = await query<{ userId: UserId; accountId: AccountId }>(
     em.fork(),
-    `select user_id from users
+    `select user_id as "userId", account_id as "accountId" from users
       where ${column} and status = 'enabled' and (oauth_provider is null or password_hash is not null)`,
     [value],
   );
-  return row?.user_id ?? null;
+  return row ?? null;
 }

@@ -136,7 +136,7 @@ export async function deleteTemplate(
       template_id: templateId,
       name: template.name,
     });
-    if (template.image) requestStart(tx, 'imageRemoval', template.image, { image: template.image });
+    if (template.image) requestStart(tx, 'imageRemoval', template.image, { accountId, image: template.image });
     tx.remove(template);
   });
 }

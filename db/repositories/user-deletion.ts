@@ -53,7 +53,7 @@ export async function requestUserDeletion(
     tx.assign(user, { status: 'disabled', deletionRequestedAt: new Date() });
     await tx.flush();
     if (user.role === 'admin') await requireAnAdmin(tx);
-    requestStart(tx, 'userDeletion', userId, { userId });
+    requestStart(tx, 'userDeletion', userId, { accountId: user.accountId, userId });
     return empty!.count;
   });
 }
@@ -217,7 +217,7 @@ async function removePrivateTemplates(tx: EntityManager, userId: UserId): Promis
     [userId],
   );
   for (const { template_id: templateId, account_id: accountId, name, image } of rows) {
-    if (image && readRegistryImage(image)) requestStart(tx, 'imageRemoval', image, { image });
+    if (image && readRegistryImage(image)) requestStart(tx, 'imageRemoval', image, { accountId, image });
     const object = { objectId: templateId, accountId, userId };
     await recordEvent(tx, object, 'template.deleted', { template_id: templateId, name });
   }

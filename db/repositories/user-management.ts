@@ -73,7 +73,7 @@ export async function createUser(
     await lockRow(tx, 'accounts', accountId);
     await addUser(tx, accountId, wanted);
     const { userId } = wanted;
-    if (wanted.passwordHash === null) requestStart(tx, 'userInvitation', userId, { userId });
+    if (wanted.passwordHash === null) requestStart(tx, 'userInvitation', userId, { accountId, userId });
     await recordAudit(tx, { accountId, objectId: userId, before: null, after: auditedFields(wanted) });
   });
 }

@@ -1,5 +1,6 @@
 import net from 'node:net';
 import { User } from '../../db/entities/user.ts';
+import type { TaskQueueAge } from '../../temporal/task-queue-ages.ts';
 import { freePort } from '../support/free-port.ts';
 import { until } from '../support/until.ts';
 import { startApi, type TestApi } from './test-api.ts';
@@ -7,6 +8,7 @@ import { startApi, type TestApi } from './test-api.ts';
 describe('probes', () => {
   let api: TestApi;
   const state = { postgres: 'ok', temporal: 'ok' } as Record<string, 'ok' | 'down' | 'stuck'>;
+  let ages: TaskQueueAge[] = [];
   beforeAll(async () => {
     const check = (name: string) => ({
       name,
@@ -15,7 +17,7 @@ describe('probes', () => {
         if (state[name] === 'stuck') await new Promise(() => {});
       },
     });
-    api = await startApi({ readiness: [check('postgres'), check('temporal')] });
+    api = await startApi({ readiness: [check('postgres'), check('temporal')], readTaskQueueAges: async () => ages });
   });
   afterAll(() => api.stop());
 
@@ -26,11 +28,12 @@ describe('probes', () => {
 
   test('it is ready when everything can be reached, and otherwise names the part, without the reason', async () => {
     const ready = await api.send(null, 'GET', '/readyz');
-    expect([ready.status, ready.body]).toEqual([200, { status: 'ready', checks: { postgres: 'ok', temporal: 'ok' } }]);
+    const checks = { postgres: 'ok', temporal: 'ok' };
+    expect([ready.status, ready.body]).toEqual([200, { status: 'ready', checks, queues: {} }]);
     state.temporal = 'down';
     const down = await api.send(null, 'GET', '/readyz');
     expect(down.status).toBe(503);
-    expect(down.body).toEqual({ status: 'unavailable', checks: { postgres: 'ok', temporal: 'unavailable' } });
+    expect(down.body).toMatchObject({ status: 'unavailable', checks: { postgres: 'ok', temporal: 'unavailable' } });
     expect(down.text).not.toContain('10.1.2.3');
     state.temporal = 'stuck';
     const startedAt = Date.now();
@@ -38,6 +41,21 @@ describe('probes', () => {
     expect(Date.now() - startedAt).toBeLessThan(30_000);
     state.temporal = 'ok';
     expect((await api.send(null, 'GET', '/readyz')).status).toBe(200);
+  });
+
+  test('it says which queue of the control workers is behind, and still answers requests', async () => {
+    ages = [
+      { work: 'sandboxes', kind: 'workflow', oldestSeconds: 61.4 },
+      { work: 'sandboxes', kind: 'activity', oldestSeconds: 0 },
+      { work: 'webhooks', kind: 'workflow', oldestSeconds: 3 },
+    ];
+    const { status, body } = await api.send(null, 'GET', '/readyz');
+    expect([status, body.status]).toEqual([200, 'behind']);
+    expect(body.queues).toEqual({
+      sandboxes: { state: 'behind', oldest_task_seconds: 61 },
+      webhooks: { state: 'ok', oldest_task_seconds: 3 },
+    });
+    ages = [];
   });
 
   test('metrics count requests by route and status, not by URL', async () => {

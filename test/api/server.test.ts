@@ -71,7 +71,11 @@ test('it needs only its environment, and stops gracefully on request', async () 
     readiness = await reply.json();
     return reply.status === 200;
   });
-  expect(readiness).toEqual({ status: 'ready', checks: { postgres: 'ok', temporal: 'ok' } });
+  const queue = { state: 'ok', oldest_task_seconds: 0 };
+  expect(readiness).toEqual({
+    ...{ status: 'ready', checks: { postgres: 'ok', temporal: 'ok' } },
+    queues: { sandboxes: queue, webhooks: queue, images: queue, money: queue, upkeep: queue },
+  });
   expect((await fetch(`${address}/v1/users/me`)).status).toBe(401);
   expect((await fetch(`${address}/metrics`)).status).toBe(401);
   expect((await fetch(`${address}/metrics`, { headers: { 'x-api-key': apiKey } })).status).toBe(200);

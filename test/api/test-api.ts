@@ -82,6 +82,7 @@ export async function startApi(
     planName?: string;
     env?: Record<string, string>;
     readiness?: ReadinessCheck[];
+    readTaskQueueAges?: ApiDependencies['readTaskQueueAges'];
     throughUrl?: (url: string) => string;
     /** Returns the token for the platform's paths of a sandbox's agent. */
     platformToken?: (sandboxId: SandboxId) => string;
@@ -129,6 +130,7 @@ export async function startApi(
     codecAccessToken: deriveSecrets(settings).codecAccessToken,
     ...(options.stalledReaderMs !== undefined && { stalledReaderMs: options.stalledReaderMs }),
     readiness: options.readiness ?? [],
+    readTaskQueueAges: options.readTaskQueueAges ?? (async () => []),
     logger,
   };
   const app = createApp(dependencies);

@@ -11,7 +11,7 @@ import { findDefaultProjectId } from '../../db/repositories/projects.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { lifeStartOf } from '../../domain/life-plan.ts';
 import { anyRegion } from '../../domain/regions.ts';
-import { controlTaskQueue } from '../../domain/task-queues.ts';
+import { controlTaskQueues } from '../../domain/task-queues.ts';
 import type { ApiReply, PlatformClient, SandboxView } from '../../ops/development/client/platform-client.ts';
 import { timeoutUpdate } from '../../workflows/sandbox/messages.ts';
 import { until } from '../support/until.ts';
@@ -196,7 +196,7 @@ const expiry: Transition = {
     start.plan.persistenceDays = keptSeconds / 86_400;
     await platform.temporal.workflow.start('sandbox', {
       workflowId: sandbox.sandboxId,
-      taskQueue: controlTaskQueue,
+      taskQueue: controlTaskQueues.sandboxes,
       args: [start],
     });
     await platform.api.untilStatus(sandbox.sandboxId, 'running');

@@ -27,7 +27,7 @@ import type { SandboxDriver } from '../../runtime/driver.ts';
 import { createDataConverter } from '../../temporal/data-converter.ts';
 import { WebhookKeys } from '../../webhooks/keys.ts';
 import { WebhookSender } from '../../webhooks/sender.ts';
-import { createControlWorker } from '../../worker/control-worker.ts';
+import { createControlWorkers } from '../../worker/control-worker.ts';
 import { HostLease } from '../../worker/host-lease.ts';
 import { createHostWorkers } from '../../worker/host-worker.ts';
 import { OutboxRelay } from '../../worker/outbox-relay.ts';
@@ -63,9 +63,9 @@ export interface ControlPlane {
   /** Admits a sandbox as the API does, without starting it. */
   admit(wanted?: Partial<NewSandbox>): Promise<Sandbox>;
   row(sandboxId: SandboxId): Promise<Sandbox>;
-  /** The control workers. The first has no version. Those that still run are stopped with the plane. */
-  controls: readonly Worker[];
-  addControl(version: WorkerDeploymentVersion): Promise<Worker>;
+  /** The control workers of each version, the first of which is none. Those that still run are stopped with the plane. */
+  controls: readonly (readonly Worker[])[];
+  addControl(version: WorkerDeploymentVersion): Promise<Worker[]>;
   settings: Settings;
   /** Ends the workers of the host and keeps its lease, as if the host were unreachable. */
   stopHosts(): Promise<void>;
@@ -126,8 +126,9 @@ export async function startControlPlane(options: {
   const registry = PlatformRegistry.of(settings);
   const bundles = path.join(os.tmpdir(), 'sandbox-platform-test-bundles');
   const createControl = async (version: WorkerDeploymentVersion | null) =>
-    createControlWorker({
+    createControlWorkers({
       ...common,
+      otherOrm: orm,
       settings,
       mailer: createMailer(settings, silent),
       registry,
@@ -141,7 +142,7 @@ export async function startControlPlane(options: {
     createHostWorkers({ ...common, hostId, driver: options.driver, registry, ...options.hostWorker }),
   ]);
   const controls = [control];
-  const running = [control.run()];
+  const running = control.map((each) => each.run());
   const hostsRunning = hosts.map((host) => host.run());
   const stopHosts = async () => {
     for (const host of hosts) if (host.getState() === 'RUNNING') host.shutdown();
@@ -216,7 +217,7 @@ export async function startControlPlane(options: {
     async addControl(version) {
       const added = await createControl(version);
       controls.push(added);
-      running.push(added.run());
+      running.push(...added.map((each) => each.run()));
       return added;
     },
     row: (sandboxId) => orm.em.fork().findOneOrFail(Sandbox, { sandboxId }),
@@ -224,7 +225,7 @@ export async function startControlPlane(options: {
     async stop() {
       await Promise.all([relay.stop(), webhookRelay.stop()]);
       facts.stop();
-      for (const each of controls) if (each.getState() === 'RUNNING') each.shutdown();
+      for (const each of controls.flat()) if (each.getState() === 'RUNNING') each.shutdown();
       await Promise.all([...running, stopHosts()]);
       await webhooks.sender.close();
       await lease.giveUp();

@@ -47,7 +47,7 @@ async function running() {
 
 /** Waits half an hour for the use of its link, and is pinned. */
 function waitingReset(userId: string): Promise<WorkflowHandle> {
-  const input = { userId: userId as UserId };
+  const input = { accountId: plane.account.accountId, userId: userId as UserId };
   return plane.client.workflow.start('passwordReset', startOptions('passwordReset', userId, input));
 }
 
@@ -58,12 +58,12 @@ test('versions replace workers without one, then each other, and pinned workflow
   const old = await running();
   expect(await deployment.versions()).toEqual([]);
 
-  const workerOne = await plane.addControl(first);
+  const workersOne = await plane.addControl(first);
   await takeFirstWork(plane.client, first, silent, AbortSignal.timeout(120_000));
   expect(await admin('list-worker-versions')).toEqual([
     { buildId: '1', status: 'current', pinnedWorkflows: 0, currentSince: expect.stringMatching(/^20/) },
   ]);
-  plane.controls[0]!.shutdown();
+  for (const each of plane.controls[0]!) each.shutdown();
   await plane.commands.pause(await plane.row(old.sandboxId), { wait: true });
   expect(await versionOf(old.handle)).toBe('1');
   const pinned = await waitingReset(plane.account.userId);
@@ -100,7 +100,7 @@ test('versions replace workers without one, then each other, and pinned workflow
   expect(await versionOf(plane.client.workflow.getHandle(`${after.sandboxId}/deletion`))).toBe('2');
 
   expect(await versionOf(pinned)).toBe('1');
-  workerOne.shutdown();
+  for (const each of workersOne) each.shutdown();
   expect(await admin('release-pinned-workflows', { build: '1' })).toEqual({ released: 1 });
   await pinned.signal('passwordSet');
   await pinned.result();

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/gl
 import { WithStartWorkflowOperation } from '@temporalio/client';
 import type { Sandbox } from '../../db/entities/sandbox.ts';
 import { lifeStartOf } from '../../domain/life-plan.ts';
-import { controlTaskQueue } from '../../domain/task-queues.ts';
+import { controlTaskQueues } from '../../domain/task-queues.ts';
 import { DriverError } from '../../runtime/driver.ts';
 import {
   type CarriedState,
@@ -74,7 +74,7 @@ async function startCarried(
   const life = { reason: null, memoryKept: true, run: 1, attempts: 1, ...times, ...carried };
   const start = new WithStartWorkflowOperation<typeof sandboxWorkflow>('sandbox', {
     workflowId: sandboxId,
-    taskQueue: controlTaskQueue,
+    taskQueue: controlTaskQueues.sandboxes,
     workflowIdConflictPolicy: 'FAIL',
     args: [{ ...lifeStartOf(sandbox), carried: life }],
   });

@@ -355,7 +355,7 @@ test('an image without references is removed from the registry, another stays', 
   const templateId = await api.addTemplate({ accountId: user.accountId, ownerUserId: user.userId, image, name });
   const remove = async () => {
     const em = plane.orm.em.fork();
-    requestStart(em, 'imageRemoval', image, { image });
+    requestStart(em, 'imageRemoval', image, { accountId: user.accountId, image });
     await em.flush();
     const handle = plane.client.workflow.getHandle<() => Promise<boolean>>(`${image}/removal`);
     const workflowId = `${image}/removal`;

@@ -62,8 +62,8 @@ test("an unconfirmed change of the account's e-mail ends when its links expire",
 
 test('an unused reset ends after 30 minutes, and another may begin', async () => {
   const { environment, plane } = skipping;
-  const { userId } = plane.account;
-  const options = startOptions('passwordReset', userId, { userId });
+  const { accountId, userId } = plane.account;
+  const options = startOptions('passwordReset', userId, { accountId, userId });
   const { workflowId } = options;
   const reset = () => plane.client.workflow.start('passwordReset', options);
   await reset();

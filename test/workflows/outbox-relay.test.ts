@@ -4,6 +4,7 @@ import { pino } from 'pino';
 import { OutboxEntry } from '../../db/entities/outbox-entry.ts';
 import {
   listDeadEntries,
+  type OutboxLane,
   requestSignal,
   requestStart,
   reviveEntries,
@@ -126,15 +127,18 @@ test('an outage of Temporal makes no dead letters', async () => {
   expect(await entries()).toBe(0);
 }, 180_000);
 
-test('a sandbox does not wait for retries of webhooks, however many there are', async () => {
+test('neither a sandbox nor another account waits for the retries of webhooks of an account, however many there are', async () => {
   const em = plane.orm.em.fork();
   await em.execute(
     `insert into outbox (workflow_type, workflow_id, input)
-     select 'webhookDelivery', 'whd-' || n, '{}' from generate_series(1, 50) n`,
+     select 'webhookDelivery', 'whd-' || n, jsonb_build_object('accountId', case when n <= 50 then 'acc-a' else 'acc-b' end)
+       from generate_series(1, 51) n`,
   );
   const { sandboxId } = await plane.admit();
-  const taken = await takeDueEntries(em, 10);
-  expect(taken).toHaveLength(10);
-  expect(taken.map(({ workflowId }) => workflowId)).toContain(sandboxId);
+  const take = async (lane: OutboxLane) => (await takeDueEntries(em, lane, 10)).map(({ workflowId }) => workflowId);
+  expect(await take('others')).toContain(sandboxId);
+  const retries = await take('webhooks');
+  expect(retries).toHaveLength(10);
+  expect(retries).toContain('whd-51');
   await em.execute("delete from outbox where workflow_type = 'webhookDelivery'");
 });

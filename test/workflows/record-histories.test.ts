@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { offerUdpPorts } from '../../db/repositories/udp-ports.ts';
-import { controlTaskQueue } from '../../domain/task-queues.ts';
+import { controlTaskQueues } from '../../domain/task-queues.ts';
 import { DriverError } from '../../runtime/driver.ts';
 import { hostReportSignal, hostRestartedSignal } from '../../workflows/sandbox/messages.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
@@ -125,7 +125,7 @@ test('one running and one failed sandbox terminated in a batch', async () => {
   await expect(plane.client.workflow.getHandle(failed.sandboxId).result()).rejects.toThrow('Workflow execution failed');
   await plane.client.workflow.execute('sandboxBatchEnding', {
     workflowId: 'bat-recorded',
-    taskQueue: controlTaskQueue,
+    taskQueue: controlTaskQueues.sandboxes,
     args: [{ sandboxIds: [running.sandboxId, failed.sandboxId], forget: false }],
   });
   await endOf('sandbox-batch-ending', 'bat-recorded');
@@ -183,7 +183,7 @@ test('host lost and back, with one running, one starting and one paused sandbox'
   const starting = await plane.admit();
   await plane.commands.start(starting, { wait: false });
   await until(async () => (await plane.row(starting.sandboxId)).substatus === 'deploying');
-  const input = { workflowId: plane.hostId, taskQueue: controlTaskQueue, args: [{ hostId: plane.hostId }] };
+  const input = { workflowId: plane.hostId, taskQueue: controlTaskQueues.sandboxes, args: [{ hostId: plane.hostId }] };
   await plane.client.workflow.start('host', input);
   const setLost = (lostAt: string) =>
     plane.orm.em.fork().execute(`update hosts set lost_at = ${lostAt} where host_id = ?`, [plane.hostId]);

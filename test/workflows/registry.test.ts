@@ -2,6 +2,7 @@ import { expect, test } from '@jest/globals';
 import type { ActivityOptions } from '@temporalio/common';
 import { msToNumber } from '@temporalio/common/lib/time.js';
 import { pagesAtOnce } from '../../activities/reconciliation.ts';
+import { controlTaskQueues } from '../../domain/task-queues.ts';
 import { type WorkflowInput, type WorkflowType, workflowKinds } from '../../domain/workflow-registry.ts';
 import { connectMs, silenceMs } from '../../mail/mailer.ts';
 import { requestTimeoutMs } from '../../payments/processor.ts';
@@ -64,6 +65,31 @@ test('an activity has room for all of its calls', () => {
   expect(ms(profiles.outside.registry)).toBeGreaterThan(imagesAtOnce * 2 * headMs);
   // DNS, connection, greeting; EHLO, STARTTLS, EHLO, AUTH in two steps, MAIL, RCPT, DATA, text.
   expect(ms(profiles.outside.mail)).toBeGreaterThan(3 * connectMs + 9 * silenceMs);
+});
+
+/** Those of the platform itself. All others belong to an account. */
+const ofPlatform: WorkflowType[] = ['host', 'imageCollection', 'reconciliation', 'maintenance'];
+
+test('each workflow of an account is found by its account, and its tasks take turns with those of other accounts', () => {
+  for (const type of Object.keys(workflowKinds) as WorkflowType[]) {
+    const ofAccount = { accountId: 'acc-a', ...(type === 'sandbox' && { plan: { accountId: 'acc-a' } }) };
+    const input = (ofPlatform.includes(type) ? { hostId: 'host-a' } : ofAccount) as WorkflowInput<typeof type>;
+    const { typedSearchAttributes, priority } = startOptions(type, 'a', input);
+    const accounts = typedSearchAttributes.filter(({ key }) => key.name === 'AccountId').map(({ value }) => value);
+    const wanted = ofPlatform.includes(type) ? [[], undefined] : [['acc-a'], { fairnessKey: 'acc-a' }];
+    expect([type, accounts, priority]).toEqual([type, ...wanted]);
+  }
+});
+
+test('each kind of work has its own queue, and activities of a workflow use the queue of its work', () => {
+  const { imageCopy, registry, money, records, mail, mailWithLink, webhook } = profiles.outside;
+  const queues = [imageCopy, registry, money, records, mail, mailWithLink, webhook].map(({ taskQueue }) => taskQueue);
+  const { images, money: ofMoney, upkeep, webhooks, sandboxes } = controlTaskQueues;
+  expect(queues).toEqual([images, images, ofMoney, ofMoney, upkeep, upkeep, webhooks]);
+  expect(new Set(Object.values(controlTaskQueues)).size).toBe(5);
+  // The queue of earlier releases, in which lives of sandboxes continue.
+  expect(sandboxes).toBe('control');
+  expect(startOptions('webhookDelivery', 'whd-a', {} as WorkflowInput<'webhookDelivery'>).taskQueue).toBe(webhooks);
 });
 
 test('each attempt of an activity has a time limit in every profile, and long ones have a heartbeat', () => {

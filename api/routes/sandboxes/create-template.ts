@@ -118,7 +118,8 @@ export function createTemplateFromSandbox(api: Api, deps: ApiDependencies): void
           await requireStorage(em.fork(), deps, { ...owner, visibility: wanted.visibility });
           const { maxTemplates } = planHeldBy(caller, deps.plans);
           await createTemplate(em.fork(), caller, wanted, maxTemplates, (tx) => {
-            requestStart(tx, 'templateBuild', templateId, { templateId, sandboxId, hostId: sandbox.hostId });
+            const { accountId, hostId } = sandbox;
+            requestStart(tx, 'templateBuild', templateId, { accountId, templateId, sandboxId, hostId });
           });
           return (await find(templateId))!;
         },

@@ -49,7 +49,8 @@ export async function changeSharing(
     if (present.image !== before.image || present.visibility === 'public') {
       throw new AppError('import_in_progress', 'The image of the template has just changed; try again');
     }
-    if (moved && before.image) requestStart(tx, 'imageRemoval', before.image, { image: before.image });
+    const { accountId, image } = before;
+    if (moved && accountId && image) requestStart(tx, 'imageRemoval', image, { accountId, image });
     return { ...moved, visibility, ...(change.name === undefined ? {} : { name: change.name }) };
   });
   return {

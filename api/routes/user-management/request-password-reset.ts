@@ -25,9 +25,9 @@ export function requestPasswordReset(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const userId = await findResettableUser(deps.orm.em, { userId: callerOf(request).userId });
-      if (!userId) throw new AppError('no_local_password', 'This user signs in through an identity provider');
-      await deps.passwordResets.request(userId);
+      const user = await findResettableUser(deps.orm.em, { userId: callerOf(request).userId });
+      if (!user) throw new AppError('no_local_password', 'This user signs in through an identity provider');
+      await deps.passwordResets.request(user);
       return successMessage('A link to set a new password is being mailed to you; it works for 30 minutes');
     },
   });

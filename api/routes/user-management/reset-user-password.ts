@@ -28,10 +28,11 @@ export function resetUserPassword(api: Api, deps: ApiDependencies): void {
     handler: async (request) => {
       const { user_id: userId } = request.params;
       if (!(await findUserWithin(deps.orm.em, scopeOf(request), userId))) throw notFound('User');
-      if (!(await findResettableUser(deps.orm.em, { userId }))) {
+      const user = await findResettableUser(deps.orm.em, { userId });
+      if (!user) {
         throw new AppError('no_local_password', 'The user is disabled, or signs in through an identity provider');
       }
-      await deps.passwordResets.request(userId);
+      await deps.passwordResets.request(user);
       return success({ message: 'A link to set a new password is being mailed to the user; it works for 30 minutes' });
     },
   });

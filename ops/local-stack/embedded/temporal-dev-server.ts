@@ -3,7 +3,7 @@ import path from 'node:path';
 import { Connection } from '@temporalio/client';
 import { ensureNamespace } from '../../../temporal/namespace.ts';
 import { ChildProgram, type ProgramHome } from './child-program.ts';
-import { dynamicConfigFile, type EmbeddedTemporal } from './temporal-server.ts';
+import { type DynamicValue, dynamicConfigFile, type EmbeddedTemporal } from './temporal-server.ts';
 
 /**
  * The fallback if Temporal's server could not be built: the development server of its CLI, on SQLite, with the Web UI
@@ -27,17 +27,16 @@ export async function startTemporalDevServer(options: {
     'db-filename': path.join(options.dir, 'temporal.sqlite'),
     'log-level': 'warn',
   };
-  const dynamicConfig: Record<string, [{ value: unknown }]> = JSON.parse(fs.readFileSync(dynamicConfigFile, 'utf8'));
+  const dynamicConfig: Record<string, DynamicValue[]> = JSON.parse(fs.readFileSync(dynamicConfigFile, 'utf8'));
+  // A flag has no constraints, so values for some task queues are left out.
+  const values = Object.entries(dynamicConfig).filter(([, [value]]) => !value?.constraints);
   const program = await ChildProgram.start({
     name: 'temporal-dev-server',
     command: options.cli,
     args: [
       ...['server', 'start-dev', '--sqlite-pragma', 'journal_mode=wal', '--sqlite-pragma', 'synchronous=normal'],
       ...Object.entries(flags).flatMap(([name, value]) => [`--${name}`, value]),
-      ...Object.entries(dynamicConfig).flatMap(([key, [{ value }]]) => [
-        '--dynamic-config-value',
-        `${key}=${JSON.stringify(value)}`,
-      ]),
+      ...values.flatMap(([key, [first]]) => ['--dynamic-config-value', `${key}=${JSON.stringify(first!.value)}`]),
     ],
     home: options.home,
     stopTimeoutMs: 15_000,

@@ -22,10 +22,10 @@ export interface TemporalPorts {
   workerMembership: number;
 }
 
-/** A value of Temporal's dynamic configuration, for all namespaces or for one. */
+/** A value of Temporal's dynamic configuration, for everything, or for one namespace or task queue. */
 export interface DynamicValue {
   value: unknown;
-  constraints?: { namespace: string };
+  constraints?: { namespace?: string; taskQueueName?: string };
 }
 
 export interface TemporalServerOptions {
@@ -57,7 +57,8 @@ const historyShards = 4;
 /**
  * Settings that make the server fast on one machine. A task queue with one partition never waits until a task is
  * forwarded from another partition. An activity whose worker also polls the workflow's queue starts without a round
- * trip.
+ * trip. Waiting tasks of accounts take turns in the queues of control workers, except in the queue `control`: it has
+ * tasks from before, and a switch to turns would lose them.
  */
 export const dynamicConfigFile = path.join(import.meta.dirname, 'temporal-dynamic-config.json');
 

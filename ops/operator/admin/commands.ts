@@ -241,14 +241,14 @@ async function giveChargeBack({ orm, plans, settings }: PlatformDatabase, values
 }
 
 async function makeResetLink({ orm, settings }: PlatformDatabase, email: string) {
-  const userId = await findResettableUser(orm.em, { email });
-  if (!userId) throw new OperatorError(`There is no enabled user ${email} with a password of their own`);
+  const user = await findResettableUser(orm.em, { email });
+  if (!user) throw new OperatorError(`There is no enabled user ${email} with a password of their own`);
+  const { userId, accountId } = user;
   const token = randomBytes(32).toString('base64url');
   const expiresAt = new Date(Date.now() + passwordResetSeconds * 1000);
   await orm.em.fork().transactional(async (em) => {
     // The operator passes the link on, so its use proves nothing about who reads the user's mail.
     await addAccountLink(em, { token, purpose: 'password-reset', userId, provesEmail: false, expiresAt });
-    const { accountId } = await em.findOneOrFail(User, { userId });
     await recordAudit(em, { accountId, objectId: userId, before: null, after: null });
   });
   return { link: accountPageUrl(settings, 'reset-password', { token }), expiresAt };
