@@ -1,3 +1,5 @@
+import { isRawNumber } from './exact-json.ts';
+
 /** A chart in the scripts' and displayed JSON's form. */
 export interface Chart {
   type: string;
@@ -13,7 +15,10 @@ export type ChartElement =
   | { kind: 'box'; label: string; box: BoxFacts }
   | { kind: 'nested'; chart: Chart };
 
-/** A coordinate is a number, a text (category, date), or absent at a gap of the data. */
+/**
+ * A coordinate is a number, a text (a category, a date, an integer with more digits than a number can hold), or absent
+ * at a gap of the data.
+ */
 export interface Point {
   x: string | number | undefined;
   y: string | number | undefined;
@@ -116,11 +121,18 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 }
 
 function coordinate(value: unknown): string | number | undefined {
+  if (isRawNumber(value)) return isTooLong(value.rawJSON) ? value.rawJSON : Number(value.rawJSON);
   return typeof value === 'string' || typeof value === 'number' ? value : undefined;
+}
+
+/** Whether a number changes the integer. */
+function isTooLong(text: string): boolean {
+  return /^-?\d+$/.test(text) && BigInt(text) !== BigInt(Number(text));
 }
 
 /** NaN for a value that is not a number. Protobuf doubles can represent NaN. */
 function number(value: unknown): number {
+  if (isRawNumber(value)) return Number(value.rawJSON);
   return value === null || value === '' ? Number.NaN : Number(value);
 }
 

@@ -1,6 +1,6 @@
 import { Code } from '@connectrpc/connect';
 import { ConnectError } from '../rpc/connect-error.ts';
-import type { Kernel, Outcome } from './kernel.ts';
+import type { Kernel, Outcome, Run } from './kernel.ts';
 import type { KernelLanguage } from './languages.ts';
 import type { RunOutput } from './run-output.ts';
 
@@ -13,6 +13,8 @@ export interface ContextInfo {
   createdAt: Date;
   envVars: Record<string, string>;
 }
+
+type RunRequest = Pick<Run, 'code' | 'envVars' | 'wantsData'>;
 
 /** One interpreter and its waiting runs. */
 export class Context {
@@ -42,8 +44,8 @@ export class Context {
    * Runs code after the earlier runs have ended. Writes its output to `output`, and the main result or the error last.
    * When `signal` aborts, the run is interrupted or not started, and has no result.
    */
-  run(code: string, envVars: Record<string, string>, output: RunOutput, signal: AbortSignal): void {
-    this.#queue = this.#queue.then(() => this.#runNow(code, envVars, output, signal));
+  run(request: RunRequest, output: RunOutput, signal: AbortSignal): void {
+    this.#queue = this.#queue.then(() => this.#runNow(request, output, signal));
   }
 
   /** Ends the interpreter and all processes of its group. */
@@ -52,8 +54,9 @@ export class Context {
     await this.#kernel.close();
   }
 
-  async #runNow(code: string, envVars: Record<string, string>, output: RunOutput, signal: AbortSignal): Promise<void> {
+  async #runNow(request: RunRequest, output: RunOutput, signal: AbortSignal): Promise<void> {
     if (signal.aborted) return;
+    const { code, envVars, wantsData } = request;
     const startedAt = new Date();
     const count = ++this.#runs;
     let escalation: NodeJS.Timeout | undefined;
@@ -62,7 +65,7 @@ export class Context {
       escalation = setTimeout(() => this.#kernel.kill(), this.#interruptGraceMs);
     };
     signal.addEventListener('abort', interrupt);
-    const outcome = await this.#kernel.execute({ code, envVars, startedAt, count }, output);
+    const outcome = await this.#kernel.execute({ code, envVars, wantsData, startedAt, count }, output);
     signal.removeEventListener('abort', interrupt);
     clearTimeout(escalation);
     if (!outcome.ok && outcome.error.name === 'KernelDied') this.#dead_ = true;

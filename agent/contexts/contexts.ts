@@ -37,6 +37,8 @@ export interface ExecuteRequest {
   /** Empty: the context's own language, and Python for a default context. */
   language: string;
   envVars: Record<string, string>;
+  /** Fill `data` of tables. */
+  wantsData: boolean;
 }
 
 const defaultLanguage = 'python';
@@ -101,7 +103,7 @@ export class Contexts {
     signal.addEventListener('abort', leave);
     try {
       if (signal.aborted) return;
-      context.run(request.code, request.envVars, output, cancel.signal);
+      context.run(request, output, cancel.signal);
       yield* output;
     } finally {
       signal.removeEventListener('abort', leave);

@@ -23,6 +23,8 @@ export interface Run {
   /** Variables of this run only. They override those of the context. */
   envVars: Record<string, string>;
   startedAt: Date;
+  /** The caller asks for `data` of tables. */
+  wantsData: boolean;
   /** The number of runs in the context so far, including this one. */
   count: number;
 }

@@ -1,5 +1,6 @@
 import path from 'node:path';
 import { StringDecoder } from 'node:string_decoder';
+import { parseExactly } from './exact-json.ts';
 import { FrameReader } from './frames.ts';
 import type { KernelStart, Run } from './kernel.ts';
 import { type KernelProcess, pipesRead } from './kernel-process.ts';
@@ -72,7 +73,7 @@ export class NodeKernel extends ScriptKernel {
     for (const { type, payload } of this.#frames.push(chunk)) {
       if (type === 1) this.current?.output.write('stdout', this.#stdout.write(payload));
       else if (type === 2) this.current?.output.write('stderr', this.#stderr.write(payload));
-      else this.#receiveMessage(JSON.parse(payload.toString('utf8')));
+      else this.#receiveMessage(parseExactly(payload.toString('utf8')) as Message);
     }
   }
 

@@ -6,7 +6,10 @@ export type MimeBundle = Record<string, unknown>;
 
 /** The MIME type that `kernels/python_app.py` and `kernels/node_kernel.mjs` use for charts. */
 const chartMime = 'application/vnd.sandbox.chart+json';
+/** `{text}`, the JSON text of a table, or `{missing}`, the reason why there is none. */
 const dataMime = 'application/vnd.sandbox.data+json';
+/** The key of `extra` for the reason why a table has no `data`. */
+const dataMissing = 'data_missing';
 
 const fields: Record<string, 'text' | 'html' | 'markdown' | 'svg' | 'png' | 'jpeg' | 'pdf' | 'latex' | 'javascript'> = {
   'text/plain': 'text',
@@ -32,8 +35,11 @@ export function representations(bundle: MimeBundle): Representations {
       found.json = JSON.stringify(value);
       found.chart ??= parseChart(value);
     } else if (mime === chartMime) found.chart = parseChart(value);
-    else if (mime === dataMime) found.data = JSON.stringify(value);
-    else {
+    else if (mime === dataMime) {
+      const table = value as { text?: unknown; missing?: unknown } | null;
+      if (typeof table?.text === 'string') found.data = table.text;
+      else if (typeof table?.missing === 'string') found.extra = { ...found.extra, [dataMissing]: table.missing };
+    } else {
       found.extra ??= {};
       found.extra[mime] = asText(value);
     }

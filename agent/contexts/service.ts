@@ -36,9 +36,10 @@ export function contextServices(environment: AgentEnvironment): AgentService[] {
     }),
     agentService(ExecutionService, {
       async *execute({ contextId, code, language, envVars }, call) {
-        const request = { contextId, code, language, envVars: { ...envVars } };
+        const wantsData = call.header('accept-result-data') === '1';
+        const request = { contextId, code, language, envVars: { ...envVars }, wantsData };
         const contexts = await open();
-        for await (const event of contexts.execute(request, call.signal)) yield { event: messageOf(event) };
+        for await (const event of contexts.execute(request, call.signal)) yield { event: messageOf(event, wantsData) };
       },
     }),
   ];
@@ -49,7 +50,7 @@ function kernelScripts(): string {
   return path.join(path.dirname(process.argv[1]!), 'contexts', 'kernels');
 }
 
-function messageOf(event: ExecuteEvent): MessageInitShape<typeof ExecuteResponseSchema>['event'] {
+function messageOf(event: ExecuteEvent, wantsData: boolean): MessageInitShape<typeof ExecuteResponseSchema>['event'] {
   switch (event.type) {
     case 'stdout':
     case 'stderr':
@@ -58,6 +59,8 @@ function messageOf(event: ExecuteEvent): MessageInitShape<typeof ExecuteResponse
       return { case: 'error', value: event.error };
     case 'result': {
       const { chart, startedAt, finishedAt, ...result } = event.result;
+      // Published clients fail on a result with `data`, so only callers that ask for it get it.
+      if (!wantsData) delete result.data;
       const times = { startedAt: timestampFromDate(startedAt), finishedAt: timestampFromDate(finishedAt) };
       return { case: 'result', value: { ...result, ...times, ...(chart && { chart: chartMessage(chart) }) } };
     }

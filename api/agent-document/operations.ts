@@ -194,7 +194,8 @@ export const agentOperations: readonly AgentOperation[] = [
     description:
       'An empty `contextId` is the default context of the language. Output and displayed values are sent ' +
       'immediately; the last event ' +
-      'is the main result or an error.',
+      'is the main result or an error. `data` of a result, a table as JSON, is filled if the request has the header ' +
+      '`Accept-Result-Data: 1`. `json` is filled for JSON displays. Both keep every digit.',
     stream: 'server',
     requests: [{ contextId: exampleContextId, code: '6 * 7', language: 'javascript', envVars: {} }],
     replies: [{ result: { exitCode: 0, text: '42', executionCount: 1, isMainResult: true } }],

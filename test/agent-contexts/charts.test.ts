@@ -205,3 +205,31 @@ test('displayed JSON with type, title and elements is a chart too', async () => 
   });
   expect(JSON.parse(main!.json!)).toEqual(chart);
 });
+
+test('a chart keeps every digit, and an infinite coordinate does not change its neighbours', async () => {
+  const scatter = await figure('plt.scatter([1, 2], [float("inf"), 5])');
+  expect(scatter.chart!.elements).toMatchObject([
+    {
+      points: [
+        { x: 1, y: undefined },
+        { x: 2, y: 5 },
+      ],
+    },
+  ]);
+  const line = await figure('plt.plot([2**53 + 1, 2**53 + 3], [1e-12, 0.1 + 0.2])');
+  expect(line.chart!.elements).toMatchObject([
+    {
+      points: [
+        { x: '9007199254740993', y: 1e-12 },
+        { x: '9007199254740995', y: 0.1 + 0.2 },
+      ],
+    },
+  ]);
+  const bar = await figure('plt.bar(["a", "b"], [3.141592653589793, 1e-13])');
+  expect(bar.chart!.elements).toMatchObject([{ value: '3.141592653589793' }, { value: '1e-13' }]);
+  const { main } = await python.run({
+    contextId,
+    code: 'from IPython.display import JSON\nJSON({"type": "line", "elements": [{"label": "l", "points": [[2**53 + 1, 1.0]]}]})',
+  });
+  expect(main!.chart!.elements).toMatchObject([{ points: [{ x: '9007199254740993', y: 1 }] }]);
+});

@@ -19,7 +19,7 @@ describe('JavaScript', () => {
     await run('const a = 1; let b = 2; function f() { return a + b } class C {}');
     expect((await run('f()')).main!.text).toBe('3');
     await run('const a = 10; let b = 20; class C { x = 1 }');
-    expect((await run('[f(), new C().x]')).main).toMatchObject({ text: '[ 30, 1 ]', json: '[30,1]' });
+    expect((await run('[f(), new C().x]')).main).toMatchObject({ text: '[ 30, 1 ]' });
   });
 
   test('awaits at top level, and a promise that is the last value', async () => {
@@ -43,10 +43,18 @@ describe('JavaScript', () => {
   });
 
   test('an object is an object, a block is a block, undefined is no text', async () => {
-    expect((await run('{ a: 1, b: [2] }')).main).toMatchObject({ text: '{ a: 1, b: [ 2 ] }', json: '{"a":1,"b":[2]}' });
+    expect((await run('{ a: 1, b: [2] }')).main).toMatchObject({ text: '{ a: 1, b: [ 2 ] }' });
     expect((await run('{ let inner = 1; inner + 1 }')).main!.text).toBe('2');
     expect((await run('undefined')).main!.text).toBeUndefined();
-    expect((await run('const circle = {}; circle.self = circle; circle')).main!.json).toBeUndefined();
+    // Only a display of plain data is JSON. Published clients fail on the `json` of a value.
+    expect((await run('[{ a: 1 }]')).main!.json).toBeUndefined();
+    const shown = await run(
+      'display({ a: [1, 2n ** 53n + 1n, 1e-12] }); const circle = {}; circle.self = circle; display(circle)',
+    );
+    expect(shown.displays.map(({ json }) => json)).toEqual(['{"a":[1,9007199254740993,1e-12]}', undefined]);
+    const chart = await run('({ type: "line", elements: [{ label: "l", points: [[2n ** 53n + 1n, 2]] }] })');
+    expect(chart.main).toMatchObject({ chart: { elements: [{ points: [{ x: '9007199254740993', y: 2 }] }] } });
+    expect(chart.main!.json).toBeUndefined();
     expect((await run('10n')).main!.text).toBe('10n');
   });
 
@@ -56,7 +64,7 @@ describe('JavaScript', () => {
     fs.writeFileSync(path.join(folder, 'node_modules/dependency/index.js'), 'module.exports = { name: "dependency" }');
     fs.writeFileSync(path.join(folder, 'own.mjs'), 'export default "own"; export const named = 1;');
     const inProject = await node.create('node', folder);
-    const { main, error } = await node.run({
+    const { displays, error } = await node.run({
       contextId: inProject,
       code: `import os, { EOL as end } from 'node:os';
 import * as paths from 'node:path';
@@ -64,11 +72,11 @@ import own, { named } from './own.mjs';
 import 'node:fs';
 const { name } = (await import('dependency')).default;
 export const exported = require('dependency').name;
-[typeof os.cpus, end, paths.sep, own, named, name, exported, process.cwd(), import.meta.dirname]`,
+display([typeof os.cpus, end, paths.sep, own, named, name, exported, process.cwd(), import.meta.dirname])`,
     });
     expect(error).toBeUndefined();
     const expected = ['function', '\n', '/', 'own', 1, 'dependency', 'dependency', folder, folder];
-    expect(JSON.parse(main!.json!)).toEqual(expected);
+    expect(JSON.parse(displays[0]!.json!)).toEqual(expected);
   });
 
   test('output of both streams, subprocesses and displays arrives in order while the code runs', async () => {

@@ -16,6 +16,10 @@ beforeAll(async () => {
 afterAll(() => python?.close());
 
 const run = (code: string, envVars: Record<string, string> = {}) => python.run({ contextId, code, envVars });
+const table = (of: string) => {
+  const code = `import numpy, pandas\nfrom decimal import Decimal\nfrom fractions import Fraction\npandas.DataFrame(${of})`;
+  return python.run({ contextId, code, wantsData: true });
+};
 const elsewhere = (name: string) => path.join(python.home, name);
 
 describe('results', () => {
@@ -65,9 +69,7 @@ Markdown("# main")`);
   });
 
   test('a table is text, HTML and data', async () => {
-    const { main } = await run(
-      'import pandas\npandas.DataFrame({"n": [1, 2], "t": ["x", None], "d": pandas.to_datetime(["2026-01-02", None])})',
-    );
+    const { main } = await table('{"n": [1, 2], "t": ["x", None], "d": pandas.to_datetime(["2026-01-02", None])}');
     expect(main!.html).toContain('<table');
     expect(main!.text).toContain('2026-01-02');
     expect(JSON.parse(main!.data!)).toEqual({
@@ -75,6 +77,46 @@ Markdown("# main")`);
       t: ['x', null],
       d: [expect.stringContaining('2026-01-02'), null],
     });
+  });
+
+  test('data of a table keeps every digit and every value', async () => {
+    const { main } = await table(`{
+      "i": [2**53 + 1, -2**63], "f": [1e-12, 0.1 + 0.2], "big": [10**30, None], "inf": [float("inf"), float("nan")],
+      "b": [b"\\x00a", b""], "m": [Decimal("1.10"), Fraction(1, 3)], "n": [{"k": [2**53 + 1]}, True],
+      "z": pandas.array([2**53 + 1, None], dtype="Int64"), "t": pandas.to_timedelta([1, 2], unit="ns"),
+    }`);
+    expect(main!.extra).toBeUndefined();
+    expect(main!.data).toBe(
+      '{"i": [9007199254740993, -9223372036854775808], "f": [1e-12, 0.30000000000000004], ' +
+        '"big": [1000000000000000000000000000000, null], "inf": ["Infinity", null], ' +
+        String.raw`"b": ["b'\\x00a'", "b''"], "m": [1.10, "1/3"], "n": [{"k": [9007199254740993]}, true], ` +
+        '"z": [9007199254740993, null], "t": ["P0DT0H0M0.000000001S", "P0DT0H0M0.000000002S"]}',
+    );
+  });
+
+  test('a table has no data but a reason if columns would merge, or it is too large', async () => {
+    for (const [code, reason] of [
+      ['[[1, 2]], columns=["a", "a"]', 'columns have the same name: a'],
+      ['[[1, 2]], columns=[1, "1"]', 'columns have the same name: 1'],
+      ['numpy.zeros((1001, 100))', 'the table has more than 100000 cells'],
+    ] as const) {
+      const { main } = await table(code);
+      expect(main!.html).toContain('<table');
+      expect([main!.data, main!.extra]).toEqual([undefined, { data_missing: `ValueError: ${reason}` }]);
+    }
+  });
+
+  test('json and extra keep every digit', async () => {
+    const value = '{"i": [9007199254740993, 1e-12, 1.0, 123456789012345678901234567890]}';
+    const { main, displays } = await run(`
+import json
+from IPython.display import JSON
+value = json.loads('${value}')
+display({"application/x-own+json": value, "text/plain": "t"}, raw=True)
+JSON(value)`);
+    const exact = value.replaceAll(' ', '');
+    expect(main!.json).toBe(exact);
+    expect(displays[0]!.extra).toEqual({ 'application/x-own+json': exact });
   });
 });
 

@@ -185,6 +185,21 @@ test('the kernels of a killed agent end with it', async () => {
   await until(() => !pids.some(isAlive));
 });
 
+test('data of a table, or the reason why it is missing, is for callers that ask for it', async () => {
+  const code = 'import pandas\npandas.DataFrame({"n": [2**53 + 1]})';
+  for (const [header, data] of [
+    [{}, ''],
+    [{ 'accept-result-data': '1' }, '{"n": [9007199254740993]}'],
+  ] as const) {
+    const found: Result[] = [];
+    const client = agent.client(ExecutionService, 'connect+json', header);
+    for await (const { event } of client.execute({ language: 'python', code })) {
+      if (event.case === 'result') found.push(event.value);
+    }
+    expect(found).toMatchObject([{ html: expect.stringContaining('<table'), data, json: '', extra: {} }]);
+  }
+});
+
 test('an agent without free descriptors refuses contexts, and makes them again later', async () => {
   const full = await TestAgent.start({
     folder: path.join(bundle, 'agent'),

@@ -99,6 +99,8 @@ test('over stdio an agent makes a sandbox, runs commands and code, handles files
     ...{ stdout: 'out\n', results: ['42'] },
   });
   const plot = 'import matplotlib.pyplot as plt\nplt.plot([1, 2], [3, 4])\nplt.show()';
+  const exact = { sandbox_id, language: 'javascript', code: 'display([2n ** 53n + 1n])' };
+  expect((await call(client, 'run_code', exact)).text).toContain('"results":[[9007199254740993]');
   const { answer } = await call(client, 'run_code', { sandbox_id, code: plot });
   const picture = answer.content.find(({ type }) => type === 'image')!;
   expect(picture.mimeType).toBe('image/png');

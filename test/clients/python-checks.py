@@ -182,6 +182,11 @@ async def check(sandbox: Any) -> None:
     for endless in "for (;;);", "for (;;) console.log('more');":
         assert await code_of(lambda: sandbox.run_code(endless, language="javascript", timeout=2)) == "timed_out"
     assert (await done(sandbox.run_code("x", language="javascript", timeout=60))).text == "41"
+    shown = """display({ a: [1, 2n ** 53n + 1n] });
+display({ 'application/vnd.sandbox.data+json': { text: '{"n": [1e-12, 9007199254740993]}' } }, { raw: true })"""
+    results = (await done(sandbox.run_code(shown, language="javascript"))).results
+    assert results[0].json == {"a": [1, 9007199254740993]}
+    assert results[1].data == {"n": [1e-12, 9007199254740993]}
     print("code")
 
     await done(sandbox.commands.run("python3 -m http.server 8123", background=True, cwd="/root/watched"))

@@ -230,7 +230,11 @@ test('code runs in contexts that keep their state', async () => {
   expect((await sandbox.runCode('1 + 1', { contextId: context.id, timeoutMs: 60_000 })).text).toBe('2');
   await sandbox.destroyCodeContext(context.id);
   expect(await codeOf(sandbox.runCode('x', { contextId: context.id }))).toBe('not_found');
-  expect((await sandbox.runCode('({a: [1]})', { language: 'javascript' })).results[0]!.json).toEqual({ a: [1] });
+  const code = `display({ a: [1, 2n ** 53n + 1n] });
+display({ 'application/vnd.sandbox.data+json': { text: '{"n": [1e-12, 9007199254740993]}' } }, { raw: true })`;
+  const { results } = await sandbox.runCode(code, { language: 'javascript' });
+  expect(results[0]!.json).toEqual({ a: [1, 9007199254740993n] });
+  expect(results[1]!.data).toEqual({ n: [1e-12, 9007199254740993n] });
 });
 
 test('its links open the pages for browsers', async () => {

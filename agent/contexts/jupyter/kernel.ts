@@ -117,7 +117,7 @@ export class JupyterKernel implements Kernel {
         allow_stdin: false,
         stop_on_error: false,
       };
-      const metadata = this.#traits.environmentCode ? {} : { env_vars: run.envVars };
+      const metadata = this.#traits.environmentCode ? {} : { env_vars: run.envVars, wants_data: run.wantsData };
       const state: RunState = {
         id: this.#lost ? '' : this.#connection.request('shell', 'execute_request', content, metadata),
         run,

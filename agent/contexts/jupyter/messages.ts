@@ -1,4 +1,5 @@
 import { createHmac, randomUUID } from 'node:crypto';
+import { parseExactly } from '../exact-json.ts';
 
 /** A message of the Jupyter protocol, version 5 (jupyter-client.readthedocs.io, "Messaging in Jupyter"). */
 export interface JupyterMessage {
@@ -47,7 +48,7 @@ export class MessageCodec {
     const { msg_type: type } = JSON.parse(header.toString());
     const { msg_id: parentId } = JSON.parse(parent.toString());
     return content
-      ? { type, parentId, content: JSON.parse(content.toString()) }
+      ? { type, parentId, content: parseExactly(content.toString()) as JupyterMessage['content'] }
       : { type: `${type}_too_large`, parentId, content: {} };
   }
 

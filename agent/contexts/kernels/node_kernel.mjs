@@ -35,7 +35,9 @@ function sendRest() {
   while (sentBytes < frame.length) sentBytes += fs.writeSync(3, frame, sentBytes);
 }
 
-const sendMessage = (message) => send(frameType.message, Buffer.from(JSON.stringify(message)));
+// JSON has no limit for integers.
+const withBigIntegers = (_, value) => (typeof value === 'bigint' ? JSON.rawJSON(String(value)) : value);
+const sendMessage = (message) => send(frameType.message, Buffer.from(JSON.stringify(message, withBigIntegers)));
 
 /** Writes synchronously: an interrupt during the work of a real Writable would leave it waiting for itself forever. */
 class OutputStream extends Writable {
@@ -88,23 +90,25 @@ hidden('require', createRequire(contextFile));
 hidden('module', { exports: {} });
 hidden('exports', globalThis.module.exports);
 hidden('display', (value, { raw = false } = {}) => {
-  sendMessage({ type: 'display', data: raw ? value : describe(value) });
+  sendMessage({ type: 'display', data: raw ? value : describe(value, true) });
 });
 
 /**
- * The formats of a value: its own (`Symbol.for('Jupyter.display')`), or else the REPL's text, and JSON for plain data.
+ * The formats of a value: its own (`Symbol.for('Jupyter.display')`), or else the REPL's text, and plain data that
+ * the code displays as JSON. A value of the run may be a chart, too.
  */
-function describe(value) {
+function describe(value, isDisplay) {
   const own = value?.[Symbol.for('Jupyter.display')];
   if (typeof own === 'function') return own.call(value);
   const bundle = { 'text/plain': util.inspect(value) };
   const prototype = typeof value === 'object' && value !== null ? Object.getPrototypeOf(value) : undefined;
   if (Array.isArray(value) || prototype === Object.prototype || prototype === null) {
     try {
-      JSON.stringify(value);
-      bundle['application/json'] = value;
+      JSON.stringify(value, withBigIntegers);
+      if (isDisplay) bundle['application/json'] = value;
+      else if (Array.isArray(value.elements)) bundle['application/vnd.sandbox.chart+json'] = value;
     } catch {
-      // Cycles and big integers have no JSON, so only their text is sent.
+      // Cycles have no JSON, so only their text is sent.
     }
   }
   return bundle;
@@ -178,7 +182,7 @@ class Run {
     script += `\n//# sourceURL=run-${this.request.count}`;
     const value = await this.evaluateInterruptibly(script);
     const awaited = util.types.isPromise(value) ? await value : value;
-    this.end({ value: awaited === undefined ? {} : describe(awaited), exitCode: 0 });
+    this.end({ value: awaited === undefined ? {} : describe(awaited, false), exitCode: 0 });
   }
 
   async evaluateInterruptibly(expression) {

@@ -1,7 +1,6 @@
 """The IPython kernel of a context, with the agent's additions: ordered streams, variables of one run, charts."""
 
 import faulthandler
-import json
 import os
 import signal
 import socket
@@ -11,6 +10,7 @@ import warnings
 
 import python_charts
 import python_streams
+import python_tables
 import zmq
 from ipykernel.kernelapp import IPKernelApp
 from IPython.core.formatters import BaseFormatter
@@ -19,7 +19,6 @@ from traitlets import ObjectName, Unicode
 
 chart_mime = "application/vnd.sandbox.chart+json"
 data_mime = "application/vnd.sandbox.data+json"
-largest_data_cells = 100_000
 # With messages of at most 64 Ki characters, the data that waits for a slow reader stays small.
 queued_messages = 16
 
@@ -133,24 +132,19 @@ class DataFormatter(BaseFormatter):
     print_method = ObjectName("_repr_sandbox_data_")
     _return_type = dict
 
+    def __call__(self, value):
+        request = ContextKernelApp.instance().kernel.get_parent("shell")
+        return super().__call__(value) if request.get("metadata", {}).get("wants_data") else None
+
 
 def add_formatters(display_formatter):
     data = DataFormatter(parent=display_formatter)
     # In pandas 3 the class's module is the public one, in earlier versions the defining one.
     for module in ("pandas", "pandas.core.frame"):
-        data.for_type_by_name(module, "DataFrame", never_fail(frame_data))
+        data.for_type_by_name(module, "DataFrame", python_tables.frame_data)
     display_formatter.formatters[chart_mime] = ChartFormatter(parent=display_formatter)
     display_formatter.formatters[data_mime] = data
     python_charts.watch_box_plots()
-
-
-def frame_data(frame):
-    """A DataFrame as `{column: [values]}`. None for a large one, whose HTML is truncated too."""
-    if frame.size > largest_data_cells:
-        return None
-    columns = json.loads(frame.to_json(orient="split", date_format="iso", default_handler=str))
-    rows = columns["data"]
-    return {str(name): [row[index] for row in rows] for index, name in enumerate(columns["columns"])}
 
 
 def never_fail(describe):

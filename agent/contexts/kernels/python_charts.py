@@ -76,7 +76,17 @@ def line_points(axes, line):
 
 
 def scatter_points(axes, collection):
-    return point_series(axes, collection, collection.get_offsets().tolist())
+    return point_series(axes, collection, scattered_pairs(collection.get_offsets()))
+
+
+def scattered_pairs(offsets):
+    """matplotlib masks a whole point if one of its coordinates is not finite. The other one is kept."""
+    from numpy import ma
+
+    masked = ma.getmaskarray(offsets).any(axis=1)
+    for pair, is_masked in zip(ma.getdata(offsets).tolist(), masked):
+        is_gap = is_masked and all(map(math.isfinite, pair))
+        yield (math.nan, math.nan) if is_gap else pair
 
 
 def point_series(axes, artist, pairs):
@@ -90,7 +100,7 @@ def bar_elements(axes, container):
     for bar in container:
         start, width = (bar.get_x(), bar.get_width()) if upright else (bar.get_y(), bar.get_height())
         centre = start + width / 2
-        label = label_at(axis, centre) or as_text(axis_value(axis, centre))
+        label = label_at(axis, centre) or position_text(axis_value(axis, centre))
         value = bar.get_height() if upright else bar.get_width()
         yield {"bar_data": {"label": label, "group": shown_label(container), "value": as_text(value)}}
 
@@ -181,7 +191,7 @@ def point(x, y):
 
 
 def plain(value):
-    """A number as float, or a date, a time or a name as text."""
+    """A number as float, or as text if it has more digits; a date, a time or a name as text."""
     if isinstance(value, str):
         return value
     if hasattr(value, "isoformat"):
@@ -191,9 +201,10 @@ def plain(value):
     if type(value).__name__ == "MaskedConstant":
         return math.nan
     try:
-        return float(value)
-    except (TypeError, ValueError):
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
         return str(value)
+    return str(int(value)) if isinstance(value, numbers.Integral) and number != int(value) else number
 
 
 def finite(value):
@@ -202,10 +213,20 @@ def finite(value):
 
 
 def as_text(value):
+    """The exact value."""
     value = plain(value)
     if isinstance(value, str):
         return value
-    return str(int(value)) if math.isfinite(value) and value == int(value) else f"{value:.12g}"
+    return str(int(value)) if math.isfinite(value) and value == int(value) else repr(value)
+
+
+def position_text(position):
+    return as_text(without_noise(position) if isinstance(position, float) else position)
+
+
+def without_noise(position):
+    """A computed position such as 0.30000000000000004 without the error of its computation."""
+    return float(f"{position:.15g}")
 
 
 def shown_label(artist):
@@ -268,6 +289,6 @@ def axis_facts(axes):
         facts[f"{name}_label"] = label
         facts[f"{name}_unit"] = unit.group(1) if unit else ""
         facts[f"{name}_scale"] = axis_kind(axis)
-        facts[f"{name}_ticks"] = json.dumps([plain(axis_value(axis, float(f"{tick:.12g}"))) for tick, _ in ticks])
+        facts[f"{name}_ticks"] = json.dumps([plain(axis_value(axis, without_noise(tick))) for tick, _ in ticks])
         facts[f"{name}_tick_labels"] = json.dumps([text for _, text in ticks], ensure_ascii=False)
     return facts

@@ -263,7 +263,10 @@ function refusal(code: string, message: string): CallToolResult {
   return { ...json({ error: message, code }), isError: true };
 }
 
-const jsonContent = (value: unknown) => [{ type: 'text' as const, text: JSON.stringify(value) }];
+/** Values of code may have integers that a number would change. Where `bigint` comes from a JSON text, V8 has `rawJSON`. */
+const exactly = (_key: string, value: unknown) =>
+  typeof value === 'bigint' ? (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON(String(value)) : value;
+const jsonContent = (value: unknown) => [{ type: 'text' as const, text: JSON.stringify(value, exactly) }];
 const json = (value: unknown): CallToolResult => ({ content: jsonContent(value) });
 
 function cut(text: string): string {

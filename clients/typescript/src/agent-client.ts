@@ -55,7 +55,9 @@ export class AgentClient {
     signal?: AbortSignal,
   ): AsyncGenerator<Streams[Name]['output'], void> {
     const response = await this.request('POST', `/sandboxagent.${name}`, {
-      headers: { 'Content-Type': 'application/connect+json', 'Keepalive-Ping-Interval': '20' },
+      headers: {
+        ...{ 'Content-Type': 'application/connect+json', 'Keepalive-Ping-Interval': '20', 'Accept-Result-Data': '1' },
+      },
       body: frame(message),
       signal,
       isAlone: true,

@@ -14,9 +14,13 @@ export interface CodeResult {
   jpeg?: string;
   pdf?: string;
   latex?: string;
+  /** Integers that a number would change are `bigint` (Node 21 and later). */
   json?: unknown;
   javascript?: string;
-  /** A pandas DataFrame as `{column: [values]}`. */
+  /**
+   * A pandas DataFrame as `{column: [values]}`, with `bigint` like `json`. If it is absent, `extra.data_missing` has the
+   * reason.
+   */
   data?: unknown;
   /** The data of a plot. */
   chart?: Chart;
@@ -120,13 +124,19 @@ async function execute(agent: AgentClient, code: string, options: RunCodeOptions
   return execution;
 }
 
+/** A reviver for integers that a number would change. Node before 21 does not pass the source text. */
+function bigInteger(_key: string, value: unknown, context?: { source?: string }): unknown {
+  const isInexact = typeof value === 'number' && /^-?\d+$/.test(context?.source ?? '') && !Number.isSafeInteger(value);
+  return isInexact ? BigInt(context!.source!) : value;
+}
+
 const textFormats = ['text', 'html', 'markdown', 'svg', 'png', 'jpeg', 'pdf', 'latex', 'javascript'] as const;
 
 function codeResult(result: Result): CodeResult {
   const found: CodeResult = { extra: result.extra, isMainResult: result.isMainResult };
   for (const format of textFormats) if (result[format]) found[format] = result[format];
-  if (result.json) found.json = parseReply(result.json);
-  if (result.data) found.data = parseReply(result.data);
+  if (result.json) found.json = parseReply(result.json, bigInteger);
+  if (result.data) found.data = parseReply(result.data, bigInteger);
   if (result.chart) found.chart = result.chart;
   return found;
 }

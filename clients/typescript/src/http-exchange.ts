@@ -104,11 +104,11 @@ export async function readBytes(response: http.IncomingMessage, maxBytes: number
   }
 }
 
-/** The value of a JSON text from a sandbox. @throws {SandboxError} `bad_reply` */
+/** The value of a JSON text from a sandbox. `reviver` is that of `JSON.parse`. @throws {SandboxError} `bad_reply` */
 // biome-ignore lint/suspicious/noExplicitAny: the same type as that of `JSON.parse`
-export function parseReply(text: string): any {
+export function parseReply(text: string, reviver?: (key: string, value: unknown) => unknown): any {
   try {
-    return JSON.parse(text);
+    return JSON.parse(text, reviver);
   } catch (cause) {
     throw new SandboxError('bad_reply', 'The reply of the sandbox is no JSON', { cause });
   }

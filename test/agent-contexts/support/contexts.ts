@@ -28,10 +28,10 @@ export class TestContexts {
 
   /** The events of a run as they arrive. */
   stream(
-    run: { contextId?: string; language?: string; code: string; envVars?: Record<string, string> },
+    run: { contextId?: string; language?: string; code: string; envVars?: Record<string, string>; wantsData?: boolean },
     signal: AbortSignal = never,
   ): AsyncGenerator<ExecuteEvent> {
-    return this.contexts.execute({ contextId: '', language: '', envVars: {}, ...run }, signal);
+    return this.contexts.execute({ contextId: '', language: '', envVars: {}, wantsData: false, ...run }, signal);
   }
 
   /** Runs code to its end. */

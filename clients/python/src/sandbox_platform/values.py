@@ -79,7 +79,7 @@ class CodeResult:
     latex: str | None = None
     javascript: str | None = None
     json: Any = None
-    #: A pandas DataFrame as ``{column: [values]}``.
+    #: A pandas DataFrame as ``{column: [values]}``. If it is None, ``extra["data_missing"]`` has the reason.
     data: Any = None
     #: The data of a plot.
     chart: Chart | None = None

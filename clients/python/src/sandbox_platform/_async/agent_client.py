@@ -75,7 +75,10 @@ class AsyncAgentClient:
         self, name: str, message: Mapping[str, Any], breaker: StreamBreaker | None
     ) -> AsyncGenerator[Any, None]:
         # Uses its own connection, so that no request is lost on a connection that the server is closing.
-        headers = {"Content-Type": "application/connect+json", "Keepalive-Ping-Interval": "20", "Connection": "close"}
+        headers = {
+            **{"Content-Type": "application/connect+json", "Keepalive-Ping-Interval": "20", "Connection": "close"},
+            "Accept-Result-Data": "1",
+        }
         frames = FrameReader()
         more: dict[str, Any] = {"headers": headers, "content": frame(message)}
         if breaker is not None:

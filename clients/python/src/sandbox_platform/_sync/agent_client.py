@@ -76,7 +76,10 @@ class AgentClient:
         self, name: str, message: Mapping[str, Any], breaker: StreamBreaker | None
     ) -> Generator[Any, None]:
         # Uses its own connection, so that no request is lost on a connection that the server is closing.
-        headers = {"Content-Type": "application/connect+json", "Keepalive-Ping-Interval": "20", "Connection": "close"}
+        headers = {
+            **{"Content-Type": "application/connect+json", "Keepalive-Ping-Interval": "20", "Connection": "close"},
+            "Accept-Result-Data": "1",
+        }
         frames = FrameReader()
         more: dict[str, Any] = {"headers": headers, "content": frame(message)}
         if breaker is not None:
