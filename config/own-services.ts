@@ -24,7 +24,7 @@ export interface NamedService {
   isInner: boolean;
 }
 
-const innerServices = new Set(['database', 'Temporal', 'Temporal Web UI', 'internal service', 'last hop']);
+const innerServices = new Set(['database', 'Temporal', 'Temporal Web UI', 'internal service', 'last hop', 'metrics']);
 
 /**
  * Every service of the platform in this process's settings. User-supplied addresses may never lead to one of them, not
@@ -52,6 +52,12 @@ function addressesIn(settings: Settings): Omit<NamedService, 'isInner'>[] {
     ...urls.flatMap(([name, url]) => (url ? [{ name, ...addressOf(url) }] : [])),
     { name: 'API', host: settings.PLATFORM_API_HOST, port: settings.PLATFORM_API_PORT },
     { name: 'gateway', host: settings.PLATFORM_GATEWAY_HOST, port: settings.PLATFORM_GATEWAY_PORT },
+    ...[
+      settings.PLATFORM_API_METRICS_PORT,
+      settings.PLATFORM_GATEWAY_METRICS_PORT,
+      settings.PLATFORM_WORKER_METRICS_PORT,
+      settings.PLATFORM_HOST_METRICS_PORT,
+    ].map((port) => ({ name: 'metrics', host: settings.PLATFORM_METRICS_HOST, port })),
     ...(turn
       ? [
           { name: 'TURN', ...turn.publicAddress },

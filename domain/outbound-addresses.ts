@@ -18,6 +18,9 @@ export const closedIpv4Ranges = [
   '224.0.0.0/3',
 ] as const;
 
+/** The loopback address of the platform's own servers without a password. No setting opens it. */
+export const innerLoopbackAddress = '127.83.68.75';
+
 /** All public IPv6 addresses lie in this range, but not in `closedIpv6Ranges`. */
 export const publicIpv6Range = '2000::/3';
 export const closedIpv6Ranges = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20'] as const;
@@ -32,6 +35,7 @@ export function isOutboundAddressAllowed(address: string, allowedRanges: readonl
   if (!ipaddr.isValid(address)) return false;
   // An IPv4-mapped address counts as its IPv4 address.
   const parsed = ipaddr.process(address);
+  if (parsed.toString() === innerLoopbackAddress) return false;
   if (allowedRanges.some((range) => isIn(parsed, range))) return true;
   if (parsed.kind() === 'ipv4') return !closedIpv4Ranges.some((range) => isIn(parsed, range));
   return isIn(parsed, publicIpv6Range) && !closedIpv6Ranges.some((range) => isIn(parsed, range));

@@ -32,18 +32,21 @@ export class OutboundGuard {
 
   /**
    * An allowed address of the host.
-   * @throws {ForbiddenAddressError | UnknownHostError}
+   * @throws {ForbiddenAddressError | UnknownHostError}; as from a closed port when it is a service of the platform or a
+   * sandbox
    */
   async resolve(host: string, port: number): Promise<{ address: string; family: number }> {
     const [own, networks] = await Promise.all([ownServices(this.#services), this.#sandboxNetworks()]);
     const found = net.isIP(host) ? [{ address: host, family: net.isIP(host) }] : await addressesOf(host);
-    const allowed = found.find(
-      ({ address }) =>
-        isOutboundAddressAllowed(address, this.#ranges) &&
-        !isOwnService(own, address, port) &&
-        !isAddressIn(address, networks),
+    const inRanges = found.filter(({ address }) => isOutboundAddressAllowed(address, this.#ranges));
+    if (inRanges.length === 0) {
+      throw new ForbiddenAddressError(`${host}:${port} is an address that may not be connected to`);
+    }
+    const allowed = inRanges.find(
+      ({ address }) => !isOwnService(own, address, port) && !isAddressIn(address, networks),
     );
-    if (!allowed) throw new ForbiddenAddressError(`${host}:${port} is an address that may not be connected to`);
+    // The refusal looks like a closed port, so that users learn nothing about the services of the platform.
+    if (!allowed) throw Object.assign(new Error('refused'), { code: 'ECONNREFUSED' });
     return allowed;
   }
 }

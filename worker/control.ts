@@ -9,6 +9,7 @@ import { stopSignal } from '../config/stop-signal.ts';
 import { createOrm, poolCounts } from '../db/orm.ts';
 import { loadPlans } from '../db/plans.ts';
 import { readPlatformFigures } from '../db/repositories/platform-figures.ts';
+import { innerLoopbackAddress } from '../domain/outbound-addresses.ts';
 import { LastHopAuthority } from '../last-hop/authority.ts';
 import { createMailer } from '../mail/mailer.ts';
 import { PlatformGauges } from '../monitoring/platform-gauges.ts';
@@ -38,7 +39,7 @@ import { ensureWorkflowBundle } from './workflow-bundle.ts';
  */
 const settings = loadSettings();
 const logger = pino({ level: settings.PLATFORM_LOG_LEVEL, name: 'worker' }, logDestination());
-const sdkMetricsPort = settings.PLATFORM_WORKER_METRICS_PORT ? await freeLoopbackPort() : null;
+const sdkMetricsPort = settings.PLATFORM_WORKER_METRICS_PORT ? await freeLoopbackPort(innerLoopbackAddress) : null;
 logTemporalThrough(logger, sdkMetricsPort);
 const secrets = deriveSecrets(settings);
 const version = workerVersion(settings);

@@ -16,6 +16,7 @@ import { createOrm, poolCounts } from '../db/orm.ts';
 import { loadPlans } from '../db/plans.ts';
 import { askForHostWatch, lastAliveAt, recordLastHop, recordSandboxNetwork, rejoin } from '../db/repositories/hosts.ts';
 import { offerUdpPorts } from '../db/repositories/udp-ports.ts';
+import { innerLoopbackAddress } from '../domain/outbound-addresses.ts';
 import { createHostGauges } from '../monitoring/host-gauges.ts';
 import { createProcessRegistry } from '../monitoring/process-metrics.ts';
 import { SandboxMetrics } from '../monitoring/sandbox-metrics.ts';
@@ -44,7 +45,7 @@ import { serveWorkerMetrics } from './worker-metrics.ts';
 /** The host worker's process, one on each machine that runs sandboxes. Its sandboxes continue when the process ends. */
 const settings = loadSettings();
 const logger = pino({ level: settings.PLATFORM_LOG_LEVEL, name: 'host' }, logDestination());
-const sdkMetricsPort = settings.PLATFORM_HOST_METRICS_PORT ? await freeLoopbackPort() : null;
+const sdkMetricsPort = settings.PLATFORM_HOST_METRICS_PORT ? await freeLoopbackPort(innerLoopbackAddress) : null;
 logTemporalThrough(logger, sdkMetricsPort);
 const secrets = deriveSecrets(settings);
 const plans = loadPlans(settings.PLATFORM_PLANS_FILE);

@@ -3,12 +3,13 @@ import { ApplicationFailure } from '@temporalio/common';
 import { DefaultLogger, type LogEntry, Runtime } from '@temporalio/worker';
 import type { Logger } from 'pino';
 import { errorStatus, isErrorCode } from '../domain/errors.ts';
+import { innerLoopbackAddress } from '../domain/outbound-addresses.ts';
 
 type Level = 'trace' | 'debug' | 'info' | 'warn' | 'error';
 
 /**
  * Writes the log of the Temporal SDK into the process's own log. Call this once, before the first worker or connection.
- * @param metricsPort the loopback port on which the SDK serves its own metrics; null: it collects none
+ * @param metricsPort the port of `innerLoopbackAddress` on which the SDK serves its own metrics; null: it collects none
  */
 export function logTemporalThrough(logger: Logger, metricsPort: number | null): void {
   Runtime.install({
@@ -16,7 +17,7 @@ export function logTemporalThrough(logger: Logger, metricsPort: number | null): 
       telemetryOptions: {
         metrics: {
           prometheus: {
-            bindAddress: `127.0.0.1:${metricsPort}`,
+            bindAddress: `${innerLoopbackAddress}:${metricsPort}`,
             countersTotalSuffix: true,
             unitSuffix: true,
             useSecondsForDurations: true,

@@ -2,6 +2,7 @@ import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import { deriveSecrets } from '../config/secrets.ts';
 import type { Settings } from '../config/settings.ts';
+import { innerLoopbackAddress } from '../domain/outbound-addresses.ts';
 import { type MetricsServer, serveMetrics } from '../monitoring/metrics-server.ts';
 
 const sdkTimeoutMs = 5000;
@@ -9,7 +10,7 @@ const sdkTimeoutMs = 5000;
 /**
  * Serves the metrics of a worker, followed by those of its Temporal SDK.
  * @param port 0: the metrics are not served
- * @param sdkPort the loopback port on which the SDK serves its own metrics
+ * @param sdkPort the port of `innerLoopbackAddress` on which the SDK serves its own metrics
  * @returns null when the metrics are not served
  */
 export async function serveWorkerMetrics(options: {
@@ -36,7 +37,9 @@ export async function serveWorkerMetrics(options: {
 }
 
 async function readSdkMetrics(port: number): Promise<string> {
-  const reply = await fetch(`http://127.0.0.1:${port}/metrics`, { signal: AbortSignal.timeout(sdkTimeoutMs) });
+  const reply = await fetch(`http://${innerLoopbackAddress}:${port}/metrics`, {
+    signal: AbortSignal.timeout(sdkTimeoutMs),
+  });
   if (!reply.ok) throw new Error(`the SDK answers ${reply.status} for its metrics`);
   return reply.text();
 }

@@ -1,5 +1,10 @@
 import type { OwnService } from '../../config/own-services.ts';
-import { closedIpv4Ranges, closedIpv6Ranges, publicIpv6Range } from '../../domain/outbound-addresses.ts';
+import {
+  closedIpv4Ranges,
+  closedIpv6Ranges,
+  innerLoopbackAddress,
+  publicIpv6Range,
+} from '../../domain/outbound-addresses.ts';
 import type { PortRange } from '../host-driver.ts';
 
 /** The parameters of one copy's firewall. None of them changes when sandboxes start or end. */
@@ -156,7 +161,8 @@ ${toServers('accept')}${toOwnServices(plan.storage.ownServices.filter(({ address
     ct state established,related accept
 ${toNameServers(plan.storage.resolvers)}    meta l4proto != tcp goto refused
     ip daddr ${plan.subnet} goto refused
-${toOwnServices(plan.storage.ownServices)}${toAllowed(plan.storage.allowedRanges)}    fib daddr type local goto refused
+${toOwnServices(plan.storage.ownServices)}    ip daddr ${innerLoopbackAddress} goto refused
+${toAllowed(plan.storage.allowedRanges)}    fib daddr type local goto refused
     ip daddr @closed goto refused
     meta nfproto ipv6 ip6 daddr != ${publicIpv6Range} goto refused
     ip6 daddr { ${closedIpv6Ranges.join(', ')} } goto refused

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { namedServices, ownServices } from '../../config/own-services.ts';
 import { loadSettings } from '../../config/settings.ts';
 import type { MountSlot } from '../../domain/object-storage.ts';
+import { innerLoopbackAddress, isOutboundAddressAllowed } from '../../domain/outbound-addresses.ts';
 import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
 import { s3fsRootIn } from '../../runtime/mounts/s3fs-root.ts';
 import { Cgroups } from '../../runtime/oci/cgroups.ts';
@@ -126,6 +127,23 @@ test('the platform knows its own services by their settings', async () => {
   for (const canary of services.values())
     expect(own).toContainEqual(expect.objectContaining({ address: 'local', port: canary.port }));
   expect(own).toContainEqual({ address: outside.far, port: 5432, isInner: true });
+});
+
+test('the servers of metrics are among them, and the address of those without a password is never opened', () => {
+  const ports = { API: '7101', GATEWAY: '7102', WORKER: '7103', HOST: '7104' };
+  const env = Object.entries(ports).map(([name, port]) => [`PLATFORM_${name}_METRICS_PORT`, port]);
+  const settings = loadSettings({
+    ...Object.fromEntries(env),
+    PLATFORM_SECRET_KEY: Buffer.alloc(32).toString('base64'),
+    DATABASE_URL: 'postgres://a/b',
+  });
+  const metrics = namedServices(settings).filter(({ name }) => name === 'metrics');
+  expect(metrics).toEqual(
+    Object.values(ports).map((port) => ({ name: 'metrics', host: '127.0.0.1', port: Number(port), isInner: true })),
+  );
+  for (const spelling of [innerLoopbackAddress, `::ffff:${innerLoopbackAddress}`]) {
+    expect(isOutboundAddressAllowed(spelling, everything)).toBe(false);
+  }
 });
 
 /** Sends all requests at once. */
