@@ -139,4 +139,6 @@ export interface HostDriver extends SandboxDriver {
   sandboxAt(address: string): Promise<SandboxId | null>;
   /** Stops the watches and ends the warm pool. Sandboxes continue. */
   close(): Promise<void>;
+  /** After `close`: removes everything of this copy from the machine unless a sandbox runs or is frozen. */
+  leaveIfEmpty(): Promise<void>;
 }

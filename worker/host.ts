@@ -210,6 +210,9 @@ await lease.giveUp();
 facts.stop();
 await turnService?.close();
 await driver.close();
+await driver
+  .leaveIfEmpty()
+  .catch((error) => logger.warn({ err: error }, 'the network of sandboxes could not be removed'));
 await seat?.leave();
 await connection.close();
 await orm.close();

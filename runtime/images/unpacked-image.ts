@@ -23,8 +23,8 @@ export interface UnpackedImage {
   rootfs: string;
   config: ImageConfig;
   /**
-   * A fingerprint of the names, sizes, owners, modes and times in the original tree. Absent: made by an earlier
-   * version.
+   * A fingerprint of the names, sizes, owners, modes and times in the original tree, without the sizes of directories,
+   * which differ between file systems. Absent, or without its prefix: made by an earlier version.
    */
   fingerprint?: string | undefined;
 }
@@ -60,11 +60,22 @@ export async function writeUnpackedImage(folder: string, digest: string, config:
 
 /** Whether the tree is as it was made, as far as that shows without reading the files. */
 export async function isImageWhole({ rootfs, fingerprint }: UnpackedImage): Promise<boolean> {
-  return fingerprint === undefined || fingerprint === (await fingerprintOf(rootfs));
+  if (fingerprint === undefined) return true;
+  if (fingerprint.startsWith(fingerprintPrefix)) return fingerprint === (await fingerprintOf(rootfs));
+  return fingerprint === (await hashOf(rootfs, `-printf '${printed('%s')}'`));
 }
 
+const fingerprintPrefix = 'without-directory-sizes:';
+
 async function fingerprintOf(rootfs: string): Promise<string> {
-  const list = `find "$1" -printf '%P\\0%s\\0%m\\0%U\\0%G\\0%T@\\0%l\\n' | LC_ALL=C sort | sha256sum`;
+  const found = `-type d -printf '${printed('')}' -o -printf '${printed('%s')}'`;
+  return `${fingerprintPrefix}${await hashOf(rootfs, found)}`;
+}
+
+const printed = (size: string) => String.raw`%P\0${size}\0%m\0%U\0%G\0%T@\0%l\n`;
+
+async function hashOf(rootfs: string, found: string): Promise<string> {
+  const list = `find "$1" ${found} | LC_ALL=C sort | sha256sum`;
   return (await runCommand('sh', ['-c', list, 'sh', rootfs])).slice(0, 64);
 }
 

@@ -438,6 +438,9 @@ export class KubernetesDriver implements HostDriver {
     await this.#watch.close();
   }
 
+  /** The objects of the cluster that are not of a sandbox belong to the installation. */
+  async leaveIfEmpty(): Promise<void> {}
+
   #buildsIn(folder: string): ClusterImageBuilds {
     return new ClusterImageBuilds({
       folder,

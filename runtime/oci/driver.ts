@@ -553,9 +553,18 @@ class LocalDriver implements OciDriver {
     await this.#images.settled();
   }
 
+  async leaveIfEmpty(): Promise<void> {
+    if (liveShims(this.#copy).length > 0 || (await this.#cgroups.instances()).length > 0) return;
+    await this.#leave();
+  }
+
   async teardown(): Promise<void> {
     await this.close();
     await this.reconcile([]);
+    await this.#leave();
+  }
+
+  async #leave(): Promise<void> {
     await this.fence.teardown();
     await this.#network.teardown();
     await this.#cgroups.teardown();

@@ -425,7 +425,8 @@ async function chooseSubnet(copy: Copy, wanted: string | undefined): Promise<Ipv
     const other = conflict(subnet);
     if (other) {
       throw new Error(
-        `the sandboxes' subnet ${formatIpv4Network(subnet)} overlaps ${other.route.dst} of this machine; choose another`,
+        `the sandboxes' subnet ${formatIpv4Network(subnet)} overlaps ${other.route.dst} of this machine; ` +
+          'set PLATFORM_SANDBOX_SUBNET to another',
       );
     }
     await writeFileDurably(file, JSON.stringify({ subnet: formatIpv4Network(subnet) }));
@@ -437,7 +438,7 @@ async function chooseSubnet(copy: Copy, wanted: string | undefined): Promise<Ipv
     await writeFileDurably(file, JSON.stringify({ subnet: formatIpv4Network(subnet) }));
     return subnet;
   }
-  throw new Error('no free /20 in 10.0.0.0/8 was found for sandboxes; name one');
+  throw new Error('no free /20 in 10.0.0.0/8 was found for sandboxes; set PLATFORM_SANDBOX_SUBNET');
 }
 
 /** The subnet of an earlier host worker, read from its routes: unused addresses have an unreachable route. */

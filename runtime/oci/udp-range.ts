@@ -43,7 +43,7 @@ export async function chooseUdpRange(copy: Copy, wanted: PortRange | undefined):
     await writeFileDurably(file, JSON.stringify(range));
     return range;
   }
-  throw new Error('other copies on this machine have all UDP ports from 20000 to 32767; name a range for this one');
+  throw new Error('other copies on this machine have all UDP ports from 20000 to 32767; set PLATFORM_UDP_PORTS');
 }
 
 async function rangesOfOthers(copy: Copy): Promise<PortRange[]> {

@@ -69,3 +69,16 @@ test('every setting can be set in .env, except those that this file sets', async
   const { stdout } = await promisify(execFile)('docker-compose', ['config'], { cwd: root, env });
   expect(taken.filter((name) => !stdout.includes(`${name}: given-${name}\n`))).toEqual([]);
 });
+
+test('every service has time to stop, and its log has a limit', async () => {
+  const { stdout } = await promisify(execFile)('docker-compose', ['config'], { cwd: root });
+  const [list = ''] = stdout.split('\nversion:');
+  const services = list.split(/\n {2}(?=\w)/).slice(1);
+  expect(services.length).toBe(10);
+  for (const service of services) {
+    expect(service).toMatch(/\n {4}stop_grace_period: \d+s/);
+    expect(service).toContain(
+      "logging:\n      driver: json-file\n      options:\n        max-file: '2'\n        max-size: 20m",
+    );
+  }
+});

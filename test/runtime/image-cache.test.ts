@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import {
   existsSync,
   mkdirSync,
@@ -14,7 +15,7 @@ import path from 'node:path';
 import { afterAll, afterEach, beforeEach, expect, test } from '@jest/globals';
 import { ImageCache } from '../../runtime/images/image-cache.ts';
 import { makeImageOnce } from '../../runtime/images/make-once.ts';
-import { imageFolder, rootfsOf } from '../../runtime/images/unpacked-image.ts';
+import { imageFolder, isImageWhole, readUnpackedImage, rootfsOf } from '../../runtime/images/unpacked-image.ts';
 
 /** The unpacked images of a machine: which ones are kept, removed and unpacked again. */
 const root = mkdtempSync(path.join(os.tmpdir(), 'image-cache-'));
@@ -112,6 +113,36 @@ test('a changed tree is detected and made again; sandboxes that run on it keep i
   expect(logged.filter((message) => message.includes('damaged'))).toHaveLength(3);
   const aside = readdirSync(path.join(cacheDir, 'images')).filter((name) => name.includes('.damaged-'));
   expect(aside.map((name) => statSync(path.join(cacheDir, 'images', name, 'rootfs')).ino)).toContain(ino);
+});
+
+test('a copy on another file system is whole, and so is an image of an earlier version', async () => {
+  const files = Array.from({ length: 100 }, (_, index) => `a-file-with-a-long-name-${index}`);
+  const made = await makeImageOnce({
+    cacheDir,
+    digest: digestOf('e'),
+    make: async (draft) => {
+      mkdirSync(path.join(rootfsOf(draft), 'folder'), { recursive: true });
+      for (const file of files) writeFileSync(path.join(rootfsOf(draft), 'folder', file), 'text');
+      return { env: {}, workingDir: null, user: null, entrypoint: [], cmd: [] };
+    },
+  });
+  // The sizes of its folders are others there.
+  const memory = mkdtempSync('/dev/shm/image-cache-');
+  try {
+    execFileSync('cp', ['--archive', '--no-target-directory', path.dirname(made.rootfs), memory]);
+    const copy = await readUnpackedImage(memory);
+    expect(statSync(path.join(copy!.rootfs, 'folder')).size).not.toBe(statSync(path.join(made.rootfs, 'folder')).size);
+    expect(await isImageWhole(copy!)).toBe(true);
+    writeFileSync(path.join(copy!.rootfs, 'folder', files[0]!), 'longer text');
+    expect(await isImageWhole(copy!)).toBe(false);
+  } finally {
+    rmSync(memory, { recursive: true });
+  }
+  const list = `find "$1" -printf '%P\\0%s\\0%m\\0%U\\0%G\\0%T@\\0%l\\n' | LC_ALL=C sort | sha256sum`;
+  const fingerprint = execFileSync('sh', ['-c', list, 'sh', made.rootfs], { encoding: 'utf8' }).slice(0, 64);
+  expect(await isImageWhole({ ...made, fingerprint })).toBe(true);
+  writeFileSync(path.join(made.rootfs, 'more'), '');
+  expect(await isImageWhole({ ...made, fingerprint })).toBe(false);
 });
 
 test('a request for an image during its removal fails with an error, and the next request makes it again', async () => {

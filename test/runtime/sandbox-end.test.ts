@@ -1,8 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdirSync, readFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SandboxExit } from '../../runtime/driver.ts';
+import { uptimeSeconds } from '../../runtime/uptime.ts';
 import { hangMount } from '../support/hanging-mount.ts';
 import { until } from '../support/until.ts';
 import { LocalHost, nothing, onHost, shell } from './local-host.ts';
@@ -118,6 +119,33 @@ test('sandboxes continue without the host worker and are taken over by the next'
   expect((await host.driver.resume(paused.spec)).from).toBe('thaw');
   process.kill((await pids()).init, 'SIGKILL');
   expect(await exited()).toHaveLength(1);
+});
+
+test('a host worker that stops leaves its parts on the machine only if a sandbox needs them', async () => {
+  const { spec } = await created();
+  await host.driver.fence.keepOpenUntil(uptimeSeconds() + 3600);
+  const name = JSON.parse(readFileSync(path.join(host.dataDir, 'oci/copy.json'), 'utf8')).id as string;
+  const parts = () => ({
+    links: readdirSync('/sys/class/net').filter((each) => each.startsWith(`sb${name}`)).length > 0,
+    routes: onHost('ip', '-4', 'route', 'show', 'type', 'unreachable').includes(host.driver.subnet),
+    table: onHost('nft', 'list', 'tables').includes(`sandboxes_${name}`),
+    groups: onHost('find', '/sys/fs/cgroup', '-maxdepth', '3', '-name', `*sandboxes-${name}*`) !== '',
+    guard: onHost('ps', '-eo', 'args').includes(`lease-guard ${host.dataDir}`),
+  });
+  const all = { links: true, routes: true, table: true, groups: true, guard: true };
+  await host.driver.pause(spec.sandboxId);
+  await host.driver.close();
+  await host.driver.leaveIfEmpty();
+  expect(parts()).toEqual(all);
+  await host.start();
+  await host.driver.remove(spec.sandboxId);
+  expect(parts()).toEqual(all);
+  await host.driver.close();
+  await host.driver.leaveIfEmpty();
+  await until(() => !parts().guard);
+  expect(parts()).toEqual({ links: false, routes: false, table: false, groups: false, guard: false });
+  await host.start();
+  await created();
 });
 
 test('an end without a host worker is reported once after its next start', async () => {
