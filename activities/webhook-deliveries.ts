@@ -26,9 +26,11 @@ export interface DeliveryAttempt {
 }
 
 export type DeliveryAttemptResult =
-  | { status: 'delivered' | 'failed' | 'superseded' }
+  | { status: 'delivered' | 'superseded' }
+  /** Results of earlier releases have no error. */
+  | { status: 'failed'; error?: string | null }
   /** A duration and not a time, because the workflow's clock differs from the worker's. */
-  | { status: 'retrying'; waitMs: number };
+  | { status: 'retrying'; waitMs: number; error?: string | null };
 
 /** Retries of webhook deliveries whose first attempt failed. */
 export function createWebhookDeliveryActivities(deps: {
@@ -74,9 +76,9 @@ export function createWebhookDeliveryActivities(deps: {
   };
 
   async function findResult({ deliveryId, createdAt, holder }: DeliveryAttempt) {
-    return await query<{ status: string; wait_ms: number | null }>(
+    return await query<ResultRow>(
       orm.em.fork(),
-      `select status, extract(epoch from next_retry_at - clock_timestamp())::float8 * 1000 as wait_ms
+      `select status, error_message, extract(epoch from next_retry_at - clock_timestamp())::float8 * 1000 as wait_ms
          from webhook_deliveries
         where delivery_id = ? and created_at = ? and (holder = ? or status in ('delivered', 'failed'))`,
       [deliveryId, createdAt, holder],
@@ -86,9 +88,24 @@ export function createWebhookDeliveryActivities(deps: {
 
 export type WebhookDeliveryActivities = ReturnType<typeof createWebhookDeliveryActivities>;
 
-function resultOf([row]: { status: string; wait_ms: number | null }[]): DeliveryAttemptResult {
-  if (row?.status === 'retrying') return { status: 'retrying', waitMs: Math.round(Math.max(0, row.wait_ms ?? 0)) };
-  return { status: row?.status === 'delivered' || row?.status === 'failed' ? row.status : 'superseded' };
+interface ResultRow {
+  status: string;
+  error_message: string | null;
+  wait_ms: number | null;
+}
+
+function resultOf([row]: ResultRow[]): DeliveryAttemptResult {
+  const error = row?.error_message ?? null;
+  switch (row?.status) {
+    case 'retrying':
+      return { status: 'retrying', waitMs: Math.round(Math.max(0, row.wait_ms ?? 0)), error };
+    case 'failed':
+      return { status: 'failed', error };
+    case 'delivered':
+      return { status: 'delivered' };
+    default:
+      return { status: 'superseded' };
+  }
 }
 
 /** The delay grows with each attempt, because thousands of deliveries may wait for a slow endpoint. */

@@ -19,10 +19,14 @@ export const upkeep: ActivityOptions = {
   retry: { initialInterval: '5s', maximumInterval: '5m' },
 };
 
-/** Activities that wait for a change for as long as it takes. A missing heartbeat moves them to another worker. */
+/**
+ * Activities that wait for a change for as long as it takes. A missing heartbeat moves them to another worker. The lease
+ * in Postgres decides about a host, and a new watch gives hosts a minute, so heartbeats need not be frequent. The SDK
+ * sends one in four fifths of the timeout, and Temporal Cloud bills each.
+ */
 export const watch: ActivityOptions = {
   startToCloseTimeout: '3650 days',
-  heartbeatTimeout: '5s',
+  heartbeatTimeout: '30s',
   retry: { initialInterval: '500ms', maximumInterval: '2s' },
 };
 

@@ -3,6 +3,7 @@ import {
   continueAsNew,
   defineSignal,
   proxyLocalActivities,
+  setCurrentDetails,
   setHandler,
   sleep,
   workflowInfo,
@@ -32,7 +33,13 @@ export async function budget({ accountId }: BudgetInput): Promise<void> {
     isAsked = false;
     const checkedAtMs = Date.now();
     const nextAtMs = await rows.checkBudget({ accountId, atMs: checkedAtMs });
-    if (nextAtMs === null && !isAsked) return;
+    if (nextAtMs === null && !isAsked) {
+      setCurrentDetails('the budget is deleted');
+      return;
+    }
+    setCurrentDetails(
+      `checked ${new Date(checkedAtMs).toISOString()}; next check ${new Date(nextAtMs ?? checkedAtMs).toISOString()}`,
+    );
     // The next run begins with a check, so a pending signal is not lost.
     if (workflowInfo().continueAsNewSuggested) await continueAsNew<typeof budget>({ accountId });
     const isEarly = await condition(() => isAsked, Math.max(1, (nextAtMs ?? 0) - Date.now()));

@@ -1,4 +1,11 @@
-import { condition, defineSignal, proxyActivities, proxyLocalActivities, setHandler } from '@temporalio/workflow';
+import {
+  condition,
+  defineSignal,
+  proxyActivities,
+  proxyLocalActivities,
+  setCurrentDetails,
+  setHandler,
+} from '@temporalio/workflow';
 import type { AccountMailActivities } from '../activities/account-mails.ts';
 import type { EmailChangeActivities } from '../activities/email-changes.ts';
 import type { EmailChangeInput } from '../domain/workflow-registry.ts';
@@ -20,7 +27,11 @@ export async function emailChange({ changeId }: EmailChangeInput): Promise<void>
     if (ended.changeId === changeId) isOver = true;
   });
   const endsAtMs = await rows.findEmailChangeEnd(changeId);
-  if (endsAtMs === null) return;
+  if (endsAtMs === null) {
+    setCurrentDetails('the change is gone');
+    return;
+  }
+  setCurrentDetails(`waits for both links until ${new Date(endsAtMs).toISOString()}`);
   const sent = Promise.allSettled([
     mails.sendEmailChangeMail({ changeId, side: 'current' }),
     mails.sendEmailChangeMail({ changeId, side: 'new' }),
@@ -28,5 +39,6 @@ export async function emailChange({ changeId }: EmailChangeInput): Promise<void>
   await condition(() => isOver, Math.max(1, endsAtMs - Date.now()));
   // The links expire now, so mails that are still unsent are not sent any more.
   if (!isOver) await rows.expireEmailChange(changeId);
+  setCurrentDetails(isOver ? 'both links are used, or the change is cleared' : 'the links have expired');
   await sent;
 }

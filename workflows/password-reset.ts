@@ -1,4 +1,11 @@
-import { condition, defineSignal, proxyActivities, setHandler, workflowInfo } from '@temporalio/workflow';
+import {
+  condition,
+  defineSignal,
+  proxyActivities,
+  setCurrentDetails,
+  setHandler,
+  workflowInfo,
+} from '@temporalio/workflow';
 import type { AccountMailActivities } from '../activities/account-mails.ts';
 import { passwordResetSeconds } from '../domain/password-reset.ts';
 import type { PasswordResetInput } from '../domain/workflow-registry.ts';
@@ -19,6 +26,9 @@ export async function passwordReset({ userId }: PasswordResetInput): Promise<voi
     isSet = true;
   });
   const expiresAtMs = workflowInfo().startTime.getTime() + passwordResetSeconds * 1000;
+  setCurrentDetails('sends the link');
   await mails.sendPasswordResetMail({ userId, expiresAtMs });
+  setCurrentDetails(`the link is sent; it works until ${new Date(expiresAtMs).toISOString()}`);
   await condition(() => isSet, Math.max(1, expiresAtMs - Date.now()));
+  setCurrentDetails(isSet ? 'the password is set' : 'the link has expired');
 }

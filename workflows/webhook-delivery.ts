@@ -15,17 +15,19 @@ const { attemptDelivery } = proxyActivities<WebhookDeliveryActivities>(outside.w
 export async function webhookDelivery(input: WebhookDeliveryInput): Promise<DeliveryStatus | 'superseded'> {
   const { deliveryId, createdAt, holder, roundFrom } = input;
   let dueAtMs = input.nextAttemptAtMs;
+  let reason = '';
   for (let attempt = input.attemptsBefore + 1; ; attempt += 1) {
     const waitMs = dueAtMs - Date.now();
     if (waitMs > 0) {
-      setCurrentDetails(`attempt ${attempt} at ${new Date(dueAtMs).toISOString()}`);
+      setCurrentDetails(`attempt ${attempt} at ${new Date(dueAtMs).toISOString()}${reason}`);
       await sleep(waitMs, { summary: `until attempt ${attempt}` });
     }
     setCurrentDetails(`attempt ${attempt} under way`);
     const spacingMs = retrySpacingMs(attempt - roundFrom, Math.random());
     const result = await attemptDelivery({ deliveryId, createdAt, holder, attempt, spacingMs });
+    reason = 'error' in result && result.error ? `; the last one failed: ${result.error}` : '';
     if (result.status !== 'retrying') {
-      setCurrentDetails(result.status);
+      setCurrentDetails(`${result.status}${reason}`);
       return result.status;
     }
     dueAtMs = Date.now() + result.waitMs;

@@ -11,6 +11,8 @@ import { ensureNamespace } from '../../temporal/namespace.ts';
 const address = process.env.TEMPORAL_ADDRESS || '127.0.0.1:7233';
 const namespace = process.env.TEMPORAL_NAMESPACE || 'default';
 const deadline = Date.now() + 120_000;
+/** Each shard makes its changes of workflows one after the other. */
+const recommendedShards = 512;
 for (;;) {
   try {
     const connection = await Connection.connect(
@@ -21,6 +23,13 @@ for (;;) {
       }),
     );
     await ensureNamespace(connection, namespace);
+    const { historyShardCount: shards } = await connection.workflowService.getClusterInfo({});
+    // Temporal Cloud has no number.
+    if (shards && shards < recommendedShards) {
+      console.warn(
+        `Temporal has ${shards} history shards, which cannot be changed later; one that grows needs ${recommendedShards}`,
+      );
+    }
     await connection.close();
     break;
   } catch (error) {

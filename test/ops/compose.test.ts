@@ -22,6 +22,8 @@ test('docker-compose accepts the file, and each of our processes is a service wi
     'worker',
   ]);
   const text = fs.readFileSync(path.join(root, 'docker-compose.yml'), 'utf8');
+  // The number cannot be changed later, and four limit a platform that grows.
+  expect(text).toContain('NUM_HISTORY_SHARDS: 512\n');
   const scripts = [...text.matchAll(/\b(?:api|gateway|worker|db|ops)\/[\w/-]+\.ts\b/g)].map(([script]) => script);
   expect(scripts).toEqual(
     expect.arrayContaining(['api/server.ts', 'gateway/server.ts', 'worker/control.ts', 'worker/host.ts']),

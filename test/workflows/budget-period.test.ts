@@ -6,6 +6,7 @@ import { defaultAlertThresholds } from '../../domain/billing/budget.ts';
 import { startOptions } from '../../temporal/workflow-starts.ts';
 import { addUsage, endPeriodIn } from '../support/added-usage.ts';
 import { type ControlPlane, startTimeSkippingPlane } from '../support/control-plane.ts';
+import { currentDetails } from '../support/current-details.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
 import { recordHistory } from '../support/recorded-histories.ts';
 
@@ -36,6 +37,7 @@ test('a new period lifts a restriction when it begins, without a request', async
   expect(await isRestricted()).toBe(true);
   await environment.sleep('2m');
   expect(await isRestricted()).toBe(false);
+  expect(await currentDetails(handle)).toMatch(/^checked 20.*Z; next check 20.*Z$/);
   const [restored] = (await em.fork().execute("select data from events where type = 'budget.restored'")) as unknown as {
     data: { because: string };
   }[];
@@ -44,6 +46,7 @@ test('a new period lifts a restriction when it begins, without a request', async
   await deleteBudget(em.fork(), accountId);
   await handle.signal('checkBudget', { because: 'edit' });
   await handle.result();
+  expect(await currentDetails(handle)).toBe('the budget is deleted');
   if (process.env.RECORD_HISTORIES === '1') {
     await recordHistory(plane.client, 'budget-check-of-a-period', options.workflowId);
   }

@@ -4,6 +4,7 @@ import { workflowKinds } from '../../domain/workflow-registry.ts';
 import { startOptions } from '../../temporal/workflow-starts.ts';
 import { startApi, type TestApi } from '../api/test-api.ts';
 import { startTimeSkippingPlane } from '../support/control-plane.ts';
+import { currentDetails } from '../support/current-details.ts';
 import { MailServer, tokenIn } from '../support/mail-server.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
 import { recordHistory } from '../support/recorded-histories.ts';
@@ -46,8 +47,10 @@ test("an unconfirmed change of the account's e-mail ends when its links expire",
   const confirm = (token: string) =>
     api.send(null, 'POST', '/v1/user-management/account/confirm-email-change', { token });
   expect((await confirm(tokens.new)).body.data.status).toBe('pending');
+  expect(await currentDetails(handle)).toBe(`waits for both links until ${expiresAt.toISOString()}`);
   await environment.sleep('31m');
   await handle.result();
+  expect(await currentDetails(handle)).toBe('the links have expired');
   expect((await confirm(tokens.current)).body.code).toBe('invalid_link');
   const status = await api.send(root, 'GET', '/v1/user-management/account/email-change-status');
   expect(status.body.data).toEqual({ has_pending_request: false, status: 'none_confirmed' });
@@ -68,9 +71,12 @@ test('an unused reset ends after 30 minutes, and another may begin', async () =>
   const reset = () => plane.client.workflow.start('passwordReset', options);
   await reset();
   await environment.sleep('29m');
+  const handle = plane.client.workflow.getHandle(workflowId);
+  expect(await currentDetails(handle)).toMatch(/^the link is sent; it works until 20.*Z$/);
   await expect(reset()).rejects.toThrow('already started');
   await environment.sleep('61s');
-  await expect(plane.client.workflow.getHandle(workflowId).result()).resolves.toBeUndefined();
+  await expect(handle.result()).resolves.toBeUndefined();
+  expect(await currentDetails(handle)).toBe('the link has expired');
   if (process.env.RECORD_HISTORIES === '1') await recordHistory(plane.client, 'password-reset-expired', workflowId);
   // This must be the last step: an activity that runs when its workflow is terminated stops the time jumps permanently.
   await (await reset()).terminate();

@@ -108,5 +108,7 @@ test('each attempt of an activity has a time limit in every profile, and long on
     onHost.building('host-a'),
   ])
     expect(profile.heartbeatTimeout).toBeDefined();
+  // The SDK sends a heartbeat in four fifths of the timeout: at most three a minute for each host, all the time.
+  expect(60_000 / (0.8 * msToNumber(watch.heartbeatTimeout!))).toBeLessThanOrEqual(3);
   expect(new Set(ofHosts.map(({ taskQueue }) => taskQueue))).toEqual(new Set(['host/host-a', 'host/host-a/ending']));
 });

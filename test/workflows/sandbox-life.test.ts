@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { WorkflowFailedError } from '@temporalio/client';
 import type { Payload } from '@temporalio/common';
-import type { temporal } from '@temporalio/proto';
 import { Event } from '../../db/entities/event.ts';
 import { OutboxEntry } from '../../db/entities/outbox-entry.ts';
 import { newId } from '../../db/new-id.ts';
@@ -16,10 +15,9 @@ import { DriverError } from '../../runtime/driver.ts';
 import { EncryptionCodec } from '../../temporal/payload-codec.ts';
 import { lifeQuery, pauseRequestedSignal } from '../../workflows/sandbox/messages.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
+import { currentDetails } from '../support/current-details.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
 import { until } from '../support/until.ts';
-
-type WorkflowMetadata = temporal.api.sdk.v1.IWorkflowMetadata;
 
 const driver = new MemoryDriver();
 let plane: ControlPlane;
@@ -62,6 +60,16 @@ function payloadsIn(part: unknown): Payload[] {
   const inner = Object.entries(part).filter(([name]) => name !== 'searchAttributes');
   return inner.flatMap(([, value]) => payloadsIn(value));
 }
+
+/** The events that Temporal Cloud bills as an action each. */
+const billed = [
+  ...['workflowExecutionStarted', 'workflowExecutionSignaled', 'workflowExecutionUpdateAccepted', 'timerStarted'],
+  ...['activityTaskStarted', 'markerRecorded', 'upsertWorkflowSearchAttributes'],
+];
+
+const actionsIn = (events: object[]) =>
+  events.filter((event) => billed.some((name) => Boolean((event as Record<string, unknown>)[`${name}EventAttributes`])))
+    .length;
 
 const refusal = (code: string) => expect.objectContaining({ name: 'AppError', code });
 
@@ -353,21 +361,37 @@ describe('ending', () => {
 });
 
 describe('what operators see', () => {
-  const currentDetails = async (sandboxId: SandboxId) =>
-    (await plane.client.workflow.getHandle(sandboxId).query<WorkflowMetadata>('__temporal_workflow_metadata'))
-      .currentDetails;
+  const detailsOf = (sandboxId: SandboxId) => currentDetails(plane.client.workflow.getHandle(sandboxId));
   const minuteOf = (time: Date) => time.toISOString().replace(/T(..:..).*/, ' $1 UTC');
+
+  // docs/operations.md names both numbers.
+  test.each([
+    [false, 15],
+    [true, 29],
+  ])('a life costs few actions of Temporal (with a pause and a resume: %s)', async (pauses, documented) => {
+    const { sandboxId } = await runningSandbox();
+    const row = () => plane.row(sandboxId);
+    if (pauses) {
+      await plane.commands.pause(await row(), { wait: true });
+      await plane.commands.resume(await row(), { wait: true });
+    }
+    await plane.commands.terminate(await row(), { forget: true });
+    await closed(sandboxId);
+    const { events } = await plane.client.workflow.getHandle(sandboxId).fetchHistory();
+    // Two changes at the same time may share one.
+    expect(Math.abs(actionsIn(events!) - documented)).toBeLessThanOrEqual(1);
+  });
 
   test('the current details show the status and when the timeout acts, also after it was changed', async () => {
     const sandbox = await runningSandbox({ autoPause: true });
     const { sandboxId, timeoutFrom } = sandbox;
     const deadline = (seconds: number) => minuteOf(new Date(timeoutFrom!.getTime() + seconds * 1000));
-    expect(await currentDetails(sandboxId)).toBe(`running; pauses at ${deadline(300)} unless extended`);
+    expect(await detailsOf(sandboxId)).toBe(`running; pauses at ${deadline(300)} unless extended`);
     await plane.commands.setTimeout(sandbox, { timeoutSeconds: 7200, mustRaise: true });
-    expect(await currentDetails(sandboxId)).toBe(`running; pauses at ${deadline(7200)} unless extended`);
+    expect(await detailsOf(sandboxId)).toBe(`running; pauses at ${deadline(7200)} unless extended`);
     await plane.commands.terminate(sandbox, { forget: false });
     await plane.client.workflow.getHandle(sandboxId).result();
-    expect(await currentDetails(sandboxId)).toBe('terminated');
+    expect(await detailsOf(sandboxId)).toBe('terminated');
   });
 
   test('the current details of a paused sandbox show when it is deleted', async () => {
@@ -375,7 +399,7 @@ describe('what operators see', () => {
     await plane.commands.pause(kept, { wait: true });
     const { pausedAt, persistenceDays } = await plane.row(kept.sandboxId);
     const deletedAt = minuteOf(new Date(pausedAt!.getTime() + persistenceDays! * 86_400_000));
-    expect(await currentDetails(kept.sandboxId)).toBe(`paused; deleted at ${deletedAt} unless resumed`);
+    expect(await detailsOf(kept.sandboxId)).toBe(`paused; deleted at ${deletedAt} unless resumed`);
   });
 
   test('timers have a summary, which is encrypted', async () => {
@@ -398,7 +422,7 @@ describe('what operators see', () => {
       cause: { type: 'image_pull_failed', message: 'The sandbox has failed: image_pull_failed' },
     });
     expect((await handle.describe()).status.name).toBe('FAILED');
-    expect(await currentDetails(sandboxId)).toBe('failed (image_pull_failed): There is no such image');
+    expect(await detailsOf(sandboxId)).toBe('failed (image_pull_failed): There is no such image');
     await plane.commands.start(sandbox, { wait: true });
     const em = plane.orm.em.fork();
     requestStart(em, 'sandbox', sandboxId, lifeStartOf(sandbox));

@@ -51,7 +51,7 @@ export interface EmbeddedTemporal {
   stop(): Promise<void>;
 }
 
-/** This cannot be changed for an existing cluster. */
+/** For one machine, where each more costs memory and queries. It cannot be changed for an existing cluster. */
 const historyShards = 4;
 
 /**
