@@ -38,6 +38,8 @@ export interface ProcessorCharge extends ChargeState {
   paymentMethodId: string | null;
   amount: Amount;
   currency: string;
+  /** The last attempt to move the money. Null: there was none. */
+  attemptId: string | null;
 }
 
 export interface ProcessorRefund {
@@ -73,7 +75,7 @@ export class ProcessorRefusedError extends Error {
   }
 }
 
-/** A notification with a signature that is not the processor's, or is too old. */
+/** A notification with a signature that is not the processor's, or from another time. */
 export class ForgedNoticeError extends Error {
   override name = 'ForgedNoticeError';
 }
@@ -94,7 +96,7 @@ interface ProcessorKeys {
   webhook: string;
 }
 
-/** A notification with an older signature counts as a replay. */
+/** A signature may be older or newer by this much. An older one counts as a replay; with a newer one, a clock is wrong. */
 const toleranceSeconds = 300;
 
 /** The payment processor (Stripe, or a service with its API). Every call has limits on time and bytes. */
@@ -353,8 +355,11 @@ export class PaymentProcessor {
     let event: Stripe.Event;
     try {
       event = this.#stripe.webhooks.constructEvent(body, signature, this.#keys.webhook, toleranceSeconds);
+      // The library only refuses old signatures.
+      const signedAt = Number([...signature.matchAll(/(?:^|,)t=(\d+)/g)].at(-1)?.[1]);
+      if (!(signedAt <= Date.now() / 1000 + toleranceSeconds)) throw new Error('signed in the future');
     } catch {
-      throw new ForgedNoticeError('The signature of the notification is wrong or too old');
+      throw new ForgedNoticeError('The signature of the notification is wrong, or from another time');
     }
     const { id, payment_intent: chargeId } = (event.data?.object ?? {}) as {
       id?: string;
@@ -392,6 +397,7 @@ function chargeOf(intent: Stripe.PaymentIntent): ProcessorCharge {
     amount: fromSmallestUnit(intent.amount, currency),
     currency,
     ...chargeStateOf(intent.status, error?.decline_code ?? error?.code ?? null),
+    attemptId: idOf(intent.latest_charge),
     amountRefunded: fromSmallestUnit(charge?.amount_refunded ?? 0, currency),
   };
 }

@@ -8,10 +8,15 @@ import { requestSignal } from './outbox.ts';
  * unpaid invoices.
  */
 export async function signalPaymentPossible(tx: EntityManager, accountId: AccountId): Promise<void> {
+  if (await hasUnpaidInvoice(tx, accountId)) requestSignal(tx, 'billing', accountId, 'paymentPossible', { accountId });
+}
+
+/** Whether an invoice of a period is issued and not paid. */
+export async function hasUnpaidInvoice(tx: EntityManager, accountId: AccountId): Promise<boolean> {
   const unpaid = await query(
     tx,
     "select 1 from invoices where account_id = ? and kind = 'period' and status in ('open', 'past_due') limit 1",
     [accountId],
   );
-  if (unpaid.length > 0) requestSignal(tx, 'billing', accountId, 'paymentPossible', { accountId });
+  return unpaid.length > 0;
 }

@@ -146,19 +146,23 @@ export interface ReportedCharge {
   paymentMethodId: string | null;
   status: ChargeStatus;
   failureReason: string | null;
+  /** The processor's id of its last attempt at the charge. Null: it was not attempted. */
+  attemptId: string | null;
   amountRefunded?: Amount;
 }
 
 /**
- * Records the state of a charge, with its ledger entries and events. Recording the same state again changes nothing. A
- * successful charge stays successful, because a state that arrives later may have been read earlier.
+ * Records the state of a charge, with its ledger entries and events. Recording the same state again changes nothing; a further
+ * attempt that fails is a change, also for the same reason. A successful charge stays successful, because a state that arrives later may have been read earlier.
  * @returns false when the charge is not one of ours
  */
 export async function recordCharge(em: EntityManager, reported: ReportedCharge): Promise<boolean> {
   return em.fork().transactional(async (tx) => {
-    const [row] = await query(tx, 'select * from payment_intents where payment_intent_id = ? for update', [
-      reported.paymentIntentId,
-    ]);
+    const [row] = await query<Record<string, unknown> & { failed_attempts: string[] }>(
+      tx,
+      'select * from payment_intents where payment_intent_id = ? for update',
+      [reported.paymentIntentId],
+    );
     if (!row) return false;
     const before = intentOf(row);
     const isFinal = before.status === 'succeeded' || before.status === 'canceled';
@@ -167,20 +171,24 @@ export async function recordCharge(em: EntityManager, reported: ReportedCharge):
     const refunded = reported.amountRefunded ?? before.amountRefunded;
     const newlyRefunded = difference(refunded, before.amountRefunded, before.currency);
     const isRefunded = status === 'succeeded' && isPositive(newlyRefunded);
-    if (status === before.status && failureReason === before.failureReason && !isRefunded) return true;
+    const isChanged = status !== before.status || failureReason !== before.failureReason;
+    const { attemptId } = reported;
+    const hasFailed = outcomeOf(status) === 'failed' && status !== 'canceled' && !isFinal;
+    const isNewFailure = hasFailed && (attemptId === null ? isChanged : !row.failed_attempts.includes(attemptId));
+    if (!isChanged && !isNewFailure && !isRefunded) return true;
     await query(
       tx,
       `update payment_intents set status = ?, failure_reason = ?, payment_method_id = coalesce(?, payment_method_id),
-              amount_refunded = ?::numeric, updated_at = now() where payment_intent_id = ?`,
+              amount_refunded = ?::numeric, failed_attempts = failed_attempts || ?::text[], updated_at = now()
+        where payment_intent_id = ?`,
       [
         ...[status, failureReason, isFinal ? null : reported.paymentMethodId],
-        ...[isRefunded ? refunded : before.amountRefunded, reported.paymentIntentId],
+        isRefunded ? refunded : before.amountRefunded,
+        ...[isNewFailure && attemptId !== null ? `{${JSON.stringify(attemptId)}}` : '{}', reported.paymentIntentId],
       ],
     );
     if (status === 'succeeded' && before.status !== 'succeeded') await recordSuccess(tx, before);
-    if (outcomeOf(status) === 'failed' && status !== 'canceled' && !isFinal) {
-      await recordChargeEvent(tx, before, 'payment.failed', { reason: failureReason });
-    }
+    if (isNewFailure) await recordChargeEvent(tx, before, 'payment.failed', { reason: failureReason });
     if (isRefunded) await recordRefund(tx, before, refunded, newlyRefunded);
     return true;
   });
@@ -216,7 +224,9 @@ async function recordRefund(tx: EntityManager, intent: PaymentIntent, total: Amo
     reference: `refund ${paymentIntentId} ${total}`,
     entries: paymentRefundEntries(added, tax, currency),
   });
-  await recordChargeEvent(tx, intent, 'payment.refunded', { amount_refunded: Number(total) });
+  await recordChargeEvent(tx, intent, 'payment.refunded', {
+    ...{ amount: Number(added), amount_refunded: Number(total) },
+  });
 }
 
 function recordChargeEvent(tx: EntityManager, intent: PaymentIntent, type: string, more: Record<string, unknown>) {

@@ -6,7 +6,7 @@ import { accountTransaction } from '../account-transaction.ts';
 import { PaymentMethod } from '../entities/payment-method.ts';
 import { newId } from '../new-id.ts';
 import { query } from '../query.ts';
-import { signalPaymentPossible } from './billing-signals.ts';
+import { hasUnpaidInvoice, signalPaymentPossible } from './billing-signals.ts';
 import { recordEvent } from './events.ts';
 import { lockRow } from './lock-row.ts';
 import { entitiesWithin, type Scope } from './scope.ts';
@@ -91,8 +91,8 @@ export type KeptMethod = Pick<
 >;
 
 /**
- * Stores a card that the processor has verified. The first card of an account becomes its default. Storing it again
- * changes nothing, so the processor's notification and the customer's request may arrive in any order or concurrently.
+ * Stores a card that the processor has verified. The first card of an account becomes its default, and so does one that
+ * is added while an invoice could not be charged, because it is to be charged now. Storing it again changes nothing, so the processor's notification and the customer's request may arrive in any order or concurrently.
  */
 export async function keepMethod(
   em: EntityManager,
@@ -105,9 +105,11 @@ export async function keepMethod(
     const { paymentMethodId } = method;
     const kept = await tx.findOne(PaymentMethod, { paymentMethodId });
     if (kept) return kept;
-    const isDefault = (await tx.count(PaymentMethod, { accountId, isDefault: true, isDeleted: false })) === 0;
-    const verified = { isVerified: true, verifiedAt: new Date() };
     const id = newId('paymentMethod');
+    const hasDefault = (await tx.count(PaymentMethod, { accountId, isDefault: true, isDeleted: false })) > 0;
+    const isDefault = !hasDefault || (await hasUnpaidInvoice(tx, accountId));
+    if (hasDefault && isDefault) await clearDefault(tx, accountId, id);
+    const verified = { isVerified: true, verifiedAt: new Date() };
     const made = tx.create(PaymentMethod, { ...method, id, accountId, setupIntentId, isDefault, ...verified });
     await tx.flush();
     await recordMethodEvent(tx, made, 'payment.method_attached');
@@ -146,14 +148,19 @@ export async function hasMethods(em: EntityManager, accountId: AccountId): Promi
   return (await em.fork().count(PaymentMethod, { accountId, isDeleted: false, isVerified: true })) > 0;
 }
 
+/** No card of the account is its default any more, except one. */
+async function clearDefault(tx: EntityManager, accountId: AccountId, except: string): Promise<void> {
+  const others = { accountId, isDefault: true, id: { $ne: except } };
+  await tx.nativeUpdate(PaymentMethod, others, { isDefault: false, updatedAt: new Date() });
+}
+
 /** @throws {AppError} `not_found`, `payment_method_not_usable` */
 export function setDefaultMethod(em: EntityManager, accountId: AccountId, id: string): Promise<PaymentMethod> {
   return accountTransaction(em, accountId, async (tx) => {
     await lockRow(tx, 'accounts', accountId);
     const method = await readMethod(tx, { rows: 'account', accountId }, id);
     if (!method.isVerified) throw new AppError('payment_method_not_usable', 'The payment method is not verified');
-    const others = { accountId, isDefault: true, id: { $ne: method.id } };
-    await tx.nativeUpdate(PaymentMethod, others, { isDefault: false, updatedAt: new Date() });
+    await clearDefault(tx, accountId, method.id);
     method.isDefault = true;
     await signalPaymentPossible(tx, accountId);
     return method;

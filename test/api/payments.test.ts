@@ -7,6 +7,7 @@ import { findCustomer, findDefaultMethod } from '../../db/repositories/payment-m
 import { outcomeOf } from '../../domain/billing/payments.ts';
 import { PaymentProcessor, ProcessorUnavailableError } from '../../payments/processor.ts';
 import { refundCharge } from '../../payments/refund-charge.ts';
+import { addBilling } from '../support/billing-rows.ts';
 import { cards, declineCodes, type Notice, TestProcessor } from '../support/payment-processor.ts';
 import type { Json, Reply } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
@@ -173,6 +174,27 @@ test('the first card is the default; another can be chosen, and takes over when 
   ]);
 });
 
+test('a card that is added while an invoice is past due becomes the default, which is charged at once', async () => {
+  const declined = await addCard(cards.declinedLater);
+  const invoiceId = await addBilling(api.orm.em, root.accountId);
+  await api.orm.em
+    .fork()
+    .execute("update invoices set status = 'past_due', charge_attempts = 5, total_amount = 1 where invoice_id = ?", [
+      invoiceId,
+    ]);
+  const good = await addCard(cards.good);
+  const shown = (await methods()).map((method) => [method.payment_method_id, method.is_default]);
+  expect(shown).toEqual([
+    [good.payment_method_id, true],
+    [declined.payment_method_id, false],
+  ]);
+  expect((await findDefaultMethod(api.orm.em, root.accountId))!.paymentMethodId).toBe(good.payment_method_id);
+  const signals = await api.orm.em
+    .fork()
+    .execute('select 1 from outbox where workflow_id = ?', [`${root.accountId}/billing`]);
+  expect(signals).not.toEqual([]);
+});
+
 test('a card that was removed at the processor is removed here', async () => {
   const card = await addCard(cards.good);
   await processor.get(`/v1/payment_methods/${card.payment_method_id}`);
@@ -210,6 +232,7 @@ describe('forged notifications', () => {
     ['with a signature that is none', () => ({ ...good(), signature: 't=1,v1=00' })],
     ['with the signature of another body', () => ({ ...good(), body: good().body })],
     ['with another secret', () => processor.sign('setup_intent.succeeded', { id: 'seti_x' }, now(), 'whsec_other')],
+    ['signed in the future', () => processor.sign('setup_intent.succeeded', { id: 'seti_x' }, now() + 4000)],
     ['signed an hour ago', () => processor.sign('setup_intent.succeeded', { id: 'seti_x' }, now() - 3600)],
     [
       'with a new time beside an old signature',
@@ -333,6 +356,7 @@ test('a platform without a processor answers 503 on its routes, and works otherw
     ['DELETE', '/v1/payment/methods/pm_1', undefined],
     ['GET', '/v1/payment/intents', undefined],
     ['GET', '/v1/payment/intents/pi_1', undefined],
+    ['GET', '/v1/payment/subscription-payment-by-period', undefined],
     ['POST', '/v1/payment/processor-webhook', {}],
   ] as const) {
     const reply = await without.send(without.root, method, url, body);
@@ -454,6 +478,20 @@ describe('a charge', () => {
     ]);
   });
 
+  test('that is declined five times for the same reason has failed five times', async () => {
+    await addCard(cards.declinedLater);
+    const { paymentIntentId, paymentMethodId } = await prepare(newId('invoice'));
+    const updates = new Set<string>();
+    for (let attempt = 1; attempt <= 5; attempt += 1) {
+      const key = `five ${paymentIntentId} ${attempt}`;
+      const declined = await direct.confirmCharge({ key, paymentIntentId, paymentMethodId });
+      await Promise.all([recordCharge(api.orm.em, declined), recordCharge(api.orm.em, declined)]);
+      updates.add((await intent(paymentIntentId)).updated_at);
+    }
+    const failed = (await eventsOf(root.accountId)).filter((type) => type === 'payment.failed');
+    expect([failed.length, updates.size]).toEqual([5, 5]);
+  });
+
   test('whose card needs its owner’s confirmation has failed', async () => {
     const card = await addCard(cards.good);
     const { paymentIntentId } = await prepare(newId('invoice'));
@@ -573,7 +611,15 @@ describe('a charge', () => {
       await recordCharge(api.orm.em, { ...charge, amountRefunded });
     expect(await sums()).toEqual({ cash: 7.34, receivable: -12.34, revenue: 5 });
     expect(await intent(paymentIntentId)).toMatchObject({ amount_refunded: 5 });
-    expect((await eventsOf(root.accountId)).filter((type) => type === 'payment.refunded')).toHaveLength(2);
+    const events = await api.orm.em
+      .fork()
+      .execute("select data from events where account_id = ? and type = 'payment.refunded' order by created_at", [
+        root.accountId,
+      ]);
+    expect(events.map(({ data }: Json) => [data.amount, data.amount_refunded])).toEqual([
+      [2, 2],
+      [3, 5],
+    ]);
   });
 
   describe('is refunded by an operator', () => {

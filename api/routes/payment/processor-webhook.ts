@@ -65,7 +65,7 @@ function read(processor: PaymentProcessor, body: unknown, signature: string | st
     return processor.readNotice(typeof body === 'string' ? body : '', typeof signature === 'string' ? signature : '');
   } catch (error) {
     if (!(error instanceof ForgedNoticeError)) throw error;
-    throw new AppError('invalid_signature', 'The signature is wrong or too old', { cause: error });
+    throw new AppError('invalid_signature', 'The signature is wrong or from another time', { cause: error });
   }
 }
 

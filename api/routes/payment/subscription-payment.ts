@@ -4,6 +4,7 @@ import { currentPeriod, findSubscription } from '../../../db/repositories/subscr
 import { invoiceStatuses } from '../../../domain/billing/invoice.ts';
 import { anyUser, callerOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { requireProcessor } from '../../processor-calls.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures } from '../../schemas/failures.ts';
 import { time } from '../../schemas/fields.ts';
@@ -40,9 +41,10 @@ export function getSubscriptionPayment(api: Api, deps: ApiDependencies): void {
         'It pays for the previous period. `data` is null if there is none, as in the first period. An invoice ' +
         'that was paid ' +
         'from the balance has no charge.',
-      response: { 200: envelope(payment.nullable(), 'The payment'), ...failures() },
+      response: { 200: envelope(payment.nullable(), 'The payment'), ...failures('payments_not_configured') },
     },
     handler: async (request) => {
+      requireProcessor(deps);
       const { accountId } = callerOf(request);
       const subscription = await findSubscription(deps.orm.em, accountId);
       if (!subscription) return success(null);
