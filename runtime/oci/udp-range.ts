@@ -25,7 +25,9 @@ export async function chooseUdpRange(copy: Copy, wanted: PortRange | undefined):
   const isFree = (range: PortRange) => !foreign.some((other) => range.first <= other.last && other.first <= range.last);
   if (wanted) {
     if (isFree(wanted)) return wanted;
-    throw new Error(`the UDP ports ${wanted.first}-${wanted.last} overlap those of another copy on this machine`);
+    throw new Error(
+      `the UDP ports ${wanted.first}-${wanted.last} overlap those of another copy on this machine; set PLATFORM_UDP_PORTS to others`,
+    );
   }
   const file = path.join(copy.folder, 'udp-ports.json');
   const [inKernel] = await rangeOf(copy.table);

@@ -17,6 +17,7 @@ test('docker-compose accepts the file, and each of our processes is a service wi
     'postgres',
     'registry',
     'temporal',
+    'temporal-role',
     'temporal-ui',
     'turn',
     'worker',
@@ -72,11 +73,19 @@ test('every setting can be set in .env, except those that this file sets', async
   expect(taken.filter((name) => !stdout.includes(`${name}: given-${name}\n`))).toEqual([]);
 });
 
+test('Temporal uses its own role', async () => {
+  const { stdout } = await promisify(execFile)('docker-compose', ['config'], { cwd: root });
+  const services = stdout.split(/\n {2}(?=\w)/);
+  const userOf = (name: string) =>
+    /\n {6}POSTGRES_USER: (\w+)/.exec(services.find((service) => service.startsWith(`${name}:`))!)?.[1];
+  expect([userOf('postgres'), userOf('temporal')]).toEqual(['platform', 'temporal']);
+});
+
 test('every service has time to stop, and its log has a limit', async () => {
   const { stdout } = await promisify(execFile)('docker-compose', ['config'], { cwd: root });
   const [list = ''] = stdout.split('\nversion:');
   const services = list.split(/\n {2}(?=\w)/).slice(1);
-  expect(services.length).toBe(10);
+  expect(services.length).toBe(11);
   for (const service of services) {
     expect(service).toMatch(/\n {4}stop_grace_period: \d+s/);
     expect(service).toContain(
