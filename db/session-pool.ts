@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import type { Pool, PoolClient } from 'pg';
 
 /** How long Postgres waits for a session, in milliseconds. It ends longer waits, so that others can continue. */
@@ -10,9 +11,17 @@ export interface SessionLimits {
   idleInTransactionMs: number;
 }
 
-/** Gives every session of a pool its limits. */
+/** How much later than the server this process ends a statement. */
+const silenceGraceMs = 5000;
+
+/**
+ * Gives every session of a pool its limits. A server that hangs does not enforce them, so this process closes a
+ * connection on which nothing arrives for longer than a statement may take.
+ */
 export function limitSessions(pool: Pool, { statementMs, lockMs, idleInTransactionMs }: SessionLimits): void {
   pool.on('connect', (client) => {
+    const { stream } = (client as unknown as { connection: { stream: Socket } }).connection;
+    stream.setTimeout(statementMs + silenceGraceMs, () => stream.destroy());
     client
       // Set by a statement and not by connection parameters, because a connection pooler may refuse those.
       .query(

@@ -9,6 +9,7 @@ import { createOrm, type Orm } from '../../db/orm.ts';
 import { isDatabaseOutOfReach } from '../../db/out-of-reach.ts';
 import type { AccountId } from '../../domain/ids.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
+import { TcpRelay } from '../support/tcp-relay.ts';
 import { until } from '../support/until.ts';
 
 let database: TestDatabase;
@@ -70,6 +71,34 @@ test('an endless statement is cancelled, and its connection is used again', asyn
   expect(isDatabaseOutOfReach(endless)).toBe(true);
   expect(await orm.em.fork().execute('select 1 as one')).toEqual([{ one: 1 }]);
 });
+
+test('a statement on a server that hangs fails, and the pool then connects to a server that answers', async () => {
+  const relay = await TcpRelay.open(new URL(database.url).host, '127.0.0.1');
+  const hanging = new URL(database.url);
+  hanging.host = relay.address;
+  const through = await createOrm(hanging.href, 3, { statementMs: 500, lockMs: 500, idleInTransactionMs: 1000 });
+  try {
+    const begun = Promise.withResolvers<void>();
+    const hung = Promise.withResolvers<void>();
+    const failed = failureOf(
+      through.em.fork().transactional(async (tx) => {
+        await tx.execute(lock);
+        begun.resolve();
+        await hung.promise;
+        await tx.execute('select 1');
+      }),
+    );
+    await begun.promise;
+    relay.hang();
+    hung.resolve();
+    expect(isDatabaseOutOfReach(await failed)).toBe(true);
+    relay.goOn();
+    expect(await through.em.fork().transactional((tx) => tx.execute('select 1 as one'))).toEqual([{ one: 1 }]);
+  } finally {
+    relay.close();
+    await through.close();
+  }
+}, 60_000);
 
 test('a full disk is reported as temporary, and the next attempt succeeds when the disk has room', async () => {
   const disk = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-full-'));

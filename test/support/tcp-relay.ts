@@ -7,6 +7,7 @@ export class TcpRelay {
   readonly address: string;
   readonly #server: net.Server;
   readonly #connections: Set<net.Socket>;
+  #hangs = false;
 
   private constructor(address: string, server: net.Server, connections: Set<net.Socket>) {
     this.address = address;
@@ -23,7 +24,7 @@ export class TcpRelay {
     const connections = new Set<net.Socket>();
     const server = net.createServer((from) => {
       const to = net.connect(Number(port), hostname);
-      from.pipe(to).pipe(from);
+      if (!relay.#hangs) from.pipe(to).pipe(from);
       for (const [socket, other] of [
         [from, to],
         [to, from],
@@ -38,7 +39,19 @@ export class TcpRelay {
     server.listen(0, at);
     await once(server, 'listening');
     server.unref();
-    return new TcpRelay(`${at}:${(server.address() as net.AddressInfo).port}`, server, connections);
+    const relay = new TcpRelay(`${at}:${(server.address() as net.AddressInfo).port}`, server, connections);
+    return relay;
+  }
+
+  /** Accepts connections and passes no more bytes on, as a suspended server does. */
+  hang(): void {
+    this.#hangs = true;
+    for (const socket of this.#connections) socket.unpipe();
+  }
+
+  /** Passes on the bytes of new connections. Those that hung stay as they are. */
+  goOn(): void {
+    this.#hangs = false;
   }
 
   close(): void {
