@@ -285,7 +285,7 @@ describe('delete', () => {
     const [event] = await em.find(Event, { objectId: made.template_id });
     expect(event).toMatchObject({ type: 'template.deleted', userId: member.userId, sequence: 1 });
     const [entry] = await em.find(OutboxEntry, { workflowId: `${image}/removal` });
-    expect(entry!.input).toEqual({ image });
+    expect(entry!.input).toEqual({ image, accountId: api.root.accountId });
   });
 
   test('is refused while a sandbox with a disk uses it, also a paused one, and possible afterwards', async () => {

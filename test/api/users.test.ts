@@ -106,7 +106,10 @@ describe('create', () => {
     const em = mailing.orm.em.fork();
     expect((await em.findOneOrFail(User, { userId: user.user_id })).passwordHash).toBeNull();
     const [start] = (await em.execute("select * from outbox where workflow_type = 'userInvitation'")) as Json[];
-    expect([start.workflow_id, start.input]).toEqual([`${user.user_id}/invitation`, { userId: user.user_id }]);
+    expect([start.workflow_id, start.input]).toEqual([
+      `${user.user_id}/invitation`,
+      { userId: user.user_id, accountId: mailing.root.accountId },
+    ]);
     const disabled = await mailing.send(mailing.root, 'POST', users, newUser({ status: 'disabled' }));
     expect(disabled.body.data.initial_password).not.toBe('');
     await mailing.stop();
