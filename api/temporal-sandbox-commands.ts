@@ -12,7 +12,7 @@ import type { Sandbox } from '../db/entities/sandbox.ts';
 import { newId } from '../db/new-id.ts';
 import type { Orm } from '../db/orm.ts';
 import { hasLease } from '../db/repositories/hosts.ts';
-import { removeStartOf } from '../db/repositories/outbox.ts';
+import { removeStartOf, requestStart } from '../db/repositories/outbox.ts';
 import { findSandboxStatus } from '../db/repositories/sandbox-status.ts';
 import { AppError } from '../domain/errors.ts';
 import type { SandboxId } from '../domain/ids.ts';
@@ -21,6 +21,7 @@ import type { StorageChange } from '../domain/object-storage.ts';
 import type { Port } from '../domain/ports.ts';
 import { isOver } from '../domain/sandbox-state.ts';
 import type { TimeoutChange, TimeoutReply } from '../domain/timeout-change.ts';
+import type { BatchEndingInput } from '../domain/workflow-registry.ts';
 import { startOptions } from '../temporal/workflow-starts.ts';
 import {
   addPortUpdate,
@@ -37,6 +38,8 @@ import {
 import type { sandbox as sandboxWorkflow } from '../workflows/sandbox/workflow.ts';
 import type { sandboxBatchEnding } from '../workflows/sandbox-batch-ending.ts';
 import type { sandboxDeletion } from '../workflows/sandbox-deletion.ts';
+import { CommandsInFlight } from './commands-in-flight.ts';
+import { MergedTimeoutChanges } from './merged-timeout-changes.ts';
 import { isAlreadyTerminated, type SandboxCommands } from './sandbox-commands.ts';
 import { workflowError } from './workflow-errors.ts';
 
@@ -46,11 +49,15 @@ const startPatienceMs = 60_000;
 /** How often a command is sent again if the worker did not process it. */
 const unprocessedTries = 6;
 
-/** Sends commands to the workflows of sandboxes. Holds no state: any replica may send any command. */
+/** Sends commands to the workflows of sandboxes. Any replica may send any command. */
 export class TemporalSandboxCommands implements SandboxCommands {
   readonly #client: Client;
   readonly #orm: Orm;
   readonly #logger: Logger;
+  readonly #inFlight = new CommandsInFlight();
+  readonly #timeouts = new MergedTimeoutChanges((sandbox, change) => this.#command(sandbox, timeoutUpdate, [change]));
+  /** Terminations without a reply, by sandbox and `forget`. */
+  readonly #terminations = new Map<string, Promise<{ alreadyTerminated: boolean }>>();
 
   constructor(deps: { client: Client; orm: Orm; logger: Logger }) {
     this.#client = deps.client;
@@ -63,10 +70,11 @@ export class TemporalSandboxCommands implements SandboxCommands {
     { wait, sealedCredentials }: { wait: boolean; sealedCredentials?: string | null },
   ): Promise<void> {
     const { sandboxId } = sandbox;
+    const untilMs = Date.now() + startPatienceMs;
     const options = sandboxStart(sandbox);
     try {
       if (sealedCredentials) {
-        await this.#bringCredentials(sandbox, sealedCredentials, wait);
+        await this.#bringCredentials(sandbox, sealedCredentials, { wait, untilMs });
       } else if (wait) {
         await this.#client.workflow.executeUpdateWithStart(settledUpdate, {
           startWorkflowOperation: new WithStartWorkflowOperation<typeof sandboxWorkflow>('sandbox', {
@@ -82,7 +90,7 @@ export class TemporalSandboxCommands implements SandboxCommands {
         { err: error, sandboxId },
         'the sandbox workflow could not be started at once; left to the relay',
       );
-      if (wait) await this.#waitForRow(sandboxId);
+      if (wait) await this.#waitForRow(sandboxId, untilMs);
       return;
     }
     // The request does not wait for this. If it fails, the relay finds that the workflow is already started.
@@ -92,37 +100,50 @@ export class TemporalSandboxCommands implements SandboxCommands {
   }
 
   async pause(sandbox: Sandbox, { wait }: { wait: boolean }): Promise<void> {
-    await this.#update(sandbox, pauseUpdate, [{ wait }]);
+    await this.#command(sandbox, pauseUpdate, [{ wait }]);
   }
 
   async resume(sandbox: Sandbox, options: { wait: boolean; storage?: StorageChange }): Promise<void> {
     await this.#requireHost(sandbox);
-    await this.#update(sandbox, resumeUpdate, [options]);
+    await this.#command(sandbox, resumeUpdate, [options]);
   }
 
   async restart(sandbox: Sandbox, options: { storage: StorageChange | null }): Promise<void> {
     await this.#requireHost(sandbox);
-    await this.#update(sandbox, restartUpdate, [options]);
+    await this.#command(sandbox, restartUpdate, [options]);
   }
 
   async connect(sandbox: Sandbox, { timeoutSeconds }: { timeoutSeconds: number | null }): Promise<void> {
     if (sandbox.status === 'paused') await this.#requireHost(sandbox);
-    await this.#update(sandbox, connectUpdate, [{ timeoutSeconds }]);
+    await this.#command(sandbox, connectUpdate, [{ timeoutSeconds }]);
   }
 
   setTimeout(sandbox: Sandbox, change: TimeoutChange): Promise<TimeoutReply> {
-    return this.#update(sandbox, timeoutUpdate, [change]);
+    return this.#timeouts.change(sandbox, change);
   }
 
   addPort(sandbox: Sandbox, port: Port): Promise<void> {
-    return this.#update(sandbox, addPortUpdate, [port]).catch(asNotRunning);
+    return this.#command(sandbox, addPortUpdate, [port]).catch(asNotRunning);
   }
 
   removePort(sandbox: Sandbox, port: number): Promise<void> {
-    return this.#update(sandbox, removePortUpdate, [port]).catch(asNotRunning);
+    return this.#command(sandbox, removePortUpdate, [port]).catch(asNotRunning);
   }
 
-  async terminate(sandbox: Sandbox, { forget }: { forget: boolean }): Promise<{ alreadyTerminated: boolean }> {
+  /** A sandbox must end also while it has many other commands, so equal calls share one update. */
+  terminate(sandbox: Sandbox, { forget }: { forget: boolean }): Promise<{ alreadyTerminated: boolean }> {
+    const { accountId, sandboxId } = sandbox;
+    const key = `${sandboxId} ${forget}`;
+    const underWay = this.#terminations.get(key);
+    if (underWay) return underWay;
+    const termination = this.#terminate(sandbox, forget)
+      .catch((error) => this.#endThroughOutbox({ accountId, sandboxIds: [sandboxId], forget }, error))
+      .finally(() => this.#terminations.delete(key));
+    this.#terminations.set(key, termination);
+    return termination;
+  }
+
+  async #terminate(sandbox: Sandbox, forget: boolean): Promise<{ alreadyTerminated: boolean }> {
     if (isAlreadyTerminated(sandbox.status, forget)) return { alreadyTerminated: true };
     if (!isOver(sandbox.status)) {
       try {
@@ -144,14 +165,27 @@ export class TemporalSandboxCommands implements SandboxCommands {
   }
 
   async endBatch(sandboxes: readonly Sandbox[], { forget }: { forget: boolean }): Promise<void> {
+    const sandboxIds = sandboxes.map(({ sandboxId }) => sandboxId);
+    const ending = { accountId: sandboxes[0]!.accountId, sandboxIds, forget };
     try {
-      const sandboxIds = sandboxes.map(({ sandboxId }) => sandboxId);
-      const { accountId } = sandboxes[0]!;
-      const options = startOptions('sandboxBatchEnding', newId('batch'), { accountId, sandboxIds, forget });
+      const options = startOptions('sandboxBatchEnding', newId('batch'), ending);
       await this.#client.workflow.start<typeof sandboxBatchEnding>('sandboxBatchEnding', options);
     } catch (error) {
-      throw asAppError(error);
+      await this.#endThroughOutbox(ending, asAppError(error));
     }
+  }
+
+  /** An end is always possible, so if Temporal is unreachable, the relay requests it later. */
+  async #endThroughOutbox(ending: BatchEndingInput, error: unknown): Promise<{ alreadyTerminated: false }> {
+    if (!(error instanceof AppError && error.code === 'temporarily_unavailable')) throw error;
+    this.#logger.warn(
+      { err: error, sandboxIds: ending.sandboxIds },
+      'the end of sandboxes could not be requested; left to the relay',
+    );
+    await this.#orm.em
+      .fork()
+      .transactional(async (em) => requestStart(em, 'sandboxBatchEnding', newId('batch'), ending));
+    return { alreadyTerminated: false };
   }
 
   /** The sandbox's own workflow has closed, so another one cleans up. */
@@ -165,6 +199,14 @@ export class TemporalSandboxCommands implements SandboxCommands {
       if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw asAppError(error);
     }
     return { alreadyTerminated: false };
+  }
+
+  #command<R, A extends [unknown, ...unknown[]]>(
+    sandbox: Sandbox,
+    update: UpdateDefinition<R, A>,
+    args: A,
+  ): Promise<R> {
+    return this.#inFlight.send(sandbox.sandboxId, () => this.#update(sandbox, update, args));
   }
 
   async #update<R, A extends [unknown, ...unknown[]]>(
@@ -203,8 +245,11 @@ export class TemporalSandboxCommands implements SandboxCommands {
   }
 
   /** The outbox cannot deliver the credentials, so this method tries for as long as the start waits for them. */
-  async #bringCredentials(sandbox: Sandbox, sealed: string, wait: boolean): Promise<void> {
-    const until = Date.now() + startPatienceMs;
+  async #bringCredentials(
+    sandbox: Sandbox,
+    sealed: string,
+    { wait, untilMs }: { wait: boolean; untilMs: number },
+  ): Promise<void> {
     for (;;) {
       try {
         await this.#client.workflow.executeUpdateWithStart(storageCredentialsUpdate, {
@@ -217,7 +262,7 @@ export class TemporalSandboxCommands implements SandboxCommands {
         return;
       } catch (error) {
         const refused = error instanceof WorkflowUpdateFailedError && !wasNotProcessed(error);
-        if (refused || error instanceof WorkflowExecutionAlreadyStartedError || Date.now() > until) throw error;
+        if (refused || error instanceof WorkflowExecutionAlreadyStartedError || Date.now() > untilMs) throw error;
         this.#logger.warn(
           { err: error, sandboxId: sandbox.sandboxId },
           'the credentials of mounts could not be delivered; trying again',
@@ -227,9 +272,8 @@ export class TemporalSandboxCommands implements SandboxCommands {
     }
   }
 
-  async #waitForRow(sandboxId: SandboxId): Promise<void> {
-    const until = Date.now() + startPatienceMs;
-    while (Date.now() < until) {
+  async #waitForRow(sandboxId: SandboxId, untilMs: number): Promise<void> {
+    while (Date.now() < untilMs) {
       const row = await findSandboxStatus(this.#orm.em, sandboxId);
       if (!row || (row.status !== 'created' && row.status !== 'starting')) return;
       await delay(250);

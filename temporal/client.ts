@@ -1,15 +1,17 @@
 import { Client, Connection } from '@temporalio/client';
 import type { PlatformSecrets } from '../config/secrets.ts';
-import { type TemporalConnectionSettings, temporalConnectionOptions } from './connection-options.ts';
+import { clientConnectionOptions } from './client-connection-options.ts';
+import type { TemporalConnectionSettings } from './connection-options.ts';
 import { createDataConverter } from './data-converter.ts';
 import { requestIdInterceptor } from './request-id.ts';
+import { updateExpiry } from './update-expiry.ts';
 
 export interface TemporalSettings extends TemporalConnectionSettings {
   TEMPORAL_NAMESPACE: string;
 }
 
 /**
- * Connects lazily: while Temporal is away, calls fail but the process runs.
+ * Connects lazily: while Temporal is away, calls fail but the process runs. Each call has a deadline.
  * @param requestIdOf returns the id of the current request, which is sent along
  */
 export function createTemporalClient(
@@ -17,11 +19,11 @@ export function createTemporalClient(
   secrets: PlatformSecrets,
   requestIdOf: () => string | undefined = () => undefined,
 ): Client {
-  const connection = Connection.lazy(temporalConnectionOptions(settings));
+  const connection = Connection.lazy(clientConnectionOptions(settings));
   return new Client({
     connection,
     namespace: settings.TEMPORAL_NAMESPACE,
     dataConverter: createDataConverter(secrets),
-    interceptors: { workflow: [requestIdInterceptor(requestIdOf)] },
+    interceptors: { workflow: [requestIdInterceptor(requestIdOf), updateExpiry] },
   });
 }

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Connection } from '@temporalio/client';
-import { temporalConnectionOptions } from '../../temporal/connection-options.ts';
+import { clientConnectionOptions } from '../../temporal/client-connection-options.ts';
 import { ensureNamespace } from '../../temporal/namespace.ts';
 
 /**
@@ -16,7 +16,7 @@ const recommendedShards = 512;
 for (;;) {
   try {
     const connection = await Connection.connect(
-      temporalConnectionOptions({
+      clientConnectionOptions({
         ...process.env,
         TEMPORAL_ADDRESS: address,
         TEMPORAL_TLS: ['1', 'true'].includes(process.env.TEMPORAL_TLS ?? ''),

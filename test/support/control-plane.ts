@@ -24,7 +24,9 @@ import { anyRegion } from '../../domain/regions.ts';
 import { createMailer } from '../../mail/mailer.ts';
 import { PlatformRegistry } from '../../registry/platform-registry.ts';
 import type { SandboxDriver } from '../../runtime/driver.ts';
+import { clientConnectionOptions } from '../../temporal/client-connection-options.ts';
 import { createDataConverter } from '../../temporal/data-converter.ts';
+import { updateExpiry } from '../../temporal/update-expiry.ts';
 import { WebhookKeys } from '../../webhooks/keys.ts';
 import { WebhookSender } from '../../webhooks/sender.ts';
 import { createControlWorkers } from '../../worker/control-worker.ts';
@@ -104,7 +106,12 @@ export async function startControlPlane(options: {
 
   const own = options.temporal ? null : await connectOwn(options.shortHistory ?? false);
   const { connection, nativeConnection, namespace } = options.temporal ?? own!;
-  const client = new Client({ connection, namespace, dataConverter: createDataConverter(secrets) });
+  const client = new Client({
+    connection,
+    namespace,
+    dataConverter: createDataConverter(secrets),
+    interceptors: { workflow: [updateExpiry] },
+  });
   const hostId = newId('host');
   const dataDir = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-test-data-'));
   const settings = loadSettings({
@@ -240,7 +247,7 @@ export async function startControlPlane(options: {
 async function connectOwn(shortHistory: boolean) {
   const { address, namespace } = await (shortHistory ? shortHistoryNamespace() : testNamespace());
   const [connection, nativeConnection] = await Promise.all([
-    Connection.connect({ address }),
+    Connection.connect(clientConnectionOptions({ TEMPORAL_ADDRESS: address, TEMPORAL_TLS: false })),
     NativeConnection.connect({ address }),
   ]);
   const close = async () => {

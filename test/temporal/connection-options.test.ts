@@ -9,9 +9,12 @@ import tls from 'node:tls';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { Client, Connection } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';
+import { workflowError } from '../../api/workflow-errors.ts';
 import { loadSettings } from '../../config/settings.ts';
+import { clientConnectionOptions } from '../../temporal/client-connection-options.ts';
 import { temporalConnectionOptions } from '../../temporal/connection-options.ts';
 import { temporalAddress } from '../support/stack.ts';
+import { TcpRelay } from '../support/tcp-relay.ts';
 import { TestCa } from '../support/test-ca.ts';
 
 const root = path.resolve(import.meta.dirname, '../..');
@@ -149,3 +152,27 @@ test('without settings the connection is plain; a certificate without its key is
   expect(temporalConnectionOptions(loadSettings(plain))).toEqual({ address: '127.0.0.1:7233', tls: false });
   expect(() => loadSettings({ ...plain, TEMPORAL_TLS_CERT_FILE: '/some/file' })).toThrow('TEMPORAL_TLS_KEY_FILE');
 });
+
+test('a call of a server that hangs ends at its deadline', async () => {
+  const relay = await TcpRelay.open(await temporalAddress(), '127.0.0.1');
+  const connection = Connection.lazy(clientConnectionOptions({ TEMPORAL_ADDRESS: relay.address, TEMPORAL_TLS: false }));
+  try {
+    await connection.workflowService.getSystemInfo({});
+    relay.hang();
+    const { workflow } = new Client({ connection });
+    const calls = [
+      connection.workflowService.getSystemInfo({}),
+      workflow.getHandle('none').signal('none'),
+      workflow.getHandle('none').executeUpdate('none'),
+      workflow.getHandle('none').result(),
+    ];
+    for (const call of await Promise.allSettled(calls)) {
+      expect(call.status).toBe('rejected');
+      const { reason } = call as PromiseRejectedResult;
+      expect(workflowError(reason)?.code).toBe('temporarily_unavailable');
+    }
+  } finally {
+    relay.close();
+    await connection.close();
+  }
+}, 60_000);

@@ -8,10 +8,11 @@ import { ensureWorkflowBundle } from '../../worker/workflow-bundle.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
 
+const driver = new MemoryDriver();
 let plane: ControlPlane;
 
 beforeAll(async () => {
-  plane = await startControlPlane({ driver: new MemoryDriver(), planName: 'pro', relay: false });
+  plane = await startControlPlane({ driver, planName: 'pro', relay: false });
 }, 120_000);
 afterAll(() => plane?.stop());
 
@@ -37,6 +38,66 @@ test('the history of a sandbox that gets many commands at once replays on anothe
   await Worker.runReplayHistory({ workflowBundle: { codePath }, dataConverter }, history, sandbox.sandboxId);
   expect((await plane.row(sandbox.sandboxId)).status).toBe('terminated');
 }, 300_000);
+
+test('50 clients change the timeout of one sandbox no slower than one client', async () => {
+  const sandbox = await plane.admit();
+  await plane.commands.start(sandbox, { wait: true });
+  const change = async (timeoutSeconds: number) => {
+    const reply = await plane.commands.setTimeout(sandbox, { timeoutSeconds, mustRaise: false });
+    expect(reply.timeoutSeconds).toBe(timeoutSeconds);
+  };
+  const measured = async (work: () => Promise<unknown>) => {
+    const beganMs = performance.now();
+    await work();
+    return performance.now() - beganMs;
+  };
+  const ofOneMs = await measured(async () => {
+    for (let at = 0; at < 50; at++) await change(600 + at);
+  });
+  const ofManyMs = await measured(() =>
+    Promise.all(
+      Array.from({ length: 50 }, async (_, client) => {
+        for (let at = 0; at < 4; at++) await change(1000 + 10 * client + at);
+      }),
+    ),
+  );
+  expect(ofManyMs / 200).toBeLessThan(ofOneMs / 50);
+  await plane.commands.terminate(sandbox, { forget: false });
+}, 300_000);
+
+test('of concurrent raises the longest wins, and the others are refused as not longer', async () => {
+  const sandbox = await plane.admit();
+  await plane.commands.start(sandbox, { wait: true });
+  const raises = await Promise.allSettled(
+    [700, 800, 900, 800, 600].map((timeoutSeconds) =>
+      plane.commands.setTimeout(sandbox, { timeoutSeconds, mustRaise: true }),
+    ),
+  );
+  expect(raises.map((each) => (each.status === 'fulfilled' ? each.value.timeoutSeconds : each.reason.code))).toEqual([
+    700,
+    'timeout_not_raised',
+    900,
+    'timeout_not_raised',
+    'timeout_not_raised',
+  ]);
+  expect((await plane.row(sandbox.sandboxId)).timeoutSeconds).toBe(900);
+  await plane.commands.terminate(sandbox, { forget: false });
+});
+
+test('commands above the limit of one sandbox are refused at once, and it can still be terminated', async () => {
+  const sandbox = await plane.admit();
+  await plane.commands.start(sandbox, { wait: true });
+  await plane.commands.pause(sandbox, { wait: true });
+  driver.hangs.add(`resume ${sandbox.sandboxId}`);
+  const connects = Array.from({ length: 20 }, () => plane.commands.connect(sandbox, { timeoutSeconds: null }));
+  const settled = Promise.allSettled(connects);
+  // The others wait for the resume, which hangs until the end of the sandbox cancels it.
+  await expect(Promise.race(connects)).rejects.toMatchObject({ code: 'too_many_requests', retryAfterSeconds: 1 });
+  await Promise.all([1, 2, 3, 4].map(() => plane.commands.terminate(sandbox, { forget: false })));
+  const codes = (await settled).map((each) => (each.status === 'rejected' ? each.reason.code : 'done'));
+  expect(codes.filter((code) => code === 'too_many_requests')).toHaveLength(13);
+  expect(codes.filter((code) => code === 'temporarily_unavailable')).toEqual([]);
+});
 
 test('a write that is repeated after another worker has ended the sandbox changes nothing', async () => {
   const sandbox = await plane.admit();

@@ -61,6 +61,7 @@ export function createSandbox(api: Api, deps: ApiDependencies): void {
       body: createBody,
       response: {
         201: envelope(createdSandboxSchema, 'The sandbox'),
+        202: envelope(createdSandboxSchema, 'It could not be started yet, and starts as soon as the platform can'),
         ...failures(
           ...([ofMutations, ofIdempotency, 'invalid_name', 'invalid_region', 'plan_limit_exceeded'] as const),
           ...(['template_not_found', 'template_not_usable', 'not_found', 'concurrent_limit_reached'] as const),
@@ -93,6 +94,11 @@ export function createSandbox(api: Api, deps: ApiDependencies): void {
         request.log.error({ err: error, workflow_id: sandboxId }, 'the sandbox could not be started at once');
       }
       const made = await fullSandbox(deps, request, sandboxId);
+      if (!isAsync && !awaitsImage && (made.status === 'created' || made.status === 'starting')) {
+        return reply
+          .code(202)
+          .send(success(made, 'The sandbox could not be started yet; it starts without another request'));
+      }
       return reply.code(201).send(success(made, awaitsImage ? aboutImage(made.status) : undefined));
     },
   });

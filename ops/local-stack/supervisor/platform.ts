@@ -4,7 +4,7 @@ import { Connection } from '@temporalio/client';
 import { loadSettings, type Settings } from '../../../config/settings.ts';
 import { releaseBallastIfFull } from '../../../runtime/disk/ballast.ts';
 import { hasRoomToAdmit, readDiskRoom } from '../../../runtime/disk/disk-room.ts';
-import { temporalConnectionOptions } from '../../../temporal/connection-options.ts';
+import { clientConnectionOptions } from '../../../temporal/client-connection-options.ts';
 import { ensureNamespace } from '../../../temporal/namespace.ts';
 import { cacheDir } from '../../setup/toolchain/locations.mjs';
 import type { ProgramHome } from '../embedded/child-program.ts';
@@ -171,7 +171,7 @@ function reportFullDisks(folders: readonly string[], report: (text: string) => v
 
 /** Makes the namespace and the search attributes on an external Temporal, if it allows that. */
 async function prepareTemporal(settings: Settings, report: (text: string) => void): Promise<void> {
-  const connection = await Connection.connect(temporalConnectionOptions(settings));
+  const connection = await Connection.connect(clientConnectionOptions(settings));
   try {
     await ensureNamespace(connection, settings.TEMPORAL_NAMESPACE);
   } catch (error) {

@@ -1,0 +1,2 @@
+/** The header of an update with the time (Unix milliseconds) after which no caller waits for it to be accepted. */
+export const updateExpiryHeader = 'platform-expires-at';
