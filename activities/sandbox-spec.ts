@@ -33,6 +33,7 @@ export function toSpec(
     accessToken: row.secure ? secrets.agentToken(row.sandboxId) : null,
     platformToken: secrets.platformToken(row.sandboxId),
     command: parseCustomCommand(row.templateCustomCommand ?? null),
+    startImageCommand: row.startImageCommand,
     readyProbe: parseReadyCommand(row.templateReadyCommand ?? null),
     ...(mounts && mounts.slots.length > 0 && { storage: { ...mounts, ...directOf(row) } }),
   };

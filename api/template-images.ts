@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { Settings } from '../config/settings.ts';
 import type { Template } from '../db/entities/template.ts';
+import { sandboxNetworks } from '../db/repositories/hosts.ts';
 import type { Identity } from '../db/repositories/identities.ts';
 import { holdImage } from '../db/repositories/registry-images.ts';
 import type { TemplateImage } from '../db/repositories/template-changes.ts';
@@ -13,8 +14,11 @@ import type { ImageBlob } from '../domain/image-manifest.ts';
 import { parseImageReference, registryAddress } from '../domain/image-reference.ts';
 import { isOutboundAddressAllowed } from '../domain/outbound-addresses.ts';
 import { mayReadProject, registryImage } from '../domain/template-image.ts';
+import { findExternalImage, NoSuchImageError, UnusableImageError } from '../registry/external-image.ts';
+import { ExternalRegistries } from '../registry/external-registries.ts';
+import { ForbiddenAddressError } from '../registry/outbound-guard.ts';
 import type { PlatformRegistry, StoredImage } from '../registry/platform-registry.ts';
-import { RegistryError } from '../registry/registry-client.ts';
+import { type RegistryCredentials, RegistryError } from '../registry/registry-client.ts';
 import type { ApiDependencies } from './dependencies.ts';
 
 /** A removal is one small request to the registry, so it ends within a few tries. */
@@ -116,10 +120,50 @@ export function requireOutboundImage(url: string, settings: Settings): void {
   const reference = parseImageReference(url);
   const { host } = registryAddress(reference?.registry ?? '');
   if (net.isIP(host) === 0 || isOutboundAddressAllowed(host, settings.PLATFORM_OUTBOUND_RANGES)) return;
+  throw addressNotAllowed();
+}
+
+function addressNotAllowed(): AppError {
   const reason = 'is at an address that is not allowed';
-  throw new AppError('validation_failed', `external_image_url ${reason}`, {
+  return new AppError('validation_failed', `external_image_url ${reason}`, {
     details: [{ path: 'external_image_url', reason }],
   });
+}
+
+/** The check of an external image may not delay a request further. */
+const externalCheckMs = 5000;
+
+/**
+ * Checks that an external image is there. A registry that cannot be reached now is left to the import.
+ * @throws {AppError} `image_not_found` when its registry does not have it or refuses access; `image_unusable` when the
+ * platform cannot run it; `validation_failed` when its address is not allowed
+ */
+export async function requireExternalImage(
+  { orm, settings }: Pick<ApiDependencies, 'orm' | 'settings'>,
+  url: string,
+  credentials: RegistryCredentials | null,
+): Promise<void> {
+  const reference = parseImageReference(url)!;
+  const registries = new ExternalRegistries(settings, () => sandboxNetworks(orm.em));
+  const signal = AbortSignal.timeout(externalCheckMs);
+  try {
+    await findExternalImage(await registries.clientOf(reference, credentials, signal), reference, signal);
+  } catch (error) {
+    if (error instanceof ForbiddenAddressError) throw addressNotAllowed();
+    if (
+      error instanceof NoSuchImageError ||
+      (error instanceof RegistryError && [401, 403, 404].includes(error.status))
+    ) {
+      const reason = 'is not an image that its registry shows to this user';
+      throw new AppError('image_not_found', 'The external registry has no such image, or it refuses access', {
+        details: [{ path: 'external_image_url', reason }],
+      });
+    }
+    if (error instanceof UnusableImageError) throw new AppError('image_unusable', error.message);
+    if (!(error instanceof RegistryError) && !signal.aborted) throw error;
+  } finally {
+    registries.close();
+  }
 }
 
 /** @throws {AppError} `registry_unavailable`, `image_unusable` when `work` fails because of the registry or a manifest in it */

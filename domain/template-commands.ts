@@ -32,13 +32,13 @@ export type ReadyProbe = (
 
 /**
  * Reads a template's `ready_command`: JSON with a `type` of `exec`, `httpGet` or `tcpSocket`. Its settings are beside
- * `type` or, as in Kubernetes, below a key of that name.
+ * `type` or, as in Kubernetes, below a key of that name; then `type` may be left out.
  * @throws {SyntaxError} for anything else
  */
 export function parseReadyCommand(text: string | null): ReadyProbe | null {
   if (!text?.trim()) return null;
   const value = JSON.parse(text) as Record<string, unknown>;
-  const type = value.type;
+  const type = value.type ?? ['exec', 'httpGet', 'tcpSocket'].find((name) => Object.hasOwn(value, name));
   const settings = {
     ...value,
     ...(typeof type === 'string' ? (value[type] as object | undefined) : undefined),

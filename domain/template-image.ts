@@ -82,6 +82,17 @@ export function placeIn(
 /** Whether hosts make the image themselves. */
 export const isBuiltin = (image: string): boolean => image.startsWith('builtin:');
 
+/** Whether sandboxes start the ENTRYPOINT and CMD of the image. Those of built-in templates and images never do. */
+export function startsImageCommand(template: {
+  image: string;
+  accountId?: AccountId | null;
+  customCommand?: string | null;
+  startImageCommand: boolean;
+}): boolean {
+  const { image, accountId, customCommand, startImageCommand } = template;
+  return startImageCommand && !customCommand && Boolean(accountId) && !isBuiltin(image);
+}
+
 /**
  * Whether a sandbox can be made of a template now. A built-in template is usable before hosts have made its image: the
  * sandbox starts when the image is there.

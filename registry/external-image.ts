@@ -9,6 +9,11 @@ export class UnusableImageError extends Error {
   override name = 'UnusableImageError';
 }
 
+/** The registry answers that it does not have the image. */
+export class NoSuchImageError extends UnusableImageError {
+  override name = 'NoSuchImageError';
+}
+
 /** The manifest of one image for this platform, with its digest. */
 export interface ExternalImage {
   found: FoundManifest;
@@ -47,7 +52,7 @@ export async function findExternalImage(
   signal: AbortSignal,
 ): Promise<ExternalImage> {
   const named = await client.manifest(reference.digest ?? reference.tag ?? 'latest', signal);
-  if (!named) throw new UnusableImageError('The registry has no such image');
+  if (!named) throw new NoSuchImageError('The registry has no such image');
   const found = named.manifest.kind === 'image' ? named : await ofThisPlatform(client, named, signal);
   const { manifest } = found;
   if (manifest.kind !== 'image') throw new UnusableImageError('The image is a list of lists of images');

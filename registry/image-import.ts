@@ -1,14 +1,12 @@
 import { randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import type { Settings } from '../config/settings.ts';
 import { blobsOf } from '../domain/image-manifest.ts';
 import type { ImageReference } from '../domain/image-reference.ts';
 import { type ExternalImage, findExternalImage, hasZstdLayers, UnusableImageError } from './external-image.ts';
+import { ExternalRegistries } from './external-registries.ts';
 import { ImportSource } from './import-source.ts';
-import { OutboundGuard } from './outbound-guard.ts';
 import type { PlatformRegistry, StoredImage } from './platform-registry.ts';
-import { RegistryClient, type RegistryCredentials, RegistryError } from './registry-client.ts';
-import { discard, RegistryHttp } from './registry-http.ts';
+import { type RegistryCredentials, RegistryError } from './registry-client.ts';
 import { SkopeoError, skopeoCopy } from './skopeo.ts';
 
 /** The progress of a copy. */
@@ -50,7 +48,7 @@ const growth = { factor: 4, bytes: 1024 ** 3 };
 /** Copies images from external registries to the platform's registry. */
 export class ImageImports {
   readonly #registry: PlatformRegistry;
-  readonly #http: RegistryHttp;
+  readonly #external: ExternalRegistries;
   readonly #growth: typeof growth;
 
   /** @param sandboxNetworks the networks of all hosts, as CIDR */
@@ -62,11 +60,7 @@ export class ImageImports {
   ) {
     this.#registry = registry;
     this.#growth = mostGrowth;
-    const { PLATFORM_IMPORT_CA_FILE: caFile } = settings;
-    this.#http = new RegistryHttp({
-      guard: new OutboundGuard(settings, sandboxNetworks),
-      ...(caFile && { ca: readFileSync(caFile, 'utf8') }),
-    });
+    this.#external = new ExternalRegistries(settings, sandboxNetworks);
   }
 
   /**
@@ -76,7 +70,7 @@ export class ImageImports {
    */
   async copy(options: ImportOptions): Promise<StoredImage> {
     const { reference, credentials, to, signal } = options;
-    const client = await this.#clientOf(reference, credentials, signal);
+    const client = await this.#external.clientOf(reference, credentials, signal);
     const image = await findExternalImage(client, reference, signal);
     await options.onFound(image);
     const there = await atTarget(() => this.#registry.blobsThere(to.path, blobsOf(image.manifest), signal));
@@ -124,30 +118,7 @@ export class ImageImports {
   }
 
   close(): void {
-    this.#http.close();
-  }
-
-  /** Uses TLS. A registry on loopback, which operators open for trials, may use plain HTTP, as with Docker. */
-  async #clientOf(
-    { registry, repository }: ImageReference,
-    credentials: RegistryCredentials | null,
-    signal: AbortSignal,
-  ): Promise<RegistryClient> {
-    const scheme = isLoopback(registry) && !(await this.#speaksTls(registry, signal)) ? 'http' : 'https';
-    return new RegistryClient(this.#http, { origin: `${scheme}://${registry}`, path: repository }, credentials);
-  }
-
-  async #speaksTls(registry: string, signal: AbortSignal): Promise<boolean> {
-    try {
-      const reply = await this.#http.send(new URL(`https://${registry}/v2/`), { method: 'GET', headers: {}, signal });
-      discard(reply.body);
-      return true;
-    } catch (error) {
-      signal.throwIfAborted();
-      // OpenSSL gives one of these errors for a reply in plain HTTP.
-      if (/wrong version number|EPROTO|packet length too long|http request/i.test(String(error))) return false;
-      return true;
-    }
+    this.#external.close();
   }
 }
 
@@ -158,10 +129,6 @@ async function atTarget<Value>(work: () => Promise<Value>): Promise<Value> {
     if (cause instanceof RegistryError) throw new TargetError('The registry of the platform fails', { cause });
     throw cause;
   }
-}
-
-function isLoopback(registry: string): boolean {
-  return /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(registry.replace(/:\d+$/, ''));
 }
 
 function progressOf({ manifest }: ExternalImage, source: ImportSource, there: ReadonlySet<string>) {

@@ -170,6 +170,8 @@ export interface SandboxSpec {
   platformToken: string;
   /** The template's own command. The agent starts it when the agent is ready. Null: none. */
   command: SandboxCommand | null;
+  /** Without `command`: start the ENTRYPOINT and CMD of the image. Their end does not end the sandbox. */
+  startImageCommand?: boolean;
   /** Determines when the sandbox counts as ready. Null: as soon as the agent answers. */
   readyProbe: ReadyProbe | null;
 }

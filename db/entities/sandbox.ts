@@ -34,6 +34,8 @@ export const Sandbox = defineEntity({
     templateSource: p.string(),
     templatePorts: p.json<Port[]>(),
     templateCustomCommand: p.string().nullable(),
+    /** Start the ENTRYPOINT and CMD of the image. */
+    startImageCommand: p.boolean().default(false),
     templateReadyCommand: p.string().nullable(),
     image: p.string(),
 

@@ -40,6 +40,8 @@ export const Template = defineEntity({
     metadata: p.string().nullable(),
     ports: p.json<Port[]>(),
     customCommand: p.string().nullable(),
+    /** Sandboxes start the ENTRYPOINT and CMD of the image if there is no `customCommand`. */
+    startImageCommand: p.boolean().default(true),
     readyCommand: p.string().nullable(),
     buildStartedAt: p.datetime(3).nullable(),
     pushStartedAt: p.datetime(3).nullable(),

@@ -4,7 +4,7 @@ import type { MountSlot } from '../../domain/object-storage.ts';
 import type { SandboxPlace, SandboxSpec } from '../driver.ts';
 import type { PhaseReports } from '../phase-reports.ts';
 import { AgentClient } from '../sandbox-agent/agent-client.ts';
-import { whenProbeSucceeds } from '../sandbox-agent/ready-probe.ts';
+import { whenReady } from '../sandbox-agent/ready-probe.ts';
 import type { Cluster } from './cluster.ts';
 import type { ClusterRoom } from './cluster-room.ts';
 import type { ClusterWatch } from './cluster-watch.ts';
@@ -109,7 +109,7 @@ export class SandboxStarter {
         await agent.whenReady(sandboxId, seconds.agentStart, alive);
         // The ready probe of a template may take long, so other starts do not wait for it.
         leave();
-        if (spec.readyProbe) await whenProbeSucceeds(spec.readyProbe, { address, agent }, alive);
+        await whenReady(spec, { address, agent }, alive);
       });
       await phases.finish();
       signal.throwIfAborted();

@@ -1,7 +1,7 @@
 import type { V1Pod } from '@kubernetes/client-node';
 import type { SandboxPlace, SandboxSpec } from '../driver.ts';
 import { AgentClient } from '../sandbox-agent/agent-client.ts';
-import { whenProbeSucceeds } from '../sandbox-agent/ready-probe.ts';
+import { whenReady } from '../sandbox-agent/ready-probe.ts';
 import type { Cluster } from './cluster.ts';
 import type { ClusterRoom } from './cluster-room.ts';
 import type { ClusterWatch } from './cluster-watch.ts';
@@ -114,7 +114,7 @@ export class WarmStarter {
       progress.isNamed = true;
       phases.report('waiting_ready');
       await agent.whenReady(sandboxId, seconds.agentStart, alive);
-      if (spec.readyProbe) await whenProbeSucceeds(spec.readyProbe, { address, agent }, alive);
+      await whenReady(spec, { address, agent }, alive);
     });
     await phases.finish();
     signal.throwIfAborted();

@@ -9,7 +9,7 @@ import type { UnpackedImage } from '../images/unpacked-image.ts';
 import type { PhaseReports } from '../phase-reports.ts';
 import { runCommand } from '../process/command.ts';
 import { AgentClient, AgentError, type AgentInit } from '../sandbox-agent/agent-client.ts';
-import { whenProbeSucceeds } from '../sandbox-agent/ready-probe.ts';
+import { whenReady } from '../sandbox-agent/ready-probe.ts';
 import type { Stopwatch } from '../stopwatch.ts';
 import { startAgentAgain } from './agent-door.ts';
 import { requireHostDisk } from './blank-disk.ts';
@@ -109,7 +109,7 @@ export class SandboxStarter {
     const begin = member ? this.#nameMember(work, member, image) : this.#startCold(work, image);
     const record = await begin;
     try {
-      await this.#waitForProbe(work, record);
+      await this.#waitUntilReady(work, record);
       await phases.finish();
       signal.throwIfAborted();
       const ready: SandboxRecord = { ...record, phase: 'ready' };
@@ -154,7 +154,7 @@ export class SandboxStarter {
   async restartAgent({ spec, folder, signal }: Pick<Work, 'spec' | 'folder' | 'signal'>): Promise<boolean> {
     if (!this.#runner.isAgentGone(folder)) return false;
     const image = await this.#imageOf(spec.image, signal);
-    await startAgentAgain(folder, bootDocument({ ...spec, command: null }, image), signal);
+    await startAgentAgain(folder, bootDocument({ ...spec, command: null, startImageCommand: false }, image), signal);
     return true;
   }
 
@@ -280,11 +280,11 @@ export class SandboxStarter {
     work.watch.mark('agent');
   }
 
-  async #waitForProbe(work: Work, record: SandboxRecord): Promise<void> {
-    const { readyProbe, platformToken } = work.spec;
-    if (!readyProbe) return;
-    const sandbox = { address: record.address, agent: new AgentClient(record.address, platformToken) };
-    await this.#whileRunning(work, record, (signal) => whenProbeSucceeds(readyProbe, sandbox, signal));
+  async #waitUntilReady(work: Work, record: SandboxRecord): Promise<void> {
+    const { spec } = work;
+    if (!spec.readyProbe && !spec.command) return;
+    const sandbox = { address: record.address, agent: new AgentClient(record.address, spec.platformToken) };
+    await this.#whileRunning(work, record, (signal) => whenReady(spec, sandbox, signal));
     work.watch.mark('ready');
   }
 
@@ -337,13 +337,17 @@ const recordOf = ({ sandboxId, run }: SandboxSpec, instance: string, address: st
   exitReported: false,
 });
 
+function imageCommandOf({ config: { entrypoint, cmd } }: UnpackedImage): AgentInit['command'] {
+  return entrypoint.length + cmd.length > 0 ? { entrypoint, cmd } : null;
+}
+
 /** The boot document. Variables of the sandbox override those of the image. */
 function bootDocument(spec: SandboxSpec, image: UnpackedImage): object {
   const init: AgentInit = {
     sandboxId: spec.sandboxId,
     accessToken: spec.accessToken,
     env: { ...image.config.env, ...spec.env },
-    command: spec.command,
+    command: spec.command ?? (spec.startImageCommand ? imageCommandOf(image) : null),
     ...(image.config.workingDir === null ? {} : { cwd: image.config.workingDir }),
     ...(image.config.user === null ? {} : { user: image.config.user }),
   };

@@ -1,5 +1,6 @@
 import type net from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { z } from 'zod';
 import type { SandboxId } from '../../domain/ids.ts';
 import { type AgentEndpoint, callAgent, connectLoopback } from '../../sandbox-agent-client/platform-call.ts';
 import { canConnect, UnusableReply } from '../../sandbox-agent-client/sandbox-exchange.ts';
@@ -8,6 +9,14 @@ import { canConnect, UnusableReply } from '../../sandbox-agent-client/sandbox-ex
 export const agentPort = 49983;
 
 const maxReplyBytes = 64 * 1024;
+/** The state of a command that has failed. The tail is 8 KiB in base64. */
+const commandState = z.object({
+  command: z.object({
+    running: z.literal(false),
+    exitCode: z.int().min(1).max(255),
+    outputTail: z.string().max(11_000),
+  }),
+});
 const firstPollMs = 4;
 const connectPatienceMs = 20;
 const replyTimeoutSeconds = 5;
@@ -94,6 +103,19 @@ export class AgentClient {
   /** A connection to a server that listens on a loopback address of the sandbox. Null: there is none. */
   connectLoopback(port: number, deadlineMs: number, signal: AbortSignal): Promise<net.Socket | null> {
     return connectLoopback(this.#agent, port, deadlineMs, signal);
+  }
+
+  /**
+   * The end of the command of the boot document, if it has failed.
+   * @returns null while it runs, or when it ended with 0, or when there is none
+   */
+  async failedCommand(signal: AbortSignal): Promise<{ exitCode: number; output: string } | null> {
+    const state = commandState.safeParse(
+      await this.#ask('GET', '/platform/state', undefined, replyTimeoutSeconds, signal),
+    );
+    if (!state.success) return null;
+    const { exitCode, outputTail } = state.data.command;
+    return { exitCode, output: Buffer.from(outputTail, 'base64').toString('utf8').replaceAll('\0', '\ufffd') };
   }
 
   /** Runs a command in the sandbox. @returns its exit code */

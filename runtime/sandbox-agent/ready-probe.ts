@@ -3,16 +3,55 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import tls from 'node:tls';
 import type { ReadyProbe } from '../../domain/template-commands.ts';
 import { canConnect, statusOf } from '../../sandbox-agent-client/sandbox-exchange.ts';
-import { DriverError } from '../driver.ts';
-import type { AgentClient } from './agent-client.ts';
+import { DriverError, type SandboxSpec } from '../driver.ts';
+import { type AgentClient, AgentError } from './agent-client.ts';
+
+/** Without a ready command, a template's command must run, or end with 0, for this time. */
+const commandRunsMs = 300;
+const commandLookMs = 20;
+
+type Started = Pick<SandboxSpec, 'sandboxId' | 'run' | 'command' | 'readyProbe'>;
+interface Probed {
+  address: string;
+  agent: AgentClient;
+}
+
+/**
+ * Waits until a sandbox with a booted agent is ready.
+ * @throws {DriverError} `runtime_exited` when the template's command fails before that; `not_ready`
+ */
+export async function whenReady(spec: Started, sandbox: Probed, signal: AbortSignal): Promise<void> {
+  const { readyProbe, command } = spec;
+  const requireCommand = async () => {
+    if (command) await requireNotFailed(spec, sandbox.agent, signal);
+  };
+  if (readyProbe) return whenProbeSucceeds(readyProbe, sandbox, requireCommand, signal);
+  for (const end = performance.now() + commandRunsMs; command && performance.now() < end; ) {
+    await sleep(commandLookMs, undefined, { signal });
+    await requireCommand();
+  }
+}
+
+async function requireNotFailed({ sandboxId, run }: Started, agent: AgentClient, signal: AbortSignal): Promise<void> {
+  const failed = await agent.failedCommand(signal).catch((error) => {
+    // An agent that does not answer now is asked again, or its sandbox has ended.
+    if (error instanceof AgentError) return null;
+    throw error;
+  });
+  if (!failed) return;
+  const { exitCode, output } = failed;
+  const exit = { sandboxId, run, exitCode, outOfMemory: false, commandOutput: output };
+  throw new DriverError('runtime_exited', `The command of the template ended with ${exitCode}`, { exit });
+}
 
 /**
  * Probes a sandbox until it is ready. The times have the meaning of Kubernetes probes.
- * @throws {DriverError} `not_ready` after `failureThreshold` consecutive failures
+ * @throws {DriverError} `not_ready` after `failureThreshold` consecutive failures, and the errors of `requireCommand`
  */
-export async function whenProbeSucceeds(
+async function whenProbeSucceeds(
   probe: ReadyProbe,
-  sandbox: { address: string; agent: AgentClient },
+  sandbox: Probed,
+  requireCommand: () => Promise<void>,
   signal: AbortSignal,
 ): Promise<void> {
   await sleep(probe.initialDelaySeconds * 1000, undefined, { signal });
@@ -21,6 +60,7 @@ export async function whenProbeSucceeds(
     const attempt = AbortSignal.any([signal, AbortSignal.timeout(Math.ceil(probe.timeoutSeconds * 1000))]);
     if (await succeeds(probe, sandbox, attempt)) return;
     signal.throwIfAborted();
+    await requireCommand();
     failures += 1;
     if (failures >= probe.failureThreshold) {
       throw new DriverError('not_ready', `The sandbox was not ready after ${failures} ${probe.type} probes`);
@@ -29,11 +69,7 @@ export async function whenProbeSucceeds(
   }
 }
 
-async function succeeds(
-  probe: ReadyProbe,
-  sandbox: { address: string; agent: AgentClient },
-  signal: AbortSignal,
-): Promise<boolean> {
+async function succeeds(probe: ReadyProbe, sandbox: Probed, signal: AbortSignal): Promise<boolean> {
   const { address } = sandbox;
   const deadlineMs = Math.ceil(probe.timeoutSeconds * 1000);
   try {

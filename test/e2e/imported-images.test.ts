@@ -113,6 +113,38 @@ test('an image with musl and busybox runs its programs, with its environment', a
   expect(await run(sandbox, 'id -un; pwd; echo $GREETING')).toBe('root\n/\nhello\n');
 }, 240_000);
 
+test('the command of an image starts with the sandbox, as its user and in its folder; its end does not end the sandbox', async () => {
+  const config = {
+    ...{ User: 'app', WorkingDir: '/home/app', Env: ['PATH=/bin', 'GREETING=hello'] },
+    Entrypoint: ['/bin/sh', '-c'],
+    Cmd: ['(id -un; pwd; echo $GREETING) >made; mv made began; exit 7'],
+  };
+  await push('alpine/command', path.join(folder, 'musl'), config);
+
+  const sandbox = await sandboxOf('alpine/command');
+
+  expect(await run(sandbox, 'cd /home/app; until [ -e began ]; do sleep 0.1; done; cat began')).toBe(
+    'app\n/home/app\nhello\n',
+  );
+  const view = await api.request<SandboxView>('GET', `/v1/sandboxes/${sandbox.sandbox_id}`);
+  expect(view.body.data).toMatchObject({ status: 'running', template_custom_command: null });
+
+  const template = `/v1/templates/${sandbox.template_id}`;
+  await api.request('PUT', template, { start_image_command: false });
+  const quiet = await api.createSandbox({ template: sandbox.template_id, ...small });
+  // The command of the image has had more time in the first sandbox.
+  expect(await run(quiet, 'sleep 1; ls /home/app')).toBe('');
+
+  await api.request('PUT', template, { start_image_command: true, custom_command: 'echo broken; exit 7' });
+  const failed = await api.request<SandboxView>('POST', '/v1/sandboxes', { template: sandbox.template_id, ...small });
+  expect(failed.body).toMatchObject({
+    data: {
+      ...{ status: 'failed', reason: 'runtime_exited' },
+      failure: { exit_code: 7, command_output: 'broken\n', out_of_memory: false },
+    },
+  });
+}, 240_000);
+
 test('an image with one static program and no shell runs it', async () => {
   const tree = path.join(folder, 'static');
   mkdirSync(tree);

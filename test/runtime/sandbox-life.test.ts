@@ -122,6 +122,36 @@ test('its command runs with its environment', async () => {
   expect(Buffer.from(command.outputTail, 'base64').toString()).toBe('hello world\n');
 });
 
+test.each([
+  ['exit 7', 7, ''],
+  ['echo broken; exit 7', 7, 'broken\n'],
+  ['/no/such/program', 127, expect.stringContaining('/no/such/program')],
+])('a command that fails at once fails the start: %s', async (command, exitCode, commandOutput) => {
+  const spec = host.spec({ command: { entrypoint: ['/bin/sh', '-c'], cmd: [command] } });
+  await expect(host.driver.create(spec)).rejects.toMatchObject({
+    code: 'runtime_exited',
+    message: `The command of the template ended with ${exitCode}`,
+    exit: { sandboxId: spec.sandboxId, exitCode, commandOutput },
+  });
+});
+
+test('a program that is not there fails the start, also before the ready command succeeds', async () => {
+  const spec = host.spec({
+    command: { entrypoint: ['/no/such/program'], cmd: [] },
+    readyProbe: {
+      ...{ type: 'tcpSocket', port: 1, initialDelaySeconds: 0, periodSeconds: 0.1, timeoutSeconds: 1 },
+      failureThreshold: 100,
+    },
+  });
+  const exit = { exitCode: 127, commandOutput: expect.stringContaining('ENOENT') };
+  await expect(host.driver.create(spec)).rejects.toMatchObject({ code: 'runtime_exited', exit });
+});
+
+test('a command that ends with 0 does not end its sandbox', async () => {
+  const { spec } = await create({ command: { entrypoint: ['/bin/true'], cmd: [] } });
+  expect(await host.driver.inspect(spec.sandboxId)).toMatchObject({ state: 'running' });
+});
+
 describe('readiness', () => {
   const times = { initialDelaySeconds: 0, periodSeconds: 0.1, timeoutSeconds: 1, failureThreshold: 600 };
   const server = (port: number, status: number, address = '0.0.0.0') => ({

@@ -313,6 +313,35 @@ test.each(['private', 'account_shared'] as const)(
   },
 );
 
+test('an external template whose image is not there is refused; one that is there names the import', async () => {
+  await pushImage(origin, `source/${name}`);
+  front.password = { username: 'ada', password: secret };
+  const create = (image: string, password: string, more: Json = {}) =>
+    send('POST', '/v1/templates', {
+      ...{ name, template_source: 'custom', custom_image_source: 'external' },
+      ...{ external_image_url: `${front.address}/source/${image}`, external_registry_username: 'ada' },
+      ...{ external_registry_password: password, ...more },
+    });
+  const missing = [404, 'image_not_found'];
+  expect(await create(`${name}-none`, secret)).toEqual(missing);
+  expect(await create(`${name}:none`, secret)).toEqual(missing);
+  expect(await create(name, 'guess')).toEqual(missing);
+  // The platform's own registry is no external one.
+  const own = `${origin.slice('http://'.length)}/source/${name}`;
+  expect(await create(name, secret, { external_image_url: own })).toEqual([400, 'validation_failed']);
+  const made = await create(name, secret);
+  expect(made).toMatchObject({ status: 'pending', start_image_command: true });
+  const url = `/v1/templates/${made.template_id}`;
+  const changed = { external_image_url: `${front.address}/source/${name}:none`, external_registry_password: secret };
+  expect(await send('PUT', url, changed)).toEqual(missing);
+  const { status, body } = await api.send(user, 'POST', '/v1/sandboxes', { template: name });
+  expect([status, body.code]).toEqual([400, 'template_not_usable']);
+  expect(body.error).toContain(`POST ${url}/import`);
+  // It may be away for a moment, which the retries of the import bear.
+  const away = { name: `${name}-b`, external_image_url: '127.0.0.1:9/a/b', external_registry_username: '' };
+  expect(await create(name, '', away)).toMatchObject({ status: 'pending' });
+});
+
 test('while the registry is away, a template is made and says so; a later import is 503', async () => {
   const env = {
     PLATFORM_REGISTRY: '127.0.0.1:9',

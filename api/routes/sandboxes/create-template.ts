@@ -112,7 +112,11 @@ export function createTemplateFromSandbox(api: Api, deps: ApiDependencies): void
           }
           const base = await em.fork().findOne(Template, { templateId: sandbox.templateId });
           const rootTemplateId = base?.rootTemplateId ?? sandbox.templateId;
-          const wanted = { ...newTemplate(deps, caller, request.body, sandbox, templateId), rootTemplateId };
+          const wanted = {
+            ...newTemplate(deps, caller, request.body, sandbox, templateId),
+            rootTemplateId,
+            startImageCommand: base?.startImageCommand ?? true,
+          };
           await requireRegistryUp(deps.registry);
           const owner = { accountId: caller.accountId, ownerUserId: caller.userId };
           await requireStorage(em.fork(), deps, { ...owner, visibility: wanted.visibility });

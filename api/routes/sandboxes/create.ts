@@ -15,7 +15,7 @@ import { checkSandboxName, generateSandboxName } from '../../../domain/names.ts'
 import { type MountSlot, planMounts } from '../../../domain/object-storage.ts';
 import { checkPlanLimits, defaultStorageGb } from '../../../domain/plans.ts';
 import { conflictWithTemplate, type Port } from '../../../domain/ports.ts';
-import { isUsable } from '../../../domain/template-image.ts';
+import { isUsable, startsImageCommand } from '../../../domain/template-image.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import { createOnce } from '../../create-once.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
@@ -161,7 +161,11 @@ async function usableTemplate(
   if (!template.image || !isUsable(template)) {
     const why = template.buildErrorMessage ? `: ${template.buildErrorMessage}` : '';
     const reason = template.status === 'available' ? 'has no image' : `is ${template.status}, not available${why}`;
-    throw templateError('template_not_usable', `The template ${reason}`);
+    const next =
+      template.customImageSource === 'external'
+        ? `; import its image with POST /v1/templates/${template.templateId}/import`
+        : '';
+    throw templateError('template_not_usable', `The template ${reason}${next}`);
   }
   return { ...template, image: template.image };
 }
@@ -188,6 +192,7 @@ async function newSandbox(
     templateSource: template.templateSource,
     templatePorts: template.ports,
     templateCustomCommand: template.customCommand ?? null,
+    startImageCommand: startsImageCommand(template),
     templateReadyCommand: template.readyCommand ?? null,
     image: template.image,
     cpuCount: body.cpu_count ?? template.defaultCpuCount,

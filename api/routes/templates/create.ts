@@ -25,7 +25,7 @@ import {
   withDefault,
   withDefaultNonZero,
 } from '../../schemas/fields.ts';
-import { readNamedImage, requireOutboundImage, requireStorage } from '../../template-images.ts';
+import { readNamedImage, requireExternalImage, requireOutboundImage, requireStorage } from '../../template-images.ts';
 import {
   imageReference,
   inheritedPorts,
@@ -134,11 +134,19 @@ async function newTemplate(
 ): Promise<NewTemplate> {
   const name = checkTemplateName(given.name);
   requireVisibility(caller, given.visibility);
-  if (given.external_image_url) requireOutboundImage(given.external_image_url, deps.settings);
   const base = given.base_template_id ? await baseOf(em, scope, given.base_template_id, given.template_source) : null;
   const isCustom = given.template_source === 'custom';
   const isExternal = isCustom && given.custom_image_source === 'external';
   const password = given.external_registry_password;
+  if (given.external_image_url) requireOutboundImage(given.external_image_url, deps.settings);
+  if (isExternal) {
+    const username = given.external_registry_username;
+    await requireExternalImage(
+      deps,
+      given.external_image_url!,
+      username ? { username, password: password ?? '' } : null,
+    );
+  }
   const wanted: NewTemplate = {
     templateId,
     name,
@@ -154,6 +162,7 @@ async function newTemplate(
     metadata: given.metadata ?? base?.metadata ?? null,
     ports: portsBeside(inheritedPorts(base, given.reset_ports), given.ports ?? []),
     customCommand: given.custom_command ?? base?.customCommand ?? null,
+    startImageCommand: given.start_image_command ?? base?.startImageCommand ?? true,
     readyCommand: given.ready_command ?? base?.readyCommand ?? null,
     parentTemplateId: base?.templateId ?? null,
     rootTemplateId: base ? (base.rootTemplateId ?? base.templateId) : templateId,

@@ -165,6 +165,7 @@ function newTemplate(deps: ApiDependencies, caller: Identity, given: Body, templ
     registryPassword: password ? deps.sealRegistryPassword(templateId, password) : null,
     ports: given.ports ?? [],
     customCommand: given.custom_command ?? null,
+    startImageCommand: given.start_image_command ?? true,
     readyCommand: given.ready_command ?? null,
   };
   const limited = { cpuCount: wanted.defaultCpuCount, memoryMb: wanted.defaultMemoryMb };

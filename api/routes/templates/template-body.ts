@@ -6,7 +6,7 @@ import { conflictWithTemplate, maxCustomPorts, type Port, unionOfPorts } from '.
 import { parseCustomCommand, parseReadyCommand } from '../../../domain/template-commands.ts';
 import { templateNameLength, templateNamePattern } from '../../../domain/template-name.ts';
 import { ofMutations } from '../../schemas/failures.ts';
-import { optionalNonZero, positiveInt } from '../../schemas/fields.ts';
+import { optional, optionalNonZero, positiveInt } from '../../schemas/fields.ts';
 import { newPortSchema, readNewPort } from '../../schemas/port.ts';
 
 /** Fields that several bodies of templates have. Empty texts count as absent. */
@@ -101,6 +101,9 @@ export const settingFields = {
   default_memory_mb: optionalNonZero(positiveInt().min(128)),
   metadata: optionalNonZero(templateMetadata).describe('JSON in text'),
   custom_command: optionalNonZero(customCommand).describe('A command line, or JSON `{"Entrypoint": [], "Cmd": []}`'),
+  start_image_command: optional(z.boolean()).describe(
+    'Sandboxes start the ENTRYPOINT and CMD of the image if there is no `custom_command`. By default true',
+  ),
   ready_command: optionalNonZero(readyCommand).describe('JSON with `type` of `exec`, `httpGet` or `tcpSocket`'),
   ports: optionalNonZero(templatePorts).describe('A JSON array of ports, as a string'),
 };

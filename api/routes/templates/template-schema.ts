@@ -33,6 +33,9 @@ export const templateItemSchema = z
     metadata: z.string().nullable().describe('JSON in text'),
     ports: z.array(portSchema),
     custom_command: z.string().nullable(),
+    start_image_command: z
+      .boolean()
+      .describe('Without `custom_command`, sandboxes start the ENTRYPOINT and CMD of the image'),
     ready_command: z.string().nullable(),
     build_started_at: time().nullable(),
     push_started_at: time().nullable(),
@@ -69,6 +72,7 @@ export const changedTemplateSchema = createdTemplateSchema
     external_image_url: true,
     external_registry_username: true,
     custom_command: true,
+    start_image_command: true,
     ready_command: true,
   })
   .extend({ template_document: z.string().nullable().describe('Markdown') })
@@ -115,6 +119,7 @@ export function presentTemplate(
     metadata: template.metadata ?? null,
     ports: template.ports.map(presentPort),
     custom_command: template.customCommand ?? null,
+    start_image_command: template.startImageCommand,
     ready_command: template.readyCommand ?? null,
     build_started_at: template.buildStartedAt ?? null,
     push_started_at: template.pushStartedAt ?? null,

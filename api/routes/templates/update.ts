@@ -16,7 +16,7 @@ import {
   optionalBody,
   optionalNonZero,
 } from '../../schemas/fields.ts';
-import { readNamedImage, requireOutboundImage, requireStorage } from '../../template-images.ts';
+import { readNamedImage, requireExternalImage, requireOutboundImage, requireStorage } from '../../template-images.ts';
 import {
   imageReference,
   portsBeside,
@@ -78,8 +78,8 @@ export function updateTemplate(api: Api, deps: ApiDependencies): void {
       const by = { caller, scope: scopeOf(request) };
       const { template_id: templateId } = request.params;
       const { external_image_url: external, registry_image_url: registryUrl } = request.body;
-      await requireChangeable(deps.orm.em.fork(), by, templateId);
-      if (external) requireOutboundImage(external, deps.settings);
+      const before = await requireChangeable(deps.orm.em.fork(), by, templateId);
+      if (external) await requireNewExternal(deps, before, external, request.body);
       const image = registryUrl ? await readNamedImage(deps, caller, registryUrl) : null;
       const settings = settingsOf(deps, planOf(request, deps.plans), request.body, templateId);
       const template = await changeTemplate(deps.orm.em.fork(), by, templateId, async (present, tx) => {
@@ -90,6 +90,15 @@ export function updateTemplate(api: Api, deps: ApiDependencies): void {
       return success({ template: presentChangedTemplate(template) }, 'The template is changed');
     },
   });
+}
+
+async function requireNewExternal(deps: ApiDependencies, before: Template, url: string, given: Body): Promise<void> {
+  requireOutboundImage(url, deps.settings);
+  const username = given.external_registry_username ?? before.externalRegistryUsername;
+  const password = given.external_registry_password;
+  // A stored password is for the import alone.
+  if (username && !password) return;
+  await requireExternalImage(deps, url, username ? { username, password: password! } : null);
 }
 
 function settingsOf(deps: ApiDependencies, plan: Plan, given: Body, templateId: TemplateId): Partial<Template> {
@@ -104,6 +113,7 @@ function settingsOf(deps: ApiDependencies, plan: Plan, given: Body, templateId: 
     defaultMemoryMb: given.default_memory_mb,
     metadata: given.metadata,
     customCommand: given.custom_command,
+    startImageCommand: given.start_image_command,
     readyCommand: given.ready_command,
     externalImageUrl: given.external_image_url,
     externalRegistryUsername: given.external_registry_username,
