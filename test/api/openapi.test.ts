@@ -862,7 +862,12 @@ test('every body has an example that its schema accepts, and that of create make
     );
     expect([name, [200, 201, 202, 404]]).toEqual([name, expect.arrayContaining([unknown ? 404 : reply.status])]);
   }
-  // So is each field's own example, which readers copy.
+  const { example } = document.paths['/v1/sandboxes'].post.requestBody.content['application/json'];
+  const made = await api.send(api.root, 'POST', '/v1/sandboxes', example);
+  expect([made.status, made.body.data.name]).toEqual([201, example.name]);
+});
+
+test('the server accepts the example of each field of a body, in the example of the body', async () => {
   const refused: Json[] = [];
   let fields = 0;
   for (const { name, template, operation } of operations()) {
@@ -877,16 +882,14 @@ test('every body has an example that its schema accepts, and that of create make
           const about = (body?.details ?? []).filter(
             ({ path, reason }: Json) => String(path).split('.')[0] === field && !reason.startsWith('is for '),
           );
-          if (status === 429 || (status === 400 && about.length > 0)) refused.push([name, field, value, status, about]);
+          if (body?.code === 'too_many_requests' || (status === 400 && about.length > 0))
+            refused.push([name, field, value, status, about]);
         }
       }
     }
   }
   expect(refused).toEqual([]);
   expect(fields).toBeGreaterThan(50);
-  const { example } = document.paths['/v1/sandboxes'].post.requestBody.content['application/json'];
-  const made = await api.send(api.root, 'POST', '/v1/sandboxes', example);
-  expect([made.status, made.body.data.name]).toEqual([201, example.name]);
 });
 
 test('every text has an example, every example is valid, and every number has a sensible limit', () => {
