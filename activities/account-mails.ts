@@ -52,16 +52,17 @@ export function createAccountMailActivities(deps: {
   return {
     /**
      * Makes the link and mails it. Sends nothing if the user is deleted, disabled, or signs in through an identity
-     * provider.
+     * provider. @returns whether there is such a user
      */
-    async sendPasswordResetMail({ userId, expiresAtMs }: { userId: UserId; expiresAtMs: number }): Promise<void> {
+    async sendPasswordResetMail({ userId, expiresAtMs }: { userId: UserId; expiresAtMs: number }): Promise<boolean> {
       const reader = await findReaderOfLinks(userId);
-      if (!reader) return;
+      if (!reader) return false;
       const expiresAt = new Date(expiresAtMs);
       const token = secrets.linkToken('password-reset', activityInfo().workflowExecution!.runId);
       await addAccountLink(orm.em, { token, purpose: 'password-reset', userId, provesEmail: true, expiresAt });
       const url = accountPageUrl(settings, 'reset-password', { token });
       await send(reader, passwordResetMail({ name: reader.name, url, expiresAt }));
+      return true;
     },
 
     /**

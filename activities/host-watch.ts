@@ -8,6 +8,7 @@ import {
   hostStatus,
   sandboxesBoundTo,
 } from '../db/repositories/hosts.ts';
+import type { SandboxId } from '../domain/ids.ts';
 
 /** The interval of the checks. */
 const checkEveryMs = 1000;
@@ -66,9 +67,9 @@ export function createHostWatchActivities({ orm }: { orm: Orm }) {
       }
     },
 
-    /** The sandboxes that have processes on this host, or will soon have. */
-    sandboxesBoundTo(hostId: string): Promise<BoundSandbox[]> {
-      return sandboxesBoundTo(orm.em, hostId);
+    /** The sandboxes that have processes on this host, or will soon have. @param page one page of them, by id */
+    sandboxesBoundTo(hostId: string, page?: { after: SandboxId | null; limit: number }): Promise<BoundSandbox[]> {
+      return sandboxesBoundTo(orm.em, hostId, page);
     },
   };
 }

@@ -73,6 +73,16 @@ export function createWebhookDeliveryActivities(deps: {
       if (held.attemptNumber < wanted.attempt) await attemptOnce(held, wanted.spacingMs);
       return resultOf(await findResult(wanted));
     },
+
+    /** Records that an operator has cancelled the delivery, unless it ended before. */
+    async giveUpDelivery(
+      wanted: Pick<DeliveryAttempt, 'deliveryId' | 'createdAt' | 'holder'>,
+    ): Promise<'failed' | 'superseded'> {
+      const held = await findHeldDelivery(orm.em, wanted);
+      if (!held) return 'superseded';
+      await recordResults(orm.em, [{ held, kind: 'given_up', error: 'The delivery was cancelled by an operator' }]);
+      return 'failed';
+    },
   };
 
   async function findResult({ deliveryId, createdAt, holder }: DeliveryAttempt) {

@@ -6,7 +6,7 @@ import {
   WorkflowNotFoundError,
   WorkflowUpdateFailedError,
 } from '@temporalio/client';
-import { ApplicationFailure, type UpdateDefinition } from '@temporalio/common';
+import { ApplicationFailure, CancelledFailure, type UpdateDefinition } from '@temporalio/common';
 import type { Logger } from 'pino';
 import type { Sandbox } from '../db/entities/sandbox.ts';
 import { newId } from '../db/new-id.ts';
@@ -310,9 +310,10 @@ function asAppError(error: unknown): unknown {
   return isRunOver(error) ? ended('ending') : (workflowError(error) ?? error);
 }
 
-/** The update was accepted, but the run ended before its handler did. */
+/** The update was accepted, but the run ended, or was cancelled by an operator, before its handler had replied. */
 function isRunOver(error: unknown): boolean {
-  return hasFailureType(error, 'AcceptedUpdateCompletedWorkflow');
+  const isCancelled = error instanceof WorkflowUpdateFailedError && error.cause instanceof CancelledFailure;
+  return isCancelled || hasFailureType(error, 'AcceptedUpdateCompletedWorkflow');
 }
 
 function hasFailureType(error: unknown, type: string): boolean {

@@ -46,6 +46,7 @@ export const sandboxReasons = [
   'quota_used_up',
   'object_storage_mount_failed',
   'object_storage_credentials_required',
+  'ended_by_operator',
 ] as const;
 export type SandboxReason = (typeof sandboxReasons)[number];
 

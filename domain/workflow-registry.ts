@@ -89,6 +89,15 @@ export interface BatchEndingInput extends OfAccount {
 
 export interface HostInput {
   hostId: string;
+  /** Set only when the workflow continues as new while it signals a loss. */
+  loss?: LossProgress;
+}
+
+export interface LossProgress {
+  /** The last sandbox of the round that has a signal. Null: a round begins. */
+  after: SandboxId | null;
+  /** The wait after this round. */
+  pauseSeconds: number;
 }
 
 export interface PasswordResetInput extends OfAccount {
@@ -166,6 +175,10 @@ interface WorkflowKind {
   workflowId(objectId: string): string;
   /** Whether the id may be used again once the workflow has closed. */
   mayRunAgain: boolean;
+  /** The effect of a cancel by an operator, in the Temporal Web UI or CLI. */
+  cancel: CancelBehavior;
+  /** What the workflow `maintenance` does after an operator's terminate. */
+  terminate: TerminateBehavior;
   /** The effect of an upgrade on open runs, if workers have versions (`PLATFORM_WORKER_DEPLOYMENT`). */
   upgrade: UpgradeBehavior;
 }
@@ -176,58 +189,180 @@ interface WorkflowKind {
  */
 export type UpgradeBehavior = 'pinned' | 'auto';
 
+/**
+ * `ends`: the workflow ends in an orderly way, and leaves nothing half done. `ignored`: the workflow continues, because
+ * an account or a machine depends on it (`workflows/cancellation.ts`). `docs/operations.md` has the table for operators.
+ */
+export type CancelBehavior = 'ends' | 'ignored';
+
+/**
+ * `restarted`: the workflow starts again with its input, and finds the rest of its work in the rows. `ended`: its sandbox
+ * fails and its host cleans up. `left`: nothing is left to be done, or another workflow does it.
+ */
+export type TerminateBehavior = 'restarted' | 'ended' | 'left';
+
 /** How each workflow type is started. */
 export const workflowKinds: Readonly<Record<WorkflowType, WorkflowKind>> = {
-  sandbox: { work: 'sandboxes', workflowId: (sandboxId) => sandboxId, mayRunAgain: false, upgrade: 'auto' },
+  sandbox: {
+    work: 'sandboxes',
+    workflowId: (sandboxId) => sandboxId,
+    mayRunAgain: false,
+    cancel: 'ends',
+    terminate: 'ended',
+    upgrade: 'auto',
+  },
   sandboxDeletion: {
     work: 'sandboxes',
     workflowId: (sandboxId) => `${sandboxId}/deletion`,
     mayRunAgain: true,
+    cancel: 'ignored',
+    terminate: 'restarted',
     upgrade: 'pinned',
   },
-  sandboxBatchEnding: { work: 'sandboxes', workflowId: (batchId) => batchId, mayRunAgain: false, upgrade: 'pinned' },
-  host: { work: 'sandboxes', workflowId: (hostId) => hostId, mayRunAgain: false, upgrade: 'auto' },
+  sandboxBatchEnding: {
+    work: 'sandboxes',
+    workflowId: (batchId) => batchId,
+    mayRunAgain: false,
+    cancel: 'ignored',
+    terminate: 'restarted',
+    upgrade: 'pinned',
+  },
+  host: {
+    work: 'sandboxes',
+    workflowId: (hostId) => hostId,
+    mayRunAgain: true,
+    cancel: 'ignored',
+    terminate: 'restarted',
+    upgrade: 'auto',
+  },
   passwordReset: {
     work: 'upkeep',
     workflowId: (userId) => `${userId}/password-reset`,
     mayRunAgain: true,
+    cancel: 'ends',
+    terminate: 'left',
     upgrade: 'pinned',
   },
   userInvitation: {
     work: 'upkeep',
     workflowId: (userId) => `${userId}/invitation`,
     mayRunAgain: false,
+    cancel: 'ends',
+    terminate: 'left',
     upgrade: 'pinned',
   },
-  userDeletion: { work: 'upkeep', workflowId: (userId) => `${userId}/deletion`, mayRunAgain: true, upgrade: 'auto' },
+  userDeletion: {
+    work: 'upkeep',
+    workflowId: (userId) => `${userId}/deletion`,
+    mayRunAgain: true,
+    cancel: 'ignored',
+    terminate: 'restarted',
+    upgrade: 'auto',
+  },
   emailChange: {
     work: 'upkeep',
     workflowId: (accountId) => `${accountId}/email-change`,
     mayRunAgain: true,
+    cancel: 'ends',
+    terminate: 'restarted',
     upgrade: 'auto',
   },
-  billing: { work: 'money', workflowId: (accountId) => `${accountId}/billing`, mayRunAgain: true, upgrade: 'auto' },
+  billing: {
+    work: 'money',
+    workflowId: (accountId) => `${accountId}/billing`,
+    mayRunAgain: true,
+    cancel: 'ignored',
+    terminate: 'restarted',
+    upgrade: 'auto',
+  },
   planChange: {
     work: 'money',
     workflowId: (accountId) => `${accountId}/plan-change`,
     mayRunAgain: true,
+    cancel: 'ignored',
+    terminate: 'restarted',
     upgrade: 'pinned',
   },
-  invoiceMail: { work: 'money', workflowId: (attempt) => `${attempt}/mail`, mayRunAgain: false, upgrade: 'pinned' },
-  imageImport: { work: 'images', workflowId: (jobId) => jobId, mayRunAgain: false, upgrade: 'pinned' },
+  invoiceMail: {
+    work: 'money',
+    workflowId: (attempt) => `${attempt}/mail`,
+    mayRunAgain: false,
+    cancel: 'ends',
+    terminate: 'left',
+    upgrade: 'pinned',
+  },
+  imageImport: {
+    work: 'images',
+    workflowId: (jobId) => jobId,
+    mayRunAgain: false,
+    cancel: 'ends',
+    terminate: 'restarted',
+    upgrade: 'pinned',
+  },
   templateBuild: {
     work: 'images',
     workflowId: (templateId) => `${templateId}/build`,
     mayRunAgain: false,
+    cancel: 'ends',
+    terminate: 'restarted',
     upgrade: 'pinned',
   },
-  imageRemoval: { work: 'images', workflowId: (image) => `${image}/removal`, mayRunAgain: true, upgrade: 'pinned' },
-  webhookDelivery: { work: 'webhooks', workflowId: (holder) => holder, mayRunAgain: false, upgrade: 'auto' },
-  budget: { work: 'money', workflowId: (accountId) => `${accountId}/budget`, mayRunAgain: true, upgrade: 'auto' },
-  budgetMail: { work: 'money', workflowId: (messageId) => messageId, mayRunAgain: false, upgrade: 'pinned' },
-  imageCollection: { work: 'images', workflowId: () => 'image-collection', mayRunAgain: true, upgrade: 'pinned' },
-  reconciliation: { work: 'money', workflowId: () => 'reconciliation', mayRunAgain: true, upgrade: 'pinned' },
-  maintenance: { work: 'upkeep', workflowId: () => 'maintenance', mayRunAgain: true, upgrade: 'pinned' },
+  imageRemoval: {
+    work: 'images',
+    workflowId: (image) => `${image}/removal`,
+    mayRunAgain: true,
+    cancel: 'ends',
+    terminate: 'left',
+    upgrade: 'pinned',
+  },
+  webhookDelivery: {
+    work: 'webhooks',
+    workflowId: (holder) => holder,
+    mayRunAgain: false,
+    cancel: 'ends',
+    terminate: 'restarted',
+    upgrade: 'auto',
+  },
+  budget: {
+    work: 'money',
+    workflowId: (accountId) => `${accountId}/budget`,
+    mayRunAgain: true,
+    cancel: 'ignored',
+    terminate: 'restarted',
+    upgrade: 'auto',
+  },
+  budgetMail: {
+    work: 'money',
+    workflowId: (messageId) => messageId,
+    mayRunAgain: false,
+    cancel: 'ends',
+    terminate: 'left',
+    upgrade: 'pinned',
+  },
+  imageCollection: {
+    work: 'images',
+    workflowId: () => 'image-collection',
+    mayRunAgain: true,
+    cancel: 'ends',
+    terminate: 'left',
+    upgrade: 'pinned',
+  },
+  reconciliation: {
+    work: 'money',
+    workflowId: () => 'reconciliation',
+    mayRunAgain: true,
+    cancel: 'ends',
+    terminate: 'left',
+    upgrade: 'pinned',
+  },
+  maintenance: {
+    work: 'upkeep',
+    workflowId: () => 'maintenance',
+    mayRunAgain: true,
+    cancel: 'ends',
+    terminate: 'left',
+    upgrade: 'pinned',
+  },
 };
 
 export function isWorkflowType(type: string): type is WorkflowType {

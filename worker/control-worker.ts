@@ -13,6 +13,7 @@ import { createRegistryImageActivities } from '../activities/registry-images.ts'
 import { createSandboxLifeActivities } from '../activities/sandbox-life.ts';
 import { createSandboxPortActivities } from '../activities/sandbox-ports.ts';
 import { createTemplateBuildActivities } from '../activities/template-build.ts';
+import { createTerminatedWorkflowActivities } from '../activities/terminated-workflows.ts';
 import { createUserDeletionActivities } from '../activities/user-deletion.ts';
 import { createWebhookDeliveryActivities } from '../activities/webhook-deliveries.ts';
 import { isBilled } from '../config/billing.ts';
@@ -101,6 +102,7 @@ export function createControlWorkers(deps: {
     ...createReconciliationActivities({ ...ofOthers, paymentProcessor: processor }),
     ...createRegistryImageActivities(ofOthers),
     ...createTemplateBuildActivities(ofOthers),
+    ...createTerminatedWorkflowActivities(ofOthers),
     ...createUserDeletionActivities(ofOthers),
     ...createWebhookDeliveryActivities(ofOthers),
   };

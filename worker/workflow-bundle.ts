@@ -62,7 +62,9 @@ const fileName = (kind: BundleKind) => `${hashSources()}-${kind}.js`;
 async function bundle(kind: BundleKind): Promise<string> {
   const { code } = await bundleWorkflowCode({
     workflowsPath: path.join(root, `workflows/${entries[kind]}.ts`),
-    workflowInterceptorModules: ['request-ids', 'update-expiry'].map((name) => path.join(root, `workflows/${name}.ts`)),
+    workflowInterceptorModules: ['request-ids', 'cancellation', 'update-expiry'].map((name) =>
+      path.join(root, `workflows/${name}.ts`),
+    ),
     failureConverterPath: path.join(root, 'temporal/failure-converter.cjs'),
     logger: quiet,
   });

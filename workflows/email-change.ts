@@ -1,6 +1,8 @@
 import {
+  CancellationScope,
   condition,
   defineSignal,
+  isCancellation,
   proxyActivities,
   proxyLocalActivities,
   setCurrentDetails,
@@ -19,7 +21,7 @@ const rows = proxyLocalActivities<EmailChangeActivities>(database);
 
 /**
  * Changes an account's e-mail address: mails a link to the old and the new address, and ends when both links are used,
- * when the change is cleared, or when the links expire. Workflow id: `acc-…/email-change`.
+ * when the change is cleared, when the links expire, or when an operator cancels it. Workflow id: `acc-…/email-change`.
  */
 export async function emailChange({ changeId }: EmailChangeInput): Promise<void> {
   let isOver = false;
@@ -36,9 +38,14 @@ export async function emailChange({ changeId }: EmailChangeInput): Promise<void>
     mails.sendEmailChangeMail({ changeId, side: 'current' }),
     mails.sendEmailChangeMail({ changeId, side: 'new' }),
   ]);
-  await condition(() => isOver, Math.max(1, endsAtMs - Date.now()));
+  try {
+    await condition(() => isOver, Math.max(1, endsAtMs - Date.now()));
+  } catch (error) {
+    // An operator has cancelled the change.
+    if (!isCancellation(error)) throw error;
+  }
   // The links expire now, so mails that are still unsent are not sent any more.
-  if (!isOver) await rows.expireEmailChange(changeId);
-  setCurrentDetails(isOver ? 'both links are used, or the change is cleared' : 'the links have expired');
+  if (!isOver) await CancellationScope.nonCancellable(() => rows.expireEmailChange(changeId));
+  setCurrentDetails(isOver ? 'both links are used, or the change is cleared' : 'the links do not work any more');
   await sent;
 }

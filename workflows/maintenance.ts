@@ -1,8 +1,9 @@
 import { patched, proxyActivities } from '@temporalio/workflow';
 import type { MaintenanceActivities } from '../activities/maintenance.ts';
+import type { TerminatedWorkflowActivities } from '../activities/terminated-workflows.ts';
 import { upkeep } from './activity-profiles.ts';
 
-const activities = proxyActivities<MaintenanceActivities>(upkeep);
+const activities = proxyActivities<MaintenanceActivities & TerminatedWorkflowActivities>(upkeep);
 
 /** The result of one round. */
 export interface MaintenanceReport {
@@ -17,11 +18,12 @@ export interface MaintenanceReport {
   webhookPartitionsDropped: number;
   webhookDeliveriesPurged: number;
   usageEventsSummed: number;
+  workflowsReplaced: number;
 }
 
 /**
  * One round of upkeep: makes the partitions for the metrics of the coming days, drops old partitions, removes rows past
- * their retention, and adds usage records to their sums. The schedule `maintenance` starts it each hour. A task that
+ * their retention, adds usage records to their sums, and repairs what terminated workflows leave behind. The schedule `maintenance` starts it each hour. A task that
  * fails does not stop the others.
  */
 export async function maintenance(): Promise<MaintenanceReport> {
@@ -29,20 +31,34 @@ export async function maintenance(): Promise<MaintenanceReport> {
   const purgesSignIns = patched('old-sign-ins-are-purged');
   const keepsWebhooks = patched('webhook-deliveries-are-kept');
   const keepsUsage = patched('usage-is-kept');
-  const [made, dropped, keys, events, notifications, sandboxes, signIns, weeksMade, weeksDropped, deliveries, usage] =
-    await Promise.allSettled([
-      activities.makeMetricsPartitions(),
-      activities.dropOldMetricsPartitions(),
-      activities.purgeIdempotencyKeys(),
-      purgesRows ? activities.purgeEvents() : 0,
-      purgesRows ? activities.purgeNotifications() : 0,
-      purgesRows ? activities.purgeEndedSandboxes() : 0,
-      purgesSignIns ? activities.purgeSignIns() : 0,
-      keepsWebhooks ? activities.makeWebhookPartitions() : 0,
-      keepsWebhooks ? activities.dropOldWebhookPartitions() : 0,
-      keepsWebhooks ? activities.purgeWebhookDeliveries() : 0,
-      keepsUsage ? activities.keepUsage().then(({ eventsSummed }) => eventsSummed) : 0,
-    ]);
+  const replacesWorkflows = patched('terminated-workflows-are-replaced');
+  const [
+    made,
+    dropped,
+    keys,
+    events,
+    notifications,
+    sandboxes,
+    signIns,
+    weeksMade,
+    weeksDropped,
+    deliveries,
+    usage,
+    replaced,
+  ] = await Promise.allSettled([
+    activities.makeMetricsPartitions(),
+    activities.dropOldMetricsPartitions(),
+    activities.purgeIdempotencyKeys(),
+    purgesRows ? activities.purgeEvents() : 0,
+    purgesRows ? activities.purgeNotifications() : 0,
+    purgesRows ? activities.purgeEndedSandboxes() : 0,
+    purgesSignIns ? activities.purgeSignIns() : 0,
+    keepsWebhooks ? activities.makeWebhookPartitions() : 0,
+    keepsWebhooks ? activities.dropOldWebhookPartitions() : 0,
+    keepsWebhooks ? activities.purgeWebhookDeliveries() : 0,
+    keepsUsage ? activities.keepUsage().then(({ eventsSummed }) => eventsSummed) : 0,
+    replacesWorkflows ? activities.replaceTerminatedWorkflows() : 0,
+  ]);
   return {
     partitionsMade: resultOf(made),
     partitionsDropped: resultOf(dropped),
@@ -55,6 +71,7 @@ export async function maintenance(): Promise<MaintenanceReport> {
     webhookPartitionsDropped: resultOf(weeksDropped),
     webhookDeliveriesPurged: resultOf(deliveries),
     usageEventsSummed: resultOf(usage),
+    workflowsReplaced: resultOf(replaced),
   };
 }
 

@@ -1,6 +1,8 @@
 import {
   continueAsNew,
   defineQuery,
+  getExternalWorkflowHandle,
+  patched,
   proxyLocalActivities,
   setCurrentDetails,
   setHandler,
@@ -8,9 +10,11 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { UserDeletionActivities } from '../activities/user-deletion.ts';
-import type { UserDeletionInput } from '../domain/workflow-registry.ts';
+import type { UserId } from '../domain/ids.ts';
+import { type UserDeletionInput, workflowKinds } from '../domain/workflow-registry.ts';
 import { database } from './activity-profiles.ts';
 import { endSandbox } from './end-sandbox.ts';
+import { passwordSetSignal } from './password-reset.ts';
 
 /** The progress of a deletion. */
 export interface DeletionProgress {
@@ -50,6 +54,7 @@ export async function userDeletion(input: UserDeletionInput): Promise<void> {
     if (outcome === 'done') break;
     await sleep(firstLookMs);
   }
+  if (patched('a-deleted-user-ends-the-password-reset')) await endPasswordReset(userId);
   progress.status = 'completed';
   progress.step = 'done';
   setCurrentDetails('The user is deleted');
@@ -68,6 +73,15 @@ async function endSandboxes(input: UserDeletionInput, progress: DeletionProgress
     await sleep(waitMs, { summary: 'next look at the sandboxes' });
     await next(input);
   }
+}
+
+/** The link of a reset is deleted with the user. */
+async function endPasswordReset(userId: UserId): Promise<void> {
+  const workflowId = workflowKinds.passwordReset.workflowId(userId);
+  // Usually no reset is in progress.
+  await getExternalWorkflowHandle(workflowId)
+    .signal(passwordSetSignal)
+    .catch(() => {});
 }
 
 /** Continues as new to keep the history short. Each step finds the remaining work in the rows. */

@@ -147,9 +147,19 @@ export interface BoundSandbox {
 }
 
 /** Sandboxes that depend on this host's processes: all living ones except paused ones, which only need its disk. */
-export async function sandboxesBoundTo(em: EntityManager, hostId: string): Promise<BoundSandbox[]> {
+export async function sandboxesBoundTo(
+  em: EntityManager,
+  hostId: string,
+  { after, limit }: { after: SandboxId | null; limit?: number } = { after: null },
+): Promise<BoundSandbox[]> {
   const bound = ['created', 'starting', 'running', 'pausing', 'resuming'] as const;
-  const rows = await em.fork().find(Sandbox, { hostId, status: { $in: [...bound] } }, { fields: ['sandboxId', 'run'] });
+  const rows = await em
+    .fork()
+    .find(
+      Sandbox,
+      { hostId, status: { $in: [...bound] }, ...(after !== null && { sandboxId: { $gt: after } }) },
+      { fields: ['sandboxId', 'run'], orderBy: { sandboxId: 'asc' }, ...(limit && { limit }) },
+    );
   return rows.map(({ sandboxId, run }) => ({ sandboxId, run: run ?? null }));
 }
 

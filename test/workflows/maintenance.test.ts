@@ -80,6 +80,7 @@ test('a control worker starts one round at once and schedules one each hour; a s
     webhookPartitionsDropped: 1,
     webhookDeliveriesPurged: 0,
     usageEventsSummed: 0,
+    workflowsReplaced: 0,
   });
   expect(await em.execute('select throttle_key from sign_in_throttles')).toEqual([{ throttle_key: 'young' }]);
   for (const table of ['idempotency_keys', 'events', 'notifications', 'sandboxes', 'sessions', 'account_links']) {

@@ -87,3 +87,37 @@ test('the billing of an account continues in a next run, without losing a period
   }
   await billing.terminate();
 }, 120_000);
+
+test('the loss of a host goes on in next runs, past sandboxes whose rows never change', async () => {
+  const { hostId, orm } = plane;
+  const sql = (text: string, values: unknown[] = []) => orm.em.fork().execute(text, values);
+  const sandbox = await plane.admit();
+  await plane.commands.start(sandbox, { wait: true });
+  const { sandboxId } = sandbox;
+  // No workflow takes their signals. In the order of the ids, they come first.
+  await sql(
+    `insert into sandboxes select (jsonb_populate_record(s, jsonb_build_object('sandbox_id', 'sbx-0' || number))).*
+       from sandboxes s, generate_series(1000, 1249) number where sandbox_id = ?`,
+    [sandboxId],
+  );
+  const watch = await plane.client.workflow.start('host', startOptions('host', hostId, { hostId }));
+  const firstRun = watch.firstExecutionRunId;
+  const handle = plane.client.workflow.getHandle(hostId);
+  await sql('update hosts set lost_at = now() where host_id = ?', [hostId]);
+  await until(async () => (await plane.row(sandboxId)).status === 'failed');
+  expect((await plane.row(sandboxId)).reason).toBe('host_lost');
+  await until(async () => (await handle.describe()).runId !== firstRun);
+  const secondRun = (await handle.describe()).runId;
+  await sql("delete from sandboxes where sandbox_id like 'sbx-0%'");
+  const isWatching = async () => {
+    const { raw } = await handle.describe();
+    return raw.pendingActivities?.some(({ activityType }) => activityType?.name === 'watchUntilBack') ?? false;
+  };
+  await until(isWatching, 120_000);
+  await sql('update hosts set lost_at = null where host_id = ?', [hostId]);
+  if (process.env.RECORD_HISTORIES === '1') {
+    await recordHistory(plane.client, 'host-loss-first-run', hostId, firstRun);
+    await recordHistory(plane.client, 'host-loss-second-run', hostId, secondRun);
+  }
+  await handle.terminate();
+}, 180_000);

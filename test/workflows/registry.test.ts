@@ -50,7 +50,7 @@ test('a workflow starts under its own id with its search attributes', () => {
   expect(startOptions('host', 'host-a', { hostId: 'host-a' })).toMatchObject({
     workflowId: 'host-a',
     args: [{ hostId: 'host-a' }],
-    workflowIdReusePolicy: 'REJECT_DUPLICATE',
+    workflowIdReusePolicy: 'ALLOW_DUPLICATE',
     typedSearchAttributes: [expect.objectContaining({ value: 'host-a' })],
   });
   expect(startOptions('maintenance', '', undefined).args).toEqual([]);

@@ -10,6 +10,7 @@ import { testSecretKey } from '../support/control-plane.ts';
 import { readHistory, recordedHistories } from '../support/recorded-histories.ts';
 
 const expected = [
+  'billing-cancelled',
   'billing-next-run-first',
   'billing-next-run-second',
   'billing-years',
@@ -17,8 +18,11 @@ const expected = [
   'budget-check-of-a-period',
   'budget-mail',
   'email-change',
+  'email-change-cancelled',
   'email-change-expired',
   'host',
+  'host-loss-first-run',
+  'host-loss-second-run',
   'image-collection',
   'image-import-cancelled',
   'image-import-completed',
@@ -30,6 +34,7 @@ const expected = [
   'maintenance-keeps-webhook-deliveries',
   'maintenance-purges-rows',
   'maintenance-purges-sign-ins',
+  'maintenance-replaces-workflows',
   'password-reset',
   'password-reset-expired',
   'password-reset-refused',
@@ -37,7 +42,9 @@ const expected = [
   'plan-change-paid',
   'reconciliation',
   'sandbox-batch-ending',
+  'sandbox-cancelled',
   'sandbox-deletion',
+  'sandbox-deletion-of-an-orphan',
   'sandbox-disk-lost-paused',
   'sandbox-disk-lost-running',
   'sandbox-ended-in-batch',
@@ -63,6 +70,7 @@ const expected = [
   'template-build-failed',
   'user-deletion',
   'user-invitation',
+  'webhook-delivery-cancelled',
   'webhook-delivery-delivered',
   'webhook-delivery-failed',
 ];

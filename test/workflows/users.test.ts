@@ -5,6 +5,7 @@ import { Sandbox } from '../../db/entities/sandbox.ts';
 import { Template } from '../../db/entities/template.ts';
 import { User } from '../../db/entities/user.ts';
 import { workflowKinds } from '../../domain/workflow-registry.ts';
+import { startOptions } from '../../temporal/workflow-starts.ts';
 import { progressQuery } from '../../workflows/user-deletion.ts';
 import { type Caller, startApi, type TestApi } from '../api/test-api.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
@@ -100,6 +101,9 @@ describe('the deletion of a user', () => {
     await make(user, '/v1/usage/quota-requests', { cpu_seconds_monthly: 1, template_storage_gb: 1, reason: 'more' });
     await make(api.root, '/v1/user-management/quota-allocations', { user_id: user.userId, concurrent_sandboxes: 5 });
 
+    const { accountId, userId } = user;
+    const options = startOptions('passwordReset', userId, { accountId, userId });
+    const reset = await plane.client.workflow.start('passwordReset', options);
     const { status, body } = await remove(user);
     // The default project and `Empty`. `Gone` has nothing that a user can see.
     expect([status, body.data]).toEqual([
@@ -112,6 +116,8 @@ describe('the deletion of a user', () => {
       },
     ]);
     await endOf(user);
+    // Their link is void, so its workflow ends before the link expires.
+    await reset.result();
     expect(await deletionOf(user).query(progressQuery)).toEqual({
       status: 'completed',
       step: 'done',
@@ -280,6 +286,19 @@ describe("a change of the account's e-mail", () => {
     for (const token of Object.values(tokens)) expect((await confirm(token)).body.code).toBe('invalid_link');
     expect(await statusOf(root)).toEqual({ has_pending_request: false, status: 'none_confirmed' });
     expect((await request(root, email, next)).status).toBe(429);
+  });
+
+  test('a change that an operator cancels in the Temporal Web UI is void', async () => {
+    const { root, email } = await newAccount();
+    const next = newEmail();
+    await request(root, email, next);
+    const tokens = await tokensOf(email, next);
+    await workflowOf(root).cancel();
+    await workflowOf(root).result();
+    for (const token of Object.values(tokens)) expect((await confirm(token)).body.code).toBe('invalid_link');
+    expect(await statusOf(root)).toEqual({ has_pending_request: false, status: 'none_confirmed' });
+    if (process.env.RECORD_HISTORIES !== '1') return;
+    await recordHistory(plane.client, 'email-change-cancelled', workflowKinds.emailChange.workflowId(root.accountId));
   });
 
   test('bad requests are refused, and nothing is begun', async () => {

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
+import { WorkflowNotFoundError } from '@temporalio/client';
 import type { Payload } from '@temporalio/common';
 import { pino } from 'pino';
 import { Webhook } from 'standardwebhooks';
@@ -98,6 +99,12 @@ async function untilAll(endpointId: WebhookEndpointId, status: string): Promise<
   return deliveriesOf(endpointId);
 }
 
+/** The workflow is not started yet. */
+function isMissing(error: unknown): false {
+  if (error instanceof WorkflowNotFoundError) return false;
+  throw error;
+}
+
 test('a healthy endpoint gets each event once, signed, and the delivery has the result', async () => {
   const receiver = await receive(answerWith(200, {}, 'thanks'));
   const endpoint = await subscribe(receiver, { secret });
@@ -170,6 +177,27 @@ test('a delivery without retries left has failed; a resend has all retries again
   expect(await currentDetails(handle(workflowId))).toBe(`failed; the last one failed: ${reason}`);
   if (process.env.RECORD_HISTORIES === '1') await recordHistory(plane.client, 'webhook-delivery-failed', workflowId);
   expect(await endpointOf(endpoint)).toMatchObject({ total_deliveries: 2, failed_deliveries: 2 });
+});
+
+test('a delivery that an operator cancels in the Temporal Web UI has failed, and can be sent again', async () => {
+  const receiver = await receive((request, response, number) =>
+    answerWith(number === 1 ? 500 : 204, { 'retry-after': '600' })(request, response, number),
+  );
+  const endpoint = await subscribe(receiver);
+  await happen();
+  const [{ delivery_id: id }] = (await untilAll(endpoint, 'retrying')) as [Json];
+  const handle = plane.client.workflow.getHandle(id);
+  // The relay starts it.
+  await until(() => handle.cancel().then(() => true, isMissing));
+  expect(await handle.result()).toBe('failed');
+  const [failed] = await deliveriesOf(endpoint);
+  expect(failed).toMatchObject({
+    ...{ status: 'failed', attempt_number: 1, next_retry_at: null, failed_at: expect.any(String) },
+    error_message: 'The delivery was cancelled by an operator',
+  });
+  await api.send(api.root, 'POST', `/v1/webhooks/${endpoint}/deliveries/${id}/redeliver`);
+  await untilAll(endpoint, 'delivered');
+  if (process.env.RECORD_HISTORIES === '1') await recordHistory(plane.client, 'webhook-delivery-cancelled', id);
 });
 
 test('retries follow changes of their endpoint, and end with it', async () => {

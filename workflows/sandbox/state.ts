@@ -164,8 +164,8 @@ export class SandboxState {
     return this.restart;
   }
 
-  requestEnd(forget: boolean): void {
-    this.end ??= { reason: 'user_requested', forget, requestId: arrivingRequest() };
+  requestEnd(forget: boolean, reason: SandboxReason = 'user_requested'): void {
+    this.end ??= { reason, forget, requestId: arrivingRequest() };
     this.end.forget ||= forget;
     this.cancellableWork?.cancel();
   }

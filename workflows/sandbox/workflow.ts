@@ -1,3 +1,4 @@
+import { CancellationScope } from '@temporalio/workflow';
 import { isOver } from '../../domain/sandbox-state.ts';
 import { actFor } from '../request-ids.ts';
 import { close, terminate } from './ending.ts';
@@ -17,10 +18,16 @@ import { SandboxState } from './state.ts';
  * Postgres follows it. The workflow id is the sandbox's id.
  */
 export async function sandbox(input: SandboxWorkflowInput): Promise<void> {
+  await CancellationScope.nonCancellable(() => life(input));
+}
+
+async function life(input: SandboxWorkflowInput): Promise<void> {
   const state = new SandboxState(input);
   // The handlers are set before the first await, so that every message finds its handler.
   handleMessages(state);
   state.publish();
+  // An operator's cancel in the Temporal Web UI reaches only this promise.
+  CancellationScope.current().cancelRequested.catch(() => state.requestEnd(false, 'ended_by_operator'));
   if (state.status === 'starting' && (await start(state)) === 'nothing to start') return;
   while (!isOver(state.status)) {
     actFor((state.end ?? state.pause ?? state.restart ?? state.resume)?.requestId ?? null);

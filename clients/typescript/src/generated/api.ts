@@ -125,7 +125,7 @@ export interface CreatedSandbox {
   status: 'created' | 'starting' | 'running' | 'pausing' | 'paused' | 'resuming' | 'terminating' | 'terminated' | 'failed';
   substatus: 'allocating' | 'deploying' | 'initializing' | 'waiting_ready' | 'cleaning_resources' | 'cleaning_data' | null;
   /** The reason of this status */
-  reason: 'user_requested' | 'timeout' | 'auto_pause' | 'persistence_expired' | 'image_pull_failed' | 'image_refused' | 'not_ready' | 'start_failed' | 'no_capacity' | 'host_lost' | 'host_restarted' | 'host_disk_full' | 'disk_lost' | 'host_disk_pressure' | 'host_draining' | 'runtime_exited' | 'pause_failed' | 'resume_failed' | 'restarted' | 'restart_failed' | 'budget_restricted' | 'quota_used_up' | 'object_storage_mount_failed' | 'object_storage_credentials_required' | null;
+  reason: 'user_requested' | 'timeout' | 'auto_pause' | 'persistence_expired' | 'image_pull_failed' | 'image_refused' | 'not_ready' | 'start_failed' | 'no_capacity' | 'host_lost' | 'host_restarted' | 'host_disk_full' | 'disk_lost' | 'host_disk_pressure' | 'host_draining' | 'runtime_exited' | 'pause_failed' | 'resume_failed' | 'restarted' | 'restart_failed' | 'budget_restricted' | 'quota_used_up' | 'object_storage_mount_failed' | 'object_storage_credentials_required' | 'ended_by_operator' | null;
   created_at: string;
   updated_at: string;
   started_at: string | null;
@@ -295,7 +295,7 @@ export interface Sandbox {
   status: 'created' | 'starting' | 'running' | 'pausing' | 'paused' | 'resuming' | 'terminating' | 'terminated' | 'failed';
   substatus: 'allocating' | 'deploying' | 'initializing' | 'waiting_ready' | 'cleaning_resources' | 'cleaning_data' | null;
   /** The reason of this status */
-  reason: 'user_requested' | 'timeout' | 'auto_pause' | 'persistence_expired' | 'image_pull_failed' | 'image_refused' | 'not_ready' | 'start_failed' | 'no_capacity' | 'host_lost' | 'host_restarted' | 'host_disk_full' | 'disk_lost' | 'host_disk_pressure' | 'host_draining' | 'runtime_exited' | 'pause_failed' | 'resume_failed' | 'restarted' | 'restart_failed' | 'budget_restricted' | 'quota_used_up' | 'object_storage_mount_failed' | 'object_storage_credentials_required' | null;
+  reason: 'user_requested' | 'timeout' | 'auto_pause' | 'persistence_expired' | 'image_pull_failed' | 'image_refused' | 'not_ready' | 'start_failed' | 'no_capacity' | 'host_lost' | 'host_restarted' | 'host_disk_full' | 'disk_lost' | 'host_disk_pressure' | 'host_draining' | 'runtime_exited' | 'pause_failed' | 'resume_failed' | 'restarted' | 'restart_failed' | 'budget_restricted' | 'quota_used_up' | 'object_storage_mount_failed' | 'object_storage_credentials_required' | 'ended_by_operator' | null;
   template_id: string;
   /** The name of the template when the sandbox was made */
   template_name: string;
@@ -448,7 +448,7 @@ export interface SandboxSummary {
   status: 'created' | 'starting' | 'running' | 'pausing' | 'paused' | 'resuming' | 'terminating' | 'terminated' | 'failed';
   substatus: 'allocating' | 'deploying' | 'initializing' | 'waiting_ready' | 'cleaning_resources' | 'cleaning_data' | null;
   /** The reason of this status */
-  reason: 'user_requested' | 'timeout' | 'auto_pause' | 'persistence_expired' | 'image_pull_failed' | 'image_refused' | 'not_ready' | 'start_failed' | 'no_capacity' | 'host_lost' | 'host_restarted' | 'host_disk_full' | 'disk_lost' | 'host_disk_pressure' | 'host_draining' | 'runtime_exited' | 'pause_failed' | 'resume_failed' | 'restarted' | 'restart_failed' | 'budget_restricted' | 'quota_used_up' | 'object_storage_mount_failed' | 'object_storage_credentials_required' | null;
+  reason: 'user_requested' | 'timeout' | 'auto_pause' | 'persistence_expired' | 'image_pull_failed' | 'image_refused' | 'not_ready' | 'start_failed' | 'no_capacity' | 'host_lost' | 'host_restarted' | 'host_disk_full' | 'disk_lost' | 'host_disk_pressure' | 'host_draining' | 'runtime_exited' | 'pause_failed' | 'resume_failed' | 'restarted' | 'restart_failed' | 'budget_restricted' | 'quota_used_up' | 'object_storage_mount_failed' | 'object_storage_credentials_required' | 'ended_by_operator' | null;
   started_at: string | null;
   stopped_at: string | null;
   created_at: string;

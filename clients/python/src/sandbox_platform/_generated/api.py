@@ -150,7 +150,7 @@ class CreatedSandbox(TypedDict):
     status: Literal["created", "starting", "running", "pausing", "paused", "resuming", "terminating", "terminated", "failed"]
     substatus: Union[Literal["allocating", "deploying", "initializing", "waiting_ready", "cleaning_resources", "cleaning_data"], None]
     # The reason of this status
-    reason: Union[Literal["user_requested", "timeout", "auto_pause", "persistence_expired", "image_pull_failed", "image_refused", "not_ready", "start_failed", "no_capacity", "host_lost", "host_restarted", "host_disk_full", "disk_lost", "host_disk_pressure", "host_draining", "runtime_exited", "pause_failed", "resume_failed", "restarted", "restart_failed", "budget_restricted", "quota_used_up", "object_storage_mount_failed", "object_storage_credentials_required"], None]
+    reason: Union[Literal["user_requested", "timeout", "auto_pause", "persistence_expired", "image_pull_failed", "image_refused", "not_ready", "start_failed", "no_capacity", "host_lost", "host_restarted", "host_disk_full", "disk_lost", "host_disk_pressure", "host_draining", "runtime_exited", "pause_failed", "resume_failed", "restarted", "restart_failed", "budget_restricted", "quota_used_up", "object_storage_mount_failed", "object_storage_credentials_required", "ended_by_operator"], None]
     created_at: str
     updated_at: str
     started_at: Union[str, None]
@@ -339,7 +339,7 @@ class Sandbox(TypedDict):
     status: Literal["created", "starting", "running", "pausing", "paused", "resuming", "terminating", "terminated", "failed"]
     substatus: Union[Literal["allocating", "deploying", "initializing", "waiting_ready", "cleaning_resources", "cleaning_data"], None]
     # The reason of this status
-    reason: Union[Literal["user_requested", "timeout", "auto_pause", "persistence_expired", "image_pull_failed", "image_refused", "not_ready", "start_failed", "no_capacity", "host_lost", "host_restarted", "host_disk_full", "disk_lost", "host_disk_pressure", "host_draining", "runtime_exited", "pause_failed", "resume_failed", "restarted", "restart_failed", "budget_restricted", "quota_used_up", "object_storage_mount_failed", "object_storage_credentials_required"], None]
+    reason: Union[Literal["user_requested", "timeout", "auto_pause", "persistence_expired", "image_pull_failed", "image_refused", "not_ready", "start_failed", "no_capacity", "host_lost", "host_restarted", "host_disk_full", "disk_lost", "host_disk_pressure", "host_draining", "runtime_exited", "pause_failed", "resume_failed", "restarted", "restart_failed", "budget_restricted", "quota_used_up", "object_storage_mount_failed", "object_storage_credentials_required", "ended_by_operator"], None]
     template_id: str
     # The name of the template when the sandbox was made
     template_name: str
@@ -491,7 +491,7 @@ class SandboxSummary(TypedDict):
     status: Literal["created", "starting", "running", "pausing", "paused", "resuming", "terminating", "terminated", "failed"]
     substatus: Union[Literal["allocating", "deploying", "initializing", "waiting_ready", "cleaning_resources", "cleaning_data"], None]
     # The reason of this status
-    reason: Union[Literal["user_requested", "timeout", "auto_pause", "persistence_expired", "image_pull_failed", "image_refused", "not_ready", "start_failed", "no_capacity", "host_lost", "host_restarted", "host_disk_full", "disk_lost", "host_disk_pressure", "host_draining", "runtime_exited", "pause_failed", "resume_failed", "restarted", "restart_failed", "budget_restricted", "quota_used_up", "object_storage_mount_failed", "object_storage_credentials_required"], None]
+    reason: Union[Literal["user_requested", "timeout", "auto_pause", "persistence_expired", "image_pull_failed", "image_refused", "not_ready", "start_failed", "no_capacity", "host_lost", "host_restarted", "host_disk_full", "disk_lost", "host_disk_pressure", "host_draining", "runtime_exited", "pause_failed", "resume_failed", "restarted", "restart_failed", "budget_restricted", "quota_used_up", "object_storage_mount_failed", "object_storage_credentials_required", "ended_by_operator"], None]
     started_at: Union[str, None]
     stopped_at: Union[str, None]
     created_at: str
