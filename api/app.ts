@@ -68,7 +68,7 @@ export function createApp(deps: ApiDependencies): FastifyInstance {
   app.register(idempotency, { orm: deps.orm });
   app.register(audit, { orm: deps.orm });
   app.register(openapi, { serverUrl: apiUrl(settings), baseDomain: settings.PLATFORM_BASE_DOMAIN });
-  app.register(metrics, { orm: deps.orm });
+  app.register(metrics, { orm: deps.orm, temporal: deps.readiness.find(({ name }) => name === 'temporal') });
   app.register(health, { checks: deps.readiness, readTaskQueueAges: deps.readTaskQueueAges });
   app.register(docs);
   app.register(codecServer, {

@@ -39,9 +39,10 @@ import type { sandbox as sandboxWorkflow } from '../workflows/sandbox/workflow.t
 import type { sandboxBatchEnding } from '../workflows/sandbox-batch-ending.ts';
 import type { sandboxDeletion } from '../workflows/sandbox-deletion.ts';
 import { CommandsInFlight } from './commands-in-flight.ts';
+import { isFailing } from './failing-workflows.ts';
 import { MergedTimeoutChanges } from './merged-timeout-changes.ts';
 import { isAlreadyTerminated, type SandboxCommands } from './sandbox-commands.ts';
-import { workflowError } from './workflow-errors.ts';
+import { workflowError, workflowFailing } from './workflow-errors.ts';
 
 /** How long a create waits for the relay if Temporal was unreachable at first. */
 const startPatienceMs = 60_000;
@@ -217,7 +218,7 @@ export class TemporalSandboxCommands implements SandboxCommands {
     try {
       return await this.#send(sandbox.sandboxId, update, args);
     } catch (error) {
-      if (!(error instanceof WorkflowNotFoundError)) throw asAppError(error);
+      if (!(error instanceof WorkflowNotFoundError)) throw await this.#explained(sandbox.sandboxId, error);
     }
     // The workflow is not started yet, or closed. The row shows which.
     const now = await findSandboxStatus(this.#orm.em, sandbox.sandboxId);
@@ -226,6 +227,13 @@ export class TemporalSandboxCommands implements SandboxCommands {
     return this.#send(sandbox.sandboxId, update, args).catch((error) => {
       throw error instanceof WorkflowNotFoundError ? ended(now.status) : asAppError(error);
     });
+  }
+
+  /** Tells a workflow that fails from a Temporal or a worker that is away or busy. */
+  async #explained(sandboxId: SandboxId, error: unknown): Promise<unknown> {
+    const mapped = asAppError(error);
+    const isUnanswered = mapped instanceof AppError && mapped.code === 'temporarily_unavailable';
+    return isUnanswered && (await isFailing(this.#client, sandboxId)) ? workflowFailing(error) : mapped;
   }
 
   async #send<R, A extends [unknown, ...unknown[]]>(

@@ -131,6 +131,7 @@ export const errorStatus = {
   no_capacity: 503,
   host_unavailable: 503,
   temporarily_unavailable: 503,
+  workflow_failing: 503,
   identity_provider_unavailable: 503,
   turn_not_configured: 503,
   registry_unavailable: 503,

@@ -13,6 +13,8 @@ const defaultDrainMs = 10_000;
 
 /** The part of the gateway that accepts connections from other machines for sandboxes of this machine. */
 export interface LastHopEnd {
+  /** When its certificate expires. Null: it has none. */
+  expiresAt(): Date | null;
   close(drainMs?: number): Promise<void>;
 }
 
@@ -33,6 +35,7 @@ export async function openLastHopEnd(
   credential.start();
   revocations.start();
   return {
+    expiresAt: () => credential.current?.expiresAt ?? null,
     async close(drainMs = defaultDrainMs) {
       await server.close(drainMs);
       await Promise.all([credential.stop(), revocations.stop()]);

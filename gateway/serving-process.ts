@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto';
 import { pino } from 'pino';
 import { logDestination } from '../config/log-destination.ts';
 import { deriveSecrets } from '../config/secrets.ts';
@@ -6,6 +7,7 @@ import { createOrm, poolCounts } from '../db/orm.ts';
 import { recordAccess } from '../db/repositories/sandbox-routes.ts';
 import { openLastHops } from '../last-hop/last-hops.ts';
 import { createProcessRegistry } from '../monitoring/process-metrics.ts';
+import { showCertificates } from './certificate-metrics.ts';
 import { createGateway } from './gateway.ts';
 import { countRequests } from './gateway-metrics.ts';
 import { openLastHopEnd } from './last-hop-end.ts';
@@ -38,6 +40,11 @@ await serveAsMember(logger, async (membership) => {
   changes.start();
   const lastHops = await openLastHops(settings, { orm, logger });
   const lastHopEnd = await openLastHopEnd(settings, { orm, routes, registry, logger });
+  showCertificates(registry, {
+    gateway: () => new X509Certificate(certificates.current.cert).validToDate,
+    ...(lastHops && { last_hop_gateway: lastHops.expiresAt }),
+    ...(lastHopEnd && { last_hop_host: lastHopEnd.expiresAt }),
+  });
   const gateway = createGateway({
     baseDomain,
     trustProxy: settings.PLATFORM_TRUST_PROXY,

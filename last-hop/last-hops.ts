@@ -55,6 +55,8 @@ export class LastHops implements SandboxWays {
 
 /** The ways of a process, with the resources that they need. */
 export interface OpenLastHops {
+  /** When the process's certificate expires. Null: it has none. */
+  expiresAt(): Date | null;
   ways: SandboxWays;
   stop(): Promise<void>;
 }
@@ -79,6 +81,7 @@ export async function openLastHops(
   revocations.start();
   const places = HostPlaces.of(deps.orm);
   return {
+    expiresAt: () => credential.current?.expiresAt ?? null,
     ways: new LastHops({ credential, places, revocations, localHostId: localHostId(settings) }),
     async stop() {
       await Promise.all([credential.stop(), revocations.stop()]);

@@ -13,6 +13,8 @@ export interface PlatformFigures {
   reconciliation: { differences: number; endedAt: Date } | null;
   /** Usage events of the last seven days that were refused. */
   usageRefused: number;
+  /** The last complete backup. Null: there was none. */
+  backup: { endedAt: Date } | null;
 }
 
 /** Longer than any of the statements should take, and shorter than Prometheus waits. */
@@ -65,6 +67,7 @@ export class PlatformGauges {
       'usage_events_refused',
       'Usage of the last seven days that was not recorded, because no sandbox or image can have used that much',
     );
+    gauge('backup_ended_seconds', 'When the last complete backup ended, in Unix seconds; 0: there was none');
     gauge('import_jobs', 'Imports of images that are not over, by status', ['status']);
   }
 
@@ -86,7 +89,16 @@ export class PlatformGauges {
     }
   }
 
-  #set({ sandboxes, hosts, outbox, webhooks, importJobs, reconciliation, usageRefused }: PlatformFigures): void {
+  #set({
+    sandboxes,
+    hosts,
+    outbox,
+    webhooks,
+    importJobs,
+    reconciliation,
+    usageRefused,
+    backup,
+  }: PlatformFigures): void {
     const byLabel = (name: string, label: string, counts: Record<string, number>) => {
       for (const [value, count] of Object.entries(counts)) this.#gauges[name]!.gauge.set({ [label]: value }, count);
     };
@@ -101,6 +113,7 @@ export class PlatformGauges {
     byLabel('import_jobs', 'status', importJobs);
     this.#gauges.usage_events_refused!.gauge.set(usageRefused);
     this.#gauges.reconciliation_differences!.gauge.set(reconciliation?.differences ?? -1);
+    this.#gauges.backup_ended_seconds!.gauge.set((backup?.endedAt.getTime() ?? 0) / 1000);
     this.#gauges.reconciliation_ended_seconds!.gauge.set((reconciliation?.endedAt.getTime() ?? 0) / 1000);
   }
 }

@@ -16,6 +16,7 @@ import { PlatformGauges } from '../monitoring/platform-gauges.ts';
 import { createProcessRegistry } from '../monitoring/process-metrics.ts';
 import { createQueueGauges } from '../monitoring/queue-gauges.ts';
 import { SandboxMetrics } from '../monitoring/sandbox-metrics.ts';
+import { createTemporalGauge } from '../monitoring/temporal-gauge.ts';
 import { PlatformRegistry } from '../registry/platform-registry.ts';
 import { createTemporalClient } from '../temporal/client.ts';
 import { temporalConnectionOptions } from '../temporal/connection-options.ts';
@@ -85,6 +86,7 @@ createQueueGauges(
   () => readTaskQueueAges(client),
   (error) => logger.warn({ err: error }, 'the ages of the task queues could not be read for the metrics'),
 );
+createTemporalGauge(registry, () => client.workflowService.getSystemInfo({}));
 const stopping = new AbortController();
 await ensureSchedules(client);
 const relay = new OutboxRelay({ orm, client, logger });

@@ -46,6 +46,6 @@ export async function emailChange({ changeId }: EmailChangeInput): Promise<void>
   }
   // The links expire now, so mails that are still unsent are not sent any more.
   if (!isOver) await CancellationScope.nonCancellable(() => rows.expireEmailChange(changeId));
-  setCurrentDetails(isOver ? 'both links are used, or the change is cleared' : 'the links do not work any more');
+  setCurrentDetails(isOver ? 'both links are used, or the change is cleared' : 'the links have expired');
   await sent;
 }

@@ -18,7 +18,8 @@ const mails = proxyActivities<AccountMailActivities>(outside.mailWithLink);
 
 /**
  * Mails a user a link to set a new password. The link works once, for 30 minutes. A second reset is refused while this
- * workflow runs, so the workflow is also the rate limit. It ends early when the password is set, or the user is deleted. Workflow id: `usr-…/password-reset`.
+ * workflow runs, so the workflow is also the rate limit. It ends early when the password is set, or the user is deleted.
+ * Workflow id: `usr-…/password-reset`.
  */
 export async function passwordReset({ userId }: PasswordResetInput): Promise<void> {
   let isSet = false;
@@ -29,7 +30,7 @@ export async function passwordReset({ userId }: PasswordResetInput): Promise<voi
   setCurrentDetails('sends the link');
   const sent: boolean | undefined = await mails.sendPasswordResetMail({ userId, expiresAtMs });
   // Undefined in histories of earlier versions.
-  if (sent === false) return;
+  if (sent === false) return setCurrentDetails('the user is gone');
   setCurrentDetails(`the link is sent; it works until ${new Date(expiresAtMs).toISOString()}`);
   await condition(() => isSet, Math.max(1, expiresAtMs - Date.now()));
   setCurrentDetails(isSet ? 'the password is set' : 'the link has expired');

@@ -105,7 +105,12 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
 }
 
 /** Errors that are logged for operators. */
-const faults: readonly ErrorCode[] = ['internal_error', 'temporarily_unavailable', 'payment_processor_unavailable'];
+const faults: readonly ErrorCode[] = [
+  'internal_error',
+  'temporarily_unavailable',
+  'workflow_failing',
+  'payment_processor_unavailable',
+];
 
 /** The public part of an error. Logs the rest, and sets the headers of the error. */
 export function failureOf(error: unknown, request: FastifyRequest, reply: FastifyReply): AppError {

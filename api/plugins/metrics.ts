@@ -5,22 +5,24 @@ import { type Orm, poolCounts } from '../../db/orm.ts';
 import { readPlatformFigures } from '../../db/repositories/platform-figures.ts';
 import { PlatformGauges } from '../../monitoring/platform-gauges.ts';
 import { createProcessRegistry } from '../../monitoring/process-metrics.ts';
+import { createTemporalGauge } from '../../monitoring/temporal-gauge.ts';
 import { operator } from '../access.ts';
-import type { Api } from '../dependencies.ts';
+import type { Api, ReadinessCheck } from '../dependencies.ts';
 import { failures } from '../schemas/failures.ts';
 
 /**
  * Measures requests and serves `GET /metrics` to operators, who use an API key of a user with the role `admin`.
  * `collectMetrics` gives the same text for the separate metrics port.
  */
-export const metrics = fp<{ orm: Orm }>(
-  async (app, { orm }) => {
+export const metrics = fp<{ orm: Orm; temporal: ReadinessCheck | undefined }>(
+  async (app, { orm, temporal }) => {
     const registry = createProcessRegistry(() => poolCounts(orm));
     const figures = new PlatformGauges(
       registry,
       () => readPlatformFigures(orm.em),
       (error) => app.log.warn({ err: error }, 'the state of the platform could not be read for the metrics'),
     );
+    if (temporal) createTemporalGauge(registry, temporal.check);
     app.decorate('collectMetrics', async () => {
       await figures.refresh();
       return registry.metrics();

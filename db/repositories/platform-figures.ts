@@ -5,42 +5,44 @@ import { countRefusedUsage, readReconciliationState } from './reconciliations.ts
 
 /** Counts for operators, over all accounts. Each statement reads an index that contains only unfinished rows. */
 export async function readPlatformFigures(em: EntityManager) {
-  const [sandboxes, hosts, entries, oldest, due, endpoints, jobs, reconciliation, usageRefused] = await Promise.all([
-    counts(
-      em,
-      "select status as name, count(*) from sandboxes where status not in ('terminated', 'failed') group by 1",
-    ),
-    counts(
-      em,
-      `select case when lost_at is not null then 'lost' when lease_expires_at <= now() then 'away'
+  const [sandboxes, hosts, entries, oldest, due, endpoints, jobs, reconciliation, usageRefused, backup] =
+    await Promise.all([
+      counts(
+        em,
+        "select status as name, count(*) from sandboxes where status not in ('terminated', 'failed') group by 1",
+      ),
+      counts(
+        em,
+        `select case when lost_at is not null then 'lost' when lease_expires_at <= now() then 'away'
                    when draining_since is not null then 'draining' else 'ready' end as name, count(*)
          from hosts group by 1`,
-    ),
-    countEntries(em),
-    one<{ seconds: number }>(
-      em,
-      `select coalesce(extract(epoch from clock_timestamp() - min(created_at)), 0)::float8 as seconds
+      ),
+      countEntries(em),
+      one<{ seconds: number }>(
+        em,
+        `select coalesce(extract(epoch from clock_timestamp() - min(created_at)), 0)::float8 as seconds
          from outbox where dead_at is null`,
-    ),
-    one<{ waiting: number; seconds: number }>(
-      em,
-      `select count(*)::int as waiting,
+      ),
+      one<{ waiting: number; seconds: number }>(
+        em,
+        `select count(*)::int as waiting,
               greatest(0, coalesce(extract(epoch from clock_timestamp() - min(relay_at)), 0))::float8 as seconds
          from webhook_deliveries where relay_at is not null`,
-    ),
-    one<{ delivered: number; failed: number; disabled: number }>(
-      em,
-      `select coalesce(sum(successful_deliveries), 0)::float8 as delivered, coalesce(sum(failed_deliveries), 0)::float8 as failed,
+      ),
+      one<{ delivered: number; failed: number; disabled: number }>(
+        em,
+        `select coalesce(sum(successful_deliveries), 0)::float8 as delivered, coalesce(sum(failed_deliveries), 0)::float8 as failed,
               (count(*) filter (where not is_active and disabled_reason is not null))::int as disabled
          from webhook_endpoints`,
-    ),
-    counts(
-      em,
-      "select status as name, count(*) from import_jobs where status not in ('completed', 'failed', 'cancelled') group by 1",
-    ),
-    readReconciliationState(em),
-    countRefusedUsage(em),
-  ]);
+      ),
+      counts(
+        em,
+        "select status as name, count(*) from import_jobs where status not in ('completed', 'failed', 'cancelled') group by 1",
+      ),
+      readReconciliationState(em),
+      countRefusedUsage(em),
+      lastBackup(em),
+    ]);
   return {
     sandboxes: { ...livingStatuses, ...sandboxes },
     hosts: { ...hostStates, ...hosts },
@@ -55,7 +57,19 @@ export async function readPlatformFigures(em: EntityManager) {
     importJobs: { ...importStatuses, ...jobs },
     reconciliation,
     usageRefused,
+    backup,
   };
+}
+
+/** The last backup by the command `backup`, which records itself when it is complete. Null: there was none. */
+async function lastBackup(em: EntityManager): Promise<{ endedAt: Date } | null> {
+  const [row] = await query<{ created_at: string }>(
+    em.fork(),
+    // The command also records the drain of a host, which is an object.
+    `select created_at from audit_events where account_id is null and action = 'backup' and object_id is null
+      order by created_at desc limit 1`,
+  );
+  return row ? { endedAt: new Date(row.created_at) } : null;
 }
 
 /** Statuses without sandboxes are shown as 0, so that graphs do not end. */

@@ -4,9 +4,16 @@ import http from 'node:http';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from '@jest/globals';
+import { AggregatorRegistry, Registry } from 'prom-client';
+import { createOrm } from '../../db/orm.ts';
+import { auditedRequest, recordAudit } from '../../db/repositories/audit-events.ts';
+import { readPlatformFigures } from '../../db/repositories/platform-figures.ts';
+import { showCertificates } from '../../gateway/certificate-metrics.ts';
 import { serveMetrics } from '../../monitoring/metrics-server.ts';
 import { PlatformGauges } from '../../monitoring/platform-gauges.ts';
 import { createProcessRegistry } from '../../monitoring/process-metrics.ts';
+import { createTemporalGauge } from '../../monitoring/temporal-gauge.ts';
+import { testDatabase } from '../support/stack.ts';
 
 const root = path.resolve(import.meta.dirname, '../..');
 const folder = path.join(root, 'ops/monitoring');
@@ -87,6 +94,7 @@ test('unreadable figures are absent, not old, until they can be read again', asy
     importJobs: {},
     reconciliation: null,
     usageRefused: 0,
+    backup: null,
   };
   let answer = Promise.resolve(figures);
   const gauges = new PlatformGauges(
@@ -106,4 +114,52 @@ test('unreadable figures are absent, not old, until they can be read again', asy
   expect(await shown()).toEqual(['platform_figures_up 0']);
   answer = Promise.resolve(figures);
   expect(await shown()).toEqual(good);
+});
+
+test('Temporal counts as away when it does not answer, and as there when it does', async () => {
+  const answers: (() => Promise<unknown>)[] = [
+    () => Promise.resolve({}),
+    () => Promise.reject(new Error('unavailable')),
+    () => new Promise(() => {}),
+  ];
+  for (const [ask, shown] of answers.map((each, index) => [each, index === 0 ? 1 : 0] as const)) {
+    const registry = new Registry();
+    createTemporalGauge(registry, ask);
+    expect(await registry.metrics()).toContain(`\ntemporal_up ${shown}\n`);
+  }
+});
+
+test('of several processes with a certificate, the earliest expiry is shown', async () => {
+  const processes = ['2027-01-02', '2027-01-01'].map((day) => {
+    const registry = new Registry();
+    showCertificates(registry, { gateway: () => new Date(`${day}T00:00:00Z`), last_hop_host: () => null });
+    return registry;
+  });
+  const figures = await Promise.all(processes.map((registry) => registry.getMetricsAsJSON()));
+  const all = await AggregatorRegistry.aggregate(figures).metrics();
+  const expected = Date.parse('2027-01-01T00:00:00Z') / 1000;
+  expect(all).toContain(`certificate_expires_seconds{certificate="gateway"} ${expected}\n`);
+  expect(all).toContain('certificate_expires_seconds{certificate="last_hop_host"} 0\n');
+});
+
+test('the last complete backup is a figure, and a begun one is not', async () => {
+  const database = await testDatabase();
+  const orm = await createOrm(database.url, 2);
+  const backup = async () => (await readPlatformFigures(orm.em)).backup;
+  const noUser = { accountId: null, userId: null, keyId: null, sessionId: null };
+  const command = { ...noUser, address: 'root@test', requestId: 'req-1', action: 'backup', isRecorded: false };
+  // As the command records the drain of the host, and itself when it is complete.
+  const record = (objectId: string | null) =>
+    auditedRequest.run(command, () =>
+      recordAudit(orm.em.fork(), { accountId: null, objectId, before: null, after: { is: 'so' } }),
+    );
+  try {
+    await record('host-a');
+    expect(await backup()).toBeNull();
+    await record(null);
+    expect(await backup()).toEqual({ endedAt: expect.any(Date) });
+  } finally {
+    await orm.close();
+    await database.drop();
+  }
 });
