@@ -62,7 +62,8 @@ function visitSchemas(part: Part): void {
   for (const [name, schema] of Object.entries<Part>(part.properties ?? {})) {
     const known = [fieldExamples[name], textExamples[name]].filter((each) => each !== undefined);
     const example = known.find((each) => takesExample(schema, each));
-    if (example !== undefined) schema.examples = [example];
+    // A schema may have an example of its own, where the name has another meaning.
+    if (example !== undefined) schema.examples ??= [example];
   }
   for (const below of Object.values(part)) visitSchemas(below);
 }

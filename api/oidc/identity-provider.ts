@@ -110,6 +110,7 @@ export class IdentityProvider {
       isEmailVerified: claims.email_verified === true,
       name: textOf(claims.name),
       username: textOf(claims.preferred_username),
+      pictureUrl: httpsUrl(textOf(claims.picture)),
     };
   }
 
@@ -232,4 +233,9 @@ function reasonOf(error: unknown): string {
     texts.push([cause.message, code, said].filter((part) => typeof part === 'string').join(' '));
   }
   return texts.join(': ').slice(0, 500);
+}
+
+/** The address of a picture, which browsers of other users load. Null: it is none, or not https. */
+function httpsUrl(text: string | null): string | null {
+  return text !== null && URL.canParse(text) && new URL(text).protocol === 'https:' ? new URL(text).href : null;
 }

@@ -5,7 +5,7 @@ import { time } from './fields.ts';
 type FailureStatus = (typeof errorStatus)[ErrorCode];
 
 const details = z
-  .array(z.object({ path: z.string(), reason: z.string() }))
+  .array(z.object({ path: z.string(), reason: z.string().meta({ examples: ['must have 1 to 15 characters'] }) }))
   .optional()
   .describe('Path and reason of each field that was refused');
 

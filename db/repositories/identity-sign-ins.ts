@@ -23,6 +23,8 @@ export interface ProvenIdentity {
   isEmailVerified: boolean;
   name: string | null;
   username: string | null;
+  /** An https address. */
+  pictureUrl: string | null;
 }
 
 /** The users that an issuer may sign in. */
@@ -88,6 +90,8 @@ export function signInByIdentity(
     const { user, before, after } = known ? unchanged(known) : await firstSignIn(tx, identity, admission, request);
     if (user.accountId !== admission.accountId) throw ofAnotherAccount();
     await requireActive(tx, user);
+    tx.assign(user, { avatarUrl: identity.pictureUrl });
+    await tx.flush();
     const { userId, accountId } = user;
     const proven = { userId, passwordHash: user.passwordHash ?? null };
     const { clientKey: address, isCounted } = request;

@@ -165,13 +165,15 @@ describe('a first sign-in', () => {
   });
 
   test('makes a new user with a default project if the issuer may', async () => {
-    const ada = person({ preferred_username: `Ada.${tail()}` });
+    const picture = 'https://pictures.example/ada.png';
+    const ada = person({ preferred_username: `Ada.${tail()}`, picture });
     ada.email = ada.email!.replace('corp', 'open');
     const profile = await profileOf(await signIn(ada, 'open'));
     expect(profile).toMatchObject({
       account_id: root.accountId,
       email: ada.email,
       username: ada.preferred_username,
+      avatar_url: picture,
       display_name: 'Ada Lovelace',
       role: 'user',
       is_root_user: false,

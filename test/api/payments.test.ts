@@ -177,11 +177,13 @@ test('the first card is the default; another can be chosen, and takes over when 
 test('a card that is added while an invoice is past due becomes the default, which is charged at once', async () => {
   const declined = await addCard(cards.declinedLater);
   const invoiceId = await addBilling(api.orm.em, root.accountId);
-  await api.orm.em
-    .fork()
-    .execute("update invoices set status = 'past_due', charge_attempts = 5, total_amount = 1 where invoice_id = ?", [
-      invoiceId,
-    ]);
+  const em = api.orm.em.fork();
+  const issued = await em.execute(
+    "update invoices set status = 'open', issued_at = now() where invoice_id = ? returning 1",
+    [invoiceId],
+  );
+  expect(issued).toHaveLength(1);
+  await em.execute("update invoices set status = 'past_due', charge_attempts = 5 where invoice_id = ?", [invoiceId]);
   const good = await addCard(cards.good);
   const shown = (await methods()).map((method) => [method.payment_method_id, method.is_default]);
   expect(shown).toEqual([

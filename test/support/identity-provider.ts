@@ -11,6 +11,7 @@ export interface PersonThere {
   email_verified?: boolean;
   name?: string;
   preferred_username?: string;
+  picture?: string;
 }
 
 /** A client of the provider, which is an installation of the platform. */
@@ -89,7 +90,11 @@ export class IdentityProviderServer {
         redirect_uris: [redirectUri],
       })),
       jwks: { keys: [await newKey()] },
-      claims: { openid: ['sub'], email: ['email', 'email_verified'], profile: ['name', 'preferred_username'] },
+      claims: {
+        openid: ['sub'],
+        email: ['email', 'email_verified'],
+        profile: ['name', 'preferred_username', 'picture'],
+      },
       conformIdTokenClaims: !idTokenHasClaims,
       cookies: { keys: ['of the provider'] },
       pkce: { required: () => true },

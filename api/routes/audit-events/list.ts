@@ -23,7 +23,7 @@ const fields = () => z.record(z.string(), z.unknown()).nullable();
 
 const auditEventSchema = z
   .object({
-    event_id: z.string(),
+    event_id: z.string().meta({ examples: ['aud-9ypjhn8d3fkq6w2mzx5v'] }),
     account_id: z.string().nullable().describe('Null: a change of the whole platform'),
     actor_user_id: z.string().nullable(),
     actor_key_id: z.string().nullable().describe('The API key that was used'),
