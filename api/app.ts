@@ -1,6 +1,5 @@
 import Fastify, { type FastifyInstance, LogController } from 'fastify';
 import { serializerCompiler } from 'fastify-type-provider-zod';
-import { apiUrl } from '../config/public-urls.ts';
 import type { Api, ApiDependencies } from './dependencies.ts';
 import { createHttpServer } from './http-server.ts';
 import { pagesForPeople } from './pages/index.ts';
@@ -22,6 +21,7 @@ import { rateLimits } from './plugins/rate-limits.ts';
 import { requestIdOf, requestIds } from './plugins/request-ids.ts';
 import { requestLimits } from './plugins/request-limits.ts';
 import { requestLogs } from './plugins/request-logs.ts';
+import { slicedReplies } from './plugins/sliced-replies.ts';
 import { unreadBodies } from './plugins/unread-bodies.ts';
 import { validatorCompiler } from './plugins/validation.ts';
 import { routes } from './routes/index.ts';
@@ -67,7 +67,8 @@ export function createApp(deps: ApiDependencies): FastifyInstance {
   app.register(bodies);
   app.register(idempotency, { orm: deps.orm });
   app.register(audit, { orm: deps.orm });
-  app.register(openapi, { serverUrl: apiUrl(settings), baseDomain: settings.PLATFORM_BASE_DOMAIN });
+  app.register(slicedReplies);
+  app.register(openapi, { settings });
   app.register(metrics, { orm: deps.orm, temporal: deps.readiness.find(({ name }) => name === 'temporal') });
   app.register(health, { checks: deps.readiness, readTaskQueueAges: deps.readTaskQueueAges });
   app.register(docs);

@@ -2,19 +2,23 @@ import swagger from '@fastify/swagger';
 import fp from 'fastify-plugin';
 import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-provider-zod';
 import type { z } from 'zod';
+import { apiUrl } from '../../config/public-urls.ts';
+import type { Settings } from '../../config/settings.ts';
 import { defaultJsonBounds } from '../../domain/json-bounds.ts';
 import { anyone } from '../access.ts';
 import { agentDocument } from '../agent-document/document.ts';
+import { bytesOfThread } from '../low-priority-thread.ts';
 import { completeDocument, optionalBodyMark } from '../openapi-document.ts';
 
+const thread = new URL('../openapi-thread.ts', import.meta.url);
 const { maxDepth, maxValues, maxKeys } = defaultJsonBounds;
 
 /**
  * The OpenAPI 3.1 document, generated from the schemas that validate and serialise: `GET /openapi.json`. The agent's
  * document is `/agent-openapi.json`.
  */
-export const openapi = fp<{ serverUrl: string; baseDomain: string }>(
-  async (app, { serverUrl, baseDomain }) => {
+export const openapi = fp<{ settings: Settings }>(
+  async (app, { settings }) => {
     await app.register(swagger, {
       openapi: {
         openapi: '3.1.0',
@@ -33,7 +37,7 @@ export const openapi = fp<{ serverUrl: string; baseDomain: string }>(
           version: '1.0.0',
           license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
         },
-        servers: [{ url: serverUrl }],
+        servers: [{ url: apiUrl(settings) }],
         components: {
           securitySchemes: {
             apiKey: { type: 'apiKey', in: 'header', name: 'X-API-Key' },
@@ -72,12 +76,29 @@ export const openapi = fp<{ serverUrl: string; baseDomain: string }>(
       transformObject: (document) => completeDocument(withoutUnusedSchemas(jsonSchemaTransformObject(document))),
     });
 
+    // The document takes a second to make, and does not change. A process that listens makes it in a thread, as soon as
+    // requests are served. Without a listener, as in tests, nobody is delayed.
+    let document = async () => {
+      const made = JSON.stringify(app.swagger());
+      document = async () => made;
+      return made;
+    };
+    const closed = new AbortController();
+    app.addHook('onListen', async () => {
+      const made = bytesOfThread(thread, settings, closed.signal).then((bytes) => bytes.toString('utf8'));
+      const alone = document;
+      document = () => made.catch(alone);
+      made.catch((error) => {
+        if (!closed.signal.aborted) app.log.warn({ err: error }, 'the thread made no OpenAPI document');
+      });
+    });
+    app.addHook('onClose', async () => closed.abort());
     app.get(
       '/openapi.json',
       { config: { access: anyone({ requestsPerMinute: 120 }) }, schema: { hide: true } },
-      async (_request, reply) => reply.type('application/json; charset=utf-8').send(document(app)),
+      async (_request, reply) => reply.type('application/json; charset=utf-8').send(await document()),
     );
-    const agent = JSON.stringify(agentDocument(baseDomain));
+    const agent = JSON.stringify(agentDocument(settings.PLATFORM_BASE_DOMAIN));
     app.get(
       '/agent-openapi.json',
       { config: { access: anyone({ requestsPerMinute: 120 }) }, schema: { hide: true } },
@@ -86,14 +107,6 @@ export const openapi = fp<{ serverUrl: string; baseDomain: string }>(
   },
   { name: 'openapi' },
 );
-
-/** Made on the first request. It does not change while the process runs. */
-const documents = new WeakMap<object, string>();
-function document(app: { swagger(): unknown }): string {
-  const made = documents.get(app) ?? JSON.stringify(app.swagger());
-  documents.set(app, made);
-  return made;
-}
 
 /** Each named schema has a form for requests and one for replies. Removes the unreferenced forms. */
 function withoutUnusedSchemas<D extends ReturnType<typeof jsonSchemaTransformObject>>(document: D): D {

@@ -7,19 +7,22 @@ import { BoundedCounts } from '../../../domain/bounded-counts.ts';
 import { AppError } from '../../../domain/errors.ts';
 import { FairSemaphore } from '../../../domain/fair-semaphore.ts';
 import { receiptHtml, receiptPolicy } from '../../../receipts/html.ts';
-import { receiptPdf } from '../../../receipts/pdf.ts';
 import { accountRoot } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { bytesOfThread } from '../../low-priority-thread.ts';
 import { onRequestEnd } from '../../request-end.ts';
 import { failures } from '../../schemas/failures.ts';
 import { optionalQuery } from '../../schemas/fields.ts';
 import { invoiceParams, readInvoice } from './read-invoice.ts';
 
-/** The number of PDFs that this process lays out at once, at most one for each account. */
+/** The number of threads of this process that draw PDFs, at most one for each account. */
 const pdfsAtOnce = 2;
-/** The maximum number of PDFs of an account that are laid out or wait. */
-const pdfsOfAccount = 5;
+/** The maximum number of PDFs of an account: one is drawn, one waits. */
+const pdfsOfAccount = 2;
 const longestWaitMs = 10_000;
+/** Ten thousand lines take some seconds. */
+const longestDrawingMs = 30_000;
+const thread = new URL('../../receipt-thread.ts', import.meta.url);
 
 /** `GET /v1/billing/invoices/{invoice_id}/receipt`: a paid invoice and its payment, to print and to keep. */
 export function getReceipt(api: Api, deps: ApiDependencies): void {
@@ -42,7 +45,11 @@ export function getReceipt(api: Api, deps: ApiDependencies): void {
           throw new AppError('temporarily_unavailable', message, { cause, retryAfterSeconds: 10 });
         });
       try {
-        return await receiptPdf(receipt);
+        return await bytesOfThread(
+          thread,
+          receipt,
+          AbortSignal.any([gone.signal, AbortSignal.timeout(longestDrawingMs)]),
+        );
       } finally {
         turn.release();
       }

@@ -1,0 +1,31 @@
+import { once } from 'node:events';
+import os from 'node:os';
+import { parentPort, Worker, workerData } from 'node:worker_threads';
+
+/** A thread's share of a busy processor, compared with the threads of requests: about a third. */
+const niceness = 5;
+
+/**
+ * Runs a module in a new thread and returns the bytes that it makes with `makeBytes`. Work of more than some
+ * milliseconds on the event loop would delay the requests of all accounts.
+ * @throws the error of the thread; the signal's reason as soon as it aborts
+ */
+export async function bytesOfThread(module: URL, input: unknown, signal: AbortSignal): Promise<Buffer> {
+  signal.throwIfAborted();
+  const thread = new Worker(module, { workerData: input });
+  try {
+    const [bytes] = (await once(thread, 'message', { signal })) as [Uint8Array];
+    return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  } catch (error) {
+    throw signal.aborted ? signal.reason : error;
+  } finally {
+    await thread.terminate();
+  }
+}
+
+/** In the thread: makes the bytes from the input. */
+export async function makeBytes<Input>(make: (input: Input) => Promise<Uint8Array>): Promise<void> {
+  // On Linux this is the priority of the calling thread only.
+  os.setPriority(niceness);
+  parentPort!.postMessage(await make(workerData as Input));
+}

@@ -1,0 +1,17 @@
+import { pino } from 'pino';
+import type { Settings } from '../config/settings.ts';
+import { loadPlans } from '../db/plans.ts';
+import { createApp } from './app.ts';
+import type { ApiDependencies } from './dependencies.ts';
+import { makeBytes } from './low-priority-thread.ts';
+
+/** The thread that makes the OpenAPI document. Its routes are registered and serve nothing. */
+await makeBytes<Settings>(async (settings) => {
+  const deps: Partial<ApiDependencies> = {
+    ...{ settings, plans: loadPlans(settings.PLATFORM_PLANS_FILE), formKey: Buffer.alloc(32), readiness: [] },
+    logger: pino({ level: 'silent' }),
+  };
+  const app = createApp(deps as ApiDependencies);
+  await app.ready();
+  return Buffer.from(JSON.stringify(app.swagger()));
+});
