@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Listing } from '../../db/repositories/page.ts';
+import { type Listing, mostCountedRows } from '../../db/repositories/page.ts';
 import { optionalQuery } from './fields.ts';
 
 /** The largest page of all lists. */
@@ -45,22 +45,25 @@ export const paginationSchema = z
   .object({
     page: z.int().min(1),
     limit: z.int().min(1),
-    total: z.int().min(0),
-    total_pages: z.int().min(0),
+    total: z.int().min(0).max(mostCountedRows),
+    total_pages: z.int().min(0).describe('Of `total`; with `total_is_capped`, there are further pages'),
     offset: z.int().min(0),
+    total_is_capped: z.literal(true).optional().describe('There are more items than `total`. Otherwise left out'),
   })
   .meta({ id: 'Pagination' });
 
 /** The page of a reply, and the total number of items. */
 export function paginationOf(
   page: { limit: number; offset: number },
-  total: number,
+  counted: number,
 ): z.output<typeof paginationSchema> {
+  const total = Math.min(counted, mostCountedRows);
   return {
     page: Math.floor(page.offset / page.limit) + 1,
     limit: page.limit,
     total,
     total_pages: Math.ceil(total / page.limit),
     offset: page.offset,
+    ...(counted > mostCountedRows && { total_is_capped: true as const }),
   };
 }

@@ -2,6 +2,9 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import { query } from '../query.ts';
 import { allOf, type SqlCondition } from './scope.ts';
 
+/** Matching rows above this number are not counted, because that would read all of them for each page. */
+export const mostCountedRows = 10_000;
+
 /** The requested part of a list, and its order. */
 export interface Listing<Column extends string = 'created_at'> {
   sortBy: Column;
@@ -34,7 +37,8 @@ export interface ListedTable {
 type Row = Record<string, unknown>;
 
 /**
- * A page of the rows that meet all conditions, and the number of such rows. The page is selected before the joins, so
+ * A page of the rows that meet all conditions, and the number of such rows, which is at most one above
+ * `mostCountedRows`. The page is selected before the joins, so
  * that its cost does not grow with the table.
  */
 export async function readPage<Column extends string>(
@@ -55,7 +59,11 @@ export async function readPage<Column extends string>(
          from (select * from ${matching} ${order} limit ? offset ?) ${alias} ${listed.joins ?? ''} ${order}`,
       [...where.values, listing.limit, listing.offset],
     ),
-    query<{ total: number }>(em, `select count(*)::int as total from ${matching}`, where.values),
+    query<{ total: number }>(
+      em,
+      `select count(*)::int as total from (select 1 from ${matching} limit ${mostCountedRows + 1}) counted`,
+      where.values,
+    ),
   ]);
   return { rows, total: counted!.total };
 }

@@ -3,6 +3,7 @@ import { newId } from '../../db/new-id.ts';
 import type { ProjectId } from '../../domain/ids.ts';
 import { addUsage } from '../support/added-usage.ts';
 import { addBilling } from '../support/billing-rows.ts';
+import { cloneRows } from '../support/cloned-rows.ts';
 import { addPayments } from '../support/payment-rows.ts';
 import { processorSettings } from '../support/processor-settings.ts';
 import type { Json } from './contract-client.ts';
@@ -112,4 +113,27 @@ test('every sortable list accepts each of its columns in both directions', async
       expect([url, column, down]).toEqual([url, column, [...up!].reverse()]);
     }
   }
+});
+
+test('a list with more than 10,000 rows says so, and its further pages can be read', async () => {
+  const caller = await api.addAccount('enterprise');
+  const made = await api.send(caller, 'POST', '/v1/sandboxes');
+  const sandboxId = made.body.data.sandbox_id;
+  await api.send(caller, 'POST', `/v1/sandboxes/${sandboxId}/terminate`);
+  const read = async (query: string) => {
+    const { body } = await api.send(caller, 'GET', `/v1/sandboxes?${query}`);
+    return [body.data.pagination, body.data.sandboxes.length];
+  };
+  const add = (copies: number) =>
+    cloneRows(api.orm.em, 'sandboxes', 'sandbox_id', copies, {}, `sandbox_id = '${sandboxId}'`);
+  await add(9_999);
+  const full = { page: 1, limit: 100, total: 10_000, total_pages: 100, offset: 0 };
+  expect(await read('limit=100')).toEqual([full, 100]);
+  await add(130);
+  const capped = { ...full, total_is_capped: true };
+  expect(await read('limit=100')).toEqual([capped, 100]);
+  expect(await read('limit=100&page=102')).toEqual([{ ...capped, page: 102, offset: 10_100 }, 30]);
+  // Filters are counted in the same way.
+  expect(await read('limit=100&status=terminated')).toEqual([capped, 100]);
+  expect((await read('status=running'))[0]).not.toHaveProperty('total_is_capped');
 });

@@ -17,7 +17,7 @@ afterAll(() => api.stop());
 const words = (text: string) => text.split(/\s+/).filter(Boolean).sort();
 
 const person = words('user_id username display_name email');
-const pagination = words('page limit total total_pages offset');
+const pagination = words('page limit total total_pages offset total_is_capped');
 
 /** `owner_user_id` and `failure` are additions of this platform. */
 const sandbox = words(`
@@ -739,6 +739,7 @@ test('every field of the contract is required, except the optional ones', () => 
     'account_id',
     'api_key',
     'pending_email',
+    'total_is_capped',
     'message',
     'details',
     'data',

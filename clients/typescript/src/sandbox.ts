@@ -106,15 +106,16 @@ export class Sandbox implements AsyncDisposable {
   /** The sandboxes that the caller may see, newest first. */
   static async *list(options: ListOptions = {}): AsyncGenerator<SandboxSummary, void> {
     const api = new ApiClient(readConnection(options));
-    const query: ListSandboxesQuery = { limit: 100 };
+    const limit = 100;
+    const query: ListSandboxesQuery = { limit };
     if (options.status) query.status = options.status;
     if (options.search) query.search = options.search;
     if (options.projectId) query.project_id = options.projectId;
     if (options.metadata) query.metadata = JSON.stringify(options.metadata);
     for (let page = 1; ; page++) {
-      const { sandboxes, pagination } = await api.call('listSandboxes', { query: { ...query, page } });
+      const { sandboxes } = await api.call('listSandboxes', { query: { ...query, page } });
       yield* sandboxes;
-      if (page >= pagination.total_pages) return;
+      if (sandboxes.length < limit) return;
     }
   }
 

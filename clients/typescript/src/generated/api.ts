@@ -212,8 +212,11 @@ export interface Pagination {
   page: number;
   limit: number;
   total: number;
+  /** Of `total`; with `total_is_capped`, there are further pages */
   total_pages: number;
   offset: number;
+  /** There are more items than `total`. Otherwise left out */
+  total_is_capped?: true;
 }
 
 export interface PauseSandboxBody {

@@ -138,7 +138,8 @@ class AsyncSandbox:
         gateway_url: str | None = None,
     ) -> AsyncIterator[SandboxSummary]:
         """The sandboxes that the caller may see, newest first."""
-        query: dict[str, Any] = {"limit": 100}
+        limit = 100
+        query: dict[str, Any] = {"limit": limit}
         filters = {"status": status, "search": search, "project_id": project_id}
         query.update({key: value for key, value in filters.items() if value is not None})
         if metadata is not None:
@@ -150,7 +151,7 @@ class AsyncSandbox:
                 found = await api.call("listSandboxes", query={**query, "page": page})
                 for sandbox in found["sandboxes"]:
                     yield sandbox
-                if page >= found["pagination"]["total_pages"]:
+                if len(found["sandboxes"]) < limit:
                     return
                 page += 1
 

@@ -229,8 +229,11 @@ class Pagination(TypedDict):
     page: int
     limit: int
     total: int
+    # Of `total`; with `total_is_capped`, there are further pages
     total_pages: int
     offset: int
+    # There are more items than `total`. Otherwise left out
+    total_is_capped: NotRequired[Literal[True]]
 
 
 class PauseSandboxBody(TypedDict):
