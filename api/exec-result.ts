@@ -105,7 +105,6 @@ class NewestOutput {
     this.#length -= from;
   }
 
-  /** Postgres cannot store NUL in text, and replies to an `Idempotency-Key` are stored. */
   #text(wanted: Channel): string {
     const from = Math.max(0, this.#length - maxBytes);
     const found = Buffer.alloc(this.#length - from);
@@ -113,7 +112,7 @@ class NewestOutput {
     for (let at = from; at < this.#length; at += 1) {
       if (this.#channels[at] === channelNumbers[wanted]) found[count++] = this.#bytes[at]!;
     }
-    return found.toString('utf8', 0, count).replaceAll('\0', '\ufffd');
+    return found.toString('utf8', 0, count);
   }
 }
 

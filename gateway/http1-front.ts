@@ -3,6 +3,7 @@ import http from 'node:http';
 import type net from 'node:net';
 import type { Duplex, Readable } from 'node:stream';
 import { limitPipelining } from '../config/http-pipelining.ts';
+import { unparsedRequestLine } from '../config/unknown-methods.ts';
 import type { BoundedLog } from './bounded-log.ts';
 import { errorReply, GatewayError } from './error-reply.ts';
 import type { ClientConnection, Exchange, ExchangeListener } from './exchange.ts';
@@ -445,6 +446,8 @@ function refusalOf(error: NodeJS.ErrnoException): GatewayError {
   if (error.code === 'HPE_HEADER_OVERFLOW') return headersTooLarge();
   // The rest of the connection's bytes cannot be parsed.
   const options = { closesConnection: true };
+  if (unparsedRequestLine(error))
+    return new GatewayError(405, 'method_not_allowed', 'This method is not forwarded', options);
   if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') {
     return new GatewayError(408, 'request_timeout', 'The header fields of the request did not arrive in time', options);
   }

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
+import { findExecutable } from '../process/find-executable.ts';
 import { endBeforeAgent } from '../process/oom-score.ts';
 import { type AgentEnvironment, findAccount } from './environment.ts';
 import type { SandboxInit } from './sandbox-state.ts';
@@ -20,9 +21,13 @@ export interface CommandRun {
  */
 export function spawnWords(run: CommandRun, environment: AgentEnvironment): ChildProcess {
   const ids = run.user === undefined ? undefined : identity(run.user);
-  const child = spawn(run.words[0]!, run.words.slice(1), {
+  const env = { ...environment.variables(), ...ids?.env };
+  const [command, ...args] = run.words as [string, ...string[]];
+  const file = command.includes('/') ? command : findExecutable(command, environment.searchPath(env));
+  const child = spawn(file ?? command, args, {
+    argv0: command,
     cwd: run.cwd ?? environment.home(),
-    env: { ...environment.variables(), ...ids?.env },
+    env,
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: true,
     ...ids?.options,

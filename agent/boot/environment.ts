@@ -7,6 +7,11 @@ export interface AgentEnvironment {
    * `USER`, `PATH` and others.
    */
   variables(): Record<string, string>;
+  /**
+   * Where a command is searched: `PATH` of its variables, and then that of the image, because callers set `PATH` to texts
+   * such as `/opt/x:$PATH`, which nothing expands.
+   */
+  searchPath(variables: Record<string, string>): string;
   /** Home directory of the agent's user, where relative paths start. Also the default `cwd`. */
   home(): string;
 }
@@ -61,6 +66,7 @@ export function createEnvironment(sandboxVariables: () => Record<string, string>
       const merged = { PATH: defaultPath, HOME: home, USER: name, LOGNAME: name, ...image, ...sandboxVariables() };
       return merged;
     },
+    searchPath: ({ PATH }) => [PATH, image.PATH ?? defaultPath].filter(Boolean).join(':'),
     home: () => home,
   };
 }

@@ -1,8 +1,8 @@
 import path from 'node:path';
 import { Code } from '@connectrpc/connect';
+import { findExecutable } from '../process/find-executable.ts';
 import { ConnectError } from '../rpc/connect-error.ts';
 import type { KernelStart, Run } from './kernel.ts';
-import { findExecutable } from './kernel-process.ts';
 import { type CurrentRun, ScriptKernel, startScript } from './script-kernel.ts';
 
 /** A bash that keeps its state between runs. `kernels/bash_kernel.bash` maintains it. */
@@ -13,7 +13,7 @@ export class BashKernel extends ScriptKernel {
 
   /** @throws {ConnectError} `failed_precondition` when there is no bash */
   static async start(start: KernelStart): Promise<BashKernel> {
-    const bash = findExecutable('bash', start.env);
+    const bash = findExecutable('bash', start.searchPath);
     if (!bash) throw new ConnectError('bash is not available: install the package bash', Code.FailedPrecondition);
     const { process, pipes } = await startScript([bash, path.join(start.scripts, 'bash_kernel.bash')], start);
     return new BashKernel('bash', process, pipes);

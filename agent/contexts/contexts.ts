@@ -166,7 +166,7 @@ export class Contexts {
     const env = { ...environment.variables(), PWD: folder };
     const createdAt = new Date();
     const kernel = await this.#withinMemory(kernelName, () =>
-      startKernel(kernelName, { cwd: folder, env, scripts, node, signal }),
+      startKernel(kernelName, { cwd: folder, env, searchPath: environment.searchPath(env), scripts, node, signal }),
     );
     const info = { id: `ctx-${randomUUID()}`, language, cwd: folder, createdAt, envVars: {} };
     const context = new Context(info, kernelName, kernel, interruptGraceMs);

@@ -7,6 +7,7 @@ import type { Readable } from 'node:stream';
 import { promisify } from 'node:util';
 import { Code } from '@connectrpc/connect';
 import { systemError } from '../native/libc.ts';
+import { findExecutable } from '../process/find-executable.ts';
 import { endBeforeAgent } from '../process/oom-score.ts';
 import { ConnectError } from '../rpc/connect-error.ts';
 import { toConnectError } from '../rpc/errors.ts';
@@ -143,8 +144,8 @@ export interface OutputPipes {
  * sockets that Node makes for its children.
  * @returns undefined when there is no mkfifo(1)
  */
-export async function makeOutputPipes(folder: string, env: Record<string, string>): Promise<OutputPipes | undefined> {
-  const mkfifo = findExecutable('mkfifo', env);
+export async function makeOutputPipes(folder: string, searchPath: string): Promise<OutputPipes | undefined> {
+  const mkfifo = findExecutable('mkfifo', searchPath);
   if (!mkfifo) return undefined;
   const names = ['stdout', 'stderr'].map((name) => path.join(folder, name));
   await promisify(execFile)(mkfifo, names);
@@ -169,18 +170,4 @@ function openPipe(name: string): Pipe {
  */
 export async function pipesRead(): Promise<void> {
   for (let turn = 0; turn < 2; turn++) await new Promise((resolve) => setImmediate(resolve));
-}
-
-/** The first executable of that name on `PATH`. A name with a slash is a path. */
-export function findExecutable(name: string, env: Record<string, string>): string | undefined {
-  const folders = (env.PATH ?? '').split(':').map((folder) => folder || '.');
-  const candidates = name.includes('/') ? [name] : folders.map((folder) => path.join(folder, name));
-  return candidates.find((candidate) => {
-    try {
-      fs.accessSync(candidate, fs.constants.X_OK);
-      return fs.statSync(candidate).isFile();
-    } catch {
-      return false; // Missing, or not executable for the agent: try the next folder.
-    }
-  });
 }

@@ -37,6 +37,8 @@ export type Outcome =
 export interface KernelStart {
   cwd: string;
   env: Record<string, string>;
+  /** Where interpreters are searched. */
+  searchPath: string;
   /** The folder of the scripts that run in the kernels' processes. */
   scripts: string;
   /** The Node binary for JavaScript and TypeScript. */

@@ -51,6 +51,7 @@ export function displayEvent(shown: Representations, run: { startedAt: Date; cou
 const fullBytes = 1024 * 1024;
 const roomBytes = 256 * 1024;
 const longestChunk = 64 * 1024;
+const separateLines = 64;
 
 /**
  * The output of one run that its reader has not taken yet. When too much waits, `onFlow` makes the kernel stop reading
@@ -66,11 +67,23 @@ export class RunOutput implements AsyncIterable<ExecuteEvent> {
   #wakeReader: (() => void) | undefined;
   #wakeWriters: (() => void)[] = [];
 
+  /** One event a line while the reader keeps up. Many waiting lines are joined, because events cost more than bytes. */
   write(type: 'stdout' | 'stderr', content: string): void {
-    if (content === '') return;
+    let from = 0;
+    while (from < content.length && this.#waiting.length < separateLines && !this.#discarded) {
+      const end = content.indexOf('\n', from) + 1 || content.length;
+      this.#append(type, content.slice(from, end), false);
+      from = end;
+    }
+    if (from < content.length) this.#append(type, content.slice(from), true);
+  }
+
+  #append(type: 'stdout' | 'stderr', content: string, joinsLines: boolean): void {
     const last = this.#waiting.at(-1);
-    if (last && last.event.type === type && last.bytes + content.length <= longestChunk && !this.#discarded) {
-      last.event.content += content;
+    const continues =
+      last?.event.type === type && (joinsLines || !(last.event as { content: string }).content.endsWith('\n'));
+    if (continues && last.bytes + content.length <= longestChunk && !this.#discarded) {
+      (last.event as { content: string }).content += content;
       last.bytes += content.length;
       this.#waitingBytes += content.length;
       this.#stopWhenFull();

@@ -38,7 +38,7 @@ export async function startScript(
   const folder = makeKernelFolder();
   let outputs: OutputPipes | undefined;
   try {
-    outputs = await makeOutputPipes(folder, start.env);
+    outputs = await makeOutputPipes(folder, start.searchPath);
     const [stdout, stderr] = outputs?.writeFds ?? (['pipe', 'pipe'] as const);
     const process = new KernelProcess([...command, folder], {
       cwd: start.cwd,

@@ -57,7 +57,9 @@ export class Run {
     onEnd: (end: RunEnd) => void,
   ): Promise<Run> {
     const env = { ...environment.variables(), ...request.env, [runVariable]: request.runId };
-    const launch = (command: string) => launchWithPipes({ command, args: ['-c', request.command], env, cwd });
+    const searchPath = environment.searchPath(env);
+    const launch = (command: string) =>
+      launchWithPipes({ command, args: ['-c', request.command], env, searchPath, cwd });
     // Small images, such as Alpine's, have no bash.
     const { stdin, ...launched } = await launch('bash').catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'ENOENT') throw error;

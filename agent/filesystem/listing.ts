@@ -14,7 +14,8 @@ const maxDirectoryBytes = 32 * 1024 * 1024;
 
 /**
  * Everything below `root` to `depth` levels, in slices. Directories come before their contents, and names are in order.
- * Entries that vanish meanwhile are left out. So is the content of directories that this user may not read.
+ * Entries that vanish meanwhile are left out. So is the content of directories that this user may not read, and what has a
+ * path that is too long for the kernel.
  * @throws {ConnectError} `not_found`, `invalid_argument` when `root` is not a directory, `permission_denied`,
  * `resource_exhausted` when one reply cannot hold all entries
  */
@@ -77,14 +78,14 @@ async function namesUnlessGone(folder: string): Promise<string[]> {
   try {
     return await namesIn(folder);
   } catch (error) {
-    if (isGone(error) || (error as NodeJS.ErrnoException).code === 'EACCES') return [];
+    if (isLeftOut(error)) return [];
     throw error;
   }
 }
 
 function entryUnlessGone(path: string): Entry | undefined | Promise<Entry | undefined> {
   const unlessGone = (error: unknown) => {
-    if (isGone(error) || (error as NodeJS.ErrnoException).code === 'EACCES') return undefined;
+    if (isLeftOut(error)) return undefined;
     throw error;
   };
   try {
@@ -95,8 +96,14 @@ function entryUnlessGone(path: string): Entry | undefined | Promise<Entry | unde
   }
 }
 
-/** The entry was removed or replaced between two calls. */
-function isGone(error: unknown): boolean {
-  const { code } = error as NodeJS.ErrnoException;
-  return code === 'ENOENT' || code === 'ENOTDIR' || code === 'ELOOP';
+const leftOut = new Set([
+  // The entry was removed or replaced between two calls.
+  ...['ENOENT', 'ENOTDIR', 'ELOOP'],
+  'EACCES',
+  // No call can name the entry.
+  'ENAMETOOLONG',
+]);
+
+function isLeftOut(error: unknown): boolean {
+  return leftOut.has((error as NodeJS.ErrnoException).code ?? '');
 }

@@ -20,6 +20,18 @@ export function writeThrough(res: ServerResponse, ...pieces: Buffer[]): Promise<
   });
 }
 
+/** Longer than a reply takes that needs no waiting. A head alone costs a packet. */
+const headAloneMs = 20;
+
+/** Sends the head of a stream's reply soon, also if its first message takes long. `begin` writes the head. */
+export function sendHeadSoon(res: ServerResponse, begin: () => void): void {
+  const timer = setTimeout(() => {
+    begin();
+    if (!res.writableEnded) res.flushHeaders();
+  }, headAloneMs);
+  res.once('close', () => clearTimeout(timer));
+}
+
 /**
  * Resolves when the client has taken most of the written data, or is gone. Resolves at once if the client is not
  * behind.

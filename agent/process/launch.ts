@@ -7,6 +7,8 @@ export interface Program {
   command: string;
   args: string[];
   env: Record<string, string>;
+  /** Where the command is searched. */
+  searchPath: string;
   cwd: string;
 }
 
@@ -124,7 +126,7 @@ const queue: (() => void)[] = [];
  * Calls posix_spawn(3) on a thread of the pool, so that the event loop continues while the kernel loads the program.
  */
 async function spawn(program: Program, addActions: (actions: Buffer) => void): Promise<number> {
-  const file = await findProgram(program.command, program.env.PATH ?? '', program.cwd);
+  const file = await findProgram(program.command, program.searchPath, program.cwd);
   if (starting >= maxStartsAtOnce) await new Promise<void>((go) => queue.push(go));
   starting += 1;
   const {

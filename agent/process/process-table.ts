@@ -63,7 +63,8 @@ export class ProcessTable {
     checkWords(config);
     const cwd = await this.#workingDirectory(config);
     const env = { ...this.#environment.variables(), ...config.envs };
-    const program = { command: config.cmd, args: config.args, env, cwd };
+    const searchPath = this.#environment.searchPath(env);
+    const program = { command: config.cmd, args: config.args, env, searchPath, cwd };
     try {
       let launched: Awaited<ReturnType<typeof launchWithPipes>>;
       if (pty) {

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Code } from '@connectrpc/connect';
 import { endEarly } from '../http/end-early.ts';
-import { drained, writeThrough } from '../http/response-flow.ts';
+import { drained, sendHeadSoon, writeThrough } from '../http/response-flow.ts';
 import { compress, decompress, isGzip, wantsGzip } from './compression.ts';
 import { ConnectError } from './connect-error.ts';
 import { errorJson, httpStatusOf, toConnectError } from './errors.ts';
@@ -259,6 +259,7 @@ export async function serveStream(
       res.write(encodeFrame(procedure, codec, reply));
     } else {
       const request = await readOneMessage(req, procedure, codec);
+      sendHeadSoon(res, begin);
       const replies: AsyncIterator<unknown> = procedure.handler(request, call)[Symbol.asyncIterator]();
       await pump(replies, call, res, begin, procedure, codec);
     }

@@ -19,6 +19,9 @@ export async function serveDownload(req: IncomingMessage, res: ServerResponse, a
     const stat = await file.stat();
     if (stat.isDirectory()) throw new FileRequestError(400, `${absolutePath}: is a directory`);
     if (!stat.isFile()) throw new FileRequestError(400, `${absolutePath}: is not a regular file`);
+    // The kernel makes up the size of a file in sysfs.
+    const small = stat.size > 0 && stat.size <= smallBytes ? await readWhole(file, stat.size) : undefined;
+    if (small) stat.size = small.length;
     const etag = etagOf(stat);
     const headers: Record<string, string | number> = {
       'accept-ranges': 'bytes',
@@ -31,7 +34,7 @@ export async function serveDownload(req: IncomingMessage, res: ServerResponse, a
     }
     headers['content-type'] = 'application/octet-stream';
     headers['content-disposition'] = disposition(path.basename(absolutePath));
-    // Files of procfs and sysfs have size 0 but may have content. Only a read shows that.
+    // Files of procfs have size 0 but may have content. Only a read shows that.
     if (stat.size === 0 && (await read(file, Buffer.alloc(1), 1, 0)) > 0) {
       res.writeHead(200, headers);
       if (req.method === 'HEAD') res.end();
@@ -45,6 +48,7 @@ export async function serveDownload(req: IncomingMessage, res: ServerResponse, a
     headers['content-length'] = end - start;
     res.writeHead(range ? 206 : 200, headers);
     if (req.method === 'HEAD') res.end();
+    else if (small) res.end(small.subarray(start, end));
     else await send(file, res, start, end);
   } catch (error) {
     replyFileError(req, res, fileErrorOf(error, absolutePath));
@@ -122,6 +126,16 @@ async function send(file: FileHandle, res: ServerResponse, start: number, end: n
     await sent;
     for (const buffer of buffers) giveTransferBuffer(buffer);
   }
+}
+
+/** The content up to `length` bytes. It may be shorter. */
+async function readWhole(file: FileHandle, length: number): Promise<Buffer> {
+  const buffer = Buffer.allocUnsafe(length);
+  let filled = 0;
+  for (let count = -1; filled < length && count !== 0; filled += count) {
+    count = await read(file, buffer.subarray(filled), length - filled, filled);
+  }
+  return buffer.subarray(0, filled);
 }
 
 async function sendSmall(file: FileHandle, res: ServerResponse, start: number, length: number): Promise<void> {

@@ -1,12 +1,16 @@
 import { constants, type Stats } from 'node:fs';
 import fs, { type FileHandle } from 'node:fs/promises';
+import os from 'node:os';
 import path from 'node:path';
 import { makeFolders } from '../filesystem/make-folders.ts';
-import { systemPath } from '../filesystem/path.ts';
+import { nameOfBytes, systemPath } from '../filesystem/path.ts';
 import { newStagedName, rememberReplaced } from '../filesystem/staged-names.ts';
+import { systemError } from '../native/libc.ts';
 import { FileRequestError } from './file-error.ts';
 
 const newFileMode = 0o666;
+/** The limit of the kernel. */
+const mostLinks = 40;
 
 /**
  * Content on its way to a file. It is written beside its destination, and moved there when it is complete. So readers
@@ -55,7 +59,7 @@ export class StagedFile {
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       if (code === 'ENOENT') {
-        await makeFolders(path.dirname(destination));
+        await makeFolders(path.dirname(nameOfBytes(target)));
         await fs.rename(this.#staged, target);
       } else if (code === 'EBUSY' || code === 'EXDEV') {
         // The target is a mounted file (a container's /etc/hosts), or the content was staged elsewhere because its path
@@ -74,16 +78,26 @@ export class StagedFile {
   }
 }
 
-/** The path that a program that writes to `destination` would write: links are followed. @throws errno */
+/**
+ * The path that a program that writes to `destination` would write: links are followed, also to a file that does not
+ * exist yet.
+ * @throws errno
+ */
 export async function writtenPath(destination: string): Promise<Buffer> {
-  const given = Buffer.from(systemPath(destination));
-  try {
-    return await fs.realpath(given, 'buffer');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+  let given = destination;
+  for (let links = 0; links < mostLinks; links += 1) {
+    const name = systemPath(given);
+    try {
+      return await fs.realpath(name, 'buffer');
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    }
+    const link = await fs.readlink(name, 'buffer').catch(() => undefined);
+    if (!link) return Buffer.from(name);
+    const folder = await fs.realpath(systemPath(path.dirname(given)), 'buffer');
+    given = path.resolve(nameOfBytes(folder), nameOfBytes(link));
   }
-  // The path does not exist, or is a dangling link, which is itself replaced.
-  return given;
+  throw systemError('realpath', os.constants.errno.ELOOP, destination);
 }
 
 async function regularFileAt(target: Buffer, destination: string): Promise<Stats | undefined> {

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import path from 'node:path';
+import { nameOfBytes } from '../filesystem/path.ts';
 import { FileRequestError, fileErrorOf, replyFileError } from './file-error.ts';
 import { boundaryOf, MultipartError, MultipartParser } from './multipart.ts';
 import { StagedFile, writtenPath } from './staged-file.ts';
@@ -182,7 +183,7 @@ class Upload {
   async #stage(): Promise<void> {
     const { destination } = this;
     const folder =
-      destination === undefined ? this.#rules.waitingFolder : path.dirname((await writtenPath(destination)).toString());
+      destination === undefined ? this.#rules.waitingFolder : path.dirname(nameOfBytes(await writtenPath(destination)));
     this.#staged = await StagedFile.create(folder);
   }
 

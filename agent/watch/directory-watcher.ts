@@ -241,7 +241,7 @@ export class DirectoryWatcher {
       } catch (error) {
         const { code } = error as NodeJS.ErrnoException;
         // The directory was removed or replaced during the scan. Events of its parent report that.
-        if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'EACCES') continue;
+        if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'EACCES' || code === 'ENAMETOOLONG') continue;
         const { rawMessage } = toConnectError(error);
         this.#scanning = false;
         this.#break(new ConnectError(`${this.#root} cannot be watched whole: ${rawMessage}`, Code.ResourceExhausted));

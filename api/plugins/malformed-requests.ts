@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { FastifyInstance, FastifyServerOptions } from 'fastify';
+import { unparsedRequestLine } from '../../config/unknown-methods.ts';
 import { AppError } from '../../domain/errors.ts';
 import { errorBody, noSuchRoute } from './errors.ts';
 
@@ -33,11 +34,7 @@ const statusLine: Record<number, string> = {
   405: '405 Method Not Allowed',
 };
 
-const requestLine = /^(?<method>[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}) (?<target>\/[\x21-\x7e]{0,2047}) HTTP\/1\.[01]\r\n/;
-
-/** Node does not parse unknown methods. The rest of such a request is usually well formed. */
 function unknownMethod(app: FastifyInstance, error: { code?: string; rawPacket?: unknown }): Refusal | null {
-  if (error.code !== 'HPE_INVALID_METHOD' || !Buffer.isBuffer(error.rawPacket)) return null;
-  const line = requestLine.exec(error.rawPacket.toString('latin1', 0, 4096));
-  return line ? noSuchRoute(app, line.groups!.method!, line.groups!.target!) : null;
+  const line = unparsedRequestLine(error);
+  return line && noSuchRoute(app, line.method, line.target);
 }

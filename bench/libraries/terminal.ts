@@ -45,7 +45,7 @@ interface Terminal {
 type Open = (command: string, args: string[], onBytes: (bytes: Buffer) => void) => Promise<Terminal>;
 
 const openOurs: Open = async (command, args, onBytes) => {
-  const { terminal, exited } = await launchOnTerminal({ command, args, env, cwd: '/' }, 80, 24);
+  const { terminal, exited } = await launchOnTerminal({ command, args, env, searchPath: env.PATH, cwd: '/' }, 80, 24);
   const drained = Promise.withResolvers<void>();
   const pipe = new OutputPipe(
     terminal!,

@@ -51,7 +51,7 @@ export async function claimIdempotencyKey(
   if (!first) return { kind: 'in_use' };
   if (first.request_hash !== claim.requestHash) return { kind: 'reused' };
   if (first.reply_status === null) return { kind: 'in_use' };
-  return { kind: 'replay', status: first.reply_status, body: first.reply_body };
+  return { kind: 'replay', status: first.reply_status, body: readBody(first.reply_body) };
 }
 
 export interface HeldClaim {
@@ -85,8 +85,18 @@ export async function keepIdempotentReply(
     em,
     `update idempotency_keys set reply_status = ?, reply_body = ?::jsonb
       where caller = ? and key = ? and created_at = ?::timestamptz`,
-    [reply.status, JSON.stringify(reply.body), held.caller, held.key, held.claimedAt],
+    [reply.status, storedBody(reply.body), held.caller, held.key, held.claimedAt],
   );
+}
+
+/** `jsonb` cannot contain NUL, which a command may print. A body with NUL is stored as a text of JSON. */
+function storedBody(body: unknown): string {
+  const text = JSON.stringify(body);
+  return text.includes('\\u0000') ? JSON.stringify(text) : text;
+}
+
+function readBody(stored: unknown): unknown {
+  return typeof stored === 'string' ? JSON.parse(stored) : stored;
 }
 
 /** Releases the key: the request has created nothing, so it may be sent again, even changed. */

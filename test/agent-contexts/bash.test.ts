@@ -14,6 +14,15 @@ afterAll(() => bash?.close());
 
 const run = (code: string, envVars: Record<string, string> = {}) => bash.run({ contextId, code, envVars });
 
+test('each line is an event, and many waiting lines are joined', async () => {
+  const { events } = await run('echo 1; echo 2; echo 3; printf 4');
+  const lines = events.flatMap((event) => (event.type === 'stdout' ? [event.content] : []));
+  expect(lines).toEqual(['1\n', '2\n', '3\n', '4']);
+  const many = await run('seq 100000');
+  expect(many.stdout.length).toBe(588_895);
+  expect(many.events.length).toBeLessThan(20_000);
+});
+
 test('variables, functions, options, aliases and the working folder are kept', async () => {
   await run('x=5; export y=6; f() { echo "f $x"; }; cd /usr; shopt -s expand_aliases; alias greet="echo hello"');
   expect((await run('f; printenv y; pwd; greet')).stdout).toBe('f 5\n6\n/usr\nhello\n');

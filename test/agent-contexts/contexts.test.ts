@@ -143,7 +143,7 @@ test('languages that are not installed are failed preconditions that name the pa
   const bare = new TestContexts({ PATH: '/no/such/folder' });
   try {
     const missing = { PATH: '/no/such/folder', HOME: bare.home };
-    const environment = { variables: () => missing, home: () => bare.home };
+    const environment = { variables: () => missing, home: () => bare.home, searchPath: () => missing.PATH };
     const { Contexts } = await import('../../agent/contexts/contexts.ts');
     const without = new Contexts({ environment, scripts: '/no/such/folder' });
     const wants = { python: /ipykernel/, bash: /package bash/, r: /r-cran-irkernel/, java: /JDK.*JJava/ };

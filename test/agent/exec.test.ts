@@ -5,6 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/gl
 import { Process } from '../../agent/proto/gen/sandboxagent_pb.js';
 import { readIfThere } from '../support/read-if-there.ts';
 import { eventually, type Json, platformToken, sandbox, TestAgent, token } from './support/agent.ts';
+import { deepFolder } from './support/deep-folder.ts';
 
 let agent: TestAgent;
 let runs = 0;
@@ -274,7 +275,7 @@ test('Process/List does not list its processes', async () => {
 test.each([
   ['a wrong cwd', { cwd: '/nowhere' }, 400, 'invalid_cwd', /no such file or directory/],
   ['a cwd that is a file', { cwd: '/etc/passwd' }, 400, 'invalid_cwd', /not a directory/],
-  ['no shell on its PATH', { env: { PATH: '/nowhere' } }, 422, 'cannot_start', /no bash and no sh/],
+  ['a cwd that is too long for the kernel', { cwd: '/x'.repeat(2500) }, 400, 'invalid_cwd', /file name too long/],
   ['a command longer than the kernel takes', { command: `: ${'x'.repeat(200_000)}` }, 400, 'too_long', /too long/],
   ['no command', { command: '' }, 400, 'invalid', /command/],
   ['a variable’s name with =', { env: { 'A=B': 'x' } }, 400, 'invalid', /env/],
@@ -285,6 +286,16 @@ test.each([
     json: { code, message: expect.stringMatching(message) },
   });
   expect((await events(await start('true'))).at(-1)?.type).toBe('end');
+});
+
+test('the shell is found in spite of a PATH that nothing expands, and the command gets that PATH', async () => {
+  const run = await start('/bin/echo "$PATH"', { env: { PATH: '/opt/x:$PATH' } });
+  expect(text(await events(run), 'stdout')).toBe('/opt/x:$PATH\n');
+});
+
+test('a directory of 4,090 characters is a working directory', async () => {
+  const cwd = deepFolder(agent.path('deep'), 4090);
+  expect(text(await events(await start('echo here', { cwd })), 'stdout')).toBe('here\n');
 });
 
 test('without the platform’s token the path does not exist', async () => {

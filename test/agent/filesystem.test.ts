@@ -5,6 +5,7 @@ import { Code, ConnectError } from '@connectrpc/connect';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Filesystem, FileType } from '../../agent/proto/gen/sandboxagent_pb.js';
 import { TestAgent } from './support/agent.ts';
+import { deepFolder } from './support/deep-folder.ts';
 
 let agent: TestAgent;
 beforeAll(async () => {
@@ -246,6 +247,17 @@ test('100,000 entries are listed while other requests are answered', async () =>
   await agent.client(Filesystem).remove({ path: folder });
   expect(fs.existsSync(folder)).toBe(false);
 }, 300_000);
+
+test('ListDir leaves out entries whose path no call takes', async () => {
+  const top = agent.path('too-deep');
+  deepFolder(top, 4500);
+  const { entries } = await agent.client(Filesystem).listDir({ path: top, depth: 100 });
+  const { json } = await agent.post('Filesystem/ListDir', { path: top, depth: 100 });
+  expect(json.entries).toHaveLength(entries.length);
+  const longest = Math.max(...entries.map(({ path }) => path.length));
+  expect(longest).toBeLessThan(4096);
+  expect(longest).toBeGreaterThan(4096 - 202);
+});
 
 test('a tree that changes during the listing is listed without an error', async () => {
   const folder = agent.path('race');

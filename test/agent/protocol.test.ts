@@ -250,6 +250,18 @@ test.each(['connect+json', 'connect+proto', 'grpc-web', 'grpc'] as const)(
   },
 );
 
+test('the reply of a stream begins before its first message', async () => {
+  const type = 'application/connect+json';
+  const go = agent.path('go');
+  const code = `until [[ -e ${go} ]]; do sleep 0.05; done; echo went`;
+  const body = frame(JSON.stringify({ language: 'bash', code }));
+  // Without a head this never resolves, because the code waits for the file.
+  const reply = await post('ExecutionService/Execute', body, { 'content-type': type });
+  expect(reply.status).toBe(200);
+  fs.writeFileSync(go, '');
+  expect(await reply.text()).toContain('went');
+});
+
 test('gRPC-Web has its content type and its status in the trailer', async () => {
   const body = frame(toBinary(StatRequestSchema, create(StatRequestSchema, { path: '/nowhere' })));
   const reply = await post('Filesystem/Stat', body, { 'content-type': 'application/grpc-web+proto' });

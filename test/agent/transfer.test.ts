@@ -64,6 +64,29 @@ test('an upload replaces a file atomically, keeps its mode and owner, and follow
   fs.closeSync(reader);
 });
 
+test('an upload through a dangling link creates its target, with folders', async () => {
+  fs.symlinkSync('new-folder/hop', agent.path('dangling'));
+  fs.mkdirSync(agent.path('new-folder'));
+  fs.symlinkSync('../other/target', agent.path('new-folder', 'hop'));
+  for (const parts of [
+    [
+      ['path', agent.path('dangling')],
+      ['file', 'content'],
+    ],
+    [
+      ['file', 'later path'],
+      ['path', agent.path('dangling')],
+    ],
+  ] as Parameters<typeof formOf>[]) {
+    fs.rmSync(agent.path('other'), { recursive: true, force: true });
+    expect((await upload(formOf(...parts))).status).toBe(200);
+    expect(fs.readFileSync(agent.path('other', 'target'), 'utf8')).toBe(parts.find(([name]) => name === 'file')![1]);
+    expect(fs.lstatSync(agent.path('dangling')).isSymbolicLink()).toBe(true);
+  }
+  fs.symlinkSync('loop', agent.path('loop'));
+  expect((await upload(formOf(['path', agent.path('loop')], ['file', 'x']))).status).toBe(400);
+});
+
 test('a mounted file, such as /etc/hosts of a container, is written in place', async () => {
   fs.writeFileSync(agent.path('behind'), 'old');
   fs.writeFileSync(agent.path('mounted-file'), '');
@@ -320,6 +343,11 @@ test('an impossible download returns the reason', async () => {
 
 test('files of procfs, empty files and odd spellings of a path are served', async () => {
   expect(await (await download('/proc/version')).text()).toMatch(/^Linux/);
+  const fromSysfs = await download('/sys/class/net/lo/mtu');
+  expect([fromSysfs.status, fromSysfs.headers.get('content-length')]).toEqual([200, '6']);
+  expect(await fromSysfs.text()).toBe('65536\n');
+  const range = await download('/sys/class/net/lo/mtu', { range: 'bytes=1-2' });
+  expect([range.status, range.headers.get('content-range'), await range.text()]).toEqual([206, 'bytes 1-2/6', '55']);
   fs.writeFileSync(agent.path('empty'), '');
   const empty = await download(agent.path('empty'));
   expect([empty.headers.get('content-length'), await empty.text()]).toEqual(['0', '']);

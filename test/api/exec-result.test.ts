@@ -26,7 +26,7 @@ test('pieces of both channels are joined, characters that are cut between pieces
   const frames = [piece('stdout', 'a'), cut(0, 1), piece('stderr', 'x'), cut(1), piece('stdout', '\0'), end];
   expect(await execResult(inChunks(frames))).toEqual({
     exitCode: 3,
-    stdout: 'a€\ufffd',
+    stdout: 'a€\0',
     stderr: 'x',
     truncated: false,
   });

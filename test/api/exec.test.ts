@@ -147,7 +147,7 @@ describe('with wait, the reply has the whole result', () => {
     expect(body.stdout.endsWith('aend')).toBe(true);
     expect(body.stdout.length).toBeLessThanOrEqual(1024 * 1024);
     const binary = await exec({ command: "printf 'a\\000b\\377'", wait: true });
-    expect(binary.body).toMatchObject({ stdout: 'a\ufffdb\ufffd', truncated: false });
+    expect(binary.body).toMatchObject({ stdout: 'a\0b\ufffd', truncated: false });
   });
 
   test('the same Idempotency-Key gives the same result, without running it again', async () => {
@@ -364,7 +364,10 @@ test('a command that the sandbox cannot run is refused with the reason', async (
   const wrongCwd = await exec({ command: 'true', cwd: '/nowhere' });
   refuses(wrongCwd, 400, 'invalid_cwd');
   expect(wrongCwd.body.error).toContain('no such file or directory');
-  const noBash = await exec({ command: 'true', env: { PATH: '/nowhere' } });
+  const shells = agent.path('shells');
+  fs.mkdirSync(shells);
+  for (const name of ['bash', 'sh']) fs.writeFileSync(`${shells}/${name}`, '#!/no/interpreter\n', { mode: 0o755 });
+  const noBash = await exec({ command: 'true', env: { PATH: shells } });
   refuses(noBash, 409, 'exec_not_possible');
   expect(noBash.body.error).toContain('no bash and no sh');
   refuses(await exec({ command: `: ${'ä'.repeat(100_000)}` }), 400, 'validation_failed');

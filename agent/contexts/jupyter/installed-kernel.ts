@@ -3,9 +3,10 @@ import fs from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
 import { Code } from '@connectrpc/connect';
+import { findExecutable } from '../../process/find-executable.ts';
 import { ConnectError } from '../../rpc/connect-error.ts';
 import type { KernelStart } from '../kernel.ts';
-import { findExecutable, KernelProcess, makeKernelFolder } from '../kernel-process.ts';
+import { KernelProcess, makeKernelFolder } from '../kernel-process.ts';
 import { type ConnectionFile, KernelConnection, startSignal } from './connection.ts';
 import { JupyterKernel, type KernelTraits } from './kernel.ts';
 import { findKernelSpecs } from './kernel-spec.ts';
@@ -39,9 +40,9 @@ const kernels: Record<'r' | 'java', { install: string; traits: Omit<KernelTraits
  */
 export async function startInstalledKernel(language: 'r' | 'java', start: KernelStart): Promise<JupyterKernel> {
   const { install, traits } = kernels[language];
-  const spec = findKernelSpecs(start.env).find((found) => found.language === language);
+  const spec = findKernelSpecs(start).find((found) => found.language === language);
   const words = spec?.argv.map((word) => word.replaceAll('{resource_dir}', spec.folder));
-  const program = words && findExecutable(words[0]!, start.env);
+  const program = words && findExecutable(words[0]!, start.searchPath);
   if (!spec || !words || !program) {
     const reason = words ? `its kernel spec starts ${words[0]}, which is not there` : 'no kernel spec was found';
     throw new ConnectError(`${language} is not available: ${reason}; install ${install}`, Code.FailedPrecondition);

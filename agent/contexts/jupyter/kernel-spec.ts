@@ -1,6 +1,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
-import { findExecutable } from '../kernel-process.ts';
+import { findExecutable } from '../../process/find-executable.ts';
+import type { KernelStart } from '../kernel.ts';
 
 /** A `kernel.json`, which describes how to start a Jupyter kernel. */
 export interface KernelSpec {
@@ -18,9 +19,9 @@ export interface KernelSpec {
  * The kernel specs of this sandbox in Jupyter's order: from `JUPYTER_PATH`, the user's, from each Python on PATH, the
  * system's.
  */
-export function findKernelSpecs(env: Record<string, string>): KernelSpec[] {
+export function findKernelSpecs(start: Pick<KernelStart, 'env' | 'searchPath'>): KernelSpec[] {
   const specs: KernelSpec[] = [];
-  for (const folder of new Set(jupyterFolders(env))) {
+  for (const folder of new Set(jupyterFolders(start))) {
     const kernels = path.join(folder, 'kernels');
     for (const name of listFolder(kernels)) {
       const spec = readKernelSpec(path.join(kernels, name));
@@ -30,12 +31,12 @@ export function findKernelSpecs(env: Record<string, string>): KernelSpec[] {
   return specs;
 }
 
-function jupyterFolders(env: Record<string, string>): string[] {
+function jupyterFolders({ env, searchPath }: Pick<KernelStart, 'env' | 'searchPath'>): string[] {
   const folders = (env.JUPYTER_PATH ?? '').split(':').filter(Boolean);
   const dataHome = env.XDG_DATA_HOME ?? (env.HOME && path.join(env.HOME, '.local/share'));
   const userData = env.JUPYTER_DATA_DIR ?? (dataHome && path.join(dataHome, 'jupyter'));
   if (userData) folders.push(userData);
-  const python = findExecutable('python3', env);
+  const python = findExecutable('python3', searchPath);
   if (python) folders.push(path.join(path.dirname(path.dirname(python)), 'share/jupyter'));
   return [...folders, '/usr/local/share/jupyter', '/usr/share/jupyter'];
 }

@@ -1,9 +1,10 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { Code } from '@connectrpc/connect';
+import { findExecutable } from '../../process/find-executable.ts';
 import { ConnectError } from '../../rpc/connect-error.ts';
 import type { KernelStart } from '../kernel.ts';
-import { findExecutable, KernelProcess, makeKernelFolder, pipesRead } from '../kernel-process.ts';
+import { KernelProcess, makeKernelFolder, pipesRead } from '../kernel-process.ts';
 import { type ConnectionFile, KernelConnection, startSignal } from './connection.ts';
 import { JupyterKernel } from './kernel.ts';
 import { findKernelSpecs } from './kernel-spec.ts';
@@ -15,10 +16,10 @@ const missingIpykernel = 'use the template code-interpreter, or install it with:
  * @throws {ConnectError} `failed_precondition` when there is none
  */
 export async function startPython(start: KernelStart): Promise<JupyterKernel> {
-  const interpreters = new Set(['python3', 'python'].map((name) => findExecutable(name, start.env)));
-  for (const spec of findKernelSpecs(start.env)) {
+  const interpreters = new Set(['python3', 'python'].map((name) => findExecutable(name, start.searchPath)));
+  for (const spec of findKernelSpecs(start)) {
     if (spec.language === 'python' && path.isAbsolute(spec.argv[0]!))
-      interpreters.add(findExecutable(spec.argv[0]!, start.env));
+      interpreters.add(findExecutable(spec.argv[0]!, start.searchPath));
   }
   interpreters.delete(undefined);
   const refusals: string[] = [];

@@ -14,7 +14,7 @@ export class TestContexts {
     const system = '/usr/local/bin:/usr/bin:/bin';
     const variables = { HOME: this.home, ...env, PATH: env.PATH ? `${env.PATH}:${system}` : system };
     this.contexts = new Contexts({
-      environment: { variables: () => variables, home: () => this.home },
+      environment: { variables: () => variables, home: () => this.home, searchPath: () => variables.PATH },
       scripts: path.resolve(import.meta.dirname, '../../../agent/contexts/kernels'),
       // No test waits for its end, and a kernel must not be ended because the machine stalls.
       interruptGraceMs: 60_000,
