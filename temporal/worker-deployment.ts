@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { type Client, isGrpcServiceError } from '@temporalio/client';
 import type { temporal } from '@temporalio/proto';
 
@@ -7,6 +8,10 @@ const drained = 2;
 /** Error codes of gRPC. */
 const notFound = 5;
 const failedPrecondition = 9;
+
+/** The time in which a worker that has started polls all of its task queues. */
+const allQueuesPolledMs = 30_000;
+const retryMs = 500;
 
 /** A version of the workers of a deployment. */
 export interface WorkerVersion {
@@ -57,11 +62,20 @@ export class WorkerDeployment {
   }
 
   /**
-   * Makes a version current: new workflows, and workflows that upgrade automatically, run on its workers.
+   * Makes a version current: new workflows, and workflows that upgrade automatically, run on its workers. Waits for
+   * workers that have just started, because Temporal refuses a version that does not poll each task queue yet.
    * @throws a gRPC error when none of its workers polls
    */
   async setCurrent(buildId: string): Promise<void> {
-    await this.#setCurrent(buildId, null);
+    for (const endMs = Date.now() + allQueuesPolledMs; ; ) {
+      try {
+        await this.#setCurrent(buildId, null);
+        return;
+      } catch (error) {
+        if (!hasCode(error, failedPrecondition) || Date.now() > endMs) throw error;
+      }
+      await delay(retryMs);
+    }
   }
 
   /**
