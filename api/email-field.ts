@@ -1,5 +1,8 @@
+import { isDomainOfOthers } from '../config/oidc-issuers.ts';
+import type { Settings } from '../config/settings.ts';
 import { readEmailAddress } from '../domain/email-address.ts';
 import { AppError } from '../domain/errors.ts';
+import type { AccountId } from '../domain/ids.ts';
 
 /** Reads an e-mail address of a request's body. @throws {AppError} `validation_failed` */
 export function readEmailField(field: string, text: string): string {
@@ -7,4 +10,13 @@ export function readEmailField(field: string, text: string): string {
   if (email !== null) return email;
   const reason = 'must be an e-mail address with ASCII characters before the @';
   throw new AppError('validation_failed', `${field} ${reason}`, { details: [{ path: field, reason }] });
+}
+
+/**
+ * Refuses an address of a domain that belongs to the identity provider of another account.
+ * @throws {AppError} `email_domain_not_allowed`
+ */
+export function requireOwnDomain(settings: Settings, accountId: AccountId, email: string): void {
+  if (!isDomainOfOthers(settings.PLATFORM_OIDC_ISSUERS, accountId, email)) return;
+  throw new AppError('email_domain_not_allowed', 'E-mail addresses of this domain belong to another account');
 }

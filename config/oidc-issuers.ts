@@ -1,6 +1,5 @@
 import fs from 'node:fs';
 import { z } from 'zod';
-import { AppError } from '../domain/errors.ts';
 import { type AccountId, isId } from '../domain/ids.ts';
 
 const isLoopback = (host: string) => /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(host);
@@ -73,15 +72,11 @@ export function readClientSecret({ id, client_secret_file: file }: OidcIssuer): 
   return secret;
 }
 
-/**
- * Refuses an e-mail address of a domain that is configured only for identity providers of other accounts.
- * @throws {AppError} `email_domain_not_allowed`
- */
-export function requireOwnDomain(issuers: readonly OidcIssuer[], accountId: AccountId, email: string): void {
+/** Whether the domain of an e-mail address is configured only for identity providers of other accounts. */
+export function isDomainOfOthers(issuers: readonly OidcIssuer[], accountId: AccountId, email: string): boolean {
   const domain = email.split('@')[1]!;
   const ofDomain = issuers.filter((issuer) => issuer.domains.includes(domain));
-  if (ofDomain.length === 0 || ofDomain.some((issuer) => issuer.account_id === accountId)) return;
-  throw new AppError('email_domain_not_allowed', 'E-mail addresses of this domain belong to another account');
+  return ofDomain.length > 0 && ofDomain.every((issuer) => issuer.account_id !== accountId);
 }
 
 /** Whether a user of an account with this e-mail can sign in through one of the issuers. */

@@ -1,9 +1,8 @@
 import { z } from 'zod';
-import { requireOwnDomain } from '../../../config/oidc-issuers.ts';
 import { requestEmailChange as beginEmailChange } from '../../../db/repositories/email-changes.ts';
 import { accountRoot, callerOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { readEmailField } from '../../email-field.ts';
+import { readEmailField, requireOwnDomain } from '../../email-field.ts';
 import { messageEnvelope, successMessage } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 
@@ -37,7 +36,7 @@ export function requestEmailChange(api: Api, deps: ApiDependencies): void {
     handler: async (request) => {
       const currentEmail = readEmailField('current_email', request.body.current_email);
       const newEmail = readEmailField('new_email', request.body.new_email);
-      requireOwnDomain(deps.settings.PLATFORM_OIDC_ISSUERS, callerOf(request).accountId, newEmail);
+      requireOwnDomain(deps.settings, callerOf(request).accountId, newEmail);
       await beginEmailChange(deps.orm.em.fork(), callerOf(request), { currentEmail, newEmail });
       return successMessage('Confirmation links are being mailed to both addresses; they work for 30 minutes');
     },

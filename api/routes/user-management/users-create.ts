@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
-import { isIssuerFor, requireOwnDomain } from '../../../config/oidc-issuers.ts';
+import { isIssuerFor } from '../../../config/oidc-issuers.ts';
 import { accountPageUrl } from '../../../config/public-urls.ts';
 import type { Settings } from '../../../config/settings.ts';
 import { createUser as makeUser } from '../../../db/repositories/user-management.ts';
@@ -11,7 +11,7 @@ import { checkDisplayName, checkUsername, maxDisplayName, usernamePattern } from
 import { accountRoot, callerOf, scopeOf } from '../../access.ts';
 import { createOnce } from '../../create-once.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { readEmailField } from '../../email-field.ts';
+import { readEmailField, requireOwnDomain } from '../../email-field.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
@@ -95,7 +95,7 @@ export function createUser(api: Api, deps: ApiDependencies): void {
           const username = checkUsername(request.body.username.trim());
           const displayName = checkDisplayName((request.body.display_name ?? username).trim());
           const email = readEmailField('email', request.body.email);
-          requireOwnDomain(deps.settings.PLATFORM_OIDC_ISSUERS, caller.accountId, email);
+          requireOwnDomain(deps.settings, caller.accountId, email);
           const isInvited = status === 'enabled' && isInvitable(deps.settings, caller.accountId, email);
           const password = isInvited ? null : makeInitialPassword(randomBytes(20));
           const passwordHash = password === null ? null : await deps.passwords.hash(password);
