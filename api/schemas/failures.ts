@@ -46,6 +46,7 @@ export const ofMutations: ErrorCode[] = [
   'account_suspended',
   'payload_too_large',
   'unsupported_media_type',
+  'workflow_failing',
 ];
 
 /** Further errors of a POST with an `Idempotency-Key`. */
