@@ -2,8 +2,8 @@ import type { UsageType } from './usage-types.ts';
 import type { UsageWindow } from './usage-window.ts';
 
 /**
- * The limits of one user of an account. Null: the user has no limit, and the account's plan still applies. For
- * `concurrentSandboxes`, 0 means the same as null.
+ * The limits of one user of an account. Null and 0: the user has no limit, and the account's plan still applies. (Typed
+ * clients send 0 for a field that is not set.)
  */
 export interface Quota {
   /** CPU seconds per month. */
@@ -42,7 +42,7 @@ export function quotasReached(
   return meteredQuotas.flatMap(({ field, usageType, name }) => {
     const limit = quota[field];
     const amount = used[usageType] ?? 0;
-    if (limit === null || amount < limit * warnedAt) return [];
+    if (limit === null || limit === 0 || amount < limit * warnedAt) return [];
     return [{ field, name, usedUp: amount >= limit }];
   });
 }

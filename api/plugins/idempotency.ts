@@ -20,7 +20,7 @@ export interface IdempotencyOptions {
   /** Fields of `data`, or of a reply without an envelope, that are not stored. */
   secrets?: readonly string[];
   /** Adds the secrets that may be sent again to a stored reply. */
-  restore?(data: Record<string, unknown>, request: FastifyRequest): Record<string, unknown>;
+  restore?(data: Fields, request: FastifyRequest): Fields | Promise<Fields>;
 }
 
 /** The headers of a route that accepts the key. */
@@ -85,7 +85,7 @@ export const idempotency = fp<{ orm: Orm }>(
       const held = await claim.end();
       try {
         if (reply.statusCode < 300) {
-          const body = withoutSecrets(JSON.parse(payload as string), request.routeOptions.config.idempotency!);
+          const body = await withoutSecrets(JSON.parse(payload as string), request.routeOptions.config.idempotency!);
           await keepIdempotentReply(orm.em.fork(), held, { status: reply.statusCode, body });
         } else {
           await releaseIdempotencyKey(orm.em.fork(), held);
@@ -102,22 +102,25 @@ export const idempotency = fp<{ orm: Orm }>(
 type Fields = Record<string, unknown>;
 
 /** Changes the content of a reply: its `data`, or the whole reply if it has no envelope. */
-function mapData(body: Fields, change: (data: Fields) => Fields): Fields {
+async function mapData(body: Fields, change: (data: Fields) => Fields | Promise<Fields>): Promise<Fields> {
   if (!('success' in body)) return change(body);
-  return body.data ? { ...body, data: change(body.data as Fields) } : body;
+  return body.data ? { ...body, data: await change(body.data as Fields) } : body;
 }
 
-function withoutSecrets(body: Fields, { secrets = [] }: IdempotencyOptions): Fields {
+function withoutSecrets(body: Fields, { secrets = [] }: IdempotencyOptions): Promise<Fields> {
   return mapData(body, (data) => Object.fromEntries(Object.entries(data).filter(([name]) => !secrets.includes(name))));
 }
 
-function replay(
+async function replay(
   request: FastifyRequest,
   reply: FastifyReply,
   options: IdempotencyOptions,
   first: { status: number; body: unknown },
-): FastifyReply {
-  const restored = mapData(first.body as Fields, (data) => options.restore?.(data, request) ?? data);
+): Promise<FastifyReply> {
+  const restored = await mapData(
+    first.body as Fields,
+    async (data) => (await options.restore?.(data, request)) ?? data,
+  );
   return reply
     .code(first.status)
     .header('idempotent-replayed', 'true')

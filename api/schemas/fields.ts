@@ -52,6 +52,11 @@ export function optionalQuery<T extends z.ZodType>(schema: T) {
   return z.preprocess((value) => (value === '' || value === 'null' ? undefined : value), schema.optional()).optional();
 }
 
+/** As `optionalQuery`, for numbers that typed clients send as `0` when they are not set. */
+export function optionalNonZeroQuery<T extends z.ZodType>(schema: T) {
+  return z.preprocess((value) => (value === '0' ? undefined : value), optionalQuery(schema)).optional();
+}
+
 /** A body with only optional fields may be absent. */
 export function optionalBody<T extends z.ZodObject>(schema: T) {
   return z.preprocess((body) => body ?? {}, schema);

@@ -1,19 +1,19 @@
 import { z } from 'zod';
 import { type Listing, mostCountedRows } from '../../db/repositories/page.ts';
-import { optionalQuery } from './fields.ts';
+import { optionalNonZeroQuery, optionalQuery } from './fields.ts';
 
 /** The largest page of all lists. */
 export const maxPageSize = 100;
 
 const size = () =>
-  optionalQuery(z.coerce.number().int().min(1).max(2_000_000_000)).transform((asked) =>
+  optionalNonZeroQuery(z.coerce.number().int().min(1).max(2_000_000_000)).transform((asked) =>
     asked === undefined ? undefined : Math.min(asked, maxPageSize),
   );
-const start = () => optionalQuery(z.coerce.number().int().min(0).max(2_000_000_000));
+const start = () => optionalNonZeroQuery(z.coerce.number().int().min(0).max(2_000_000_000));
 
 /** Query parameters of every list. Spread them into the route's query schema. */
 export const pagingQuery = {
-  page: optionalQuery(z.coerce.number().int().min(1).max(10_000_000)).describe('Default 1'),
+  page: optionalNonZeroQuery(z.coerce.number().int().min(1).max(10_000_000)).describe('Default 1'),
   limit: size().describe(`Items on a page; more than ${maxPageSize} are cut to that`),
   page_size: size().describe('Alias of limit'),
   offset: start().describe('The number of items to skip; takes precedence over page'),

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { QuotaAllocation } from '../../db/entities/quota-allocation.ts';
 import type { QuotaRequest } from '../../db/entities/quota-request.ts';
 import { allocationStatuses, type Quota, quotaRequestStatuses } from '../../domain/quotas.ts';
-import { optional, time } from './fields.ts';
+import { time } from './fields.ts';
 
 const amount = () => z.number().min(0).max(1e12);
 const count = () => z.int().min(0).max(1_000_000_000_000_000);
@@ -20,41 +20,53 @@ const shown = {
   concurrent_sandboxes: concurrent().nullable().describe('Concurrent sandboxes; null and 0: not limited for the user'),
 };
 
+/** A limit of a request body. Null: no limit. 0 is as not given, because typed clients send it for an unset field. */
+const given = <T extends z.ZodType<number>>(limit: T) =>
+  z.preprocess((value) => (value === 0 ? undefined : value), limit.nullish()).optional();
+
 /** The six quota fields of a request body. All are optional. */
 export const quotaFields = {
-  cpu_seconds_monthly: optional(count()),
-  ram_gb_seconds: optional(amount()),
-  sandbox_storage_gb_seconds: optional(amount()),
-  traffic_gb_seconds: optional(amount()),
-  template_storage_gb: optional(amount()),
-  concurrent_sandboxes: optional(concurrent()).describe('0: not limited for the user'),
+  cpu_seconds_monthly: given(count()),
+  ram_gb_seconds: given(amount()),
+  sandbox_storage_gb_seconds: given(amount()),
+  traffic_gb_seconds: given(amount()),
+  template_storage_gb: given(amount()),
+  concurrent_sandboxes: concurrent().nullish().describe('Null and 0: not limited for the user'),
 };
+
+/** A limit that must be in the body. Null and 0: no limit. */
+const required = <T extends z.ZodType<number>>(limit: T) => limit.nullable().transform((value) => value || null);
 
 /** The body that creates or changes a quota request. */
 export const quotaRequestBody = z.object({
   ...quotaFields,
-  cpu_seconds_monthly: count(),
-  template_storage_gb: amount(),
+  cpu_seconds_monthly: required(count()),
+  template_storage_gb: required(amount()),
   reason: z.string().trim().min(1).max(2000),
 });
 
-type QuotaBody = { [name in keyof typeof quotaFields]?: number | undefined };
+type QuotaBody = { [name in keyof typeof quotaFields]?: number | null | undefined };
+
+const names = {
+  cpu_seconds_monthly: 'cpuSecondsMonthly',
+  ram_gb_seconds: 'ramGbSeconds',
+  sandbox_storage_gb_seconds: 'sandboxStorageGbSeconds',
+  traffic_gb_seconds: 'trafficGbSeconds',
+  template_storage_gb: 'templateStorageGb',
+  concurrent_sandboxes: 'concurrentSandboxes',
+} as const satisfies { [field in keyof typeof quotaFields]: keyof Quota };
+const fields = Object.keys(names) as (keyof typeof names)[];
 
 /** Every field of a quota. Absent fields mean no limit. */
 export function quotaOf(body: QuotaBody): Quota {
-  return {
-    cpuSecondsMonthly: body.cpu_seconds_monthly ?? null,
-    ramGbSeconds: body.ram_gb_seconds ?? null,
-    sandboxStorageGbSeconds: body.sandbox_storage_gb_seconds ?? null,
-    trafficGbSeconds: body.traffic_gb_seconds ?? null,
-    templateStorageGb: body.template_storage_gb ?? null,
-    concurrentSandboxes: body.concurrent_sandboxes ?? null,
-  };
+  return Object.fromEntries(fields.map((field) => [names[field], body[field] ?? null])) as unknown as Quota;
 }
 
-/** The quota fields that are present in a body. */
+/** The quota fields that are present in a body. Null removes a limit. */
 export function quotaChangeOf(body: QuotaBody): Partial<Quota> {
-  return Object.fromEntries(Object.entries(quotaOf(body)).filter(([, value]) => value !== null));
+  return Object.fromEntries(
+    fields.filter((field) => body[field] !== undefined).map((field) => [names[field], body[field]]),
+  );
 }
 
 export const allocationSchema = z
@@ -76,7 +88,7 @@ export const quotaRequestSchema = z
     user_id: z.string(),
     account_id: z.string(),
     ...shown,
-    reason: z.string(),
+    reason: z.string().meta({ examples: ['A larger test matrix'] }),
     status: z.enum(quotaRequestStatuses),
     reviewed_by: z.string().nullable(),
     reviewed_at: time().nullable(),

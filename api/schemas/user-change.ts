@@ -12,11 +12,18 @@ export const userChangeBody = optionalBody(
       'Only for account root users; only an admin can grant or revoke `admin`',
     ),
     status: optionalNonZero(z.enum(['enabled', 'disabled'])).describe('Account root only'),
+    is_root_user: optional(z.boolean()).describe('Account root only; an account keeps an enabled root user'),
   }),
 );
 
 /** @throws {AppError} `invalid_name` */
 export function userChangeOf(body: z.output<typeof userChangeBody>): UserChange {
-  const { display_name: name, description, role, status } = body;
-  return { displayName: name === undefined ? undefined : checkDisplayName(name.trim()), description, role, status };
+  const { display_name: name, description, role, status, is_root_user: isRootUser } = body;
+  return {
+    displayName: name === undefined ? undefined : checkDisplayName(name.trim()),
+    description,
+    role,
+    status,
+    isRootUser,
+  };
 }

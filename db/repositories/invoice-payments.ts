@@ -48,10 +48,11 @@ async function payFromBalance(tx: EntityManager, invoiceId: InvoiceId, at: Date)
       ...{ accountId, currency, kind: 'balance_used', description: `Invoice ${invoiceId}` },
       ...{ reference: `balance ${invoiceId} ${paidFromBalance}`, entries: balanceUseEntries(used, currency) },
     });
-    await query(tx, 'update invoices set paid_from_balance = paid_from_balance + ?::numeric where invoice_id = ?', [
-      used,
-      invoiceId,
-    ]);
+    await query(
+      tx,
+      'update invoices set paid_from_balance = paid_from_balance + ?::numeric, updated_at = now() where invoice_id = ?',
+      [used, invoiceId],
+    );
   }
   const after = (await findInvoice(tx, invoiceId))!;
   if (!isZero(amountDue(after))) return after;

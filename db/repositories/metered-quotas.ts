@@ -3,7 +3,7 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import { AppError } from '../../domain/errors.ts';
 import type { AccountId, SandboxId, UserId } from '../../domain/ids.ts';
 import { quotaMonth, quotasReached } from '../../domain/quotas.ts';
-import type { UsageType } from '../../domain/usage-types.ts';
+import { type UsageType, usageTypes } from '../../domain/usage-types.ts';
 import { QuotaAllocation } from '../entities/quota-allocation.ts';
 import { query } from '../query.ts';
 import { requestSignal } from './outbox.ts';
@@ -29,6 +29,19 @@ export async function readMonthlyUse(
   const sums = await sumUsage(em, { scope: { rows: 'user', accountId, userId } }, quotaMonth(now), now);
   const used: { [type in UsageType]?: number } = {};
   for (const { usageType, quantity } of sums) used[usageType] = (used[usageType] ?? 0) + Number(quantity);
+  // Events of traffic are recorded once an hour.
+  const [pending] = await query<{ gb: number }>(
+    em.isInTransaction() ? em : em.fork(),
+    `select coalesce(sum(m.received_bytes + m.sent_bytes) / ?, 0)::float8 as gb
+       from sandboxes s left join usage_cursors c on c.resource_id = s.sandbox_id
+      cross join lateral (
+        select received_bytes, sent_bytes from sandbox_metrics_minutes
+         where sandbox_id = s.sandbox_id and sampled_at > coalesce(c.metered_until, '-infinity') and sampled_at >= ?::timestamptz
+      ) m
+      where s.account_id = ? and s.owner_user_id = ? and (s.phase_kind = 'running' or s.updated_at > now() - interval '8 days')`,
+    [usageTypes.traffic_gb.perUnit, quotaMonth(now).start, accountId, userId],
+  );
+  if (pending!.gb > 0) used.traffic_gb = (used.traffic_gb ?? 0) + pending!.gb;
   return used;
 }
 

@@ -76,6 +76,7 @@ export async function completeBuild(
       ...image,
       status: 'available',
       pushCompletedAt: new Date(),
+      lastStorageSyncAt: new Date(),
       buildSandboxId: null,
       buildErrorMessage: null,
     });

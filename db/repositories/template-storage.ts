@@ -62,8 +62,8 @@ export async function storageExcess(
   const mostBytes = bytesOfGb(limitGb);
   if ((await templateStorageBytes(em, { accountId, except }, blobs)) > mostBytes) return { of: 'plan', limitGb };
   if ((await leftoverBytes(em, accountId, importJobId)) > mostBytes) return { of: 'leftovers', limitGb };
-  const quotaGb = (await findActiveAllocation(em, ownerUserId))?.templateStorageGb ?? null;
-  if (quotaGb === null) return null;
+  const quotaGb = (await findActiveAllocation(em, ownerUserId))?.templateStorageGb ?? 0;
+  if (quotaGb === 0) return null;
   const used = await templateStorageBytes(em, { accountId, userId: ownerUserId, except }, blobs);
   return used > bytesOfGb(quotaGb) ? { of: 'quota', limitGb: quotaGb } : null;
 }

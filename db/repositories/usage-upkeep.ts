@@ -94,21 +94,20 @@ export async function recordPausedUsage(em: EntityManager): Promise<number> {
  * last recorded minute determines which ones are new.
  * @returns the number of recorded events
  */
-export async function recordMeasuredUsage(em: EntityManager, prices = usagePrices): Promise<number> {
+export async function recordMeasuredUsage(em: EntityManager, { prices } = usagePrices): Promise<number> {
+  const listed = [`{${Object.keys(prices).join(',')}}`, `{${Object.values(prices).join(',')}}`];
+  const insertPrices = 'insert into usage_prices select * from unnest(?::text[], ?::numeric[]) on conflict';
   return em.fork().transactional(async (tx) => {
     await query(tx, `select pg_advisory_xact_lock(${measuredLock})`);
-    await query(
-      tx,
-      `insert into usage_prices select * from unnest(?::text[], ?::numeric[])
-       on conflict (usage_type) do update set unit_price = excluded.unit_price`,
-      [`{${Object.keys(prices.prices).join(',')}}`, `{${Object.values(prices.prices).join(',')}}`],
-    );
+    await query(tx, `${insertPrices} do nothing`, listed);
     const [row] = await query<{ recorded: number }>(
       tx,
       `
       with fresh as (
         select s.sandbox_id, s.account_id, s.owner_user_id, s.project_id, date_trunc('hour', m.sampled_at, 'UTC') as hour,
-               min(m.sampled_at) as first, max(m.sampled_at) as last,
+               -- The minute in which a sandbox is made begins before it, and perhaps before the period of its invoice.
+               greatest(min(m.sampled_at),
+                        case when min(s.created_at) < min(m.sampled_at) + interval '1 minute' then min(s.created_at) end) as first, max(m.sampled_at) as last,
                sum(m.received_bytes + m.sent_bytes) as bytes,
                -- Samples are five seconds apart.
                round(sum(m.cpu_used_pct_sum * m.cpu_count) * 50) as core_ms,
@@ -144,6 +143,8 @@ export async function recordMeasuredUsage(em: EntityManager, prices = usagePrice
       `select coalesce(sum(record_template_storage(c.resource_id, clock_timestamp())), 0)::int as recorded
          from usage_cursors c where c.resource_id in (select template_id from templates)`,
     );
+    // Afterwards, because what was used before a change of prices has the old ones.
+    await query(tx, `${insertPrices} (usage_type) do update set unit_price = excluded.unit_price`, listed);
     return row!.recorded + templates!.recorded;
   });
 }

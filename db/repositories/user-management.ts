@@ -26,6 +26,7 @@ export interface NewUser {
   status: User['status'];
   /** Null: a mail invites the user to set a password. */
   passwordHash: string | null;
+  isRootUser?: boolean;
 }
 
 /** The fields that an identity provider vouches for. */
@@ -40,6 +41,7 @@ export interface UserChange {
   description?: string | undefined;
   role?: User['role'] | undefined;
   status?: User['status'] | undefined;
+  isRootUser?: boolean | undefined;
 }
 
 const listed: ListedTable = { table: 'users', alias: 'u', key: 'user_id' };
@@ -121,10 +123,11 @@ export async function changeUser(
     const { role, status } = change;
     if (role !== undefined && role !== user.role) requireAdmin(by);
     if (status === 'disabled' && user.status !== 'disabled') await requireOtherRoot(tx, user, 'disabled');
-    const { displayName = user.displayName, description = user.description } = change;
+    if (change.isRootUser === false) await requireOtherRoot(tx, user, 'made a plain user');
+    const { isRootUser = user.isRootUser, displayName = user.displayName, description = user.description } = change;
     const before = auditedFields(user);
     const wasAdmin = user.role === 'admin' && user.status === 'enabled';
-    tx.assign(user, { displayName, description, role: role ?? user.role, status: status ?? user.status });
+    tx.assign(user, { displayName, description, role: role ?? user.role, status: status ?? user.status, isRootUser });
     await tx.flush();
     if (mayTakeAnAdmin && wasAdmin) await requireAnAdmin(tx);
     await recordAudit(tx, { accountId: user.accountId, objectId: userId, before, after: auditedFields(user) });
@@ -158,6 +161,7 @@ export function auditedFields(
     description: (user.description ?? '').slice(0, 1000),
     role: user.role,
     status: user.status,
+    is_root_user: user.isRootUser ?? false,
   };
 }
 

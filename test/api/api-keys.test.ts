@@ -153,7 +153,7 @@ describe('list', () => {
   test.each([
     ['?status=on', 400, 'validation_failed'],
     ['?sort_by=secret_hash', 400, 'validation_failed'],
-    ['?limit=0', 400, 'invalid_pagination'],
+    ['?limit=-1', 400, 'invalid_pagination'],
     ['?user_id=usr-other', 403, 'root_required'],
   ])('%s is %d', async (query, status, code) => {
     const reply = await api.send(member, 'GET', `/v1/api-keys${query}`);

@@ -89,7 +89,11 @@ test('every list has the same pagination, counts and order', async () => {
     }
     const beyond = await read('offset=5000');
     expect([url, beyond.rows, beyond.pagination.total]).toEqual([url, [], all.length]);
-    for (const query of ['page=0', 'limit=0', 'limit=x', 'offset=-1']) {
+    const unset = await read('page=0&limit=0&offset=0');
+    expect([url, unset.pagination.page, unset.pagination.limit > 1]).toEqual([url, 1, true]);
+    const afterUnset = await read('offset=0&skip=1&limit=1');
+    expect([url, afterUnset.pagination]).toEqual([url, second]);
+    for (const query of ['page=-1', 'limit=-1', 'limit=x', 'offset=-1']) {
       const { status, body } = await api.send(api.root, 'GET', `${url}?${query}`);
       expect([url, query, status, body.code]).toEqual([url, query, 400, 'invalid_pagination']);
     }

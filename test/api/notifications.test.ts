@@ -79,7 +79,7 @@ describe('list', () => {
   });
 
   test.each([
-    ['?limit=0', 'invalid_pagination'],
+    ['?limit=-1', 'invalid_pagination'],
     ['?read=perhaps', 'validation_failed'],
   ])('%s is 400 %s', async (query, code) => {
     const { status, body } = await get(query);

@@ -240,7 +240,7 @@ const contract: Record<string, Record<string, string[]>> = {
   },
   'GET /v1/templates/{template_id}/import 200': { '': importJob },
   'DELETE /v1/templates/{template_id}/import 200': { '': words('job_id status message') },
-  'GET /v1/templates/storage-usage 200': { '': words('used_gb limit_gb percentage') },
+  'GET /v1/templates/storage-usage 200': { '': words('used_gb limit_gb user_used_gb user_limit_gb percentage') },
   'GET /v1/import-jobs 200': { '': words('jobs pagination'), 'jobs[]': importJobItem, pagination },
   'GET /v1/import-jobs/{job_id} 200': { '': importJob },
   'DELETE /v1/import-jobs/{job_id} 200': { '': words('job_id status message') },
@@ -558,9 +558,9 @@ const bodies: Record<string, string[]> = {
   'PUT /v1/user-management/account': words('display_name description'),
   'POST /v1/user-management/account/email-change-request': words('current_email new_email'),
   'POST /v1/user-management/account/confirm-email-change': ['token'],
-  'PUT /v1/users/me': words('display_name description role status'),
-  'POST /v1/user-management/users': words('email username role display_name status description'),
-  'PUT /v1/user-management/users/{user_id}': words('display_name description role status'),
+  'PUT /v1/users/me': words('display_name description role status is_root_user'),
+  'POST /v1/user-management/users': words('email username role display_name status is_root_user description'),
+  'PUT /v1/user-management/users/{user_id}': words('display_name description role status is_root_user'),
   'POST /v1/user-management/change-password': words('current_password new_password'),
   'POST /v1/notifications/bulk-delete': ['notification_ids'],
   'PATCH /v1/notifications/bulk-read': ['notification_ids'],
@@ -950,7 +950,7 @@ test('operations that create or restart accept an Idempotency-Key', () => {
     );
     expect([name, takes]).toEqual([
       name,
-      /^POST \/v1\/(sandboxes|templates|templates\/import|templates\/\{template_id\}\/import|projects|api-keys|budgets|usage\/quota-requests|user-management\/(quota-allocations|users)|webhooks|webhooks\/\{endpoint_id\}\/test|sandboxes\/\{sandbox_id\}\/(ports|exec|restart|create-template)|accounts\/\{account_id\}\/credits|payment\/intents\/\{id\}\/refunds)$/.test(
+      /^POST \/v1\/(sandboxes|templates|templates\/import|templates\/\{template_id\}\/import|projects|api-keys|budgets|usage\/quota-requests|user-management\/(quota-allocations|users|account\/subscription|account\/email-change-request)|webhooks|webhooks\/\{endpoint_id\}\/(test|roll-secret|deliveries\/\{delivery_id\}\/redeliver)|payment\/methods\/(setup-intent|link)|sandboxes\/\{sandbox_id\}\/(ports|exec|restart|create-template)|accounts\/\{account_id\}\/credits|payment\/intents\/\{id\}\/refunds)$/.test(
         name,
       ),
     ]);

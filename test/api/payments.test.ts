@@ -71,6 +71,20 @@ test('a browser gets only the public key', async () => {
   expect(reply.body.data).toEqual({ publishable_key: processor.publishableKey, test_mode: true });
 });
 
+test('a repeated request to add a card, or for a link, begins one setup', async () => {
+  for (const url of ['/v1/payment/methods/setup-intent', '/v1/payment/methods/link']) {
+    const before = processor.requests.filter((each) => each === 'POST /v1/setup_intents').length;
+    const once = () =>
+      api.send(root, 'POST', url, undefined, { headers: { 'idempotency-key': `once ${url}`.replace(' ', '-') } });
+    const [first, again] = [await once(), await once()];
+    expect(again.headers['idempotent-replayed']).toBe('true');
+    // The secret of a setup is told once. A link is made again from the setup.
+    const { client_secret: secret, ...data } = first.body.data;
+    expect(again.body.data).toEqual(secret ? { ...data, client_secret: '' } : data);
+    expect(processor.requests.filter((each) => each === 'POST /v1/setup_intents')).toHaveLength(before + 1);
+  }
+});
+
 test('a card is added, and stored with only the allowed fields', async () => {
   expect((await api.send(root, 'GET', '/v1/payment/methods/status')).body.data.has_payment_methods).toBe(false);
   const setup = await setUp();

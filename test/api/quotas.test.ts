@@ -111,6 +111,16 @@ describe('allocations', () => {
     expect((await api.send(api.root, 'DELETE', path)).body.code).toBe('not_found');
   });
 
+  test('null removes a limit, and 0, which typed clients send for unset fields, is none', async () => {
+    const { allocation_id: id } = (await allocate(six)).body.data;
+    const path = `${management}/quota-allocations/${id}`;
+    const zeros = Object.fromEntries(Object.keys(six).map((field) => [field, 0]));
+    expect((await api.send(api.root, 'PUT', path, zeros)).body.data).toMatchObject({ ...six, concurrent_sandboxes: 0 });
+    expect((await api.send(api.root, 'PUT', path, unlimited)).body.data).toMatchObject(unlimited);
+    expect((await allocate(zeros)).body.data).toMatchObject({ ...unlimited, concurrent_sandboxes: 0 });
+    expect((await api.send(member, 'POST', '/v1/sandboxes', {})).status).toBe(201);
+  });
+
   test('only a root user of the account manages them', async () => {
     const { allocation_id: id } = (await allocate(six)).body.data;
     const foreign = await api.addAccount('enterprise');
@@ -224,6 +234,24 @@ describe('requests', () => {
     expect(notifications[0].message).toContain('well earned');
   });
 
+  test('a request with zeros or null asks for no limit, and its approval locks nobody out', async () => {
+    const zeros = Object.fromEntries(Object.keys(six).map((field) => [field, 0]));
+    const { status, body } = await ask(zeros);
+    expect([status, body.data]).toMatchObject([201, { ...unlimited, concurrent_sandboxes: 0 }]);
+    const path = `/v1/usage/quota-requests/${body.data.request_id}`;
+    const nulls = await api.send(member, 'PUT', path, { ...unlimited, reason: 'none' });
+    expect(nulls.body.data).toMatchObject(unlimited);
+    await review(body.data.request_id, { action: 'approve' });
+    expect(await quotaOf(member)).toMatchObject(unlimited);
+    // An allocation of an earlier release may still have zeros.
+    await api.orm.em
+      .fork()
+      .execute('update quota_allocations set cpu_seconds_monthly = 0, traffic_gb_seconds = 0 where user_id = ?', [
+        member.userId,
+      ]);
+    expect((await api.send(member, 'POST', '/v1/sandboxes', {})).status).toBe(201);
+  });
+
   test('a denial allocates nothing and notifies the user', async () => {
     const { request_id: id } = (await ask()).body.data;
     expect((await review(id, { action: 'deny' })).body.data).toMatchObject({ status: 'denied', review_notes: null });
@@ -259,7 +287,7 @@ describe('requests', () => {
   });
 
   test.each([
-    [{ cpu_seconds_monthly: null }],
+    [{ cpu_seconds_monthly: undefined }],
     [{ template_storage_gb: 'much' }],
     [{ template_storage_gb: -1 }],
     [{ reason: ' ' }],

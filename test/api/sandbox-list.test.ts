@@ -117,12 +117,11 @@ test.each([
 });
 
 test.each([
-  ['page=0', 'invalid_pagination', 'page'],
   ['page=-1', 'invalid_pagination', 'page'],
   ['page=one', 'invalid_pagination', 'page'],
   ['page=1.5', 'invalid_pagination', 'page'],
   ['page=1e99', 'invalid_pagination', 'page'],
-  ['limit=0', 'invalid_pagination', 'limit'],
+  ['limit=-1', 'invalid_pagination', 'limit'],
   ['page_size=x', 'invalid_pagination', 'page_size'],
   ['offset=-1', 'invalid_pagination', 'offset'],
   ['skip=99999999999', 'invalid_pagination', 'skip'],

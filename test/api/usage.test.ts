@@ -351,6 +351,17 @@ describe('a metered quota', () => {
     await allocate({ traffic_gb_seconds: 3 });
     expect((await create(member)).body.code).toBe('quota_used_up');
     expect((await get(member, 'quotas')).used.traffic_gb).toBe(3);
+    // Measured traffic counts before it is recorded as an event.
+    await allocate({ traffic_gb_seconds: 5 });
+    expect((await create(member)).status).toBe(201);
+    await api.orm.em.fork().execute(
+      `insert into sandbox_metrics_minutes (sandbox_id, sampled_at, samples, cpu_count, cpu_used_pct_sum, mem_total,
+         mem_used_sum, disk_total, disk_used_sum, received_bytes, sent_bytes)
+       values (?, date_trunc('minute', now()), 12, 2, 1, 1, 1, 1, 1, 1073741824, 1073741824)`,
+      [id],
+    );
+    expect((await create(member)).body.code).toBe('quota_used_up');
+    expect((await get(member, 'quotas')).used.traffic_gb).toBe(5);
   });
 
   test('notifies its user at four fifths and when it is used up, once a month each', async () => {

@@ -223,6 +223,23 @@ describe('change', () => {
     expect((await change(member.userId, { role: 'admin', description: 'as before' })).status).toBe(200);
   });
 
+  test('a root user makes and takes other root users; the last enabled one stays one', async () => {
+    const plain = { is_root_user: false };
+    expect(codeOf(await change(root.userId, plain))).toEqual([400, 'last_root_user']);
+    expect((await change(member.userId, { is_root_user: true })).status).toBe(200);
+    expect(await read(member.userId)).toMatchObject({ is_root_user: true });
+    expect((await change(root.userId, plain, member)).status).toBe(200);
+    expect(codeOf(await change(member.userId, plain, root))).toEqual([403, 'root_required']);
+    expect(codeOf(await api.send(root, 'PUT', '/v1/users/me', { is_root_user: true }))).toEqual([403, 'root_required']);
+    expect(codeOf(await api.send(member, 'PUT', '/v1/users/me', plain))).toEqual([400, 'last_root_user']);
+    const email = `second-${Date.now()}@example.com`;
+    const made = await api.send(member, 'POST', '/v1/user-management/users', {
+      ...{ email, username: 'second', role: 'user', is_root_user: true },
+    });
+    expect(made.body.data.user.is_root_user).toBe(true);
+    expect((await api.send(member, 'PUT', '/v1/users/me', plain)).status).toBe(200);
+  });
+
   test('the last enabled root user stays enabled, for any caller, and also with concurrent requests', async () => {
     const disable = { status: 'disabled' };
     expect(codeOf(await change(root.userId, disable))).toEqual([400, 'last_root_user']);

@@ -22,6 +22,7 @@ import { SandboxLifeRepository } from '../../db/repositories/sandbox-life.ts';
 import { moveSandboxToProject } from '../../db/repositories/sandbox-projects.ts';
 import { sumUsage, type UsageOf, type UsageSum } from '../../db/repositories/usage-sums.ts';
 import { keepUsage, recordMeasuredUsage, recordPausedUsage, rollUpUsage } from '../../db/repositories/usage-upkeep.ts';
+import { usagePrices } from '../../db/usage-prices.ts';
 import type { ProjectId, TemplateId } from '../../domain/ids.ts';
 import { anyRegion } from '../../domain/regions.ts';
 import type { UsageType } from '../../domain/usage-types.ts';
@@ -424,6 +425,46 @@ describe('a round of upkeep', () => {
       [58 * 60_000, 60 * 60_000],
       [60 * 60_000, 61 * 60_000],
       [61 * 60_000, 62 * 60_000],
+    ]);
+  });
+
+  test('records traffic from the creation of the sandbox on, and at the price before a change of prices', async () => {
+    const account = await newAccount();
+    const { sandboxId } = await startedSandbox(account, new Date(Date.now() - hourMs));
+    const hour = Math.floor(Date.now() / hourMs) * hourMs - hourMs;
+    const em = orm.em.fork();
+    await em.execute('update sandboxes set created_at = to_timestamp(?::float8) where sandbox_id = ?', [
+      hour / 1000 + 30,
+      sandboxId,
+    ]);
+    const addMinute = (minute: number) =>
+      orm.em.fork().execute(
+        `insert into sandbox_metrics_minutes (sandbox_id, sampled_at, samples, cpu_count, cpu_used_pct_sum, mem_total,
+           mem_used_sum, disk_total, disk_used_sum, received_bytes, sent_bytes)
+         values (?, to_timestamp(?::float8), 12, 2, 1, 1, 1, 1, 1, 1000, 500)`,
+        [sandboxId, hour / 1000 + 60 * minute],
+      );
+    await em.execute(
+      "select make_metrics_partitions((now() at time zone 'UTC')::date - 1, (now() at time zone 'UTC')::date)",
+    );
+    await recordMeasuredUsage(orm.em);
+    const dear = { ...usagePrices, prices: { ...usagePrices.prices, traffic_gb: '7' } };
+    await addMinute(0);
+    await recordMeasuredUsage(orm.em, dear);
+    await addMinute(1);
+    await recordMeasuredUsage(orm.em);
+    await addMinute(2);
+    await recordMeasuredUsage(orm.em);
+    const events = await em.execute(
+      `select (extract(epoch from period_start) - ?::float8)::int as since, trim_scale(unit_price)::text as price
+         from usage_events where resource_id = ? and usage_type = 'traffic_gb' order by 1`,
+      [hour / 1000, sandboxId],
+    );
+    const usual = String(Number(usagePrices.prices.traffic_gb));
+    expect(events).toEqual([
+      { since: 30, price: usual },
+      { since: 60, price: '7' },
+      { since: 120, price: usual },
     ]);
   });
 

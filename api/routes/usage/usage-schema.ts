@@ -40,7 +40,7 @@ export const summarySchema = z
     completed_sessions: sessions(),
     failed_sessions: sessions(),
     ...totalsFields,
-    avg_session_duration: amount().nullable().describe('Seconds; null: there is no session'),
+    avg_session_duration: amount().describe('Seconds; 0: there is no session'),
     currency: z.string(),
   })
   .meta({ id: 'UsageSummary' });
@@ -52,7 +52,7 @@ export function presentSummary(totals: UsageTotals, counts: SessionCounts): z.ou
     completed_sessions: counts.completed,
     failed_sessions: counts.failed,
     ...presentTotals(totals),
-    avg_session_duration: counts.averageSeconds,
+    avg_session_duration: counts.averageSeconds ?? 0,
     currency: usagePrices.currency,
   };
 }

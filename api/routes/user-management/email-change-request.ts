@@ -3,8 +3,9 @@ import { requestEmailChange as beginEmailChange } from '../../../db/repositories
 import { accountRoot, callerOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { readEmailField, requireOwnDomain } from '../../email-field.ts';
+import { idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { messageEnvelope, successMessage } from '../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../schemas/failures.ts';
+import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
 
 const body = z.object({
   current_email: z.string().max(1024).describe('Of the account'),
@@ -16,7 +17,7 @@ export function requestEmailChange(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
     url: '/v1/user-management/account/email-change-request',
-    config: { access: accountRoot('account') },
+    config: { access: accountRoot('account'), idempotency: { makes: 'request' } },
     schema: {
       operationId: 'requestEmailChange',
       tags: ['Account'],
@@ -24,11 +25,12 @@ export function requestEmailChange(api: Api, deps: ApiDependencies): void {
       description:
         'Both addresses get a link that works for 30 minutes; the e-mail changes when both are confirmed. Another ' +
         'request must wait for these 30 minutes.',
+      headers: idempotencyHeaders,
       body,
       response: {
         200: messageEnvelope('The links are being mailed; they work for 30 minutes'),
         ...failures(
-          ...([ofMutations, 'root_required', 'email_mismatch', 'email_not_changed'] as const),
+          ...([ofMutations, ofIdempotency, 'root_required', 'email_mismatch', 'email_not_changed'] as const),
           ...(['email_taken', 'email_domain_not_allowed', 'email_change_pending'] as const),
         ),
       },

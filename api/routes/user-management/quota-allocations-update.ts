@@ -13,7 +13,7 @@ import {
   quotaFields,
 } from '../../schemas/quota.ts';
 
-/** `PUT /v1/user-management/quota-allocations/{allocation_id}`. Absent fields keep their values. */
+/** `PUT /v1/user-management/quota-allocations/{allocation_id}`. Absent fields keep their values; null removes a limit. */
 export function updateQuotaAllocation(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'PUT',
@@ -23,7 +23,8 @@ export function updateQuotaAllocation(api: Api, deps: ApiDependencies): void {
       operationId: 'updateQuotaAllocation',
       tags: ['Quotas'],
       summary: 'Change a quota allocation',
-      description: 'Values that are left out do not change. Only an active allocation can be changed.',
+      description:
+        'Values that are left out, or 0, do not change; null removes a limit, and so does 0 for `concurrent_sandboxes`. Only an active allocation can be changed.',
       params: allocationPath,
       body: optionalBody(z.object(quotaFields)),
       response: {

@@ -7,8 +7,9 @@ import { AppError, notFound } from '../../../domain/errors.ts';
 import type { PlanChangeId } from '../../../domain/ids.ts';
 import { accountRoot, callerOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../schemas/failures.ts';
+import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
 import { presentSubscription, subscriptionSchema } from './subscription-schema.ts';
 
 /** How long a request waits for the charge. The charge continues after that. */
@@ -20,7 +21,7 @@ export function changeSubscription(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
     url: '/v1/user-management/account/subscription',
-    config: { access: accountRoot('account') },
+    config: { access: accountRoot('account'), idempotency: { makes: 'request' } },
     schema: {
       operationId: 'changeSubscription',
       tags: ['Users'],
@@ -30,6 +31,7 @@ export function changeSubscription(api: Api, deps: ApiDependencies): void {
         'plan: from the balance, then ' +
         'from the default card. If the charge fails, everything stays as it was. The name of the present plan cancels a change ' +
         'that was planned.',
+      headers: idempotencyHeaders,
       body: z.object({ plan_name: z.string().min(1).max(100) }),
       response: {
         200: envelope(
@@ -43,6 +45,7 @@ export function changeSubscription(api: Api, deps: ApiDependencies): void {
         ),
         ...failures(
           ofMutations,
+          ofIdempotency,
           ...(['root_required', 'not_found', 'unknown_plan', 'payment_required', 'payment_failed'] as const),
           ...(['subscription_past_due', 'plan_change_in_progress'] as const),
         ),

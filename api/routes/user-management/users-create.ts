@@ -36,6 +36,7 @@ const body = z.object({
   display_name: optionalNonZero(nameOf(maxDisplayName)).describe('Default: the user name'),
   status: withDefaultNonZero(z.enum(['enabled', 'disabled']), 'enabled'),
   description: withDefault(description(), ''),
+  is_root_user: withDefault(z.boolean(), false).describe('Whether the user administers the account'),
 });
 
 const created = z.object({
@@ -91,7 +92,7 @@ export function createUser(api: Api, deps: ApiDependencies): void {
       const { user, initialPassword } = await createOnce(request, 'user', {
         find,
         create: async (userId) => {
-          const { role, status, description } = request.body;
+          const { role, status, description, is_root_user: isRootUser } = request.body;
           const username = checkUsername(request.body.username.trim());
           const displayName = checkDisplayName((request.body.display_name ?? username).trim());
           const email = readEmailField('email', request.body.email);
@@ -99,7 +100,7 @@ export function createUser(api: Api, deps: ApiDependencies): void {
           const isInvited = status === 'enabled' && isInvitable(deps.settings, caller.accountId, email);
           const password = isInvited ? null : makeInitialPassword(randomBytes(20));
           const passwordHash = password === null ? null : await deps.passwords.hash(password);
-          const wanted = { userId, email, username, displayName, description, role, status, passwordHash };
+          const wanted = { userId, email, username, displayName, description, role, status, passwordHash, isRootUser };
           await makeUser(deps.orm.em.fork(), caller, wanted);
           return { ...(await find(userId))!, initialPassword: password ?? '' };
         },

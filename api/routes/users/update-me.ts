@@ -18,7 +18,7 @@ export function updateProfile(api: Api, deps: ApiDependencies): void {
       tags: ['Users'],
       summary: 'Change your own profile',
       description:
-        'Changes display name and description; a root user can also change their role and status. Only an ' +
+        'Changes display name and description; a root user can also change their role, their status and `is_root_user`. Only an ' +
         'admin can grant or revoke ' +
         'the role `admin`.',
       body: userChangeBody,
@@ -38,8 +38,8 @@ export function updateProfile(api: Api, deps: ApiDependencies): void {
     handler: async (request) => {
       const caller = callerOf(request);
       const change = userChangeOf(request.body);
-      if (!caller.isRootUser && (change.role !== undefined || change.status !== undefined)) {
-        throw new AppError('root_required', 'Only an account root user may change a role or a status');
+      if (!caller.isRootUser && (change.role ?? change.status ?? change.isRootUser) !== undefined) {
+        throw new AppError('root_required', 'Only an account root user may change a role, a status or is_root_user');
       }
       await changeUser(deps.orm.em.fork(), scopeOf(request), caller, caller.userId, change);
       return successMessage('The profile is changed');

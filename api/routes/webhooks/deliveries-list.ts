@@ -4,7 +4,7 @@ import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofPaging } from '../../schemas/failures.ts';
-import { optionalQuery } from '../../schemas/fields.ts';
+import { optionalNonZeroQuery } from '../../schemas/fields.ts';
 import { readWebhook } from './read-webhook.ts';
 import { deliverySchema, presentDelivery, webhookPath } from './webhook-schema.ts';
 
@@ -13,7 +13,7 @@ const mostDeliveries = 200;
 const listedReplyLength = 256;
 
 const query = z.object({
-  limit: optionalQuery(z.coerce.number().int().min(1).max(2_000_000_000))
+  limit: optionalNonZeroQuery(z.coerce.number().int().min(1).max(2_000_000_000))
     .transform((asked) => Math.min(asked ?? 50, mostDeliveries))
     .describe(`Default 50; more than ${mostDeliveries} are cut to that`),
 });

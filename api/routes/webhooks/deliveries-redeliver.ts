@@ -2,8 +2,9 @@ import { redeliver } from '../../../db/repositories/webhook-deliveries.ts';
 import { keptReplyBytes } from '../../../domain/webhook-delivery.ts';
 import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../schemas/failures.ts';
+import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
 import { readWebhook } from './read-webhook.ts';
 import { deliveryPath, deliverySchema, presentDelivery } from './webhook-schema.ts';
 
@@ -12,16 +13,17 @@ export function redeliverDelivery(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
     url: '/v1/webhooks/:endpoint_id/deliveries/:delivery_id/redeliver',
-    config: { access: anyUser('by_role') },
+    config: { access: anyUser('by_role'), idempotency: { makes: 'request' } },
     schema: {
       operationId: 'redeliverWebhookDelivery',
       tags: ['Webhooks'],
       summary: 'Send the event of an ended delivery again, with retries as for a new one',
       description: 'The event keeps its id, so that a receiver can recognize it. This makes a new delivery.',
+      headers: idempotencyHeaders,
       params: deliveryPath,
       response: {
         202: envelope(deliverySchema, 'The event will be sent soon'),
-        ...failures(ofMutations, 'not_found', 'webhook_not_active', 'delivery_in_progress'),
+        ...failures(ofMutations, ofIdempotency, 'not_found', 'webhook_not_active', 'delivery_in_progress'),
       },
     },
     handler: async (request, reply) => {

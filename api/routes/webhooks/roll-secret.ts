@@ -2,8 +2,9 @@ import { z } from 'zod';
 import { rollWebhookSecret } from '../../../db/repositories/webhook-endpoints.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../schemas/failures.ts';
+import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
 import { optionalBody, optionalNonZero } from '../../schemas/fields.ts';
 import { secretField } from './webhook-body.ts';
 import { presentWebhook, webhookPath, webhookSchema } from './webhook-schema.ts';
@@ -17,7 +18,7 @@ export function rollSecret(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
     url: '/v1/webhooks/:endpoint_id/roll-secret',
-    config: { access: anyUser('by_role') },
+    config: { access: anyUser('by_role'), idempotency: { makes: 'request' } },
     schema: {
       operationId: 'rollWebhookSecret',
       tags: ['Webhooks'],
@@ -25,9 +26,10 @@ export function rollSecret(api: Api, deps: ApiDependencies): void {
       description:
         'For 24 hours, deliveries are signed with the new and the old key and secret, so that a receiver can ' +
         'switch without losing events.',
+      headers: idempotencyHeaders,
       params: webhookPath,
       body,
-      response: { 200: envelope(webhookSchema, 'The endpoint'), ...failures(ofMutations, 'not_found') },
+      response: { 200: envelope(webhookSchema, 'The endpoint'), ...failures(ofMutations, ofIdempotency, 'not_found') },
     },
     handler: async (request) => {
       const { endpoint_id: endpointId } = request.params;
