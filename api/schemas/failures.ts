@@ -38,6 +38,7 @@ export const ofEveryRoute: readonly ErrorCode[] = [
   'too_many_requests',
   'internal_error',
   'temporarily_unavailable',
+  'workflow_failing',
 ];
 
 /** Further errors of any route that changes something. */
@@ -46,7 +47,6 @@ export const ofMutations: ErrorCode[] = [
   'account_suspended',
   'payload_too_large',
   'unsupported_media_type',
-  'workflow_failing',
 ];
 
 /** Further errors of a POST with an `Idempotency-Key`. */
