@@ -44,6 +44,8 @@ export interface Workflows {
   imageImport: { input: ImageImportInput; signals: { importCancelled: { jobId: ImportJobId } } };
   /** Makes the image of a template from the changes in a sandbox. */
   templateBuild: { input: TemplateBuildInput; signals: Record<never, never> };
+  /** Copies the disk of a sandbox for a backup. */
+  diskCopy: { input: DiskCopyInput; signals: Record<never, never> };
   /** Removes an unreferenced image from the registry. */
   imageRemoval: { input: ImageRemovalInput; signals: Record<never, never> };
   /** Retries a webhook delivery after its first attempt failed. */
@@ -142,6 +144,21 @@ export interface TemplateBuildInput extends OfAccount {
   sandboxId: SandboxId;
   /** The host of the sandbox. */
   hostId: string;
+}
+
+export interface DiskCopyInput {
+  /** The name of the copy on the host. */
+  copyId: string;
+  sandboxId: SandboxId;
+  /** The host of the sandbox. */
+  hostId: string;
+}
+
+export interface DiskCopyResult {
+  /** How long the sandbox was frozen. */
+  standstillMs: number;
+  /** The bytes that were copied in this time. */
+  bytes: number;
 }
 
 export interface ImageRemovalInput extends OfAccount {
@@ -305,6 +322,14 @@ export const workflowKinds: Readonly<Record<WorkflowType, WorkflowKind>> = {
     mayRunAgain: false,
     cancel: 'ends',
     terminate: 'restarted',
+    upgrade: 'pinned',
+  },
+  diskCopy: {
+    work: 'sandboxes',
+    workflowId: (copyId) => copyId,
+    mayRunAgain: false,
+    cancel: 'ends',
+    terminate: 'left',
     upgrade: 'pinned',
   },
   imageRemoval: {

@@ -1,4 +1,5 @@
 import { type ActivityInterceptorsFactory, type NativeConnection, Worker } from '@temporalio/worker';
+import { createDiskCopyHostActivities } from '../activities/disk-copy.ts';
 import { createSandboxHostActivities } from '../activities/sandbox-host.ts';
 import type { SpecSources } from '../activities/sandbox-spec.ts';
 import { createTemplateBuildHostActivities } from '../activities/template-build.ts';
@@ -57,7 +58,11 @@ export function createHostWorkers(
       ...common,
       taskQueue: hostTaskQueue(deps.hostId),
       // Includes activities that end sandboxes, because earlier versions of the workflows put them into this queue.
-      activities: { ...activities, ...createTemplateBuildHostActivities(deps) },
+      activities: {
+        ...activities,
+        ...createTemplateBuildHostActivities(deps),
+        ...createDiskCopyHostActivities(deps),
+      },
       maxConcurrentActivityTaskExecutions: slots,
       activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 10 },
     }),

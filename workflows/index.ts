@@ -2,6 +2,7 @@
 export { billing } from './billing.ts';
 export { budget } from './budget.ts';
 export { budgetMail } from './budget-mail.ts';
+export { diskCopy } from './disk-copy.ts';
 export { emailChange } from './email-change.ts';
 export { host } from './host.ts';
 export { imageCollection } from './image-collection.ts';

@@ -24,6 +24,8 @@ let receiver: WebhookReceiver;
 let refusing: WebhookReceiver;
 let paused: SandboxView;
 let running: SandboxView;
+/** Its timeout passes between the backup and the restore. */
+let shortLived: SandboxView;
 
 beforeAll(async () => {
   // Other users need access to the cluster in it.
@@ -54,7 +56,7 @@ const run = async (api: PlatformClient, id: string, command: string) => {
   return (body as unknown as { stdout: string }).stdout;
 };
 
-test('a backup of a running platform only pauses sandboxes briefly, and is complete or absent', async () => {
+test('a backup of a running platform freezes a sandbox only for its own disk, takes creates meanwhile, and is complete or absent', async () => {
   const api = first.client();
   for (const [url, eventTypes] of [
     [receiver.url, ['sandbox.*']],
@@ -88,9 +90,25 @@ test('a backup of a running platform only pauses sandboxes briefly, and is compl
 
   await until(() => refusing.received.length > 0);
 
-  const made = await runOperator('admin', first.dataDir, ['backup', '--to', backup]);
+  shortLived = await api.createSandbox({ ...small, timeout: 60 });
+  let isMade = false;
+  const making = runOperator('admin', first.dataDir, ['backup', '--to', backup]).finally(() => {
+    isMade = true;
+  });
+  const during: string[] = [];
+  while (!isMade) {
+    const { sandbox_id: id, status } = await api.createSandbox(small);
+    during.push(status);
+    await api.deleteSandbox(id);
+  }
+  const made = await making;
   expect(made).toMatchObject({ code: 0 });
+  expect(new Set(during)).toEqual(new Set(['running']));
   const report = JSON.parse(made.stdout);
+  const pausesOf = receiver.received.filter(
+    ({ body }) => body.includes('"sandbox.paused"') && body.includes(running.sandbox_id),
+  );
+  expect(pausesOf).toEqual([]);
   expect(report).toMatchObject({
     folder: backup,
     sandboxes: expect.arrayContaining([paused.sandbox_id, running.sandbox_id]),
@@ -122,21 +140,26 @@ test('a backup is restored only into an empty data folder, and only from a compl
 test('the restored platform has accounts, keys, disks, images and workflows of that instant', async () => {
   await until(() => receiver.received.length >= 5);
   const { PLATFORM_API_KEY: key } = first.env;
+  await until(async () => (await first.client().sandbox(shortLived.sandbox_id)).status === 'terminated', 90_000);
+  // Its sandboxes stay on this machine.
   await first.stop();
   const before = receiver.received.length;
-  await first.hostRemains();
   const refused = refusing.received.length;
   refusing.answer = answerWith(200);
   fs.mkdirSync(restored);
   const made = await runOperator('admin', restored, ['restore', '--from', backup]);
+  expect(made.stderr).not.toContain('Error');
   expect(made).toMatchObject({ code: 0, stdout: expect.stringContaining(`"dataDir": "${restored}"`) });
   second = new RunningPlatform({ PLATFORM_HOST_LEASE_SECONDS: '60' }, restored);
   await second.start();
   expect(second.output).not.toContain('API key');
   const api = second.client(key!);
 
-  // The backup paused it. Its processes are gone, as after a reboot. Its disk has the state of that instant.
-  expect(await api.sandbox(running.sandbox_id)).toMatchObject({ status: 'paused', reason: 'host_draining' });
+  // Their processes are gone, as after a reboot. Their disks have the state of the backup.
+  for (const { sandbox_id: id } of [running, shortLived]) {
+    await until(async () => (await api.sandbox(id)).status !== 'running');
+    expect(await api.sandbox(id)).toMatchObject({ status: 'paused', reason: 'host_restarted' });
+  }
   for (const [sandbox, text] of [
     [paused, 'of the paused one'],
     [running, 'of the running one'],
@@ -154,6 +177,7 @@ test('the restored platform has accounts, keys, disks, images and workflows of t
   expect(fresh.status).toBe('running');
   await api.deleteSandbox(fresh.sandbox_id);
   await api.deleteSandbox(paused.sandbox_id);
+  await api.deleteSandbox(shortLived.sandbox_id);
 
   const listed = await api.request<{ templates: { name: string }[] }>('GET', '/v1/templates');
   expect(listed.body.data.templates.map(({ name }) => name)).toContain('backed-up');

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { offerUdpPorts } from '../../db/repositories/udp-ports.ts';
 import { controlTaskQueues } from '../../domain/task-queues.ts';
 import { DriverError } from '../../runtime/driver.ts';
+import { startOptions } from '../../temporal/workflow-starts.ts';
 import { hostReportSignal, hostRestartedSignal } from '../../workflows/sandbox/messages.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
@@ -69,6 +70,16 @@ test('failed start on a host whose disk is full, without another host', async ()
   const sandbox = await runningSandbox();
   expect(sandbox).toMatchObject({ status: 'failed', reason: 'host_disk_full' });
   await endOf('sandbox-host-full', sandbox.sandboxId);
+});
+
+test('the disk copied for a backup', async () => {
+  const sandbox = await runningSandbox();
+  const { sandboxId, hostId } = sandbox;
+  const copyId = `backup-${sandboxId.slice(4)}`;
+  const options = startOptions('diskCopy', copyId, { copyId, sandboxId, hostId: hostId! });
+  expect(await plane.client.workflow.execute('diskCopy', options)).toEqual({ standstillMs: 1, bytes: 1 });
+  await endOf('disk-copy', copyId);
+  await plane.commands.terminate(sandbox, { forget: false });
 });
 
 test('terminated while starting', async () => {

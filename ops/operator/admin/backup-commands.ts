@@ -1,16 +1,19 @@
+import { randomBytes } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
-import type { Client } from '@temporalio/client';
-import pLimit from 'p-limit';
+import { type Client, WorkflowFailedError } from '@temporalio/client';
+import { rootCause } from '@temporalio/common';
 import { deriveSecrets } from '../../../config/secrets.ts';
 import { recordAudit } from '../../../db/repositories/audit-events.ts';
 import { readHosts } from '../../../db/repositories/host-drains.ts';
 import type { SandboxId } from '../../../domain/ids.ts';
+import type { DiskCopyResult } from '../../../domain/workflow-registry.ts';
 import { createTemporalClient } from '../../../temporal/client.ts';
-import { embeddedCluster, writeBackup } from '../backup/create.ts';
+import { startOptions } from '../../../temporal/workflow-starts.ts';
+import { embeddedCluster, networkSettings, writeBackup } from '../backup/create.ts';
+import type { CopiedDisk } from '../backup/disk-backup.ts';
 import { restoreBackup } from '../backup/restore.ts';
 import type { PlatformDatabase } from './database.ts';
-import { changeDraining, untilDrained } from './host-drain.ts';
 import {
   type OfflineCommand,
   type OperatorCommand,
@@ -20,14 +23,11 @@ import {
   text,
 } from './operator-command.ts';
 
-/** The number of concurrent resumes. */
-const resumesAtOnce = 8;
-
 /** Backup and restore of a platform that `npm start` runs. */
 export const backupCommands: Record<string, OperatorCommand> = {
   backup: {
     usage: '--to FOLDER',
-    does: 'Copies databases, disks, images and the secret key of one point in time; sandboxes are frozen during the copy',
+    does: 'Copies databases, disks, images and the secret key of a running platform; a sandbox is frozen while its own disk is copied',
     options: { to: text },
     run: (database, values) => backUp(database, path.resolve(required(values, 'to'))),
   },
@@ -42,15 +42,18 @@ export const restoreCommands: Record<string, OfflineCommand> = {
       const dataDir = path.resolve(process.env.PLATFORM_DATA_DIR || '.data');
       const note = await restoreBackup(path.resolve(required(values, 'from')), dataDir);
       if (note.settings.length > 0) reportProgress(`start it with the same ${note.settings.join(', ')} as before`);
+      const network = note.settings.filter((name) => networkSettings.includes(name));
+      if (network.length > 0) {
+        reportProgress(
+          `if sandboxes of the old platform still run on this machine, set another ${network.join(' and ')}`,
+        );
+      }
       return { dataDir, ...note };
     },
   },
 };
 
-/**
- * Pauses running sandboxes, as a drain does, so that no disk changes during the copy and no disk is newer than its row.
- * Afterwards resumes the sandboxes that it has paused.
- */
+/** Backs up the running platform. Its sandboxes continue, and others are created meanwhile. */
 async function backUp({ orm, settings }: PlatformDatabase, target: string) {
   const { PLATFORM_DATA_DIR: dataDir, PLATFORM_SECRET_KEY: secretKey } = settings;
   if (fs.existsSync(target)) throw new OperatorError(`${target} exists already`);
@@ -66,55 +69,42 @@ async function backUp({ orm, settings }: PlatformDatabase, target: string) {
   if (others.length > 0) {
     throw new OperatorError(`The disks of ${others.map((host) => host.hostId).join(', ')} are on other machines`);
   }
-  const own = hosts.find((host) => host.hostId === hostId);
-  if (!own) throw new OperatorError(`There is no host ${hostId}`);
+  if (!hosts.some((host) => host.hostId === hostId)) throw new OperatorError(`There is no host ${hostId}`);
 
   const client = createTemporalClient(settings, deriveSecrets(settings));
-  const wasDraining = own.drainingSince !== null;
-  const startedMs = performance.now();
-  let standstillMs = 0;
-  const asked = new Set<SandboxId>();
-  let resumed = false;
-  const resume = async () => {
-    if (resumed) return;
-    resumed = true;
-    if (!wasDraining) await changeDraining(orm, hostId, false);
-    await resumeAll(client, asked);
-    standstillMs = performance.now() - startedMs;
-  };
-  await changeDraining(orm, hostId, true);
   try {
-    await untilDrained(orm, hostId, { pause: true, wait: true, onAsked: (id) => asked.add(id) });
-    const note = await writeBackup({
+    const made = await writeBackup({
       dataDir,
       target,
       hostId,
-      wasDraining,
       secretKey,
       cluster,
       env: process.env,
-      resume,
+      copyDisk: (sandboxId) => copyDisk(client, { dataDir, hostId, sandboxId }),
     });
-    await recordAudit(orm.em.fork(), { accountId: null, objectId: null, before: null, after: { lsn: note.lsn } });
-    return { folder: target, standstillSeconds: Math.round(standstillMs / 1000), ...note };
+    await recordAudit(orm.em.fork(), { accountId: null, objectId: null, before: null, after: { lsn: made.lsn } });
+    return { folder: target, ...made };
   } finally {
-    await resume();
     await client.connection.close();
   }
 }
 
-/** Reports sandboxes that could not be resumed, so that their users can resume them. */
-async function resumeAll(client: Client, sandboxIds: Iterable<SandboxId>): Promise<void> {
-  const limit = pLimit(resumesAtOnce);
-  const resumes = [...sandboxIds].map((id) =>
-    limit(async () => {
-      try {
-        await client.workflow.getHandle(id).executeUpdate('resume', { args: [{ wait: true }] });
-      } catch (error) {
-        const cause = error instanceof Error && error.cause instanceof Error ? error.cause.message : String(error);
-        reportProgress(`${id} stays paused: ${cause}`);
-      }
-    }),
-  );
-  await Promise.all(resumes);
+/** Lets the host copy the disk, because only the host can freeze a sandbox that its users pause and resume meanwhile. */
+async function copyDisk(
+  client: Client,
+  { dataDir, hostId, sandboxId }: { dataDir: string; hostId: string; sandboxId: SandboxId },
+): Promise<CopiedDisk | null> {
+  const copyId = `backup-${randomBytes(8).toString('hex')}`;
+  const folder = path.join(dataDir, 'oci/builds', copyId);
+  try {
+    const options = startOptions('diskCopy', copyId, { copyId, sandboxId, hostId });
+    const copied = (await client.workflow.execute('diskCopy', options)) as DiskCopyResult | null;
+    if (copied) return { folder, standstillMs: copied.standstillMs };
+  } catch (error) {
+    fs.rmSync(folder, { recursive: true, force: true });
+    const cause = error instanceof WorkflowFailedError ? rootCause(error) : undefined;
+    throw cause ? new OperatorError(`The disk of ${sandboxId} could not be copied: ${cause}`) : error;
+  }
+  fs.rmSync(folder, { recursive: true, force: true });
+  return null;
 }

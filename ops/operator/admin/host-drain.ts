@@ -23,12 +23,11 @@ export function changeDraining(orm: Orm, hostId: string, draining: boolean): Pro
 /**
  * Reports the running sandboxes whenever they change, and with `wait` ends when none is left. With `pause` it also
  * pauses sandboxes that were starting when it began.
- * @param options.onAsked called with each sandbox that is asked to pause
  */
 export async function untilDrained(
   orm: Orm,
   hostId: string,
-  { pause, wait, onAsked }: { pause: boolean; wait: boolean; onAsked?: (sandboxId: SandboxId) => void },
+  { pause, wait }: { pause: boolean; wait: boolean },
 ): Promise<void> {
   const asked = new Map<SandboxId, number>();
   let reported = '';
@@ -37,7 +36,6 @@ export async function untilDrained(
       for (const [id, atMs] of asked) if (performance.now() - atMs > askAgainMs) asked.delete(id);
       for (const id of await pauseSandboxesOn(orm.em, hostId, asked.keys())) {
         asked.set(id, performance.now());
-        onAsked?.(id);
       }
     }
     const { sandboxes, state } = await viewOf(orm, hostId);

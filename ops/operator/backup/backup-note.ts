@@ -8,10 +8,10 @@ export const backupNote = z.object({
   createdAt: z.string(),
   hostId: z.string(),
   /**
-   * An operator had drained the host before the backup. Otherwise the backup drained it, and the restore ends the
-   * drain.
+   * False: the backup is of an earlier version, which drained the host for it, so the restore ends the drain. Later
+   * versions do not set it.
    */
-  wasDraining: z.boolean(),
+  wasDraining: z.boolean().optional(),
   /** The position in Postgres's log of the copied databases. */
   lsn: z.string(),
   /** Ids of the sandboxes with a disk. */

@@ -5,26 +5,36 @@ import { promisify } from 'node:util';
 import { z } from 'zod';
 import { writeFileDurably } from '../../../config/durable-file.ts';
 import { readDocument } from '../../../config/readable-document.ts';
+import type { SandboxId } from '../../../domain/ids.ts';
 import { databaseUrl } from '../../local-stack/embedded/postgres.ts';
 import { derivePassword } from '../../local-stack/supervisor/data-folder.ts';
 import { OperatorError, reportProgress } from '../admin/operator-command.ts';
 import { type BackupNote, noteFile } from './backup-note.ts';
 import { copyCluster } from './cluster-copy.ts';
+import { type CopiedDisk, DiskBackup } from './disk-backup.ts';
+import { copy } from './file-copy.ts';
 
 const run = promisify(execFile);
-/** Copies owners, modes and times, keeps holes, and shares blocks on file systems that can. */
-const copyAll = ['--archive', '--sparse=always', '--reflink=auto'];
-
 /** Files that are copied unchanged. `secret-key` is written from the settings. */
 const plainFiles = ['host-id', 'ports.json', 'platform.env', 'ca', 'mails'];
-/** The files of a sandbox. The others in its folder are about processes, which a backup does not contain. */
-const sandboxFiles = ['disk.ext4', 'sandbox.json'];
-/** The files of a host: its network, and its ports that are forwarded to sandboxes. */
-const hostFiles = ['network.json', 'udp-ports.json'];
+/**
+ * The ports of the host that are forwarded to sandboxes. The network is left out, because sandboxes of the old platform
+ * may still use it on the machine of the restore.
+ */
+const hostFiles = ['udp-ports.json'];
 const linksFolder = 'backup-links';
 const notLinked = new Set(['_uploads', linksFolder]);
+/** Settings with a part of the machine's network that no two platforms can have. */
+export const networkSettings = ['PLATFORM_SANDBOX_SUBNET', 'PLATFORM_UDP_PORTS'];
 /** Settings that are in no file of the data folder. */
-const settingsToKeep = ['PLATFORM_CODEC_KEYS', 'PLATFORM_PLANS_FILE', 'PLATFORM_HOST_ID', 'PLATFORM_BASE_DOMAIN'];
+const settingsToKeep = [
+  'PLATFORM_CODEC_KEYS',
+  'PLATFORM_PLANS_FILE',
+  'PLATFORM_HOST_ID',
+  'PLATFORM_BASE_DOMAIN',
+  'TEMPORAL_NAMESPACE',
+  ...networkSettings,
+];
 
 const portsDocument = z.record(z.string(), z.int());
 
@@ -45,20 +55,20 @@ export function embeddedCluster(
 }
 
 /**
- * Writes a backup. No sandbox may run meanwhile, because disks and databases must be of the same time.
+ * Writes a backup while the platform runs. Each disk has the state of its own moment, before the moment of the
+ * databases. A sandbox that was created meanwhile is copied afterwards, so every row of the databases has its disk.
  * @param target must not exist; it exists when the backup is complete
- * @param resume allows sandboxes to run again; called as soon as their disks are copied
+ * @param copyDisk copies the disk of a sandbox to a file of its host; null when no process of the sandbox is there
  */
 export async function writeBackup(options: {
   dataDir: string;
   target: string;
   hostId: string;
-  wasDraining: boolean;
   secretKey: string;
   cluster: { url: string; dir: string };
   env: NodeJS.ProcessEnv;
-  resume: () => Promise<void>;
-}): Promise<BackupNote> {
+  copyDisk: (sandboxId: SandboxId) => Promise<CopiedDisk | null>;
+}): Promise<BackupNote & { longestStandstillMs: number }> {
   const { dataDir, target, cluster } = options;
   const unfinished = `${target}.unfinished`;
   // Hard links must be on the same file system as the originals, and each folder may be on another one.
@@ -70,20 +80,24 @@ export async function writeBackup(options: {
   for (const folder of leftovers) fs.rmSync(folder, { recursive: true, force: true });
   fs.mkdirSync(unfinished, { recursive: true, mode: 0o700 });
   try {
+    const disks = new DiskBackup({
+      from: path.join(dataDir, 'oci/sandboxes'),
+      links: path.join(diskLinks, 'sandboxes'),
+      to: path.join(unfinished, 'oci/sandboxes'),
+      copyDisk: options.copyDisk,
+    });
     // The links are made first, so that everything that the databases refer to is kept even if it is removed during the
     // copy.
-    const sandboxes = linkDisks(path.join(dataDir, 'oci/sandboxes'), path.join(diskLinks, 'sandboxes'));
     linkTree(path.join(dataDir, 'registry'), imageLinks);
-    // Writes the kernel's dirty pages of mounted disks to their files.
-    await run('sync');
+    await disks.copyNew();
+    disks.linkNew();
     reportProgress('copying the databases');
     const lsn = await copyCluster(cluster.url, cluster.dir, path.join(unfinished, 'postgres'));
-    reportProgress(`copying the disks of ${sandboxes.length} sandboxes`);
-    await copy(diskLinks, path.join(unfinished, 'oci'));
+    await disks.copyNew();
+    disks.copyRecords();
     for (const name of fs.readdirSync(path.join(dataDir, 'oci')).filter((each) => hostFiles.includes(each))) {
       await copy(path.join(dataDir, 'oci', name), path.join(unfinished, 'oci', name));
     }
-    await options.resume();
     reportProgress('copying the registry');
     linkTree(path.join(dataDir, 'registry'), imageLinks);
     await copy(imageLinks, path.join(unfinished, 'registry'));
@@ -93,31 +107,17 @@ export async function writeBackup(options: {
       version: 1,
       createdAt: new Date().toISOString(),
       hostId: options.hostId,
-      wasDraining: options.wasDraining,
       lsn,
-      sandboxes,
+      sandboxes: disks.copied,
       settings: settingsToKeep.filter((name) => options.env[name]),
     };
     await writeFileDurably(path.join(unfinished, noteFile), JSON.stringify(note, null, 2));
     await run('sync', ['--file-system', unfinished]);
     fs.renameSync(unfinished, target);
-    return note;
+    return { longestStandstillMs: disks.longestStandstillMs, ...note };
   } finally {
     for (const folder of leftovers) fs.rmSync(folder, { recursive: true, force: true });
   }
-}
-
-/** @returns the sandboxes with a disk */
-function linkDisks(from: string, to: string): string[] {
-  const names = fs.existsSync(from) ? fs.readdirSync(from) : [];
-  fs.mkdirSync(to, { recursive: true, mode: 0o700 });
-  return names.filter((name) => {
-    const files = sandboxFiles.filter((file) => fs.existsSync(path.join(from, name, file)));
-    if (!files.includes('disk.ext4')) return false;
-    fs.mkdirSync(path.join(to, name), { mode: 0o700 });
-    for (const file of files) fs.linkSync(path.join(from, name, file), path.join(to, name, file));
-    return true;
-  });
 }
 
 /** Adds links to files without one. Blobs of a registry never change. Sockets and uploads are left out. */
@@ -138,8 +138,4 @@ function linkUnlessThere(source: string, target: string): void {
   } catch (error) {
     if (!['EEXIST', 'ENOENT'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
   }
-}
-
-async function copy(from: string, to: string): Promise<void> {
-  if (fs.existsSync(from)) await run('cp', [...copyAll, '--no-target-directory', from, to]);
 }

@@ -4,8 +4,15 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { Client } from 'pg';
 import { freeLoopbackPort } from '../../../config/free-port.ts';
-import { ensureUnprivilegedUser, startPostgres } from '../../local-stack/embedded/postgres.ts';
+import { deriveSecrets } from '../../../config/secrets.ts';
+import { loadSettingsOf } from '../../../config/settings.ts';
+import type { SandboxId } from '../../../domain/ids.ts';
+import { createTemporalClient } from '../../../temporal/client.ts';
+import { choosePorts } from '../../local-stack/embedded/ports.ts';
+import { type EmbeddedPostgres, ensureUnprivilegedUser, startPostgres } from '../../local-stack/embedded/postgres.ts';
+import { startTemporalOnPostgres, temporalInnerPorts } from '../../local-stack/embedded/temporal.ts';
 import { derivePassword } from '../../local-stack/supervisor/data-folder.ts';
+import { temporalPrograms } from '../../setup/toolchain/locations.mjs';
 import { OperatorError, reportProgress } from '../admin/operator-command.ts';
 import { type BackupNote, noteFile, readBackupNote } from './backup-note.ts';
 
@@ -23,13 +30,17 @@ export async function restoreBackup(backup: string, dataDir: string): Promise<Ba
   if (fs.existsSync(dataDir) && fs.readdirSync(dataDir).length > 0) {
     throw new OperatorError(`${dataDir} is not empty: name a new data folder in PLATFORM_DATA_DIR`);
   }
+  if (note.settings.includes('PLATFORM_CODEC_KEYS') && !process.env.PLATFORM_CODEC_KEYS) {
+    throw new OperatorError('Set the same PLATFORM_CODEC_KEYS as before: without them, no workflow can be read');
+  }
   const unfinished = `${dataDir}.unfinished`;
   fs.rmSync(unfinished, { recursive: true, force: true });
   fs.mkdirSync(unfinished, { recursive: true, mode: 0o711 });
   try {
     reportProgress(`copying ${backup}`);
     await run('cp', ['--archive', '--sparse=always', '--reflink=auto', `${backup}/.`, unfinished]);
-    fs.rmSync(path.join(unfinished, noteFile));
+    // Earlier versions put the network into the backup.
+    for (const name of [noteFile, 'oci/network.json']) fs.rmSync(path.join(unfinished, name), { force: true });
     fs.chmodSync(unfinished, 0o711);
     if (process.getuid?.() === 0) await giveClusterToItsUser(path.join(unfinished, 'postgres'));
     reportProgress('replaying the log of the databases');
@@ -44,11 +55,11 @@ export async function restoreBackup(backup: string, dataDir: string): Promise<Ba
 }
 
 /**
- * Lets Postgres replay the log of the copied cluster, which proves that the backup is intact, and ends the drain that
- * the backup began.
- * @throws {ProgramError} with the end of Postgres's log
+ * Lets Postgres replay the log of the copied cluster, which proves that the backup is intact, and tells the workflows of
+ * sandboxes that their processes are gone.
+ * @throws {ProgramError} with the end of a program's log
  */
-async function recoverCluster(dataDir: string, { hostId, wasDraining }: BackupNote): Promise<void> {
+async function recoverCluster(dataDir: string, note: BackupNote): Promise<void> {
   const secretKey = fs.readFileSync(path.join(dataDir, 'secret-key'), 'utf8').trim();
   const logDir = path.join(dataDir, 'logs');
   fs.mkdirSync(logDir, { recursive: true, mode: 0o700 });
@@ -61,10 +72,59 @@ async function recoverCluster(dataDir: string, { hostId, wasDraining }: BackupNo
   const client = new Client({ connectionString: postgres.url('platform') });
   try {
     await client.connect();
-    if (!wasDraining) await client.query('update hosts set draining_since = null where host_id = $1', [hostId]);
+    if (note.wasDraining === false) {
+      await client.query('update hosts set draining_since = null where host_id = $1', [note.hostId]);
+    }
+    const { rows } = await client.query<{ sandbox_id: SandboxId }>(
+      "select sandbox_id from sandboxes where status in ('running', 'pausing')",
+    );
+    const running = rows.map((row) => row.sandbox_id);
+    if (running.length > 0)
+      await reportLostMemory(running, { dataDir, logDir, secretKey, postgres, at: note.createdAt });
   } finally {
     await client.end();
     await postgres.stop();
+  }
+}
+
+/**
+ * Without the report, a workflow whose timeout has passed since the backup would end its sandbox before the host
+ * reports that the processes are gone, and the disk would be lost.
+ */
+async function reportLostMemory(
+  sandboxIds: readonly SandboxId[],
+  parts: { dataDir: string; logDir: string; secretKey: string; postgres: EmbeddedPostgres; at: string },
+): Promise<void> {
+  reportProgress(`telling the workflows of ${sandboxIds.length} sandboxes that their processes are gone`);
+  const { secretKey, at } = parts;
+  const settings = loadSettingsOf(['TEMPORAL_NAMESPACE', 'PLATFORM_CODEC_KEYS']);
+  // Below 32768: Temporal stores its ports in a 16-bit column.
+  const ports = await choosePorts(
+    parts.dataDir,
+    (['PLATFORM_TEMPORAL_PORT', ...temporalInnerPorts] as const).map((name) => ({ name, preferred: 7700 })),
+  );
+  const temporal = await startTemporalOnPostgres({
+    postgres: parts.postgres,
+    password: derivePassword(secretKey, 'postgres temporal'),
+    programs: temporalPrograms(),
+    dataDir: parts.dataDir,
+    home: { logDir: parts.logDir },
+    ports: { frontend: ports.PLATFORM_TEMPORAL_PORT, ...ports },
+    namespace: settings.TEMPORAL_NAMESPACE,
+  });
+  const connected = createTemporalClient(
+    { ...settings, TEMPORAL_ADDRESS: temporal.address, TEMPORAL_TLS: false },
+    deriveSecrets({ ...settings, PLATFORM_SECRET_KEY: secretKey }),
+  );
+  try {
+    for (const sandboxId of sandboxIds) {
+      // Its current run, whichever number it has.
+      const report = { kind: 'memoryLost', run: null, at } as const;
+      await connected.workflow.getHandle(sandboxId).signal('hostReport', report);
+    }
+  } finally {
+    await connected.connection.close();
+    await temporal.stop();
   }
 }
 
