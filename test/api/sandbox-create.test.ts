@@ -149,7 +149,7 @@ describe('a sandbox has the requested fields', () => {
   test('an admitted sandbox that cannot be started yet is returned with its status, and left to the relay', async () => {
     api.commands.failNext = new Error('Temporal is away');
     const { status, body } = await create({});
-    expect([status, body.data.status, body.data.reason]).toEqual([201, 'created', 'user_requested']);
+    expect([status, body.data.status, body.data.reason]).toEqual([202, 'created', 'user_requested']);
     const waiting = await api.orm.em
       .fork()
       .execute('select 1 from outbox where workflow_id = ?', [body.data.sandbox_id]);

@@ -113,6 +113,7 @@ test('a template with every field', async () => {
     ports: [{ port: 3000, service_port: 3001, protocol: 'TCP', name: 'app', is_protected: true }],
     custom_command: 'serve',
     ready_command: '{"type":"tcpSocket","port":3000}',
+    start_image_command: true,
     build_started_at: time(1).toISOString(),
     push_started_at: time(2).toISOString(),
     push_completed_at: time(3).toISOString(),
