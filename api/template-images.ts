@@ -113,18 +113,23 @@ export function imageFields(
 }
 
 /**
- * Refuses a registry with a literal forbidden address. Names are resolved at the time of a connection.
+ * Refuses a registry with a literal forbidden address, and the platform's own registry, whose name users know. Names are
+ * resolved at the time of a connection.
  * @throws {AppError} `validation_failed`
  */
 export function requireOutboundImage(url: string, settings: Settings): void {
   const reference = parseImageReference(url);
   const { host } = registryAddress(reference?.registry ?? '');
+  if (reference?.registry === settings.PLATFORM_REGISTRY) {
+    throw urlRefused("is in the platform's own registry; use registry_image_url");
+  }
   if (net.isIP(host) === 0 || isOutboundAddressAllowed(host, settings.PLATFORM_OUTBOUND_RANGES)) return;
   throw addressNotAllowed();
 }
 
-function addressNotAllowed(): AppError {
-  const reason = 'is at an address that is not allowed';
+const addressNotAllowed = () => urlRefused('is at an address that is not allowed');
+
+function urlRefused(reason: string): AppError {
   return new AppError('validation_failed', `external_image_url ${reason}`, {
     details: [{ path: 'external_image_url', reason }],
   });

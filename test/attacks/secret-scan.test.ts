@@ -481,6 +481,9 @@ async function histories(): Promise<{ workflowId: string; history: History }[]> 
 /** The id of a request, as the headers of messages and activities have it. Logs show it, too. */
 const requestIdNote = /^"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"$/;
 
+/** The time until which an update may be accepted, in its header. */
+const expiryNote = /^\d{13}$/;
+
 /** Records of Temporal's own library: the name and times of a local activity, the name of a patch. */
 const libraryNotes =
   /^\{"seq":\d+,"attempt":\d+,"activity_id":"\d+","activity_type":"\w+","complete_time":|^\{"id":"[a-z-]+","deprecated":(?:true|false)\}$/;
@@ -495,7 +498,8 @@ test('nothing of a workflow history can be read as it is stored', async () => {
     const open = payloadsIn(history)
       .filter(({ metadata }) => Buffer.from(metadata!.encoding!).toString() !== 'binary/encrypted')
       .map(({ data }) => Buffer.from(data!).toString());
-    const others = open.filter((text) => !libraryNotes.test(text) && !requestIdNote.test(text));
+    const notes = [libraryNotes, requestIdNote, expiryNote];
+    const others = open.filter((text) => !notes.some((note) => note.test(text)));
     expect([workflowId, others]).toEqual([workflowId, []]);
   }
 });

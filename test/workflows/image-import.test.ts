@@ -305,7 +305,7 @@ test.each(['private', 'account_shared'] as const)(
     const imageBlobs = [{ digest: 'sha256:full', size: 11 * 1024 ** 3 }];
     await api.addTemplate({ ...owner, name: `${name}-full`, visibility, imageBlobs });
     const usage = await send('GET', '/v1/templates/storage-usage', undefined, other);
-    expect(usage).toEqual({ used_gb: 11, limit_gb: 10, percentage: 110 });
+    expect(usage).toMatchObject({ used_gb: 11, limit_gb: 10, percentage: 110, user_used_gb: 11, user_limit_gb: null });
     const made = await importOf({}, other);
     expect([made.job_id, made.message]).toEqual([undefined, expect.stringContaining('could not be started')]);
     const refused = await send('POST', `/v1/templates/${made.template_id}/import`, undefined, other);
