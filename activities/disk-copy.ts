@@ -12,7 +12,10 @@ export function createDiskCopyHostActivities({ driver }: { driver: SandboxDriver
         try {
           return await driver.builds.copyDisk(copyId, sandboxId, signal);
         } catch (error) {
-          if (error instanceof DriverError && error.code === 'sandbox_absent') return null;
+          if (!(error instanceof DriverError)) throw error;
+          // An end of the sandbox aborts its copy.
+          const hasEnded = error.code === 'sandbox_absent' || (error.code === 'aborted' && !signal.aborted);
+          if (hasEnded) return null;
           throw error;
         }
       });

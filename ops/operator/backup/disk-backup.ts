@@ -73,9 +73,9 @@ export class DiskBackup {
    */
   copyRecords(): void {
     for (const name of this.#copied) {
+      const target = path.join(this.#to, name, recordFile);
       const places = [this.#from, this.#links].map((folder) => path.join(folder, name, recordFile));
-      const record = places.find((file) => fs.existsSync(file));
-      if (record) fs.copyFileSync(record, path.join(this.#to, name, recordFile));
+      places.some((place) => copyIfThere(place, target));
     }
   }
 
@@ -103,10 +103,16 @@ export class DiskBackup {
   }
 }
 
-function linkIfThere(source: string, target: string): void {
+const linkIfThere = (source: string, target: string) => isThere(() => fs.linkSync(source, target));
+const copyIfThere = (source: string, target: string) => isThere(() => fs.copyFileSync(source, target));
+
+/** @returns false when the source is gone: a sandbox may be deleted at any time */
+function isThere(act: () => void): boolean {
   try {
-    fs.linkSync(source, target);
+    act();
+    return true;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
+    throw error;
   }
 }
