@@ -179,6 +179,10 @@ test('the restored platform has accounts, keys, disks, images and workflows of t
   await api.deleteSandbox(fresh.sandbox_id);
   await api.deleteSandbox(paused.sandbox_id);
   await api.deleteSandbox(shortLived.sandbox_id);
+  // A sandbox that was being created at the instant of the backup is created here.
+  type Listed = { sandboxes: SandboxView[] };
+  const left = (await api.request<Listed>('GET', '/v1/sandboxes')).body.data.sandboxes;
+  for (const { sandbox_id: id } of left) await api.deleteSandbox(id);
 
   const listed = await api.request<{ templates: { name: string }[] }>('GET', '/v1/templates');
   expect(listed.body.data.templates.map(({ name }) => name)).toContain('backed-up');

@@ -17,6 +17,7 @@ const expected = [
   'budget',
   'budget-check-of-a-period',
   'budget-mail',
+  'disk-copy',
   'email-change',
   'email-change-cancelled',
   'email-change-expired',
