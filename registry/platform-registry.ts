@@ -8,7 +8,7 @@ import { ImageUpload } from './image-upload.ts';
 import { RegistryClient, type RegistryCredentials, RegistryError } from './registry-client.ts';
 import { discard, RegistryHttp } from './registry-http.ts';
 
-/** An image of the platform's registry, with the sizes that the registry stores, whatever the manifest says. */
+/** An image of the platform's registry. Its sizes are those of the stored blobs, not those of the manifest. */
 export interface StoredImage {
   digest: string;
   blobs: ImageBlob[];

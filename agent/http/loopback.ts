@@ -20,8 +20,8 @@ export async function joinLoopback(client: net.Socket, port: number, firstBytes:
     server.destroy();
     return;
   }
-  // The end of one direction is forwarded as such. A broken connection also breaks the other one, so that nobody takes
-  // an incomplete reply for a complete one.
+  // The end of one direction ends only that direction. A broken connection also breaks the other one, so that the client
+  // does not take an incomplete reply for a complete one.
   client.allowHalfOpen = true;
   for (const [one, other] of [
     [client, server],

@@ -77,7 +77,7 @@ export const openapi = fp<{ settings: Settings }>(
     });
 
     // The document takes a second to make, and does not change. A process that listens makes it in a thread, as soon as
-    // requests are served. Without a listener, as in tests, nobody is delayed.
+    // requests are served. A process that does not listen, as in tests, makes it at the first request.
     let document = async () => {
       const made = JSON.stringify(app.swagger());
       document = async () => made;

@@ -78,7 +78,7 @@ test('a repeated request to add a card, or for a link, begins one setup', async 
       api.send(root, 'POST', url, undefined, { headers: { 'idempotency-key': `once ${url}`.replace(' ', '-') } });
     const [first, again] = [await once(), await once()];
     expect(again.headers['idempotent-replayed']).toBe('true');
-    // The secret of a setup is told once. A link is made again from the setup.
+    // Only the first reply has the secret of a setup. A repeated reply has a new link to the same setup.
     const { client_secret: secret, ...data } = first.body.data;
     expect(again.body.data).toEqual(secret ? { ...data, client_secret: '' } : data);
     expect(processor.requests.filter((each) => each === 'POST /v1/setup_intents')).toHaveLength(before + 1);

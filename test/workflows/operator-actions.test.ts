@@ -64,7 +64,7 @@ test.each(['running', 'paused', 'starting'])(
   },
 );
 
-test('a caller whose command is in progress when the sandbox is cancelled is told that it ends', async () => {
+test('a command in progress when the sandbox is cancelled is refused, because the sandbox ends', async () => {
   const sandboxId = await runningSandbox();
   driver.hangs.add(`pause ${sandboxId}`);
   const paused = plane.commands.pause(await plane.row(sandboxId), { wait: true });

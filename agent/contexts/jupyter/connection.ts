@@ -137,7 +137,7 @@ export class KernelConnection {
   }
 }
 
-/** Aborts when nobody waits for the kernel any more, the kernel has ended, or it takes too long to answer. */
+/** Aborts when the caller stops waiting for the kernel, when the kernel has ended, and when it takes too long to answer. */
 export function startSignal(start: KernelStart, kernel: KernelProcess): AbortSignal {
   return AbortSignal.any([start.signal, kernel.gone, AbortSignal.timeout(startSeconds * 1000)]);
 }
