@@ -7,6 +7,7 @@ import { beginAttempt, findHeldDelivery } from '../db/repositories/webhook-queue
 import { recordResults } from '../db/repositories/webhook-results.ts';
 import type { WebhookDeliveryId } from '../domain/ids.ts';
 import { judge } from '../domain/webhook-delivery.ts';
+import { retrySpacingMs } from '../domain/webhook-schedule.ts';
 import { attempt } from '../webhooks/attempt.ts';
 import { InFlight, retryLimits } from '../webhooks/in-flight.ts';
 import type { WebhookKeys } from '../webhooks/keys.ts';
@@ -15,20 +16,27 @@ import type { WebhookSender } from '../webhooks/sender.ts';
 const heartbeatMs = 2000;
 const longestBusyWaitMs = 300_000;
 
-export interface DeliveryAttempt {
+export interface DeliveryOfWorkflow {
   deliveryId: WebhookDeliveryId;
   createdAt: string;
   holder: string;
+}
+
+/** Of workflows of earlier releases. */
+export interface DeliveryAttempt extends DeliveryOfWorkflow {
   /** The number of this attempt among all attempts of the delivery. */
   attempt: number;
   /** The time until the next attempt if this one fails. */
   spacingMs: number;
 }
 
-export type DeliveryAttemptResult =
+export type DeliveryResult =
   | { status: 'delivered' | 'superseded' }
   /** Results of earlier releases have no error. */
-  | { status: 'failed'; error?: string | null }
+  | { status: 'failed'; error?: string | null };
+
+export type DeliveryAttemptResult =
+  | DeliveryResult
   /** A duration and not a time, because the workflow's clock differs from the worker's. */
   | { status: 'retrying'; waitMs: number; error?: string | null };
 
@@ -64,28 +72,44 @@ export function createWebhookDeliveryActivities(deps: {
 
   return {
     /**
-     * Makes one attempt and records it. A recorded attempt is not repeated. If the worker died before it could record
+     * Makes the next attempt when it is due, and records it. If the worker died before it could record the attempt, the
+     * attempt is repeated, so the endpoint may get the event twice.
+     * @throws ApplicationFailure `attempt_failed` if another attempt follows. Temporal retries the activity then.
+     */
+    async deliver(wanted: DeliveryOfWorkflow): Promise<DeliveryResult> {
+      const found = await findHeldDelivery(orm.em, wanted);
+      if (!found) return { status: 'superseded' };
+      const { held, waitMs } = found;
+      if (waitMs > 0) throw failedAttempt({ waitMs, error: 'The next attempt is not due yet' });
+      await attemptOnce(held, retrySpacingMs(held.attemptNumber - held.roundFrom + 1, Math.random()));
+      const result = resultOf(await findResult(wanted));
+      if (result.status === 'retrying') throw failedAttempt(result);
+      return result;
+    },
+
+    /**
+     * For workflows of earlier releases. Makes one attempt and records it. A recorded attempt is not repeated. If the worker died before it could record
      * the attempt, the attempt is repeated, so the endpoint may get the event twice.
      */
     async attemptDelivery(wanted: DeliveryAttempt): Promise<DeliveryAttemptResult> {
-      const held = await findHeldDelivery(orm.em, wanted);
-      if (!held) return { status: 'superseded' };
+      const found = await findHeldDelivery(orm.em, wanted);
+      if (!found) return { status: 'superseded' };
+      const { held } = found;
       if (held.attemptNumber < wanted.attempt) await attemptOnce(held, wanted.spacingMs);
       return resultOf(await findResult(wanted));
     },
 
     /** Records that an operator has cancelled the delivery, unless it ended before. */
-    async giveUpDelivery(
-      wanted: Pick<DeliveryAttempt, 'deliveryId' | 'createdAt' | 'holder'>,
-    ): Promise<'failed' | 'superseded'> {
-      const held = await findHeldDelivery(orm.em, wanted);
-      if (!held) return 'superseded';
+    async giveUpDelivery(wanted: DeliveryOfWorkflow): Promise<'failed' | 'superseded'> {
+      const found = await findHeldDelivery(orm.em, wanted);
+      if (!found) return 'superseded';
+      const { held } = found;
       await recordResults(orm.em, [{ held, kind: 'given_up', error: 'The delivery was cancelled by an operator' }]);
       return 'failed';
     },
   };
 
-  async function findResult({ deliveryId, createdAt, holder }: DeliveryAttempt) {
+  async function findResult({ deliveryId, createdAt, holder }: DeliveryOfWorkflow) {
     return await query<ResultRow>(
       orm.em.fork(),
       `select status, error_message, extract(epoch from next_retry_at - clock_timestamp())::float8 * 1000 as wait_ms
@@ -116,6 +140,14 @@ function resultOf([row]: ResultRow[]): DeliveryAttemptResult {
     default:
       return { status: 'superseded' };
   }
+}
+
+function failedAttempt({ waitMs, error }: { waitMs: number; error?: string | null }): ApplicationFailure {
+  return ApplicationFailure.create({
+    message: error ?? 'The attempt failed',
+    type: 'attempt_failed',
+    nextRetryDelay: Math.max(1, Math.ceil(waitMs)),
+  });
 }
 
 /** The delay grows with each attempt, because thousands of deliveries may wait for a slow endpoint. */

@@ -29,9 +29,17 @@ export function startOptions<Type extends WorkflowType>(type: Type, objectId: st
     args: (input === undefined ? [] : [input]) as WorkflowInput<Type> extends undefined ? [] : [WorkflowInput<Type>],
     workflowIdReusePolicy: mayRunAgain ? ('ALLOW_DUPLICATE' as const) : ('REJECT_DUPLICATE' as const),
     typedSearchAttributes: [...ofAccount, ...(searchAttributesOf[type]?.(input) ?? [])],
+    ...startDelayOf(input),
     // Activities inherit it, so the workers know whose they are (`account-slots.ts`).
     ...(accountId && { priority: { fairnessKey: accountId } }),
   };
+}
+
+/** A delivery's workflow has nothing to do before its first attempt. */
+function startDelayOf(input: Workflows[WorkflowType]['input']): { startDelay?: number } {
+  if (!input || !('deliveryId' in input)) return {};
+  const waitMs = input.nextAttemptAtMs - Date.now();
+  return waitMs > 0 ? { startDelay: waitMs } : {};
 }
 
 /** Null: the workflow belongs to no account. */

@@ -55,7 +55,7 @@ const slotsOf: Readonly<Record<ControlWork, Slots>> = {
   // Without a cache, all of their tasks wait in the queue, where accounts take turns.
   webhooks: {
     ...{ activities: retryLimits.total, accountShare: null, workflowTasks: 2, cachedWorkflows: 0 },
-    activitiesPerSecond: 10 * availableParallelism(),
+    activitiesPerSecond: 5 * availableParallelism(),
   },
   // Copies wait for the turn of their account in their slots.
   images: { activities: 1000, accountShare: null, workflowTasks: 10, cachedWorkflows: 100, ...any },

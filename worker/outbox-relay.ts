@@ -24,7 +24,7 @@ import { startOptions } from '../temporal/workflow-starts.ts';
  * use all of the processor, also those of Temporal and Postgres.
  */
 const batches: Readonly<Record<OutboxLane, { size: number; pauseMs: number }>> = {
-  webhooks: { size: 5, pauseMs: 250 },
+  webhooks: { size: 5, pauseMs: 500 },
   others: { size: 100, pauseMs: 0 },
 };
 const idleMs = 500;

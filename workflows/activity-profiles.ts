@@ -97,7 +97,15 @@ export const onHost = {
   }),
 };
 
-type OutsideKind = 'imageCopy' | 'registry' | 'money' | 'records' | 'mail' | 'mailWithLink' | 'webhook';
+type OutsideKind =
+  | 'imageCopy'
+  | 'registry'
+  | 'money'
+  | 'records'
+  | 'mail'
+  | 'mailWithLink'
+  | 'webhook'
+  | 'webhookAttempt';
 
 /** Calls of services outside the platform. */
 export const outside: Readonly<Record<OutsideKind, ActivityOptions>> = {
@@ -159,10 +167,20 @@ export const outside: Readonly<Record<OutsideKind, ActivityOptions>> = {
     retry: { initialInterval: '2s', maximumInterval: '2m' },
   },
   /**
-   * One request to a webhook endpoint. A failed request is a result, not an error. The activity is retried if the
-   * worker died, the database is away, or the endpoint has its maximum of requests in flight.
+   * All requests of a delivery to a webhook endpoint. A failed request is an error with the time until the next one. The
+   * interval is for the other errors: the worker died, or the database is away.
    */
   webhook: {
+    taskQueue: controlTaskQueues.webhooks,
+    startToCloseTimeout: '6m',
+    heartbeatTimeout: '10s',
+    retry: { initialInterval: '10s', backoffCoefficient: 1, maximumInterval: '2d' },
+  },
+  /**
+   * Of workflows of earlier releases. One request to a webhook endpoint. A failed request is a result, not an error. The activity is retried if the
+   * worker died, the database is away, or the endpoint has its maximum of requests in flight.
+   */
+  webhookAttempt: {
     taskQueue: controlTaskQueues.webhooks,
     startToCloseTimeout: '6m',
     heartbeatTimeout: '10s',

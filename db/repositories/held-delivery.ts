@@ -13,7 +13,6 @@ export interface HeldDelivery {
   attemptNumber: number;
   round: number;
   roundFrom: number;
-  nextRetryAt: Date | null;
   event: DeliveredEvent;
   /** The current endpoint. Null: it is deleted or disabled, or its user is disabled. */
   endpoint: WebhookEndpoint | null;

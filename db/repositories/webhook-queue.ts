@@ -93,17 +93,23 @@ export async function renewDeliveries(em: EntityManager, holder: string, held: r
   );
 }
 
-/** The delivery that a workflow holds. Null: it is gone, or another holder has it. */
+/**
+ * The delivery that a workflow holds, and the time until its next attempt, by the clock that determined it. Null: the
+ * delivery is gone, or another holder has it.
+ */
 export async function findHeldDelivery(
   em: EntityManager,
   key: { deliveryId: WebhookDeliveryId; createdAt: string; holder: string },
-): Promise<HeldDelivery | null> {
+): Promise<{ held: HeldDelivery; waitMs: number } | null> {
   const [row] = await query<Row>(
     em.fork(),
-    `select d.*, ${endpointOf} from webhook_deliveries d where d.delivery_id = ? and d.created_at = ? and d.holder = ?`,
+    `select d.*, ${endpointOf},
+            case d.status when 'retrying' then extract(epoch from next_retry_at - clock_timestamp())::float8 * 1000 end
+              as wait_ms
+       from webhook_deliveries d where d.delivery_id = ? and d.created_at = ? and d.holder = ?`,
     [key.deliveryId, key.createdAt, key.holder],
   );
-  return row ? readHeld(em, row) : null;
+  return row ? { held: readHeld(em, row), waitMs: Math.max(0, Number(row.wait_ms ?? 0)) } : null;
 }
 
 /** Records that a workflow's attempt is in progress. */
@@ -126,7 +132,6 @@ function readHeld(em: EntityManager, row: Row): HeldDelivery {
     attemptNumber: Number(row.attempt_number),
     round: Number(row.round),
     roundFrom: Number(row.round_from),
-    nextRetryAt: row.next_retry_at === null ? null : new Date(row.next_retry_at as string),
     event: {
       eventId: row.event_id as EventId,
       eventType: String(row.event_type),

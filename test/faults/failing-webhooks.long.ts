@@ -16,10 +16,10 @@ const eventsOfRound = 250;
 const creates = Number(process.env.CREATES ?? 20);
 const rounds = 2;
 /**
- * The goal is 1.2. A machine that is busy otherwise measures 2 to 3. In one queue with deliveries, a create takes
- * minutes.
+ * The goal is 1.2, and 1.13 was measured on two cores that do nothing else. With a timer and two workflow tasks for each
+ * attempt the ratio is 2.2. In one queue with deliveries, a create takes minutes.
  */
-const mostRatio = 5;
+const mostRatio = 2;
 
 let platform: FaultyPlatform;
 withPlatform(

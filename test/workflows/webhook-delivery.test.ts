@@ -144,7 +144,7 @@ test('after a failed attempt a workflow delivers the same bytes of the event wit
   const handle = plane.client.workflow.getHandle(delivered!.delivery_id);
   expect(await handle.result()).toBe('delivered');
   if (process.env.RECORD_HISTORIES === '1') {
-    await recordHistory(plane.client, 'webhook-delivery-delivered', delivered!.delivery_id);
+    await recordHistory(plane.client, 'webhook-delivery-one-activity-delivered', delivered!.delivery_id);
   }
   expect(await endpointOf(endpoint)).toMatchObject({ total_deliveries: 1, successful_deliveries: 1 });
 });
@@ -175,7 +175,8 @@ test('a delivery without retries left has failed; a resend has all retries again
   const reason = 'The endpoint answered 500';
   expect(JSON.parse(Buffer.from(attempted!.data!).toString())).toEqual({ status: 'failed', error: reason });
   expect(await currentDetails(handle(workflowId))).toBe(`failed; the last one failed: ${reason}`);
-  if (process.env.RECORD_HISTORIES === '1') await recordHistory(plane.client, 'webhook-delivery-failed', workflowId);
+  if (process.env.RECORD_HISTORIES === '1')
+    await recordHistory(plane.client, 'webhook-delivery-one-activity-failed', workflowId);
   expect(await endpointOf(endpoint)).toMatchObject({ total_deliveries: 2, failed_deliveries: 2 });
 });
 
@@ -197,7 +198,8 @@ test('a delivery that an operator cancels in the Temporal Web UI has failed, and
   });
   await api.send(api.root, 'POST', `/v1/webhooks/${endpoint}/deliveries/${id}/redeliver`);
   await untilAll(endpoint, 'delivered');
-  if (process.env.RECORD_HISTORIES === '1') await recordHistory(plane.client, 'webhook-delivery-cancelled', id);
+  if (process.env.RECORD_HISTORIES === '1')
+    await recordHistory(plane.client, 'webhook-delivery-one-activity-cancelled', id);
 });
 
 test('retries follow changes of their endpoint, and end with it', async () => {
@@ -236,6 +238,22 @@ test('Retry-After delays the next attempt', async () => {
   const waitMs = Date.parse(waiting!.next_retry_at) - Date.parse(waiting!.attempts[0].started_at);
   expect(waitMs).toBeGreaterThanOrEqual(3_600_000);
   expect(waitMs).toBeLessThan(3_700_000);
+});
+
+test('all retries of a delivery are tries of one activity, and Temporal waits as long as the receiver asks', async () => {
+  const waits = ['0', '1', '3600'];
+  const receiver = await receive((request, response, number) =>
+    answerWith(503, { 'retry-after': waits[number - 1]! })(request, response, number),
+  );
+  const endpoint = await subscribe(receiver);
+  await happen();
+  await until(async () => (await deliveriesOf(endpoint))[0]?.attempt_number === 3, 60_000);
+  const [waiting] = await untilAll(endpoint, 'retrying');
+  const { raw } = await plane.client.workflow.getHandle(waiting!.delivery_id).describe();
+  const [activity, ...others] = raw.pendingActivities!;
+  expect(others).toEqual([]);
+  const nextAtMs = Number(activity!.nextAttemptScheduleTime!.seconds) * 1000;
+  expect(Math.abs(nextAtMs - Date.parse(waiting!.next_retry_at))).toBeLessThan(10_000);
 });
 
 const notifications = async () =>
