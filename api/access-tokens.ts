@@ -1,5 +1,6 @@
 import { createSecretKey, type KeyObject } from 'node:crypto';
 import { errors, jwtVerify, SignJWT } from 'jose';
+import type { PlatformSecrets } from '../config/secrets.ts';
 import type { StartedSession } from '../db/repositories/sign-ins.ts';
 import { isId, type SessionId, type UserId } from '../domain/ids.ts';
 
@@ -22,12 +23,11 @@ export interface AccessClaims {
  * without storing any.
  */
 export class AccessTokens {
-  readonly #derive: (keyId: string) => Uint8Array;
+  readonly #secrets: Pick<PlatformSecrets, 'acceptedKeyNumbers' | 'accessTokenKey'>;
   readonly #derived = new Map<string, KeyObject>();
 
-  /** @param derive returns the same key for the same id in each process */
-  constructor(derive: (keyId: string) => Uint8Array) {
-    this.#derive = derive;
+  constructor(secrets: Pick<PlatformSecrets, 'acceptedKeyNumbers' | 'accessTokenKey'>) {
+    this.#secrets = secrets;
   }
 
   make(session: StartedSession, userId: UserId): Promise<string> {
@@ -38,19 +38,27 @@ export class AccessTokens {
       .setSubject(userId)
       .setIssuedAt(session.startedAt)
       .setExpirationTime(session.expiresAt)
-      .sign(this.#keyOf(session.keyId));
+      .sign(this.#keyOf(session.keyId, this.#secrets.acceptedKeyNumbers[0]!));
   }
 
   /** The claims of a token; null when it is not genuine or has expired. */
   async open(token: string): Promise<AccessClaims | null> {
     if (token.length > maxLength) return null;
+    for (const number of this.#secrets.acceptedKeyNumbers) {
+      const claims = await this.#openWith(token, number);
+      if (claims) return claims;
+    }
+    return null;
+  }
+
+  async #openWith(token: string, secretKeyNumber: number): Promise<AccessClaims | null> {
     let keyId = '';
     try {
       const { payload } = await jwtVerify(
         token,
         ({ kid = '' }) => {
           keyId = /^[a-z0-9-]{1,40}$/.test(kid) ? kid : '';
-          return this.#keyOf(keyId);
+          return this.#keyOf(keyId, secretKeyNumber);
         },
         { algorithms: ['HS256'], typ: type, issuer, audience, requiredClaims: ['sub', 'sid', 'exp'] },
       );
@@ -65,13 +73,14 @@ export class AccessTokens {
   }
 
   /** The keys are kept as KeyObjects, because the library caches its imported form of each object. */
-  #keyOf(keyId: string): KeyObject {
-    const known = this.#derived.get(keyId);
+  #keyOf(keyId: string, secretKeyNumber: number): KeyObject {
+    const name = `${keyId} ${secretKeyNumber}`;
+    const known = this.#derived.get(name);
     if (known) return known;
     // The cache is bounded, because callers choose the key ids in their tokens.
     if (this.#derived.size >= mostKeys) this.#derived.clear();
-    const key = createSecretKey(this.#derive(keyId));
-    this.#derived.set(keyId, key);
+    const key = createSecretKey(this.#secrets.accessTokenKey(keyId, secretKeyNumber));
+    this.#derived.set(name, key);
     return key;
   }
 }

@@ -74,7 +74,7 @@ export function createApp(deps: ApiDependencies): FastifyInstance {
   app.register(docs);
   app.register(codecServer, {
     codec: deps.codec,
-    accessToken: deps.codecAccessToken,
+    accessTokens: deps.codecAccessTokens,
     webUiOrigin: settings.TEMPORAL_UI_URL ? new URL(settings.TEMPORAL_UI_URL).origin : null,
   });
   app.register(pagesForPeople, deps);

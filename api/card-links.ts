@@ -1,4 +1,3 @@
-import { createSecretKey, type KeyObject } from 'node:crypto';
 import { errors, jwtVerify, SignJWT } from 'jose';
 
 /** The account and the creator of a link. */
@@ -17,11 +16,11 @@ const maxLength = 1024;
  * card. Tokens are signed and not stored, so every replica can verify them.
  */
 export class CardLinks {
-  readonly #key: KeyObject;
+  readonly #keys: () => Buffer[];
 
-  /** @param key 32 bytes */
-  constructor(key: Buffer) {
-    this.#key = createSecretKey(key);
+  /** @param keys 32 bytes each; the first signs, all verify */
+  constructor(keys: () => Buffer[]) {
+    this.#keys = keys;
   }
 
   make({ setupIntentId, credentialId }: CardLink, expiresAt: Date): Promise<string> {
@@ -30,21 +29,23 @@ export class CardLinks {
       .setIssuer(issuer)
       .setSubject(setupIntentId)
       .setExpirationTime(expiresAt)
-      .sign(this.#key);
+      .sign(this.#keys()[0]!);
   }
 
   /** Null: the token is not genuine, or has expired. */
   async open(token: string): Promise<CardLink | null> {
     if (token.length > maxLength) return null;
-    try {
-      const { payload } = await jwtVerify(token, this.#key, {
-        ...{ algorithms: ['HS256'], typ: type, issuer },
-        requiredClaims: ['sub', 'credential', 'exp'],
-      });
-      return { setupIntentId: payload.sub!, credentialId: String(payload.credential) };
-    } catch (error) {
-      if (error instanceof errors.JOSEError) return null;
-      throw error;
+    for (const key of this.#keys()) {
+      try {
+        const { payload } = await jwtVerify(token, key, {
+          ...{ algorithms: ['HS256'], typ: type, issuer },
+          requiredClaims: ['sub', 'credential', 'exp'],
+        });
+        return { setupIntentId: payload.sub!, credentialId: String(payload.credential) };
+      } catch (error) {
+        if (!(error instanceof errors.JOSEError)) throw error;
+      }
     }
+    return null;
   }
 }

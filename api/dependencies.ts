@@ -34,7 +34,9 @@ export interface ApiDependencies {
   settings: Settings;
   sandboxCommands: SandboxCommands;
   /** The token of a sandbox's agent for the header `X-Access-Token`. It is derived and never stored. */
-  deriveAgentToken(sandboxId: SandboxId): string;
+  deriveAgentToken(sandboxId: SandboxId, secretKeyNumber: number): string;
+  /** The number of the secret key for what is made now. */
+  secretKeyNumber(): number;
   /** Encrypts a document so that only the sandbox's host can decrypt it. */
   sealFor(sandboxId: SandboxId, document: unknown): string;
   /** Encrypts the password of an external registry for the import of the template. */
@@ -53,12 +55,12 @@ export interface ApiDependencies {
   identityProviders: IdentityProviders;
   pendingSignIns: PendingSignIns;
   webhookKeys: WebhookKeys;
-  /** The key that signs the cookie of a page's form. */
-  formKey: Buffer;
+  /** The keys of the cookie of a page's form. The first signs, all verify. */
+  formKeys(): Buffer[];
   /** Decrypts workflow payloads for operators. */
   codec: PayloadCodec;
-  /** The access token of the codec server. */
-  codecAccessToken: string;
+  /** The access tokens of the codec server. */
+  codecAccessTokens: readonly string[];
   /** How long the reader of an exec stream may accept no data, including keepalives. The default is one minute. */
   stalledReaderMs?: number;
   readiness: ReadinessCheck[];

@@ -8,7 +8,7 @@ import { makeBytes } from './low-priority-thread.ts';
 /** The thread that makes the OpenAPI document. Its routes are registered and serve nothing. */
 await makeBytes<Settings>(async (settings) => {
   const deps: Partial<ApiDependencies> = {
-    ...{ settings, plans: loadPlans(settings.PLATFORM_PLANS_FILE), formKey: Buffer.alloc(32), readiness: [] },
+    ...{ settings, plans: loadPlans(settings.PLATFORM_PLANS_FILE), formKeys: () => [Buffer.alloc(32)], readiness: [] },
     logger: pino({ level: 'silent' }),
   };
   const app = createApp(deps as ApiDependencies);

@@ -1,6 +1,7 @@
 import os from 'node:os';
 import { hash, verify } from '@node-rs/argon2';
 import pLimit from 'p-limit';
+import { numbered, numberOf, type PlatformSecrets } from '../config/secrets.ts';
 import { AppError } from '../domain/errors.ts';
 import { isPasswordLength } from '../domain/password-rules.ts';
 
@@ -12,19 +13,22 @@ const atOnce = Math.min(2, Math.max(1, Math.floor(os.availableParallelism() / 2)
 /** A longer queue would take seconds, so further callers get an error and should retry. */
 const waitingAtMost = 100;
 
+/** A hash names the secret key of its pepper, so it stays valid when the key is replaced. */
+type Peppers = Pick<PlatformSecrets, 'secretKeyNumber' | 'passwordPepper'>;
+
 /**
  * Hashes passwords with argon2id off the event loop, a few at a time. The platform's pepper is part of each hash, so a
  * copy of the database is not enough to guess passwords. There is one instance per process.
  */
 export class PasswordHashes {
-  readonly #pepper: Buffer;
+  readonly #secrets: Peppers;
   readonly #cost: typeof usualCost;
   readonly #limit = pLimit(atOnce);
   #hashWithoutUser: Promise<string> | null = null;
   #computed = 0;
 
-  constructor(pepper: Buffer, cost = usualCost) {
-    this.#pepper = pepper;
+  constructor(secrets: Peppers, cost = usualCost) {
+    this.#secrets = secrets;
     this.#cost = cost;
   }
 
@@ -35,7 +39,9 @@ export class PasswordHashes {
 
   /** @throws {AppError} `temporarily_unavailable` when too many wait */
   hash(password: string): Promise<string> {
-    return this.#run(() => hash(normal(password), { ...this.#cost, secret: this.#pepper }));
+    const { secretKeyNumber: number } = this.#secrets;
+    const secret = this.#secrets.passwordPepper(number);
+    return this.#run(async () => numbered(number, await hash(normal(password), { ...this.#cost, secret })));
   }
 
   /**
@@ -44,9 +50,10 @@ export class PasswordHashes {
    */
   async verify(hashed: string | null, password: string): Promise<boolean> {
     if (!isPasswordLength(password)) return false;
-    this.#hashWithoutUser ??= hash('', { ...this.#cost, secret: this.#pepper });
-    const known = hashed ?? (await this.#hashWithoutUser);
-    const matches = await this.#run(() => verify(known, normal(password), { secret: this.#pepper }));
+    this.#hashWithoutUser ??= hash('', { ...this.#cost, secret: this.#secrets.passwordPepper(1) });
+    const { number, rest } = numberOf(hashed ?? (await this.#hashWithoutUser));
+    const secret = this.#secrets.passwordPepper(number);
+    const matches = await this.#run(() => verify(rest, normal(password), { secret }));
     return matches && hashed !== null;
   }
 

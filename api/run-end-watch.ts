@@ -135,10 +135,10 @@ export class RunEndWatch {
     run: WatchedRun,
     mayWait: boolean,
   ): Promise<{ askAgainMs: number } | { end: ReportedEnd; isKnown: boolean }> {
-    const { status, hostId, agentAddress, agentPort, sandboxId } = sandbox;
+    const { status, hostId, agentAddress, agentPort, sandboxId, secretKeyNumber } = sandbox;
     if (status === 'terminating' || isOver(status)) return { end: without('sandbox_ended'), isKnown: false };
     if (status !== 'running' || !agentAddress || !agentPort) return { askAgainMs: laterMs };
-    const place: AgentPlace = { sandboxId, hostId, address: agentAddress, port: agentPort };
+    const place: AgentPlace = { sandboxId, secretKeyNumber, hostId, address: agentAddress, port: agentPort };
     const isRoomy = this.#asked.size <= most.sandboxes / 2 && this.#countOf(sandbox.accountId) <= most.perAccount / 2;
     const { signal } = this.#stopping;
     try {

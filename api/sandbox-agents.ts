@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { PlatformSecrets } from '../config/secrets.ts';
 import type { SandboxId } from '../domain/ids.ts';
 import { LastHopUnavailable, type SandboxWays } from '../last-hop/last-hops.ts';
 import { openTunnel } from '../last-hop/tunnel.ts';
@@ -22,6 +23,8 @@ const endReplyMs = 5000;
 /** The address of a running sandbox's agent in the hosts' network. */
 export interface AgentPlace {
   sandboxId: SandboxId;
+  /** The number of the secret key from which the sandbox's tokens are derived. */
+  secretKeyNumber: number;
   /** Null: the host is unknown, and the agent is reached directly. */
   hostId: string | null;
   address: string;
@@ -87,14 +90,14 @@ export class AgentUnreachable extends Error {
 
 /** Calls the paths of agents that are only for the platform. Every method throws `AgentUnreachable`. */
 export class SandboxAgents {
-  readonly #platformToken: (sandboxId: SandboxId) => string;
+  readonly #platformToken: PlatformSecrets['platformToken'];
   readonly #ways: SandboxWays | null;
 
   /**
    * @param platformToken derives the token for the platform's paths of a sandbox
    * @param ways null: every sandbox is reached directly
    */
-  constructor(platformToken: (sandboxId: SandboxId) => string, ways: SandboxWays | null = null) {
+  constructor(platformToken: PlatformSecrets['platformToken'], ways: SandboxWays | null = null) {
     this.#platformToken = platformToken;
     this.#ways = ways;
   }
@@ -153,8 +156,8 @@ export class SandboxAgents {
   }
 
   /** @throws {AgentUnreachable} when the sandbox's machine is unreachable */
-  async #endpoint({ sandboxId, hostId, address, port }: AgentPlace): Promise<AgentEndpoint> {
-    const endpoint = { address, port, platformToken: this.#platformToken(sandboxId) };
+  async #endpoint({ sandboxId, secretKeyNumber, hostId, address, port }: AgentPlace): Promise<AgentEndpoint> {
+    const endpoint = { address, port, platformToken: this.#platformToken(sandboxId, secretKeyNumber) };
     if (!this.#ways || !hostId) return endpoint;
     try {
       const way = await this.#ways.wayTo(hostId);

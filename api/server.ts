@@ -1,8 +1,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { apiUrl } from '../config/public-urls.ts';
-import { deriveSecrets } from '../config/secrets.ts';
+import { operatorTokens } from '../config/secrets.ts';
 import { loadSettings } from '../config/settings.ts';
 import { stopSignal } from '../config/stop-signal.ts';
+import { openSecrets } from '../db/open-secrets.ts';
 import { createOrm } from '../db/orm.ts';
 import { loadPlans } from '../db/plans.ts';
 import { query } from '../db/query.ts';
@@ -34,8 +35,9 @@ const graceMs = 30_000;
 /** The API's process. Any number of such processes may run. */
 const settings = loadSettings();
 const logger = createApiLogger(settings.PLATFORM_LOG_LEVEL);
-const secrets = deriveSecrets(settings);
 const orm = await createOrm(settings.DATABASE_URL, settings.DATABASE_POOL_SIZE);
+const { secrets, stopFollowing } = await openSecrets(orm, settings, logger);
+const tokens = operatorTokens(settings);
 const client = createTemporalClient(settings, secrets, () => auditedRequest.getStore()?.requestId);
 const lastHops = await openLastHops(settings, { orm, logger });
 const sandboxAgents = new SandboxAgents(secrets.platformToken, lastHops?.ways);
@@ -46,23 +48,24 @@ const app = createApp({
   settings,
   sandboxCommands: new TemporalSandboxCommands({ client, orm, logger }),
   deriveAgentToken: secrets.agentToken,
+  secretKeyNumber: () => secrets.secretKeyNumber,
   sealFor: secrets.sealFor,
   sealRegistryPassword: secrets.sealRegistryPassword,
   registry: PlatformRegistry.of(settings),
   paymentProcessor: PaymentProcessor.of(settings),
-  cardLinks: new CardLinks(secrets.cardLinkKey),
+  cardLinks: new CardLinks(secrets.cardLinkKeys),
   sandboxAgents,
   runEndWatch,
-  execTokens: new ExecTokens(secrets.execTokenKey),
-  accessTokens: new AccessTokens(secrets.accessTokenKey),
-  passwords: new PasswordHashes(secrets.passwordPepper),
+  execTokens: new ExecTokens(secrets.execTokenKeys),
+  accessTokens: new AccessTokens(secrets),
+  passwords: new PasswordHashes(secrets),
   identityProviders: new IdentityProviders(settings, { logger }),
-  pendingSignIns: new PendingSignIns(secrets.pendingSignInKey, apiUrl(settings).startsWith('https:')),
-  formKey: secrets.formKey,
+  pendingSignIns: new PendingSignIns(secrets.pendingSignInKeys, apiUrl(settings).startsWith('https:')),
+  formKeys: secrets.formKeys,
   webhookKeys: new WebhookKeys(secrets),
   passwordResets: new TemporalPasswordResets({ client, logger }),
-  codec: new EncryptionCodec(secrets.codecKeys),
-  codecAccessToken: secrets.codecAccessToken,
+  codec: new EncryptionCodec(secrets),
+  codecAccessTokens: tokens.codecAccess,
   readiness: [
     { name: 'postgres', check: () => query(orm.em.fork(), 'select 1') },
     { name: 'temporal', check: () => client.workflowService.getSystemInfo({}) },
@@ -75,7 +78,7 @@ const metricsServer = settings.PLATFORM_API_METRICS_PORT
   ? await serveMetrics({
       host: settings.PLATFORM_METRICS_HOST,
       port: settings.PLATFORM_API_METRICS_PORT,
-      token: secrets.metricsToken,
+      tokens: tokens.metrics,
       collect: () => app.collectMetrics(),
       onError: (error) => logger.warn({ err: error }, 'the metrics port could not be served'),
     })
@@ -94,6 +97,7 @@ await metricsServer?.close();
 await runEndWatch.stop();
 await lastHops?.stop();
 await client.connection.close();
+stopFollowing();
 await orm.close();
 logger.info('stopped');
 process.exit(0);

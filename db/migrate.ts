@@ -3,12 +3,13 @@ import { loadSettings } from '../config/settings.ts';
 import { bootstrap, bootstrapWithoutKey } from './bootstrap.ts';
 import { createOrm } from './orm.ts';
 import { loadPlans } from './plans.ts';
+import { readSecretKeys } from './repositories/secret-keys.ts';
 import { forgiveAll, startBillingOfAll, subscribeAccounts } from './repositories/subscriptions.ts';
 import { grantRuntimeRole } from './runtime-role.ts';
 
 /**
  * Updates the schema, grants the runtime role its rights, and makes the first account. Run it before the processes
- * start. It may be repeated. Prints one JSON line: `{"created": true, "email": …}` the first time, `{"created": false}`
+ * start. It may be repeated. It fails with a secret key that is not that of the database. Prints one JSON line: `{"created": true, "email": …}` the first time, `{"created": false}`
  * afterwards.
  *
  * The account has no API key, because a job's output is kept in a log. The operator makes a key with `create-api-key`.
@@ -23,6 +24,7 @@ const orm = await createOrm(settings.DATABASE_OWNER_URL ?? settings.DATABASE_URL
 try {
   await orm.migrator.up();
   await grantRuntimeRole(orm, settings.DATABASE_URL);
+  await readSecretKeys(orm.em.fork(), settings);
   const first = {
     email: settings.PLATFORM_ROOT_EMAIL,
     planName: settings.PLATFORM_ROOT_PLAN,

@@ -65,6 +65,7 @@ import { Migration20261228UsageRollUpPlan } from './migrations/20261228-usage-ro
 import { Migration20270114ImageCommands } from './migrations/20270114-image-commands.ts';
 import { Migration20270114MeasuredImages } from './migrations/20270114-measured-images.ts';
 import { Migration20270116FailedCharges } from './migrations/20270116-failed-charges.ts';
+import { Migration20270120SecretKeys } from './migrations/20270120-secret-keys.ts';
 import { ReticentDriver } from './reticent-driver.ts';
 import { limitSessions, reclaimLostConnections, type SessionLimits } from './session-pool.ts';
 
@@ -170,6 +171,7 @@ export async function createOrm(
         { name: '20270114-image-commands', class: Migration20270114ImageCommands },
         { name: '20270114-measured-images', class: Migration20270114MeasuredImages },
         { name: '20270116-failed-charges', class: Migration20270116FailedCharges },
+        { name: '20270120-secret-keys', class: Migration20270120SecretKeys },
       ],
     },
     discovery: { warnWhenNoEntities: false },

@@ -15,12 +15,12 @@ export function createSandboxRouteSource(orm: Orm, secrets: PlatformSecrets): Ro
     find: async (sandboxId) => {
       const known = await findEverKnownRoute(orm.em, sandboxId);
       if (!known) return null;
-      const { isDeleted: _, ...row } = known;
+      const { isDeleted: _, secretKeyNumber, ...row } = known;
       return {
         ...row,
         agentPort: row.agentPort ?? defaultAgentPort,
-        accessToken: secrets.agentToken(sandboxId),
-        platformToken: secrets.platformToken(sandboxId),
+        accessToken: secrets.agentToken(sandboxId, secretKeyNumber),
+        platformToken: secrets.platformToken(sandboxId, secretKeyNumber),
       };
     },
   };

@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { pino } from 'pino';
 import { logDestination } from '../config/log-destination.ts';
-import { deriveSecrets } from '../config/secrets.ts';
+import { operatorTokens } from '../config/secrets.ts';
 import { loadSettings } from '../config/settings.ts';
 import { stopSignal } from '../config/stop-signal.ts';
 import { serveMetrics } from '../monitoring/metrics-server.ts';
@@ -36,7 +36,7 @@ try {
     await serveMetrics({
       host: settings.PLATFORM_METRICS_HOST,
       port: settings.PLATFORM_GATEWAY_METRICS_PORT,
-      token: deriveSecrets(settings).metricsToken,
+      tokens: operatorTokens(settings).metrics,
       collect: () => gatewayMetrics(processes),
       onError: (error) => logger.warn({ err: error }, 'the metrics port could not be served'),
     });

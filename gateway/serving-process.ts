@@ -1,8 +1,8 @@
 import { X509Certificate } from 'node:crypto';
 import { pino } from 'pino';
 import { logDestination } from '../config/log-destination.ts';
-import { deriveSecrets } from '../config/secrets.ts';
 import { loadSettings } from '../config/settings.ts';
+import { openSecrets } from '../db/open-secrets.ts';
 import { createOrm, poolCounts } from '../db/orm.ts';
 import { recordAccess } from '../db/repositories/sandbox-routes.ts';
 import { openLastHops } from '../last-hop/last-hops.ts';
@@ -33,10 +33,11 @@ await serveAsMember(logger, async (membership) => {
     logger,
   });
   const orm = await createOrm(settings.DATABASE_URL, settings.DATABASE_POOL_SIZE);
+  const { secrets, stopFollowing } = await openSecrets(orm, settings, logger);
   const registry = createProcessRegistry(() => poolCounts(orm));
   membership.collectMetrics = () => registry.getMetricsAsJSON();
   const changes = new PostgresRouteChanges({ databaseUrl: settings.DATABASE_URL, logger });
-  const routes = new RouteCache(createSandboxRouteSource(orm, deriveSecrets(settings)), changes);
+  const routes = new RouteCache(createSandboxRouteSource(orm, secrets), changes);
   changes.start();
   const lastHops = await openLastHops(settings, { orm, logger });
   const lastHopEnd = await openLastHopEnd(settings, { orm, routes, registry, logger });
@@ -70,6 +71,7 @@ await serveAsMember(logger, async (membership) => {
       await Promise.all([gateway.close(drainMs), lastHopEnd?.close(drainMs)]);
       await lastHops?.stop();
       await changes.close();
+      stopFollowing();
       await orm.close();
     },
   };

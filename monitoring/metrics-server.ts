@@ -10,7 +10,7 @@ export interface MetricsServer {
 }
 
 /**
- * Serves `GET /metrics` of one process for Prometheus to clients with the token (`Authorization: Bearer …`). Concurrent
+ * Serves `GET /metrics` of one process for Prometheus to clients with a token (`Authorization: Bearer …`). Concurrent
  * scrapes share one collection.
  * @param collect returns all metrics as text
  * @param onError called to log an error; a process also works without its metrics
@@ -19,7 +19,7 @@ export interface MetricsServer {
 export async function serveMetrics(options: {
   host: string;
   port: number;
-  token: string;
+  tokens: readonly string[];
   collect: () => Promise<string>;
   onError: (error: unknown) => void;
 }): Promise<MetricsServer | null> {
@@ -36,7 +36,7 @@ export async function serveMetrics(options: {
     // Bodies are not read.
     if (request.headers['transfer-encoding'] || Number(request.headers['content-length'] ?? 0) > 0) {
       answer(413, 'no body is taken\n', { Connection: 'close' });
-    } else if (!isBearer(request.headers.authorization, options.token)) {
+    } else if (!options.tokens.some((token) => isBearer(request.headers.authorization, token))) {
       answer(401, 'the token of the metrics is missing or wrong\n', { 'WWW-Authenticate': 'Bearer' });
     } else if (request.method !== 'GET' || request.url?.split('?', 1)[0] !== '/metrics') {
       answer(404, 'only GET /metrics is here\n');

@@ -1,6 +1,6 @@
-import { deriveSecrets } from '../config/secrets.ts';
+import { operatorTokens } from '../config/secrets.ts';
 
 /** The token in the codec server's path. Operators put it into the settings of the Web UI and the CLI. */
 export function codecAccessToken(platformSecretKey: string): string {
-  return deriveSecrets({ PLATFORM_SECRET_KEY: platformSecretKey }).codecAccessToken;
+  return operatorTokens({ PLATFORM_SECRET_KEY: platformSecretKey }).codecAccess[0]!;
 }

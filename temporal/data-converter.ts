@@ -6,7 +6,7 @@ import { EncryptionCodec } from './payload-codec.ts';
 /** The data converter that all clients and workers of the platform must use. */
 export function createDataConverter(secrets: PlatformSecrets): DataConverter {
   return {
-    payloadCodecs: [new EncryptionCodec(secrets.codecKeys)],
+    payloadCodecs: [new EncryptionCodec(secrets)],
     failureConverterPath: fileURLToPath(new URL('./failure-converter.cjs', import.meta.url)),
   };
 }

@@ -22,25 +22,25 @@ export class UnreadablePayloadError extends Error {
 
 /** Encrypts every payload with AES-256-GCM, so that only holders of the key can read a workflow's history. */
 export class EncryptionCodec implements PayloadCodec {
-  readonly #keys: ReadonlyMap<string, Buffer>;
-  readonly #currentKeyId: string;
+  readonly #secrets: { readonly codecKeys: ReadonlyMap<string, Buffer> };
 
-  /** @param keys by id, 32 bytes each. The first key encrypts. Each key decrypts the payloads that have its id. */
-  constructor(keys: ReadonlyMap<string, Buffer>) {
-    const [current] = keys.keys();
-    if (!current) throw new Error('The payload codec needs at least one key');
-    this.#keys = keys;
-    this.#currentKeyId = current;
+  /**
+   * @param secrets.codecKeys at least one key of 32 bytes by id, read for each call. The first key encrypts. Each key
+   * decrypts the payloads that have its id
+   */
+  constructor(secrets: { readonly codecKeys: ReadonlyMap<string, Buffer> }) {
+    this.#secrets = secrets;
   }
 
   async encode(payloads: Payload[]): Promise<Payload[]> {
-    const key = this.#keys.get(this.#currentKeyId)!;
+    const [[keyId, key] = []] = this.#secrets.codecKeys;
+    if (!keyId || !key) throw new Error('The payload codec needs at least one key');
     return payloads.map((payload) => {
       const iv = randomBytes(12);
       const cipher = createCipheriv('aes-256-gcm', key, iv);
       const sealed = [iv, cipher.update(PayloadMessage.encode(payload).finish()), cipher.final(), cipher.getAuthTag()];
       return {
-        metadata: { encoding: Buffer.from(encoding), 'encryption-key-id': Buffer.from(this.#currentKeyId) },
+        metadata: { encoding: Buffer.from(encoding), 'encryption-key-id': Buffer.from(keyId) },
         data: Buffer.concat(sealed),
       };
     });
@@ -51,10 +51,11 @@ export class EncryptionCodec implements PayloadCodec {
    * @throws {UnreadablePayloadError} for the first payload that cannot be decrypted
    */
   async decode(payloads: Payload[]): Promise<Payload[]> {
+    const keys = this.#secrets.codecKeys;
     return payloads.map((payload, index) => {
       if (text(payload.metadata?.encoding) !== encoding) return payload;
       const keyId = text(payload.metadata?.['encryption-key-id']);
-      const key = this.#keys.get(keyId);
+      const key = keys.get(keyId);
       if (!key) throw new UnreadablePayloadError(index, `No key with id ${keyId.slice(0, 64)} to read this payload`);
       const data = Buffer.from(payload.data ?? []);
       if (data.length < ivBytes + tagBytes) throw new UnreadablePayloadError(index, 'is too short to be encrypted');

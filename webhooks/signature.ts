@@ -6,8 +6,11 @@ import type { WebhookKeys } from './keys.ts';
 export interface SigningEndpoint {
   endpointId: WebhookEndpointId;
   keyNumber: number;
+  /** The number of the secret key from which the key is derived. */
+  secretKeyNumber: number;
   sealedSecret?: string | null;
   previousKeyNumber?: number | null;
+  previousSecretKeyNumber?: number | null;
   previousSealedSecret?: string | null;
   previousUntil?: Date | null;
 }
@@ -27,11 +30,15 @@ export function signedHeaders(
   const content = Buffer.from(`${message.id}.${timestamp}.${message.body}`);
   const { endpointId, previousUntil } = endpoint;
   const overlaps = previousUntil ? previousUntil > now : false;
-  const numbers = [endpoint.keyNumber, ...(overlaps ? [endpoint.previousKeyNumber] : [])];
+  const keyNumbers = [
+    [endpoint.keyNumber, endpoint.secretKeyNumber] as const,
+    ...(overlaps ? [[endpoint.previousKeyNumber, endpoint.previousSecretKeyNumber ?? 1] as const] : []),
+  ];
   const sealed = [endpoint.sealedSecret, ...(overlaps ? [endpoint.previousSealedSecret] : [])];
   const signatures = [
-    ...numbers.filter(isSet).map((each) => {
-      const signature = sign(null, content, keys.privateKey(endpointId, each));
+    ...keyNumbers.flatMap(([keyNumber, secretKeyNumber]) => {
+      if (!isSet(keyNumber)) return [];
+      const signature = sign(null, content, keys.privateKey(endpointId, keyNumber, secretKeyNumber));
       return `v1a,${signature.toString('base64')}`;
     }),
     ...sealed.filter(isSet).map((each) => {

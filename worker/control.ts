@@ -3,9 +3,9 @@ import { NativeConnection } from '@temporalio/worker';
 import { pino } from 'pino';
 import { freeLoopbackPort } from '../config/free-port.ts';
 import { logDestination } from '../config/log-destination.ts';
-import { deriveSecrets } from '../config/secrets.ts';
 import { loadSettings } from '../config/settings.ts';
 import { stopSignal } from '../config/stop-signal.ts';
+import { openSecrets } from '../db/open-secrets.ts';
 import { createOrm, poolCounts } from '../db/orm.ts';
 import { loadPlans } from '../db/plans.ts';
 import { readPlatformFigures } from '../db/repositories/platform-figures.ts';
@@ -42,7 +42,6 @@ const settings = loadSettings();
 const logger = pino({ level: settings.PLATFORM_LOG_LEVEL, name: 'worker' }, logDestination());
 const sdkMetricsPort = settings.PLATFORM_WORKER_METRICS_PORT ? await freeLoopbackPort(innerLoopbackAddress) : null;
 logTemporalThrough(logger, sdkMetricsPort);
-const secrets = deriveSecrets(settings);
 const version = workerVersion(settings);
 const [orm, otherOrm, connection, workflowBundle] = await Promise.all([
   createOrm(settings.DATABASE_URL, settings.DATABASE_POOL_SIZE),
@@ -50,6 +49,7 @@ const [orm, otherOrm, connection, workflowBundle] = await Promise.all([
   NativeConnection.connect(temporalConnectionOptions(settings)),
   ensureWorkflowBundle(settings.PLATFORM_CACHE_DIR, version ? 'versioned' : 'plain'),
 ]);
+const { secrets, stopFollowing } = await openSecrets(orm, settings, logger);
 const registry = createProcessRegistry(() => poolCounts(orm, otherOrm));
 const figures = new PlatformGauges(
   registry,
@@ -115,5 +115,6 @@ await metrics?.close();
 await webhooks.sender.close();
 await client.connection.close();
 await connection.close();
+stopFollowing();
 await Promise.all([orm.close(), otherOrm.close()]);
 process.exit(0);

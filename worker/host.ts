@@ -7,11 +7,11 @@ import { freeLoopbackPort } from '../config/free-port.ts';
 import { logDestination } from '../config/log-destination.ts';
 import { namedServices, ownServices } from '../config/own-services.ts';
 import { proxyEnvironment, sandboxProxy } from '../config/sandbox-proxy.ts';
-import { deriveSecrets } from '../config/secrets.ts';
 import { loadSettings } from '../config/settings.ts';
 import { stopSignal } from '../config/stop-signal.ts';
 import { turnSettings } from '../config/turn-settings.ts';
 import { takeHostSeat } from '../db/host-seat.ts';
+import { openSecrets } from '../db/open-secrets.ts';
 import { createOrm, poolCounts } from '../db/orm.ts';
 import { loadPlans } from '../db/plans.ts';
 import { askForHostWatch, lastAliveAt, recordLastHop, recordSandboxNetwork, rejoin } from '../db/repositories/hosts.ts';
@@ -47,7 +47,6 @@ const settings = loadSettings();
 const logger = pino({ level: settings.PLATFORM_LOG_LEVEL, name: 'host' }, logDestination());
 const sdkMetricsPort = settings.PLATFORM_HOST_METRICS_PORT ? await freeLoopbackPort(innerLoopbackAddress) : null;
 logTemporalThrough(logger, sdkMetricsPort);
-const secrets = deriveSecrets(settings);
 const plans = loadPlans(settings.PLATFORM_PLANS_FILE);
 const hostId = hostIdOf(settings);
 const turn = turnSettings(settings);
@@ -65,6 +64,7 @@ const [orm, connection, openDriver] = await Promise.all([
     logger,
   }),
 ]);
+const { secrets, stopFollowing } = await openSecrets(orm, settings, logger);
 // Between the end of one worker and the start of the next, no process serves the host's queue. So a waiting worker does
 // its slow preparations first. The chart ends the active worker when this file exists.
 if (settings.PLATFORM_DRIVER === 'kubernetes') {
@@ -215,5 +215,6 @@ await driver
   .catch((error) => logger.warn({ err: error }, 'the network of sandboxes could not be removed'));
 await seat?.leave();
 await connection.close();
+stopFollowing();
 await orm.close();
 process.exit(0);

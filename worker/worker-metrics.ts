@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
-import { deriveSecrets } from '../config/secrets.ts';
+import { operatorTokens } from '../config/secrets.ts';
 import type { Settings } from '../config/settings.ts';
 import { innerLoopbackAddress } from '../domain/outbound-addresses.ts';
 import { type MetricsServer, serveMetrics } from '../monitoring/metrics-server.ts';
@@ -26,7 +26,7 @@ export async function serveWorkerMetrics(options: {
   return serveMetrics({
     host: settings.PLATFORM_METRICS_HOST,
     port,
-    token: deriveSecrets(settings).metricsToken,
+    tokens: operatorTokens(settings).metrics,
     async collect() {
       await beforeCollecting?.();
       const [own, ofSdk] = await Promise.all([registry.metrics(), sdkPort === null ? '' : readSdkMetrics(sdkPort)]);

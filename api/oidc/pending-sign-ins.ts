@@ -18,12 +18,15 @@ const ownName = /^oidc-sign-in-[\w-]{20,64}$/;
  * callback can open. So a flood of starts costs the platform no memory, and another browser cannot finish the sign-in.
  */
 export class PendingSignIns {
-  readonly #key: Buffer;
+  readonly #keys: () => Buffer[];
   readonly #isSecure: boolean;
 
-  /** @param isSecure true when clients reach the API by https */
-  constructor(key: Buffer, isSecure: boolean) {
-    this.#key = key;
+  /**
+   * @param keys the first encrypts, all decrypt
+   * @param isSecure true when clients reach the API by https
+   */
+  constructor(keys: () => Buffer[], isSecure: boolean) {
+    this.#keys = keys;
     this.#isSecure = isSecure;
   }
 
@@ -31,7 +34,7 @@ export class PendingSignIns {
   keep(request: FastifyRequest, reply: FastifyReply, issuerId: string, checks: SignInChecks): void {
     const names = Object.keys(cookiesOf(request)).filter((name) => ownName.test(name));
     if (names.length >= pendingAtMost) for (const name of names.slice(0, 50)) this.#set(reply, name, '', 0);
-    const sealed = seal(this.#key, purposeOf(issuerId, checks.state), { ...checks, expiresAt: expiry() });
+    const sealed = seal(this.#keys()[0]!, purposeOf(issuerId, checks.state), { ...checks, expiresAt: expiry() });
     this.#set(reply, prefix + checks.state, sealed, pendingSeconds);
   }
 
@@ -50,11 +53,14 @@ export class PendingSignIns {
   }
 
   #open(sealed: string, purpose: string): (SignInChecks & { expiresAt: number }) | null {
-    try {
-      return open(this.#key, purpose, sealed);
-    } catch {
-      return null;
+    for (const key of this.#keys()) {
+      try {
+        return open(key, purpose, sealed);
+      } catch {
+        // Another key, or not one of ours.
+      }
     }
+    return null;
   }
 
   #set(reply: FastifyReply, name: string, value: string, maxAge: number): void {

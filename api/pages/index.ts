@@ -1,4 +1,4 @@
-import cookie from '@fastify/cookie';
+import cookie, { Signer } from '@fastify/cookie';
 import csrfProtection from '@fastify/csrf-protection';
 import formbody from '@fastify/formbody';
 import type { FastifyInstance } from 'fastify';
@@ -24,7 +24,11 @@ const pages = [resetPasswordPage, signInPage, forgotPasswordPage, confirmEmailCh
  * with an anti-forgery token that only the page contains.
  */
 export async function pagesForPeople(app: FastifyInstance, deps: ApiDependencies): Promise<void> {
-  await app.register(cookie, { secret: deps.formKey.toString('base64') });
+  const signer = () => new Signer(deps.formKeys().map((key) => key.toString('base64')));
+  await app.register(cookie, {
+    // The keys change while the process runs.
+    secret: { sign: (value) => signer().sign(value), unsign: (value) => signer().unsign(value) },
+  });
   const secure = apiUrl(deps.settings).startsWith('https:');
   await app.register(csrfProtection, {
     cookieKey: 'account-form',

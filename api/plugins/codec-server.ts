@@ -22,8 +22,8 @@ const slicePayloads = 100;
 
 export interface CodecServerOptions {
   codec: PayloadCodec;
-  /** A part of the path. With a wrong token the reply is that of an unknown route. */
-  accessToken: string;
+  /** Each is a part of the path. With a wrong token the reply is that of an unknown route. */
+  accessTokens: readonly string[];
   /** The origin of the Web UI, for cross-origin requests of browsers. */
   webUiOrigin: string | null;
 }
@@ -34,10 +34,11 @@ export interface CodecServerOptions {
  * before any byte of the body is read.
  */
 export const codecServer = fp<CodecServerOptions>(
-  async (app, { codec, accessToken, webUiOrigin }) => {
+  async (app, { codec, accessTokens, webUiOrigin }) => {
     let underWay = 0;
     const requireToken = async (request: FastifyRequest, reply: FastifyReply) => {
-      if (!same((request.params as { token: string }).token, accessToken)) {
+      const { token } = request.params as { token: string };
+      if (!accessTokens.some((accepted) => same(token, accepted))) {
         throw new AppError('route_not_found', 'There is no such route');
       }
       if (!webUiOrigin) return;

@@ -31,7 +31,7 @@ const stack = await TestStack.listen();
 process.env.TEST_STACK_SOCKET = stack.socket;
 const database = await testDatabase();
 const orm = await createOrm(database.url, 1);
-const hashes = new PasswordHashes(deriveSecrets({ PLATFORM_SECRET_KEY: secretKey }).passwordPepper);
+const hashes = new PasswordHashes(deriveSecrets({ PLATFORM_SECRET_KEY: secretKey }));
 const hash = await hashes.hash(password);
 const account = (await bootstrap(orm, {
   email: 'root@example.com',

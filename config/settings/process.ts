@@ -3,6 +3,10 @@ import path from 'node:path';
 import { z } from 'zod';
 import { emptyIsUnset, positive, text, textOr } from './field-types.ts';
 
+const secretKey = z.string().refine((key) => Buffer.from(key, 'base64').length >= 32, {
+  message: 'must be base64 of at least 32 bytes, for example from: openssl rand -base64 32',
+});
+
 /** Settings of every process: its folders, secrets, database and log. */
 export const processSettings = {
   /** The folder of the embedded parts, the CA, sandboxes' disks and `platform.env`. */
@@ -15,9 +19,9 @@ export const processSettings = {
     path.join(process.env.XDG_CACHE_HOME || path.join(os.homedir(), '.cache'), 'sandbox-platform'),
   ).transform((dir) => path.resolve(dir)),
   /** Base64 of 32 bytes; every other secret of the platform is derived from it. `npm start` makes one. */
-  PLATFORM_SECRET_KEY: z.string().refine((key) => Buffer.from(key, 'base64').length >= 32, {
-    message: 'must be base64 of at least 32 bytes, for example from: openssl rand -base64 32',
-  }),
+  PLATFORM_SECRET_KEY: secretKey,
+  /** While the secret key is replaced: the former one. It reads and verifies; nothing new is made with it afterwards. */
+  PLATFORM_PREVIOUS_SECRET_KEY: z.preprocess(emptyIsUnset, secretKey.optional()),
   /** `kid:base64,…`, newest first, for workflow payloads. Empty: one key derived from PLATFORM_SECRET_KEY. */
   PLATFORM_CODEC_KEYS: text(),
   /** The platform's database as a `postgres://` URL, with the role that its processes use. */

@@ -47,6 +47,8 @@ export const Sandbox = defineEntity({
     timeoutFrom: p.datetime(3).nullable(),
     autoPause: p.boolean().default(false),
     secure: p.boolean().default(true),
+    /** The number of the secret key from which its tokens are derived. */
+    secretKeyNumber: p.integer().default(1),
     allowInternetAccess: p.boolean().default(true),
     metadata: p.json<Record<string, string>>(),
     envVars: p.json<Record<string, string>>(),

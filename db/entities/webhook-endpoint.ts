@@ -21,11 +21,14 @@ export const WebhookEndpoint = defineEntity({
     maxRetries: p.integer().default(3),
     /** The number of its signing key. Keys are derived from it. */
     keyNumber: p.integer().default(1),
+    /** The number of the secret key from which its signing key is derived. */
+    secretKeyNumber: p.integer().default(1),
     publicKey: p.string(),
     /** The caller's secret, encrypted. */
     sealedSecret: p.string().nullable(),
     /** The previous key and secret, which also sign until this time. */
     previousKeyNumber: p.integer().nullable(),
+    previousSecretKeyNumber: p.integer().nullable(),
     previousSealedSecret: p.string().nullable(),
     previousUntil: p.datetime(3).nullable(),
     /** Attempts since the last success. */

@@ -58,7 +58,7 @@ export type NewSandbox = Pick<
   | 'envVars'
   | 'customPorts'
 > &
-  Partial<Pick<Sandbox, 'objectStorage' | 'startImageCommand' | 'directMount' | 's3fsPath'>>;
+  Partial<Pick<Sandbox, 'secretKeyNumber' | 'objectStorage' | 'startImageCommand' | 'directMount' | 's3fsPath'>>;
 
 /**
  * Admits a sandbox and places it, in one transaction: a lock of the account, the plan's limits, room on a live host,

@@ -14,6 +14,8 @@ export interface SandboxRouteRow {
   address: string | null;
   agentPort: number | null;
   secure: boolean;
+  /** The number of the secret key from which its tokens are derived. */
+  secretKeyNumber: number;
   /** The owner of the sandbox is disabled, so only its public ports are served. */
   isLocked: boolean;
   ports: Port[];
@@ -21,7 +23,7 @@ export interface SandboxRouteRow {
 
 const routeFields = [
   ...(['sandboxId', 'ownerUserId', 'status', 'deletedAt', 'hostId', 'agentAddress', 'agentPort', 'secure'] as const),
-  ...(['templatePorts', 'customPorts'] as const),
+  ...(['secretKeyNumber', 'templatePorts', 'customPorts'] as const),
 ] as const;
 
 /** Null: it does not exist, or was deleted. */
@@ -47,6 +49,7 @@ export async function findEverKnownRoute(
     address: row.agentAddress ?? null,
     agentPort: row.agentPort ?? null,
     secure: row.secure,
+    secretKeyNumber: row.secretKeyNumber,
     isLocked,
     ports: unionOfPorts(row.templatePorts, row.customPorts),
   };

@@ -32,6 +32,7 @@ export interface WatchedSandbox {
   hostId: string | null;
   agentAddress: string | null;
   agentPort: number | null;
+  secretKeyNumber: number;
   runs: WatchedRun[];
 }
 
@@ -100,7 +101,7 @@ export async function claimWatchedRuns(
        returning *
      )
      select c.run_id, c.started_at, c.deadline, c.has_started, s.sandbox_id, s.account_id, s.owner_user_id, s.status,
-            s.host_id, s.agent_address, s.agent_port
+            s.host_id, s.agent_address, s.agent_port, s.secret_key_number
        from claimed c join sandboxes s using (sandbox_id) order by c.started_at`,
     [limit.perAccount, limit.sandboxes],
   );
@@ -115,6 +116,7 @@ export async function claimWatchedRuns(
       hostId: row.host_id as string | null,
       agentAddress: row.agent_address as string | null,
       agentPort: row.agent_port as number | null,
+      secretKeyNumber: row.secret_key_number as number,
       runs: [],
     };
     sandboxes.set(sandboxId, sandbox);

@@ -34,6 +34,7 @@ export type NewWebhookEndpoint = Pick<
   | 'description'
   | 'timeoutSeconds'
   | 'maxRetries'
+  | 'secretKeyNumber'
   | 'publicKey'
   | 'sealedSecret'
 >;
@@ -110,7 +111,7 @@ export function rollWebhookSecret(
   em: EntityManager,
   scope: Scope,
   endpointId: WebhookEndpointId,
-  next: { sealedSecret: string | null; publicKey(keyNumber: number): string },
+  next: { sealedSecret: string | null; secretKeyNumber: number; publicKey(keyNumber: number): string },
 ): Promise<WebhookEndpoint> {
   return changeWebhookEndpoint(em, scope, endpointId, (endpoint) => {
     if (endpoint.sealedSecret && !next.sealedSecret) {
@@ -118,9 +119,11 @@ export function rollWebhookSecret(
       throw new AppError('validation_failed', `secret: ${reason}`, { details: [{ path: 'secret', reason }] });
     }
     endpoint.previousKeyNumber = endpoint.keyNumber;
+    endpoint.previousSecretKeyNumber = endpoint.secretKeyNumber;
     endpoint.previousSealedSecret = endpoint.sealedSecret ?? null;
     endpoint.previousUntil = new Date(Date.now() + overlapMs);
     endpoint.keyNumber += 1;
+    endpoint.secretKeyNumber = next.secretKeyNumber;
     endpoint.publicKey = next.publicKey(endpoint.keyNumber);
     endpoint.sealedSecret = next.sealedSecret;
   });

@@ -1,4 +1,4 @@
-import { deriveSecrets } from '../../config/secrets.ts';
+import { operatorTokens } from '../../config/secrets.ts';
 
 /**
  * `node ops/operator/metrics-token.ts`: prints the token for the metrics of all processes. Store it in a file for
@@ -9,4 +9,4 @@ if (!PLATFORM_SECRET_KEY) {
   console.error('Needs PLATFORM_SECRET_KEY.');
   process.exit(1);
 }
-console.log(deriveSecrets({ PLATFORM_SECRET_KEY }).metricsToken);
+console.log(operatorTokens({ PLATFORM_SECRET_KEY }).metrics[0]);

@@ -515,7 +515,7 @@ async function headersOf(caller: (typeof callers)[Kind]): Promise<Record<string,
 async function outcomeOf(name: string, row: Row, caller: (typeof callers)[Kind], objects: Names) {
   const [method, url] = name.split(' ') as [string, string];
   const address = url.replaceAll(/:(\w+)/g, (_all, parameter: string) => {
-    if (parameter === 'token') return api.dependencies.codecAccessToken;
+    if (parameter === 'token') return api.dependencies.codecAccessTokens[0]!;
     if (parameter === 'issuer') return issuer.id;
     return parameter === 'port' ? '8080' : objects[parameter as keyof Names];
   });

@@ -301,7 +301,7 @@ test('a token is valid only for its own run in its own sandbox, and for a limite
   }
   const other = await addSandbox(member, agent.port);
   refuses(await streamOf(`/v1/sandboxes/${other}/exec/stream?token=${token}`), 401, 'unauthenticated');
-  const expired = new ExecTokens(Buffer.alloc(32, 9)).make(
+  const expired = new ExecTokens(() => [Buffer.alloc(32, 9)]).make(
     id,
     { runId: token.split('.')[0]!, credentialId: member.keyId },
     new Date(Date.now() - 1000),
@@ -486,7 +486,7 @@ test('readers get the end of the sandbox, or the loss of its agent, as an event'
   const { body } = await one.send(member, 'POST', `/v1/sandboxes/${sandboxes[0]}/exec`, { command: 'sleep 60' });
   const token = body.stream_path.split('token=')[1].split('.');
   const paths = sandboxes.map((sandboxId) => {
-    const own = new ExecTokens(Buffer.alloc(32, 9)).make(
+    const own = new ExecTokens(() => [Buffer.alloc(32, 9)]).make(
       sandboxId,
       { runId: token[0]!, credentialId: member.keyId },
       new Date(Date.now() + 60_000),
@@ -566,7 +566,7 @@ test.each<[string, 'key' | 'token', Revoke]>([
   const waiting = await follow(`${path}/stream`, urlOfOne, headers);
   // Streams with another key of the same user, or without one: only those of the revoked one end.
   const others = await one.addUser(one.root);
-  const token = new ExecTokens(Buffer.alloc(32, 9)).make(
+  const token = new ExecTokens(() => [Buffer.alloc(32, 9)]).make(
     sandboxId,
     { runId: body.stream_path.split('token=')[1].split('.')[0], credentialId: others.keyId },
     new Date(Date.now() + 60_000),
@@ -601,7 +601,7 @@ test('a manipulated agent has no effect: invalid events, and data after the end,
   await once(forged, 'listening');
   const sandboxId = await addSandbox(member, (forged.address() as AddressInfo).port);
   refuses(await one.send(member, 'GET', `/v1/sandboxes/${sandboxId}/exec/active`), 503, 'temporarily_unavailable');
-  const token = new ExecTokens(Buffer.alloc(32, 9)).make(
+  const token = new ExecTokens(() => [Buffer.alloc(32, 9)]).make(
     sandboxId,
     { runId: 'run', credentialId: member.keyId },
     new Date(Date.now() + 60_000),
@@ -623,7 +623,7 @@ test.each(['constructor', '__proto__', 'toString', 'hasOwnProperty', 'valueOf', 
     await once(forged, 'listening');
     const sandboxId = await addSandbox(member, (forged.address() as AddressInfo).port);
     const path = `/v1/sandboxes/${sandboxId}/exec`;
-    const token = new ExecTokens(Buffer.alloc(32, 9)).make(
+    const token = new ExecTokens(() => [Buffer.alloc(32, 9)]).make(
       sandboxId,
       { runId: 'run', credentialId: member.keyId },
       new Date(Date.now() + 60_000),

@@ -310,7 +310,7 @@ test('credentials are in no reply, log, table or workflow history, not even in a
   const history = await plane.client.workflow.getHandle(id).fetchHistory();
   const payloads = payloadsIn(history);
   expect(payloads.length).toBeGreaterThan(5);
-  const opened = await new EncryptionCodec(plane.secrets.codecKeys).decode(payloads);
+  const opened = await new EncryptionCodec(plane.secrets).decode(payloads);
   const readable = opened.map((payload) => Buffer.from(payload.data ?? []).toString());
   expect(readable.join()).toContain('sealed');
   const places: Record<string, string> = { history: readable.join(), log: api.log.join(), row: '' };

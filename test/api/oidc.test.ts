@@ -453,7 +453,7 @@ describe('the answer of a provider proves nothing', () => {
     expect([stolen.status, await stolen.json()]).toEqual([400, expect.objectContaining({ error: 'invalid_grant' })]);
     // Another verifier of the platform does not match either.
     const other = await begunBy(person());
-    const states = new PendingSignIns(deriveSecrets(settings).pendingSignInKey, false);
+    const states = new PendingSignIns(deriveSecrets(settings).pendingSignInKeys, false);
     let forged = '';
     const reply = { header: (_name: string, value: string) => (forged = value.split(';')[0]!) };
     const { searchParams } = other.url;
@@ -507,7 +507,7 @@ describe('a sign-in is finished once, where it was begun:', () => {
     for (const secret of ['state', 'nonce', 'code_challenge']) {
       expect(searchParams.get(secret)!.length).toBeGreaterThanOrEqual(43);
     }
-    const secure = new PendingSignIns(randomBytes(32), true);
+    const secure = new PendingSignIns(() => [randomBytes(32)], true);
     const headers: string[] = [];
     secure.keep({ headers: {} } as never, { header: (_: string, value: string) => headers.push(value) } as never, 'a', {
       state: 's',

@@ -113,6 +113,21 @@ test('parameters of an address are text on the page', async () => {
   expect(html).toContain('&#34;&#62;&#60;script&#62;');
 });
 
+test('a form that was opened before the key was replaced can be sent until the former key is removed', async () => {
+  const [former, current] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)];
+  let keys = [former];
+  const app = createApp({ ...api.dependencies, formKeys: () => keys });
+  const url = '/account/sign-in';
+  const page = await open(url, app);
+  const send = () => post(url, { email, password }, page, app);
+  expect((await send()).body).not.toContain('The form has expired');
+  keys = [current, former];
+  expect((await send()).body).not.toContain('The form has expired');
+  keys = [current];
+  expect((await send()).body).toContain('The form has expired');
+  await app.close();
+});
+
 test('opening a link, even repeatedly, changes nothing; its button sets the password once', async () => {
   const token = await newLink();
   const url = `/account/reset-password?token=${token}`;

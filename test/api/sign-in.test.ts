@@ -198,7 +198,7 @@ describe('tokens that are not genuine', () => {
     person = await newPerson();
     const token = await tokenOf(person);
     sessionId = JSON.parse(Buffer.from(token.split('.')[1]!, 'base64url').toString()).sid;
-    key = deriveSecrets(api.settings).accessTokenKey('first');
+    key = deriveSecrets(api.settings).accessTokenKey('first', 1);
   });
 
   const made = (
@@ -234,7 +234,7 @@ describe('tokens that are not genuine', () => {
     ['with a session that is no text', () => made({ sid: { $ne: null } })],
     [
       'signed with a key that is not the session’s',
-      () => made({}, { kid: 'second' }, deriveSecrets(api.settings).accessTokenKey('second')),
+      () => made({}, { kid: 'second' }, deriveSecrets(api.settings).accessTokenKey('second', 1)),
     ],
     ['with a key id of any text', () => made({}, { kid: '../../etc/passwd' })],
     ['with a very long key id', () => made({}, { kid: 'k'.repeat(10_000) })],
@@ -250,7 +250,7 @@ describe('tokens that are not genuine', () => {
       'signed as an exec token is',
       () => {
         const claims = Buffer.from(JSON.stringify({ sid: sessionId })).toString('base64url');
-        return `eyJ.${claims}.${createHmac('sha256', deriveSecrets(api.settings).execTokenKey).update(claims).digest('base64url')}`;
+        return `eyJ.${claims}.${createHmac('sha256', deriveSecrets(api.settings).execTokenKeys()[0]!).update(claims).digest('base64url')}`;
       },
     ],
     ['cut short', async () => (await made()).slice(0, -1)],

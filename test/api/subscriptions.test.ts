@@ -481,7 +481,7 @@ test('no history of a charge or a period contains a key, a card, or an id that c
   };
   // Lists lag a little.
   await until(async () => (await runsOf()).some(({ workflowId }) => workflowId === `${caller.accountId}/plan-change`));
-  const codec = new EncryptionCodec(deriveSecrets({ PLATFORM_SECRET_KEY: testSecretKey }).codecKeys);
+  const codec = new EncryptionCodec(deriveSecrets({ PLATFORM_SECRET_KEY: testSecretKey }));
   let decoded = '';
   for (const execution of await runsOf()) {
     const reply = await workflowService.getWorkflowExecutionHistory({ namespace: options.namespace, execution });

@@ -14,7 +14,7 @@ import type { PasswordResets } from '../../api/password-resets.ts';
 import { RunEndWatch } from '../../api/run-end-watch.ts';
 import { SandboxAgents } from '../../api/sandbox-agents.ts';
 import type { SandboxCommands } from '../../api/sandbox-commands.ts';
-import { deriveSecrets } from '../../config/secrets.ts';
+import { deriveSecrets, operatorTokens } from '../../config/secrets.ts';
 import { loadSettings, type Settings } from '../../config/settings.ts';
 import { bootstrap } from '../../db/bootstrap.ts';
 import { Account } from '../../db/entities/account.ts';
@@ -105,29 +105,31 @@ export async function startApi(
   const log: string[] = [];
   const logger = createApiLogger('debug', lines(log));
   const sandboxAgents = new SandboxAgents(options.platformToken ?? (() => 'unknown'));
+  const secrets = deriveSecrets(settings);
   const dependencies: ApiDependencies = {
     orm,
     plans,
     settings,
     sandboxCommands: on?.commands ?? commands,
     deriveAgentToken: (sandboxId) => `token-of-${sandboxId}`,
-    sealFor: deriveSecrets(settings).sealFor,
-    sealRegistryPassword: deriveSecrets(settings).sealRegistryPassword,
+    secretKeyNumber: () => secrets.secretKeyNumber,
+    sealFor: secrets.sealFor,
+    sealRegistryPassword: secrets.sealRegistryPassword,
     registry: PlatformRegistry.of(settings),
     paymentProcessor: PaymentProcessor.of(settings),
-    cardLinks: new CardLinks(deriveSecrets(settings).cardLinkKey),
+    cardLinks: new CardLinks(secrets.cardLinkKeys),
     sandboxAgents,
     runEndWatch: new RunEndWatch({ orm, sandboxAgents, logger }),
-    execTokens: new ExecTokens(Buffer.alloc(32, 9)),
-    accessTokens: new AccessTokens(deriveSecrets(settings).accessTokenKey),
-    passwords: new PasswordHashes(deriveSecrets(settings).passwordPepper, cheapHashes),
+    execTokens: new ExecTokens(() => [Buffer.alloc(32, 9)]),
+    accessTokens: new AccessTokens(secrets),
+    passwords: new PasswordHashes(secrets, cheapHashes),
     identityProviders: new IdentityProviders(settings, { logger }),
-    pendingSignIns: new PendingSignIns(deriveSecrets(settings).pendingSignInKey, false),
-    formKey: deriveSecrets(settings).formKey,
-    webhookKeys: new WebhookKeys(deriveSecrets(settings)),
+    pendingSignIns: new PendingSignIns(secrets.pendingSignInKeys, false),
+    formKeys: secrets.formKeys,
+    webhookKeys: new WebhookKeys(secrets),
     passwordResets: on?.passwordResets ?? noPasswordResets,
-    codec: new EncryptionCodec(deriveSecrets(settings).codecKeys),
-    codecAccessToken: deriveSecrets(settings).codecAccessToken,
+    codec: new EncryptionCodec(secrets),
+    codecAccessTokens: operatorTokens(settings).codecAccess,
     ...(options.stalledReaderMs !== undefined && { stalledReaderMs: options.stalledReaderMs }),
     readiness: options.readiness ?? [],
     readTaskQueueAges: options.readTaskQueueAges ?? (async () => []),

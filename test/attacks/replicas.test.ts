@@ -98,7 +98,7 @@ async function runningSandbox(): Promise<{ url: string; host(port?: number): str
     inside.port + 1,
     id,
   ]);
-  const token = deriveSecrets(first.settings).agentToken(id);
+  const token = deriveSecrets(first.settings).agentToken(id, 1);
   return { url: `/v1/sandboxes/${id}`, host: (port) => hostOf(id, port), token };
 }
 

@@ -7,7 +7,7 @@ import { jest } from '@jest/globals';
 import { temporal } from '@temporalio/proto';
 import pg from 'pg';
 import { apiUrl } from '../../config/public-urls.ts';
-import { deriveSecrets, type PlatformSecrets } from '../../config/secrets.ts';
+import { deriveSecrets, operatorTokens, type PlatformSecrets } from '../../config/secrets.ts';
 import { loadSettings, type Settings } from '../../config/settings.ts';
 import { Account } from '../../db/entities/account.ts';
 import { createOrm } from '../../db/orm.ts';
@@ -101,7 +101,7 @@ beforeAll(async () => {
   }
   ofPlatform["the platform's key"] = key;
   ofPlatform['a key for payloads'] = [...secrets.codecKeys.values()][0]!.toString('base64');
-  ofPlatform["the codec server's token"] = secrets.codecAccessToken;
+  ofPlatform["the codec server's token"] = operatorTokens({ PLATFORM_SECRET_KEY: key }).codecAccess[0]!;
   ofPlatform['the key of the CA'] = readFileSync(path.join(platform.dataDir, 'ca/ca-key.pem'), 'utf8').split('\n')[1]!;
   for (const [of, credentials] of Object.entries({ storage: s3, 'temporary storage': temporary })) {
     ofCallers[`the access key of ${of}`] = credentials.accessKey;
@@ -243,7 +243,7 @@ async function create(wanted: Record<string, unknown>): Promise<SandboxView> {
   const view = await made('POST', '/v1/sandboxes', { ...small, ...wanted });
   sandboxIds.push(view.sandbox_id);
   ofCallers[`the access token of ${sandboxIds.length}`] = view.envd_access_token;
-  ofPlatform[`the platform's token of ${sandboxIds.length}`] = secrets.platformToken(view.sandbox_id);
+  ofPlatform[`the platform's token of ${sandboxIds.length}`] = secrets.platformToken(view.sandbox_id, 1);
   return view;
 }
 
@@ -505,7 +505,7 @@ test('nothing of a workflow history can be read as it is stored', async () => {
 });
 
 test('what operators can decode of a history holds no key and no token, and storage credentials stay closed', async () => {
-  const codec = new EncryptionCodec(secrets.codecKeys);
+  const codec = new EncryptionCodec(secrets);
   const search = new SecretSearch(all());
   let opened = '';
   for (const { workflowId, history } of await histories()) {

@@ -54,7 +54,7 @@ test('private ports of a disabled user close at once at every gateway, public on
   });
   const customPorts = [port(publicPort, false), port(privatePort, true)];
   await api.orm.em.fork().nativeUpdate(Sandbox, { sandboxId }, { agentAddress: sandbox.address, customPorts });
-  const headers = { 'x-access-token': deriveSecrets(api.settings).agentToken(sandboxId) };
+  const headers = { 'x-access-token': deriveSecrets(api.settings).agentToken(sandboxId, 1) };
   const to = (gateway: StartedGateway, port: number) => ({
     port: gateway.port,
     headers: { ...headers, host: hostOf(sandboxId, port) },

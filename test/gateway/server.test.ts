@@ -75,7 +75,7 @@ test('one that has ended or was deleted answers 502 for as long as its row is th
 
 test('a protected port asks for the token that the platform derives', async () => {
   expect((await call(80)).status).toBe(401);
-  const token = deriveSecrets({ PLATFORM_SECRET_KEY: secretKey }).agentToken(id);
+  const token = deriveSecrets({ PLATFORM_SECRET_KEY: secretKey }).agentToken(id, 1);
   expect((await call(80, { 'x-access-token': token })).text).toBe('service');
 });
 

@@ -264,7 +264,7 @@ test('the API calls an agent of another machine', async () => {
   stops.push(() => upstream.stop());
   put(upstream);
   const agents = new SandboxAgents(() => 'token', ways);
-  const agent = { sandboxId, hostId: 'host-b', address: nowhere, port: upstream.port };
+  const agent = { sandboxId, secretKeyNumber: 1, hostId: 'host-b', address: nowhere, port: upstream.port };
   expect(await agents.findRun(agent)).toBeNull();
   routesOfB.set({ sandboxId, status: 'paused' });
   await expect(agents.findRun(agent)).rejects.toThrow('does not answer');

@@ -52,7 +52,7 @@ test('metrics are served only with the token, and a failed collection is an erro
   const server = await serveMetrics({
     host: '127.0.0.1',
     port: 0,
-    token: 'the-token',
+    tokens: ['the-token', 'the-former-token'],
     collect: async () => {
       if (fails) throw new Error('no figures');
       return 'up 1\n';
@@ -72,6 +72,7 @@ test('metrics are served only with the token, and a failed collection is an erro
       });
     const token = { authorization: 'Bearer the-token' };
     expect(await ask(token)).toBe(200);
+    expect(await ask({ authorization: 'Bearer the-former-token' })).toBe(200);
     expect(await ask({})).toBe(401);
     expect(await ask({ authorization: 'Bearer the-tokem' })).toBe(401);
     expect(await ask(token, '/other')).toBe(404);

@@ -10,7 +10,7 @@ const payload = defaultPayloadConverter.toPayload({ secret: 'open sesame' })!;
 
 describe('the payload codec', () => {
   test('decrypts what it encrypted, and the encrypted form does not reveal it', async () => {
-    const codec = new EncryptionCodec(new Map([['a', key(1)]]));
+    const codec = new EncryptionCodec({ codecKeys: new Map([['a', key(1)]]) });
     const [sealed] = await codec.encode([payload]);
     expect(Buffer.from(sealed!.data!).includes('sesame')).toBe(false);
     const [opened] = await codec.decode([sealed!]);
@@ -18,13 +18,13 @@ describe('the payload codec', () => {
   });
 
   test('decrypts with older keys, and encrypts with the newest', async () => {
-    const before = new EncryptionCodec(new Map([['old', key(1)]]));
-    const after = new EncryptionCodec(
-      new Map([
+    const before = new EncryptionCodec({ codecKeys: new Map([['old', key(1)]]) });
+    const after = new EncryptionCodec({
+      codecKeys: new Map([
         ['new', key(2)],
         ['old', key(1)],
       ]),
-    );
+    });
     const [sealed] = await before.encode([payload]);
     expect(await after.decode([sealed!])).toHaveLength(1);
     const [fresh] = await after.encode([payload]);
@@ -32,7 +32,7 @@ describe('the payload codec', () => {
   });
 
   test('refuses changed payloads', async () => {
-    const codec = new EncryptionCodec(new Map([['a', key(1)]]));
+    const codec = new EncryptionCodec({ codecKeys: new Map([['a', key(1)]]) });
     const [sealed] = await codec.encode([payload]);
     const data = Buffer.from(sealed!.data!);
     data[20]! ^= 1;
@@ -50,7 +50,7 @@ describe('the codec server', () => {
       env: { TEMPORAL_UI_URL: 'http://127.0.0.1:8233/', PLATFORM_RATE_LIMIT_PER_ADDRESS: '0' },
     });
     app = api.app;
-    codec = new EncryptionCodec(deriveSecrets(api.settings).codecKeys);
+    codec = new EncryptionCodec(deriveSecrets(api.settings));
     token = codecAccessToken(api.settings.PLATFORM_SECRET_KEY);
   });
   afterAll(() => api.stop());

@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { deriveSecrets } from '../../config/secrets.ts';
+import { operatorTokens } from '../../config/secrets.ts';
 import { ensureWorkflowBundle } from '../../worker/workflow-bundle.ts';
 import { startApi, type TestApi } from '../api/test-api.ts';
 import { type ControlPlane, startControlPlane, testSecretKey } from '../support/control-plane.ts';
@@ -70,7 +70,7 @@ async function stopWorker(): Promise<void> {
 }
 
 async function metricsAt(port: number): Promise<string> {
-  const { metricsToken } = deriveSecrets({ PLATFORM_SECRET_KEY: testSecretKey });
+  const [metricsToken] = operatorTokens({ PLATFORM_SECRET_KEY: testSecretKey }).metrics;
   const reply = await fetch(`http://127.0.0.1:${port}/metrics`, {
     headers: { authorization: `Bearer ${metricsToken}` },
   });

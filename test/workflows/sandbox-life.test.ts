@@ -408,7 +408,7 @@ describe('what operators see', () => {
     const timer = history.events!.find((event) => event.timerStartedEventAttributes)!;
     const summary = timer.userMetadata!.summary!;
     expect(Buffer.from(summary.metadata!.encoding!).toString()).toBe('binary/encrypted');
-    const [decoded] = await new EncryptionCodec(plane.secrets.codecKeys).decode([summary as Payload]);
+    const [decoded] = await new EncryptionCodec(plane.secrets).decode([summary as Payload]);
     expect(JSON.parse(Buffer.from(decoded!.data!).toString())).toBe('warning 60 s before the timeout');
   });
 
@@ -478,7 +478,7 @@ describe('what operators see', () => {
     }
     for (const { data } of payloads) expect(Buffer.from(data!).includes(sandbox.sandboxId)).toBe(false);
     // Decrypted, they contain the id, so the search above could have found it.
-    const decoded = await new EncryptionCodec(plane.secrets.codecKeys).decode(encrypted);
+    const decoded = await new EncryptionCodec(plane.secrets).decode(encrypted);
     expect(decoded.some(({ data }) => Buffer.from(data!).includes(sandbox.sandboxId))).toBe(true);
     expect(history.events!.length).toBeLessThan(30);
   });

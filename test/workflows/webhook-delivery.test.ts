@@ -170,7 +170,7 @@ test('a delivery without retries left has failed; a resend has all retries again
   expect(await handle(workflowId).result()).toBe('failed');
   const { events } = await handle(workflowId).fetchHistory();
   const [completed] = events!.flatMap((each) => each.activityTaskCompletedEventAttributes ?? []);
-  const codec = new EncryptionCodec(plane.secrets.codecKeys);
+  const codec = new EncryptionCodec(plane.secrets);
   const [attempted] = await codec.decode(completed!.result!.payloads as Payload[]);
   const reason = 'The endpoint answered 500';
   expect(JSON.parse(Buffer.from(attempted!.data!).toString())).toEqual({ status: 'failed', error: reason });

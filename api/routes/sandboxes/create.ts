@@ -6,6 +6,7 @@ import type { Template } from '../../../db/entities/template.ts';
 import { admitSandbox, type NewSandbox } from '../../../db/repositories/admission.ts';
 import type { Identity } from '../../../db/repositories/identities.ts';
 import { findDefaultProjectId, findProjectView } from '../../../db/repositories/projects.ts';
+import { findSecretKeyNumber } from '../../../db/repositories/sandbox-status.ts';
 import type { Scope } from '../../../db/repositories/scope.ts';
 import { planHeldBy } from '../../../db/repositories/subscriptions.ts';
 import { findTemplateByNameOrId } from '../../../db/repositories/templates.ts';
@@ -43,11 +44,16 @@ export function createSandbox(api: Api, deps: ApiDependencies): void {
       idempotency: {
         makes: 'sandbox',
         secrets: ['envd_access_token', 'network_proxy'],
-        restore: (data) => ({
-          ...data,
-          envd_access_token: deps.deriveAgentToken(data.sandbox_id as SandboxId),
-          ...networkProxy(data.allow_internet_access === true, deps.settings),
-        }),
+        restore: async (data) => {
+          const sandboxId = data.sandbox_id as SandboxId;
+          const secretKeyNumber = await findSecretKeyNumber(deps.orm.em, sandboxId);
+          return {
+            ...data,
+            // Without a row the sandbox is long gone, and so is its token.
+            ...(secretKeyNumber && { envd_access_token: deps.deriveAgentToken(sandboxId, secretKeyNumber) }),
+            ...networkProxy(data.allow_internet_access === true, deps.settings),
+          };
+        },
       },
     },
     schema: {
@@ -182,6 +188,7 @@ async function newSandbox(
   const plan = planHeldBy(caller, deps.plans);
   const wanted: NewSandbox = {
     sandboxId,
+    secretKeyNumber: deps.secretKeyNumber(),
     accountId: caller.accountId,
     ownerUserId: caller.userId,
     projectId: await projectFor(em, { caller, scope }, body.project_id),

@@ -8,6 +8,7 @@ import { type AgentPlace, AgentRefusal, AgentUnreachable } from '../../sandbox-a
 /** The columns that are needed to call a sandbox's agent. */
 export interface AgentRow {
   sandboxId: SandboxId;
+  secretKeyNumber: number;
   status: SandboxStatus;
   hostId?: string | null | undefined;
   agentAddress?: string | null | undefined;
@@ -42,10 +43,10 @@ export async function askAgent<T>(
   row: AgentRow,
   ask: (place: AgentPlace) => Promise<T>,
 ): Promise<T> {
-  const { sandboxId, status, hostId = null, agentAddress, agentPort } = row;
+  const { sandboxId, secretKeyNumber, status, hostId = null, agentAddress, agentPort } = row;
   if (status !== 'running' || !agentAddress || !agentPort) throw notRunning(status);
   try {
-    return await ask({ sandboxId, hostId, address: agentAddress, port: agentPort });
+    return await ask({ sandboxId, secretKeyNumber, hostId, address: agentAddress, port: agentPort });
   } catch (error) {
     const code = error instanceof AgentRefusal ? refusals.get(error.code) : undefined;
     if (code) throw new AppError(code, texts[code] ?? `The command cannot be run: ${(error as Error).message}`);

@@ -43,5 +43,8 @@ export async function fullSandbox(
   sandboxId: SandboxId,
 ): Promise<SandboxFields> {
   const view = await readSandbox(deps, request, sandboxId);
-  return { ...presentSandbox(view, deps.settings), envd_access_token: deps.deriveAgentToken(sandboxId) };
+  return {
+    ...presentSandbox(view, deps.settings),
+    envd_access_token: deps.deriveAgentToken(sandboxId, view.sandbox.secretKeyNumber),
+  };
 }

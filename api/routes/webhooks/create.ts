@@ -49,6 +49,7 @@ export function createWebhook(api: Api, deps: ApiDependencies): void {
       checkUrl(url, deps.settings.PLATFORM_OUTBOUND_RANGES);
       const { eventTypes, scope } = checkSubscription(caller.isRootUser, { eventTypes: wanted, scope: wantedScope });
       const em = deps.orm.em.fork();
+      const { secretKeyNumber } = deps.webhookKeys;
       const endpoint = await createOnce(request, 'webhookEndpoint', {
         find: (endpointId) => findWebhookEndpoint(em, scopeOf(request), endpointId),
         create: (endpointId) =>
@@ -61,7 +62,8 @@ export function createWebhook(api: Api, deps: ApiDependencies): void {
             description: request.body.description,
             timeoutSeconds: request.body.timeout_seconds ?? 30,
             maxRetries: request.body.max_retries ?? 3,
-            publicKey: deps.webhookKeys.publicKey(endpointId, 1),
+            secretKeyNumber,
+            publicKey: deps.webhookKeys.publicKey(endpointId, 1, secretKeyNumber),
             sealedSecret: secret ? deps.webhookKeys.seal(endpointId, secret) : null,
           }),
       });

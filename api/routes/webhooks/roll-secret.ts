@@ -34,9 +34,11 @@ export function rollSecret(api: Api, deps: ApiDependencies): void {
     handler: async (request) => {
       const { endpoint_id: endpointId } = request.params;
       const { secret } = request.body;
+      const { secretKeyNumber } = deps.webhookKeys;
       const endpoint = await rollWebhookSecret(deps.orm.em.fork(), scopeOf(request), endpointId, {
         sealedSecret: secret ? deps.webhookKeys.seal(endpointId, secret) : null,
-        publicKey: (keyNumber) => deps.webhookKeys.publicKey(endpointId, keyNumber),
+        secretKeyNumber,
+        publicKey: (keyNumber) => deps.webhookKeys.publicKey(endpointId, keyNumber, secretKeyNumber),
       });
       return success(presentWebhook(endpoint, callerOf(request)));
     },

@@ -11,6 +11,14 @@ const run = (program: string, args: readonly string[]) =>
 /** Postgres refuses to run as root, so it runs as this system user then. */
 const unprivilegedUser = 'postgres';
 
+/** Postgres's code for it. */
+const wrongPassword = '28P01';
+
+/** The cluster was made with another password. */
+export class WrongPasswordError extends Error {
+  override name = 'WrongPasswordError';
+}
+
 export interface EmbeddedPostgresOptions {
   /** The folder of its cluster, which is kept between starts. */
   dir: string;
@@ -18,6 +26,8 @@ export interface EmbeddedPostgresOptions {
   port: number;
   /** The password of the superuser `postgres`. */
   password: string;
+  /** Its password at an earlier start, which is replaced. */
+  previousPassword?: string | undefined;
   /** Faster, but its data does not survive a power cut. For tests only. */
   forgetful?: boolean;
 }
@@ -27,9 +37,12 @@ export interface EmbeddedPostgres {
   ended: Promise<ProgramEnd>;
   /** The URL of a database of this cluster for the superuser. */
   url(database: string): string;
-  /** Makes a role that owns a database of the same name, unless both exist, and returns the URL of that database. */
+  /**
+   * Makes a role that owns a database of the same name, unless both exist, and returns the URL of that database. Sets
+   * the role's password.
+   */
   ensureOwnedDatabase(name: string, password: string): Promise<string>;
-  /** Makes a role that may log in and owns nothing, unless it exists. */
+  /** Makes a role that may log in and owns nothing, unless it exists. Sets its password. */
   ensureRole(name: string, password: string): Promise<void>;
   stop(): Promise<void>;
 }
@@ -37,6 +50,7 @@ export interface EmbeddedPostgres {
 /**
  * Starts the Postgres of the npm package, only on loopback, with password authentication.
  * @throws {ProgramError} with the end of its log when it does not become ready
+ * @throws {WrongPasswordError} when the cluster was made with another password
  */
 export async function startPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
   const programs: { postgres: string; initdb: string } = await import(
@@ -72,7 +86,12 @@ export async function startPostgres(options: EmbeddedPostgresOptions): Promise<E
     stopTimeoutMs: 30_000,
   });
   const url = (database: string) => databaseUrl('postgres', options.password, options.port, database);
-  await program.whenReady(() => withClient(url('postgres'), (client) => client.query('select 1')));
+  try {
+    await setPassword(program, options);
+  } catch (error) {
+    await program.stop();
+    throw error;
+  }
   return {
     pid: program.pid,
     ended: program.ended,
@@ -90,10 +109,34 @@ export async function startPostgres(options: EmbeddedPostgresOptions): Promise<E
   };
 }
 
+/** Waits until Postgres is ready, and makes the superuser's password the wanted one. */
+async function setPassword(program: ChildProgram, options: EmbeddedPostgresOptions): Promise<void> {
+  const { password, previousPassword, port } = options;
+  const connect = <Result>(as: string, work: (client: Client) => Promise<Result>) =>
+    withClient(databaseUrl('postgres', as, port, 'postgres'), work);
+  const isAccepted = (as: string) =>
+    program.whenReady(async () => {
+      try {
+        await connect(as, (client) => client.query('select 1'));
+        return true;
+      } catch (error) {
+        if ((error as { code?: unknown }).code === wrongPassword) return false;
+        throw error;
+      }
+    });
+  if (await isAccepted(password)) return;
+  if (previousPassword === undefined || !(await isAccepted(previousPassword))) {
+    throw new WrongPasswordError(`the database in ${options.dir} was made with another password`);
+  }
+  await connect(previousPassword, (client) =>
+    client.query(`alter role postgres password ${client.escapeLiteral(password)}`),
+  );
+}
+
 async function ensureRole(client: Client, name: string, password: string): Promise<void> {
   const found = await client.query('select from pg_roles where rolname = $1', [name]);
-  if (found.rowCount !== 0) return;
-  await client.query(`create role ${client.escapeIdentifier(name)} login password ${client.escapeLiteral(password)}`);
+  const verb = found.rowCount === 0 ? 'create' : 'alter';
+  await client.query(`${verb} role ${client.escapeIdentifier(name)} login password ${client.escapeLiteral(password)}`);
 }
 
 /** URL of a database of the embedded Postgres. */

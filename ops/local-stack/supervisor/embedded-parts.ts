@@ -1,10 +1,15 @@
 import fs from 'node:fs';
 import path from 'node:path';
-import type { Settings } from '../../../config/settings.ts';
+import { type Settings, SettingsError } from '../../../config/settings.ts';
 import { codecAccessToken } from '../../../temporal/codec-access.ts';
 import { temporalDevServer, temporalPrograms } from '../../setup/toolchain/locations.mjs';
 import type { ProgramHome } from '../embedded/child-program.ts';
-import { type EmbeddedPostgres, startPostgres } from '../embedded/postgres.ts';
+import {
+  type EmbeddedPostgres,
+  type EmbeddedPostgresOptions,
+  startPostgres,
+  WrongPasswordError,
+} from '../embedded/postgres.ts';
 import { startRegistry } from '../embedded/registry.ts';
 import { startTemporalOnPostgres } from '../embedded/temporal.ts';
 import { startTemporalDevServer } from '../embedded/temporal-dev-server.ts';
@@ -12,6 +17,19 @@ import { startWebUi } from '../embedded/temporal-web-ui.ts';
 import type { Addresses } from './addresses.ts';
 import { type DataFolder, derivePassword } from './data-folder.ts';
 import type { Part } from './kept-running.ts';
+
+/** @throws {SettingsError} when the database was made with another secret key */
+async function startPostgresWithKeys(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
+  try {
+    return await startPostgres(options);
+  } catch (error) {
+    if (!(error instanceof WrongPasswordError)) throw error;
+    throw new SettingsError(
+      `Settings are wrong:\n  PLATFORM_SECRET_KEY: is not the secret key of the database in ${options.dir}. If it is to ` +
+        'replace it, set the former key in PLATFORM_PREVIOUS_SECRET_KEY and run: npm run admin -- rotate-secret-key',
+    );
+  }
+}
 
 type Start = () => Promise<Part>;
 
@@ -37,6 +55,7 @@ export function embeddedParts(
   const hasTemporalServer = fs.existsSync(programs.dir);
   const embedsTemporal = !given.TEMPORAL_ADDRESS;
   const password = (purpose: string) => derivePassword(folder.secretKey, purpose);
+  const previousKey = settings.PLATFORM_PREVIOUS_SECRET_KEY;
   const namespace = settings.TEMPORAL_NAMESPACE;
   /** Set after the first start of Postgres, and valid for each restart, because its addresses do not change. */
   let postgres: EmbeddedPostgres | undefined;
@@ -46,11 +65,12 @@ export function embeddedParts(
       given.DATABASE_URL && !(embedsTemporal && hasTemporalServer)
         ? undefined
         : async () => {
-            postgres = await startPostgres({
+            postgres = await startPostgresWithKeys({
               dir: path.join(folder.dir, 'postgres'),
               home,
               port: ports.PLATFORM_POSTGRES_PORT,
               password: password('postgres'),
+              previousPassword: previousKey && derivePassword(previousKey, 'postgres'),
             });
             if (given.DATABASE_URL) return postgres;
             await postgres.ensureOwnedDatabase('platform', password('postgres platform'));

@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { writeFileDurablySync } from '../../../config/durable-file.ts';
-import { deriveSecrets } from '../../../config/secrets.ts';
+import { operatorTokens } from '../../../config/secrets.ts';
 import type { Settings } from '../../../config/settings.ts';
 import { metricsPorts, reachable } from './addresses.ts';
 
@@ -23,5 +23,5 @@ export function writePrometheusFiles(
     labels: { process: name },
   }));
   writeFileDurablySync(path.join(folder, 'targets.json'), `${JSON.stringify(targets, null, 2)}\n`);
-  writeFileDurablySync(path.join(folder, 'token'), deriveSecrets(settings).metricsToken);
+  writeFileDurablySync(path.join(folder, 'token'), operatorTokens(settings).metrics[0]!);
 }

@@ -3,9 +3,10 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { type Client, WorkflowFailedError } from '@temporalio/client';
 import { rootCause } from '@temporalio/common';
-import { deriveSecrets } from '../../../config/secrets.ts';
+import { readSecrets } from '../../../db/open-secrets.ts';
 import { recordAudit } from '../../../db/repositories/audit-events.ts';
 import { readHosts } from '../../../db/repositories/host-drains.ts';
+import { isNewestSecretKey } from '../../../db/repositories/secret-keys.ts';
 import type { SandboxId } from '../../../domain/ids.ts';
 import type { DiskCopyResult } from '../../../domain/workflow-registry.ts';
 import { createTemporalClient } from '../../../temporal/client.ts';
@@ -57,6 +58,9 @@ export const restoreCommands: Record<string, OfflineCommand> = {
 async function backUp({ orm, settings }: PlatformDatabase, target: string) {
   const { PLATFORM_DATA_DIR: dataDir, PLATFORM_SECRET_KEY: secretKey } = settings;
   if (fs.existsSync(target)) throw new OperatorError(`${target} exists already`);
+  if (!(await isNewestSecretKey(orm.em.fork(), settings))) {
+    throw new OperatorError('The secret key is being replaced: run rotate-secret-key first');
+  }
   const cluster = embeddedCluster(dataDir, { databaseUrl: settings.DATABASE_URL, secretKey });
   if (fs.existsSync(path.join(dataDir, 'temporal/temporal.sqlite'))) {
     throw new OperatorError(
@@ -71,7 +75,7 @@ async function backUp({ orm, settings }: PlatformDatabase, target: string) {
   }
   if (!hosts.some((host) => host.hostId === hostId)) throw new OperatorError(`There is no host ${hostId}`);
 
-  const client = createTemporalClient(settings, deriveSecrets(settings));
+  const client = createTemporalClient(settings, await readSecrets(orm, settings));
   try {
     const made = await writeBackup({
       dataDir,

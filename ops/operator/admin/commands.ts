@@ -35,6 +35,7 @@ import {
   text,
   type Values,
 } from './operator-command.ts';
+import { rotateSecretKeyCommand } from './secret-key-command.ts';
 import { workerVersionCommands } from './worker-version-commands.ts';
 
 /** Every operator command, by name. */
@@ -125,6 +126,8 @@ export const commands: Record<string, OperatorCommand> = {
         return rotated;
       }),
   },
+
+  'rotate-secret-key': rotateSecretKeyCommand,
 
   'grant-admin': {
     usage: '--email E',

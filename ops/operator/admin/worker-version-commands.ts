@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { isGrpcServiceError } from '@temporalio/client';
-import { deriveSecrets } from '../../../config/secrets.ts';
-import type { Settings } from '../../../config/settings.ts';
+import { readSecrets } from '../../../db/open-secrets.ts';
 import { createTemporalClient } from '../../../temporal/client.ts';
 import { WorkerDeployment } from '../../../temporal/worker-deployment.ts';
+import type { PlatformDatabase } from './database.ts';
 import { flag, type OperatorCommand, OperatorError, reportProgress, required, text } from './operator-command.ts';
 
 /** Operator commands for versions of control workers. */
@@ -12,15 +12,15 @@ export const workerVersionCommands: Record<string, OperatorCommand> = {
     usage: '',
     does: 'Lists versions of the control workers, newest first, and the open workflows pinned to each',
     options: {},
-    run: ({ settings }) => withDeployment(settings, (deployment) => deployment.versions()),
+    run: (database) => withDeployment(database, (deployment) => deployment.versions()),
   },
 
   'set-worker-version': {
     usage: '--build B [--wait]',
     does: 'Makes a version current; --wait ends when all others are drained, which takes some minutes',
     options: { build: text, wait: flag },
-    run: ({ settings }, values) =>
-      withDeployment(settings, async (deployment) => {
+    run: (database, values) =>
+      withDeployment(database, async (deployment) => {
         const buildId = required(values, 'build');
         await requireVersion(deployment, buildId);
         await deployment.setCurrent(buildId);
@@ -33,8 +33,8 @@ export const workerVersionCommands: Record<string, OperatorCommand> = {
     usage: '--build B',
     does: 'Moves the open workflows pinned to a version to the current version, if the old workers are gone',
     options: { build: text },
-    run: ({ settings }, values) =>
-      withDeployment(settings, async (deployment) => {
+    run: (database, values) =>
+      withDeployment(database, async (deployment) => {
         const buildId = required(values, 'build');
         await requireVersion(deployment, buildId);
         return { released: await deployment.releasePinned(buildId) };
@@ -43,12 +43,12 @@ export const workerVersionCommands: Record<string, OperatorCommand> = {
 };
 
 async function withDeployment<Result>(
-  settings: Settings,
+  { orm, settings }: PlatformDatabase,
   act: (deployment: WorkerDeployment) => Promise<Result>,
 ): Promise<Result> {
   const name = settings.PLATFORM_WORKER_DEPLOYMENT;
   if (!name) throw new OperatorError('Workers are not versioned: PLATFORM_WORKER_DEPLOYMENT is not set');
-  const client = createTemporalClient(settings, deriveSecrets(settings));
+  const client = createTemporalClient(settings, await readSecrets(orm, settings));
   try {
     return await act(new WorkerDeployment(client, name));
   } catch (error) {

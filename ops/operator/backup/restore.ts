@@ -6,6 +6,9 @@ import { Client } from 'pg';
 import { freeLoopbackPort } from '../../../config/free-port.ts';
 import { deriveSecrets } from '../../../config/secrets.ts';
 import { loadSettingsOf } from '../../../config/settings.ts';
+import { readSecrets } from '../../../db/open-secrets.ts';
+import { createOrm } from '../../../db/orm.ts';
+import { query } from '../../../db/query.ts';
 import type { SandboxId } from '../../../domain/ids.ts';
 import { createTemporalClient } from '../../../temporal/client.ts';
 import { choosePorts } from '../../local-stack/embedded/ports.ts';
@@ -114,7 +117,7 @@ async function reportLostMemory(
   });
   const connected = createTemporalClient(
     { ...settings, TEMPORAL_ADDRESS: temporal.address, TEMPORAL_TLS: false },
-    deriveSecrets({ ...settings, PLATFORM_SECRET_KEY: secretKey }),
+    await readRestoredSecrets(parts.postgres.url('platform'), { ...settings, PLATFORM_SECRET_KEY: secretKey }),
   );
   try {
     for (const sandboxId of sandboxIds) {
@@ -125,6 +128,20 @@ async function reportLostMemory(
   } finally {
     await connected.connection.close();
     await temporal.stop();
+  }
+}
+
+async function readRestoredSecrets(databaseUrl: string, settings: Parameters<typeof readSecrets>[1]) {
+  const orm = await createOrm(databaseUrl, 1);
+  try {
+    // A backup of an earlier release has no table of keys: its key was never replaced.
+    const [table] = await query<{ found: boolean }>(
+      orm.em.fork(),
+      "select to_regclass('secret_keys') is not null as found",
+    );
+    return table!.found ? await readSecrets(orm, settings) : deriveSecrets(settings);
+  } finally {
+    await orm.close();
   }
 }
 
