@@ -21,6 +21,8 @@ export interface HostRoom {
   free: FreeRoom | null;
   /** The disk that is nearly full: the disk of the sandboxes, or the disk of the unpacked images. */
   fullDisk?: FullDisk | null;
+  /** The expected wait of one more start, before it begins. Absent: not measured. */
+  startWaitSeconds?: number;
 }
 
 export type FullDisk = 'data' | 'cache';
@@ -32,9 +34,18 @@ export interface RoomNeeded {
   udpPorts: number;
   /** The expected real use, if known. */
   expected: Use;
+  /** The longest wait of the start that the caller accepts. Absent: any. */
+  maxStartWaitSeconds?: number;
 }
 
-export type Resource = 'cpu' | 'memory' | 'disk' | 'udp_ports';
+/** `starts`: too many other sandboxes of the host are starting. */
+export type Resource = 'cpu' | 'memory' | 'disk' | 'udp_ports' | 'starts';
+
+/**
+ * A client that waits for a create should not wait longer than this for the starts of others. It can do something
+ * better with the time: try later, or elsewhere.
+ */
+export const patienceSeconds = 10;
 
 /** Hosts are filled up to this part of their memory before emptier hosts are used. */
 const wellFilled = 3 / 4;
@@ -91,6 +102,7 @@ export function shortOf(host: HostRoom, needed: RoomNeeded): Resource[] {
     memory: isOver(host.memoryMb, needed.memoryMb) || lacks('memoryMb'),
     disk: isDiskFull(host, needed) || isOver(host.diskGb, needed.diskGb) || lacks('diskMb'),
     udp_ports: isOver(host.udpPorts, needed.udpPorts),
+    starts: (host.startWaitSeconds ?? 0) > (needed.maxStartWaitSeconds ?? Number.POSITIVE_INFINITY),
   };
   return (Object.keys(short) as Resource[]).filter((resource) => short[resource]);
 }

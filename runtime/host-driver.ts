@@ -99,6 +99,8 @@ export interface HostDriver extends SandboxDriver {
   readonly udpRange: PortRange | null;
   /** The resources and the load of this host, which determine its room for sandboxes. */
   readonly load: HostLoad;
+  /** The seconds by which each starting sandbox delays those behind it. Null or absent: not known. */
+  readonly secondsPerStart?: number | null;
   /** The fence of all sandboxes of this copy. */
   readonly fence: DiskFence;
   /** The folder of the sandboxes' disks. Null: the disks are on no file system of this machine. */

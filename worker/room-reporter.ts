@@ -92,7 +92,10 @@ export class RoomReporter {
     const shortOf = (['cpu', 'memory', 'disk'] as const).filter((resource) => free[keyOf[resource]] <= 0);
     const fresh = settled.filter(({ sandboxId }) => !this.#measured.has(sandboxId));
     const measuredIds = fresh.map(({ sandboxId }) => sandboxId);
-    await storeRoom(orm.em, hostId, { free, shortOf, measuredIds, templates: this.#templateUses(fresh) });
+    await storeRoom(orm.em, hostId, {
+      ...{ free, shortOf, measuredIds, templates: this.#templateUses(fresh) },
+      secondsPerStart: this.#deps.driver.secondsPerStart ?? null,
+    });
     this.#latestFree = free;
     if (isNewLook) {
       this.#measured.clear();
@@ -162,7 +165,7 @@ const coresOf = (usage: MeteredUsage) => Math.max(0, usage.cpuSeconds / usage.ov
 
 interface RoomReporterParts {
   orm: Orm;
-  driver: Pick<HostDriver, 'diskRoom' | 'load'>;
+  driver: Pick<HostDriver, 'diskRoom' | 'load' | 'secondsPerStart'>;
   hostId: string;
   /** The memory in MB to keep free of sandboxes. Undefined: a part of the machine's memory. */
   memoryReserveMb?: number | undefined;

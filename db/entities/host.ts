@@ -16,6 +16,8 @@ export const Host = defineEntity({
     memoryMbTotal: p.integer().nullable(),
     /** Room for more sandboxes at `measuredAt`, without the reserves. Negative: the host is under pressure. */
     cpuFree: p.float().nullable(),
+    /** The seconds by which each starting sandbox delays those behind it. Null: not measured. */
+    secondsPerStart: p.float().nullable(),
     memoryMbFree: p.integer().nullable(),
     diskMbFree: p.integer().nullable(),
     /** Used-up resources: `cpu`, `memory`, `disk`. */

@@ -8,6 +8,7 @@ import {
   fits,
   type HostRoom,
   leastShort,
+  patienceSeconds,
   type Resource,
   type RoomNeeded,
   shortOf,
@@ -65,19 +66,23 @@ export type NewSandbox = Pick<
  * the row as `created`, its first event, and the outbox row that starts its workflow. So concurrent creates never
  * exceed the plan.
  * @throws {AppError} `plan_limit_exceeded`, `concurrent_limit_reached`, `quota_used_up`, `budget_restricted`,
- * `account_suspended`, `subscription_past_due`, `no_capacity`, `locality_constraint_failed`, `template_not_found`
+ * `account_suspended`, `subscription_past_due`, `no_capacity`, `start_queue_full`, `locality_constraint_failed`,
+ * `template_not_found`
+ * @param how.waits whether a client waits for the start: then it is refused rather than queued for long
  */
 export async function admitSandbox(
   em: EntityManager,
   plans: PlanCatalog,
   asked: NewSandbox,
   wish: RegionWish,
+  { waits = false }: { waits?: boolean } = {},
 ): Promise<Sandbox> {
   return accountTransaction(em, asked.accountId, async (tx) => {
     const plan = await lockAccountForOneMore(tx, plans, asked);
     checkPlanLimits(plan, asked);
     await keepTemplate(tx, asked.templateId);
-    const host = await reserveHost(tx, await roomFor(tx, asked), { wish });
+    const needed = { ...(await roomFor(tx, asked)), ...(waits && { maxStartWaitSeconds: patienceSeconds }) };
+    const host = await reserveHost(tx, needed, { wish, accountId: asked.accountId });
     const sandbox = tx.create(Sandbox, {
       ...asked,
       status: 'created',
@@ -216,12 +221,12 @@ async function countConcurrent(tx: EntityManager, accountId: AccountId, userId: 
 export async function reserveHost(
   tx: EntityManager,
   needed: RoomNeeded,
-  where: { wish?: RegionWish; hostId?: string; except?: string },
+  where: { wish?: RegionWish; hostId?: string; except?: string; accountId?: AccountId },
 ): Promise<HostRoom> {
   const full = new Set<string>(where.except ? [where.except] : []);
   let short: Resource[] = [];
   for (;;) {
-    const open = (await readRooms(tx, where.hostId ?? null)).filter((room) => !full.has(room.hostId));
+    const open = (await readRooms(tx, where.hostId ?? null, where.accountId)).filter((room) => !full.has(room.hostId));
     if (where.hostId && full.size === 0 && open.length === 0) {
       throw new AppError(
         'host_unavailable',
@@ -231,7 +236,7 @@ export async function reserveHost(
     const chosen = chooseHost(open, needed, where.wish ?? anyRegion);
     if (!chosen) throw noRoom(where, open.length > 0 ? leastShort(open, needed) : short);
     await lockRow(tx, 'hosts', chosen.hostId);
-    const [locked] = await readRooms(tx, chosen.hostId);
+    const [locked] = await readRooms(tx, chosen.hostId, where.accountId);
     if (locked && fits(locked, needed)) return locked;
     full.add(chosen.hostId);
     short = locked ? shortOf(locked, needed) : [];
@@ -244,10 +249,15 @@ const resourceNames: Record<Resource, string> = {
   memory: 'memory',
   disk: 'disk space',
   udp_ports: 'UDP ports',
+  starts: 'places for starts',
 };
 
 /** @param short the resources that the hosts lack; empty: no host takes sandboxes */
 function noRoom({ wish, hostId }: { wish?: RegionWish; hostId?: string }, short: readonly Resource[]): AppError {
+  if (String(short) === 'starts') {
+    const message = `Too many sandboxes are starting now: this one would wait for more than ${patienceSeconds} seconds`;
+    return new AppError('start_queue_full', message);
+  }
   const what =
     short.length === 0 ? 'room' : `enough free ${short.map((resource) => resourceNames[resource]).join(' and ')}`;
   if (wish?.forced) {

@@ -1,6 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { expectedUse, type FreeRoom, lessExpected, type TemplateUse } from '../../domain/host-room.ts';
-import type { SandboxId, TemplateId } from '../../domain/ids.ts';
+import type { AccountId, SandboxId, TemplateId } from '../../domain/ids.ts';
 import type { FullDisk, HostRoom } from '../../domain/placement.ts';
 import { query } from '../query.ts';
 
@@ -31,12 +31,27 @@ interface RoomRow {
   memory_mb: string;
   disk_gb: string;
   udp_ports: string;
+  seconds_per_start: number | null;
+  /** Recent creates that are not running yet: of all accounts, and of the asked one. */
+  starting: number;
+  starting_of_account: number;
   /** The unmeasured sandboxes: cores, MB, GB, and the use of their template or nulls. */
   unmeasured: [number, number, number, number | null, number | null][];
 }
 
-/** The rooms of hosts that currently take sandboxes. Lock the row of one host first to rely on its room. */
-export async function readRooms(tx: EntityManager, hostId: string | null = null): Promise<HostRoom[]> {
+/** A create that takes longer waits for something else than the starts of others, such as the pull of an image. */
+const longestStartSeconds = 60;
+
+/**
+ * The rooms of hosts that currently take sandboxes. Lock the row of one host first to rely on its room.
+ * @param accountId the account that wants to start a sandbox: it may have half of a host's starts
+ */
+export async function readRooms(
+  tx: EntityManager,
+  hostId: string | null = null,
+  accountId: AccountId | null = null,
+): Promise<HostRoom[]> {
+  const isStarting = `s.status in ('created', 'starting') and s.created_at > now() - make_interval(secs => ${longestStartSeconds})`;
   const rows = await query<RoomRow>(
     tx,
     `select h.host_id, h.region, h.cpu_capacity, h.memory_mb_capacity, h.disk_gb_capacity, h.full_disk,
@@ -48,6 +63,9 @@ export async function readRooms(tx: EntityManager, hostId: string | null = null)
             coalesce(sum(s.storage_gb) filter (where s.holds_disk), 0) as disk_gb,
             coalesce(sum((select count(*) from jsonb_object_keys(s.udp_host_ports)))
                        filter (where s.udp_host_ports <> '{}'), 0) as udp_ports,
+            h.seconds_per_start,
+            count(*) filter (where ${isStarting})::int as starting,
+            count(*) filter (where ${isStarting} and s.account_id = ?)::int as starting_of_account,
             coalesce(jsonb_agg(jsonb_build_array(s.cpu_count, s.memory_mb, s.storage_gb, p.cpu, p.memory_mb))
                        filter (where s.holds_compute and not s.is_measured and s.status <> 'paused'), '[]') as unmeasured
        from hosts h
@@ -55,7 +73,7 @@ export async function readRooms(tx: EntityManager, hostId: string | null = null)
        left join template_peaks p on p.template_id = s.template_id and not s.is_measured
       where h.lease_expires_at > now() and h.draining_since is null and (?::text is null or h.host_id = ?)
       group by h.host_id`,
-    [hostId, hostId],
+    [accountId, hostId, hostId],
   );
   return rows.map((row) => ({
     hostId: row.host_id,
@@ -66,6 +84,7 @@ export async function readRooms(tx: EntityManager, hostId: string | null = null)
     udpPorts: { capacity: row.udp_port_capacity, reserved: Number(row.udp_ports) },
     free: freeOf(row),
     fullDisk: row.full_disk,
+    startWaitSeconds: Math.max(row.starting, 2 * row.starting_of_account) * (row.seconds_per_start ?? 0),
   }));
 }
 
@@ -102,6 +121,8 @@ export async function guessTemplateUse(em: EntityManager, templateId: TemplateId
 
 /** A host's measurements. */
 export interface RoomReport {
+  /** Null: not measured. */
+  secondsPerStart: number | null;
   free: FreeRoom;
   shortOf: readonly string[];
   /** The sandboxes that the host's figures include from now on. */
@@ -131,13 +152,14 @@ export async function storeRoom(em: EntityManager, hostId: string, report: RoomR
        returning 1
      ), first as (select (select count(*) from measured) + (select count(*) from learned) as rows)
      update hosts set memory_mb_total = ?, cpu_free = ?, memory_mb_free = ?, disk_mb_free = ?, short_of = ?::text[],
-            measured_at = now()
+            seconds_per_start = ?, measured_at = now()
        from first where host_id = ? and first.rows >= 0`,
     [
       ...[`{${measuredIds.join(',')}}`, hostId],
       ...[`{${[...templates.keys()].join(',')}}`, column((use) => use.cpu)],
       column((use) => use.memoryMb),
-      ...[free.memoryTotalMb, free.cpu, free.memoryMb, free.diskMb, `{${shortOf.join(',')}}`, hostId],
+      ...[free.memoryTotalMb, free.cpu, free.memoryMb, free.diskMb, `{${shortOf.join(',')}}`],
+      ...[report.secondsPerStart, hostId],
     ],
   );
 }

@@ -519,6 +519,10 @@ class LocalDriver implements OciDriver {
     );
   }
 
+  get secondsPerStart(): number | null {
+    return this.#starter.secondsPerStart;
+  }
+
   get poolReady(): number {
     return this.#pools?.ready() ?? 0;
   }

@@ -48,6 +48,9 @@ const notAnswering =
 const cancelledFreezeSeconds = 1;
 /** Longer than an agent takes to start on a busy host. After this time, a start only waits and uses no processor. */
 const busyStartMs = 3000;
+const startsAtOnce = 2 * os.availableParallelism();
+/** The weight of the newest cold start in their mean. */
+const newestStartPart = 0.2;
 
 /** Starts sandboxes until they are ready: from an image, a disk, a pool member or the freezer. */
 export class SandboxStarter {
@@ -64,7 +67,9 @@ export class SandboxStarter {
    * A cold start uses a whole processor, so too many at once would delay all of them. Half of the permits are for other
    * accounts than the one with the most starts.
    */
-  readonly #coldStarts = new FairSemaphore(2 * os.availableParallelism(), os.availableParallelism());
+  readonly #coldStarts = new FairSemaphore(startsAtOnce, startsAtOnce / 2);
+  /** The mean time for which a cold start had its permit; recent starts count more. Null: there was none. */
+  #coldStartSeconds: number | null = null;
 
   constructor(parts: {
     copy: Copy;
@@ -158,10 +163,17 @@ export class SandboxStarter {
     return true;
   }
 
+  /** The seconds by which each waiting start delays those behind it. Null: not known yet. */
+  get secondsPerStart(): number | null {
+    return this.#coldStartSeconds === null ? null : this.#coldStartSeconds / startsAtOnce;
+  }
+
   async #startCold(work: Work, image: UnpackedImage): Promise<SandboxRecord> {
     const { spec, folder, watch, signal } = work;
     const permit = await this.#coldStarts.take(spec.accountId, signal);
+    const beganMs = performance.now();
     let waiting: NodeJS.Timeout | undefined;
+    let releasedMs: number | null = null;
     try {
       signal.throwIfAborted();
       const connection = this.#network.take(spec.sandboxId, spec.allowInternetAccess);
@@ -182,9 +194,15 @@ export class SandboxStarter {
         });
         work.phases.report('initializing');
         // From here on the start only waits for the sandbox's storage and agent, so the permit is released.
-        waiting = setTimeout(() => permit.release(), busyStartMs);
+        waiting = setTimeout(() => {
+          releasedMs = performance.now();
+          permit.release();
+        }, busyStartMs);
         await this.#mount(work, record);
         await this.#boot(work, record, image, boot);
+        const seconds = ((releasedMs ?? performance.now()) - beganMs) / 1000;
+        const before = this.#coldStartSeconds ?? seconds;
+        this.#coldStartSeconds = before + (seconds - before) * newestStartPart;
       } catch (error) {
         await this.#giveUp(work, record);
         throw error;

@@ -2,6 +2,7 @@ import { Sandbox } from '../../db/entities/sandbox.ts';
 import { Template } from '../../db/entities/template.ts';
 import { User } from '../../db/entities/user.ts';
 import type { SandboxId } from '../../domain/ids.ts';
+import { cloneRows } from '../support/cloned-rows.ts';
 import { addHost, type Caller, startApi, type TestApi } from './test-api.ts';
 
 let api: TestApi;
@@ -459,6 +460,33 @@ describe('projects', () => {
 });
 
 describe('admission', () => {
+  test('a create that would wait for too many other starts is refused at once, and says when to retry', async () => {
+    const [busy, other] = [await api.addAccount('enterprise'), await api.addAccount('enterprise')];
+    const sandboxId = (await create({}, busy)).body.data.sandbox_id;
+    const sql = (text: string, ...values: unknown[]) => api.orm.em.fork().execute(text, values);
+    await sql("update sandboxes set status = 'starting', started_at = null where sandbox_id = ?", sandboxId);
+    await cloneRows(api.orm.em, 'sandboxes', 'sandbox_id', 19, {}, `sandbox_id = '${sandboxId}'`);
+    const measure = (seconds: number | null) => sql('update hosts set seconds_per_start = ?', seconds);
+
+    await measure(0.4);
+    // The other account would wait for 8 seconds. The busy one may have half of the starts, so it waits twice as long.
+    const refused = await create({}, busy);
+    expect([refused.status, refused.body.code, refused.headers['retry-after']]).toEqual([429, 'start_queue_full', '5']);
+    await refuses({}, 429, 'start_queue_full', busy);
+    expect((await create({}, other)).status).toBe(201);
+    // Nobody waits for the reply of this one.
+    expect((await create({ is_async: true }, busy)).status).toBe(201);
+    await measure(0.6);
+    await refuses({}, 429, 'start_queue_full', other);
+    // Such old ones wait for something else, for example an image.
+    await sql("update sandboxes set created_at = now() - interval '2 minutes' where account_id = ?", busy.accountId);
+    expect((await create({}, other)).status).toBe(201);
+    await measure(null);
+    await sql('update sandboxes set created_at = now() where account_id = ?', busy.accountId);
+    expect((await create({}, busy)).status).toBe(201);
+    await sql('delete from sandboxes where account_id in (?, ?)', busy.accountId, other.accountId);
+  });
+
   test('100 concurrent creates on a plan of 10 admit exactly 10', async () => {
     const owner = await api.addAccount('hobby');
     const replies = await Promise.all(

@@ -77,6 +77,7 @@ export function createSandbox(api: Api, deps: ApiDependencies): void {
             'subscription_past_due',
             'budget_restricted',
             'no_capacity',
+            'start_queue_full',
             'locality_constraint_failed',
           ] as const),
         ),
@@ -145,7 +146,7 @@ async function admit(
       const wish = await regionWish(em, deps.settings, request, body.locality);
       const template = await usableTemplate(em, { caller, scope }, body.template);
       const wanted = await newSandbox(em, deps, { caller, scope }, body, { sandboxId, template });
-      const sandbox = await admitSandbox(em, deps.plans, { ...wanted, objectStorage }, wish);
+      const sandbox = await admitSandbox(em, deps.plans, { ...wanted, objectStorage }, wish, { waits: !body.is_async });
       return { sandbox, awaitsImage: template.status !== 'available' };
     },
   });
