@@ -62,10 +62,10 @@ import { Migration20261224HostDraining } from './migrations/20261224-host-draini
 import { Migration20261225LateUsage } from './migrations/20261225-late-usage.ts';
 import { Migration20261227LastHop } from './migrations/20261227-last-hop.ts';
 import { Migration20261228UsageRollUpPlan } from './migrations/20261228-usage-roll-up-plan.ts';
-import { Migration20270113StartQueues } from './migrations/20270113-start-queues.ts';
 import { Migration20270114ImageCommands } from './migrations/20270114-image-commands.ts';
 import { Migration20270114MeasuredImages } from './migrations/20270114-measured-images.ts';
 import { Migration20270116FailedCharges } from './migrations/20270116-failed-charges.ts';
+import { Migration20270118StartQueues } from './migrations/20270118-start-queues.ts';
 import { Migration20270120SecretKeys } from './migrations/20270120-secret-keys.ts';
 import { ReticentDriver } from './reticent-driver.ts';
 import { limitSessions, reclaimLostConnections, type SessionLimits } from './session-pool.ts';
@@ -169,10 +169,10 @@ export async function createOrm(
         { name: '20261225-late-usage', class: Migration20261225LateUsage },
         { name: '20261227-last-hop', class: Migration20261227LastHop },
         { name: '20261228-usage-roll-up-plan', class: Migration20261228UsageRollUpPlan },
-        { name: '20270113-start-queues', class: Migration20270113StartQueues },
         { name: '20270114-image-commands', class: Migration20270114ImageCommands },
         { name: '20270114-measured-images', class: Migration20270114MeasuredImages },
         { name: '20270116-failed-charges', class: Migration20270116FailedCharges },
+        { name: '20270118-start-queues', class: Migration20270118StartQueues },
         { name: '20270120-secret-keys', class: Migration20270120SecretKeys },
       ],
     },
