@@ -1,7 +1,7 @@
-import { lookup } from 'node:dns/promises';
 import net from 'node:net';
 import os from 'node:os';
 import ipaddr from 'ipaddr.js';
+import { resolveHost } from './resolve-host.ts';
 import type { Settings } from './settings.ts';
 import { turnSettings } from './turn-settings.ts';
 
@@ -70,13 +70,13 @@ function addressesIn(settings: Settings): Omit<NamedService, 'isInner'>[] {
 
 /**
  * The current addresses of those services. A service on this machine is refused on every address of the machine.
- * @returns no address for a name that does not resolve, because clients cannot reach the service by that name
+ * @returns the last known addresses of a name that does not resolve now, because connections to them may be open
  */
-export async function ownServices(services: readonly NamedService[]): Promise<OwnService[]> {
+export async function ownServices(services: readonly NamedService[], signal?: AbortSignal): Promise<OwnService[]> {
   const isOwn = ownAddresses();
   const found = await Promise.all(
     services.map(async ({ host, port, isInner }) => {
-      const addresses = net.isIP(host) ? [host] : await addressesOf(host);
+      const addresses = net.isIP(host) ? [host] : await addressesOf(host, signal);
       return addresses.map((address): OwnService => ({ address: isOwn(address) ? 'local' : address, port, isInner }));
     }),
   );
@@ -99,11 +99,16 @@ function ownAddresses(): (address: string) => boolean {
   return (address) => own.has(address) || /^(127\.|0\.0\.0\.0$|::1?$)/.test(address);
 }
 
-async function addressesOf(host: string): Promise<string[]> {
+/** By name. The names are those of the settings. */
+const lastKnown = new Map<string, string[]>();
+
+async function addressesOf(host: string, signal: AbortSignal | undefined): Promise<string[]> {
   try {
-    return (await lookup(host, { all: true })).map(({ address }) => address);
+    const addresses = (await resolveHost(host, { signal })).map(({ address }) => address);
+    lastKnown.set(host, addresses);
+    return addresses;
   } catch {
-    return [];
+    return lastKnown.get(host) ?? [];
   }
 }
 

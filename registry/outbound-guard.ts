@@ -1,6 +1,6 @@
-import { lookup } from 'node:dns/promises';
 import net from 'node:net';
 import { isOwnService, type NamedService, namedServices, ownServices } from '../config/own-services.ts';
+import { resolveHost } from '../config/resolve-host.ts';
 import type { Settings } from '../config/settings.ts';
 import { isAddressIn, isOutboundAddressAllowed } from '../domain/outbound-addresses.ts';
 
@@ -9,7 +9,7 @@ export class ForbiddenAddressError extends Error {
   override name = 'ForbiddenAddressError';
 }
 
-/** The name of a host does not resolve. */
+/** The name of a host does not resolve, or not in time. */
 export class UnknownHostError extends Error {
   override name = 'UnknownHostError';
 }
@@ -35,9 +35,9 @@ export class OutboundGuard {
    * @throws {ForbiddenAddressError | UnknownHostError}; as from a closed port when it is a service of the platform or a
    * sandbox
    */
-  async resolve(host: string, port: number): Promise<{ address: string; family: number }> {
-    const [own, networks] = await Promise.all([ownServices(this.#services), this.#sandboxNetworks()]);
-    const found = net.isIP(host) ? [{ address: host, family: net.isIP(host) }] : await addressesOf(host);
+  async resolve(host: string, port: number, signal?: AbortSignal): Promise<{ address: string; family: number }> {
+    const [own, networks] = await Promise.all([ownServices(this.#services, signal), this.#sandboxNetworks()]);
+    const found = net.isIP(host) ? [{ address: host, family: net.isIP(host) }] : await addressesOf(host, signal);
     const inRanges = found.filter(({ address }) => isOutboundAddressAllowed(address, this.#ranges));
     if (inRanges.length === 0) {
       throw new ForbiddenAddressError(`${host}:${port} is an address that may not be connected to`);
@@ -51,9 +51,12 @@ export class OutboundGuard {
   }
 }
 
-async function addressesOf(host: string): Promise<{ address: string; family: number }[]> {
+async function addressesOf(
+  host: string,
+  signal: AbortSignal | undefined,
+): Promise<{ address: string; family: number }[]> {
   try {
-    return await lookup(host, { all: true });
+    return await resolveHost(host, { signal });
   } catch (error) {
     throw new UnknownHostError(`The host ${host} is not known`, { cause: error });
   }

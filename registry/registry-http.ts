@@ -60,7 +60,7 @@ export class RegistryHttp {
     const hostname = url.hostname.replace(/^\[(.*)\]$/, '$1');
     const port = Number(url.port) || (url.protocol === 'https:' ? 443 : 80);
     // The connection goes to the checked address. The name is used only for TLS and `Host`.
-    const target = guard ? await guard.resolve(hostname, port) : null;
+    const target = guard ? await guard.resolve(hostname, port, request.signal) : null;
     request.signal?.throwIfAborted();
     const isRepeatable = request.method !== 'POST';
     try {

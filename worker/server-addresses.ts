@@ -1,5 +1,5 @@
-import { lookup } from 'node:dns/promises';
 import type { Logger } from 'pino';
+import { resolveHost } from '../config/resolve-host.ts';
 
 /**
  * The IPv4 addresses of a server that sandboxes use, resolved when the host starts, for the firewall.
@@ -11,7 +11,7 @@ export async function serverAddresses(
   logger: Logger,
 ): Promise<{ address: string; port: number }[]> {
   try {
-    return (await lookup(host, { family: 4, all: true })).map(({ address }) => ({ address, port }));
+    return (await resolveHost(host, { family: 4 })).map(({ address }) => ({ address, port }));
   } catch (error) {
     logger.warn({ err: error, host }, `the ${what} has no address; sandboxes may not reach it in a private network`);
     return [];

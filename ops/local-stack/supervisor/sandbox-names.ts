@@ -1,4 +1,4 @@
-import { lookup } from 'node:dns/promises';
+import { resolveHost } from '../../../config/resolve-host.ts';
 
 /**
  * Advice if the domains of sandboxes do not resolve on this machine. Browsers and curl resolve `*.localhost`
@@ -7,7 +7,7 @@ import { lookup } from 'node:dns/promises';
  * @returns null when they resolve
  */
 export async function namesAdvice(baseDomain: string): Promise<string | null> {
-  const [found] = await Promise.allSettled([lookup(`name-check.${baseDomain}`)]);
+  const [found] = await Promise.allSettled([resolveHost(`name-check.${baseDomain}`)]);
   if (found.status === 'fulfilled') return null;
   const remedy = baseDomain.endsWith('localhost')
     ? 'install libnss-myhostname'

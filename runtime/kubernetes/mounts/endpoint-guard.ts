@@ -1,6 +1,6 @@
-import { lookup } from 'node:dns/promises';
 import net from 'node:net';
 import { isOwnService, type OwnService } from '../../../config/own-services.ts';
+import { resolveHost } from '../../../config/resolve-host.ts';
 import type { MountSlot } from '../../../domain/object-storage.ts';
 import { isAddressIn, isOutboundAddressAllowed } from '../../../domain/outbound-addresses.ts';
 import { readStorageTarget, type StorageTarget } from '../../../domain/storage-endpoint.ts';
@@ -8,7 +8,6 @@ import { mountFailure } from '../../mounts/failures.ts';
 import type { Cluster } from '../cluster.ts';
 
 const nodesTimeoutMs = 5000;
-const lookupTimeoutMs = 10_000;
 
 /** How a mount pod reaches its bucket. */
 export interface StorageRoute {
@@ -80,13 +79,9 @@ export class EndpointGuard {
 /** The addresses of a name. Empty if the name cannot be resolved in time. */
 async function addressesOf(host: string): Promise<string[]> {
   if (net.isIP(host)) return [host];
-  const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() => late.reject(new Error('the name was not resolved in time')), lookupTimeoutMs);
   try {
-    return (await Promise.race([lookup(host, { all: true }), late.promise])).map(({ address }) => address);
+    return (await resolveHost(host)).map(({ address }) => address);
   } catch {
     return [];
-  } finally {
-    clearTimeout(timer);
   }
 }
