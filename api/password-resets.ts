@@ -31,8 +31,8 @@ export class TemporalPasswordResets implements PasswordResets {
     try {
       await this.#client.workflow.start('passwordReset', startOptions('passwordReset', user.userId, user));
     } catch (error) {
-      if (error instanceof WorkflowExecutionAlreadyStartedError) throw await this.#pending(user.userId);
-      throw new AppError('temporarily_unavailable', 'No mail can be sent now; try again later', { cause: error });
+      const isPending = error instanceof WorkflowExecutionAlreadyStartedError;
+      throw isPending ? await this.#pending(user.userId).catch(unavailable) : unavailable(error);
     }
   }
 
@@ -57,5 +57,8 @@ export class TemporalPasswordResets implements PasswordResets {
     );
   }
 }
+
+const unavailable = (cause: unknown) =>
+  new AppError('temporarily_unavailable', 'No mail can be sent now; try again later', { cause });
 
 const workflowIdOf = workflowKinds.passwordReset.workflowId;

@@ -1,10 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { Client, Connection } from '@temporalio/client';
 import { pino } from 'pino';
 import { TemporalPasswordResets } from '../../api/password-resets.ts';
 import { Account } from '../../db/entities/account.ts';
 import { User } from '../../db/entities/user.ts';
 import { addAccountLink } from '../../db/repositories/account-links.ts';
 import { workflowKinds } from '../../domain/workflow-registry.ts';
+import { clientConnectionOptions } from '../../temporal/client-connection-options.ts';
 import type { Reply } from '../api/contract-client.ts';
 import { type Caller, startApi, type TestApi } from '../api/test-api.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
@@ -12,6 +14,8 @@ import { holdWaits } from '../support/held-waits.ts';
 import { MailServer, tokenIn } from '../support/mail-server.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
 import { recordHistory } from '../support/recorded-histories.ts';
+import { temporalAddress } from '../support/stack.ts';
+import { TcpRelay } from '../support/tcp-relay.ts';
 
 /** Password resets through the API, by a workflow on a real Temporal, with mails on a real SMTP server. */
 const logger = pino({ level: 'silent' });
@@ -222,6 +226,34 @@ test('a late attempt at the mail does not make a used link work again', async ()
     expiresAt,
   });
   expect(codeOf(await finish(token, 'ein anderes pferd'))).toEqual([400, 'invalid_link']);
+});
+
+test('a request that finds a running reset, and then no Temporal, can be repeated', async () => {
+  const user = { accountId: api.root.accountId, userId: (await newPerson()).userId };
+  await new TemporalPasswordResets({ client: plane.client, logger }).request(user);
+  const relay = await TcpRelay.open(await temporalAddress(), '127.0.0.1');
+  const connection = Connection.lazy(clientConnectionOptions({ TEMPORAL_ADDRESS: relay.address, TEMPORAL_TLS: false }));
+  const client = new Client({
+    connection,
+    namespace: plane.client.options.namespace,
+    dataConverter: plane.client.options.dataConverter,
+    interceptors: {
+      workflow: [
+        {
+          describe(input, next) {
+            relay.close();
+            return next(input);
+          },
+        },
+      ],
+    },
+  });
+  const again = new TemporalPasswordResets({ client, logger }).request(user);
+  await expect(again).rejects.toMatchObject({
+    code: 'temporarily_unavailable',
+    message: expect.stringMatching('No mail'),
+  });
+  await connection.close();
 });
 
 test('a link that has expired is void', async () => {
