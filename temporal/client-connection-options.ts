@@ -1,4 +1,5 @@
 import { type ConnectionOptions, defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client';
+import { updateWaitMs } from '../domain/update-expiry.ts';
 import {
   type TemporalConnectionOptions,
   type TemporalConnectionSettings,
@@ -11,7 +12,7 @@ type Interceptor = NonNullable<ConnectionOptions['interceptors']>[number];
 const shortDeadlineMs = 10_000;
 
 /** For a call that changes a namespace, or that the server answers after 20 s at the latest and the client repeats. */
-export const longDeadlineMs = 25_000;
+const longDeadlineMs = updateWaitMs;
 
 const updates = new Set(['UpdateWorkflowExecution', 'ExecuteMultiOperation']);
 const longCalls = new Set([

@@ -20,10 +20,11 @@ export function createTemporalClient(
   requestIdOf: () => string | undefined = () => undefined,
 ): Client {
   const connection = Connection.lazy(clientConnectionOptions(settings));
+  const dataConverter = createDataConverter(secrets);
   return new Client({
     connection,
     namespace: settings.TEMPORAL_NAMESPACE,
-    dataConverter: createDataConverter(secrets),
-    interceptors: { workflow: [requestIdInterceptor(requestIdOf), updateExpiry] },
+    dataConverter,
+    interceptors: { workflow: [requestIdInterceptor(requestIdOf), updateExpiry(dataConverter)] },
   });
 }

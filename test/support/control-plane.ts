@@ -106,12 +106,13 @@ export async function startControlPlane(options: {
 
   const own = options.temporal ? null : await connectOwn(options.shortHistory ?? false);
   const { connection, nativeConnection, namespace } = options.temporal ?? own!;
+  const dataConverter = createDataConverter(secrets);
   const client = new Client({
     connection,
     namespace,
-    dataConverter: createDataConverter(secrets),
+    dataConverter,
     // The clock of the time-skipping server runs ahead of this one.
-    interceptors: { workflow: options.temporal ? [] : [updateExpiry] },
+    interceptors: { workflow: options.temporal ? [] : [updateExpiry(dataConverter)] },
   });
   const hostId = newId('host');
   const dataDir = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-test-data-'));
