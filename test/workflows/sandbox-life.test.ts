@@ -275,6 +275,26 @@ describe('timeouts', () => {
     expect((await plane.row(sandbox.sandboxId)).timeoutSeconds).toBe(300);
   });
 
+  test('a set and a raise at the same moment get the replies of their own changes', async () => {
+    const sandbox = await runningSandbox();
+    const from = (await plane.row(sandbox.sandboxId)).timeoutFrom!.getTime();
+    for (let round = 1; round <= 10; round++) {
+      const numbers = [300 + round, 3000 + round];
+      const replies = await Promise.all(
+        numbers.map((timeoutSeconds, index) =>
+          plane.commands.setTimeout(sandbox, { timeoutSeconds, mustRaise: index === 1 }),
+        ),
+      );
+      expect(replies).toEqual(
+        numbers.map((timeoutSeconds) => ({
+          timeoutSeconds,
+          timeoutAtMs: from + timeoutSeconds * 1000,
+          appliesTo: 'current_phase',
+        })),
+      );
+    }
+  });
+
   test('a timeout that is set while paused applies to the next phase', async () => {
     const sandbox = await runningSandbox();
     await plane.commands.pause(sandbox, { wait: true });

@@ -57,8 +57,11 @@ export class SandboxCommands {
   }
 
   async changeTimeout(change: TimeoutChange): Promise<TimeoutReply> {
-    await this.#writeTimeout(change.timeoutSeconds, null);
-    return timeoutReply(this.#state.phaseTimeout());
+    const written = this.#writeTimeout(change.timeoutSeconds, null);
+    // Made before the wait, because another change may be made during it.
+    const reply = timeoutReply(this.#state.phaseTimeout());
+    await written;
+    return reply;
   }
 
   async terminate(forget: boolean): Promise<StatusReply> {
