@@ -16,6 +16,8 @@ import { SandboxStream, UnusableReply } from '../sandbox-agent-client/sandbox-ex
 const replyMs = 10_000;
 /** A described run contains its command, and JSON escapes may make the command six times longer. */
 const maxReplyBytes = 1024 * 1024;
+/** A message for users. */
+const maxMessageLength = 1024;
 /** The end of a run has only a few numbers. */
 const maxEndBytes = 4096;
 const endReplyMs = 5000;
@@ -71,7 +73,11 @@ const describedEnd = z.discriminatedUnion('ended', [
 ]);
 export type DescribedEnd = Extract<z.output<typeof describedEnd>, { ended: true }>;
 
-const refusal = z.object({ code: z.string().max(64), message: z.string().max(4096) });
+/** A message repeats the path of the request, which may be as long as the kernel allows, so it is cut. */
+const refusal = z.object({
+  code: z.string().max(64),
+  message: z.string().transform((text) => text.slice(0, maxMessageLength).toWellFormed()),
+});
 
 /** The agent understood and refused. `code` is one of agent/BOOT.md. */
 export class AgentRefusal extends Error {

@@ -60,6 +60,7 @@ export function createSandboxPaths(state: SandboxState, environment: AgentEnviro
       if (!procedure.withoutToken && !opened(req)) {
         return replyError(req, res, new ConnectError('access token missing or wrong', Code.Unauthenticated));
       }
+      if (req.method !== 'POST') return endEarly(req, res, 405, { allow: 'POST' }, '');
       const contentType = (req.headers['content-type'] ?? '').split(';', 1)[0]!.trim().toLowerCase();
       if (req.httpVersionMajor > 1 || contentType.startsWith('application/grpc')) {
         return serveByLibrary(req, res);
@@ -85,9 +86,6 @@ function serveConnect(
   procedure: Procedure,
   contentType: string,
 ): Promise<void> | void {
-  if (req.method !== 'POST') {
-    return endEarly(req, res, 405, { allow: 'POST' }, '');
-  }
   const unary = procedure.method.methodKind === 'unary';
   const prefix = unary ? 'application/' : 'application/connect+';
   const codec = contentType.startsWith(prefix) ? contentType.slice(prefix.length) : '';

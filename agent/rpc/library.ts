@@ -1,35 +1,62 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { ConnectRouter, HandlerContext } from '@connectrpc/connect';
-import { compressionGzip, connectNodeAdapter } from '@connectrpc/connect-node';
+import type { ServerResponse } from 'node:http';
+import {
+  Code,
+  ConnectError,
+  createConnectRouter,
+  createContextKey,
+  createContextValues,
+  type HandlerContext,
+} from '@connectrpc/connect';
+import {
+  compressionGzip,
+  universalRequestFromNodeRequest,
+  universalResponseToNodeResponse,
+} from '@connectrpc/connect-node';
+import type { RequestListener } from '../http/request-listener.ts';
+import { sendHeadSoon } from '../http/response-flow.ts';
 import { toConnectError } from './errors.ts';
 import { jsonWriteOptions, maxMessageBytes, type Procedure } from './procedure.ts';
 import type { AgentCall } from './service.ts';
 
 const never = 0xffff_ffff;
 
+const responseKey = createContextKey<ServerResponse | null>(null);
+
 /**
  * The same procedures with the Connect library: gRPC, gRPC-Web, and every protocol over HTTP/2. It accepts compressed
- * messages, and does not compress replies.
+ * messages, and does not compress replies. The caller has checked that the request's path is one of a procedure.
  */
-export function createLibraryListener(
-  procedures: Iterable<Procedure>,
-): (req: IncomingMessage, res: ServerResponse) => void {
-  const routes = (router: ConnectRouter) => {
-    for (const procedure of procedures) router.rpc(procedure.method as never, implementation(procedure) as never);
-  };
-  return connectNodeAdapter({
-    routes,
+export function createLibraryListener(procedures: Iterable<Procedure>): RequestListener {
+  const router = createConnectRouter({
     readMaxBytes: maxMessageBytes,
     acceptCompression: [compressionGzip],
     compressMinBytes: never,
     jsonOptions: { ...jsonWriteOptions, ignoreUnknownFields: true },
   });
+  for (const procedure of procedures) router.rpc(procedure.method as never, implementation(procedure) as never);
+  const handlers = new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
+  return (req, res) => {
+    const values = createContextValues().set(responseKey, res);
+    handlers.get(req.url!)!(universalRequestFromNodeRequest(req, res, undefined, values))
+      .then((reply) => universalResponseToNodeResponse(reply, res))
+      .catch((error) => {
+        // The client has left.
+        if (ConnectError.from(error).code !== Code.Aborted) console.error('agent:', error);
+      });
+  };
 }
 
 /** The handler in the form for the library, with the agent's own errors. */
 function implementation({ method, handler }: Procedure): unknown {
   if (method.methodKind === 'server_streaming') {
     return async function* (request: unknown, context: HandlerContext) {
+      const res = context.values.get(responseKey)!;
+      sendHeadSoon(res, () => {
+        if (res.headersSent) return;
+        res.writeHead(200, Object.fromEntries(context.responseHeader));
+        // The library writes the head together with the first message.
+        res.writeHead = () => res;
+      });
       try {
         yield* handler(request, callOf(context));
       } catch (error) {

@@ -1,12 +1,20 @@
+import { once } from 'node:events';
 import fs from 'node:fs';
 import http from 'node:http';
 import http2 from 'node:http2';
 import net from 'node:net';
+import { text as textOf } from 'node:stream/consumers';
 import zlib from 'node:zlib';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { Code } from '@connectrpc/connect';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { Filesystem, Process, StatRequestSchema, StatResponseSchema } from '../../agent/proto/gen/sandboxagent_pb.js';
+import {
+  ExecuteRequestSchema,
+  Filesystem,
+  Process,
+  StatRequestSchema,
+  StatResponseSchema,
+} from '../../agent/proto/gen/sandboxagent_pb.js';
 import { headers, type Json, TestAgent, token } from './support/agent.ts';
 
 let agent: TestAgent;
@@ -250,17 +258,54 @@ test.each(['connect+json', 'connect+proto', 'grpc-web', 'grpc'] as const)(
   },
 );
 
-test('the reply of a stream begins before its first message', async () => {
-  const type = 'application/connect+json';
-  const go = agent.path('go');
-  const code = `until [[ -e ${go} ]]; do sleep 0.05; done; echo went`;
-  const body = frame(JSON.stringify({ language: 'bash', code }));
-  // Without a head this never resolves, because the code waits for the file.
-  const reply = await post('ExecutionService/Execute', body, { 'content-type': type });
-  expect(reply.status).toBe(200);
+test.each(['application/connect+json', 'application/grpc-web+proto'])(
+  'the reply of a stream of %s begins before its first message',
+  async (type) => {
+    const { go, body } = waitingCode(type);
+    // Without a head this never resolves, because the code waits for the file.
+    const reply = await post('ExecutionService/Execute', body, { 'content-type': type });
+    expect([reply.status, reply.headers.get('content-type')]).toEqual([200, type]);
+    fs.writeFileSync(go, '');
+    expect(await reply.text()).toContain('went');
+  },
+  60_000,
+);
+
+test('so does that of gRPC over HTTP/2', async () => {
+  const { go, body } = waitingCode('application/grpc+proto');
+  const session = http2.connect(agent.address);
+  const request = session.request({
+    ':method': 'POST',
+    ':path': '/sandboxagent.ExecutionService/Execute',
+    'content-type': 'application/grpc+proto',
+    te: 'trailers',
+    ...headers(),
+  });
+  request.end(body);
+  const [head] = await once(request, 'response');
+  expect(head).toMatchObject({ ':status': 200, 'content-type': 'application/grpc+proto' });
   fs.writeFileSync(go, '');
-  expect(await reply.text()).toContain('went');
-});
+  let trailers = {};
+  request.on('trailers', (received) => {
+    trailers = received;
+  });
+  expect(await textOf(request)).toContain('went');
+  expect(trailers).toMatchObject({ 'grpc-status': '0' });
+  session.close();
+}, 60_000);
+
+/** A request to run code that prints `went` when a file is there. */
+function waitingCode(type: string): { go: string; body: Buffer } {
+  const go = agent.path(`go-${type.replaceAll('/', '-')}`);
+  const request = { language: 'bash', code: `until [[ -e ${go} ]]; do sleep 0.05; done; echo went` };
+  const isJson = type.endsWith('json');
+  return {
+    go,
+    body: frame(
+      isJson ? JSON.stringify(request) : toBinary(ExecuteRequestSchema, create(ExecuteRequestSchema, request)),
+    ),
+  };
+}
 
 test('gRPC-Web has its content type and its status in the trailer', async () => {
   const body = frame(toBinary(StatRequestSchema, create(StatRequestSchema, { path: '/nowhere' })));
@@ -303,6 +348,10 @@ test('health, files and Connect are served over HTTP/2 too', async () => {
   );
   expect(JSON.parse(stat.text).entry.path).toBe('/etc');
   expect((await ask({ ':path': '/download/etc/passwd' })).status).toBe(401);
+  for (const method of ['GET', 'FOO']) {
+    const wrong = { ':method': method, ':path': '/sandboxagent.Filesystem/Stat', 'x-access-token': token };
+    expect((await ask(wrong, method === 'FOO' ? '{}' : '')).status).toBe(405);
+  }
   session.close();
 });
 

@@ -371,6 +371,11 @@ test('a command that the sandbox cannot run is refused with the reason', async (
   refuses(noBash, 409, 'exec_not_possible');
   expect(noBash.body.error).toContain('no bash and no sh');
   refuses(await exec({ command: `: ${'ä'.repeat(100_000)}` }), 400, 'validation_failed');
+  for (const cwd of [`/nowhere/${'x/'.repeat(2040)}`, `/${'x'.repeat(4095)}`, `/${'ä'.repeat(4095)}`]) {
+    const longCwd = await exec({ command: 'true', cwd });
+    refuses(longCwd, 400, 'invalid_cwd');
+    expect(longCwd.body.error).toContain(cwd.slice(0, 200));
+  }
 });
 
 test('nulls and unknown fields are accepted', async () => {

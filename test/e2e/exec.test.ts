@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import http from 'node:http';
 import net, { type AddressInfo } from 'node:net';
+import { Code } from '@connectrpc/connect';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { PlatformClient, type SandboxView } from '../../ops/development/client/platform-client.ts';
 import { ApiReplica } from '../support/api-replica.ts';
@@ -80,6 +81,51 @@ test('a command runs in the sandbox, started on one replica and read on the othe
   expect(output(followed)).toBe(`sandbox own ${sandbox.sandbox_id} 0\n/usr\n`);
   expect(last(followed)).toMatchObject({ type: 'end', data: { exit_code: 4 } });
   expect(followed.events.slice(0, 2).map(({ type }) => type)).toEqual(['ready', 'start']);
+}, 180_000);
+
+test('values that are too long for the kernel are refused with a code, by the API and by the agent', async () => {
+  const exec = async (more: object) => {
+    const body = { command: 'true', ...more };
+    const reply = await one.request('POST', `/v1/sandboxes/${sandbox.sandbox_id}/exec`, body);
+    return [reply.status, reply.body.code];
+  };
+  const paths = [`/nowhere/${'x/'.repeat(2040)}`, `/${'x'.repeat(4089)}`, `/${'ä'.repeat(4095)}`];
+  for (const cwd of paths) expect(await exec({ cwd })).toEqual([400, 'invalid_cwd']);
+  const tooLong: object[] = [
+    { cwd: `/${'x'.repeat(4096)}` },
+    { command: 'x'.repeat(200_000) },
+    { command: `: ${'ä'.repeat(100_000)}` },
+    { env: { A: 'x'.repeat(200_000) } },
+    { env: Object.fromEntries(Array.from({ length: 8 }, (_, index) => [`A${index}`, 'x'.repeat(32_000)])) },
+    { stdin: 'x'.repeat(200_000) },
+  ];
+  for (const each of tooLong) expect(await exec(each)).toEqual([400, 'validation_failed']);
+
+  const agent = platform.agent(sandbox);
+  const long = 'x'.repeat(200_000);
+  const runs: Parameters<typeof agent.run>[] = [
+    ['true', [long]],
+    [long],
+    ['true', [], { envs: { A: long } }],
+    ['true', [], { envs: { [long]: 'A' } }],
+    ...[...paths, `/${long}`].map((cwd): Parameters<typeof agent.run> => ['true', [], { cwd }]),
+  ];
+  for (const words of runs) {
+    const refusal = await agent.run(...words).catch((error) => Code[error.code]);
+    expect(['InvalidArgument', 'NotFound']).toContain(refusal);
+  }
+  for (const path of [...paths.slice(1), `/${'x'.repeat(300)}`]) {
+    const { filesystem } = agent;
+    const calls = [filesystem.stat({ path }), filesystem.makeDir({ path }), filesystem.remove({ path })];
+    for (const call of calls) {
+      const refusal = await call.catch((error) => Code[error.code]);
+      expect(['InvalidArgument', 'NotFound']).toContain(refusal);
+    }
+    const upload = await agent.request(`/upload?path=${encodeURIComponent(path)}`, { method: 'POST', body: 'x' });
+    const download = await agent.request(`/download${encodeURI(path)}`);
+    for (const { status } of [upload, download]) expect([400, 404, 414, 431]).toContain(status);
+  }
+  agent.close();
 }, 180_000);
 
 test('cancel on the other replica ends all of its processes, including those in other sessions', async () => {
