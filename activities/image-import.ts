@@ -155,7 +155,7 @@ export function createImageImportActivities({ orm, plans, secrets, settings, reg
   };
 }
 
-const noRoomText = 'The image is beyond the storage for images of templates that your plan or your quota allows';
+const noRoomText = 'The image is beyond the storage for images of templates that the plan or a quota allows';
 
 /** A failure that further attempts cannot resolve. */
 function final(type: string, message: string): ApplicationFailure {

@@ -67,6 +67,7 @@ import { Migration20270114MeasuredImages } from './migrations/20270114-measured-
 import { Migration20270116FailedCharges } from './migrations/20270116-failed-charges.ts';
 import { Migration20270118StartQueues } from './migrations/20270118-start-queues.ts';
 import { Migration20270120SecretKeys } from './migrations/20270120-secret-keys.ts';
+import { Migration20270122AccountQuotas } from './migrations/20270122-account-quotas.ts';
 import { ReticentDriver } from './reticent-driver.ts';
 import { limitSessions, reclaimLostConnections, type SessionLimits } from './session-pool.ts';
 
@@ -174,6 +175,7 @@ export async function createOrm(
         { name: '20270116-failed-charges', class: Migration20270116FailedCharges },
         { name: '20270118-start-queues', class: Migration20270118StartQueues },
         { name: '20270120-secret-keys', class: Migration20270120SecretKeys },
+        { name: '20270122-account-quotas', class: Migration20270122AccountQuotas },
       ],
     },
     discovery: { warnWhenNoEntities: false },

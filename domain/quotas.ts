@@ -1,8 +1,16 @@
+import type { AccountId, UserId } from './ids.ts';
 import type { UsageType } from './usage-types.ts';
 import type { UsageWindow } from './usage-window.ts';
 
+/** Whom a quota limits: one user, or all users of the account together. */
+export interface QuotaHolder {
+  accountId: AccountId;
+  /** Null: the account. */
+  userId: UserId | null;
+}
+
 /**
- * The limits of one user of an account. Null and 0: the user has no limit, and the account's plan still applies. (Typed
+ * The limits of one user, or of a whole account. Null and 0: no limit, and the account's plan still applies. (Typed
  * clients send 0 for a field that is not set.)
  */
 export interface Quota {
@@ -47,7 +55,7 @@ export function quotasReached(
   });
 }
 
-/** An allocation counts while it is `active`. A user has at most one active allocation. */
+/** An allocation counts while it is `active`. A user has at most one active allocation, and so has an account. */
 export const allocationStatuses = ['active', 'superseded', 'revoked'] as const;
 export type AllocationStatus = (typeof allocationStatuses)[number];
 
@@ -59,4 +67,10 @@ export type QuotaRequestStatus = (typeof quotaRequestStatuses)[number];
  */
 export function allowsOneMoreSandbox(limit: number | null, active: number): boolean {
   return limit === null || limit === 0 || active < limit;
+}
+
+/** The limit of an account: that of its plan, or that of its own quota if it is lower. @param ofQuota 0 and null: none */
+export function accountLimit(ofPlan: number, ofQuota: number | null): { of: 'plan' | 'account_quota'; limit: number } {
+  const isLower = ofQuota !== null && ofQuota !== 0 && ofQuota < ofPlan;
+  return isLower ? { of: 'account_quota', limit: ofQuota } : { of: 'plan', limit: ofPlan };
 }

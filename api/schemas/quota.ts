@@ -8,7 +8,7 @@ const amount = () => z.number().min(0).max(1e12);
 const count = () => z.int().min(0).max(1_000_000_000_000_000);
 const concurrent = () => z.int().min(0).max(2_147_483_647);
 
-const of = (unit: string) => `${unit}; null: not limited for the user`;
+const of = (unit: string) => `${unit}; null: not limited by this quota`;
 
 /** The six quota fields of a reply. */
 const shown = {
@@ -17,7 +17,7 @@ const shown = {
   sandbox_storage_gb_seconds: amount().nullable().describe(of('GB of sandbox storage × seconds in a month')),
   traffic_gb_seconds: amount().nullable().describe(of('GB transferred in a month')),
   template_storage_gb: amount().nullable().describe(of('GB of template images')),
-  concurrent_sandboxes: concurrent().nullable().describe('Concurrent sandboxes; null and 0: not limited for the user'),
+  concurrent_sandboxes: concurrent().nullable().describe('Concurrent sandboxes; null and 0: not limited by this quota'),
 };
 
 /** A limit of a request body. Null: no limit. 0 is as not given, because typed clients send it for an unset field. */
@@ -31,7 +31,7 @@ export const quotaFields = {
   sandbox_storage_gb_seconds: given(amount()),
   traffic_gb_seconds: given(amount()),
   template_storage_gb: given(amount()),
-  concurrent_sandboxes: concurrent().nullish().describe('Null and 0: not limited for the user'),
+  concurrent_sandboxes: concurrent().nullish().describe('Null and 0: not limited by this quota'),
 };
 
 /** A limit that must be in the body. Null and 0: no limit. */
@@ -73,7 +73,10 @@ export const allocationSchema = z
   .object({
     allocation_id: z.string(),
     account_id: z.string(),
-    user_id: z.string(),
+    user_id: z
+      .string()
+      .nullable()
+      .describe('The limited user; null: the quota limits the account, all its users together'),
     allocated_by_user_id: z.string(),
     ...shown,
     status: z.enum(allocationStatuses).describe('Only an active allocation applies'),
@@ -105,7 +108,7 @@ export function presentAllocation(allocation: QuotaAllocation): z.output<typeof 
   return {
     allocation_id: allocation.allocationId,
     account_id: allocation.accountId,
-    user_id: allocation.userId,
+    user_id: allocation.userId ?? null,
     allocated_by_user_id: allocation.allocatedByUserId,
     ...presentQuota(allocation),
     status: allocation.status,

@@ -6,7 +6,7 @@ export const billingSettings = {
   /** A JSON file in the form of `db/seeds/plans.json`. Empty: that file. */
   PLATFORM_PLANS_FILE: text(),
   /**
-   * What happens to running sandboxes when a user's monthly quota is used up: `refuse` leaves them running until their
+   * What happens to running sandboxes when a monthly quota is used up: `refuse` leaves them running until their
    * timeout, `pause` pauses them within an hour. With both, the user cannot create or resume sandboxes.
    */
   PLATFORM_USED_UP_QUOTA: z.preprocess(emptyIsUnset, z.enum(['refuse', 'pause']).default('refuse')),

@@ -3,14 +3,15 @@ import type { AccountId, UserId } from '../../domain/ids.ts';
 import type { AllocationStatus } from '../../domain/quotas.ts';
 import { quotaColumns } from './quota-columns.ts';
 
-/** The quota of one user, set by the account's root. A user has at most one active allocation. */
+/** The quota of one user or of the account, set by a root user. Each has at most one active allocation. */
 export const QuotaAllocation = defineEntity({
   name: 'QuotaAllocation',
   tableName: 'quota_allocations',
   properties: {
     allocationId: p.string().primary(),
     accountId: p.string().$type<AccountId>(),
-    userId: p.string().$type<UserId>(),
+    /** Null: the quota limits the account. */
+    userId: p.string().$type<UserId>().nullable(),
     allocatedByUserId: p.string().$type<UserId>(),
     ...quotaColumns,
     status: p.string().$type<AllocationStatus>().default('active'),

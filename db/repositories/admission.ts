@@ -15,7 +15,7 @@ import {
 } from '../../domain/placement.ts';
 import { checkPlanLimits, type Plan } from '../../domain/plans.ts';
 import { udpPortsOf } from '../../domain/ports.ts';
-import { allowsOneMoreSandbox } from '../../domain/quotas.ts';
+import { accountLimit, allowsOneMoreSandbox } from '../../domain/quotas.ts';
 import { anyRegion, type RegionWish } from '../../domain/regions.ts';
 import { concurrentStatuses } from '../../domain/sandbox-state.ts';
 import { accountTransaction } from '../account-transaction.ts';
@@ -157,12 +157,14 @@ async function lockAccountForOneMore(
     );
   }
   const plan = planHeldBy({ planName: account.plan_name, boughtPlan: account.bought_plan }, plans);
-  const { ofAccount, ofUser, userLimit, isMetered, budget } = await countConcurrent(tx, accountId, ownerUserId);
+  const concurrent = await countConcurrent(tx, accountId, ownerUserId);
+  const { ofAccount, ofUser, userLimit, isMetered, budget } = concurrent;
   if (budget === 'restricts') throw budgetRestricted();
-  if (ofAccount >= plan.maxConcurrentSandboxes) {
+  const { of, limit } = accountLimit(plan.maxConcurrentSandboxes, concurrent.accountLimit);
+  if (ofAccount >= limit) {
     throw new AppError(
       'concurrent_limit_reached',
-      `The ${plan.displayName} plan allows ${plan.maxConcurrentSandboxes} sandboxes at once; pause or terminate one first`,
+      `The ${of === 'plan' ? `${plan.displayName} plan` : 'quota of the account'} allows ${limit} sandboxes at once; pause or terminate one first`,
     );
   }
   if (userLimit !== null && !allowsOneMoreSandbox(userLimit, ofUser)) {
@@ -180,9 +182,10 @@ interface Concurrent {
   /** The sandboxes that count now. */
   ofAccount: number;
   ofUser: number;
-  /** The limit of the user's quota. Null: no limit. */
+  /** The limits of the quotas of the user and of the account. Null: no limit. */
   userLimit: number | null;
-  /** The user's quota limits metered usage. */
+  accountLimit: number | null;
+  /** The quota of the user or of the account limits metered usage. */
   isMetered: boolean;
   /** Null: the account has no active budget. */
   budget: 'allows' | 'restricts' | null;
@@ -193,22 +196,28 @@ async function countConcurrent(tx: EntityManager, accountId: AccountId, userId: 
     of_account: number;
     of_user: number;
     user_limit: number | null;
+    account_limit: number | null;
     is_metered: boolean;
     is_restricted: boolean | null;
   }>(
     tx,
     `select count(*)::int as of_account, (count(*) filter (where owner_user_id = ?))::int as of_user,
             (select concurrent_sandboxes from quota_allocations where user_id = ? and status = 'active') as user_limit,
+            (select concurrent_sandboxes from quota_allocations
+              where account_id = ? and user_id is null and status = 'active') as account_limit,
             exists (select from quota_allocations where user_id = ? and status = 'active'
+                     and ${limitsWhatIsMetered})
+              or exists (select from quota_allocations where account_id = ? and user_id is null and status = 'active'
                      and ${limitsWhatIsMetered}) as is_metered,
             (select is_restricted from budgets where account_id = ? and is_active) as is_restricted
        from sandboxes where account_id = ? and status = any(?::text[])`,
-    [userId, userId, userId, accountId, accountId, `{${concurrentStatuses.join(',')}}`],
+    [...[userId, userId, accountId, userId, accountId, accountId, accountId], `{${concurrentStatuses.join(',')}}`],
   );
   return {
     ofAccount: row!.of_account,
     ofUser: row!.of_user,
     userLimit: row!.user_limit,
+    accountLimit: row!.account_limit,
     isMetered: row!.is_metered,
     budget: row!.is_restricted === null ? null : row!.is_restricted ? 'restricts' : 'allows',
   };

@@ -1,7 +1,7 @@
 import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
 import { AppError, notFound } from '../../domain/errors.ts';
-import type { AccountId, UserId } from '../../domain/ids.ts';
-import type { Quota } from '../../domain/quotas.ts';
+import type { UserId } from '../../domain/ids.ts';
+import type { Quota, QuotaHolder } from '../../domain/quotas.ts';
 import { QuotaAllocation } from '../entities/quota-allocation.ts';
 import { User } from '../entities/user.ts';
 import { type AuditedFields, recordAudit } from './audit-events.ts';
@@ -16,9 +16,12 @@ const listed: ListedTable = {
   key: 'allocation_id',
 };
 
-/** The allocation that applies to a user. Null: only the plan limits the user. */
-export function findActiveAllocation(em: EntityManager, userId: UserId): Promise<QuotaAllocation | null> {
-  return em.findOne(QuotaAllocation, { userId, status: 'active' });
+/** The allocation of a user or an account that applies now. Null: there is none. */
+export function findActiveAllocation(
+  em: EntityManager,
+  { accountId, userId }: QuotaHolder,
+): Promise<QuotaAllocation | null> {
+  return em.findOne(QuotaAllocation, { accountId, userId, status: 'active' });
 }
 
 /** @param withInactive include inactive ones */
@@ -35,26 +38,31 @@ export async function listAllocations(
 }
 
 /**
- * Allocates a quota to a user of the account. The user's earlier allocation becomes `superseded`.
+ * Allocates a quota to a user of the account, or to the account. The earlier allocation of the same user, or of the
+ * account, becomes `superseded`.
  * @param tx a transaction
  * @throws {AppError} `not_found` when there is no such user
  */
 export async function allocateQuota(
   tx: EntityManager,
-  to: { accountId: AccountId; userId: UserId },
+  to: QuotaHolder,
   allocation: { allocationId: string; allocatedByUserId: UserId; quota: Quota },
 ): Promise<void> {
-  // Allocations of one user run one after the other, so that a user has at most one active allocation.
-  await lockRow(tx, 'users', to.userId);
-  if (!(await tx.count(User, to))) throw notFound('User');
-  const active = { userId: to.userId, status: 'active' as const };
+  const { accountId, userId } = to;
+  // Allocations of one holder run one after the other, so that each holder has at most one active allocation.
+  if (userId === null) await lockRow(tx, 'accounts', accountId);
+  else {
+    await lockRow(tx, 'users', userId);
+    if (!(await tx.count(User, { accountId, userId }))) throw notFound('User');
+  }
+  const active = { accountId, userId, status: 'active' as const };
   const former = await tx.findOne(QuotaAllocation, active, { disableIdentityMap: true });
   await tx.nativeUpdate(QuotaAllocation, active, { status: 'superseded', updatedAt: new Date() });
   const { quota, ...of } = allocation;
   const made = tx.create(QuotaAllocation, { ...of, ...to, ...quota }, { persist: true });
   await tx.flush();
   await recordAudit(tx, {
-    accountId: to.accountId,
+    accountId,
     objectId: of.allocationId,
     before: former && auditedFields(former),
     after: auditedFields(made),
@@ -64,7 +72,7 @@ export async function allocateQuota(
 function auditedFields(allocation: QuotaAllocation): AuditedFields {
   return {
     allocation_id: allocation.allocationId,
-    user_id: allocation.userId,
+    user_id: allocation.userId ?? null,
     ...auditedQuota(allocation),
     status: allocation.status,
   };
@@ -94,7 +102,7 @@ export async function readAllocation(em: EntityManager, scope: Scope, allocation
 }
 
 /**
- * Changes or revokes the active allocation of a user.
+ * Changes or revokes an active allocation.
  * @throws {AppError} `not_found`, `quota_not_active`
  */
 export async function changeAllocation(

@@ -69,7 +69,7 @@ export async function completeBuild(
     // An earlier attempt whose reply was lost has already done this.
     if (!template) return found?.image === image.image ? 'completed' : 'gone';
     if (await storageExcess(tx, plans, template, image.imageBlobs ?? [])) {
-      end(tx, template, 'The image is beyond the storage for images of templates that your plan or your quota allows');
+      end(tx, template, 'The image is beyond the storage for images of templates that the plan or a quota allows');
       return 'no_room';
     }
     tx.assign(template, {

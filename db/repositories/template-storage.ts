@@ -1,6 +1,8 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { AccountId, ImportJobId, TemplateId, UserId } from '../../domain/ids.ts';
 import type { ImageBlob } from '../../domain/image-manifest.ts';
+import type { Plan } from '../../domain/plans.ts';
+import { accountLimit } from '../../domain/quotas.ts';
 import { bytesOfGb } from '../../domain/template-storage.ts';
 import { Account } from '../entities/account.ts';
 import type { Template } from '../entities/template.ts';
@@ -35,15 +37,26 @@ export async function templateStorageBytes(
 
 export interface StorageLimit {
   /**
-   * The exceeded limit: the plan's limit of the account, or the quota's limit of the user. `leftovers`: the account's
+   * The exceeded limit: that of the plan, of the account's quota, or of the user's quota. `leftovers`: the account's
    * other imports, which have failed, were cancelled or still run, have sent as many bytes as its plan allows.
    */
-  of: 'plan' | 'quota' | 'leftovers';
+  of: 'plan' | 'account_quota' | 'user_quota' | 'leftovers';
   limitGb: number;
 }
 
+/** The bytes that the images of an account's own templates may have: by its plan, or by its quota if that allows less. */
+export async function accountStorageLimit(
+  em: EntityManager,
+  accountId: AccountId,
+  plan: Plan,
+): Promise<StorageLimit & { of: 'plan' | 'account_quota' }> {
+  const quota = await findActiveAllocation(em, { accountId, userId: null });
+  const { of, limit: limitGb } = accountLimit(plan.maxTemplateStorageGb, quota?.templateStorageGb ?? null);
+  return { of, limitGb };
+}
+
 /**
- * Whether an image of a template would exceed the account's plan or the owner's quota.
+ * Whether an image of a template would exceed the account's plan, its quota or the owner's quota.
  * @param importJobId the import of that image, whose own bytes are no leftovers
  * @returns the limit; null when the image fits
  */
@@ -58,14 +71,16 @@ export async function storageExcess(
   if (visibility === 'public' || !accountId || !ownerUserId) return null;
   const { planName } = await em.findOneOrFail(Account, { accountId });
   const boughtPlan = (await findSubscription(em, accountId))?.plan ?? null;
-  const limitGb = planHeldBy({ planName, boughtPlan }, plans).maxTemplateStorageGb;
-  const mostBytes = bytesOfGb(limitGb);
-  if ((await templateStorageBytes(em, { accountId, except }, blobs)) > mostBytes) return { of: 'plan', limitGb };
-  if ((await leftoverBytes(em, accountId, importJobId)) > mostBytes) return { of: 'leftovers', limitGb };
-  const quotaGb = (await findActiveAllocation(em, ownerUserId))?.templateStorageGb ?? 0;
+  const plan = planHeldBy({ planName, boughtPlan }, plans);
+  const ofAccount = await accountStorageLimit(em, accountId, plan);
+  const used = await templateStorageBytes(em, { accountId, except }, blobs);
+  if (used > bytesOfGb(ofAccount.limitGb)) return ofAccount;
+  const limitGb = plan.maxTemplateStorageGb;
+  if ((await leftoverBytes(em, accountId, importJobId)) > bytesOfGb(limitGb)) return { of: 'leftovers', limitGb };
+  const quotaGb = (await findActiveAllocation(em, { accountId, userId: ownerUserId }))?.templateStorageGb ?? 0;
   if (quotaGb === 0) return null;
-  const used = await templateStorageBytes(em, { accountId, userId: ownerUserId, except }, blobs);
-  return used > bytesOfGb(quotaGb) ? { of: 'quota', limitGb: quotaGb } : null;
+  const usedByOwner = await templateStorageBytes(em, { accountId, userId: ownerUserId, except }, blobs);
+  return usedByOwner > bytesOfGb(quotaGb) ? { of: 'user_quota', limitGb: quotaGb } : null;
 }
 
 /** The text of an excess for the user. */
@@ -73,8 +88,14 @@ export function describeExcess({ of, limitGb }: StorageLimit): string {
   if (of === 'leftovers') {
     return `Imports that failed or were cancelled have sent more than the ${limitGb} GB of the plan; they are removed within hours`;
   }
-  return `${of === 'plan' ? 'The plan' : 'The quota of the user'} allows ${limitGb} GB of images of templates; delete some first`;
+  return `${limitNames[of]} allows ${limitGb} GB of images of templates; delete some first`;
 }
+
+const limitNames = {
+  plan: 'The plan',
+  account_quota: 'The quota of the account',
+  user_quota: 'The quota of the user',
+} as const;
 
 /** A registry that is not swept from here collects its garbage within this time. */
 const leftoversKept = "interval '7 days'";

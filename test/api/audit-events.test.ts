@@ -124,6 +124,22 @@ test('a sign-in, a sign-out and the use of a mailed link are events; a wrong pas
   }
 });
 
+test("the account's quota: the values before and after", async () => {
+  const allocations = '/v1/user-management/quota-allocations';
+  const first = (await api.send(root, 'POST', allocations, { concurrent_sandboxes: 7 })).body.data.allocation_id;
+  const second = (await api.send(root, 'POST', allocations, { concurrent_sandboxes: 8 })).body.data.allocation_id;
+  await api.send(root, 'DELETE', `${allocations}/${second}`);
+  const events = (await list()).reverse();
+  expect(events.map(({ action, object_id, before, after }) => [action, object_id, before, after])).toEqual([
+    ['createQuotaAllocation', first, null, expect.objectContaining({ user_id: null, concurrent_sandboxes: 7 })],
+    [
+      ...['createQuotaAllocation', second, { allocation_id: first, concurrent_sandboxes: 7 }],
+      { allocation_id: second, concurrent_sandboxes: 8 },
+    ],
+    ['deleteQuotaAllocation', second, expect.objectContaining({ user_id: null, status: 'active' }), null],
+  ]);
+});
+
 test('quotas, keys and projects: the values before and after', async () => {
   const allocations = '/v1/user-management/quota-allocations';
   const first = await api.send(root, 'POST', allocations, { user_id: member.userId, concurrent_sandboxes: 1 });

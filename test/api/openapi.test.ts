@@ -309,7 +309,7 @@ const contract: Record<string, Record<string, string[]>> = {
     pagination,
   },
   'GET /v1/usage/quotas 200': {
-    '': words('quotas used'),
+    '': words('quotas used account_quotas account_used'),
     quotas: allocation,
     used: words('period_start period_end cpu_seconds ram_gb_seconds sandbox_storage_gb_seconds traffic_gb'),
   },

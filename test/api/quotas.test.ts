@@ -1,5 +1,6 @@
 import { Notification } from '../../db/entities/notification.ts';
 import { Sandbox } from '../../db/entities/sandbox.ts';
+import { storageExcess } from '../../db/repositories/template-storage.ts';
 import type { Json } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
 
@@ -133,7 +134,8 @@ describe('allocations', () => {
   });
 
   test.each([
-    [{ user_id: '' }],
+    [{ user_id: 5 }],
+    [{ user_id: 'x'.repeat(65) }],
     [{ concurrent_sandboxes: -1 }],
     [{ concurrent_sandboxes: 1.5 }],
     [{ cpu_seconds_monthly: 2 ** 53 }],
@@ -143,6 +145,161 @@ describe('allocations', () => {
     const { status, body } = await allocate(quota);
     expect([status, body.code]).toEqual([400, 'validation_failed']);
     expect(await quotaOf(member)).toBeNull();
+  });
+});
+
+describe('an allocation without a user', () => {
+  let root: Caller;
+  beforeEach(async () => {
+    root = await api.addAccount('enterprise');
+    member = await api.addUser(root);
+  });
+  const path = `${management}/quota-allocations`;
+  const limit = (quota: Json) => api.send(root, 'POST', path, quota);
+  const create = (caller: Caller) => api.send(caller, 'POST', '/v1/sandboxes', {});
+  const read = async (caller: Caller) => (await api.send(caller, 'GET', '/v1/usage/quotas')).body.data;
+
+  test('limits the account; all its users can read it, and their own besides', async () => {
+    expect(await read(member)).toMatchObject({ quotas: null, account_quotas: null, account_used: null });
+    const { status, body } = await limit(six);
+    expect([status, body.data]).toEqual([
+      201,
+      {
+        allocation_id: expect.stringMatching(/^qal-/),
+        account_id: root.accountId,
+        user_id: null,
+        allocated_by_user_id: root.userId,
+        ...six,
+        status: 'active',
+        created_at: expect.any(String),
+        updated_at: expect.any(String),
+      },
+    ]);
+    const own = await api.send(root, 'POST', path, { user_id: member.userId, concurrent_sandboxes: 1 });
+    const used = { cpu_seconds: 0, ram_gb_seconds: 0, sandbox_storage_gb_seconds: 0, traffic_gb: 0 };
+    expect(await read(member)).toMatchObject({
+      quotas: own.body.data,
+      account_quotas: body.data,
+      account_used: used,
+    });
+    expect(await read(root)).toMatchObject({ quotas: null, account_quotas: body.data });
+    const { allocations } = (await api.send(root, 'GET', path)).body.data;
+    expect(allocations).toEqual([own.body.data, body.data]);
+    // Other accounts are not concerned.
+    expect((await read(api.root)).account_quotas).toBeNull();
+  });
+
+  test.each([[undefined], [{}], [{ user_id: null }], [{ user_id: '' }]])(
+    '%j allocates no limit to it',
+    async (quota) => {
+      const { status, body } = await api.send(root, 'POST', path, quota);
+      expect([status, body.data]).toMatchObject([201, { user_id: null, ...unlimited }]);
+    },
+  );
+
+  test('a later one supersedes the earlier, but no quota of a user; it is changed, revoked and deleted', async () => {
+    const own = (await api.send(root, 'POST', path, { user_id: member.userId, concurrent_sandboxes: 1 })).body.data;
+    const [first, second] = [(await limit(six)).body.data, (await limit({ concurrent_sandboxes: 4 })).body.data];
+    const all = (await api.send(root, 'GET', `${path}?include_inactive=true`)).body.data.allocations;
+    expect(all.map((each: Json) => [each.allocation_id, each.status])).toEqual([
+      [second.allocation_id, 'active'],
+      [first.allocation_id, 'superseded'],
+      [own.allocation_id, 'active'],
+    ]);
+    const one = `${path}/${second.allocation_id}`;
+    const changed = await api.send(root, 'PUT', one, { concurrent_sandboxes: 5 });
+    expect(changed.body.data).toMatchObject({ user_id: null, concurrent_sandboxes: 5 });
+    const foreign = await api.addAccount('enterprise');
+    for (const [caller, code] of [
+      [member, 'root_required'],
+      [foreign, 'not_found'],
+    ] as const) {
+      expect((await api.send(caller, 'PUT', one, {})).body.code).toBe(code);
+      expect((await api.send(caller, 'DELETE', one)).body.code).toBe(code);
+    }
+    expect((await api.send(member, 'POST', path, {})).body.code).toBe('root_required');
+    expect((await api.send(root, 'POST', `${one}/revoke`)).body.data.status).toBe('revoked');
+    expect(await read(member)).toMatchObject({ quotas: own, account_quotas: null });
+    expect((await api.send(root, 'DELETE', one)).body.data.deleted).toBe(true);
+    expect((await api.send(root, 'DELETE', one)).body.code).toBe('not_found');
+  });
+
+  test('exactly one of many concurrent ones is active', async () => {
+    const replies = await Promise.all(Array.from({ length: 8 }, () => limit({ concurrent_sandboxes: 1 })));
+    expect(replies.map((reply) => reply.status)).toEqual(Array(8).fill(201));
+    const rows = await api.orm.em
+      .fork()
+      .execute(
+        'select status, count(*)::int from quota_allocations where account_id = ? and user_id is null group by 1 order by 1',
+        [root.accountId],
+      );
+    expect(rows).toEqual([
+      { status: 'active', count: 1 },
+      { status: 'superseded', count: 7 },
+    ]);
+  });
+
+  test('counts the concurrent sandboxes of all users, also of concurrent creates and of a resume', async () => {
+    await limit({ concurrent_sandboxes: 3 });
+    const callers = [root, member, await api.addUser(root)];
+    const replies = await Promise.all(Array.from({ length: 9 }, (_, index) => create(callers[index % 3]!)));
+    const refused = replies.filter((reply) => reply.status !== 201);
+    expect(refused).toHaveLength(6);
+    for (const { status, body } of refused) {
+      expect([status, body.code]).toEqual([429, 'concurrent_limit_reached']);
+      expect(body.error).toContain('quota of the account allows 3 sandboxes');
+    }
+    expect(await api.orm.em.fork().count(Sandbox, { accountId: root.accountId })).toBe(3);
+    const { sandbox_id: paused } = replies.find((reply) => reply.status === 201)!.body.data;
+    await api.send(root, 'POST', `/v1/sandboxes/${paused}/pause`);
+    expect((await create(member)).status).toBe(201);
+    const resume = () => api.send(root, 'POST', `/v1/sandboxes/${paused}/resume`);
+    expect((await resume()).body.code).toBe('concurrent_limit_reached');
+    const { account_quotas: quota } = await read(member);
+    await api.send(root, 'PUT', `${path}/${quota.allocation_id}`, { concurrent_sandboxes: 0 });
+    expect((await resume()).status).toBe(200);
+  });
+
+  test('above the plan it raises nothing', async () => {
+    const small = await api.addAccount('hobby');
+    const { maxConcurrentSandboxes: most } = api.plans.get('hobby')!;
+    await api.send(small, 'POST', path, { concurrent_sandboxes: most + 5 });
+    for (let number = 0; number < most; number++) expect((await create(small)).status).toBe(201);
+    const { status, body } = await create(small);
+    expect([status, body.error]).toEqual([429, expect.stringContaining(`plan allows ${most} sandboxes`)]);
+  });
+
+  test('and that of the user both apply', async () => {
+    await limit({ concurrent_sandboxes: 2 });
+    await api.send(root, 'POST', path, { user_id: member.userId, concurrent_sandboxes: 1 });
+    expect((await create(member)).status).toBe(201);
+    expect((await create(member)).body.error).toContain('quota of the user allows 1');
+    expect((await create(root)).status).toBe(201);
+    expect((await create(root)).body.error).toContain('quota of the account allows 2');
+  });
+
+  test('limits the images of all users, and storage-usage shows the lower limit', async () => {
+    const blob = (digest: string, gb: number) => [{ digest: `sha256:${digest}`, size: gb * 1024 ** 3 }];
+    const images = { visibility: 'private' as const, accountId: root.accountId };
+    await api.addTemplate({ ...images, ownerUserId: root.userId, imageBlobs: blob('a', 1) });
+    await api.addTemplate({ ...images, ownerUserId: member.userId, imageBlobs: blob('b', 2) });
+    const usage = async (caller: Caller) => (await api.send(caller, 'GET', '/v1/templates/storage-usage')).body.data;
+    const ofPlan = api.plans.get('enterprise')!.maxTemplateStorageGb;
+    expect(await usage(member)).toMatchObject({ used_gb: 3, limit_gb: ofPlan, user_limit_gb: null });
+    await limit({ template_storage_gb: 4 });
+    expect(await usage(member)).toEqual({
+      ...{ used_gb: 3, limit_gb: 4, user_used_gb: 2, user_limit_gb: null, percentage: 75 },
+    });
+    const template = { ...images, ownerUserId: member.userId };
+    const em = api.orm.em.fork();
+    expect(await storageExcess(em, api.plans, template, blob('c', 1))).toBeNull();
+    expect(await storageExcess(em, api.plans, template, blob('c', 1.5))).toEqual({ of: 'account_quota', limitGb: 4 });
+    await api.send(root, 'POST', path, { user_id: member.userId, template_storage_gb: 2.5 });
+    expect(await usage(member)).toMatchObject({ limit_gb: 4, user_limit_gb: 2.5 });
+    expect(await usage(root)).toMatchObject({ limit_gb: 4, user_used_gb: 1, user_limit_gb: null });
+    expect(await storageExcess(em, api.plans, template, blob('c', 1))).toEqual({ of: 'user_quota', limitGb: 2.5 });
+    await limit({ template_storage_gb: ofPlan + 1 });
+    expect(await usage(member)).toMatchObject({ limit_gb: ofPlan });
   });
 });
 

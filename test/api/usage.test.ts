@@ -1,4 +1,5 @@
 import { Notification } from '../../db/entities/notification.ts';
+import { User } from '../../db/entities/user.ts';
 import { warnOfQuotas } from '../../db/repositories/metered-quotas.ts';
 import { rollUpUsage } from '../../db/repositories/usage-upkeep.ts';
 import type { SandboxId } from '../../domain/ids.ts';
@@ -376,6 +377,63 @@ describe('a metered quota', () => {
       ['quota_used_up', 'Your quota of processor time is used up'],
     ]);
     expect(body.data.status).toBe('active');
+  });
+
+  test('of the account counts all users, refuses all of them, and notifies its enabled root users', async () => {
+    const account = await api.addAccount('enterprise');
+    const second = await api.addUser(account);
+    const disabled = await api.addUser(account);
+    await api.orm.em.fork().nativeUpdate(User, { userId: [second.userId, disabled.userId] }, { isRootUser: true });
+    await api.orm.em.fork().nativeUpdate(User, { userId: disabled.userId }, { status: 'disabled' });
+    member = await api.addUser(account);
+    await use();
+    const paused = await use('paused');
+    const limit = (quota: Json) => api.send(account, 'POST', '/v1/user-management/quota-allocations', quota);
+    await limit({ cpu_seconds_monthly: 4 });
+    for (const [caller, method, path] of [
+      [member, 'POST', `/v1/sandboxes/${paused}/resume`],
+      [account, 'POST', '/v1/sandboxes'],
+      [second, 'POST', '/v1/sandboxes'],
+    ] as const) {
+      const { status, body } = await api.send(caller, method, path, {});
+      expect([status, body.code]).toEqual([403, 'quota_used_up']);
+      expect(body.error).toContain("The account's quota of processor time is used up until");
+    }
+    const quotas = await get(second, 'quotas');
+    expect([quotas.used.cpu_seconds, quotas.account_used.cpu_seconds]).toEqual([0, 4]);
+    for (let times = 0; times < 2; times++) {
+      const spent = await warnOfQuotas(api.orm.em, new Date());
+      expect(spent).toContainEqual({ accountId: account.accountId, userId: null });
+    }
+    const em = api.orm.em.fork();
+    const told = await em.find(Notification, { accountId: account.accountId });
+    expect(told.map(({ userId, type, title }) => [userId, type, title]).sort()).toEqual(
+      [account, second]
+        .map(({ userId }) => [userId, 'quota_used_up', "The account's quota of processor time is used up"])
+        .sort(),
+    );
+    expect((await create(await api.addUser(api.root))).status).toBe(201);
+    await limit({ cpu_seconds_monthly: 5 });
+    expect((await create(second)).status).toBe(201);
+  });
+
+  test('of traffic of the account counts the measured traffic of all users', async () => {
+    const account = await api.addAccount('enterprise');
+    member = await api.addUser(account);
+    const id = await use('paused');
+    await api.orm.em.fork().execute(
+      `insert into sandbox_metrics_minutes (sandbox_id, sampled_at, samples, cpu_count, cpu_used_pct_sum, mem_total,
+         mem_used_sum, disk_total, disk_used_sum, received_bytes, sent_bytes)
+       values (?, date_trunc('minute', now()), 12, 2, 1, 1, 1, 1, 1, 1073741824, 1073741824)`,
+      [id],
+    );
+    const limit = (gb: number) =>
+      api.send(account, 'POST', '/v1/user-management/quota-allocations', { traffic_gb_seconds: gb });
+    await limit(2.5);
+    expect((await create(account)).status).toBe(201);
+    await limit(2);
+    expect((await create(account)).body.code).toBe('quota_used_up');
+    expect((await get(account, 'quotas')).account_used.traffic_gb).toBe(2);
   });
 
   test('of other users, or without a limit, refuses nothing', async () => {

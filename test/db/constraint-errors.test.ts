@@ -36,6 +36,7 @@ const neverViolated = [
   'plan_changes_running',
   'projects_default',
   'quota_allocations_active',
+  'quota_allocations_active_account',
   'quota_requests_pending',
   'subscriptions_account_id_key',
 ];

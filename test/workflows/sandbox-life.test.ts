@@ -73,18 +73,22 @@ const actionsIn = (events: object[]) =>
 
 const refusal = (code: string) => expect.objectContaining({ name: 'AppError', code });
 
-test('a sandbox whose user has used up a quota is paused when the platform asks, and can be resumed', async () => {
-  const sandbox = await runningSandbox();
-  const { sandboxId, accountId, ownerUserId: userId } = sandbox;
-  expect(await pauseSandboxesOf(plane.orm.em, { accountId, userId })).toBeGreaterThan(0);
-  await until(async () => (await plane.row(sandboxId)).status === 'paused');
-  expect((await plane.row(sandboxId)).reason).toBe('quota_used_up');
-  // A sandbox that is paused already records nothing.
-  await plane.client.workflow.getHandle(sandboxId).signal(pauseRequestedSignal, { reason: 'quota_used_up' });
-  await plane.commands.resume(sandbox, { wait: true });
-  expect((await plane.row(sandboxId)).status).toBe('running');
-  await plane.commands.terminate(sandbox, { forget: false });
-});
+test.each(['user', 'account'])(
+  'a sandbox whose %s has used up a quota is paused when the platform asks, and can be resumed',
+  async (whose) => {
+    const sandbox = await runningSandbox();
+    const { sandboxId, accountId, ownerUserId } = sandbox;
+    const userId = whose === 'user' ? ownerUserId : null;
+    expect(await pauseSandboxesOf(plane.orm.em, { accountId, userId })).toBeGreaterThan(0);
+    await until(async () => (await plane.row(sandboxId)).status === 'paused');
+    expect((await plane.row(sandboxId)).reason).toBe('quota_used_up');
+    // A sandbox that is paused already records nothing.
+    await plane.client.workflow.getHandle(sandboxId).signal(pauseRequestedSignal, { reason: 'quota_used_up' });
+    await plane.commands.resume(sandbox, { wait: true });
+    expect((await plane.row(sandboxId)).status).toBe('running');
+    await plane.commands.terminate(sandbox, { forget: false });
+  },
+);
 
 describe('starting', () => {
   test('a create that waits gets its reply when the sandbox runs', async () => {

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { findActiveAllocation } from '../../../db/repositories/quota-allocations.ts';
-import { templateStorageBytes } from '../../../db/repositories/template-storage.ts';
+import { accountStorageLimit, templateStorageBytes } from '../../../db/repositories/template-storage.ts';
 import { gbOfBytes } from '../../../domain/template-storage.ts';
 import { anyUser, callerOf, planOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
@@ -17,7 +17,9 @@ export function getTemplateStorageUsage(api: Api, deps: ApiDependencies): void {
       operationId: 'getTemplateStorageUsage',
       tags: ['Templates'],
       summary: "Read the storage that the images of the account's private and shared templates use",
-      description: "Layers that images share count once. `limit_gb` is the plan's, `user_limit_gb` that of your quota.",
+      description:
+        "Layers that images share count once. `limit_gb` is the plan's, or that of the account's quota if it is lower; " +
+        '`user_limit_gb` is that of your quota.',
       response: {
         200: envelope(
           z.object({
@@ -29,10 +31,10 @@ export function getTemplateStorageUsage(api: Api, deps: ApiDependencies): void {
               .min(0)
               .max(1e12)
               .nullable()
-              .describe('Of your quota; null: only the plan limits you'),
+              .describe('Of your quota; null: it does not limit you'),
             percentage: z.number().min(0).max(1e12).describe('Of the limit'),
           }),
-          'The used storage, and the limit of the plan',
+          'The used storage, and the limits',
         ),
         ...failures(),
       },
@@ -43,9 +45,9 @@ export function getTemplateStorageUsage(api: Api, deps: ApiDependencies): void {
       const usedGb = gbOfBytes(await templateStorageBytes(em, { accountId }));
       const own = {
         user_used_gb: gbOfBytes(await templateStorageBytes(em, { accountId, userId })),
-        user_limit_gb: (await findActiveAllocation(em, userId))?.templateStorageGb || null,
+        user_limit_gb: (await findActiveAllocation(em, { accountId, userId }))?.templateStorageGb || null,
       };
-      const limitGb = planOf(request, deps.plans).maxTemplateStorageGb;
+      const { limitGb } = await accountStorageLimit(em, accountId, planOf(request, deps.plans));
       const percentage = Math.round((usedGb / limitGb) * 10_000) / 100;
       return success({ used_gb: usedGb, limit_gb: limitGb, ...own, percentage });
     },

@@ -1,7 +1,8 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
 import { z } from 'zod';
 import { readMonthlyUse } from '../../../db/repositories/metered-quotas.ts';
 import { findActiveAllocation } from '../../../db/repositories/quota-allocations.ts';
-import { quotaMonth } from '../../../domain/quotas.ts';
+import { type QuotaHolder, quotaMonth } from '../../../domain/quotas.ts';
 import { anyUser, callerOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
@@ -11,18 +12,16 @@ import { allocationSchema, presentAllocation } from '../../schemas/quota.ts';
 
 const amount = () => z.number().min(0);
 
-const usedSchema = z
-  .object({
-    period_start: time(),
-    period_end: time(),
-    cpu_seconds: amount(),
-    ram_gb_seconds: amount(),
-    sandbox_storage_gb_seconds: amount(),
-    traffic_gb: amount(),
-  })
-  .describe('Your usage of this month (UTC); monthly quotas limit it');
+const usedSchema = z.object({
+  period_start: time(),
+  period_end: time(),
+  cpu_seconds: amount(),
+  ram_gb_seconds: amount(),
+  sandbox_storage_gb_seconds: amount(),
+  traffic_gb: amount(),
+});
 
-/** `GET /v1/usage/quotas`. */
+/** `GET /v1/usage/quotas`: the limits of the caller and of the account, with the usage that they limit. */
 export function getQuota(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
@@ -31,33 +30,51 @@ export function getQuota(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'getQuota',
       tags: ['Quotas'],
-      summary: 'Read your quota',
+      summary: 'Read your quota, and that of your account',
       description:
-        '`quotas` is null if you have no allocation; `used` is your usage since the first of the month ' + '(UTC).',
+        '`quotas` is your own allocation, `account_quotas` that of the account, which limits all its users together; ' +
+        'null: there is none. `used` and `account_used` are the usage since the first of the month (UTC).',
       response: {
         200: envelope(
-          z.object({ quotas: allocationSchema.nullable(), used: usedSchema }),
-          '`quotas`: the active allocation; null: only the plan limits you',
+          z.object({
+            quotas: allocationSchema.nullable(),
+            used: usedSchema.describe('Your usage of this month (UTC)'),
+            account_quotas: allocationSchema.nullable(),
+            account_used: usedSchema.nullable().describe('Usage of all users; null if `account_quotas` is null'),
+          }),
+          'The active allocations, and the usage that they limit',
         ),
         ...failures(),
       },
     },
     handler: async (request) => {
       const now = new Date();
-      const allocation = await findActiveAllocation(deps.orm.em.fork(), callerOf(request).userId);
-      const used = await readMonthlyUse(deps.orm.em, callerOf(request), now);
-      const { start, end } = quotaMonth(now);
+      const { accountId, userId } = callerOf(request);
+      const [user, account] = [
+        { accountId, userId },
+        { accountId, userId: null },
+      ];
+      const own = await findActiveAllocation(deps.orm.em.fork(), user);
+      const ofAccount = await findActiveAllocation(deps.orm.em.fork(), account);
       return success({
-        quotas: allocation && presentAllocation(allocation),
-        used: {
-          period_start: start,
-          period_end: end,
-          cpu_seconds: used.cpu_seconds ?? 0,
-          ram_gb_seconds: used.ram_gb_seconds ?? 0,
-          sandbox_storage_gb_seconds: used.sandbox_storage_gb_seconds ?? 0,
-          traffic_gb: used.traffic_gb ?? 0,
-        },
+        quotas: own && presentAllocation(own),
+        used: await readUsed(deps.orm.em, user, now),
+        account_quotas: ofAccount && presentAllocation(ofAccount),
+        account_used: ofAccount && (await readUsed(deps.orm.em, account, now)),
       });
     },
   });
+}
+
+async function readUsed(em: EntityManager, holder: QuotaHolder, now: Date): Promise<z.output<typeof usedSchema>> {
+  const used = await readMonthlyUse(em, holder, now);
+  const { start, end } = quotaMonth(now);
+  return {
+    period_start: start,
+    period_end: end,
+    cpu_seconds: used.cpu_seconds ?? 0,
+    ram_gb_seconds: used.ram_gb_seconds ?? 0,
+    sandbox_storage_gb_seconds: used.sandbox_storage_gb_seconds ?? 0,
+    traffic_gb: used.traffic_gb ?? 0,
+  };
 }

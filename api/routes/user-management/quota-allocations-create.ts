@@ -7,15 +7,19 @@ import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
-import { givenId } from '../../schemas/fields.ts';
+import { givenId, optionalBody, optionalNonZero } from '../../schemas/fields.ts';
 import { allocationSchema, presentAllocation, quotaFields, quotaOf } from '../../schemas/quota.ts';
 
-const body = z.object({
-  user_id: givenId('user', z.string().min(1).max(64)).describe('A user of the account'),
-  ...quotaFields,
-});
+const body = optionalBody(
+  z.object({
+    user_id: optionalNonZero(givenId('user', z.string().max(64))).describe(
+      'A user of the account; without it, the quota limits the account, all its users together',
+    ),
+    ...quotaFields,
+  }),
+);
 
-/** `POST /v1/user-management/quota-allocations`. The user's previous allocation becomes `superseded`. */
+/** `POST /v1/user-management/quota-allocations`. The previous allocation of the user or account becomes `superseded`. */
 export function createQuotaAllocation(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
@@ -24,10 +28,10 @@ export function createQuotaAllocation(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'createQuotaAllocation',
       tags: ['Quotas'],
-      summary: 'Allocate a quota to a user',
+      summary: 'Allocate a quota to a user, or to the account',
       description:
-        "The user's previous allocation becomes `superseded`. Null means no limit for the user; the limits of " +
-        'the plan always apply.',
+        'The previous allocation of the same user, or of the account, becomes `superseded`. Null means no limit; the ' +
+        'limits of the plan always apply.',
       headers: idempotencyHeaders,
       body,
       response: {
@@ -39,7 +43,7 @@ export function createQuotaAllocation(api: Api, deps: ApiDependencies): void {
       const { userId: allocatedByUserId, accountId } = callerOf(request);
       const scope = scopeOf(request);
       const em = deps.orm.em.fork();
-      const to = { accountId, userId: request.body.user_id };
+      const to = { accountId, userId: request.body.user_id ?? null };
       const quota = quotaOf(request.body);
       const made = await createOnce(request, 'quotaAllocation', {
         find: (id) => findAllocation(em.fork(), scope, id),

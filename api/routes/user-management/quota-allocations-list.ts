@@ -15,7 +15,7 @@ const query = z.object({
   include_inactive: queryFlag().describe('Also list superseded and revoked ones'),
 });
 
-/** `GET /v1/user-management/quota-allocations`: the allocations of all users of the account. */
+/** `GET /v1/user-management/quota-allocations`: the allocations of the account and of all its users. */
 export function listQuotaAllocations(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
@@ -26,7 +26,7 @@ export function listQuotaAllocations(api: Api, deps: ApiDependencies): void {
       tags: ['Quotas'],
       summary: 'List the quota allocations of the account, newest first',
       description:
-        'Lists active ones of all users of the account; with `include_inactive=true`, also superseded and ' +
+        'Lists active ones of the account and of all its users; with `include_inactive=true`, also superseded and ' +
         'revoked ones.',
       querystring: query,
       response: {
