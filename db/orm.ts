@@ -68,6 +68,7 @@ import { Migration20270116FailedCharges } from './migrations/20270116-failed-cha
 import { Migration20270118StartQueues } from './migrations/20270118-start-queues.ts';
 import { Migration20270120SecretKeys } from './migrations/20270120-secret-keys.ts';
 import { Migration20270122AccountQuotas } from './migrations/20270122-account-quotas.ts';
+import { Migration20270122UsagePricePeriods } from './migrations/20270122-usage-price-periods.ts';
 import { ReticentDriver } from './reticent-driver.ts';
 import { limitSessions, reclaimLostConnections, type SessionLimits } from './session-pool.ts';
 
@@ -176,6 +177,7 @@ export async function createOrm(
         { name: '20270118-start-queues', class: Migration20270118StartQueues },
         { name: '20270120-secret-keys', class: Migration20270120SecretKeys },
         { name: '20270122-account-quotas', class: Migration20270122AccountQuotas },
+        { name: '20270122-usage-price-periods', class: Migration20270122UsagePricePeriods },
       ],
     },
     discovery: { warnWhenNoEntities: false },

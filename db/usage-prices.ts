@@ -12,17 +12,13 @@ const schema = z.strictObject({
 });
 
 /**
- * Reads the prices of usage. Each usage event stores the price at its time.
+ * Reads the prices of usage. The database keeps the prices of the past (`usage_price_periods`), and each usage event
+ * stores the price at its time.
  * @param file JSON in the form of `db/seeds/usage-prices.json`, which is also the default
  */
 function loadUsagePrices(file = path.join(import.meta.dirname, 'seeds/usage-prices.json')): UsagePrices {
   return schema.parse(JSON.parse(readFileSync(file, 'utf8')));
 }
 
-/** The prices of this platform. */
+/** The prices of this process. They apply once a control worker has stored them. */
 export const usagePrices = loadUsagePrices();
-
-/** The price of one unit. Types that are not charged cost 0. */
-export function priceOf(type: UsageType, { prices }: UsagePrices = usagePrices): string {
-  return prices[type] ?? '0';
-}

@@ -9,6 +9,7 @@ import { openSecrets } from '../db/open-secrets.ts';
 import { createOrm, poolCounts } from '../db/orm.ts';
 import { loadPlans } from '../db/plans.ts';
 import { readPlatformFigures } from '../db/repositories/platform-figures.ts';
+import { adoptUsagePrices } from '../db/repositories/usage-upkeep.ts';
 import { innerLoopbackAddress } from '../domain/outbound-addresses.ts';
 import { LastHopAuthority } from '../last-hop/authority.ts';
 import { createMailer } from '../mail/mailer.ts';
@@ -89,6 +90,7 @@ createQueueGauges(
 createTemporalGauge(registry, () => client.workflowService.getSystemInfo({}));
 const stopping = new AbortController();
 await ensureSchedules(client);
+if (await adoptUsagePrices(orm.em)) logger.info('the new prices of usage apply from now on');
 const relay = new OutboxRelay({ orm, client, logger });
 relay.start();
 const webhookRelay = new WebhookRelay({ orm: otherOrm, databaseUrl: settings.DATABASE_URL, webhooks, logger });

@@ -5,7 +5,7 @@ import { query } from '../query.ts';
 import { type ListedTable, type Listing, readPage } from './page.ts';
 import { readRow } from './read-row.ts';
 import { allOf, type SqlCondition, withinScope } from './scope.ts';
-import { livingRates, type UsageOf, units } from './usage-sums.ts';
+import { type UsageOf, units, usageInSpan } from './usage-sums.ts';
 
 /** A session is the life of a sandbox since it first ran. */
 type SessionStatus = 'active' | 'completed' | 'failed';
@@ -114,20 +114,19 @@ export async function listSessions(
 /** The cost of each of these sandboxes so far. */
 async function costsOf(em: EntityManager, sandboxes: readonly Sandbox[], now: Date): Promise<Map<string, number>> {
   const ids = `{${sandboxes.map(({ sandboxId }) => sandboxId).join(',')}}`;
-  const rates = livingRates();
   const rows = await query<{ resource_id: string; cost: number }>(
     em.fork(),
     `select resource_id, round(sum(amount / per_unit * unit_price), 6)::float8 as cost
        from (select resource_id, usage_type, unit_price, sum(amount) as amount from usage_events
               where resource_id = any(?::text[]) group by 1, 2, 3
              union all
-             select s.sandbox_id, rates.usage_type, rates.unit_price,
-                    rates.rate * round(extract(epoch from ?::timestamptz - s.metered_until) * 1000)
-               from sandboxes s cross join lateral ${rates.sql}
-              where s.sandbox_id = any(?::text[]) and s.phase_kind is not null and rates.counts
-                and s.metered_until < ?::timestamptz) used
+             select s.sandbox_id, living.usage_type, living.unit_price, living.amount
+               from sandboxes s
+              cross join lateral (select s.metered_until as since, ?::timestamptz as until) span
+              cross join lateral ${usageInSpan} living
+              where s.sandbox_id = any(?::text[]) and s.phase_kind is not null and span.since < span.until) used
        join ${units} using (usage_type) group by 1`,
-    [ids, now.toISOString(), ...rates.values, ids, now.toISOString()],
+    [ids, now.toISOString(), ids],
   );
   return new Map(rows.map((row) => [row.resource_id, row.cost]));
 }

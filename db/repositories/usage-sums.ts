@@ -2,8 +2,8 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import type { ProjectId } from '../../domain/ids.ts';
 import { type UsageType, usageTypeNames, usageTypes } from '../../domain/usage-types.ts';
 import { partsOf, type UsageWindow } from '../../domain/usage-window.ts';
-import { priceOf } from '../usage-prices.ts';
 import { allOf, type Scope, type SqlCondition, withinScope } from './scope.ts';
+import { millisecondsOf, partsByPrice } from './usage-events.ts';
 
 /**
  * The usage of one type at one price. Exact decimals as strings: `cost` is `quantity` times `unitPrice`, not rounded.
@@ -145,35 +145,26 @@ function usageOfTheLiving(
   label: SqlCondition,
 ): SqlCondition {
   const until = new Date(Math.min(end.getTime(), now.getTime())).toISOString();
-  const rates = livingRates();
   return {
-    sql: `select greatest(s.metered_until, ?::timestamptz) as at, s.owner_user_id as user_id, s.project_id, rates.usage_type,
-                 rates.unit_price,
-                 rates.rate * round(extract(epoch from ?::timestamptz - greatest(s.metered_until, ?::timestamptz)) * 1000) as amount,
+    sql: `select living.at, s.owner_user_id as user_id, s.project_id, living.usage_type, living.unit_price, living.amount,
                  ${label.sql} as label
             from sandboxes s
-            cross join lateral ${rates.sql}
-           where ${whose.sql} and s.phase_kind is not null and rates.counts
-             and greatest(s.metered_until, ?::timestamptz) < ?::timestamptz`,
-    values: [
-      ...[start.toISOString(), until, start.toISOString(), ...label.values],
-      ...rates.values,
-      ...[...whose.values, start.toISOString(), until],
-    ],
+            cross join lateral (select greatest(s.metered_until, ?::timestamptz) as since, ?::timestamptz as until) span
+            cross join lateral ${usageInSpan} living
+           where ${whose.sql} and s.phase_kind is not null and span.since < span.until`,
+    values: [...label.values, start.toISOString(), until, ...whose.values],
   };
 }
 
 /**
- * The use of a row `s` of the sandboxes per millisecond: `ratesOf` of the domain in SQL. Only types with `counts` are
- * in use now.
+ * The usage of a row `s` of the sandboxes from `since` to `until` of a row `span`, at the prices of each time:
+ * `ratesOf` of the domain in SQL. Rows: `usage_type`, `unit_price`, `at`, `amount`.
  */
-export function livingRates(): SqlCondition {
-  return {
-    sql: `(values
-      ('cpu_seconds', s.cpu_count, ?::numeric, s.phase_kind = 'running'),
-      ('ram_gb_seconds', s.memory_mb, ?::numeric, s.phase_kind = 'running'),
-      ('sandbox_storage_gb_seconds', s.storage_gb, ?::numeric, true)
-    ) rates(usage_type, rate, unit_price, counts)`,
-    values: (['cpu_seconds', 'ram_gb_seconds', 'sandbox_storage_gb_seconds'] as const).map((type) => priceOf(type)),
-  };
-}
+export const usageInSpan = `(
+  select used.usage_type, price.unit_price, part.since as at, used.rate * ${millisecondsOf('part')} as amount
+    from (select rates.*, span.since, span.until from (values
+           ('cpu_seconds', s.cpu_count, s.phase_kind = 'running'),
+           ('ram_gb_seconds', s.memory_mb, s.phase_kind = 'running'),
+           ('sandbox_storage_gb_seconds', s.storage_gb, true)
+         ) rates(usage_type, rate, counts) where counts) used
+    ${partsByPrice})`;

@@ -1,6 +1,8 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
+import type { UsagePrices } from '../../domain/usage-types.ts';
 import { query } from '../query.ts';
-import { priceOf, usagePrices } from '../usage-prices.ts';
+import { usagePrices } from '../usage-prices.ts';
+import { millisecondsOf, partsByPrice } from './usage-events.ts';
 
 /** Partitions for usage events exist this many days in advance. */
 const daysAhead = 62;
@@ -74,19 +76,42 @@ export async function recordPausedUsage(em: EntityManager): Promise<number> {
      ), recorded as (
        insert into usage_events (resource_id, account_id, user_id, project_id, usage_type, period_start, period_end, amount,
                                  unit_price)
-       select sandbox_id, account_id, owner_user_id, project_id, 'sandbox_storage_gb_seconds', since, upto,
-              storage_gb * round(extract(epoch from upto - since) * 1000), ?::numeric
+       select paused.sandbox_id, paused.account_id, paused.owner_user_id, paused.project_id, used.usage_type, part.since,
+              part.until, paused.storage_gb * ${millisecondsOf('part')}, price.unit_price
          from paused
-        cross join lateral generate_series(date_trunc('hour', metered_until, 'UTC'), until, interval '1 hour') hour
-        cross join lateral (select greatest(hour, metered_until), least(hour + interval '1 hour', until)) part(since, upto)
-        where since < upto
+        cross join lateral generate_series(date_trunc('hour', metered_until, 'UTC'), paused.until, interval '1 hour') hour
+        cross join lateral (
+          select 'sandbox_storage_gb_seconds' as usage_type, greatest(hour, metered_until) as since,
+                 least(hour + interval '1 hour', paused.until) as until
+        ) used
+        ${partsByPrice}
+        where used.since < used.until
        on conflict do nothing returning 1
      )
      select count(*)::int as recorded from recorded`,
-    [priceOf('sandbox_storage_gb_seconds')],
   );
   return row!.recorded;
 }
+
+/**
+ * Lets the prices of this process apply from now on. What was measured so far is recorded at the old ones first.
+ * @returns whether they are other prices
+ */
+export async function adoptUsagePrices(em: EntityManager, prices = usagePrices): Promise<boolean> {
+  const [found] = await query<{ differ: boolean }>(
+    em.fork(),
+    `select exists (select from unnest(?::text[], ?::numeric[]) own(usage_type, unit_price)
+       left join usage_prices p using (usage_type) where p.unit_price is distinct from own.unit_price) as differ`,
+    listed(prices),
+  );
+  if (found!.differ) await recordMeasuredUsage(em, prices);
+  return found!.differ;
+}
+
+const listed = ({ prices }: UsagePrices) => [
+  `{${Object.keys(prices).join(',')}}`,
+  `{${Object.values(prices).join(',')}}`,
+];
 
 /**
  * Records measured usage since the last round: the traffic, processor time and memory of sandboxes, by their minutes,
@@ -94,12 +119,11 @@ export async function recordPausedUsage(em: EntityManager): Promise<number> {
  * last recorded minute determines which ones are new.
  * @returns the number of recorded events
  */
-export async function recordMeasuredUsage(em: EntityManager, { prices } = usagePrices): Promise<number> {
-  const listed = [`{${Object.keys(prices).join(',')}}`, `{${Object.values(prices).join(',')}}`];
+export async function recordMeasuredUsage(em: EntityManager, prices = usagePrices): Promise<number> {
   const insertPrices = 'insert into usage_prices select * from unnest(?::text[], ?::numeric[]) on conflict';
   return em.fork().transactional(async (tx) => {
     await query(tx, `select pg_advisory_xact_lock(${measuredLock})`);
-    await query(tx, `${insertPrices} do nothing`, listed);
+    await query(tx, `${insertPrices} do nothing`, listed(prices));
     const [row] = await query<{ recorded: number }>(
       tx,
       `
@@ -144,7 +168,7 @@ export async function recordMeasuredUsage(em: EntityManager, { prices } = usageP
          from usage_cursors c where c.resource_id in (select template_id from templates)`,
     );
     // Afterwards, because what was used before a change of prices has the old ones.
-    await query(tx, `${insertPrices} (usage_type) do update set unit_price = excluded.unit_price`, listed);
+    await query(tx, `${insertPrices} (usage_type) do update set unit_price = excluded.unit_price`, listed(prices));
     return row!.recorded + templates!.recorded;
   });
 }

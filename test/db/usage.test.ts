@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import Big from 'big.js';
 import fc from 'fast-check';
 import { bootstrap } from '../../db/bootstrap.ts';
 import { Host } from '../../db/entities/host.ts';
@@ -21,7 +22,13 @@ import {
 import { SandboxLifeRepository } from '../../db/repositories/sandbox-life.ts';
 import { moveSandboxToProject } from '../../db/repositories/sandbox-projects.ts';
 import { sumUsage, type UsageOf, type UsageSum } from '../../db/repositories/usage-sums.ts';
-import { keepUsage, recordMeasuredUsage, recordPausedUsage, rollUpUsage } from '../../db/repositories/usage-upkeep.ts';
+import {
+  adoptUsagePrices,
+  keepUsage,
+  recordMeasuredUsage,
+  recordPausedUsage,
+  rollUpUsage,
+} from '../../db/repositories/usage-upkeep.ts';
 import { usagePrices } from '../../db/usage-prices.ts';
 import type { ProjectId, TemplateId } from '../../domain/ids.ts';
 import { anyRegion } from '../../domain/regions.ts';
@@ -82,6 +89,17 @@ const dayMs = 24 * hourMs;
 const noon = Date.UTC(2026, 4, 4, 12);
 const moment = (ms: number) => new Date(noon + ms);
 const ofAccount = ({ accountId }: MadeAccount): UsageOf => ({ scope: { rows: 'account', accountId } });
+const windowOf = (startMs: number, endMs: number) => ({ start: new Date(startMs), end: new Date(endMs) });
+const usual = (type: keyof typeof usagePrices.prices) => new Big(usagePrices.prices[type]!).toFixed();
+/** The amount of each type by price. */
+async function amounts(account: MadeAccount, startMs: number, endMs: number) {
+  const sums = await sumUsage(orm.em, ofAccount(account), windowOf(startMs, endMs), new Date(endMs));
+  const byType: Record<string, Record<string, number>> = {};
+  for (const { usageType, unitPrice, amount } of sums) {
+    byType[usageType] = { ...byType[usageType], [unitPrice]: Number(amount) };
+  }
+  return byType;
+}
 const quantities = (sums: UsageSum[]) => Object.fromEntries(sums.map((sum) => [sum.usageType, sum.quantity]));
 const eventsOf = async (sandboxId: string) =>
   (await orm.em.fork().execute(
@@ -466,6 +484,90 @@ describe('a round of upkeep', () => {
       { since: 60, price: '7' },
       { since: 120, price: usual },
     ]);
+  });
+
+  test('a change of prices cuts the open hour: cores, memory and disk before it keep the old prices', async () => {
+    const account = await newAccount();
+    const startedMs = Date.now() - hourMs / 2;
+    const [running, paused] = [
+      await startedSandbox(account, new Date(startedMs)),
+      await startedSandbox(account, new Date(startedMs)),
+    ];
+    await life.pause(paused.sandboxId, 'user_requested', new Date(startedMs + 1000), true);
+    const dear = { cpu_seconds: '3', ram_gb_seconds: '5', sandbox_storage_gb_seconds: '7' };
+    await recordMeasuredUsage(orm.em, { ...usagePrices, prices: { ...usagePrices.prices, ...dear } });
+    const [{ at: changedMs }] = (await orm.em
+      .fork()
+      .execute(
+        "select round(extract(epoch from since) * 1000)::float8 as at from usage_price_periods where usage_type = 'cpu_seconds' and until = 'infinity'",
+      )) as [{ at: number }];
+    try {
+      const endMs = changedMs + 10_000;
+      const before = changedMs - startedMs;
+      const expected = {
+        cpu_seconds: { [usual('cpu_seconds')]: 2 * (before + 1000), 3: 2 * 10_000 },
+        ram_gb_seconds: { [usual('ram_gb_seconds')]: 512 * (before + 1000), 5: 512 * 10_000 },
+        sandbox_storage_gb_seconds: { [usual('sandbox_storage_gb_seconds')]: 10 * 2 * before, 7: 10 * 2 * 10_000 },
+      };
+      // Of living sandboxes, of recorded usage, and after the move to the sums of hours.
+      expect(await amounts(account, startedMs, endMs)).toEqual(expected);
+      await life.closeUsage(running.sandboxId, new Date(endMs));
+      await life.closeUsage(paused.sandboxId, new Date(endMs));
+      expect(await amounts(account, startedMs, endMs)).toEqual(expected);
+      await rollUpUsage(orm.em);
+      expect(await amounts(account, startedMs, endMs)).toEqual(expected);
+      const cost = (await sumUsage(orm.em, ofAccount(account), windowOf(startedMs, endMs), new Date(endMs))).reduce(
+        (sum, each) => sum.plus(each.cost),
+        new Big(0),
+      );
+      const perUnit = { cpu_seconds: 1000, ram_gb_seconds: 1024 * 1000, sandbox_storage_gb_seconds: 1000 };
+      const exact = Object.entries(expected).flatMap(([type, byPrice]) =>
+        Object.entries(byPrice).map(([price, amount]) =>
+          new Big(price).times(amount).div(perUnit[type as 'cpu_seconds']),
+        ),
+      );
+      expect(cost.toFixed(12)).toBe(exact.reduce((sum, each) => sum.plus(each), new Big(0)).toFixed(12));
+      // An end that is reported late, and was before the change, has the old prices.
+      const late = await startedSandbox(account, new Date(startedMs));
+      await life.fail(late.sandboxId, 'host_lost', failure, new Date(changedMs - 1));
+      const prices = await orm.em
+        .fork()
+        .execute('select distinct unit_price::text as price from usage_events where resource_id = ? order by 1', [
+          late.sandboxId,
+        ]);
+      expect(prices.map(({ price }) => price)).not.toEqual(expect.arrayContaining(['3']));
+    } finally {
+      await recordMeasuredUsage(orm.em);
+    }
+  });
+
+  test('of paused disks cuts the hour at a change of prices, too', async () => {
+    const account = await newAccount();
+    const startedMs = Date.now() - 2 * hourMs;
+    const { sandboxId } = await startedSandbox(account, new Date(startedMs));
+    await life.pause(sandboxId, 'user_requested', new Date(startedMs + 1), true);
+    const dear = { ...usagePrices, prices: { ...usagePrices.prices, sandbox_storage_gb_seconds: '9' } };
+    expect(await adoptUsagePrices(orm.em, dear)).toBe(true);
+    expect(await adoptUsagePrices(orm.em, dear)).toBe(false);
+    try {
+      await recordPausedUsage(orm.em);
+      const disk = (await orm.em.fork().execute(
+        `select e.unit_price::float8 as price, p.unit_price::float8 as valid, amount::float8 as amount,
+                round(extract(epoch from period_start) * 1000)::float8 as start,
+                round(extract(epoch from period_end) * 1000)::float8 as end
+           from usage_events e left join usage_price_periods p on p.usage_type = e.usage_type
+            and p.since <= e.period_start and p.until >= e.period_end
+          where resource_id = ? and e.usage_type = 'sandbox_storage_gb_seconds' order by period_start`,
+        [sandboxId],
+      )) as { price: number; valid: number | null; amount: number; start: number; end: number }[];
+      expect([disk[0]!.price, disk.at(-1)!.price]).toEqual([Number(usual('sandbox_storage_gb_seconds')), 9]);
+      for (const [index, { price, valid, amount, start, end }] of disk.entries()) {
+        expect([price, amount]).toEqual([valid, Math.round(10 * (end - start))]);
+        expect(start).toBe(index === 0 ? startedMs : disk[index - 1]!.end);
+      }
+    } finally {
+      expect(await adoptUsagePrices(orm.em)).toBe(true);
+    }
   });
 
   test('records the images of templates, by the size and owner that they had', async () => {
