@@ -38,7 +38,7 @@ function completeOperation(operation: Part): void {
     operation.description = describeOperation(operation.description, operation['x-access'], codesOf(operation));
   }
   for (const parameter of parameters) {
-    if (parameter.in === 'path') parameter.example = fieldExamples[parameter.name];
+    if (parameter.in === 'path') parameter.example = parameter.schema?.example ?? fieldExamples[parameter.name];
   }
 }
 

@@ -77,7 +77,7 @@ export const fieldExamples: Readonly<Record<string, unknown>> = {
   group_by: 'metadata.team',
   host: 'proxy.example.com',
   host_port: '203.0.113.7:20017',
-  id: 'eu',
+  issuer: 'corp',
   image_size_bytes: 52_428_800,
   initial_password: 'k3vqm-8zr2n-4hwxc-7tbpd',
   job_id: 'job-6m3z8r5tpydj2c7hnv4k',

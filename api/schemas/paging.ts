@@ -11,14 +11,19 @@ const size = () =>
   );
 const start = () => optionalNonZeroQuery(z.coerce.number().int().min(0).max(2_000_000_000));
 
-/** Query parameters of every list. Spread them into the route's query schema. */
-export const pagingQuery = {
-  page: optionalNonZeroQuery(z.coerce.number().int().min(1).max(10_000_000)).describe('Default 1'),
-  limit: size().describe(`Items on a page; more than ${maxPageSize} are cut to that`),
-  page_size: size().describe('Alias of limit'),
-  offset: start().describe('The number of items to skip; takes precedence over page'),
-  skip: start().describe('Alias of offset'),
-};
+/** Query parameters of a list. Spread them into the route's query schema. @param defaultLimit as for `listingOf` */
+export function pagingQueryOf(defaultLimit: number) {
+  return {
+    page: optionalNonZeroQuery(z.coerce.number().int().min(1).max(10_000_000)).describe('Default 1'),
+    limit: size().describe(`Items on a page, default ${defaultLimit}; more than ${maxPageSize} are cut to that`),
+    page_size: size().describe('Alias of limit'),
+    offset: start().describe('The number of items to skip; takes precedence over page'),
+    skip: start().describe('Alias of offset'),
+  };
+}
+
+/** Query parameters of most lists. */
+export const pagingQuery = pagingQueryOf(50);
 
 /** Query parameters of a sortable list, in addition to `pagingQuery`. @param columns the columns to sort by */
 export function sortingQuery<Column extends string>(columns: readonly Column[]) {

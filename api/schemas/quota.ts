@@ -10,6 +10,8 @@ const concurrent = () => z.int().min(0).max(2_147_483_647);
 
 const of = (unit: string) => `${unit}; null: not limited by this quota`;
 
+const requestId = 'qtr-9ypjhn8d3fkq6w2mzx5v';
+
 /** The six quota fields of a reply. */
 const shown = {
   cpu_seconds_monthly: count().nullable().describe(of('Seconds of one processor in a month')),
@@ -87,7 +89,7 @@ export const allocationSchema = z
 
 export const quotaRequestSchema = z
   .object({
-    request_id: z.string(),
+    request_id: z.string().meta({ examples: [requestId] }),
     user_id: z.string(),
     account_id: z.string(),
     ...shown,
@@ -102,7 +104,9 @@ export const quotaRequestSchema = z
   .meta({ id: 'QuotaRequest' });
 
 export const allocationPath = z.object({ allocation_id: z.string().describe('`qal-…`') });
-export const quotaRequestPath = z.object({ request_id: z.string().describe('`qtr-…`') });
+export const quotaRequestPath = z.object({
+  request_id: z.string().meta({ example: requestId }).describe('`qtr-…`'),
+});
 
 export function presentAllocation(allocation: QuotaAllocation): z.output<typeof allocationSchema> {
   return {

@@ -56,21 +56,23 @@ function still({ uptime, remaining_seconds, updated_at, duration, estimated_cost
 }
 
 /** Every route with pages in the OpenAPI document, with the field of its items. */
-function lists(): { url: string; items: string; sorts: string[] }[] {
+function lists(): { url: string; items: string; sorts: string[]; defaultLimit: number }[] {
   return Object.entries<Json>(api.client.document.paths).flatMap(([path, { get }]) => {
     const schema = get?.responses[200]?.content?.['application/json']?.schema;
     const fields = Object.keys(schema?.properties?.data?.properties ?? {});
     if (!fields.includes('pagination')) return [];
     const items = fields.find((name) => schema.properties.data.properties[name].type === 'array')!;
     const sortBy = get.parameters.find((each: Json) => each.name === 'sort_by');
-    return [{ url: path.replace('{project_id}', projectId), items, sorts: sortBy?.schema.enum ?? [] }];
+    const limit = get.parameters.find((each: Json) => each.name === 'limit');
+    const defaultLimit = Number(/default (\d+)/.exec(limit.description)?.[1]);
+    return [{ url: path.replace('{project_id}', projectId), items, sorts: sortBy?.schema.enum ?? [], defaultLimit }];
   });
 }
 
 test('every list has the same pagination, counts and order', async () => {
   const known = lists();
   expect(known.length).toBeGreaterThanOrEqual(5);
-  for (const { url, items } of known) {
+  for (const { url, items, defaultLimit } of known) {
     const read = async (query: string) => {
       const { status, body } = await api.send(api.root, 'GET', `${url}?${query}`);
       expect([url, query, status]).toEqual([url, query, 200]);
@@ -82,6 +84,8 @@ test('every list has the same pagination, counts and order', async () => {
     const times = all.map((row) => Date.parse(row.created_at));
     expect([url, times]).toEqual([url, [...times].sort((a, b) => b - a)]);
 
+    const { pagination: unasked } = await read('');
+    expect([url, unasked.page, unasked.limit]).toEqual([url, 1, defaultLimit]);
     const second = { page: 2, limit: 1, total: all.length, total_pages: all.length, offset: 1 };
     for (const query of ['page=2&limit=1', 'page=2&page_size=1', 'offset=1&limit=1', 'skip=1&limit=1&page=3']) {
       const { rows, pagination } = await read(query);

@@ -835,6 +835,47 @@ test('every operation shows a real reply, which its schema accepts', () => {
   expect({ [missing]: without }).toEqual({ [missing]: [] });
 });
 
+test('the example of each id has the prefix that replies have', () => {
+  const prefix = (value: unknown) => (typeof value === 'string' ? /^[a-z]{2,4}(?=[-_])/.exec(value)?.[0] : undefined);
+  const wrong: string[] = [];
+  let ids = 0;
+  const compare = (schema: Json, value: Json, at: string): void => {
+    if (value === null || value === undefined) return;
+    for (const each of alternatives(schema)) {
+      if (Array.isArray(value)) for (const item of value) compare(each.items ?? {}, item, at);
+      else if (typeof value === 'object') {
+        for (const [name, below] of Object.entries<Json>(value)) {
+          const field = each.properties?.[name];
+          if (!field) continue;
+          compare(field, below, `${at} ${name}`);
+          // A project of the registry is a user, an account or one that the operator has made; a resource has many kinds.
+          if (!/(^|_)id$/.test(name) || ['resource_id', 'period_id', 'related_entity_id'].includes(name)) continue;
+          const examples = [field, ...alternatives(field)].flatMap(({ examples = [] }) => examples);
+          if (!prefix(below)) continue;
+          ids += 1;
+          if (examples.some((example) => prefix(example) !== prefix(below)))
+            wrong.push(`${at} ${name}: ${examples} ${below}`);
+        }
+      }
+    }
+  };
+  for (const { operation } of operations()) {
+    for (const { content } of Object.values<Json>(operation.responses)) {
+      for (const { schema, example } of Object.values<Json>(content ?? {}))
+        compare(schema, example, operation.operationId);
+    }
+    for (const { name, example, description = '', ...parameter } of operation.parameters ?? []) {
+      const documented = /`([a-z]{3}-)…`/.exec(description)?.[1];
+      if (documented && !String(example).startsWith(documented))
+        wrong.push(`${operation.operationId} ${name}: ${example}`);
+      if (parameter.in === 'path' && example === undefined)
+        wrong.push(`${operation.operationId} ${name} has no example`);
+    }
+  }
+  expect(wrong).toEqual([]);
+  expect(ids).toBeGreaterThan(100);
+});
+
 test('a body is required exactly where its fields are', async () => {
   const seen = operations().filter(({ operation }) => operation.requestBody);
   expect(seen.length).toBeGreaterThan(15);

@@ -148,6 +148,24 @@ describe('allocations', () => {
   });
 });
 
+test("storage-usage shows the caller's own use and the limit of their own quota, not of another user's", async () => {
+  const other = await api.addUser(api.root);
+  const imageBlobs = [{ digest: `sha256:${member.userId}`, size: 1024 ** 3 }];
+  await api.addTemplate({
+    ...{ visibility: 'private', accountId: member.accountId, ownerUserId: member.userId, imageBlobs },
+  });
+  const own = async (caller: Caller) => {
+    const { user_used_gb, user_limit_gb } = (await api.send(caller, 'GET', '/v1/templates/storage-usage')).body.data;
+    return [user_used_gb, user_limit_gb];
+  };
+  expect(await own(member)).toEqual([1, null]);
+  const { allocation_id: id } = (await allocate({ template_storage_gb: 2.5 })).body.data;
+  expect(await own(member)).toEqual([1, 2.5]);
+  expect(await own(other)).toEqual([0, null]);
+  await api.send(api.root, 'POST', `${management}/quota-allocations/${id}/revoke`);
+  expect(await own(member)).toEqual([1, null]);
+});
+
 describe('an allocation without a user', () => {
   let root: Caller;
   beforeEach(async () => {

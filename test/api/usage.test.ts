@@ -89,6 +89,15 @@ describe('the summary', () => {
     expect(long.summary).toMatchObject({ total_sessions: 3, total_cpu_hours: 6 });
   });
 
+  test('without sessions is all zeros, also the average duration', async () => {
+    const { summary } = await get(member, 'summary');
+    const { currency, ...numbers } = summary;
+    expect(currency).toBe('USD');
+    expect(numbers).toMatchObject({ total_sessions: 0, avg_session_duration: 0, total_cost: 0 });
+    expect(new Set(Object.values(numbers))).toEqual(new Set([0]));
+    expect((await get(member, 'analytics')).summary.avg_session_duration).toBe(0);
+  });
+
   test('is that of the caller, of the account for its root, and of a named account for an admin', async () => {
     const account = await api.addAccount('enterprise');
     const [one, other] = [await api.addUser(account), await api.addUser(account)];

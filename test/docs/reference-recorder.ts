@@ -156,7 +156,9 @@ export class ReferenceRecorder {
       return Object.fromEntries(Object.entries(value).map(([name, below]) => [name, this.#asExample(below, name)]));
     }
     if (typeof value !== 'string' || value === '') return value;
-    if (secrets.includes(field) && fieldExamples[field]) return fieldExamples[field];
+    // The id of a quota request has the same name as that of an HTTP request.
+    const isId = field === 'request_id' && value.startsWith('qtr-');
+    if (secrets.includes(field) && fieldExamples[field] && !isId) return fieldExamples[field];
     return this.#textOfExample(value);
   }
 

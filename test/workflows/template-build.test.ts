@@ -98,6 +98,10 @@ test('a running sandbox becomes a template that sandboxes are made from', async 
     ...{ build_error_message: null, image_size_bytes: expect.any(Number), push_completed_at: expect.any(String) },
   });
   expect(template.image_size_bytes).toBeGreaterThan(500_000);
+  // The size was read from the registry when the image was there.
+  const syncedMs = Date.parse(template.last_storage_sync_at);
+  expect(syncedMs).toBeGreaterThanOrEqual(Date.parse(template.push_started_at));
+  expect(syncedMs).toBeGreaterThanOrEqual(Date.parse(template.created_at));
   expect(await closed(begun.template_id, 'template-build-completed')).toBe('COMPLETED');
   expect(driver.calls).toContain(`discard ${begun.template_id}`);
   expect(await hasManifest(origin, `${user.userId}/${name}`, 'latest')).toBe(true);
@@ -125,7 +129,7 @@ test('a failed build gives the reason, changes no sandbox, leaves no image, and 
   driver.failNext.set('copy', new DriverError('changes_not_packable', 'The sandbox has what no image can hold: a'));
   const begun = await createTemplate();
   const template = await settled(begun.template_id);
-  expect(template).toMatchObject({ status: 'failed', registry_image_url: null });
+  expect(template).toMatchObject({ status: 'failed', registry_image_url: null, last_storage_sync_at: null });
   expect(template.build_error_message).toBe('The sandbox has what no image can hold: a');
   expect(await closed(begun.template_id, 'template-build-failed')).toBe('FAILED');
   expect(await hasManifest(origin, `${user.userId}/${name}`, 'latest')).toBe(false);

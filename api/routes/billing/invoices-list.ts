@@ -5,7 +5,7 @@ import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { accountQuery } from '../../schemas/account-filter.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofPaging } from '../../schemas/failures.ts';
-import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/paging.ts';
+import { listingOf, paginationOf, paginationSchema, pagingQueryOf } from '../../schemas/paging.ts';
 import { invoiceSchema, presentInvoice } from './invoice-schema.ts';
 
 /** `GET /v1/billing/invoices`. */
@@ -20,7 +20,7 @@ export function listInvoices(api: Api, deps: ApiDependencies): void {
       summary: 'List the invoices of the account, newest first',
       description:
         'Invoices of periods and of plan changes, including drafts. Only `open` and `past_due` invoices are due.',
-      querystring: z.object({ ...pagingQuery, ...accountQuery }),
+      querystring: z.object({ ...pagingQueryOf(20), ...accountQuery }),
       response: {
         200: envelope(
           z.object({ invoices: z.array(invoiceSchema), pagination: paginationSchema }),

@@ -10,11 +10,11 @@ import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofPaging } from '../../schemas/failures.ts';
 import { time } from '../../schemas/fields.ts';
 import { amount, currency } from '../../schemas/money.ts';
-import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/paging.ts';
+import { listingOf, paginationOf, paginationSchema, pagingQueryOf } from '../../schemas/paging.ts';
 
 const message = z
   .object({
-    id: z.string(),
+    id: z.string().meta({ examples: ['bgm-9ypjhn8d3fkq6w2mzx5v'] }),
     account_id: z.string(),
     threshold_percent: z.int(),
     threshold_type: z.enum(thresholdTypes).describe('`exceeded`: the whole amount was used'),
@@ -43,7 +43,7 @@ export function listBudgetMessages(api: Api, deps: ApiDependencies): void {
       tags: ['Budgets'],
       summary: 'List the reports of reached thresholds, newest first',
       description: 'Each has the mail that was sent, and its recipients.',
-      querystring: z.object({ ...pagingQuery, ...accountQuery }),
+      querystring: z.object({ ...pagingQueryOf(20), ...accountQuery }),
       response: {
         200: envelope(z.object({ messages: z.array(message), pagination: paginationSchema }), 'A page of messages'),
         ...failures(ofPaging, 'root_required', 'admin_required', 'not_found'),

@@ -3,7 +3,7 @@ import type { Notification } from '../../../db/entities/notification.ts';
 import { time } from '../../schemas/fields.ts';
 
 const item = {
-  id: z.string(),
+  id: z.string().meta({ examples: ['ntf-9ypjhn8d3fkq6w2mzx5v'] }),
   user_id: z.string(),
   title: z.string(),
   message: z.string(),

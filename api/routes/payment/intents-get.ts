@@ -18,7 +18,7 @@ export function getPaymentIntent(api: Api, deps: ApiDependencies): void {
       tags: ['Payments'],
       summary: 'Get a charge',
       description: "Takes the payment processor's id (`pi_…`). Returns the state that the processor reported last.",
-      params: z.object({ id: z.string() }),
+      params: z.object({ id: z.string().meta({ example: 'pi_1QexampleK2eZvKYlo2C' }) }),
       response: {
         200: envelope(intentSchema, 'The charge'),
         ...failures('root_required', 'not_found', 'payments_not_configured'),

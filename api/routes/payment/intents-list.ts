@@ -7,11 +7,11 @@ import { accountQuery } from '../../schemas/account-filter.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofPaging } from '../../schemas/failures.ts';
 import { optionalQuery } from '../../schemas/fields.ts';
-import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/paging.ts';
+import { listingOf, paginationOf, paginationSchema, pagingQueryOf } from '../../schemas/paging.ts';
 import { intentSchema, presentIntent } from './intent-schema.ts';
 
 const query = z.object({
-  ...pagingQuery,
+  ...pagingQueryOf(20),
   ...accountQuery,
   type: optionalQuery(z.string().max(64)).describe('Only those with this `intent_type`'),
 });

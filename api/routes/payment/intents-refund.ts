@@ -53,7 +53,7 @@ export function refundPaymentIntent(api: Api, deps: ApiDependencies): void {
         'not answer: the amount counts as refunded until a notification, or the next refund of the charge, ' +
         'shows the outcome.',
       headers: idempotencyHeaders,
-      params: z.object({ id: z.string() }),
+      params: z.object({ id: z.string().meta({ example: 'pi_1QexampleK2eZvKYlo2C' }) }),
       body,
       response: {
         201: envelope(refundSchema, 'The refund'),

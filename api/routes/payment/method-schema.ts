@@ -4,7 +4,7 @@ import { time } from '../../schemas/fields.ts';
 
 export const methodSchema = z
   .object({
-    id: z.string(),
+    id: z.string().meta({ examples: ['pmt-9ypjhn8d3fkq6w2mzx5v'] }),
     account_id: z.string(),
     payment_method_id: z.string().describe("The payment processor's id"),
     setup_intent_id: z.string().nullable(),

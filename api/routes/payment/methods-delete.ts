@@ -22,7 +22,7 @@ export function deletePaymentMethod(api: Api, deps: ApiDependencies): void {
         "Takes the platform's id of the method (`pmt-…`) or the processor's (`pm_…`). It is removed at the " +
         'processor, too. If ' +
         'it was the default, the newest remaining method becomes the default.',
-      params: z.object({ id: z.string() }),
+      params: z.object({ id: z.string().meta({ example: 'pmt-9ypjhn8d3fkq6w2mzx5v' }) }),
       response: {
         200: messageEnvelope('It is removed; if it was the default, the newest remaining method is now the default'),
         ...failures(

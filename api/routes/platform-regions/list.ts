@@ -6,7 +6,13 @@ import { envelope, success } from '../../schemas/envelope.ts';
 import { failures } from '../../schemas/failures.ts';
 
 const regionSchema = z
-  .object({ id: z.string().describe('For `locality.region` of a new sandbox'), name: z.string() })
+  .object({
+    id: z
+      .string()
+      .meta({ examples: ['eu'] })
+      .describe('For `locality.region` of a new sandbox'),
+    name: z.string(),
+  })
   .meta({ id: 'PlatformRegion' });
 
 /** `GET /v1/platform-regions`: public; regions that can take a sandbox now. */

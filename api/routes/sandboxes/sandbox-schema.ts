@@ -264,5 +264,5 @@ export const slimSandboxSchema = allFields
     created_at: true,
     updated_at: true,
   })
-  .extend({ id: z.string() })
+  .extend({ id: z.string().meta({ examples: ['sbx-5k2vq8m3w7xj4r6t9ypz1hdn'] }) })
   .meta({ id: 'ProjectSandbox' });

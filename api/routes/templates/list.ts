@@ -6,11 +6,11 @@ import { accountQuery } from '../../schemas/account-filter.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofPaging } from '../../schemas/failures.ts';
 import { optionalQuery, queryFlag } from '../../schemas/fields.ts';
-import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/paging.ts';
+import { listingOf, paginationOf, paginationSchema, pagingQueryOf } from '../../schemas/paging.ts';
 import { presentTemplate, templateItemSchema, templateStatus, templateVisibility } from './template-schema.ts';
 
 const query = z.object({
-  ...pagingQuery,
+  ...pagingQueryOf(20),
   ...accountQuery,
   status: optionalQuery(templateStatus),
   visibility: optionalQuery(templateVisibility),

@@ -22,7 +22,7 @@ const query = z.object({
 
 const eventSchema = z
   .object({
-    event_id: z.string(),
+    event_id: z.string().meta({ examples: ['use-68346139a7d30cf1db691a864368db0b'] }),
     resource_type: z.enum(resourceTypes),
     resource_id: z.string(),
     user_id: z.string(),

@@ -18,7 +18,9 @@ export function redeliverDelivery(api: Api, deps: ApiDependencies): void {
       operationId: 'redeliverWebhookDelivery',
       tags: ['Webhooks'],
       summary: 'Send the event of an ended delivery again, with retries as for a new one',
-      description: 'The event keeps its id, so that a receiver can recognize it. This makes a new delivery.',
+      description:
+        'The event keeps its id, so that a receiver can recognize it. The delivery keeps its id and its attempts, and ' +
+        '`max_attempts` grows by the attempts of a new delivery.',
       headers: idempotencyHeaders,
       params: deliveryPath,
       response: {

@@ -173,7 +173,7 @@ export interface ListSandboxesData {
 export interface ListSandboxesQuery {
   /** Default 1 */
   page?: number;
-  /** Items on a page; more than 100 are cut to that */
+  /** Items on a page, default 50; more than 100 are cut to that */
   limit?: number;
   /** Alias of limit */
   page_size?: number;

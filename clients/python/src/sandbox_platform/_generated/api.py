@@ -190,7 +190,7 @@ class ListSandboxesData(TypedDict):
 class ListSandboxesQuery(TypedDict):
     # Default 1
     page: NotRequired[int]
-    # Items on a page; more than 100 are cut to that
+    # Items on a page, default 50; more than 100 are cut to that
     limit: NotRequired[int]
     # Alias of limit
     page_size: NotRequired[int]
