@@ -44,7 +44,7 @@ export interface StorageLimit {
   limitGb: number;
 }
 
-/** The bytes that the images of an account's own templates may have: by its plan, or by its quota if that allows less. */
+/** The GB that the images of an account's own templates may use: of its plan, or of its quota if that is lower. */
 export async function accountStorageLimit(
   em: EntityManager,
   accountId: AccountId,
