@@ -80,7 +80,7 @@ export function usedFileTexts(size: OwnSize, use: OwnUse): Record<'meminfo' | 's
   return {
     meminfo: memoryText(size.memoryMb, use.memory),
     stat: timeText(size.processors.length, use),
-    loadavg: `${use.load.map((each) => each.toFixed(2)).join(' ')} 1/${use.processes} 1\n`,
+    loadavg: padded(`${use.load.map((each) => each.toFixed(2)).join(' ')} 1/${use.processes} 1\n`, loadLength),
   };
 }
 
@@ -129,10 +129,18 @@ function timeText(processors: number, { time, startedAt, processes }: OwnUse): s
     'procs_running 1',
     'procs_blocked 0',
   ];
-  return [row('cpu ', processors), ...rows, ...counters, `softirq${' 0'.repeat(11)}`]
-    .map((line) => `${line}\n`)
-    .join('');
+  const lines = [row('cpu ', processors), ...rows, ...counters, `softirq${' 0'.repeat(11)}`];
+  return padded(lines.map((line) => `${line}\n`).join(''), (processors + 1) * rowLength + countersLength);
 }
+
+/**
+ * Fills the last line with spaces. A file that grows between the two reads of a program, the second of which looks for
+ * the end, would show it the end of a newer text.
+ */
+const padded = (text: string, length: number) => `${text.slice(0, -1).padEnd(length - 1)}\n`;
+
+/** More than the texts have with the largest numbers that a sandbox reaches in years. */
+const [loadLength, rowLength, countersLength] = [64, 80, 160];
 
 /** The descriptions of the host's processors without their current speed, which would reveal the use by others. */
 let processorTexts: string[] | undefined;

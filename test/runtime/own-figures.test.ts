@@ -1,8 +1,9 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { closeSync, mkdtempSync, openSync, readFileSync, readSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
 import { overwrite } from '../../runtime/oci/overwrite.ts';
+import { usedFileTexts } from '../../runtime/oci/own-files.ts';
 import { until } from '../support/until.ts';
 import { LocalHost, shell } from './local-host.ts';
 
@@ -107,6 +108,36 @@ test('a text that replaces a longer one never leaves a rest of it: the file keep
     expect(readFileSync(file, 'latin1')).toBe('cpu 123456789 0\nsoftirq 123456789\n');
   } finally {
     rmSync(path.dirname(file), { recursive: true });
+  }
+});
+
+test('a program that reads a file while its numbers grow finds no rest of a newer text at the end', () => {
+  const size = { memoryMb: 512, processors: [0, 1] };
+  const memory = { total: 0, cache: 0, anonymous: 0, shared: 0, mapped: 0 };
+  const lists = { activeAnonymous: 0, inactiveAnonymous: 0, activeFile: 0, inactiveFile: 0 };
+  const after = (hundredths: number, load: number, processes: number) =>
+    usedFileTexts(size, {
+      memory: { ...memory, ...lists, total: processes },
+      time: { user: hundredths, system: hundredths, idle: hundredths },
+      startedAt: 1_800_000_000,
+      load: [load, load, load],
+      processes,
+    });
+  const folder = mkdtempSync(path.join(os.tmpdir(), 'own-figures-'));
+  try {
+    const tenYears = 10 * 365 * 86_400 * 100 * 64;
+    for (const [name, text] of Object.entries(after(9, 0.5, 9))) {
+      const file = path.join(folder, name);
+      writeFileSync(file, text);
+      const reader = openSync(file, 'r');
+      const whole = Buffer.alloc(8192);
+      expect(readSync(reader, whole)).toBe(text.length);
+      overwrite(file, after(tenYears, 1023.5, 1024)[name as 'stat']);
+      expect([name, readSync(reader, whole)]).toEqual([name, 0]);
+      closeSync(reader);
+    }
+  } finally {
+    rmSync(folder, { recursive: true });
   }
 });
 
