@@ -27,6 +27,7 @@ export function toSpec(
     cpuCount: row.cpuCount,
     memoryMb: row.memoryMb,
     storageGb: row.storageGb,
+    ...(row.diskRates && { diskRates: row.diskRates }),
     allowInternetAccess: row.allowInternetAccess,
     env: { ...environment, ...(row.allowInternetAccess ? internetEnvironment : {}), ...row.envVars },
     udpPorts: udpMappings(row),

@@ -69,6 +69,7 @@ import { Migration20270118StartQueues } from './migrations/20270118-start-queues
 import { Migration20270120SecretKeys } from './migrations/20270120-secret-keys.ts';
 import { Migration20270122AccountQuotas } from './migrations/20270122-account-quotas.ts';
 import { Migration20270122UsagePricePeriods } from './migrations/20270122-usage-price-periods.ts';
+import { Migration20270124DiskRates } from './migrations/20270124-disk-rates.ts';
 import { ReticentDriver } from './reticent-driver.ts';
 import { limitSessions, reclaimLostConnections, type SessionLimits } from './session-pool.ts';
 
@@ -178,6 +179,7 @@ export async function createOrm(
         { name: '20270120-secret-keys', class: Migration20270120SecretKeys },
         { name: '20270122-account-quotas', class: Migration20270122AccountQuotas },
         { name: '20270122-usage-price-periods', class: Migration20270122UsagePricePeriods },
+        { name: '20270124-disk-rates', class: Migration20270124DiskRates },
       ],
     },
     discovery: { warnWhenNoEntities: false },

@@ -7,6 +7,9 @@ import type { Plan } from '../domain/plans.ts';
 const money = z.string().regex(/^\d{1,10}(\.\d{1,3})?$/, 'a decimal in text such as "49.00"');
 const count = z.number().int().positive();
 
+/** Far above every disk, and within what the kernel accepts. */
+const rate = count.max(10_000_000);
+
 const planSchema = z
   .strictObject({
     planName: z.string().regex(/^[a-z][a-z0-9_-]*$/),
@@ -20,6 +23,9 @@ const planSchema = z
     maxCpuCoresPerSandbox: count,
     maxMemoryGbPerSandbox: count,
     maxStorageGbPerSandbox: count,
+    maxDiskRatesPerSandbox: z
+      .strictObject({ readMbPerSecond: rate, writeMbPerSecond: rate, readsPerSecond: rate, writesPerSecond: rate })
+      .optional(),
     maxSandboxTimeoutSeconds: count,
     persistenceDays: count,
     maxActiveApiKeys: count,

@@ -16,6 +16,8 @@ export interface Plan {
   maxCpuCoresPerSandbox: number;
   maxMemoryGbPerSandbox: number;
   maxStorageGbPerSandbox: number;
+  /** Absent: no limit. */
+  maxDiskRatesPerSandbox?: DiskRates;
   maxSandboxTimeoutSeconds: number;
   /** The number of days that a paused sandbox is kept. */
   persistenceDays: number;
@@ -26,6 +28,14 @@ export interface Plan {
   maxTemplates: number;
   /** GB of images of the account's private and shared templates. */
   maxTemplateStorageGb: number;
+}
+
+/** The highest rates at which a sandbox reads and writes its disk. 1 MB is 1,048,576 bytes. */
+export interface DiskRates {
+  readMbPerSecond: number;
+  writeMbPerSecond: number;
+  readsPerSecond: number;
+  writesPerSecond: number;
 }
 
 /** The shortest timeout of a sandbox, in seconds. */

@@ -1,5 +1,6 @@
 import type { AccountId, SandboxId } from '../domain/ids.ts';
 import type { MountCredentials, MountSlot } from '../domain/object-storage.ts';
+import type { DiskRates } from '../domain/plans.ts';
 import type { UdpMapping } from '../domain/ports.ts';
 import type { ReadyProbe, SandboxCommand } from '../domain/template-commands.ts';
 
@@ -157,6 +158,8 @@ export interface SandboxSpec {
   cpuCount: number;
   memoryMb: number;
   storageGb: number;
+  /** The highest rates at which it uses its disk. Undefined: no limit. A cluster cannot limit them. */
+  diskRates?: DiskRates;
   allowInternetAccess: boolean;
   /** The environment of every process started inside. */
   env: Record<string, string>;

@@ -1,6 +1,7 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
 import type { AccountId, ProjectId, SandboxId, TemplateId, UserId } from '../../domain/ids.ts';
 import type { MountSlot } from '../../domain/object-storage.ts';
+import type { DiskRates } from '../../domain/plans.ts';
 import type { Port } from '../../domain/ports.ts';
 import type { LifecycleOutcome, SandboxReason, SandboxStatus, SandboxSubstatus } from '../../domain/sandbox-state.ts';
 
@@ -42,6 +43,8 @@ export const Sandbox = defineEntity({
     cpuCount: p.integer(),
     memoryMb: p.integer(),
     storageGb: p.integer(),
+    /** The plan's at the creation. Null: no limit. */
+    diskRates: p.json<DiskRates>().nullable(),
     timeoutSeconds: p.integer(),
     /** The start of the current running phase's timeout. */
     timeoutFrom: p.datetime(3).nullable(),

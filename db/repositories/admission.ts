@@ -88,6 +88,7 @@ export async function admitSandbox(
       status: 'created',
       reason: 'user_requested',
       persistenceDays: plan.persistenceDays,
+      diskRates: plan.maxDiskRatesPerSandbox ?? null,
       region: host.region,
       nearestRegions: wish.nearest,
       regionForced: wish.forced,

@@ -2,7 +2,9 @@ import { existsSync, readFileSync } from 'node:fs';
 import { mkdir, readdir, readFile, rmdir, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
+import type { DiskRates } from '../../domain/plans.ts';
 import { until } from '../process/until.ts';
+import { limitedDevices, noRates, rateFiles, rateTexts } from './disk-rates.ts';
 import type { OwnSize } from './own-files.ts';
 import { type GroupUse, readGroupUse } from './own-use.ts';
 import { chooseProcessors, readProcessorList } from './processors.ts';
@@ -105,6 +107,7 @@ export class Cgroups {
       for (const folder of [this.#roots[0]!, path.join(this.#roots[0]!, this.parent)]) {
         await writeFile(path.join(folder, 'cgroup.subtree_control'), '+cpu +memory +pids');
         if (this.#pinsProcessors()) await writeFile(path.join(folder, 'cgroup.subtree_control'), '+cpuset');
+        if (this.#controllers().includes('io')) await writeFile(path.join(folder, 'cgroup.subtree_control'), '+io');
       }
     }
     await this.#prepareProcessors();
@@ -133,7 +136,12 @@ export class Cgroups {
   /** Whether this machine can restrict a group to processors. */
   #pinsProcessors(): boolean {
     if (this.version === 1) return this.#roots.some((root) => path.basename(root).split(',').includes('cpuset'));
-    return readFileSync(path.join(this.#roots[0]!, 'cgroup.controllers'), 'latin1').split(/\s+/).includes('cpuset');
+    return this.#controllers().includes('cpuset');
+  }
+
+  /** The controllers of version 2. */
+  #controllers(): string[] {
+    return readFileSync(path.join(this.#roots[0]!, 'cgroup.controllers'), 'latin1').split(/\s+/);
   }
 
   async #prepareProcessors(): Promise<void> {
@@ -377,6 +385,55 @@ export class Cgroups {
     await this.#setFrozen('', false);
   }
 
+  /** Whether this machine can limit the rates at which an instance uses its disk. Call it after `prepare`. */
+  get limitsDiskRates(): boolean {
+    return existsSync(this.rateFilesOf('')[0] ?? '');
+  }
+
+  /** The files that limit the rates of an instance's disk. Empty: there is no such controller. */
+  rateFilesOf(instance: string): string[] {
+    const isThere = this.version === 2 || this.#roots.some((root) => path.basename(root).split(',').includes('blkio'));
+    return isThere ? rateFiles[this.version].map((name) => this.#file('blkio', instance, name)) : [];
+  }
+
+  /** The text that `rateFilesOf` take after a device to remove its limits. */
+  get noRates(): string {
+    return noRates[this.version];
+  }
+
+  /**
+   * Limits the rates at which an instance uses a disk. Does nothing on a machine that cannot limit them.
+   * @param device `<major>:<minor>`
+   */
+  async setDiskRates(instance: string, device: string, rates: DiskRates): Promise<void> {
+    if (!this.limitsDiskRates) return;
+    const texts = rateTexts(this.version, rates);
+    await Promise.all(
+      this.rateFilesOf(instance).map((file, at) => writeFile(file, `${device} ${texts[at]}`).catch(ignoreGoneGroup)),
+    );
+  }
+
+  /**
+   * Removes the limits of an instance's disk. A process that waits for its disk can be neither frozen nor ended, and
+   * the limit can make this wait long.
+   * @returns sets them again
+   */
+  async liftDiskRates(instance: string): Promise<() => Promise<void>> {
+    const lines: { file: string; device: string; limits: string }[] = [];
+    for (const file of this.rateFilesOf(instance)) {
+      const text = await readFile(file, 'latin1').catch((error: NodeJS.ErrnoException) => {
+        ignoreGoneGroup(error);
+        return '';
+      });
+      lines.push(...limitedDevices(text).map((each) => ({ file, ...each })));
+    }
+    const write = (file: string, text: string) => writeFile(file, text).catch(ignoreGoneGroup);
+    await Promise.all(lines.map(({ file, device }) => write(file, `${device} ${this.noRates}`)));
+    return async () => {
+      await Promise.all(lines.map(({ file, device, limits }) => write(file, `${device} ${limits}`)));
+    };
+  }
+
   /**
    * Kills every process of an instance. On version 1, killed processes in a frozen group do not end, so they are first
    * moved out of a closed fence.
@@ -385,6 +442,7 @@ export class Cgroups {
   async kill(instance: string): Promise<number> {
     const pids = await this.processesOf(instance);
     for (const pid of pids) killIfThere(pid);
+    if (pids.length > 0) await this.liftDiskRates(instance);
     if (pids.length > 0) await this.thaw(instance);
     if (pids.length > 0 && this.version === 1 && this.isFenced) {
       const outside = path.join(this.#controllerRoot('freezer'), 'cgroup.procs');
@@ -409,6 +467,20 @@ export class Cgroups {
     timeoutSeconds: number,
     servers: readonly number[] = [],
     signal?: AbortSignal,
+  ): Promise<boolean> {
+    const limitAgain = await this.liftDiskRates(instance);
+    try {
+      return await this.#freezeAll(instance, timeoutSeconds, servers, signal);
+    } finally {
+      await limitAgain();
+    }
+  }
+
+  async #freezeAll(
+    instance: string,
+    timeoutSeconds: number,
+    servers: readonly number[],
+    signal: AbortSignal | undefined,
   ): Promise<boolean> {
     const ordered = this.version === 1 && servers.length > 0;
     const isDone = () => this.isFrozen(instance) || signal?.aborted === true;

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import type { DiskRates } from '../../domain/plans.ts';
 import type { UnpackedImage } from '../images/unpacked-image.ts';
 import { isAlive, signalProcess } from '../process/process-identity.ts';
 import { until } from '../process/until.ts';
@@ -9,6 +10,7 @@ import { ensureBlankDisk } from './blank-disk.ts';
 import type { Cgroups, Limits } from './cgroups.ts';
 import { agentProcess, containerConfig, pathsBoundByShim } from './container-config.ts';
 import type { Copy } from './copy.ts';
+import { limitableDevice } from './disk-rates.ts';
 import { type Boot, type LaunchStep, launch } from './launch.ts';
 import { liveShims } from './live-shims.ts';
 import { endMounts } from './mounts/sandbox-mounts.ts';
@@ -27,6 +29,8 @@ export interface ContainerRun {
   image: UnpackedImage;
   limits: Limits;
   storageGb: number;
+  /** The rates at which it may use its disk. Undefined: no limit. */
+  diskRates?: DiskRates;
   connection: SandboxConnection;
   /**
    * For a member of the pool: before the agent gets its boot document, it does all work that does not need the
@@ -37,6 +41,12 @@ export interface ContainerRun {
   signal?: AbortSignal;
 }
 
+const anyRates: DiskRates = {
+  readMbPerSecond: 1000,
+  writeMbPerSecond: 1000,
+  readsPerSecond: 1e5,
+  writesPerSecond: 1e5,
+};
 const endTimeoutSeconds = 10;
 const mountPatienceSeconds = 5;
 /**
@@ -95,7 +105,7 @@ export class ContainerRunner {
       mode: 0o600,
     });
     const files = Object.entries(this.#network.files(run.hostname, connection.address));
-    return launch({
+    const boot = await launch({
       folder,
       onStep: run.onStep,
       signal: run.signal,
@@ -121,6 +131,9 @@ export class ContainerRunner {
           .join(','),
         thawFile: this.#cgroups.freezerFile(instance),
         thawText: this.#cgroups.thawedText,
+        limitsRates: this.#cgroups.limitsDiskRates ? 1 : 0,
+        rateFiles: this.#cgroups.rateFilesOf(instance).join(':'),
+        noRates: this.#cgroups.noRates,
         cgroups: this.#cgroups.foldersOf(instance).join(':'),
         oomScore: Math.max(sandboxOomScore, Number(readFileSync('/proc/self/oom_score_adj', 'latin1'))),
         ...this.#shimGroups(),
@@ -128,6 +141,19 @@ export class ContainerRunner {
         ...Object.fromEntries(Object.entries(own).map(([name, text]) => [`own:${name}`, text])),
       },
     });
+    const { pid } = readPids(folder)!.shim;
+    // The first limit of a device takes up to 50 ms, for which a claim must not wait.
+    await this.limitDisk(instance, pid, run.prepares ? anyRates : run.diskRates);
+    if (run.prepares) await this.#cgroups.liftDiskRates(instance);
+    // So far only the agent runs, and it waits for its document.
+    return boot;
+  }
+
+  /** Limits the rates at which a running container uses its disk. The device is known only while it runs. */
+  async limitDisk(instance: string, shimPid: number, rates: DiskRates | undefined): Promise<void> {
+    if (!rates) return;
+    const device = limitableDevice(`/proc/${shimPid}/root/mnt/disk`);
+    if (device) await this.#cgroups.setDiskRates(instance, device, rates);
   }
 
   /** The groups that the shim joins, and the hierarchies that it then hides from the runtime. */

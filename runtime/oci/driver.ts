@@ -54,7 +54,7 @@ import { type SandboxConnection, SandboxNetwork } from './network.ts';
 import { findRuntime } from './oci-runtime.ts';
 import type { OciDriver, OciDriverOptions } from './options.ts';
 import { OwnFigures } from './own-figures.ts';
-import { requirePrerequisites } from './prerequisites.ts';
+import { reportMissingControls, requirePrerequisites } from './prerequisites.ts';
 import { type ReconcileReport, removeOrphans } from './reconcile.ts';
 import { hasDisk, readExit, readPids, type SandboxRecord } from './sandbox-folder.ts';
 import { hostRoutes, isLinkWhole, repairLink } from './sandbox-link.ts';
@@ -87,6 +87,7 @@ export async function createOciDriver(options: OciDriverOptions): Promise<OciDri
     cgroups.prepare(),
     raiseKernelLimits(options.logger),
   ]);
+  reportMissingControls(cgroups, options.logger);
   const seccomp = await seccompConfig(options.cacheDir, runtime, runtimeFolder);
   const network = await SandboxNetwork.open(copy, options);
   const runner = new ContainerRunner({ copy, cgroups, network, runtime, runtimeFolder, seccomp });
@@ -256,6 +257,8 @@ class LocalDriver implements OciDriver {
     const folder = this.#folderOf(sandboxId);
     if (record.phase === 'ready' && this.#runner.isRunning(folder)) {
       await this.#network.expose(record.address, record.udpPorts ?? []);
+      // The last worker may have died while a pause or a copy of the disk had lifted them.
+      await this.#runner.limitDisk(record.instance, readPids(folder)!.shim.pid, record.diskRates);
       this.#exits.add(sandboxId);
       if (!this.#cgroups.isFrozen(record.instance)) this.#measure(record);
       return;

@@ -96,6 +96,7 @@ export class LocalImageBuilds implements ImageBuilds {
     const disk = path.join(folder, 'disk.ext4');
     this.#requireRoom(2 * statSync(disk).blocks * 512);
     const staysFrozen = cgroups.isFrozen(record.instance);
+    let limitAgain: (() => Promise<void>) | undefined;
     try {
       return await copyDisk({
         mounted: `/proc/${readPids(folder)!.shim.pid}/root/mnt/disk`,
@@ -105,10 +106,15 @@ export class LocalImageBuilds implements ImageBuilds {
         seconds: longestStandstillSeconds,
         thaw: { files: staysFrozen ? [] : await cgroups.freezerFiles(record.instance), text: cgroups.thawedText },
         groups: cgroups.shimFolders(),
-        freeze: () => (staysFrozen ? Promise.resolve() : this.#host.freeze(record, signal)),
+        freeze: async () => {
+          if (!staysFrozen) await this.#host.freeze(record, signal);
+          // What is still to be written must not prolong the standstill.
+          limitAgain = await cgroups.liftDiskRates(record.instance);
+        },
         signal,
       });
     } finally {
+      await limitAgain?.();
       // Normally the copying program does this, but it may have been killed.
       if (!staysFrozen) await cgroups.thaw(record.instance);
     }

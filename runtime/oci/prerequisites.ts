@@ -1,6 +1,8 @@
 import { existsSync } from 'node:fs';
 import os from 'node:os';
 import { isInstalled, missingPackages } from '../../config/programs.mjs';
+import type { DriverLogger } from '../driver-logger.ts';
+import type { Cgroups } from './cgroups.ts';
 
 /** The first Linux version with an overlayfs that accepts idmapped layers. */
 const oldestKernel = [5, 19];
@@ -25,4 +27,11 @@ function missingHostPackages(): string[] {
   const runtimes = ['crun', 'runc'];
   const hasRuntime = runtimes.some((runtime) => isInstalled(runtime));
   return missingPackages('host').filter((name) => !(hasRuntime && runtimes.includes(name)));
+}
+
+/** Logs what sandboxes can do without. Call it after `Cgroups.prepare`. */
+export function reportMissingControls(cgroups: Cgroups, logger: DriverLogger): void {
+  if (cgroups.limitsDiskRates) return;
+  const needs = 'version 2: the controller io with CONFIG_BLK_DEV_THROTTLING, version 1: blkio with the same';
+  logger.warn({ needs }, 'this machine has no limits for the rates of disks; sandboxes use their disks without them');
 }

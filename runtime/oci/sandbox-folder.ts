@@ -9,6 +9,7 @@ import type { SandboxExit } from '../driver.ts';
 import type { ProcessIdentity } from '../process/process-identity.ts';
 
 const port = z.int().min(1).max(65_535);
+const rate = z.int().positive();
 
 const recordSchema = z.object({
   /** The version of the format. A record without a version has version 1. */
@@ -29,6 +30,10 @@ const recordSchema = z.object({
   address: z.ipv4(),
   /** Ports of the host that are forwarded to it. */
   udpPorts: z.array(z.object({ hostPort: port, servicePort: port })).optional(),
+  /** The rates at which it may use its disk. Absent: no limit. */
+  diskRates: z
+    .object({ readMbPerSecond: rate, writeMbPerSecond: rate, readsPerSecond: rate, writesPerSecond: rate })
+    .optional(),
   /** The listener has received the report of the unexpected end. */
   exitReported: z.boolean(),
   /** The record was lost and recreated from the state of the kernel, so `ready` is a guess. */

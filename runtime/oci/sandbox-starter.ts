@@ -134,6 +134,8 @@ export class SandboxStarter {
     // A direct mount's s3fs cannot start while its sandbox is frozen.
     const isDirect = work.spec.storage?.direct !== undefined;
     if (!isDirect) await this.#mountFrozen(work, record);
+    // The host worker may have died between the moments at which a pause lifts and sets the limits.
+    await this.#runner.limitDisk(record.instance, readPids(work.folder)!.shim.pid, work.spec.diskRates);
     await this.#cgroups.thaw(record.instance);
     work.watch.mark('thawed');
     try {
@@ -188,6 +190,7 @@ export class SandboxStarter {
           image,
           limits: spec,
           storageGb: spec.storageGb,
+          ...(spec.diskRates && { diskRates: spec.diskRates }),
           connection,
           onStep: (step) => watch.mark(step),
           signal,
@@ -243,6 +246,7 @@ export class SandboxStarter {
       const own = Object.entries(sizedFileTexts({ memoryMb: spec.memoryMb, processors }));
       await Promise.all([
         this.#cgroups.setLimits(member.instance, { ...spec, processors }),
+        this.#runner.limitDisk(member.instance, member.shimPid, spec.diskRates),
         this.#network.setInternetAccess(address, spec.allowInternetAccess),
         writeFile(`${files}/hosts`, hosts),
         writeFile(`${files}/hostname`, hostname),
@@ -346,9 +350,10 @@ export class SandboxStarter {
   }
 }
 
-const recordOf = ({ sandboxId, run }: SandboxSpec, instance: string, address: string): SandboxRecord => ({
+const recordOf = ({ sandboxId, run, diskRates }: SandboxSpec, instance: string, address: string): SandboxRecord => ({
   sandboxId,
   ...(run !== null && { run }),
+  ...(diskRates && { diskRates }),
   instance,
   phase: 'starting',
   address,

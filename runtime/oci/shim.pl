@@ -30,13 +30,13 @@ my %nr = (
 my ($rdonly, $nosuid, $nodev, $noexec, $idmap) = (1, 2, 4, 8, 0x100000);
 my ($at_fdcwd, $cloexec, $tail_bytes, $slice_ns, $starter_seconds) = (-100, 02000000, 8192, 200_000, 30);
 
-my ($child, $init, $init_status, $stopping, $disk, $loop_name, $fresh, $staged);
+my ($child, $init, $init_status, $stopping, $disk, $upper_disk, @loop_names, $fresh, $staged);
 # The runtime while it starts the agent, the time since then, the agent, its log, its socket; and handles that become
 # readable when a process ends.
 my ($starter, $starter_since, $agent, $agent_log, $door, $init_end, $starter_end, $agent_end);
 my $step = 'begin';
 $SIG{PIPE} = $SIG{HUP} = $SIG{INT} = 'IGNORE';
-$SIG{TERM} = sub { $stopping = 1; kill 'KILL', grep { $_ } $child, $starter, $init; thaw() };
+$SIG{TERM} = sub { $stopping = 1; kill 'KILL', grep { $_ } $child, $starter, $init; lift_disk_rates(); thaw() };
 
 open my $report, '>&', \*STDOUT or die $!;
 open STDOUT, '>&', \*STDERR or die $!;
@@ -101,7 +101,12 @@ sub mount_disk {
     syscall($nr{unshare}, 0x20000) == 0 or die "unshare mounts: $!";
     my ($root, $private) = ('/', pack 'Q4', 0, 0, 1 << 18, 0);
     syscall($nr{mount_setattr}, $at_fdcwd, $root, 0x8000, $private, 32) == 0 or die "make mounts private: $!";
-    my $loop = attach_loop();
+    $disk = attach_loop($disk, !$fresh);
+    # The kernel queues requests that exceed the rates of a device without an end: direct reads of many threads would
+    # fill the host's memory, and could not be ended for minutes. A loop device takes 128 requests at once, and processes
+    # wait before further ones. So the limits are on the lower of two devices.
+    $upper_disk = attach_loop($disk, 1) if $arg{limitsRates};
+    my $loop = "/dev/$loop_names[-1]";
     my $ids = shifted_ids();
     # Opened before $staging is covered, because they may be below it.
     my $image = open_tree($arg{image}, $rdonly | $nodev, $ids);
@@ -238,21 +243,21 @@ sub handle {
     return $handle;
 }
 
-# The loop device detaches itself after its last use. It uses direct I/O, because otherwise the host's page cache would
-# hold all data twice. A fresh disk switches to direct I/O when the container starts, because switching earlier would
-# require to write it out first.
+# A loop device that detaches itself after its last use. It uses direct I/O, because otherwise the host's page cache
+# would hold all data twice. A fresh disk switches to direct I/O when the container starts, because switching earlier
+# would require to write it out first.
 sub attach_loop {
+    my ($file, $is_direct) = @_;
     sysopen my $control, '/dev/loop-control', O_RDWR or die "loop-control: $!";
     for (1 .. 100) {
         my $number = ioctl $control, 0x4C82, 0 or die "no free loop device: $!";
-        $loop_name = 'loop' . ($number + 0);
-        my $device = "/dev/$loop_name";
-        sysopen my $loop, $device, O_RDWR or die "$device: $!";
-        my ($autoclear, $direct_io) = (4, $fresh ? 0 : 16);
+        my $name = 'loop' . ($number + 0);
+        sysopen my $loop, "/dev/$name", O_RDWR or die "$name: $!";
+        my ($autoclear, $direct_io) = (4, $is_direct ? 16 : 0);
         my $info = pack 'Q5 L4 a64 a64 a32 Q2', (0) x 8, $autoclear | $direct_io, $arg{id}, '', '', 0, 0;
-        my $config = pack('L2', fileno $disk, 4096) . $info . pack 'Q8', (0) x 8;
-        if (ioctl $loop, 0x4C0A, $config) { $disk = $loop; return $device }
-        die "$device: $!" unless $!{EBUSY};
+        my $config = pack('L2', fileno $file, 4096) . $info . pack 'Q8', (0) x 8;
+        if (ioctl $loop, 0x4C0A, $config) { push @loop_names, $name; return $loop }
+        die "$name: $!" unless $!{EBUSY};
     }
     die "all loop devices are taken at once\n";
 }
@@ -490,6 +495,7 @@ sub kill_container {
         my @left = (children(), -e $arg{procs} ? split ' ', read_file($arg{procs}) : ());
         last unless @left;
         kill 'KILL', @left;
+        lift_disk_rates();
         thaw();
         while ((my $pid = waitpid -1, 1) > 0) { reap($pid) }
         pause(0.01);
@@ -511,17 +517,28 @@ sub parent_of {
     return $stat =~ /.*\) \S (\d+)/s ? $1 : 0;
 }
 
+# Processes that wait for the disk cannot end, and what the sandbox has written goes to the disk before the unmount.
+sub lift_disk_rates {
+    for my $file (grep { -e } split /:/, $arg{rateFiles}) {
+        eval { write_file($file, "$_ $arg{noRates}") for read_file($file) =~ /^(\d+:\d+) /mg; 1 } or warn $@;
+    }
+}
+
 sub thaw { write_file($arg{thawFile}, $arg{thawText}) if -e $arg{thawFile} }
 
 sub close_container {
     my $out_of_memory = -e $arg{oomFile} && read_file($arg{oomFile}) =~ /^oom_kill ([1-9]\d*)/m ? 1 : 0;
     undef $agent_log;
+    lift_disk_rates();
     if ($staged) {
         keep_tail($_) for 'command.tail', 'agent.log';
         unmount("$staging/$_") for qw(root tail platform platform-files own dev lower disk disk);
     }
-    close $disk if $disk;
-    for (1 .. 200) { last unless $loop_name && -e "/sys/block/$loop_name/loop/backing_file"; pause(0.005) }
+    for my $device (grep { $_ } $upper_disk, $disk) {
+        close $device;
+        my $name = pop @loop_names or next;
+        for (1 .. 200) { last unless -e "/sys/block/$name/loop/backing_file"; pause(0.005) }
+    }
     for my $folder (split /:/, $arg{cgroups}) {
         for (1 .. 200) { last if !-d $folder || rmdir $folder || !$!{EBUSY}; pause(0.01) }
     }

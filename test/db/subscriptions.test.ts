@@ -1,11 +1,15 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { toSpec } from '../../activities/sandbox-spec.ts';
+import { deriveSecrets } from '../../config/secrets.ts';
+import { Sandbox } from '../../db/entities/sandbox.ts';
 import { loadPlans } from '../../db/plans.ts';
 import { createAccount } from '../../db/repositories/accounts.ts';
 import { issuePeriodInvoice, renew } from '../../db/repositories/billing-periods.ts';
 import { findInvoice, findPeriodInvoiceEndingAt } from '../../db/repositories/invoices.ts';
 import { currentPeriod, findSubscription, planHeldBy, subscribeAccounts } from '../../db/repositories/subscriptions.ts';
-import type { AccountId } from '../../domain/ids.ts';
+import type { AccountId, SandboxId } from '../../domain/ids.ts';
 import { startApi, type TestApi } from '../api/test-api.ts';
+import { testSecretKey } from '../support/control-plane.ts';
 
 let api: TestApi;
 beforeAll(async () => {
@@ -63,6 +67,24 @@ test('a changed plans file changes neither limits nor price of what was bought',
   const timeout = { ...subscription.plan, maxCpuCoresPerSandbox: 8 };
   await sql(`update subscriptions set plan = '${JSON.stringify(timeout)}' where account_id = '${api.root.accountId}'`);
   expect((await create({ cpu_count: 2 })).status).toBe(201);
+});
+
+test("a sandbox keeps the disk rates of its account's plan, and has no limit if the plan was bought without rates", async () => {
+  const specOf = async (sandboxId: string) => {
+    const row = await api.orm.em.fork().findOneOrFail(Sandbox, { sandboxId: sandboxId as SandboxId });
+    return toSpec(row, { secrets: deriveSecrets({ PLATFORM_SECRET_KEY: testSecretKey }) });
+  };
+  const sandboxOf = async () => (await create()).body.data.sandbox_id as string;
+  const limited = await sandboxOf();
+  const rates = { readMbPerSecond: 250, writeMbPerSecond: 250, readsPerSecond: 6000, writesPerSecond: 6000 };
+  expect((await specOf(limited)).diskRates).toEqual(rates);
+  await sql(
+    `update subscriptions set plan = plan - 'maxDiskRatesPerSandbox' where account_id = '${api.root.accountId}'`,
+  );
+  expect(await specOf(await sandboxOf())).not.toHaveProperty('diskRates');
+  expect((await specOf(limited)).diskRates).toEqual(rates);
+  const plan = JSON.stringify(api.plans.get('pro'));
+  await sql(`update subscriptions set plan = '${plan}' where account_id = '${api.root.accountId}'`);
 });
 
 test('a subscription that is past due creates nothing', async () => {

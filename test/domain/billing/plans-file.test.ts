@@ -3,10 +3,12 @@ import os from 'node:os';
 import path from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
 import { loadPlans } from '../../../db/plans.ts';
+import type { DiskRates } from '../../../domain/plans.ts';
 
 const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'plans-'));
 afterAll(() => fs.rmSync(dir, { recursive: true }));
 
+const diskRates = { readMbPerSecond: 100, writeMbPerSecond: 100, readsPerSecond: 1000, writesPerSecond: 1000 };
 const seeds = JSON.parse(fs.readFileSync(path.resolve(import.meta.dirname, '../../../db/seeds/plans.json'), 'utf8'));
 
 function load(change: (plans: Record<string, unknown>[]) => void) {
@@ -21,6 +23,17 @@ test('the seed file has the four plans, the first of them free', () => {
   const { all, currency } = loadPlans();
   expect(all.map(({ planName }) => planName)).toEqual(['hobby', 'pro', 'team', 'enterprise']);
   expect([all[0]!.isFree, all[0]!.priceAmount, currency]).toEqual([true, '0.00', 'USD']);
+});
+
+test('a paid plan has higher disk rates than the one below, and a file without rates has no limit', () => {
+  const rates = loadPlans().all.map((plan) => plan.maxDiskRatesPerSandbox!);
+  for (const [at, each] of rates.entries()) {
+    expect(
+      Object.entries(each).filter(([name, rate]) => rate <= (rates[at - 1]?.[name as keyof DiskRates] ?? 0)),
+    ).toEqual([]);
+  }
+  const without = load((plans) => delete plans[1]!.maxDiskRatesPerSandbox);
+  expect(without.get('pro').maxDiskRatesPerSandbox).toBeUndefined();
 });
 
 test('prices have the digits of their currency', () => {
@@ -41,6 +54,9 @@ test.each([
   ['a currency that is none', { currency: 'usd' }],
   ['another interval', { billingInterval: 'week' }],
   ['the name of another plan', { planName: 'hobby' }],
+  ['a disk rate of zero', { maxDiskRatesPerSandbox: { ...diskRates, readsPerSecond: 0 } }],
+  ['a disk rate beyond every disk', { maxDiskRatesPerSandbox: { ...diskRates, writeMbPerSecond: 1e9 } }],
+  ['disk rates of which one is missing', { maxDiskRatesPerSandbox: { ...diskRates, readsPerSecond: undefined } }],
 ])('%s is refused', (_what, change) => {
   expect(() => load((plans) => Object.assign(plans[1]!, change))).toThrow();
 });

@@ -1,0 +1,56 @@
+import { readFileSync, statSync } from 'node:fs';
+import type { DiskRates } from '../../domain/plans.ts';
+
+const bytesPerMb = 1024 ** 2;
+
+/**
+ * The files of a control group that limit the rates of block devices. Version 1 has a file for each rate, version 2 one
+ * for all. A line is `<major>:<minor>` and the limits of that device. (Linux, `admin-guide/cgroup-v1/blkio-controller`
+ * and `admin-guide/cgroup-v2`.)
+ */
+export const rateFiles = {
+  1: [
+    'blkio.throttle.read_bps_device',
+    'blkio.throttle.write_bps_device',
+    'blkio.throttle.read_iops_device',
+    'blkio.throttle.write_iops_device',
+  ],
+  2: ['io.max'],
+} as const;
+
+/** The text after the device that removes its limits from one of the files. */
+export const noRates = { 1: '0', 2: 'rbps=max wbps=max riops=max wiops=max' } as const;
+
+/** The texts after the device, one for each of the files. */
+export function rateTexts(version: 1 | 2, rates: DiskRates): string[] {
+  const values = [
+    rates.readMbPerSecond * bytesPerMb,
+    rates.writeMbPerSecond * bytesPerMb,
+    rates.readsPerSecond,
+    rates.writesPerSecond,
+  ];
+  if (version === 1) return values.map(String);
+  return [`rbps=${values[0]} wbps=${values[1]} riops=${values[2]} wiops=${values[3]}`];
+}
+
+/** The devices that a file limits, with their limits, in the form in which they are written. */
+export function limitedDevices(text: string): { device: string; limits: string }[] {
+  return [...text.matchAll(/^(\d+:\d+) (.+)$/gm)].map(([, device, limits]) => ({ device: device!, limits: limits! }));
+}
+
+/**
+ * The `<major>:<minor>` of the device on which a mounted disk can be limited: the lower of its two loop devices
+ * (`shim.pl`). Null: the disk has no lower device, because a shim of an earlier version has made it, or the container
+ * has just ended.
+ */
+export function limitableDevice(mountPoint: string): string | null {
+  try {
+    const { dev } = statSync(mountPoint);
+    const upper = `${(dev >>> 8) & 0xfff}:${(dev & 0xff) | ((dev >>> 12) & 0xfff00)}`;
+    const lower = /\/(loop\d+)$/m.exec(readFileSync(`/sys/dev/block/${upper}/loop/backing_file`, 'latin1'))?.[1];
+    return lower ? readFileSync(`/sys/block/${lower}/dev`, 'latin1').trim() : null;
+  } catch (error) {
+    if (['ENOENT', 'ESRCH', 'ENXIO'].includes((error as NodeJS.ErrnoException).code ?? '')) return null;
+    throw error;
+  }
+}
