@@ -139,30 +139,6 @@ print(os.write(file, buffer), flush=True)
     expect(await host.driver.inspect(spec.sandboxId)).toMatchObject({ state: 'exited' });
   });
 
-  test('fills no memory of the host with direct reads of many threads, and ends while they wait', async () => {
-    const spec = host.spec({ diskRates: { ...fast, readMbPerSecond: 1 }, memoryMb: 1024 });
-    const place = await host.driver.create(spec);
-    const program = `import mmap, os, threading
-buffer = mmap.mmap(-1, 512 << 20)
-block = os.urandom(1 << 20)
-for _ in range(512): buffer.write(block)
-file = os.open("/root/large", os.O_RDWR | os.O_CREAT | os.O_DIRECT)
-os.pwrite(file, buffer, 0)
-for _ in range(64): threading.Thread(target=os.preadv, args=(file, [buffer], 0)).start()
-open("/dev/shm/begun", "w").close()
-`;
-    const run = 'setsid python3 /tmp/read.py >/tmp/log 2>&1 </dev/null &';
-    await shell(place, spec, `cat >/tmp/read.py <<'END'\n${program}END\n${run}`);
-    // Not on the disk, on which the sandbox itself now waits for minutes.
-    await until(async () => (await shell(place, spec, 'test -e /dev/shm/begun')).exitCode === 0, 120_000);
-    // The buffers of 64 reads of 512 MB would be 32,768 vectors of 4 KB that no limit of the sandbox counts, and the
-    // requests would take longer than an end may.
-    const vectors = /^biovec-max +(\d+)/m.exec(readFileSync('/proc/slabinfo', 'latin1'))![1];
-    expect(Number(vectors)).toBeLessThan(10_000);
-    await host.driver.stop(spec.sandboxId);
-    expect(await host.driver.inspect(spec.sandboxId)).toMatchObject({ state: 'exited' });
-  });
-
   test('cannot change its limits', async () => {
     const spec = host.spec({ diskRates: slow });
     const place = await host.driver.create(spec);
