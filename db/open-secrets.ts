@@ -4,12 +4,9 @@ import { SecretKeys } from '../config/secret-keys.ts';
 import { deriveSecrets, type PlatformSecrets } from '../config/secrets.ts';
 import { SettingsError } from '../config/settings.ts';
 import type { Orm } from './orm.ts';
-import { readSecretKeys, type SecretKeySettings } from './repositories/secret-keys.ts';
+import { readSecretKeys, type SecretKeySettings, secretKeysReadMs } from './repositories/secret-keys.ts';
 
 const retryMs = 1000;
-
-/** How often a running process asks for a newer secret key. */
-export const secretKeysReadMs = 5000;
 
 type SecretSettings = SecretKeySettings & { PLATFORM_CODEC_KEYS?: string | undefined };
 

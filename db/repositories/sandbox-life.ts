@@ -22,6 +22,7 @@ import { newSandboxEvent, type SandboxEventType } from './events.ts';
 import { hasLease } from './hosts.ts';
 import { readRow } from './read-row.ts';
 import { replaceRow } from './replace-row.ts';
+import { secretKeyInUse } from './secret-keys.ts';
 import { takeUdpPorts } from './udp-ports.ts';
 import { usageStatements } from './usage-events.ts';
 
@@ -184,6 +185,8 @@ export class SandboxLifeRepository {
         row.holdsCompute = true;
         row.isMeasured = false;
         row.run = run;
+        // The new processes get tokens of the present secret key, so a restart is enough after a leak of a former one.
+        row.secretKeyNumber = (await secretKeyInUse(tx!)) ?? row.secretKeyNumber;
         row.reason = 'restarted';
       },
       'in a transaction',

@@ -9,6 +9,12 @@ import { recordAudit } from './audit-events.ts';
 
 export type SecretKeySettings = Pick<Settings, 'PLATFORM_SECRET_KEY' | 'PLATFORM_PREVIOUS_SECRET_KEY'>;
 
+/** How often a running process reads the keys. */
+export const secretKeysReadMs = 5000;
+/** A new key is only readable for this time, so that every process knows it before one writes with it. */
+export const onlyReadableMs = 2 * secretKeysReadMs;
+const isInUse = `(number = 1 or created_at < clock_timestamp() - interval '${onlyReadableMs} milliseconds')`;
+
 /** The number of rows that are encrypted again in one statement. */
 const batchSize = 500;
 const mostReported = 20;
@@ -17,6 +23,7 @@ interface KeyRow {
   number: number;
   fingerprint: string;
   sealed_key: string | null;
+  is_in_use: boolean;
 }
 
 /** Recognises a key. It says nothing about the key, which has 256 random bits. */
@@ -55,7 +62,7 @@ export async function replaceSecretKey(
     const next = keysOf(settings)[0]!;
     const fingerprint = fingerprintOf(next);
     const isNew = rows[0]!.fingerprint !== fingerprint;
-    const number = isNew ? known.current + 1 : known.current;
+    const number = rows[0]!.number + (isNew ? 1 : 0);
     if (isNew) {
       if (rows.some((row) => row.fingerprint === fingerprint)) {
         throw wrong('was in use before and was replaced; make another one: openssl rand -base64 32');
@@ -75,6 +82,15 @@ export async function replaceSecretKey(
     );
     return { number, sinceMs: row!.since_ms };
   });
+}
+
+/** The number of the key for what is made now. Null: no process has used the database yet. */
+export async function secretKeyInUse(em: EntityManager): Promise<number | null> {
+  const [row] = await query<{ number: number | null }>(
+    em,
+    `select max(number) as number from secret_keys where ${isInUse}`,
+  );
+  return row!.number;
 }
 
 /** Columns with texts that are encrypted with a secret key. Each may be read with any key, and is written with one. */
@@ -170,7 +186,11 @@ export async function countUsesOfFormerKeys(em: EntityManager, newest: number): 
 
 /** All keys, newest first. */
 async function readRows(em: EntityManager, settings: SecretKeySettings): Promise<[KeyRow, ...KeyRow[]]> {
-  const read = () => query<KeyRow>(em, 'select number, fingerprint, sealed_key from secret_keys order by number desc');
+  const read = () =>
+    query<KeyRow>(
+      em,
+      `select number, fingerprint, sealed_key, ${isInUse} as is_in_use from secret_keys order by number desc`,
+    );
   const found = await read();
   if (found.length > 0) return found as [KeyRow, ...KeyRow[]];
   // Whatever exists was made with the former key.
@@ -199,7 +219,7 @@ function opened(rows: [KeyRow, ...KeyRow[]], settings: SecretKeySettings): Known
   });
   return {
     byNumber: new Map([[newest.number, key], ...others]),
-    current: newest.number,
+    current: rows.find((row) => row.is_in_use)!.number,
     given: rows.filter((row) => given.has(row.fingerprint)).map((row) => row.number),
   };
 }

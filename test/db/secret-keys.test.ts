@@ -50,6 +50,8 @@ afterAll(async () => {
 
 const known = (settings: ReturnType<typeof key>) => readSecretKeys(orm.em.fork(), settings);
 const em = () => orm.em.fork();
+/** As if the newest key were older than the time in which it is only read. */
+const age = (of = orm) => query(of.em.fork(), "update secret_keys set created_at = created_at - interval '1 minute'");
 
 test('the first key is number 1 and derives the same as without a database; another key is refused', async () => {
   expect(await known(key(a))).toMatchObject({ current: 1, given: [1] });
@@ -76,6 +78,11 @@ test('until the key is replaced, the new key is only waiting, and a process with
     const both = await Promise.all([replaceSecretKey(em(), key(b, a)), replaceSecretKey(em(), key(b, a))]);
     expect(both.map(({ number }) => number)).toEqual([2, 2]);
 
+    // At first every process only learns to read what the others are going to write.
+    const unused = await known(key(b, a));
+    expect([unused.current, [...unused.byNumber.keys()]]).toEqual([1, [2, 1]]);
+    expect((await known(key(b))).current).toBe(1);
+    await age();
     await until(() => ready.secrets.secretKeyNumber === 2);
     // It reads both and writes the new one.
     const next = ready.secrets.sealFor(sandbox, { b: 2 });
@@ -152,6 +159,7 @@ test('the new key alone reads what every former key made, but accepts signatures
 
   await expect(replaceSecretKey(em(), key(a, b))).rejects.toThrow('was in use before');
   expect(await replaceSecretKey(em(), key(c, b))).toMatchObject({ number: 3 });
+  await age();
   const third = await readSecrets(orm, key(c));
   expect([...third.codecKeys.keys()]).toEqual(['derived-3', 'derived-2', 'derived-1']);
   expect([1, 2].map((number) => third.agentToken(sandbox, number))).toEqual(
@@ -187,6 +195,7 @@ test('everything stored is encrypted again in batches; an interrupted run is con
     ]);
     await query(fork, "update webhook_endpoints set sealed_secret = 'damaged' where endpoint_id = ?", [ids[7]!]);
     await replaceSecretKey(own.em.fork(), key(b, a));
+    await age(own);
     const after = await readSecrets(own, key(b, a));
     // As if an earlier run had ended here.
     await query(fork, 'update webhook_endpoints set sealed_secret = ? where endpoint_id = ?', [

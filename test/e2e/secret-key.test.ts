@@ -1,5 +1,6 @@
 import { createHmac, createPublicKey, randomBytes, verify } from 'node:crypto';
 import fs from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { SandboxView } from '../../ops/development/client/platform-client.ts';
@@ -205,5 +206,51 @@ test('then the new key alone is enough; sessions of the former key have ended, a
   expect(counted.stillFromFormerKeys).toEqual({ passwords: 1, sandboxes: 2, webhookKeys: 0 });
   for (const key of [a, c]) expect(await refusal(key)).toContain('PLATFORM_SECRET_KEY: is not the secret key');
   await restart(b);
-  for (const { sandbox_id: id } of [running, paused, later]) await platform.client().deleteSandbox(id);
+  await platform.client().deleteSandbox(later.sandbox_id);
+}, 400_000);
+
+test('a restart of a sandbox replaces the tokens of a former key, and keeps its disk', async () => {
+  const api = platform.client();
+  const { sandbox_id: id, envd_access_token: former } = running;
+  expect((await api.request('POST', `/v1/sandboxes/${id}/restart`, {})).status).toBe(200);
+  const now = await api.sandbox(id);
+  expect(now.status).toBe('running');
+  expect(now.envd_access_token).not.toBe(former);
+  expect(await output(now, 'cat /root/note')).toBe('with the token of the first key');
+  const [own, old] = [platform.agent(now), platform.agent(now, former)];
+  await own.upload('/root/note', 'with the token of the present key');
+  await expect(old.upload('/root/note', 'no')).rejects.toThrow();
+  own.close();
+  old.close();
+  expect(await output(now, 'cat /root/note')).toBe('with the token of the present key');
+  running = now;
+}, 180_000);
+
+test('a backup of the replaced key is restored with that key alone', async () => {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-secret-key-'));
+  fs.chmodSync(folder, 0o711);
+  const [backup, restored] = [path.join(folder, 'backup'), path.join(folder, 'restored')];
+  const before = platform;
+  const { PLATFORM_API_KEY: apiKey } = before.env;
+  expect(await runOperator('admin', dataDir, ['backup', '--to', backup])).toMatchObject({ code: 0 });
+  await before.stop();
+  const second = new RunningPlatform({}, restored);
+  try {
+    fs.mkdirSync(restored);
+    expect(await runOperator('admin', restored, ['restore', '--from', backup])).toMatchObject({ code: 0 });
+    await second.start();
+    const api = second.client(apiKey!);
+    const lost = await api.untilStatus(running.sandbox_id, 'paused');
+    expect([lost.reason, lost.envd_access_token]).toEqual(['host_restarted', running.envd_access_token]);
+    for (const { sandbox_id: id } of [running, paused]) {
+      expect((await api.request('POST', `/v1/sandboxes/${id}/resume`, {})).status).toBe(200);
+      await api.deleteSandbox(id);
+    }
+  } finally {
+    await second.stop();
+    await second.hostRemains();
+    fs.rmSync(folder, { recursive: true, force: true });
+  }
+  await before.start();
+  for (const { sandbox_id: id } of [running, paused]) await before.client().deleteSandbox(id);
 }, 400_000);

@@ -1,10 +1,16 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { readSecrets, secretKeysReadMs } from '../../../db/open-secrets.ts';
-import { countUsesOfFormerKeys, replaceSecretKey, resealAll } from '../../../db/repositories/secret-keys.ts';
+import { readSecrets } from '../../../db/open-secrets.ts';
+import {
+  countUsesOfFormerKeys,
+  onlyReadableMs,
+  replaceSecretKey,
+  resealAll,
+  secretKeysReadMs,
+} from '../../../db/repositories/secret-keys.ts';
 import { type OperatorCommand, reportProgress } from './operator-command.ts';
 
 /** After this time, every running process writes with the new key. */
-const inUseMs = 3 * secretKeysReadMs;
+const inUseMs = onlyReadableMs + 2 * secretKeysReadMs;
 
 export const rotateSecretKeyCommand: OperatorCommand = {
   usage: '',
