@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import net from 'node:net';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { AccessTokens } from '../../api/access-tokens.ts';
 import { CardLinks } from '../../api/card-links.ts';
@@ -20,6 +21,7 @@ import {
   resealAll,
 } from '../../db/repositories/secret-keys.ts';
 import type { SandboxId, UserId, WebhookEndpointId } from '../../domain/ids.ts';
+import { freePort } from '../support/free-port.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 import { until } from '../support/until.ts';
 
@@ -165,6 +167,31 @@ test('the new key alone reads what every former key made, but accepts signatures
   expect([1, 2].map((number) => third.agentToken(sandbox, number))).toEqual(
     [a, b].map((each) => deriveSecrets(key(each)).agentToken(sandbox, 1)),
   );
+});
+
+test('a process that starts while the database is away waits for it', async () => {
+  const port = await freePort();
+  const { hostname, port: target } = new URL(database.url);
+  const away = await createOrm(Object.assign(new URL(database.url), { port: `${port}` }).href, 1);
+  errors.length = 0;
+  const opening = openSecrets(away, key(c), logger);
+  await until(() => errors.length > 0);
+  const relay = net.createServer((from) => {
+    const to = net.connect(Number(target), hostname);
+    for (const [one, other] of [
+      [from, to],
+      [to, from],
+    ] as const) {
+      one.on('error', () => other.destroy());
+      one.pipe(other);
+    }
+  });
+  relay.listen(port, '127.0.0.1');
+  const { secrets, stopFollowing } = await opening;
+  stopFollowing();
+  expect(secrets.secretKeyNumber).toBe(3);
+  await away.close();
+  await new Promise((resolve) => relay.close(resolve));
 });
 
 test('everything stored is encrypted again in batches; an interrupted run is continued, and a newer text is kept', async () => {
