@@ -38,15 +38,22 @@ export function leftovers(inventory: Inventory): string[] {
 
 type MachineInventory = Omit<Inventory, 'rows' | 'workflows' | 'reservations'>;
 
+/** Groups of a host that stay when they are empty. */
+const keptGroups = ['shims', 'storage'];
+
 function onMachine(dataDir: string): MachineInventory {
   const folder = path.join(dataDir, 'oci');
   const { id } = JSON.parse(readFileSync(path.join(folder, 'copy.json'), 'utf8')) as { id: string };
-  const parents = hierarchies().map((root) => path.join(root, `sandboxes-${id}`));
-  const groups = parents.flatMap((parent) => foldersBelow(parent).filter((name) => name !== 'shims'));
+  const parents = hierarchies()
+    .map((root) => path.join(root, `sandboxes-${id}`))
+    .flatMap((parent) => [parent, path.join(parent, 'storage')]);
+  const groups = parents.flatMap((parent) => foldersBelow(parent).filter((name) => !keptGroups.includes(name)));
   const processes = allProcesses();
   const inGroups = parents.flatMap((parent) => foldersBelow(parent).map((name) => path.join(parent, name)));
   const grouped = new Set(
-    inGroups.filter((group) => !group.endsWith('/shims')).flatMap((group) => lines(path.join(group, 'cgroup.procs'))),
+    inGroups
+      .filter((group) => !keptGroups.includes(path.basename(group)))
+      .flatMap((group) => lines(path.join(group, 'cgroup.procs'))),
   );
   const shims = processes.filter((each) => each.words.some((word) => word.startsWith(`interface=sb${id}-`)));
   return {
@@ -62,7 +69,7 @@ function onMachine(dataDir: string): MachineInventory {
     namespaces: existsSync('/run/netns') ? readdirSync('/run/netns').filter((name) => name.includes(id)) : [],
     veths: readdirSync('/sys/class/net').filter((name) => name.startsWith(`sb${id}-`)),
     nftRules: namesOfSandboxes(`sandboxes_${id}`),
-    cgroups: inGroups.filter((group) => !group.endsWith('/shims')),
+    cgroups: inGroups.filter((group) => !keptGroups.includes(path.basename(group))),
     folders: ['sandboxes', 'pool', 'trash'].flatMap((name) =>
       foldersBelow(path.join(folder, name)).map((each) => `${name}/${each}`),
     ),
