@@ -139,6 +139,31 @@ print(os.write(file, buffer), flush=True)
     expect(await host.driver.inspect(spec.sandboxId)).toMatchObject({ state: 'exited' });
   });
 
+  test('fills no memory of the host with direct reads of many threads', async () => {
+    const spec = host.spec({ diskRates: { ...fast, readMbPerSecond: 1 }, memoryMb: 512 });
+    const place = await host.driver.create(spec);
+    const program = `import mmap, os, threading
+buffer = mmap.mmap(-1, 256 << 20)
+buffer.madvise(mmap.MADV_NOHUGEPAGE)
+block = os.urandom(1 << 20)
+for _ in range(256): buffer.write(block)
+file = os.open("/root/large", os.O_RDWR | os.O_CREAT | os.O_DIRECT)
+os.pwrite(file, buffer, 0)
+for _ in range(16): threading.Thread(target=os.preadv, args=(file, [buffer], 0)).start()
+open("/dev/shm/begun", "w").close()
+`;
+    const run = 'setsid python3 /tmp/read.py >/tmp/log 2>&1 </dev/null &';
+    await shell(place, spec, `cat >/tmp/read.py <<'END'\n${program}END\n${run}`);
+    // Not on the disk, on which the sandbox itself now waits for minutes.
+    await until(async () => (await shell(place, spec, 'test -e /dev/shm/begun')).exitCode === 0, 120_000);
+    // The waiting reads of 4 GB would be 4,096 vectors of 4 KB that no limit of the sandbox counts.
+    const vectors = /^biovec-max +(\d+)/m.exec(readFileSync('/proc/slabinfo', 'latin1'))![1];
+    expect(Number(vectors)).toBeLessThan(2000);
+    await new Cgroups(`sandboxes-${host.driver.copyId}`).liftDiskRates(spec.sandboxId);
+    await until(async () => (await shell(place, spec, 'pgrep python3')).exitCode !== 0, 120_000);
+    await host.driver.stop(spec.sandboxId);
+  });
+
   test('cannot change its limits', async () => {
     const spec = host.spec({ diskRates: slow });
     const place = await host.driver.create(spec);
