@@ -1,5 +1,6 @@
 import { createHmac, createPublicKey, randomBytes, verify } from 'node:crypto';
 import fs from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { SandboxView } from '../../ops/development/client/platform-client.ts';
@@ -222,5 +223,34 @@ test('a restart of a sandbox replaces the tokens of a former key, and keeps its 
   own.close();
   old.close();
   expect(await output(now, 'cat /root/note')).toBe('with the token of the present key');
-  for (const { sandbox_id: each } of [running, paused]) await api.deleteSandbox(each);
+  running = now;
 }, 180_000);
+
+test('a backup of the replaced key is restored with that key alone', async () => {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-secret-key-'));
+  fs.chmodSync(folder, 0o711);
+  const [backup, restored] = [path.join(folder, 'backup'), path.join(folder, 'restored')];
+  const before = platform;
+  const { PLATFORM_API_KEY: apiKey } = before.env;
+  expect(await runOperator('admin', dataDir, ['backup', '--to', backup])).toMatchObject({ code: 0 });
+  await before.stop();
+  fs.mkdirSync(restored);
+  const second = new RunningPlatform({}, restored);
+  try {
+    expect(await runOperator('admin', restored, ['restore', '--from', backup])).toMatchObject({ code: 0 });
+    await second.start();
+    const api = second.client(apiKey!);
+    const lost = await api.untilStatus(running.sandbox_id, 'paused');
+    expect([lost.reason, lost.envd_access_token]).toEqual(['host_restarted', running.envd_access_token]);
+    for (const { sandbox_id: id } of [running, paused]) {
+      expect((await api.request('POST', `/v1/sandboxes/${id}/resume`, {})).status).toBe(200);
+      await api.deleteSandbox(id);
+    }
+  } finally {
+    await second.stop();
+    await second.hostRemains();
+    fs.rmSync(folder, { recursive: true, force: true });
+  }
+  await before.start();
+  for (const { sandbox_id: id } of [running, paused]) await before.client().deleteSandbox(id);
+}, 400_000);
