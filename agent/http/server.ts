@@ -1,6 +1,7 @@
 import http, { type IncomingMessage, type ServerResponse } from 'node:http';
 import type http2 from 'node:http2';
 import net from 'node:net';
+import type { Duplex } from 'node:stream';
 import type { PlatformPaths } from '../boot/platform.ts';
 import type { RequestListener } from './request-listener.ts';
 
@@ -51,6 +52,7 @@ export function createAgentServer(platform: PlatformPaths, sandbox: SandboxPaths
     },
     listener,
   );
+  http1.on('clientError', replyToMalformed);
   http1.on('connect', (req, socket, head) => platform.serveConnect(req, socket as net.Socket, head));
   // The server itself never listens. This event starts its check of slow heads.
   http1.emit('listening');
@@ -73,6 +75,28 @@ export function createAgentServer(platform: PlatformPaths, sandbox: SandboxPaths
   );
   server.maxConnections = maxConnections;
   return server;
+}
+
+/** The replies that Node itself gives by default. */
+const malformed = new Map([
+  ['HPE_HEADER_OVERFLOW', '431 Request Header Fields Too Large'],
+  ['HPE_CHUNK_EXTENSIONS_OVERFLOW', '413 Payload Too Large'],
+  ['ERR_HTTP_REQUEST_TIMEOUT', '408 Request Timeout'],
+]);
+const requestLine = /^[A-Za-z-]{1,64} \/[\x21-\x7e]* HTTP\/1\.[01]\r\n/;
+
+/**
+ * Replies to a request that Node did not parse. Node knows a list of methods. HTTP/2 has none, so the gateway forwards
+ * other methods, too.
+ */
+function replyToMalformed(error: Error & { code?: string; rawPacket?: Buffer }, socket: Duplex): void {
+  const { _httpMessage: reply } = socket as Duplex & { _httpMessage?: ServerResponse };
+  if (socket.writable && !reply?.headersSent) {
+    const isMethod = error.code === 'HPE_INVALID_METHOD' && requestLine.test(error.rawPacket?.toString('latin1') ?? '');
+    const status = isMethod ? '405 Method Not Allowed' : (malformed.get(error.code ?? '') ?? '400 Bad Request');
+    socket.write(`HTTP/1.1 ${status}\r\nConnection: close\r\n\r\n`);
+  }
+  socket.destroy(error);
 }
 
 let loadedHttp2: http2.Http2Server | undefined;

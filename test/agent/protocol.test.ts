@@ -372,6 +372,7 @@ test('too large heads and invalid requests are refused', async () => {
   expect(await raw(`GET /health HTTP/1.1\r\nhost: x\r\nx: ${'y'.repeat(100_000)}\r\n\r\n`)).toMatch(/^HTTP\/1.1 431/);
   expect(await raw(`GET /health HTTP/1.1\r\nhost: x\r\n${'a: b\r\n'.repeat(20_000)}\r\n`)).toMatch(/^HTTP\/1.1 431/);
   expect(await raw('\x16\x03\x01\x02\x00\x01\x00')).toMatch(/^HTTP\/1.1 400/);
+  expect(await raw('FOO /sandboxagent.Process/List HTTP/1.1\r\nhost: x\r\n\r\n')).toMatch(/^HTTP\/1.1 405/);
   expect(await raw('GET / HTTP/9.9\r\n\r\n')).toMatch(/^HTTP\/1.1 400/);
   expect(
     await raw('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nnothing like a frame at all, but long enough to be one'),
