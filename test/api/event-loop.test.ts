@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import http from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { createApp } from '../../api/app.ts';
 import { newId } from '../../db/new-id.ts';
 import { addUsage } from '../support/added-usage.ts';
 import { addBilling } from '../support/billing-rows.ts';
@@ -125,16 +126,23 @@ function addresses(): string[] {
   return [...documented, ...receipts, '/openapi.json', '/agent-openapi.json', '/docs', '/'];
 }
 
-test('no route that reads keeps the event loop for long, with its largest reply', async () => {
+/** The longest turn of a copy of the OpenAPI document. A measure of this machine: about 20 ms on a usual one. */
+function copyingMs(): Promise<number> {
   const sample = JSON.stringify(api.client.document);
-  // A measure of this machine: about 20 milliseconds on a usual one.
-  const copied = await least(async () => {
+  return least(async () => {
     JSON.stringify(JSON.parse(sample));
     await nextTurn();
   });
+}
+
+test('no route that reads keeps the event loop for long, with its largest reply', async () => {
+  const copied = await copyingMs();
   const slow: string[] = [];
   const large: string[] = [];
-  for (const path of addresses()) {
+  const { text: page } = await api.client.send('GET', '/docs/');
+  const scripts = [...page.matchAll(/src="([^"]+)"/g)].map(([, src]) => new URL(src!, `${url}/docs/`).pathname);
+  expect(scripts).not.toEqual([]);
+  for (const path of [...addresses(), ...scripts]) {
     let shown = '';
     const turn = await least(async () => {
       shown = await read(path);
@@ -145,6 +153,72 @@ test('no route that reads keeps the event loop for long, with its largest reply'
   expect(slow).toEqual([]);
   expect(large).toEqual(expect.arrayContaining(['/v1/sandboxes', '/v1/audit-events', '/openapi.json']));
 }, 300_000);
+
+test('no route keeps the event loop for long with the largest body that it takes', async () => {
+  const copied = await copyingMs();
+  const slow: string[] = [];
+  for (const [path, routes] of Object.entries<Json>(api.client.document.paths)) {
+    for (const [method, { requestBody, 'x-max-body-bytes': bytes }] of Object.entries<Json>(routes)) {
+      if (!requestBody || !(bytes > 0)) continue;
+      const address = path.replace(/\{(\w+)\}/g, (_, name) => ids[name] ?? 'none');
+      const fields = largestFields(bytes);
+      const bodies = [JSON.stringify(fields), `[${`${'['.repeat(30)}${']'.repeat(30)},`.repeat(60)}0]`];
+      for (const body of bodies) {
+        let status = 0;
+        const turn = await least(async () => {
+          status = await send(method, address, body);
+        });
+        if (turn > 2 * copied) slow.push(`${(turn / copied).toFixed(2)} ${status} ${method} ${path} ${body.length}`);
+      }
+    }
+  }
+  expect(slow).toEqual([]);
+}, 300_000);
+
+/** An object of nearly as many bytes, keys and values as a body may have. Escapes make the parser copy each text. */
+function largestFields(bytes: number): Json {
+  const count = Math.min(1400, Math.floor(bytes / 100));
+  const value = '"\n'.repeat(Math.floor((bytes / count - 20) / 4));
+  return Object.fromEntries(Array.from({ length: count }, (_, number) => [`k${number}`, value]));
+}
+
+test('five clients that download receipts in a loop keep the event loop as short as others, and wait for their turns', async () => {
+  const copied = await copyingMs();
+  const path = `/v1/billing/invoices/${ids.invoice_id}/receipt`;
+  const shown: string[] = [];
+  const turn = await longestTurnMs(async () => {
+    const download = async () => {
+      for (let number = 0; number < 3; number += 1) shown.push((await read(path)).split(' ')[0]!);
+    };
+    await Promise.all(Array.from({ length: 5 }, download));
+  });
+  expect([...new Set(shown)].sort()).toEqual(['200', '429']);
+  expect(turn / copied).toBeLessThan(3);
+}, 300_000);
+
+test('the first request for the OpenAPI document does not make it', async () => {
+  const copied = await copyingMs();
+  const app = createApp(api.dependencies);
+  try {
+    const address = await app.listen({ host: '127.0.0.1', port: 0 });
+    const turn = await longestTurnMs(async () => {
+      expect((await fetch(`${address}/openapi.json`)).status).toBe(200);
+    });
+    expect(turn / copied).toBeLessThan(10);
+  } finally {
+    await app.close();
+  }
+}, 60_000);
+
+/** Sends a body. @returns the status of the reply */
+async function send(method: string, path: string, body: string): Promise<number> {
+  const headers = { 'x-api-key': api.root.key, 'content-type': 'application/json', 'content-length': body.length };
+  const sent = http.request(`${url}${path}`, { method: method.toUpperCase(), headers });
+  sent.end(body);
+  const [reply]: [http.IncomingMessage] = (await once(sent, 'response')) as [http.IncomingMessage];
+  for await (const _ of reply);
+  return reply.statusCode!;
+}
 
 /** Reads a reply and keeps nothing of it. @returns its status, its length and the path */
 async function read(path: string): Promise<string> {
