@@ -114,7 +114,7 @@ describe('a sandbox', () => {
     expectLimits(host, other);
   });
 
-  test('can be paused, copied and ended while it waits for its disk', async () => {
+  test('can be paused and ended while it waits for its disk', async () => {
     // 96 MB at 1 MB/s: far longer than a freeze and an end may take.
     const spec = host.spec({ diskRates: { ...slow, writeMbPerSecond: 1 }, memoryMb: 512 });
     const place = await host.driver.create(spec);
