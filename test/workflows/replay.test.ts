@@ -74,6 +74,9 @@ const expected = [
   'webhook-delivery-cancelled',
   'webhook-delivery-delivered',
   'webhook-delivery-failed',
+  'webhook-delivery-one-activity-cancelled',
+  'webhook-delivery-one-activity-delivered',
+  'webhook-delivery-one-activity-failed',
 ];
 
 async function replay(history: temporal.api.history.v1.History): Promise<void> {
