@@ -27,7 +27,7 @@ export function updateExpiry({ payloadCodecs = [] }: DataConverter): WorkflowCli
     async startUpdate(input, next) {
       const untilMs = performance.now() + updateWaitMs;
       const send = () => {
-        const expiry = Date.now() + aheadMs + untilMs - performance.now();
+        const expiry = Math.round(Date.now() + aheadMs + untilMs - performance.now());
         const headers = { ...input.headers, [updateExpiryHeader]: defaultPayloadConverter.toPayload(expiry) };
         return next({ ...input, headers });
       };
