@@ -38,6 +38,7 @@ const neverViolated = [
   'quota_allocations_active',
   'quota_allocations_active_account',
   'quota_requests_pending',
+  'secret_keys_fingerprint_key',
   'subscriptions_account_id_key',
 ];
 
