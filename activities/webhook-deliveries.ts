@@ -88,8 +88,8 @@ export function createWebhookDeliveryActivities(deps: {
     },
 
     /**
-     * For workflows of earlier releases. Makes one attempt and records it. A recorded attempt is not repeated. If the worker died before it could record
-     * the attempt, the attempt is repeated, so the endpoint may get the event twice.
+     * For workflows of earlier releases. Makes one attempt and records it. A recorded attempt is not repeated. If the
+     * worker died before it could record the attempt, the attempt is repeated, so the endpoint may get the event twice.
      */
     async attemptDelivery(wanted: DeliveryAttempt): Promise<DeliveryAttemptResult> {
       const found = await findHeldDelivery(orm.em, wanted);
@@ -150,7 +150,7 @@ function failedAttempt({ waitMs, error }: { waitMs: number; error?: string | nul
   });
 }
 
-/** The delay grows with each attempt, because thousands of deliveries may wait for a slow endpoint. */
+/** The delay grows with each try of the activity, because thousands of deliveries may wait for a slow endpoint. */
 function busy(): ApplicationFailure {
   const { attempt: tries } = Context.current().info;
   const waitMs = Math.min(longestBusyWaitMs, 1000 * 2 ** Math.min(tries, 10)) * (0.5 + Math.random() / 2);

@@ -35,7 +35,11 @@ export async function openSecrets(
     }
   }
   const keys = new SecretKeys(known);
+  let isReading = false;
   const follow = async () => {
+    // A database that hangs has one waiting read of each process.
+    if (isReading) return;
+    isReading = true;
     const before = keys.current;
     try {
       keys.replace(await readSecretKeys(orm.em.fork(), settings));
@@ -43,6 +47,8 @@ export async function openSecrets(
     } catch (error) {
       // The process goes on with the keys that it knows.
       report(error);
+    } finally {
+      isReading = false;
     }
     if (keys.current !== before) logger.info({ number: keys.current }, 'a new secret key is in use');
   };

@@ -172,7 +172,10 @@ export interface WebhookDeliveryInput extends OfAccount {
   createdAt: string;
   /** The workflow's own id. Only the holder of a delivery writes its row. */
   holder: string;
-  /** The number of attempts before this workflow, and the number of those that belong to earlier rounds. */
+  /**
+   * The number of attempts before this workflow, and the number of those that belong to earlier rounds. Only workflows
+   * that began in an earlier release read them, and workers of such a release.
+   */
   attemptsBefore: number;
   roundFrom: number;
   /** When the next attempt is due, in Unix milliseconds. */

@@ -177,8 +177,9 @@ export const outside: Readonly<Record<OutsideKind, ActivityOptions>> = {
     retry: { initialInterval: '10s', backoffCoefficient: 1, maximumInterval: '2d' },
   },
   /**
-   * Of workflows of earlier releases. One request to a webhook endpoint. A failed request is a result, not an error. The activity is retried if the
-   * worker died, the database is away, or the endpoint has its maximum of requests in flight.
+   * The record of a cancelled delivery. Also, in workflows of earlier releases, one request to a webhook endpoint: a
+   * failed request is a result there, not an error. The activity is retried if the worker died, the database is away, or
+   * the endpoint has its maximum of requests in flight.
    */
   webhookAttempt: {
     taskQueue: controlTaskQueues.webhooks,

@@ -264,7 +264,7 @@ const resourceNames: Record<Resource, string> = {
 
 /** @param short the resources that the hosts lack; empty: no host takes sandboxes */
 function noRoom({ wish, hostId }: { wish?: RegionWish; hostId?: string }, short: readonly Resource[]): AppError {
-  if (String(short) === 'starts') {
+  if (short.length > 0 && short.every((resource) => resource === 'starts')) {
     const message = `Too many sandboxes are starting now: this one would wait for more than ${patienceSeconds} seconds`;
     return new AppError('start_queue_full', message);
   }

@@ -193,7 +193,7 @@ async function readRows(em: EntityManager, settings: SecretKeySettings): Promise
     );
   const found = await read();
   if (found.length > 0) return found as [KeyRow, ...KeyRow[]];
-  // Whatever exists was made with the former key.
+  // The database is older than this table, so all that it stores was made with the former key.
   await query(em, 'insert into secret_keys (number, fingerprint) values (1, ?) on conflict do nothing', [
     fingerprintOf(keysOf(settings).at(-1)!),
   ]);
@@ -205,13 +205,10 @@ function opened(rows: [KeyRow, ...KeyRow[]], settings: SecretKeySettings): Known
   const given = new Map(keysOf(settings).map((key) => [fingerprintOf(key), key]));
   const key = given.get(newest.fingerprint);
   if (!key) {
-    throw wrong(
-      'is not the secret key of this database' +
-        (former.some((row) => given.has(row.fingerprint))
-          ? ', which has a newer one'
-          : '. If it is to replace it, set the former key in PLATFORM_PREVIOUS_SECRET_KEY and run: ' +
-            'npm run admin -- rotate-secret-key'),
-    );
+    const isFormer = former.some((row) => given.has(row.fingerprint));
+    throw isFormer
+      ? wrong('is not the secret key of this database, which has a newer one')
+      : unknownSecretKey('this database');
   }
   const others = former.map(({ number, sealed_key: sealed }) => {
     const text = open<string>(sealingKey(key), purposeOf(number), sealed!);
@@ -232,3 +229,10 @@ function keysOf(settings: SecretKeySettings): Buffer[] {
 }
 
 const wrong = (what: string) => new SettingsError(`Settings are wrong:\n  PLATFORM_SECRET_KEY: ${what}`);
+
+/** The secret key of the settings has never been one of this database. */
+export const unknownSecretKey = (database: string) =>
+  wrong(
+    `is not the secret key of ${database}. If it is to replace it, set the former key in PLATFORM_PREVIOUS_SECRET_KEY ` +
+      'and run: npm run admin -- rotate-secret-key',
+  );

@@ -474,7 +474,7 @@ describe('admission', () => {
     expect([refused.status, refused.body.code, refused.headers['retry-after']]).toEqual([429, 'start_queue_full', '5']);
     await refuses({}, 429, 'start_queue_full', busy);
     expect((await create({}, other)).status).toBe(201);
-    // Nobody waits for the reply of this one.
+    // This caller does not wait for the start.
     expect((await create({ is_async: true }, busy)).status).toBe(201);
     await measure(0.6);
     await refuses({}, 429, 'start_queue_full', other);

@@ -16,7 +16,7 @@ export function deleteQuotaAllocation(api: Api, deps: ApiDependencies): void {
       operationId: 'deleteQuotaAllocation',
       tags: ['Quotas'],
       summary: 'Delete a quota allocation',
-      description: 'Works in any status. If it was active, it limits nobody from then on.',
+      description: 'Works in any status. A deleted allocation no longer limits its user or account.',
       params: allocationPath,
       response: {
         200: envelope(z.object({ allocation_id: z.string(), deleted: z.literal(true) }), 'It is deleted'),

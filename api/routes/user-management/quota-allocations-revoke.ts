@@ -5,7 +5,7 @@ import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 import { allocationPath, allocationSchema, presentAllocation } from '../../schemas/quota.ts';
 
-/** `POST /v1/user-management/quota-allocations/{allocation_id}/revoke`: from now on it limits nobody. */
+/** `POST /v1/user-management/quota-allocations/{allocation_id}/revoke`: the allocation no longer limits its user or account. */
 export function revokeQuotaAllocation(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
@@ -15,7 +15,7 @@ export function revokeQuotaAllocation(api: Api, deps: ApiDependencies): void {
       operationId: 'revokeQuotaAllocation',
       tags: ['Quotas'],
       summary: 'Revoke a quota allocation',
-      description: 'It limits nobody from then on. The allocation stays in the list as `revoked`.',
+      description: 'The allocation no longer limits its user or account. It stays in the list as `revoked`.',
       params: allocationPath,
       response: {
         200: envelope(allocationSchema, 'The allocation'),

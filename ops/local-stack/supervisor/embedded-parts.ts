@@ -1,6 +1,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
-import { type Settings, SettingsError } from '../../../config/settings.ts';
+import type { Settings } from '../../../config/settings.ts';
+import { unknownSecretKey } from '../../../db/repositories/secret-keys.ts';
 import { codecAccessToken } from '../../../temporal/codec-access.ts';
 import { temporalDevServer, temporalPrograms } from '../../setup/toolchain/locations.mjs';
 import type { ProgramHome } from '../embedded/child-program.ts';
@@ -24,10 +25,7 @@ async function startPostgresWithKeys(options: EmbeddedPostgresOptions): Promise<
     return await startPostgres(options);
   } catch (error) {
     if (!(error instanceof WrongPasswordError)) throw error;
-    throw new SettingsError(
-      `Settings are wrong:\n  PLATFORM_SECRET_KEY: is not the secret key of the database in ${options.dir}. If it is to ` +
-        'replace it, set the former key in PLATFORM_PREVIOUS_SECRET_KEY and run: npm run admin -- rotate-secret-key',
-    );
+    throw unknownSecretKey(`the database in ${options.dir}`);
   }
 }
 
