@@ -11,7 +11,10 @@ type Interceptor = NonNullable<ConnectionOptions['interceptors']>[number];
 /** For a call that the server answers at once. */
 const shortDeadlineMs = 10_000;
 
-/** For a call that changes a namespace, or that the server answers after 20 s at the latest and the client repeats. */
+/**
+ * For a call that changes a namespace or all task queues of a deployment, or that the server answers after 20 s at the
+ * latest and the client repeats.
+ */
 const longDeadlineMs = updateWaitMs;
 
 const updates = new Set(['UpdateWorkflowExecution', 'ExecuteMultiOperation']);
@@ -21,6 +24,7 @@ const longCalls = new Set([
   'GetWorkflowExecutionHistory',
   'RegisterNamespace',
   'AddSearchAttributes',
+  'SetWorkerDeploymentCurrentVersion',
 ]);
 
 /** gRPC's RESOURCE_EXHAUSTED. */

@@ -6,6 +6,7 @@ import type { temporal } from '@temporalio/proto';
 const drained = 2;
 
 /** Error codes of gRPC. */
+const deadlineExceeded = 4;
 const notFound = 5;
 const failedPrecondition = 9;
 
@@ -63,7 +64,8 @@ export class WorkerDeployment {
 
   /**
    * Makes a version current: new workflows, and workflows that upgrade automatically, run on its workers. Waits for
-   * workers that have just started, because Temporal refuses a version that does not poll each task queue yet.
+   * workers that have just started, because Temporal refuses a version that does not poll each task queue yet, and for
+   * a busy Temporal, which changes the task queues one after the other.
    * @throws a gRPC error when none of its workers polls
    */
   async setCurrent(buildId: string): Promise<void> {
@@ -72,7 +74,8 @@ export class WorkerDeployment {
         await this.#setCurrent(buildId, null);
         return;
       } catch (error) {
-        if (!hasCode(error, failedPrecondition) || Date.now() > endMs) throw error;
+        const isEarly = hasCode(error, failedPrecondition) || hasCode(error, deadlineExceeded);
+        if (!isEarly || Date.now() > endMs) throw error;
       }
       await delay(retryMs);
     }

@@ -3,6 +3,7 @@ import { mkdir, readdir, readFile, rmdir, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import type { DiskRates } from '../../domain/plans.ts';
+import { uninterruptibleWait } from '../process/process-identity.ts';
 import { until } from '../process/until.ts';
 import { limitedDevices, noRates, rateFiles, rateTexts } from './disk-rates.ts';
 import type { OwnSize } from './own-files.ts';
@@ -572,6 +573,16 @@ export class Cgroups {
   /** Host process numbers of the processes in an instance. */
   async processesOf(instance: string): Promise<number[]> {
     return readPids(this.processesFile(instance));
+  }
+
+  /** The kernel functions in which threads of an instance or of its buckets wait, so that they cannot be frozen. */
+  async unfreezableWaits(instance: string): Promise<string[]> {
+    const waits = new Set<string>();
+    for (const group of [instance, ...(await this.#storageOf(instance))]) {
+      const threads = await readPids(this.#file('freezer', group, this.version === 2 ? 'cgroup.threads' : 'tasks'));
+      for (const thread of threads) waits.add(uninterruptibleWait(thread) ?? '');
+    }
+    return [...waits].filter(Boolean).sort();
   }
 
   /**

@@ -354,7 +354,9 @@ class LocalDriver implements OciDriver {
     const isHanging = async () => !signal.aborted && (await this.#mounts.cutHanging(folder, signal)) > 0;
     if (!(await freeze()) && !((await isHanging()) && (await freeze()))) {
       signal.throwIfAborted();
-      throw new DriverError('pause_failed', 'The sandbox could not be frozen in time', { retryable: true });
+      const waits = await this.#cgroups.unfreezableWaits(record.instance);
+      const reason = waits.length > 0 ? `: processes wait in the kernel (${waits.join(', ')})` : '';
+      throw new DriverError('pause_failed', `The sandbox could not be frozen in time${reason}`, { retryable: true });
     }
   }
 

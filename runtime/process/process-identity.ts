@@ -24,6 +24,11 @@ export function isFirstOfNamespace(pid: number): boolean {
   return /^NSpid:.*\t1$/m.test(readOrEmpty(`/proc/${pid}/status`));
 }
 
+/** The kernel function in which a thread waits and takes no signal. Null when it does not wait so. */
+export function uninterruptibleWait(thread: number): string | null {
+  return statOf(thread)?.[0] === 'D' ? readOrEmpty(`/proc/${thread}/wchan`) : null;
+}
+
 /** Whether a process was killed but has not ended. A frozen process ends when it is thawed. */
 export function isKilled(pid: number): boolean {
   const pending = /^SigPnd:\t([0-9a-f]+)$/m.exec(readOrEmpty(`/proc/${pid}/status`))?.[1] ?? '0';

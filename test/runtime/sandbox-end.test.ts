@@ -246,7 +246,11 @@ test('a sandbox that cannot be frozen in time continues to run', async () => {
   const { asked, letGo } = await hangMount(init);
   await shell(place, spec, 'ls /mnt &');
   await asked;
-  await expect(host.driver.pause(spec.sandboxId)).rejects.toMatchObject({ code: 'pause_failed', retryable: true });
+  await expect(host.driver.pause(spec.sandboxId)).rejects.toMatchObject({
+    code: 'pause_failed',
+    retryable: true,
+    message: expect.stringMatching(/ wait in the kernel \(.*request_wait_answer.*\)$/),
+  });
   expect((await host.driver.inspect(spec.sandboxId)).state).toBe('running');
   expect((await shell(place, spec, 'echo goes on')).output).toBe('goes on');
   await letGo();

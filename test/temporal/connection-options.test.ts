@@ -147,6 +147,33 @@ test('each request has the API key, and only over TLS', async () => {
   ).toEqual({});
 });
 
+test('only a call that a healthy server may answer late has a long deadline', async () => {
+  const deadlines = new Map<string, number>();
+  const server = http2.createServer();
+  server.on('stream', (stream, headers) => {
+    deadlines.set(headers[':path']!.split('/').at(-1)!, Number.parseInt(String(headers['grpc-timeout']), 10));
+    stream.respond({ ':status': 200, 'content-type': 'application/grpc', 'grpc-status': '7' }, { endStream: true });
+  });
+  server.on('session', (session) => closed.push(() => session.destroy()));
+  const address = await listen(server);
+  const connection = Connection.lazy(clientConnectionOptions({ TEMPORAL_ADDRESS: address, TEMPORAL_TLS: false }));
+  try {
+    const { workflowService: service } = connection;
+    const calls = [
+      service.describeWorkerDeployment({}),
+      service.setWorkerDeploymentCurrentVersion({}),
+      service.updateWorkflowExecution({}),
+      service.signalWorkflowExecution({}),
+    ];
+    for (const { status } of await Promise.allSettled(calls)) expect(status).toBe('rejected');
+  } finally {
+    await connection.close();
+  }
+  const long = [...deadlines].filter(([, ms]) => ms > 10_000).map(([method]) => method);
+  expect(deadlines.size).toBe(4);
+  expect(long.sort()).toEqual(['SetWorkerDeploymentCurrentVersion', 'UpdateWorkflowExecution']);
+}, 60_000);
+
 test('without settings the connection is plain; a certificate without its key is refused at the start', () => {
   const plain = { PLATFORM_SECRET_KEY: settings.PLATFORM_SECRET_KEY, DATABASE_URL: settings.DATABASE_URL };
   expect(temporalConnectionOptions(loadSettings(plain))).toEqual({ address: '127.0.0.1:7233', tls: false });
