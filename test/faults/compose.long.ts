@@ -273,7 +273,9 @@ function override(): object {
       },
       'temporal-ui': { ...standIn, entrypoint: ['tini', '--', 'sleep', 'infinity'] },
       registry: { ...standIn, entrypoint: ['tini', '--', 'sleep', 'infinity'] },
-      ...Object.fromEntries(['migrate', 'api', 'gateway', 'worker'].map((name) => [name, { volumes: ours }])),
+      ...Object.fromEntries(
+        ['temporal-role', 'migrate', 'api', 'gateway', 'worker'].map((name) => [name, { volumes: ours }]),
+      ),
       host: {
         volumes: ours,
         privileged: false,

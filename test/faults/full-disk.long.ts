@@ -47,13 +47,16 @@ async function started(small: { data: boolean; cache: boolean }): Promise<Runnin
   return made.platform;
 }
 
-/** The parts that a start would need minutes to make. Images larger than the base image are not needed. */
+/** The parts that a start would need minutes to make. Of the images, the one that a start used last is the base image. */
 function copyOfCache(folder: string): void {
   const from = cacheDir();
   const programs = fs.readdirSync(path.join(from, 'toolchain')).filter((name) => name.startsWith('temporal-server-'));
+  const madeMs = (name: string) => fs.statSync(path.join(from, 'images', name)).mtimeMs;
   const images = fs
     .readdirSync(path.join(from, 'images'))
-    .filter((name) => sizeMib(path.join(from, 'images', name)) < 400);
+    .filter((name) => /^sha256-\w+$/.test(name) && isBaseSize(sizeMib(path.join(from, 'images', name))))
+    .sort((a, b) => madeMs(b) - madeMs(a))
+    .slice(0, 1);
   const parts = [
     ...programs.map((name) => `toolchain/${name}`),
     ...images.map((name) => `images/${name}`),
@@ -65,6 +68,9 @@ function copyOfCache(folder: string): void {
     execFileSync('cp', ['-a', path.join(from, part), path.join(folder, part)]);
   }
 }
+
+/** Larger than images of tests, and smaller than the code interpreter's. */
+const isBaseSize = (mib: number) => mib > 100 && mib < 400;
 
 const sizeMib = (file: string) => Number.parseInt(execFileSync('du', ['-sm', file], { encoding: 'utf8' }), 10);
 
