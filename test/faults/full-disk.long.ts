@@ -47,7 +47,7 @@ async function started(small: { data: boolean; cache: boolean }): Promise<Runnin
   return made.platform;
 }
 
-/** The parts that a start would need minutes to make. Of the images, the one that a start used last is the base image. */
+/** The parts that a start would need minutes to make. Of the images, the one of the base image's size that was made last. */
 function copyOfCache(folder: string): void {
   const from = cacheDir();
   const programs = fs.readdirSync(path.join(from, 'toolchain')).filter((name) => name.startsWith('temporal-server-'));
