@@ -24,6 +24,7 @@ const created: SandboxId[] = [];
 const secrets = {
   PLATFORM_SECRET_KEY: Buffer.alloc(32, 7).toString('base64'),
   POSTGRES_PASSWORD: 'of-a-test',
+  POSTGRES_TEMPORAL_PASSWORD: 'of-a-test-for-temporal',
   POSTGRES_RUNTIME_PASSWORD: 'of-a-test-too',
   PLATFORM_WARM_POOL_SIZE: '0',
   PLATFORM_IMAGES_AHEAD: 'none',

@@ -4,6 +4,7 @@ import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, expect, test } from '@jest/globals';
 import { processStartedAt } from '../../ops/local-stack/embedded/process-record.ts';
+import { ensureBaseImage } from '../../runtime/images/base-image.ts';
 import { cacheDir } from '../runtime/local-host.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
 import { until } from '../support/until.ts';
@@ -33,7 +34,7 @@ async function started(small: { data: boolean; cache: boolean }): Promise<Runnin
   if (small.data) made.data = new TightDisk('4G', ['-N', '20000']);
   if (small.cache) {
     made.cache = new TightDisk('4G', ['-N', '40000']);
-    copyOfCache(made.cache.folder);
+    await copyOfCache(made.cache.folder);
   }
   const settings = {
     PLATFORM_WARM_POOL_SIZE: '0',
@@ -47,19 +48,14 @@ async function started(small: { data: boolean; cache: boolean }): Promise<Runnin
   return made.platform;
 }
 
-/** The parts that a start would need minutes to make. Of the images, the one of the base image's size that was made last. */
-function copyOfCache(folder: string): void {
+/** The parts that a start would need minutes to make. Of the images only the base image, because all may not fit. */
+async function copyOfCache(folder: string): Promise<void> {
   const from = cacheDir();
+  const { rootfs } = await ensureBaseImage({ cacheDir: from });
   const programs = fs.readdirSync(path.join(from, 'toolchain')).filter((name) => name.startsWith('temporal-server-'));
-  const madeMs = (name: string) => fs.statSync(path.join(from, 'images', name)).mtimeMs;
-  const images = fs
-    .readdirSync(path.join(from, 'images'))
-    .filter((name) => /^sha256-\w+$/.test(name) && isBaseSize(sizeMib(path.join(from, 'images', name))))
-    .sort((a, b) => madeMs(b) - madeMs(a))
-    .slice(0, 1);
   const parts = [
     ...programs.map((name) => `toolchain/${name}`),
-    ...images.map((name) => `images/${name}`),
+    path.relative(from, path.dirname(rootfs)),
     'seccomp',
     'workflow-bundles',
   ].filter((part) => fs.existsSync(path.join(from, part)));
@@ -68,11 +64,6 @@ function copyOfCache(folder: string): void {
     execFileSync('cp', ['-a', path.join(from, part), path.join(folder, part)]);
   }
 }
-
-/** Larger than images of tests, and smaller than the code interpreter's. */
-const isBaseSize = (mib: number) => mib > 100 && mib < 400;
-
-const sizeMib = (file: string) => Number.parseInt(execFileSync('du', ['-sm', file], { encoding: 'utf8' }), 10);
 
 /** The embedded parts and the platform's own processes, by pid and start. */
 function processesOf(platform: RunningPlatform): string[] {

@@ -5,9 +5,20 @@ import { promisify } from 'node:util';
 import { settingsSchema } from '../../config/settings.ts';
 
 const root = path.resolve(import.meta.dirname, '../..');
+const passwords = {
+  POSTGRES_PASSWORD: 'of-the-owner',
+  POSTGRES_TEMPORAL_PASSWORD: 'of-temporal',
+  POSTGRES_RUNTIME_PASSWORD: 'of-the-processes',
+};
+
+/** The file as docker-compose reads it. */
+async function composeConfig(words: string[] = [], settings: NodeJS.ProcessEnv = {}): Promise<string> {
+  const env = { ...process.env, ...passwords, ...settings };
+  return (await promisify(execFile)('docker-compose', ['config', ...words], { cwd: root, env })).stdout;
+}
 
 test('docker-compose accepts the file, and each of our processes is a service with an existing script', async () => {
-  const { stdout } = await promisify(execFile)('docker-compose', ['config', '--services'], { cwd: root });
+  const stdout = await composeConfig(['--services']);
   const services = stdout.trim().split('\n').sort();
   expect(services).toEqual([
     'api',
@@ -33,7 +44,7 @@ test('docker-compose accepts the file, and each of our processes is a service wi
 });
 
 test("every service that connects to sandboxes is in the machine's own network", async () => {
-  const { stdout } = await promisify(execFile)('docker-compose', ['config'], { cwd: root });
+  const stdout = await composeConfig();
   const services = stdout.split(/\n {2}(?=\w)/);
   for (const name of ['api', 'gateway', 'host']) {
     expect(services.find((service) => service.startsWith(`${name}:`))).toContain('network_mode: host');
@@ -47,7 +58,7 @@ test("each process's metrics have a separate loopback port, which the Prometheus
     at,
   ]);
   expect(scraped.map(([name]) => name)).toEqual(['api', 'gateway', 'worker', 'host']);
-  const { stdout } = await promisify(execFile)('docker-compose', ['config'], { cwd: root });
+  const stdout = await composeConfig();
   const services = stdout.split(/\n {2}(?=\w)/);
   for (const [name, at] of scraped) {
     const service = services.find((each) => each.startsWith(`${name}:`))!;
@@ -68,13 +79,12 @@ test('every setting can be set in .env, except those that this file sets', async
     /^(PLATFORM_(DATA_DIR|CACHE_DIR|API_(HOST|PORT)|GATEWAY_HOST|REGISTRY\w*|\w*METRICS_\w+)|DATABASE_\w*URL|TEMPORAL_\w+)$/;
   const taken = names.filter((name) => !decided.test(name));
   expect(taken.length).toBeGreaterThan(80);
-  const env = { ...process.env, ...Object.fromEntries(taken.map((name) => [name, `given-${name}`])) };
-  const { stdout } = await promisify(execFile)('docker-compose', ['config'], { cwd: root, env });
+  const stdout = await composeConfig([], Object.fromEntries(taken.map((name) => [name, `given-${name}`])));
   expect(taken.filter((name) => !stdout.includes(`${name}: given-${name}\n`))).toEqual([]);
 });
 
 test('Temporal uses its own role', async () => {
-  const { stdout } = await promisify(execFile)('docker-compose', ['config'], { cwd: root });
+  const stdout = await composeConfig();
   const services = stdout.split(/\n {2}(?=\w)/);
   const userOf = (name: string) =>
     /\n {6}POSTGRES_USER: (\w+)/.exec(services.find((service) => service.startsWith(`${name}:`))!)?.[1];
@@ -82,7 +92,7 @@ test('Temporal uses its own role', async () => {
 });
 
 test('every service has time to stop, and its log has a limit', async () => {
-  const { stdout } = await promisify(execFile)('docker-compose', ['config'], { cwd: root });
+  const stdout = await composeConfig();
   const [list = ''] = stdout.split('\nversion:');
   const services = list.split(/\n {2}(?=\w)/).slice(1);
   expect(services.length).toBe(11);
@@ -92,4 +102,10 @@ test('every service has time to stop, and its log has a limit', async () => {
       "logging:\n      driver: json-file\n      options:\n        max-file: '2'\n        max-size: 20m",
     );
   }
+});
+
+test.each(Object.keys(passwords))('without %s, docker-compose names it and starts nothing', async (name) => {
+  await expect(composeConfig([], { [name]: '' })).rejects.toMatchObject({
+    stderr: expect.stringMatching(new RegExp(`: set ${name} in \\.env\\n$`)),
+  });
 });
