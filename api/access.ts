@@ -1,9 +1,9 @@
 import type { FastifyRequest } from 'fastify';
 import type { PlanCatalog } from '../db/plans.ts';
-import type { Identity } from '../db/repositories/identities.ts';
-import type { Scope } from '../db/repositories/scope.ts';
-import { planHeldBy } from '../db/repositories/subscriptions.ts';
-import type { Plan } from '../domain/plans.ts';
+import type { Identity } from '../db/accounts/identities.ts';
+import type { Scope } from '../db/accounts/scope.ts';
+import { planHeldBy } from '../db/billing/subscriptions.ts';
+import type { Plan } from '../domain/billing/plans.ts';
 
 /**
  * The rows that a route reads and changes:

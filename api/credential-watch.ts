@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import type { Orm } from '../db/orm.ts';
-import { usableCredentials } from '../db/repositories/identities.ts';
+import { usableCredentials } from '../db/accounts/identities.ts';
 
 const checkMs = 1000;
 

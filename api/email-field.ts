@@ -1,6 +1,6 @@
-import { isDomainOfOthers } from '../config/oidc-issuers.ts';
-import type { Settings } from '../config/settings.ts';
-import { readEmailAddress } from '../domain/email-address.ts';
+import { isDomainOfOthers } from '../platform/config/oidc-issuers.ts';
+import type { Settings } from '../platform/config/settings.ts';
+import { readEmailAddress } from '../domain/accounts/email-address.ts';
 import { AppError } from '../domain/errors.ts';
 import type { AccountId } from '../domain/ids.ts';
 

@@ -1,6 +1,6 @@
 import http from 'node:http';
 import type { Socket } from 'node:net';
-import { limitPipelining } from '../config/http-pipelining.ts';
+import { limitPipelining } from '../platform/config/http-pipelining.ts';
 import { BoundedCounts } from '../domain/bounded-counts.ts';
 import { clientKey } from '../domain/client-address.ts';
 import { FairTurns } from '../domain/fair-turns.ts';

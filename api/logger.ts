@@ -1,5 +1,5 @@
 import { type DestinationStream, type Logger, pino } from 'pino';
-import { logDestination } from '../config/log-destination.ts';
+import { logDestination } from '../platform/config/log-destination.ts';
 
 /** The API's log: one JSON line per entry, without the callers' secrets. */
 export function createApiLogger(level: string, destination?: DestinationStream): Logger {

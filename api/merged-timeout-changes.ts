@@ -1,11 +1,11 @@
-import type { Sandbox } from '../db/entities/sandbox.ts';
+import type { Sandbox } from '../db/sandboxes/sandbox.entity.ts';
 import { AppError } from '../domain/errors.ts';
 import {
   requirePossibleTimeout,
   type TimeoutChange,
   type TimeoutReply,
   timeoutReply,
-} from '../domain/timeout-change.ts';
+} from '../domain/sandboxes/timeout-change.ts';
 
 /** The maximum number of changes of one kind that wait in this process for one sandbox. */
 const maxWaiting = 100;

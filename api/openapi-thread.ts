@@ -1,5 +1,5 @@
 import { pino } from 'pino';
-import type { Settings } from '../config/settings.ts';
+import type { Settings } from '../platform/config/settings.ts';
 import { loadPlans } from '../db/plans.ts';
 import { createApp } from './app.ts';
 import type { ApiDependencies } from './dependencies.ts';

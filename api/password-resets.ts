@@ -2,9 +2,9 @@ import { type Client, WorkflowExecutionAlreadyStartedError, WorkflowNotFoundErro
 import type { Logger } from 'pino';
 import { AppError } from '../domain/errors.ts';
 import type { UserId } from '../domain/ids.ts';
-import { passwordResetSeconds } from '../domain/password-reset.ts';
+import { passwordResetSeconds } from '../domain/accounts/password-reset.ts';
 import { type PasswordResetInput, workflowKinds } from '../domain/workflow-registry.ts';
-import { startOptions } from '../temporal/workflow-starts.ts';
+import { startOptions } from '../platform/temporal/workflow-starts.ts';
 
 /** Mails links to set new passwords. */
 export interface PasswordResets {

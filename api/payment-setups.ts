@@ -1,5 +1,5 @@
-import { Account } from '../db/entities/account.ts';
-import type { PaymentMethod } from '../db/entities/payment-method.ts';
+import { Account } from '../db/accounts/account.entity.ts';
+import type { PaymentMethod } from '../db/billing/payment-method.entity.ts';
 import type { Orm } from '../db/orm.ts';
 import {
   addSetup,
@@ -9,9 +9,9 @@ import {
   keepCustomer,
   keepMethod,
   requireRoomForMethod,
-} from '../db/repositories/payment-methods.ts';
+} from '../db/billing/payment-methods.ts';
 import type { AccountId } from '../domain/ids.ts';
-import type { PaymentProcessor } from '../payments/processor.ts';
+import type { PaymentProcessor } from '../integrations/payments/processor.ts';
 
 interface Setups {
   orm: Orm;

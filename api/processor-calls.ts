@@ -1,5 +1,5 @@
 import { AppError } from '../domain/errors.ts';
-import { type PaymentProcessor, ProcessorUnavailableError } from '../payments/processor.ts';
+import { type PaymentProcessor, ProcessorUnavailableError } from '../integrations/payments/processor.ts';
 import type { ApiDependencies } from './dependencies.ts';
 
 /** @throws {AppError} `payments_not_configured` */

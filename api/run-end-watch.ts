@@ -9,9 +9,9 @@ import {
   reportRunEnd,
   type WatchedRun,
   type WatchedSandbox,
-} from '../db/repositories/watched-runs.ts';
+} from '../db/usage/watched-runs.ts';
 import type { AccountId } from '../domain/ids.ts';
-import { isOver } from '../domain/sandbox-state.ts';
+import { isOver } from '../domain/sandboxes/state.ts';
 import {
   type AgentPlace,
   AgentRefusal,

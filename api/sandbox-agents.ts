@@ -1,16 +1,16 @@
 import { z } from 'zod';
-import type { PlatformSecrets } from '../config/secrets.ts';
+import type { PlatformSecrets } from '../platform/config/secrets.ts';
 import type { SandboxId } from '../domain/ids.ts';
-import { LastHopUnavailable, type SandboxWays } from '../last-hop/last-hops.ts';
-import { openTunnel } from '../last-hop/tunnel.ts';
+import { LastHopUnavailable, type SandboxWays } from '../gateway/last-hop/last-hops.ts';
+import { openTunnel } from '../gateway/last-hop/tunnel.ts';
 import {
   type AgentEndpoint,
   type AgentReply,
   callAgent,
   callAgentForStream,
   type PlatformCall,
-} from '../sandbox-agent-client/platform-call.ts';
-import { SandboxStream, UnusableReply } from '../sandbox-agent-client/sandbox-exchange.ts';
+} from '../platform/agent-client/platform-call.ts';
+import { SandboxStream, UnusableReply } from '../platform/agent-client/sandbox-exchange.ts';
 
 /** The time limit of an agent for a reply, and for the first byte of a stream. */
 const replyMs = 10_000;

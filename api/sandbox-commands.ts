@@ -1,8 +1,8 @@
-import type { Sandbox } from '../db/entities/sandbox.ts';
-import type { StorageChange } from '../domain/object-storage.ts';
-import type { Port } from '../domain/ports.ts';
-import type { SandboxStatus } from '../domain/sandbox-state.ts';
-import type { TimeoutChange, TimeoutReply } from '../domain/timeout-change.ts';
+import type { Sandbox } from '../db/sandboxes/sandbox.entity.ts';
+import type { StorageChange } from '../domain/sandboxes/object-storage.ts';
+import type { Port } from '../domain/sandboxes/ports.ts';
+import type { SandboxStatus } from '../domain/sandboxes/state.ts';
+import type { TimeoutChange, TimeoutReply } from '../domain/sandboxes/timeout-change.ts';
 
 /**
  * The commands that routes send to sandboxes. Each becomes an update of the sandbox's workflow. If the sandbox has

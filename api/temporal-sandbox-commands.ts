@@ -8,21 +8,21 @@ import {
 } from '@temporalio/client';
 import { ApplicationFailure, CancelledFailure, type UpdateDefinition } from '@temporalio/common';
 import type { Logger } from 'pino';
-import type { Sandbox } from '../db/entities/sandbox.ts';
+import type { Sandbox } from '../db/sandboxes/sandbox.entity.ts';
 import { newId } from '../db/new-id.ts';
 import type { Orm } from '../db/orm.ts';
-import { hasLease } from '../db/repositories/hosts.ts';
-import { removeStartOf, requestStart } from '../db/repositories/outbox.ts';
-import { findSandboxStatus } from '../db/repositories/sandbox-status.ts';
+import { hasLease } from '../db/hosts/hosts.ts';
+import { removeStartOf, requestStart } from '../db/core/outbox.ts';
+import { findSandboxStatus } from '../db/sandboxes/sandbox-status.ts';
 import { AppError } from '../domain/errors.ts';
 import type { SandboxId } from '../domain/ids.ts';
-import { lifeStartOf } from '../domain/life-plan.ts';
-import type { StorageChange } from '../domain/object-storage.ts';
-import type { Port } from '../domain/ports.ts';
-import { isOver } from '../domain/sandbox-state.ts';
-import type { TimeoutChange, TimeoutReply } from '../domain/timeout-change.ts';
+import { lifeStartOf } from '../domain/sandboxes/life-plan.ts';
+import type { StorageChange } from '../domain/sandboxes/object-storage.ts';
+import type { Port } from '../domain/sandboxes/ports.ts';
+import { isOver } from '../domain/sandboxes/state.ts';
+import type { TimeoutChange, TimeoutReply } from '../domain/sandboxes/timeout-change.ts';
 import type { BatchEndingInput } from '../domain/workflow-registry.ts';
-import { startOptions } from '../temporal/workflow-starts.ts';
+import { startOptions } from '../platform/temporal/workflow-starts.ts';
 import {
   addPortUpdate,
   connectUpdate,
@@ -34,10 +34,10 @@ import {
   storageCredentialsUpdate,
   terminateUpdate,
   timeoutUpdate,
-} from '../workflows/sandbox/messages.ts';
-import type { sandbox as sandboxWorkflow } from '../workflows/sandbox/workflow.ts';
-import type { sandboxBatchEnding } from '../workflows/sandbox-batch-ending.ts';
-import type { sandboxDeletion } from '../workflows/sandbox-deletion.ts';
+} from '../workflows/sandboxes/life/messages.ts';
+import type { sandbox as sandboxWorkflow } from '../workflows/sandboxes/life/workflow.ts';
+import type { sandboxBatchEnding } from '../workflows/sandboxes/batch-ending.ts';
+import type { sandboxDeletion } from '../workflows/sandboxes/deletion.ts';
 import { CommandsInFlight } from './commands-in-flight.ts';
 import { isFailing } from './failing-workflows.ts';
 import { MergedTimeoutChanges } from './merged-timeout-changes.ts';

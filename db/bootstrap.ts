@@ -1,7 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import type { TemplateUse } from '../domain/host-room.ts';
-import { Account } from './entities/account.ts';
-import { Template } from './entities/template.ts';
+import type { TemplateUse } from '../domain/hosts/room.ts';
+import { Account } from './accounts/account.entity.ts';
+import { Template } from './templates/template.entity.ts';
 import { newId } from './new-id.ts';
 import type { Orm } from './orm.ts';
 import { loadPlans } from './plans.ts';
@@ -12,8 +12,8 @@ import {
   createAccountWithoutKey,
   type MadeAccount,
   type NewAccount,
-} from './repositories/accounts.ts';
-import { guessTemplateUse } from './repositories/host-rooms.ts';
+} from './accounts/accounts.ts';
+import { guessTemplateUse } from './hosts/host-rooms.ts';
 
 /** Prevents that two concurrent starts make two first accounts. The number is arbitrary. */
 const bootstrapLock = 7_403_112;

@@ -1,10 +1,10 @@
-import { isBilled } from '../config/billing.ts';
-import { loadSettings } from '../config/settings.ts';
+import { isBilled } from '../platform/config/billing.ts';
+import { loadSettings } from '../platform/config/settings.ts';
 import { bootstrap, bootstrapWithoutKey } from './bootstrap.ts';
 import { createOrm } from './orm.ts';
 import { loadPlans } from './plans.ts';
-import { readSecretKeys } from './repositories/secret-keys.ts';
-import { forgiveAll, startBillingOfAll, subscribeAccounts } from './repositories/subscriptions.ts';
+import { readSecretKeys } from './upkeep/secret-keys.ts';
+import { forgiveAll, startBillingOfAll, subscribeAccounts } from './billing/subscriptions.ts';
 import { grantRuntimeRole } from './runtime-role.ts';
 
 /**

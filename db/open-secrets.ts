@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { SecretKeys } from '../config/secret-keys.ts';
-import { deriveSecrets, type PlatformSecrets } from '../config/secrets.ts';
-import { SettingsError } from '../config/settings.ts';
+import { SecretKeys } from '../platform/config/secret-keys.ts';
+import { deriveSecrets, type PlatformSecrets } from '../platform/config/secrets.ts';
+import { SettingsError } from '../platform/config/settings.ts';
 import type { Orm } from './orm.ts';
-import { readSecretKeys, type SecretKeySettings, secretKeysReadMs } from './repositories/secret-keys.ts';
+import { readSecretKeys, type SecretKeySettings, secretKeysReadMs } from './upkeep/secret-keys.ts';
 
 const retryMs = 1000;
 

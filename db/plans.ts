@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { z } from 'zod';
 import { isZero, readAmount } from '../domain/billing/money.ts';
-import type { Plan } from '../domain/plans.ts';
+import type { Plan } from '../domain/billing/plans.ts';
 
 const money = z.string().regex(/^\d{1,10}(\.\d{1,3})?$/, 'a decimal in text such as "49.00"');
 const count = z.number().int().positive();

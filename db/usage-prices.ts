@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { z } from 'zod';
-import { type UsagePrices, type UsageType, usageTypeNames, usageTypes } from '../domain/usage-types.ts';
+import { type UsagePrices, type UsageType, usageTypeNames, usageTypes } from '../domain/usage/types.ts';
 
 const price = z.string().regex(/^\d{1,9}(\.\d{1,12})?$/, 'a decimal in text such as "0.000014"');
 const charged = usageTypeNames.filter((type) => usageTypes[type].charged);

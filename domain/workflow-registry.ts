@@ -9,8 +9,8 @@ import type {
   UserId,
   WebhookDeliveryId,
 } from './ids.ts';
-import type { LifeStart } from './life-plan.ts';
-import type { SandboxReason } from './sandbox-state.ts';
+import type { LifeStart } from './sandboxes/life-plan.ts';
+import type { SandboxReason } from './sandboxes/state.ts';
 import type { ControlWork } from './task-queues.ts';
 
 /**

@@ -2,7 +2,7 @@ import type net from 'node:net';
 import type { Logger } from 'pino';
 import { type CountExchange, noOtherProcesses } from '../domain/bounded-counts.ts';
 import type { SandboxId } from '../domain/ids.ts';
-import type { SandboxWays } from '../last-hop/last-hops.ts';
+import type { SandboxWays } from './last-hop/last-hops.ts';
 import { AccessRecorder, type RecordAccess } from './access-recorder.ts';
 import { BoundedLog } from './bounded-log.ts';
 import { defaultLimits, type GatewayLimits } from './connection-limits.ts';

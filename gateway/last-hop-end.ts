@@ -1,11 +1,11 @@
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
-import type { Settings } from '../config/settings.ts';
+import type { Settings } from '../platform/config/settings.ts';
 import type { Orm } from '../db/orm.ts';
-import { OwnCredential } from '../last-hop/credential.ts';
-import { HostPlaces } from '../last-hop/host-places.ts';
-import { Revocations } from '../last-hop/revocations.ts';
-import { LastHopServer } from '../last-hop/server.ts';
+import { OwnCredential } from './last-hop/credential.ts';
+import { HostPlaces } from './last-hop/host-places.ts';
+import { Revocations } from './last-hop/revocations.ts';
+import { LastHopServer } from './last-hop/server.ts';
 import { showTunnels } from './last-hop-metrics.ts';
 import type { RouteTable } from './routes.ts';
 

@@ -1,5 +1,5 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
-import type { LastHopCounts } from '../last-hop/server.ts';
+import type { LastHopCounts } from './last-hop/server.ts';
 
 /** Metrics of the tunnels from other machines that end in this process. */
 export function showTunnels(registry: Registry, counts: () => LastHopCounts): void {

@@ -1,10 +1,10 @@
 import path from 'node:path';
 import { pino } from 'pino';
-import { logDestination } from '../config/log-destination.ts';
-import { operatorTokens } from '../config/secrets.ts';
-import { loadSettings } from '../config/settings.ts';
-import { stopSignal } from '../config/stop-signal.ts';
-import { serveMetrics } from '../monitoring/metrics-server.ts';
+import { logDestination } from '../platform/config/log-destination.ts';
+import { operatorTokens } from '../platform/config/secrets.ts';
+import { loadSettings } from '../platform/config/settings.ts';
+import { stopSignal } from '../platform/config/stop-signal.ts';
+import { serveMetrics } from '../platform/monitoring/metrics-server.ts';
 import { gatewayMetrics } from './gateway-metrics.ts';
 import { GatewayProcesses } from './processes/primary.ts';
 

@@ -1,8 +1,8 @@
 import type { AccountId, SandboxId } from '../domain/ids.ts';
-import type { MountCredentials, MountSlot } from '../domain/object-storage.ts';
-import type { DiskRates } from '../domain/plans.ts';
-import type { UdpMapping } from '../domain/ports.ts';
-import type { ReadyProbe, SandboxCommand } from '../domain/template-commands.ts';
+import type { MountCredentials, MountSlot } from '../domain/sandboxes/object-storage.ts';
+import type { DiskRates } from '../domain/billing/plans.ts';
+import type { UdpMapping } from '../domain/sandboxes/ports.ts';
+import type { ReadyProbe, SandboxCommand } from '../domain/templates/commands.ts';
 
 /**
  * Runs sandboxes. There is one implementation for this machine (`oci/`) and one for a cluster (`kubernetes/`). A host

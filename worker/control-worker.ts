@@ -1,36 +1,36 @@
 import { availableParallelism } from 'node:os';
 import type { WorkerDeploymentVersion } from '@temporalio/common';
 import { type ActivityInterceptorsFactory, type NativeConnection, Worker } from '@temporalio/worker';
-import { createAccountMailActivities } from '../activities/account-mails.ts';
-import { createBillingActivities } from '../activities/billing.ts';
-import { createBudgetActivities } from '../activities/budgets.ts';
-import { createEmailChangeActivities } from '../activities/email-changes.ts';
-import { createHostWatchActivities } from '../activities/host-watch.ts';
-import { createImageImportActivities } from '../activities/image-import.ts';
-import { createMaintenanceActivities } from '../activities/maintenance.ts';
-import { createReconciliationActivities } from '../activities/reconciliation.ts';
-import { createRegistryImageActivities } from '../activities/registry-images.ts';
-import { createSandboxLifeActivities } from '../activities/sandbox-life.ts';
-import { createSandboxPortActivities } from '../activities/sandbox-ports.ts';
-import { createTemplateBuildActivities } from '../activities/template-build.ts';
-import { createTerminatedWorkflowActivities } from '../activities/terminated-workflows.ts';
-import { createUserDeletionActivities } from '../activities/user-deletion.ts';
-import { createWebhookDeliveryActivities } from '../activities/webhook-deliveries.ts';
-import { isBilled } from '../config/billing.ts';
-import type { PlatformSecrets } from '../config/secrets.ts';
-import type { Settings } from '../config/settings.ts';
+import { createAccountMailActivities } from '../activities/accounts/mails.ts';
+import { createBillingActivities } from '../activities/billing/periods.ts';
+import { createBudgetActivities } from '../activities/billing/budgets.ts';
+import { createEmailChangeActivities } from '../activities/accounts/email-changes.ts';
+import { createHostWatchActivities } from '../activities/hosts/host-watch.ts';
+import { createImageImportActivities } from '../activities/templates/image-import.ts';
+import { createMaintenanceActivities } from '../activities/upkeep/maintenance.ts';
+import { createReconciliationActivities } from '../activities/billing/reconciliation.ts';
+import { createRegistryImageActivities } from '../activities/templates/registry-images.ts';
+import { createSandboxLifeActivities } from '../activities/sandboxes/life.ts';
+import { createSandboxPortActivities } from '../activities/sandboxes/ports.ts';
+import { createTemplateBuildActivities } from '../activities/templates/build.ts';
+import { createTerminatedWorkflowActivities } from '../activities/upkeep/terminated-workflows.ts';
+import { createUserDeletionActivities } from '../activities/accounts/user-deletion.ts';
+import { createWebhookDeliveryActivities } from '../activities/webhooks/deliveries.ts';
+import { isBilled } from '../platform/config/billing.ts';
+import type { PlatformSecrets } from '../platform/config/secrets.ts';
+import type { Settings } from '../platform/config/settings.ts';
 import type { Orm } from '../db/orm.ts';
 import type { PlanCatalog } from '../db/plans.ts';
-import type { Retention } from '../db/repositories/retention.ts';
-import type { SandboxMove } from '../domain/sandbox-move.ts';
+import type { Retention } from '../db/upkeep/retention.ts';
+import type { SandboxMove } from '../domain/sandboxes/move.ts';
 import { type ControlWork, controlTaskQueues } from '../domain/task-queues.ts';
-import type { Mailer } from '../mail/mailer.ts';
-import { PaymentProcessor } from '../payments/processor.ts';
-import type { PlatformRegistry } from '../registry/platform-registry.ts';
-import { createDataConverter } from '../temporal/data-converter.ts';
-import { retryLimits } from '../webhooks/in-flight.ts';
-import type { WebhookKeys } from '../webhooks/keys.ts';
-import type { WebhookSender } from '../webhooks/sender.ts';
+import type { Mailer } from '../integrations/mail/mailer.ts';
+import { PaymentProcessor } from '../integrations/payments/processor.ts';
+import type { PlatformRegistry } from '../integrations/registry/platform-registry.ts';
+import { createDataConverter } from '../platform/temporal/data-converter.ts';
+import { retryLimits } from '../integrations/webhooks/in-flight.ts';
+import type { WebhookKeys } from '../integrations/webhooks/keys.ts';
+import type { WebhookSender } from '../integrations/webhooks/sender.ts';
 import { limitAccountSlots } from './account-slots.ts';
 import { workersWithSharedIsolate } from './shared-isolate.ts';
 
@@ -48,7 +48,7 @@ interface Slots {
 const any = { activitiesPerSecond: null };
 const slotsOf: Readonly<Record<ControlWork, Slots>> = {
   // The watch of each host is one activity that runs while the host exists. 2,000 cached workflows use about 290 MiB: see
-  // `config/heap-limits.ts`.
+  // `platform/config/heap-limits.ts`.
   sandboxes: { activities: 2000, accountShare: null, workflowTasks: 100, cachedWorkflows: 2000, ...any },
   // The activity has a limit for each account. The rates are limited, because the retries of thousands of deliveries would
   // use all of the processor, also those of Temporal and Postgres. Deliveries sleep long and have short histories.

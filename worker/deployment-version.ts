@@ -4,8 +4,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import type { WorkerDeploymentVersion } from '@temporalio/common';
 import type { Logger } from 'pino';
-import type { Settings } from '../config/settings.ts';
-import { WorkerDeployment } from '../temporal/worker-deployment.ts';
+import type { Settings } from '../platform/config/settings.ts';
+import { WorkerDeployment } from '../platform/temporal/worker-deployment.ts';
 import { hashSources } from './workflow-bundle.ts';
 
 const root = path.resolve(import.meta.dirname, '..');

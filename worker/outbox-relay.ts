@@ -7,7 +7,7 @@ import {
   WorkflowNotFoundError,
 } from '@temporalio/client';
 import type { Logger } from 'pino';
-import type { OutboxEntry } from '../db/entities/outbox-entry.ts';
+import type { OutboxEntry } from '../db/core/outbox-entry.entity.ts';
 import type { Orm } from '../db/orm.ts';
 import {
   type OutboxLane,
@@ -15,9 +15,9 @@ import {
   recordFailedAttempt,
   removeEntries,
   takeDueEntries,
-} from '../db/repositories/outbox.ts';
+} from '../db/core/outbox.ts';
 import { isWorkflowType, type WorkflowInput, type WorkflowType } from '../domain/workflow-registry.ts';
-import { startOptions } from '../temporal/workflow-starts.ts';
+import { startOptions } from '../platform/temporal/workflow-starts.ts';
 
 /**
  * The size of a batch, and the pause after a full one. A failing endpoint makes thousands of retries, whose starts would

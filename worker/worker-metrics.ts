@@ -1,9 +1,9 @@
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
-import { operatorTokens } from '../config/secrets.ts';
-import type { Settings } from '../config/settings.ts';
+import { operatorTokens } from '../platform/config/secrets.ts';
+import type { Settings } from '../platform/config/settings.ts';
 import { innerLoopbackAddress } from '../domain/outbound-addresses.ts';
-import { type MetricsServer, serveMetrics } from '../monitoring/metrics-server.ts';
+import { type MetricsServer, serveMetrics } from '../platform/monitoring/metrics-server.ts';
 
 const sdkTimeoutMs = 5000;
 

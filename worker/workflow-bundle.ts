@@ -3,7 +3,7 @@ import { existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, writeFileSy
 import os from 'node:os';
 import path from 'node:path';
 import { bundleWorkflowCode } from '@temporalio/worker';
-import { writeFileDurablySync } from '../config/durable-file.ts';
+import { writeFileDurablySync } from '../platform/config/durable-file.ts';
 import { isOutOfSpace } from '../runtime/disk/out-of-space.ts';
 
 const root = path.resolve(import.meta.dirname, '..');
@@ -65,7 +65,7 @@ async function bundle(kind: BundleKind): Promise<string> {
     workflowInterceptorModules: ['request-ids', 'cancellation', 'update-expiry'].map((name) =>
       path.join(root, `workflows/${name}.ts`),
     ),
-    failureConverterPath: path.join(root, 'temporal/failure-converter.cjs'),
+    failureConverterPath: path.join(root, 'platform/temporal/failure-converter.cjs'),
     logger: quiet,
   });
   return code;

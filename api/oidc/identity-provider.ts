@@ -1,8 +1,8 @@
 import * as oidc from 'openid-client';
 import pLimit from 'p-limit';
 import type { Logger } from 'pino';
-import type { OidcIssuer } from '../../config/oidc-issuers.ts';
-import type { ProvenIdentity } from '../../db/repositories/identity-sign-ins.ts';
+import type { OidcIssuer } from '../../platform/config/oidc-issuers.ts';
+import type { ProvenIdentity } from '../../db/accounts/identity-sign-ins.ts';
 import { AppError } from '../../domain/errors.ts';
 import { ProviderUnreachable, providerFetch } from './provider-fetch.ts';
 

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
-import { readClientSecret } from '../../config/oidc-issuers.ts';
-import { apiUrl } from '../../config/public-urls.ts';
-import type { Settings } from '../../config/settings.ts';
+import { readClientSecret } from '../../platform/config/oidc-issuers.ts';
+import { apiUrl } from '../../platform/config/public-urls.ts';
+import type { Settings } from '../../platform/config/settings.ts';
 import { notFound } from '../../domain/errors.ts';
 import { IdentityProvider } from './identity-provider.ts';
 

@@ -1,6 +1,6 @@
 import { fastifyCookie } from '@fastify/cookie';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { open, seal } from '../../config/sealed-box.ts';
+import { open, seal } from '../../platform/config/sealed-box.ts';
 import { AppError } from '../../domain/errors.ts';
 import type { SignInChecks } from './identity-provider.ts';
 import { oidcPath } from './identity-providers.ts';

@@ -1,5 +1,5 @@
 import type { CustomFetchOptions } from 'openid-client';
-import { boundedFetch, UnusableReplyError } from '../../config/bounded-fetch.ts';
+import { boundedFetch, UnusableReplyError } from '../../platform/config/bounded-fetch.ts';
 
 /** Discovery documents, key sets, tokens and claims take a few KiB. */
 const maxReplyBytes = 256 * 1024;

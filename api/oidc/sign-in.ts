@@ -1,5 +1,5 @@
-import { isAddressOfIdentities, signInByIdentity, useSignInState } from '../../db/repositories/identity-sign-ins.ts';
-import { admitAddress, forgiveAddress } from '../../db/repositories/sign-ins.ts';
+import { isAddressOfIdentities, signInByIdentity, useSignInState } from '../../db/accounts/identity-sign-ins.ts';
+import { admitAddress, forgiveAddress } from '../../db/accounts/sign-ins.ts';
 import { clientKey } from '../../domain/client-address.ts';
 import { AppError } from '../../domain/errors.ts';
 import type { ApiDependencies } from '../dependencies.ts';

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
-import type { PaymentMethod } from '../../db/entities/payment-method.ts';
-import { identifyCredential } from '../../db/repositories/identities.ts';
-import { findSetup } from '../../db/repositories/payment-methods.ts';
+import type { PaymentMethod } from '../../db/billing/payment-method.entity.ts';
+import { identifyCredential } from '../../db/accounts/identities.ts';
+import { findSetup } from '../../db/billing/payment-methods.ts';
 import { AppError } from '../../domain/errors.ts';
 import { html } from '../../domain/html.ts';
 import { anyone } from '../access.ts';

@@ -1,4 +1,4 @@
-import { confirmEmailChange } from '../../db/repositories/email-changes.ts';
+import { confirmEmailChange } from '../../db/accounts/email-changes.ts';
 import { html } from '../../domain/html.ts';
 import type { ApiDependencies } from '../dependencies.ts';
 import type { FormPage } from './form-page.ts';

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify';
-import { accountPageUrl, apiUrl } from '../../config/public-urls.ts';
+import { accountPageUrl, apiUrl } from '../../platform/config/public-urls.ts';
 import { html } from '../../domain/html.ts';
 import { anyone } from '../access.ts';
 import type { ApiDependencies } from '../dependencies.ts';

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { type AccountPage, accountPageUrl } from '../../config/public-urls.ts';
+import { type AccountPage, accountPageUrl } from '../../platform/config/public-urls.ts';
 import { AppError } from '../../domain/errors.ts';
 import { type Html, html } from '../../domain/html.ts';
 import { anyone } from '../access.ts';

@@ -2,7 +2,7 @@ import cookie, { Signer } from '@fastify/cookie';
 import csrfProtection from '@fastify/csrf-protection';
 import formbody from '@fastify/formbody';
 import type { FastifyInstance } from 'fastify';
-import { apiUrl } from '../../config/public-urls.ts';
+import { apiUrl } from '../../platform/config/public-urls.ts';
 import { AppError } from '../../domain/errors.ts';
 import { anyone } from '../access.ts';
 import type { Api, ApiDependencies } from '../dependencies.ts';

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { accountPageUrl } from '../../config/public-urls.ts';
-import type { Settings } from '../../config/settings.ts';
+import { accountPageUrl } from '../../platform/config/public-urls.ts';
+import type { Settings } from '../../platform/config/settings.ts';
 import { failureOf, sendError } from '../plugins/errors.ts';
 import type { AccessToken } from '../sign-in.ts';
 import { sendPage, sendProblemPage } from './frame.ts';

@@ -5,7 +5,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
 import { AppError } from '../../domain/errors.ts';
 import { defaultJsonBounds, type JsonBounds } from '../../domain/json-bounds.ts';
-import { UnreadablePayloadError } from '../../temporal/payload-codec.ts';
+import { UnreadablePayloadError } from '../../platform/temporal/payload-codec.ts';
 import { anyone } from '../access.ts';
 import { onRequestEnd } from '../request-end.ts';
 

@@ -1,7 +1,7 @@
 import fp from 'fastify-plugin';
 import { z } from 'zod';
 import { behindAfterSeconds } from '../../domain/task-queues.ts';
-import type { TaskQueueAge } from '../../temporal/task-queue-ages.ts';
+import type { TaskQueueAge } from '../../platform/temporal/task-queue-ages.ts';
 import { anyone } from '../access.ts';
 import type { Api, ReadinessCheck } from '../dependencies.ts';
 

@@ -4,7 +4,7 @@ import fp from 'fastify-plugin';
 import { z } from 'zod';
 import { newId } from '../../db/new-id.ts';
 import type { Orm } from '../../db/orm.ts';
-import { claimIdempotencyKey, keepIdempotentReply, releaseIdempotencyKey } from '../../db/repositories/idempotency.ts';
+import { claimIdempotencyKey, keepIdempotentReply, releaseIdempotencyKey } from '../../db/accounts/idempotency.ts';
 import { AppError } from '../../domain/errors.ts';
 import type { IdKind } from '../../domain/ids.ts';
 import { callerOf } from '../access.ts';

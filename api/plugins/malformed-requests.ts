@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { FastifyInstance, FastifyServerOptions } from 'fastify';
-import { unparsedRequestLine } from '../../config/unknown-methods.ts';
+import { unparsedRequestLine } from '../../platform/config/unknown-methods.ts';
 import { AppError } from '../../domain/errors.ts';
 import { errorBody, noSuchRoute } from './errors.ts';
 

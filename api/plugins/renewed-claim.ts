@@ -1,5 +1,5 @@
 import type { Orm } from '../../db/orm.ts';
-import { abandonedSeconds, type HeldClaim, renewIdempotencyClaim } from '../../db/repositories/idempotency.ts';
+import { abandonedSeconds, type HeldClaim, renewIdempotencyClaim } from '../../db/accounts/idempotency.ts';
 
 const renewMs = (abandonedSeconds * 1000) / 4;
 

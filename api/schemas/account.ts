@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Account } from '../../db/entities/account.ts';
+import type { Account } from '../../db/accounts/account.entity.ts';
 import { time } from './fields.ts';
 
 export const accountSchema = z.object({

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type Listing, mostCountedRows } from '../../db/repositories/page.ts';
+import { type Listing, mostCountedRows } from '../../db/core/page.ts';
 import { optionalNonZeroQuery, optionalQuery } from './fields.ts';
 
 /** The largest page of all lists. */

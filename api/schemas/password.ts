@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { maxPasswordBytes, minPasswordLength } from '../../domain/password-rules.ts';
+import { maxPasswordBytes, minPasswordLength } from '../../domain/accounts/password-rules.ts';
 
 /**
  * A new password. The domain checks its rules and refuses it as `weak_password`. The schema only documents its length.

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Person } from '../../db/repositories/people.ts';
+import type { Person } from '../../db/accounts/people.ts';
 
 /** A person in replies to others, such as the owner of a sandbox, a project or a key. */
 export const personSchema = z

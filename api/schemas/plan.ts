@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { toJsonNumber } from '../../domain/billing/money.ts';
-import type { Plan } from '../../domain/plans.ts';
+import type { Plan } from '../../domain/billing/plans.ts';
 
 /** A plan and its limits. */
 export const planSchema = z

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import type { Sandbox } from '../../db/entities/sandbox.ts';
+import type { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
 import { maxPortName, whyNoName } from '../../domain/names.ts';
-import { type Port, portProtocols, unionOfPorts } from '../../domain/ports.ts';
+import { type Port, portProtocols, unionOfPorts } from '../../domain/sandboxes/ports.ts';
 import { namePattern, optionalNonZero, withDefault } from './fields.ts';
 
 const portNumber = () => z.int().min(1).max(65535);

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import type { QuotaAllocation } from '../../db/entities/quota-allocation.ts';
-import type { QuotaRequest } from '../../db/entities/quota-request.ts';
-import { allocationStatuses, type Quota, quotaRequestStatuses } from '../../domain/quotas.ts';
+import type { QuotaAllocation } from '../../db/usage/quota-allocation.entity.ts';
+import type { QuotaRequest } from '../../db/usage/quota-request.entity.ts';
+import { allocationStatuses, type Quota, quotaRequestStatuses } from '../../domain/usage/quotas.ts';
 import { time } from './fields.ts';
 
 const amount = () => z.number().min(0).max(1e12);

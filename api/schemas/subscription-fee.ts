@@ -1,4 +1,4 @@
-import type { Invoice } from '../../db/repositories/invoices.ts';
+import type { Invoice } from '../../db/billing/invoices.ts';
 import type { InvoiceLine } from '../../domain/billing/invoice.ts';
 import { type Amount, isPositive, negated, sumOf, toJsonNumber } from '../../domain/billing/money.ts';
 import { amount } from './money.ts';

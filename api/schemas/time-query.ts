@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { parseTime } from '../../domain/metrics-range.ts';
+import { parseTime } from '../../domain/usage/metrics-range.ts';
 import { optionalQuery } from './fields.ts';
 
 /** A time in a query. */

@@ -1,5 +1,5 @@
 import { AppError } from '../../domain/errors.ts';
-import type { UsageWindow } from '../../domain/usage-window.ts';
+import type { UsageWindow } from '../../domain/usage/window.ts';
 import { timeQuery } from './time-query.ts';
 
 const dayMs = 86_400_000;

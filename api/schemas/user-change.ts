@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { UserChange } from '../../db/repositories/user-management.ts';
+import type { UserChange } from '../../db/accounts/user-management.ts';
 import { checkDisplayName, maxDisplayName } from '../../domain/names.ts';
 import { description, nameOf, optional, optionalBody, optionalNonZero } from './fields.ts';
 

@@ -1,10 +1,10 @@
-import type { LastHopIdentity } from '../../domain/last-hop.ts';
-import { LastHopAuthority } from '../../last-hop/authority.ts';
-import type { Credential } from '../../last-hop/credential.ts';
-import { HostPlaces } from '../../last-hop/host-places.ts';
-import { proofOf, readJoinToken } from '../../last-hop/join-token.ts';
-import { LastHops } from '../../last-hop/last-hops.ts';
-import { checkIssued, makeKeyAndRequest } from '../../last-hop/request.ts';
+import type { LastHopIdentity } from '../../domain/hosts/last-hop.ts';
+import { LastHopAuthority } from '../../gateway/last-hop/authority.ts';
+import type { Credential } from '../../gateway/last-hop/credential.ts';
+import { HostPlaces } from '../../gateway/last-hop/host-places.ts';
+import { proofOf, readJoinToken } from '../../gateway/last-hop/join-token.ts';
+import { LastHops } from '../../gateway/last-hop/last-hops.ts';
+import { checkIssued, makeKeyAndRequest } from '../../gateway/last-hop/request.ts';
 
 /** The two ends of a tunnel without a database. Each process gets its certificate from the authority of a folder. */
 export const benchHostId = 'host-b';

@@ -1,6 +1,6 @@
 import { pino } from 'pino';
 import type { SandboxId } from '../../domain/ids.ts';
-import { LastHopServer } from '../../last-hop/server.ts';
+import { LastHopServer } from '../../gateway/last-hop/server.ts';
 import { benchHostId, credentialOf, hostPlaces, noRevocations } from './credentials.ts';
 
 /** The last hop of a host with one sandbox. `host-end.ts <folder of the authority>`; prints its port. */

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import net from 'node:net';
 import path from 'node:path';
 import type { SandboxId } from '../../domain/ids.ts';
-import { openTunnel } from '../../last-hop/tunnel.ts';
+import { openTunnel } from '../../gateway/last-hop/tunnel.ts';
 import {
   BenchProcesses,
   download,

@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { loadSettings } from '../../config/settings.ts';
+import { loadSettings } from '../../platform/config/settings.ts';
 import { ensureBaseImage } from '../../runtime/images/base-image.ts';
 import { inTurn, timed } from '../statistics.ts';
 

@@ -7,7 +7,7 @@ import type { Orm } from '../../db/orm.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { Cgroups } from '../../runtime/oci/cgroups.ts';
 import { UsageMeter } from '../../runtime/oci/usage-meter.ts';
-import { MetricsSampler } from '../../worker/metrics-sampler.ts';
+import { MetricsSampler } from '../../worker/usage/metrics-sampler.ts';
 import { cpuMsOf } from '../process-cpu.ts';
 
 const intervalMs = 5000;

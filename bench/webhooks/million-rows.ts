@@ -1,5 +1,5 @@
 import type { Orm } from '../../db/orm.ts';
-import { dropOldWebhookPartitions } from '../../db/repositories/maintenance.ts';
+import { dropOldWebhookPartitions } from '../../db/upkeep/maintenance.ts';
 import type { PlatformClient } from '../../ops/development/client/platform-client.ts';
 import { inTurn, type Summary, summarize, timed } from '../statistics.ts';
 

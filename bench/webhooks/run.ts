@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import pLimit from 'p-limit';
 import { Agent } from 'undici';
-import { heapFlags } from '../../config/heap-limits.ts';
+import { heapFlags } from '../../platform/config/heap-limits.ts';
 import { bootstrap } from '../../db/bootstrap.ts';
 import { newId } from '../../db/new-id.ts';
 import type { Orm } from '../../db/orm.ts';

@@ -1,4 +1,4 @@
-import type { UsageType } from '../usage-types.ts';
+import type { UsageType } from '../usage/types.ts';
 import type { Amount } from './money.ts';
 
 /** The number of earlier periods in which an invoice looks for usage that was recorded late. */

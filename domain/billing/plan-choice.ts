@@ -1,4 +1,4 @@
-import type { Plan } from '../plans.ts';
+import type { Plan } from './plans.ts';
 import { compare } from './money.ts';
 
 /**

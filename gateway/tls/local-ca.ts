@@ -3,7 +3,7 @@ import { createPrivateKey, randomBytes, webcrypto, X509Certificate } from 'node:
 import { mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import * as x509 from '@peculiar/x509';
-import { renameDurably, writeFileDurably } from '../../config/durable-file.ts';
+import { renameDurably, writeFileDurably } from '../../platform/config/durable-file.ts';
 import type { Certificate } from '../listener.ts';
 
 const dayMs = 24 * 60 * 60 * 1000;

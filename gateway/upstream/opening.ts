@@ -1,8 +1,8 @@
 import net from 'node:net';
 import type { SandboxId } from '../../domain/ids.ts';
-import { lastHopReplies } from '../../domain/last-hop.ts';
+import { lastHopReplies } from '../../domain/hosts/last-hop.ts';
 import { loopbackHead, loopbackReply } from '../../domain/loopback-connection.ts';
-import { openTunnel, type TunnelPlace } from '../../last-hop/tunnel.ts';
+import { openTunnel, type TunnelPlace } from '../last-hop/tunnel.ts';
 
 const keepaliveProbeDelayMs = 30_000;
 

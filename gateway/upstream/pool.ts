@@ -1,6 +1,6 @@
 import type { SandboxId } from '../../domain/ids.ts';
-import type { SandboxWays } from '../../last-hop/last-hops.ts';
-import type { TunnelPlace } from '../../last-hop/tunnel.ts';
+import type { SandboxWays } from '../last-hop/last-hops.ts';
+import type { TunnelPlace } from '../last-hop/tunnel.ts';
 import type { RouteTable, SandboxRoute } from '../routes.ts';
 import { GrpcSession, openSocket } from './grpc-session.ts';
 import { Http1Connection } from './http1-connection.ts';

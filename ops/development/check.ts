@@ -4,7 +4,7 @@ import { globSync } from 'node:fs';
 import path from 'node:path';
 import type { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
-import { isInstalled } from '../../config/programs.mjs';
+import { isInstalled } from '../../platform/config/programs.mjs';
 import { checkImports } from './check/imports.ts';
 
 /** `npm run check`: types, lint and format, dead code, import directions. All run at the same time. */

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { SettingsError } from '../../config/settings.ts';
+import { SettingsError } from '../../platform/config/settings.ts';
 
 const port = z.preprocess(
   (value) => (value === '' ? undefined : value),

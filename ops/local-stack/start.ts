@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { SettingsError } from '../../config/settings.ts';
+import { SettingsError } from '../../platform/config/settings.ts';
 import { ProgramError } from './embedded/child-program.ts';
 import { PortTakenError } from './embedded/ports.ts';
 import { DataFolderInUseError, openDataFolder } from './supervisor/data-folder.ts';

@@ -4,7 +4,7 @@ import os from 'node:os';
 import path from 'node:path';
 import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
-import { codecAccessToken } from '../../temporal/codec-access.ts';
+import { codecAccessToken } from '../../platform/temporal/codec-access.ts';
 import { temporalDevServer, temporalPrograms } from '../setup/toolchain/locations.mjs';
 import { type HistoryEvent, readableLines } from './readable-history.ts';
 import { NotRunningError, runningPlatformEnv } from './supervisor/running-platform.ts';

@@ -1,4 +1,4 @@
-import { codecAccessToken } from '../../temporal/codec-access.ts';
+import { codecAccessToken } from '../../platform/temporal/codec-access.ts';
 
 /** `node ops/operator/codec-endpoint.ts`: prints the codec endpoint for a Temporal Web UI. Its path is a secret. */
 const { PLATFORM_URL, PLATFORM_SECRET_KEY } = process.env;

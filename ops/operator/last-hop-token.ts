@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { LastHopAuthority } from '../../last-hop/authority.ts';
+import { LastHopAuthority } from '../../gateway/last-hop/authority.ts';
 
 /**
  * `node ops/operator/last-hop-token.ts --role host|gateway --name …`: prints the join token of one machine. Run it

@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { heapFlags } from '../../config/heap-limits.ts';
+import { heapFlags } from '../../platform/config/heap-limits.ts';
 
 /**
  * `node ops/operator/launch.ts <script> [arguments]`: becomes `node <script>` with the heap limits of that script, with

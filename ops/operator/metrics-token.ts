@@ -1,4 +1,4 @@
-import { operatorTokens } from '../../config/secrets.ts';
+import { operatorTokens } from '../../platform/config/secrets.ts';
 
 /**
  * `node ops/operator/metrics-token.ts`: prints the token for the metrics of all processes. Store it in a file for

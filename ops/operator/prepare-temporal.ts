@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Connection } from '@temporalio/client';
-import { clientConnectionOptions } from '../../temporal/client-connection-options.ts';
-import { ensureNamespace } from '../../temporal/namespace.ts';
+import { clientConnectionOptions } from '../../platform/temporal/client-connection-options.ts';
+import { ensureNamespace } from '../../platform/temporal/namespace.ts';
 
 /**
  * `node ops/operator/prepare-temporal.ts`: waits for the Temporal of `TEMPORAL_ADDRESS` and makes the platform's

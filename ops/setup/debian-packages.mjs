@@ -1,5 +1,5 @@
 import fs from 'node:fs';
-import { isInstalled, missingPackages } from '../../config/programs.mjs';
+import { isInstalled, missingPackages } from '../../platform/config/programs.mjs';
 import { runCommand } from './command.mjs';
 import { SetupError } from './progress.mjs';
 
@@ -11,8 +11,8 @@ const unwantedServices = {
 };
 
 /**
- * The Debian packages of the programs that the platform runs (`config/programs.json`).
- * @param {import('../../config/programs.mjs').Purpose} purpose
+ * The Debian packages of the programs that the platform runs (`platform/config/programs.json`).
+ * @param {import('../../platform/config/programs.mjs').Purpose} purpose
  * @returns {import('./progress.mjs').Step}
  */
 export function debianPackages(purpose) {

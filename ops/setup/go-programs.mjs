@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { isInstalled } from '../../config/programs.mjs';
+import { isInstalled } from '../../platform/config/programs.mjs';
 import { runCommand } from './command.mjs';
 import { versions } from './toolchain/locations.mjs';
 

@@ -4,7 +4,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { fullPath } from '../../config/programs.mjs';
+import { fullPath } from '../../platform/config/programs.mjs';
 import { baseImage, codeInterpreterImage, imagesAskedFor } from './builtin-images.mjs';
 import { agentBundle, webPagesBundle } from './bundles.mjs';
 import { debianPackages } from './debian-packages.mjs';

@@ -1,6 +1,6 @@
 import { readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
-import { readManifest } from '../../domain/image-manifest.ts';
+import { readManifest } from '../../domain/templates/image-manifest.ts';
 import { runCommand } from '../process/command.ts';
 import { makeImageOnce } from './make-once.ts';
 import { type ImageLimits, ImageRefusedError, layerInFile, unpackLayers } from './unpack-layers.ts';

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { mkdir, rename, rm } from 'node:fs/promises';
-import { renameDurably } from '../../config/durable-file.ts';
+import { renameDurably } from '../../platform/config/durable-file.ts';
 import { runCommand } from '../process/command.ts';
 import { withFileLock } from '../process/file-lock.ts';
 import {

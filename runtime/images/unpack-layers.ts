@@ -7,7 +7,7 @@ import { Duplex, PassThrough, type Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import zlib from 'node:zlib';
-import type { ImageBlob } from '../../domain/image-manifest.ts';
+import type { ImageBlob } from '../../domain/templates/image-manifest.ts';
 
 const unpackProgram = path.join(import.meta.dirname, 'unpack-layer.pl');
 const refusedExitCode = 3;

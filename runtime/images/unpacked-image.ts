@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { z } from 'zod';
-import { writeFileDurably } from '../../config/durable-file.ts';
-import { DamagedFileError, readDocument } from '../../config/readable-document.ts';
+import { writeFileDurably } from '../../platform/config/durable-file.ts';
+import { DamagedFileError, readDocument } from '../../platform/config/readable-document.ts';
 import { runCommand } from '../process/command.ts';
 
 /** The image's configuration of the processes that are started in it. */

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { chmod, copyFile, cp, mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
-import { renameDurably } from '../../config/durable-file.ts';
+import { renameDurably } from '../../platform/config/durable-file.ts';
 import { runCommand } from '../process/command.ts';
 import { withFileLock } from '../process/file-lock.ts';
 import { ensureRuntimeFolder, librariesOf, runtimeMount } from '../sandbox-agent/runtime-folder.ts';

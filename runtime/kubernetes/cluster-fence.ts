@@ -31,7 +31,7 @@ export class ClusterFence implements DiskFence {
     this.#guard = new FenceGuard(options);
   }
 
-  /** Starts the guard in this process. A separate process (`worker/cluster-guard.ts`) runs a second one. */
+  /** Starts the guard in this process. A separate process (`worker/hosts/cluster-guard.ts`) runs a second one. */
   start(): void {
     this.#guard.start();
   }

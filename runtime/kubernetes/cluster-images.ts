@@ -1,4 +1,4 @@
-import { readRegistryImage } from '../../domain/template-image.ts';
+import { readRegistryImage } from '../../domain/templates/image.ts';
 import { DriverError } from '../driver.ts';
 import type { HostImageState, HostImages } from '../host-driver.ts';
 

@@ -1,6 +1,6 @@
 import type { V1Pod } from '@kubernetes/client-node';
 import type { SandboxId } from '../../domain/ids.ts';
-import type { UdpMapping } from '../../domain/ports.ts';
+import type { UdpMapping } from '../../domain/sandboxes/ports.ts';
 import { AgentRestarts } from '../agent-restarts.ts';
 import { CancellableWork } from '../cancellable-work.ts';
 import type { DiskRoom } from '../disk/disk-room.ts';

@@ -1,7 +1,7 @@
 import { KubeConfig } from '@kubernetes/client-node';
 import { pino } from 'pino';
 import { z } from 'zod';
-import { stopSignal } from '../../config/stop-signal.ts';
+import { stopSignal } from '../../platform/config/stop-signal.ts';
 import { NodeGroups } from './node-helper/node-groups.ts';
 import type { HelperOptions } from './node-pods.ts';
 

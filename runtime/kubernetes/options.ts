@@ -1,5 +1,5 @@
 import type { KubeConfig } from '@kubernetes/client-node';
-import type { OwnService } from '../../config/own-services.ts';
+import type { OwnService } from '../../platform/config/own-services.ts';
 import type { DriverLogger } from '../driver-logger.ts';
 import type { PortRange } from '../host-driver.ts';
 import type { ImageLimits } from '../images/unpack-layers.ts';

@@ -1,5 +1,5 @@
 import type { V1Pod } from '@kubernetes/client-node';
-import type { MountSlot } from '../../domain/object-storage.ts';
+import type { MountSlot } from '../../domain/sandboxes/object-storage.ts';
 import type { SandboxPlace } from '../driver.ts';
 import { agentPort } from '../sandbox-agent/agent-client.ts';
 import { annotations } from './names.ts';

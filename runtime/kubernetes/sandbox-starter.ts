@@ -1,6 +1,6 @@
 import type { V1Pod } from '@kubernetes/client-node';
 import type { SandboxId } from '../../domain/ids.ts';
-import type { MountSlot } from '../../domain/object-storage.ts';
+import type { MountSlot } from '../../domain/sandboxes/object-storage.ts';
 import type { SandboxPlace, SandboxSpec } from '../driver.ts';
 import type { PhaseReports } from '../phase-reports.ts';
 import { AgentClient } from '../sandbox-agent/agent-client.ts';

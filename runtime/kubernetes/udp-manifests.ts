@@ -1,6 +1,6 @@
 import type { V1NetworkPolicy, V1Service } from '@kubernetes/client-node';
 import type { SandboxId } from '../../domain/ids.ts';
-import type { UdpMapping } from '../../domain/ports.ts';
+import type { UdpMapping } from '../../domain/sandboxes/ports.ts';
 import { type ManifestOptions, metadataOf, type OwnerDisk, ownedBy, ownerLabels } from './manifests.ts';
 import { labels } from './names.ts';
 import type { UdpOptions } from './options.ts';

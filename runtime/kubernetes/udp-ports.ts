@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ApiException, type V1PersistentVolumeClaim, type V1Service } from '@kubernetes/client-node';
 import type { SandboxId } from '../../domain/ids.ts';
-import type { UdpMapping } from '../../domain/ports.ts';
+import type { UdpMapping } from '../../domain/sandboxes/ports.ts';
 import { DriverError } from '../driver.ts';
 import type { PortRange } from '../host-driver.ts';
 import { isOverQuota } from './api-errors.ts';

@@ -1,4 +1,4 @@
-import type { MountSlot } from '../../domain/object-storage.ts';
+import type { MountSlot } from '../../domain/sandboxes/object-storage.ts';
 import { type DirectMount, DriverError } from '../driver.ts';
 
 /**

@@ -1,5 +1,5 @@
-import type { MountCredentials } from '../../domain/object-storage.ts';
-import type { StorageTarget } from '../../domain/storage-endpoint.ts';
+import type { MountCredentials } from '../../domain/sandboxes/object-storage.ts';
+import type { StorageTarget } from '../../domain/sandboxes/storage-endpoint.ts';
 
 /**
  * The options of s3fs for its endpoint and for the owner of its files: the sandbox's root. All users of the sandbox can

@@ -1,7 +1,7 @@
 import { closeSync, existsSync, fstatSync, openSync, readSync } from 'node:fs';
 import { mkdir, open, rm } from 'node:fs/promises';
 import path from 'node:path';
-import { renameDurably } from '../../config/durable-file.ts';
+import { renameDurably } from '../../platform/config/durable-file.ts';
 import { hasRoomToAdmit, readDiskRoom } from '../disk/disk-room.ts';
 import { DriverError } from '../driver.ts';
 import { runCommand } from '../process/command.ts';

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { mkdir, readdir, readFile, rmdir, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
-import type { DiskRates } from '../../domain/plans.ts';
+import type { DiskRates } from '../../domain/billing/plans.ts';
 import { uninterruptibleWait } from '../process/process-identity.ts';
 import { until } from '../process/until.ts';
 import { limitedDevices, noRates, rateFiles, rateTexts } from './disk-rates.ts';

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import type { DiskRates } from '../../domain/plans.ts';
+import type { DiskRates } from '../../domain/billing/plans.ts';
 import type { UnpackedImage } from '../images/unpacked-image.ts';
 import { isAlive, signalProcess } from '../process/process-identity.ts';
 import { until } from '../process/until.ts';

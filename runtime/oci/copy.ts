@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { mkdir, realpath } from 'node:fs/promises';
 import path from 'node:path';
 import { z } from 'zod';
-import { writeFileDurably } from '../../config/durable-file.ts';
-import { readDocumentOrSetAside } from '../../config/readable-document.ts';
+import { writeFileDurably } from '../../platform/config/durable-file.ts';
+import { readDocumentOrSetAside } from '../../platform/config/readable-document.ts';
 import type { DriverLogger } from '../driver-logger.ts';
 import { copyOfShimsBelow } from './live-shims.ts';
 

@@ -1,5 +1,5 @@
 import { readFileSync, statSync } from 'node:fs';
-import type { DiskRates } from '../../domain/plans.ts';
+import type { DiskRates } from '../../domain/billing/plans.ts';
 
 const bytesPerMb = 1024 ** 2;
 

@@ -1,5 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { isInstalled } from '../../config/programs.mjs';
+import { isInstalled } from '../../platform/config/programs.mjs';
 import { CommandError, runCommand } from '../process/command.ts';
 
 /** Docker writes its rules with one of these programs. Each program only shows its own rules. */

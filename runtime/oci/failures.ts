@@ -1,4 +1,4 @@
-import { RegistryError } from '../../registry/registry-client.ts';
+import { RegistryError } from '../../integrations/registry/registry-client.ts';
 import { isOutOfSpace } from '../disk/out-of-space.ts';
 import { DriverError } from '../driver.ts';
 import { ImageBuildError } from '../images/image-build-error.ts';

@@ -1,4 +1,4 @@
-import type { OwnService } from '../../config/own-services.ts';
+import type { OwnService } from '../../platform/config/own-services.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import type { DriverLogger } from '../driver-logger.ts';
 import type { HostDriver, PortRange } from '../host-driver.ts';

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import os from 'node:os';
-import { isInstalled, missingPackages } from '../../config/programs.mjs';
+import { isInstalled, missingPackages } from '../../platform/config/programs.mjs';
 import type { DriverLogger } from '../driver-logger.ts';
 import type { Cgroups } from './cgroups.ts';
 

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
-import { renameDurably } from '../../config/durable-file.ts';
+import { renameDurably } from '../../platform/config/durable-file.ts';
 import { runCommand } from '../process/command.ts';
 import { initWords, runtimeMount } from '../sandbox-agent/runtime-folder.ts';
 import type { OciRuntime } from './oci-runtime.ts';

@@ -1,8 +1,8 @@
 import { randomInt } from 'node:crypto';
 import path from 'node:path';
 import { z } from 'zod';
-import { writeFileDurably } from '../../config/durable-file.ts';
-import { readDocumentOrSetAside } from '../../config/readable-document.ts';
+import { writeFileDurably } from '../../platform/config/durable-file.ts';
+import { readDocumentOrSetAside } from '../../platform/config/readable-document.ts';
 import type { PortRange } from '../host-driver.ts';
 import { CommandError, runCommand } from '../process/command.ts';
 import type { Copy } from './copy.ts';

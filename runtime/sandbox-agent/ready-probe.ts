@@ -1,8 +1,8 @@
 import type net from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import tls from 'node:tls';
-import type { ReadyProbe } from '../../domain/template-commands.ts';
-import { canConnect, statusOf } from '../../sandbox-agent-client/sandbox-exchange.ts';
+import type { ReadyProbe } from '../../domain/templates/commands.ts';
+import { canConnect, statusOf } from '../../platform/agent-client/sandbox-exchange.ts';
 import { DriverError, type SandboxSpec } from '../driver.ts';
 import { type AgentClient, AgentError } from './agent-client.ts';
 

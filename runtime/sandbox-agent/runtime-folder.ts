@@ -3,7 +3,7 @@ import { createReadStream, existsSync, statSync } from 'node:fs';
 import { chmod, copyFile, cp, link, mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import path from 'node:path';
-import { renameDurably, writeFileDurably } from '../../config/durable-file.ts';
+import { renameDurably, writeFileDurably } from '../../platform/config/durable-file.ts';
 import { isOutOfSpace } from '../disk/out-of-space.ts';
 import { runCommand } from '../process/command.ts';
 import { withFileLock } from '../process/file-lock.ts';

@@ -1,4 +1,4 @@
-import { User } from '../../db/entities/user.ts';
+import { User } from '../../db/accounts/user.entity.ts';
 import type { Json } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
 

@@ -1,6 +1,6 @@
-import { ApiKey } from '../../db/entities/api-key.ts';
-import { User } from '../../db/entities/user.ts';
-import { isApiKeyShape } from '../../domain/api-key.ts';
+import { ApiKey } from '../../db/accounts/api-key.entity.ts';
+import { User } from '../../db/accounts/user.entity.ts';
+import { isApiKeyShape } from '../../domain/accounts/api-key.ts';
 import type { Json } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
 

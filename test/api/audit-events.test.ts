@@ -1,8 +1,8 @@
-import { Sandbox } from '../../db/entities/sandbox.ts';
-import { User } from '../../db/entities/user.ts';
-import { addAccountLink } from '../../db/repositories/account-links.ts';
-import { purgeSignIns } from '../../db/repositories/retention.ts';
-import { startSession } from '../../db/repositories/sign-ins.ts';
+import { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
+import { User } from '../../db/accounts/user.entity.ts';
+import { addAccountLink } from '../../db/accounts/account-links.ts';
+import { purgeSignIns } from '../../db/upkeep/retention.ts';
+import { startSession } from '../../db/accounts/sign-ins.ts';
 import type { Json } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
 

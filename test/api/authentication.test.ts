@@ -1,6 +1,6 @@
-import { Account } from '../../db/entities/account.ts';
-import { ApiKey } from '../../db/entities/api-key.ts';
-import { User } from '../../db/entities/user.ts';
+import { Account } from '../../db/accounts/account.entity.ts';
+import { ApiKey } from '../../db/accounts/api-key.entity.ts';
+import { User } from '../../db/accounts/user.entity.ts';
 import { startApi, type TestApi } from './test-api.ts';
 
 let api: TestApi;

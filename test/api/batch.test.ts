@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { SandboxCommands } from '../../api/sandbox-commands.ts';
-import { Sandbox } from '../../db/entities/sandbox.ts';
+import { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
 import { AppError } from '../../domain/errors.ts';
 import type { SandboxId } from '../../domain/ids.ts';
-import type { SandboxStatus } from '../../domain/sandbox-state.ts';
+import type { SandboxStatus } from '../../domain/sandboxes/state.ts';
 import type { Json } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import { checkBudget } from '../../db/repositories/budget-checks.ts';
+import { checkBudget } from '../../db/billing/budget-checks.ts';
 import { addUsage, ageAccount } from '../support/added-usage.ts';
 import type { Json } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';

@@ -2,7 +2,7 @@ import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import { RunEndWatch } from '../../api/run-end-watch.ts';
-import { Sandbox } from '../../db/entities/sandbox.ts';
+import { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { sandbox as bootOf, platformToken, TestAgent } from '../agent/support/agent.ts';
 import { HostileServer } from '../sandbox-agent-client/hostile-server.ts';

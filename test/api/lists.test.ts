@@ -1,4 +1,4 @@
-import { ImportJob } from '../../db/entities/import-job.ts';
+import { ImportJob } from '../../db/templates/import-job.entity.ts';
 import { newId } from '../../db/new-id.ts';
 import type { ProjectId } from '../../domain/ids.ts';
 import { addUsage } from '../support/added-usage.ts';

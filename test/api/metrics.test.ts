@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import * as echarts from 'echarts';
-import { addUpMinutes, insertSamples, type MeteredUsage } from '../../db/repositories/sandbox-metrics.ts';
+import { addUpMinutes, insertSamples, type MeteredUsage } from '../../db/usage/sandbox-metrics.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import type { Json } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { SettingsError } from '../../config/settings.ts';
+import { SettingsError } from '../../platform/config/settings.ts';
 import type { Json } from './contract-client.ts';
 import { startApi, type TestApi } from './test-api.ts';
 

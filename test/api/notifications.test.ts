@@ -1,4 +1,4 @@
-import { Notification } from '../../db/entities/notification.ts';
+import { Notification } from '../../db/accounts/notification.entity.ts';
 import { newId } from '../../db/new-id.ts';
 import type { Json } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';

@@ -1,8 +1,8 @@
 import { jest } from '@jest/globals';
 import type { SandboxId } from '../../domain/ids.ts';
-import type { MountSlot } from '../../domain/object-storage.ts';
+import type { MountSlot } from '../../domain/sandboxes/object-storage.ts';
 import { DriverError } from '../../runtime/driver.ts';
-import { EncryptionCodec } from '../../temporal/payload-codec.ts';
+import { EncryptionCodec } from '../../platform/temporal/payload-codec.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
 import { until } from '../support/until.ts';

@@ -1,6 +1,6 @@
 import net from 'node:net';
-import { User } from '../../db/entities/user.ts';
-import type { TaskQueueAge } from '../../temporal/task-queue-ages.ts';
+import { User } from '../../db/accounts/user.entity.ts';
+import type { TaskQueueAge } from '../../platform/temporal/task-queue-ages.ts';
 import { freePort } from '../support/free-port.ts';
 import { until } from '../support/until.ts';
 import { startApi, type TestApi } from './test-api.ts';

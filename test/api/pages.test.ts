@@ -1,8 +1,8 @@
 import type { FastifyInstance } from 'fastify';
 import { createApp } from '../../api/app.ts';
-import { OutboxEntry } from '../../db/entities/outbox-entry.ts';
-import { User } from '../../db/entities/user.ts';
-import { addAccountLink } from '../../db/repositories/account-links.ts';
+import { OutboxEntry } from '../../db/core/outbox-entry.entity.ts';
+import { User } from '../../db/accounts/user.entity.ts';
+import { addAccountLink } from '../../db/accounts/account-links.ts';
 import type { UserId } from '../../domain/ids.ts';
 import { startApi, type TestApi } from './test-api.ts';
 

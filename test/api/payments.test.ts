@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { createApp } from '../../api/app.ts';
 import { newId } from '../../db/new-id.ts';
-import { ledgerSums } from '../../db/repositories/ledger.ts';
-import { keepPaymentIntent, recordCharge } from '../../db/repositories/payment-intents.ts';
-import { findCustomer, findDefaultMethod } from '../../db/repositories/payment-methods.ts';
+import { ledgerSums } from '../../db/billing/ledger.ts';
+import { keepPaymentIntent, recordCharge } from '../../db/billing/payment-intents.ts';
+import { findCustomer, findDefaultMethod } from '../../db/billing/payment-methods.ts';
 import { outcomeOf } from '../../domain/billing/payments.ts';
-import { PaymentProcessor, ProcessorUnavailableError } from '../../payments/processor.ts';
-import { refundCharge } from '../../payments/refund-charge.ts';
+import { PaymentProcessor, ProcessorUnavailableError } from '../../integrations/payments/processor.ts';
+import { refundCharge } from '../../integrations/payments/refund-charge.ts';
 import { addBilling } from '../support/billing-rows.ts';
 import { cards, declineCodes, type Notice, TestProcessor } from '../support/payment-processor.ts';
 import type { Json, Reply } from './contract-client.ts';

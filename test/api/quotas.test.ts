@@ -1,6 +1,6 @@
-import { Notification } from '../../db/entities/notification.ts';
-import { Sandbox } from '../../db/entities/sandbox.ts';
-import { storageExcess } from '../../db/repositories/template-storage.ts';
+import { Notification } from '../../db/accounts/notification.entity.ts';
+import { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
+import { storageExcess } from '../../db/templates/template-storage.ts';
 import type { Json } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
 

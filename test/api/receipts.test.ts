@@ -1,8 +1,8 @@
 import { execFileSync } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { newId } from '../../db/new-id.ts';
-import { setTaxRate } from '../../db/repositories/subscriptions.ts';
-import { receiptPolicy } from '../../receipts/html.ts';
+import { setTaxRate } from '../../db/billing/subscriptions.ts';
+import { receiptPolicy } from '../../integrations/receipts/html.ts';
 import { addDefaultCard } from '../support/added-card.ts';
 import { addBilling } from '../support/billing-rows.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
-import { Host } from '../../db/entities/host.ts';
-import { Sandbox } from '../../db/entities/sandbox.ts';
+import { Host } from '../../db/hosts/host.entity.ts';
+import { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import type { Json } from './contract-client.ts';
 import { addHost, startApi, type TestApi } from './test-api.ts';

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import net from 'node:net';
-import { codecAccessToken } from '../../temporal/codec-access.ts';
+import { codecAccessToken } from '../../platform/temporal/codec-access.ts';
 import { until } from '../support/until.ts';
 import { startApi, type TestApi } from './test-api.ts';
 

@@ -1,5 +1,5 @@
 import { jest } from '@jest/globals';
-import { Event } from '../../db/entities/event.ts';
+import { Event } from '../../db/core/event.entity.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { DriverError } from '../../runtime/driver.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';

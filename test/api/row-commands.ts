@@ -1,19 +1,19 @@
 import { isAlreadyTerminated, type SandboxCommands } from '../../api/sandbox-commands.ts';
-import type { Sandbox } from '../../db/entities/sandbox.ts';
+import type { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
 import type { Orm } from '../../db/orm.ts';
 import type { PlanCatalog } from '../../db/plans.ts';
-import { SandboxLifeRepository } from '../../db/repositories/sandbox-life.ts';
-import { addPort, removablePort, removePort } from '../../db/repositories/sandbox-ports.ts';
+import { SandboxLifeRepository } from '../../db/sandboxes/sandbox-life.ts';
+import { addPort, removablePort, removePort } from '../../db/sandboxes/sandbox-ports.ts';
 import type { SandboxId } from '../../domain/ids.ts';
-import type { Port } from '../../domain/ports.ts';
-import { outcomeOf } from '../../domain/sandbox-state.ts';
+import type { Port } from '../../domain/sandboxes/ports.ts';
+import { outcomeOf } from '../../domain/sandboxes/state.ts';
 import {
   type PhaseTimeout,
   requirePossibleTimeout,
   type TimeoutChange,
   type TimeoutReply,
   timeoutReply,
-} from '../../domain/timeout-change.ts';
+} from '../../domain/sandboxes/timeout-change.ts';
 
 type Terminated = Awaited<ReturnType<SandboxCommands['terminate']>>;
 

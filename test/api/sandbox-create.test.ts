@@ -1,6 +1,6 @@
-import { Sandbox } from '../../db/entities/sandbox.ts';
-import { Template } from '../../db/entities/template.ts';
-import { User } from '../../db/entities/user.ts';
+import { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
+import { Template } from '../../db/templates/template.entity.ts';
+import { User } from '../../db/accounts/user.entity.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { cloneRows } from '../support/cloned-rows.ts';
 import { addHost, type Caller, startApi, type TestApi } from './test-api.ts';

@@ -1,5 +1,5 @@
-import { Sandbox } from '../../db/entities/sandbox.ts';
-import { User } from '../../db/entities/user.ts';
+import { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
+import { User } from '../../db/accounts/user.entity.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import type { Json } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';

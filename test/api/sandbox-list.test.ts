@@ -1,4 +1,4 @@
-import { Sandbox } from '../../db/entities/sandbox.ts';
+import { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import type { Json } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
-import { Event } from '../../db/entities/event.ts';
-import { ImportJob } from '../../db/entities/import-job.ts';
-import { OutboxEntry } from '../../db/entities/outbox-entry.ts';
-import { Sandbox } from '../../db/entities/sandbox.ts';
-import { Template } from '../../db/entities/template.ts';
+import { Event } from '../../db/core/event.entity.ts';
+import { ImportJob } from '../../db/templates/import-job.entity.ts';
+import { OutboxEntry } from '../../db/core/outbox-entry.entity.ts';
+import { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
+import { Template } from '../../db/templates/template.entity.ts';
 import { newId } from '../../db/new-id.ts';
 import type { TemplateId } from '../../domain/ids.ts';
 import { hasManifest, pushImage } from '../support/pushed-image.ts';

@@ -1,5 +1,5 @@
-import { Template } from '../../db/entities/template.ts';
-import { User } from '../../db/entities/user.ts';
+import { Template } from '../../db/templates/template.entity.ts';
+import { User } from '../../db/accounts/user.entity.ts';
 import type { TemplateId } from '../../domain/ids.ts';
 import type { Json } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';

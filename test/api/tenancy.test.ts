@@ -1,7 +1,7 @@
-import { ImportJob } from '../../db/entities/import-job.ts';
-import { Notification } from '../../db/entities/notification.ts';
+import { ImportJob } from '../../db/templates/import-job.entity.ts';
+import { Notification } from '../../db/accounts/notification.entity.ts';
 import { newId } from '../../db/new-id.ts';
-import { addNotification } from '../../db/repositories/notify.ts';
+import { addNotification } from '../../db/core/notify.ts';
 import { addBilling } from '../support/billing-rows.ts';
 import { addPayments } from '../support/payment-rows.ts';
 import { processorSettings } from '../support/processor-settings.ts';

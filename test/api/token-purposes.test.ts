@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { addAccountLink } from '../../db/repositories/account-links.ts';
-import { addEmailChangeToken } from '../../db/repositories/email-changes.ts';
-import { startSession } from '../../db/repositories/sign-ins.ts';
+import { addAccountLink } from '../../db/accounts/account-links.ts';
+import { addEmailChangeToken } from '../../db/accounts/email-changes.ts';
+import { startSession } from '../../db/accounts/sign-ins.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
 

@@ -1,7 +1,7 @@
-import { Notification } from '../../db/entities/notification.ts';
-import { User } from '../../db/entities/user.ts';
-import { warnOfQuotas } from '../../db/repositories/metered-quotas.ts';
-import { rollUpUsage } from '../../db/repositories/usage-upkeep.ts';
+import { Notification } from '../../db/accounts/notification.entity.ts';
+import { User } from '../../db/accounts/user.entity.ts';
+import { warnOfQuotas } from '../../db/usage/metered-quotas.ts';
+import { rollUpUsage } from '../../db/usage/usage-upkeep.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import type { Json } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';

@@ -1,5 +1,5 @@
-import { Account } from '../../db/entities/account.ts';
-import { User } from '../../db/entities/user.ts';
+import { Account } from '../../db/accounts/account.entity.ts';
+import { User } from '../../db/accounts/user.entity.ts';
 import { startApi, type TestApi } from './test-api.ts';
 
 let api: TestApi;

@@ -1,6 +1,6 @@
 import { createApp } from '../../api/app.ts';
-import { User } from '../../db/entities/user.ts';
-import { mostUsersOfAccount } from '../../db/repositories/user-management.ts';
+import { User } from '../../db/accounts/user.entity.ts';
+import { mostUsersOfAccount } from '../../db/accounts/user-management.ts';
 import type { UserId } from '../../domain/ids.ts';
 import { ContractClient, type Json, type Reply } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';

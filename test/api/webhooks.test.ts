@@ -1,11 +1,11 @@
 import { Webhook } from 'standardwebhooks';
-import { Sandbox } from '../../db/entities/sandbox.ts';
-import { User } from '../../db/entities/user.ts';
-import { WebhookEndpoint } from '../../db/entities/webhook-endpoint.ts';
-import { recordSandboxEvent } from '../../db/repositories/events.ts';
+import { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
+import { User } from '../../db/accounts/user.entity.ts';
+import { WebhookEndpoint } from '../../db/webhooks/webhook-endpoint.entity.ts';
+import { recordSandboxEvent } from '../../db/core/events.ts';
 import { eventTypes } from '../../domain/event-types.ts';
 import type { SandboxId } from '../../domain/ids.ts';
-import { signedHeaders } from '../../webhooks/signature.ts';
+import { signedHeaders } from '../../integrations/webhooks/signature.ts';
 import type { Json } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
 

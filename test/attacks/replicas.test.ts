@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import http from 'node:http';
-import { deriveSecrets } from '../../config/secrets.ts';
+import { deriveSecrets } from '../../platform/config/secrets.ts';
 import { createOrm, type Orm } from '../../db/orm.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { startApi, type TestApi } from '../api/test-api.ts';

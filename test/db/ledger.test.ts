@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { bootstrap } from '../../db/bootstrap.ts';
 import { newId } from '../../db/new-id.ts';
 import { createOrm, type Orm } from '../../db/orm.ts';
-import { balanceOf, changeCredit, ledgerSums, post } from '../../db/repositories/ledger.ts';
+import { balanceOf, changeCredit, ledgerSums, post } from '../../db/billing/ledger.ts';
 import {
   balanceUseEntries,
   grantEntries,

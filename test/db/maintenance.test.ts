@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { createOrm, type Orm } from '../../db/orm.ts';
-import { dropOldMetricsPartitions, makeMetricsPartitions } from '../../db/repositories/maintenance.ts';
+import { dropOldMetricsPartitions, makeMetricsPartitions } from '../../db/upkeep/maintenance.ts';
 import { farFromMidnight } from '../support/far-from-midnight.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 

@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import { bootstrap } from '../../db/bootstrap.ts';
 import { createOrm, type Orm } from '../../db/orm.ts';
-import type { MadeAccount } from '../../db/repositories/accounts.ts';
+import type { MadeAccount } from '../../db/accounts/accounts.ts';
 import {
   purgeEndedSandboxes,
   purgeEvents,
   purgeNotifications,
   purgeReplies,
   type Retention,
-} from '../../db/repositories/retention.ts';
+} from '../../db/upkeep/retention.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 
 const kept: Retention = {

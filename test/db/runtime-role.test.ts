@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { bootstrap } from '../../db/bootstrap.ts';
 import { createOrm, type Orm } from '../../db/orm.ts';
-import { makeMetricsPartitions, makeWebhookPartitions } from '../../db/repositories/maintenance.ts';
-import { purgeSignIns } from '../../db/repositories/retention.ts';
+import { makeMetricsPartitions, makeWebhookPartitions } from '../../db/upkeep/maintenance.ts';
+import { purgeSignIns } from '../../db/upkeep/retention.ts';
 import { grantRuntimeRole } from '../../db/runtime-role.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 

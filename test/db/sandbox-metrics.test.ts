@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { bootstrap } from '../../db/bootstrap.ts';
-import { Host } from '../../db/entities/host.ts';
-import { Template } from '../../db/entities/template.ts';
+import { Host } from '../../db/hosts/host.entity.ts';
+import { Template } from '../../db/templates/template.entity.ts';
 import { newId } from '../../db/new-id.ts';
 import { createOrm, type Orm } from '../../db/orm.ts';
 import { loadPlans } from '../../db/plans.ts';
-import type { MadeAccount } from '../../db/repositories/accounts.ts';
-import { admitSandbox } from '../../db/repositories/admission.ts';
+import type { MadeAccount } from '../../db/accounts/accounts.ts';
+import { admitSandbox } from '../../db/sandboxes/admission.ts';
 import {
   addUpMinutes,
   insertSamples,
@@ -15,9 +15,9 @@ import {
   readMetrics,
   readUsageAverages,
   sandboxesSampledSince,
-} from '../../db/repositories/sandbox-metrics.ts';
+} from '../../db/usage/sandbox-metrics.ts';
 import type { SandboxId } from '../../domain/ids.ts';
-import { anyRegion } from '../../domain/regions.ts';
+import { anyRegion } from '../../domain/hosts/regions.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 
 let database: TestDatabase;

@@ -5,10 +5,10 @@ import { AccessTokens } from '../../api/access-tokens.ts';
 import { CardLinks } from '../../api/card-links.ts';
 import { ExecTokens } from '../../api/exec-tokens.ts';
 import { PasswordHashes } from '../../api/password-hashes.ts';
-import { deriveSecrets } from '../../config/secrets.ts';
-import { SettingsError } from '../../config/settings.ts';
+import { deriveSecrets } from '../../platform/config/secrets.ts';
+import { SettingsError } from '../../platform/config/settings.ts';
 import { bootstrap } from '../../db/bootstrap.ts';
-import { WebhookEndpoint } from '../../db/entities/webhook-endpoint.ts';
+import { WebhookEndpoint } from '../../db/webhooks/webhook-endpoint.entity.ts';
 import { newId } from '../../db/new-id.ts';
 import { openSecrets, readSecrets } from '../../db/open-secrets.ts';
 import { createOrm, type Orm } from '../../db/orm.ts';
@@ -19,7 +19,7 @@ import {
   readSecretKeys,
   replaceSecretKey,
   resealAll,
-} from '../../db/repositories/secret-keys.ts';
+} from '../../db/upkeep/secret-keys.ts';
 import type { SandboxId, UserId, WebhookEndpointId } from '../../domain/ids.ts';
 import { freePort } from '../support/free-port.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import { bootstrap } from '../../db/bootstrap.ts';
 import { createOrm, type Orm } from '../../db/orm.ts';
-import type { MadeAccount } from '../../db/repositories/accounts.ts';
-import { sumUsage } from '../../db/repositories/usage-sums.ts';
-import { dropOldUsage, rollUpUsage } from '../../db/repositories/usage-upkeep.ts';
+import type { MadeAccount } from '../../db/accounts/accounts.ts';
+import { sumUsage } from '../../db/usage/usage-sums.ts';
+import { dropOldUsage, rollUpUsage } from '../../db/usage/usage-upkeep.ts';
 import { grantRuntimeRole } from '../../db/runtime-role.ts';
 import { addUsage } from '../support/added-usage.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';

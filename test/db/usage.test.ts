@@ -3,36 +3,36 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import Big from 'big.js';
 import fc from 'fast-check';
 import { bootstrap } from '../../db/bootstrap.ts';
-import { Host } from '../../db/entities/host.ts';
-import { Project } from '../../db/entities/project.ts';
-import type { Sandbox } from '../../db/entities/sandbox.ts';
-import { Template } from '../../db/entities/template.ts';
+import { Host } from '../../db/hosts/host.entity.ts';
+import { Project } from '../../db/accounts/project.entity.ts';
+import type { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
+import { Template } from '../../db/templates/template.entity.ts';
 import { newId } from '../../db/new-id.ts';
 import { createOrm, type Orm } from '../../db/orm.ts';
 import { loadPlans } from '../../db/plans.ts';
-import { createAccount, type MadeAccount } from '../../db/repositories/accounts.ts';
-import { admitSandbox } from '../../db/repositories/admission.ts';
+import { createAccount, type MadeAccount } from '../../db/accounts/accounts.ts';
+import { admitSandbox } from '../../db/sandboxes/admission.ts';
 import {
   beginReconciliation,
   compareLedger,
   countRefusedUsage,
   endReconciliation,
   readLastReconciliation,
-} from '../../db/repositories/reconciliations.ts';
-import { SandboxLifeRepository } from '../../db/repositories/sandbox-life.ts';
-import { moveSandboxToProject } from '../../db/repositories/sandbox-projects.ts';
-import { sumUsage, type UsageOf, type UsageSum } from '../../db/repositories/usage-sums.ts';
+} from '../../db/billing/reconciliations.ts';
+import { SandboxLifeRepository } from '../../db/sandboxes/sandbox-life.ts';
+import { moveSandboxToProject } from '../../db/sandboxes/sandbox-projects.ts';
+import { sumUsage, type UsageOf, type UsageSum } from '../../db/usage/usage-sums.ts';
 import {
   adoptUsagePrices,
   keepUsage,
   recordMeasuredUsage,
   recordPausedUsage,
   rollUpUsage,
-} from '../../db/repositories/usage-upkeep.ts';
+} from '../../db/usage/usage-upkeep.ts';
 import { usagePrices } from '../../db/usage-prices.ts';
 import type { ProjectId, TemplateId } from '../../domain/ids.ts';
-import { anyRegion } from '../../domain/regions.ts';
-import type { UsageType } from '../../domain/usage-types.ts';
+import { anyRegion } from '../../domain/hosts/regions.ts';
+import type { UsageType } from '../../domain/usage/types.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 
 /** The recorded usage of sandboxes' lives, and its sums, on a real database. The tests set the times. */

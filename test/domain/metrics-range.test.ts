@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { formatDuration, metricsRange, parseDurationSeconds, parseTime } from '../../domain/metrics-range.ts';
+import { formatDuration, metricsRange, parseDurationSeconds, parseTime } from '../../domain/usage/metrics-range.ts';
 
 const now = new Date('2026-11-21T12:00:00Z');
 const at = (text: string) => new Date(`2026-11-${text}Z`);

@@ -1,7 +1,7 @@
-import { open, seal } from '../../config/sealed-box.ts';
-import { checkMountPoint } from '../../domain/object-storage.ts';
+import { open, seal } from '../../platform/config/sealed-box.ts';
+import { checkMountPoint } from '../../domain/sandboxes/object-storage.ts';
 import { isOutboundAddressAllowed } from '../../domain/outbound-addresses.ts';
-import { readStorageTarget } from '../../domain/storage-endpoint.ts';
+import { readStorageTarget } from '../../domain/sandboxes/storage-endpoint.ts';
 
 const target = (uri: string, region: string | null, endpoint: string | null = null) =>
   readStorageTarget({ uri, region, endpoint });

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
-import type { FreeRoom } from '../../domain/host-room.ts';
-import { bestFit, fits, type HostRoom, leastShort, type RoomNeeded, shortOf } from '../../domain/placement.ts';
+import type { FreeRoom } from '../../domain/hosts/room.ts';
+import { bestFit, fits, type HostRoom, leastShort, type RoomNeeded, shortOf } from '../../domain/hosts/placement.ts';
 
 const unlimited = { capacity: null, reserved: 100_000 };
 const gib = 1024;

@@ -1,4 +1,4 @@
-import { accountLimit, allowsOneMoreSandbox, quotasReached } from '../../domain/quotas.ts';
+import { accountLimit, allowsOneMoreSandbox, quotasReached } from '../../domain/usage/quotas.ts';
 
 test.each([
   [null, 1000, true],

@@ -1,14 +1,14 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { describe, expect, test } from '@jest/globals';
 import { loadPlans } from '../../db/plans.ts';
-import { isApiKeyShape, makeApiKey } from '../../domain/api-key.ts';
+import { isApiKeyShape, makeApiKey } from '../../domain/accounts/api-key.ts';
 import { isId, makeId } from '../../domain/ids.ts';
 import { checkApiKeyName, checkProjectName, checkSandboxName, generateSandboxName } from '../../domain/names.ts';
-import { expiryWarningMs, persistenceDaysRemaining, persistenceExpiresAt } from '../../domain/persistence.ts';
-import { checkPlanLimits, defaultStorageGb } from '../../domain/plans.ts';
-import { type Port, udpMappings, udpPortsOf, unionOfPorts } from '../../domain/ports.ts';
-import { parseCustomCommand, parseReadyCommand } from '../../domain/template-commands.ts';
-import { nextWarning, timeoutWarnings } from '../../domain/timeout-warnings.ts';
+import { expiryWarningMs, persistenceDaysRemaining, persistenceExpiresAt } from '../../domain/sandboxes/persistence.ts';
+import { checkPlanLimits, defaultStorageGb } from '../../domain/billing/plans.ts';
+import { type Port, udpMappings, udpPortsOf, unionOfPorts } from '../../domain/sandboxes/ports.ts';
+import { parseCustomCommand, parseReadyCommand } from '../../domain/templates/commands.ts';
+import { nextWarning, timeoutWarnings } from '../../domain/sandboxes/timeout-warnings.ts';
 
 const refusal = (code: string) => expect.objectContaining({ code });
 

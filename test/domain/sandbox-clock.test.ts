@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { remainingSeconds, stoppedClock, timeoutAt, totals, turn } from '../../domain/sandbox-clock.ts';
+import { remainingSeconds, stoppedClock, timeoutAt, totals, turn } from '../../domain/sandboxes/clock.ts';
 
 const at = (seconds: number) => new Date(1_800_000_000_000 + seconds * 1000);
 

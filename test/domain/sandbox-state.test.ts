@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { canMove, outcomeOf, sandboxStatuses } from '../../domain/sandbox-state.ts';
+import { canMove, outcomeOf, sandboxStatuses } from '../../domain/sandboxes/state.ts';
 
 /** For each status, the statuses that can follow. */
 const table: Record<(typeof sandboxStatuses)[number], string[]> = {

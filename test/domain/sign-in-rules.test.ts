@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
-import { emailKey, readEmailAddress } from '../../domain/email-address.ts';
-import { checkNewPassword } from '../../domain/password-rules.ts';
-import { signInThrottles } from '../../domain/sign-in-throttle.ts';
+import { emailKey, readEmailAddress } from '../../domain/accounts/email-address.ts';
+import { checkNewPassword } from '../../domain/accounts/password-rules.ts';
+import { signInThrottles } from '../../domain/accounts/sign-in-throttle.ts';
 
 describe('e-mail addresses', () => {
   test.each([

@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
-import { parseImageReference } from '../../domain/image-reference.ts';
-import { mayReadProject, placeIn } from '../../domain/template-image.ts';
-import { checkTemplateName, whyNoTemplateName } from '../../domain/template-name.ts';
+import { parseImageReference } from '../../domain/templates/image-reference.ts';
+import { mayReadProject, placeIn } from '../../domain/templates/image.ts';
+import { checkTemplateName, whyNoTemplateName } from '../../domain/templates/name.ts';
 
 test.each(['abcd', 'web-server', 'a1_b2-c3', 'x'.repeat(32), 'test1', 'tpl_web', 'base'])(
   'a template may be called %s',

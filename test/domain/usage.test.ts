@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { type MeteredLife, meteredAfter, periodsUntil, type UsagePeriod } from '../../domain/usage-periods.ts';
-import { partsOf } from '../../domain/usage-window.ts';
+import { type MeteredLife, meteredAfter, periodsUntil, type UsagePeriod } from '../../domain/usage/periods.ts';
+import { partsOf } from '../../domain/usage/window.ts';
 
 const hourMs = 3_600_000;
 const size = { cpuCount: 2, memoryMb: 512, storageGb: 10 };

@@ -1,8 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { audienceOf, eventTypes } from '../../domain/event-types.ts';
-import { type AttemptOutcome, bodyOf, judge } from '../../domain/webhook-delivery.ts';
-import { readRetryAfter, retrySpacingMs, withRetryAfter } from '../../domain/webhook-schedule.ts';
-import { problemOfWebhookUrl } from '../../domain/webhook-url.ts';
+import { type AttemptOutcome, bodyOf, judge } from '../../domain/webhooks/delivery.ts';
+import { readRetryAfter, retrySpacingMs, withRetryAfter } from '../../domain/webhooks/schedule.ts';
+import { problemOfWebhookUrl } from '../../domain/webhooks/url.ts';
 
 test('attempts have the documented delays, each ± 20 %', () => {
   const minutes = (count: number) => count * 60_000;

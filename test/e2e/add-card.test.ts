@@ -1,4 +1,4 @@
-import { ApiKey } from '../../db/entities/api-key.ts';
+import { ApiKey } from '../../db/accounts/api-key.entity.ts';
 import { type Caller, startApi, type TestApi } from '../api/test-api.ts';
 import { BrowserTab } from '../support/browser-tab.ts';
 import { freePort } from '../support/free-port.ts';

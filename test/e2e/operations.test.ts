@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import type { HostView } from '../../db/repositories/host-drains.ts';
+import type { HostView } from '../../db/hosts/host-drains.ts';
 import type { PlatformClient, SandboxView } from '../../ops/development/client/platform-client.ts';
 import { runOperator } from '../support/operator.ts';
 import { startPrometheus } from '../support/prometheus.ts';

@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { createOrm } from '../../db/orm.ts';
-import { sandboxNetworks } from '../../db/repositories/hosts.ts';
+import { sandboxNetworks } from '../../db/hosts/hosts.ts';
 import type { PlatformClient, SandboxView } from '../../ops/development/client/platform-client.ts';
 import { runningPlatformEnv } from '../../ops/local-stack/supervisor/running-platform.ts';
 import { RunningPlatform, removeHostRemains } from '../support/running-platform.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, expect, test } from '@jest/globals';
-import { createAccount } from '../../db/repositories/accounts.ts';
-import { startBilling } from '../../db/repositories/subscriptions.ts';
+import { createAccount } from '../../db/accounts/accounts.ts';
+import { startBilling } from '../../db/billing/subscriptions.ts';
 import type { AccountId } from '../../domain/ids.ts';
 import { PlatformClient } from '../../ops/development/client/platform-client.ts';
 import { addDefaultCard } from '../support/added-card.ts';

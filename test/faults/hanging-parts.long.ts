@@ -2,7 +2,7 @@ import fs from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { temporal } from '@temporalio/proto';
-import { createAccount } from '../../db/repositories/accounts.ts';
+import { createAccount } from '../../db/accounts/accounts.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { type ApiReply, PlatformClient, type SandboxView } from '../../ops/development/client/platform-client.ts';
 import { addDefaultCard } from '../support/added-card.ts';

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { Sandbox } from '../../db/entities/sandbox.ts';
+import { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
 import { until } from '../support/until.ts';
 import type { FaultyPlatform, PartName } from './faulty-platform.ts';
 import { leftovers, takeInventory } from './inventory.ts';

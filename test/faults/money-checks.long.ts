@@ -1,10 +1,10 @@
 import { afterAll, expect, test } from '@jest/globals';
 import pg from 'pg';
-import { createAccount } from '../../db/repositories/accounts.ts';
+import { createAccount } from '../../db/accounts/accounts.ts';
 import type { AccountId } from '../../domain/ids.ts';
 import { PlatformClient } from '../../ops/development/client/platform-client.ts';
-import { startOptions } from '../../temporal/workflow-starts.ts';
-import { checkBudgetSignal } from '../../workflows/budget.ts';
+import { startOptions } from '../../platform/temporal/workflow-starts.ts';
+import { checkBudgetSignal } from '../../workflows/billing/budget.ts';
 import { addDefaultCard } from '../support/added-card.ts';
 import { addUsage } from '../support/added-usage.ts';
 import { cards, TestProcessor } from '../support/payment-processor.ts';

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { Event } from '../../db/entities/event.ts';
+import { Event } from '../../db/core/event.entity.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { PlatformClient } from '../../ops/development/client/platform-client.ts';
 import { Random } from '../agent/support/random.ts';

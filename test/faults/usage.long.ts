@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, test } from '@jest/globals';
-import { sumUsage } from '../../db/repositories/usage-sums.ts';
-import { keepUsage } from '../../db/repositories/usage-upkeep.ts';
+import { sumUsage } from '../../db/usage/usage-sums.ts';
+import { keepUsage } from '../../db/usage/usage-upkeep.ts';
 import type { AccountId, SandboxId } from '../../domain/ids.ts';
 import { until } from '../support/until.ts';
 import type { FaultyPlatform } from './faulty-platform.ts';

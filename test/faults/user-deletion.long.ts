@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { temporal } from '@temporalio/proto';
-import { User } from '../../db/entities/user.ts';
+import { User } from '../../db/accounts/user.entity.ts';
 import type { UserId } from '../../domain/ids.ts';
 import { workflowKinds } from '../../domain/workflow-registry.ts';
 import { PlatformClient } from '../../ops/development/client/platform-client.ts';

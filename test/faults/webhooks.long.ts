@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, test } from '@jest/globals';
 import type { AccountId } from '../../domain/ids.ts';
-import { firstAttemptLimits } from '../../webhooks/in-flight.ts';
+import { firstAttemptLimits } from '../../integrations/webhooks/in-flight.ts';
 import { until } from '../support/until.ts';
 import { type FaultyPlatform, partNames } from './faulty-platform.ts';
 import { WebhookFlood } from './webhook-flood.ts';

@@ -1,4 +1,4 @@
-import { Sandbox } from '../../db/entities/sandbox.ts';
+import { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
 import type { FaultyPlatform } from './faulty-platform.ts';
 
 interface Recorded {

@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'no
 import os from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
-import { heapFlags } from '../../config/heap-limits.ts';
+import { heapFlags } from '../../platform/config/heap-limits.ts';
 import type { GatewayLimits } from '../../gateway/connection-limits.ts';
 import type { SandboxRoute } from '../../gateway/routes.ts';
 import { until } from '../support/until.ts';

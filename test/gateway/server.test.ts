@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import pg from 'pg';
-import { deriveSecrets } from '../../config/secrets.ts';
+import { deriveSecrets } from '../../platform/config/secrets.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 import { until } from '../support/until.ts';
 import { type Reply, send } from './client.ts';

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { loadAllYaml } from '@kubernetes/client-node';
-import { loadSettings } from '../../config/settings.ts';
+import { loadSettings } from '../../platform/config/settings.ts';
 import { kubernetesPrograms } from '../../ops/setup/toolchain/locations.mjs';
 import { KubernetesCluster } from './support/kubernetes-cluster.ts';
 

@@ -1,6 +1,6 @@
 import net from 'node:net';
 import { AuthorizationV1Api, NetworkingV1Api } from '@kubernetes/client-node';
-import type { MountCredentials, MountSlot } from '../../domain/object-storage.ts';
+import type { MountCredentials, MountSlot } from '../../domain/sandboxes/object-storage.ts';
 import type { SandboxPlace, SandboxSpec, WantedMounts } from '../../runtime/driver.ts';
 import type { KubernetesDriverOptions } from '../../runtime/kubernetes/options.ts';
 import { shell } from '../runtime/local-host.ts';

@@ -6,9 +6,9 @@ import { Writable } from 'node:stream';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { pino } from 'pino';
 import PostalMime from 'postal-mime';
-import { createMailer, MailRejectedError } from '../../mail/mailer.ts';
-import type { MailMessage } from '../../mail/message.ts';
-import { passwordResetMail } from '../../mail/templates/password-reset.ts';
+import { createMailer, MailRejectedError } from '../../integrations/mail/mailer.ts';
+import type { MailMessage } from '../../integrations/mail/message.ts';
+import { passwordResetMail } from '../../integrations/mail/templates/password-reset.ts';
 import { MailServer } from '../support/mail-server.ts';
 
 const dataDir = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-mails-'));

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { settingsSchema } from '../../config/settings.ts';
+import { settingsSchema } from '../../platform/config/settings.ts';
 
 const root = path.resolve(import.meta.dirname, '../..');
 const passwords = {

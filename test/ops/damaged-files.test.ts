@@ -10,7 +10,7 @@ import {
 } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { loadSettings } from '../../config/settings.ts';
+import { loadSettings } from '../../platform/config/settings.ts';
 import { openLocalCa } from '../../gateway/tls/local-ca.ts';
 import { claimPorts } from '../../ops/local-stack/embedded/port-claims.ts';
 import { choosePorts } from '../../ops/local-stack/embedded/ports.ts';
@@ -20,7 +20,7 @@ import { NotRunningError, runningPlatformEnv } from '../../ops/local-stack/super
 import { makeImageOnce } from '../../runtime/images/make-once.ts';
 import { imageFolder, rootfsOf } from '../../runtime/images/unpacked-image.ts';
 import { ensureBlankDisk } from '../../runtime/oci/blank-disk.ts';
-import { hostIdOf } from '../../worker/host-identity.ts';
+import { hostIdOf } from '../../worker/hosts/identity.ts';
 
 /** How starts treat files that are empty, truncated or garbage after a power cut, a full disk or a manual change. */
 let dir: string;

@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { Client } from 'pg';
-import { loadSettings } from '../../config/settings.ts';
+import { loadSettings } from '../../platform/config/settings.ts';
 import { createOrm } from '../../db/orm.ts';
 import { startPostgres } from '../../ops/local-stack/embedded/postgres.ts';
 import { type Addresses, settleAddresses } from '../../ops/local-stack/supervisor/addresses.ts';

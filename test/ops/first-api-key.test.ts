@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { createOrm, type Orm } from '../../db/orm.ts';
 import { query } from '../../db/query.ts';
-import { identifyApiKey } from '../../db/repositories/identities.ts';
+import { identifyApiKey } from '../../db/accounts/identities.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 
 const root = path.resolve(import.meta.dirname, '../..');

@@ -1,6 +1,6 @@
 import fs from 'node:fs';
 import path from 'node:path';
-import { programsFor } from '../../config/programs.mjs';
+import { programsFor } from '../../platform/config/programs.mjs';
 import { BareDebian } from './bare-debian.ts';
 
 const repository = path.resolve(import.meta.dirname, '../..');

@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { heapFlags } from '../../config/heap-limits.ts';
+import { heapFlags } from '../../platform/config/heap-limits.ts';
 
 const root = path.resolve(import.meta.dirname, '../..');
 const scripts = ['api/server.ts', 'gateway/server.ts', 'worker/control.ts', 'worker/host.ts'];

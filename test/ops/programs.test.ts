@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
-import { fullPath, missingPackages, programsFor } from '../../config/programs.mjs';
+import { fullPath, missingPackages, programsFor } from '../../platform/config/programs.mjs';
 
 const repository = path.resolve(import.meta.dirname, '../..');
 

@@ -1,6 +1,6 @@
 import { Connection } from '@temporalio/client';
 import { Client } from 'pg';
-import { searchAttributes } from '../../temporal/search-attributes.ts';
+import { searchAttributes } from '../../platform/temporal/search-attributes.ts';
 import {
   registryAddress,
   temporalAddress,

@@ -1,8 +1,8 @@
 import type net from 'node:net';
 import { afterEach, expect, test } from '@jest/globals';
-import { loadSettings } from '../../config/settings.ts';
-import { PaymentProcessor, ProcessorUnavailableError } from '../../payments/processor.ts';
-import { processorFetch } from '../../payments/processor-fetch.ts';
+import { loadSettings } from '../../platform/config/settings.ts';
+import { PaymentProcessor, ProcessorUnavailableError } from '../../integrations/payments/processor.ts';
+import { processorFetch } from '../../integrations/payments/processor-fetch.ts';
 import { processorSettings } from '../support/processor-settings.ts';
 import { chunkOf, pour, RawServer } from '../support/raw-server.ts';
 import { until } from '../support/until.ts';

@@ -2,8 +2,8 @@ import { execFileSync } from 'node:child_process';
 import { currencyDigits } from '../../domain/billing/currency.ts';
 import { type InvoiceLine, subscriptionLine } from '../../domain/billing/invoice.ts';
 import { amountText, quantityText, type Receipt, receiptTitle, shownText } from '../../domain/billing/receipt.ts';
-import { receiptHtml, receiptPolicy } from '../../receipts/html.ts';
-import { receiptPdf } from '../../receipts/pdf.ts';
+import { receiptHtml, receiptPolicy } from '../../integrations/receipts/html.ts';
+import { receiptPdf } from '../../integrations/receipts/pdf.ts';
 import { BrowserTab } from '../support/browser-tab.ts';
 
 const receipt = (more: Partial<Receipt> = {}): Receipt => ({

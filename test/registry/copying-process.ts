@@ -1,7 +1,7 @@
-import { loadSettings } from '../../config/settings.ts';
-import { parseImageReference } from '../../domain/image-reference.ts';
-import { ImageImports } from '../../registry/image-import.ts';
-import { PlatformRegistry } from '../../registry/platform-registry.ts';
+import { loadSettings } from '../../platform/config/settings.ts';
+import { parseImageReference } from '../../domain/templates/image-reference.ts';
+import { ImageImports } from '../../integrations/registry/image-import.ts';
+import { PlatformRegistry } from '../../integrations/registry/platform-registry.ts';
 
 /** Copies an image until it is killed: `copying-process.ts <registry> <reference> <path>`. */
 const [address, reference, path] = process.argv.slice(2) as [string, string, string];

@@ -1,11 +1,11 @@
 import type net from 'node:net';
 import { setImmediate } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from '@jest/globals';
-import { parseImageReference } from '../../domain/image-reference.ts';
-import { findExternalImage } from '../../registry/external-image.ts';
-import { ImportSource } from '../../registry/import-source.ts';
-import { RegistryClient, RegistryError } from '../../registry/registry-client.ts';
-import { discard, RegistryHttp } from '../../registry/registry-http.ts';
+import { parseImageReference } from '../../domain/templates/image-reference.ts';
+import { findExternalImage } from '../../integrations/registry/external-image.ts';
+import { ImportSource } from '../../integrations/registry/import-source.ts';
+import { RegistryClient, RegistryError } from '../../integrations/registry/registry-client.ts';
+import { discard, RegistryHttp } from '../../integrations/registry/registry-http.ts';
 import { chunkOf, pour, RawServer } from '../support/raw-server.ts';
 import { until } from '../support/until.ts';
 

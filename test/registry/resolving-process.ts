@@ -1,6 +1,6 @@
-import { namedServices, ownServices } from '../../config/own-services.ts';
-import { loadSettings } from '../../config/settings.ts';
-import { OutboundGuard } from '../../registry/outbound-guard.ts';
+import { namedServices, ownServices } from '../../platform/config/own-services.ts';
+import { loadSettings } from '../../platform/config/settings.ts';
+import { OutboundGuard } from '../../integrations/registry/outbound-guard.ts';
 
 /** Prints what becomes of names while no nameserver answers, and ends. */
 const settings = loadSettings({

@@ -1,4 +1,4 @@
-import type { OwnService } from '../../config/own-services.ts';
+import type { OwnService } from '../../platform/config/own-services.ts';
 import { createOciDriver } from '../../runtime/oci/driver.ts';
 import type { LocalHost } from './local-host.ts';
 

@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
-import type { MountCredentials } from '../../domain/object-storage.ts';
+import type { MountCredentials } from '../../domain/sandboxes/object-storage.ts';
 import type { WantedMounts } from '../../runtime/driver.ts';
 import { readIfThere } from '../support/read-if-there.ts';
 import { S3Server } from '../support/s3-server.ts';

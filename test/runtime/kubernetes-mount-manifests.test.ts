@@ -1,4 +1,4 @@
-import type { MountSlot } from '../../domain/object-storage.ts';
+import type { MountSlot } from '../../domain/sandboxes/object-storage.ts';
 import type { SandboxSpec } from '../../runtime/driver.ts';
 import type { Cluster } from '../../runtime/kubernetes/cluster.ts';
 import { EndpointGuard, type EndpointGuardOptions } from '../../runtime/kubernetes/mounts/endpoint-guard.ts';

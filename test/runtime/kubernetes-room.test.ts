@@ -1,4 +1,4 @@
-import { loadSettings, SettingsError } from '../../config/settings.ts';
+import { loadSettings, SettingsError } from '../../platform/config/settings.ts';
 import { DriverError } from '../../runtime/driver.ts';
 import { imageNames, NamedImages } from '../../runtime/kubernetes/cluster-images.ts';
 import { LeaseWatch } from '../../runtime/kubernetes/lease-watch.ts';

@@ -1,5 +1,5 @@
 import { expect } from '@jest/globals';
-import type { MountCredentials, MountSlot } from '../../domain/object-storage.ts';
+import type { MountCredentials, MountSlot } from '../../domain/sandboxes/object-storage.ts';
 import type { SandboxPlace, SandboxSpec, WantedMounts } from '../../runtime/driver.ts';
 import type { OciDriverOptions } from '../../runtime/oci/driver.ts';
 import type { S3Server } from '../support/s3-server.ts';

@@ -5,7 +5,7 @@ import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
-import type { MountSlot } from '../../domain/object-storage.ts';
+import type { MountSlot } from '../../domain/sandboxes/object-storage.ts';
 import { issueLeaf, openLocalCa } from '../../gateway/tls/local-ca.ts';
 import type { SandboxSpec } from '../../runtime/driver.ts';
 import { Canary } from '../support/hostile-storage.ts';

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import net, { type AddressInfo } from 'node:net';
-import type { MountCredentials } from '../../domain/object-storage.ts';
+import type { MountCredentials } from '../../domain/sandboxes/object-storage.ts';
 import type { WantedMounts } from '../../runtime/driver.ts';
 import { freePort } from '../support/free-port.ts';
 import { readIfThere } from '../support/read-if-there.ts';

@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
-import type { LastHopRole } from '../../domain/last-hop.ts';
-import { LastHopAuthority } from '../../last-hop/authority.ts';
+import type { LastHopRole } from '../../domain/hosts/last-hop.ts';
+import { LastHopAuthority } from '../../gateway/last-hop/authority.ts';
 
 /** Files that an operator makes for several machines, in a folder of the test. */
 export interface LastHopFiles {

@@ -1,5 +1,5 @@
 import type { SandboxId } from '../../domain/ids.ts';
-import type { UdpMapping } from '../../domain/ports.ts';
+import type { UdpMapping } from '../../domain/sandboxes/ports.ts';
 import {
   type CreateOptions,
   DriverError,

@@ -1,7 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { newId } from '../../db/new-id.ts';
-import { keepPaymentIntent } from '../../db/repositories/payment-intents.ts';
-import { keepMethod } from '../../db/repositories/payment-methods.ts';
+import { keepPaymentIntent } from '../../db/billing/payment-intents.ts';
+import { keepMethod } from '../../db/billing/payment-methods.ts';
 import type { AccountId } from '../../domain/ids.ts';
 
 /**

@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers';
 import { TestWorkflowEnvironment } from '@temporalio/testing';
 import { Client } from 'pg';
 import { timeSkippingTestServer } from '../../ops/setup/toolchain/locations.mjs';
-import { addSearchAttributes } from '../../temporal/namespace.ts';
+import { addSearchAttributes } from '../../platform/temporal/namespace.ts';
 import { freePort } from './free-port.ts';
 import { until } from './until.ts';
 

@@ -13,7 +13,7 @@ import { type EmbeddedRegistry, startRegistry } from '../../ops/local-stack/embe
 import { startTemporalOnPostgres, temporalInnerPorts } from '../../ops/local-stack/embedded/temporal.ts';
 import type { EmbeddedTemporal } from '../../ops/local-stack/embedded/temporal-server.ts';
 import { temporalPrograms } from '../../ops/setup/toolchain/locations.mjs';
-import { ensureNamespace } from '../../temporal/namespace.ts';
+import { ensureNamespace } from '../../platform/temporal/namespace.ts';
 
 const folderPrefix = 'sandbox-platform-test-';
 const templateDatabase = 'platform_template';

@@ -2,10 +2,10 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
-import { heapFlags } from '../../config/heap-limits.ts';
+import { heapFlags } from '../../platform/config/heap-limits.ts';
 import { bootstrap } from '../../db/bootstrap.ts';
 import { createOrm } from '../../db/orm.ts';
-import { codecAccessToken } from '../../temporal/codec-access.ts';
+import { codecAccessToken } from '../../platform/temporal/codec-access.ts';
 import { testDatabase } from './stack.ts';
 
 const server = path.resolve(import.meta.dirname, '../../api/server.ts');

@@ -1,8 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { defaultPayloadConverter } from '@temporalio/common';
-import { deriveSecrets } from '../../config/secrets.ts';
-import { codecAccessToken } from '../../temporal/codec-access.ts';
-import { EncryptionCodec } from '../../temporal/payload-codec.ts';
+import { deriveSecrets } from '../../platform/config/secrets.ts';
+import { codecAccessToken } from '../../platform/temporal/codec-access.ts';
+import { EncryptionCodec } from '../../platform/temporal/payload-codec.ts';
 import { startApi, type TestApi } from '../api/test-api.ts';
 
 const key = (fill: number) => Buffer.alloc(32, fill);

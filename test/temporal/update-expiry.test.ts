@@ -3,8 +3,8 @@ import { afterAll, afterEach, beforeAll, expect, jest, test } from '@jest/global
 import { Client, type WorkflowUpdateFailedError } from '@temporalio/client';
 import type { ApplicationFailure } from '@temporalio/common';
 import { updateWaitMs } from '../../domain/update-expiry.ts';
-import { updateExpiry } from '../../temporal/update-expiry.ts';
-import { timeoutUpdate } from '../../workflows/sandbox/messages.ts';
+import { updateExpiry } from '../../platform/temporal/update-expiry.ts';
+import { timeoutUpdate } from '../../workflows/sandboxes/life/messages.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
 

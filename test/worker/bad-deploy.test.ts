@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { operatorTokens } from '../../config/secrets.ts';
+import { operatorTokens } from '../../platform/config/secrets.ts';
 import { ensureWorkflowBundle } from '../../worker/workflow-bundle.ts';
 import { startApi, type TestApi } from '../api/test-api.ts';
 import { type ControlPlane, startControlPlane, testSecretKey } from '../support/control-plane.ts';

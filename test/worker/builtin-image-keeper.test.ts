@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { pino } from 'pino';
 import { bootstrap } from '../../db/bootstrap.ts';
-import { Host } from '../../db/entities/host.ts';
-import { Template } from '../../db/entities/template.ts';
+import { Host } from '../../db/hosts/host.entity.ts';
+import { Template } from '../../db/templates/template.entity.ts';
 import { newId } from '../../db/new-id.ts';
 import { createOrm, type Orm } from '../../db/orm.ts';
 import type { HostImageState, HostImages } from '../../runtime/host-driver.ts';
-import { BuiltinImageKeeper } from '../../worker/builtin-image-keeper.ts';
+import { BuiltinImageKeeper } from '../../worker/templates/builtin-image-keeper.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 import { until } from '../support/until.ts';
 

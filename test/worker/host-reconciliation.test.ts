@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { pino } from 'pino';
-import { toSpec } from '../../activities/sandbox-spec.ts';
+import { toSpec } from '../../activities/sandboxes/spec.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import type { SandboxInspection } from '../../runtime/driver.ts';
-import { HostReconciliation, type ReconcilingDriver } from '../../worker/host-reconciliation.ts';
-import { SandboxFacts } from '../../worker/sandbox-facts.ts';
+import { HostReconciliation, type ReconcilingDriver } from '../../worker/hosts/reconciliation.ts';
+import { SandboxFacts } from '../../worker/sandboxes/facts.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
 

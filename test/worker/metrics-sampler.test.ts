@@ -3,11 +3,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import { pino } from 'pino';
 import { bootstrap } from '../../db/bootstrap.ts';
-import { Host } from '../../db/entities/host.ts';
+import { Host } from '../../db/hosts/host.entity.ts';
 import { newId } from '../../db/new-id.ts';
 import { createOrm, type Orm } from '../../db/orm.ts';
 import type { SandboxUsage } from '../../runtime/driver.ts';
-import { MetricsSampler } from '../../worker/metrics-sampler.ts';
+import { MetricsSampler } from '../../worker/usage/metrics-sampler.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 import { until } from '../support/until.ts';
 

@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { requireOwnDataFolder } from '../../worker/own-data-folder.ts';
+import { requireOwnDataFolder } from '../../worker/hosts/own-data-folder.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
 

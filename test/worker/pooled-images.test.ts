@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { pino } from 'pino';
-import { Template } from '../../db/entities/template.ts';
+import { Template } from '../../db/templates/template.entity.ts';
 import { newId } from '../../db/new-id.ts';
 import { createOrm, type Orm } from '../../db/orm.ts';
 import type { TemplateId } from '../../domain/ids.ts';
-import { PooledImages } from '../../worker/pooled-images.ts';
+import { PooledImages } from '../../worker/templates/pooled-images.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 import { until } from '../support/until.ts';
 

@@ -2,18 +2,18 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import { pino } from 'pino';
 import { bootstrap } from '../../db/bootstrap.ts';
-import { Host } from '../../db/entities/host.ts';
-import { Template } from '../../db/entities/template.ts';
+import { Host } from '../../db/hosts/host.entity.ts';
+import { Template } from '../../db/templates/template.entity.ts';
 import { newId } from '../../db/new-id.ts';
 import { createOrm, type Orm } from '../../db/orm.ts';
 import { loadPlans } from '../../db/plans.ts';
-import { createAccount, type MadeAccount } from '../../db/repositories/accounts.ts';
-import { admitSandbox } from '../../db/repositories/admission.ts';
-import { SandboxLifeRepository } from '../../db/repositories/sandbox-life.ts';
+import { createAccount, type MadeAccount } from '../../db/accounts/accounts.ts';
+import { admitSandbox } from '../../db/sandboxes/admission.ts';
+import { SandboxLifeRepository } from '../../db/sandboxes/sandbox-life.ts';
 import type { SandboxId, TemplateId } from '../../domain/ids.ts';
-import { anyRegion } from '../../domain/regions.ts';
+import { anyRegion } from '../../domain/hosts/regions.ts';
 import { MachineLoad } from '../../runtime/machine-load.ts';
-import { RoomReporter } from '../../worker/room-reporter.ts';
+import { RoomReporter } from '../../worker/hosts/room-reporter.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 
 /** The free resources that hosts report, and how many sandboxes are then admitted, on a real database. */

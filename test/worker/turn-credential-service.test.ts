@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto';
 import http from 'node:http';
 import net from 'node:net';
 import { pino } from 'pino';
-import { TurnCredentialService } from '../../worker/turn-credential-service.ts';
+import { TurnCredentialService } from '../../worker/sandboxes/turn-credential-service.ts';
 import { freePort } from '../support/free-port.ts';
 import { until } from '../support/until.ts';
 

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
-import { findBudget } from '../../db/repositories/budget-rows.ts';
-import { createBudget, deleteBudget } from '../../db/repositories/budgets.ts';
+import { findBudget } from '../../db/billing/budget-rows.ts';
+import { createBudget, deleteBudget } from '../../db/billing/budgets.ts';
 import { defaultAlertThresholds } from '../../domain/billing/budget.ts';
-import { startOptions } from '../../temporal/workflow-starts.ts';
+import { startOptions } from '../../platform/temporal/workflow-starts.ts';
 import { addUsage, endPeriodIn } from '../support/added-usage.ts';
 import { type ControlPlane, startTimeSkippingPlane } from '../support/control-plane.ts';
 import { currentDetails } from '../support/current-details.ts';

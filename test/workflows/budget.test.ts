@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { Webhook } from 'standardwebhooks';
-import { deleteBudget } from '../../db/repositories/budgets.ts';
+import { deleteBudget } from '../../db/billing/budgets.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { workflowKinds } from '../../domain/workflow-registry.ts';
-import { startOptions } from '../../temporal/workflow-starts.ts';
+import { startOptions } from '../../platform/temporal/workflow-starts.ts';
 import type { Json } from '../api/contract-client.ts';
 import { startApi, type TestApi } from '../api/test-api.ts';
 import { addUsage, ageAccount } from '../support/added-usage.ts';

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { WithStartWorkflowOperation } from '@temporalio/client';
-import type { Sandbox } from '../../db/entities/sandbox.ts';
-import { lifeStartOf } from '../../domain/life-plan.ts';
+import type { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
+import { lifeStartOf } from '../../domain/sandboxes/life-plan.ts';
 import { controlTaskQueues } from '../../domain/task-queues.ts';
 import { DriverError } from '../../runtime/driver.ts';
 import {
@@ -11,8 +11,8 @@ import {
   hostReportSignal,
   resumeUpdate,
   settledUpdate,
-} from '../../workflows/sandbox/messages.ts';
-import type { sandbox as sandboxWorkflow } from '../../workflows/sandbox/workflow.ts';
+} from '../../workflows/sandboxes/life/messages.ts';
+import type { sandbox as sandboxWorkflow } from '../../workflows/sandboxes/life/workflow.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
 import { until } from '../support/until.ts';

@@ -5,8 +5,8 @@ import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import { WorkflowNotFoundError } from '@temporalio/client';
-import { ImportJob } from '../../db/entities/import-job.ts';
-import { Template } from '../../db/entities/template.ts';
+import { ImportJob } from '../../db/templates/import-job.entity.ts';
+import { Template } from '../../db/templates/template.entity.ts';
 import { newId } from '../../db/new-id.ts';
 import {
   beginRemoval,
@@ -14,12 +14,12 @@ import {
   findUnusedImages,
   holdImage,
   rememberImages,
-} from '../../db/repositories/registry-images.ts';
-import { beginSweep, endSweep } from '../../db/repositories/registry-sweeps.ts';
+} from '../../db/templates/registry-images.ts';
+import { beginSweep, endSweep } from '../../db/templates/registry-sweeps.ts';
 import type { ImportJobId, TemplateId } from '../../domain/ids.ts';
 import { type EmbeddedRegistry, startRegistry, sweepSocketIn } from '../../ops/local-stack/embedded/registry.ts';
-import { startOptions } from '../../temporal/workflow-starts.ts';
-import type { CollectionReport } from '../../workflows/image-collection.ts';
+import { startOptions } from '../../platform/temporal/workflow-starts.ts';
+import type { CollectionReport } from '../../workflows/templates/image-collection.ts';
 import type { Json } from '../api/contract-client.ts';
 import { startApi, type TestApi } from '../api/test-api.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { newId } from '../../db/new-id.ts';
 import { workflowKinds } from '../../domain/workflow-registry.ts';
-import { startOptions } from '../../temporal/workflow-starts.ts';
+import { startOptions } from '../../platform/temporal/workflow-starts.ts';
 import { startApi, type TestApi } from '../api/test-api.ts';
 import { startTimeSkippingPlane } from '../support/control-plane.ts';
 import { currentDetails } from '../support/current-details.ts';

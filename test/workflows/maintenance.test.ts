@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { ensureSchedule } from '../../worker/schedules.ts';
-import type { MaintenanceReport } from '../../workflows/maintenance.ts';
+import type { MaintenanceReport } from '../../workflows/upkeep/maintenance.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
 import { farFromMidnight } from '../support/far-from-midnight.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { startOptions } from '../../temporal/workflow-starts.ts';
-import { paymentPossibleSignal } from '../../workflows/billing.ts';
-import { hostReportSignal } from '../../workflows/sandbox/messages.ts';
+import { startOptions } from '../../platform/temporal/workflow-starts.ts';
+import { paymentPossibleSignal } from '../../workflows/billing/period.ts';
+import { hostReportSignal } from '../../workflows/sandboxes/life/messages.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
 import { recordHistory } from '../support/recorded-histories.ts';

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { WorkflowHandle } from '@temporalio/client';
 import { newId } from '../../db/new-id.ts';
 import { workflowKinds } from '../../domain/workflow-registry.ts';
-import { startOptions } from '../../temporal/workflow-starts.ts';
+import { startOptions } from '../../platform/temporal/workflow-starts.ts';
 import { ensureSchedule } from '../../worker/schedules.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { Client, Connection } from '@temporalio/client';
 import { pino } from 'pino';
-import { OutboxEntry } from '../../db/entities/outbox-entry.ts';
+import { OutboxEntry } from '../../db/core/outbox-entry.entity.ts';
 import {
   listDeadEntries,
   type OutboxLane,
@@ -9,8 +9,8 @@ import {
   requestStart,
   reviveEntries,
   takeDueEntries,
-} from '../../db/repositories/outbox.ts';
-import { lifeStartOf } from '../../domain/life-plan.ts';
+} from '../../db/core/outbox.ts';
+import { lifeStartOf } from '../../domain/sandboxes/life-plan.ts';
 import { OutboxRelay } from '../../worker/outbox-relay.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';

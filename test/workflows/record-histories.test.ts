@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { offerUdpPorts } from '../../db/repositories/udp-ports.ts';
+import { offerUdpPorts } from '../../db/sandboxes/udp-ports.ts';
 import { controlTaskQueues } from '../../domain/task-queues.ts';
 import { DriverError } from '../../runtime/driver.ts';
-import { startOptions } from '../../temporal/workflow-starts.ts';
-import { hostReportSignal, hostRestartedSignal } from '../../workflows/sandbox/messages.ts';
+import { startOptions } from '../../platform/temporal/workflow-starts.ts';
+import { hostReportSignal, hostRestartedSignal } from '../../workflows/sandboxes/life/messages.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
 import { recordHistory } from '../support/recorded-histories.ts';

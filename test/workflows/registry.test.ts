@@ -1,15 +1,15 @@
 import { expect, test } from '@jest/globals';
 import type { ActivityOptions } from '@temporalio/common';
 import { msToNumber } from '@temporalio/common/lib/time.js';
-import { pagesAtOnce } from '../../activities/reconciliation.ts';
+import { pagesAtOnce } from '../../activities/billing/reconciliation.ts';
 import { controlTaskQueues } from '../../domain/task-queues.ts';
 import { type WorkflowInput, type WorkflowType, workflowKinds } from '../../domain/workflow-registry.ts';
-import { connectMs, silenceMs } from '../../mail/mailer.ts';
-import { requestTimeoutMs } from '../../payments/processor.ts';
-import { headMs } from '../../registry/registry-http.ts';
-import { startOptions } from '../../temporal/workflow-starts.ts';
+import { connectMs, silenceMs } from '../../integrations/mail/mailer.ts';
+import { requestTimeoutMs } from '../../integrations/payments/processor.ts';
+import { headMs } from '../../integrations/registry/registry-http.ts';
+import { startOptions } from '../../platform/temporal/workflow-starts.ts';
 import * as profiles from '../../workflows/activity-profiles.ts';
-import { imagesAtOnce } from '../../workflows/image-collection.ts';
+import { imagesAtOnce } from '../../workflows/templates/image-collection.ts';
 import * as workflows from '../../workflows/index.ts';
 
 /** Does not compile if the input type of a workflow differs from the registry. */

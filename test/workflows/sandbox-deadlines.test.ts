@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
-import { Notification } from '../../db/entities/notification.ts';
+import { Notification } from '../../db/accounts/notification.entity.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { DriverError } from '../../runtime/driver.ts';
-import { hostRestartedSignal } from '../../workflows/sandbox/messages.ts';
+import { hostRestartedSignal } from '../../workflows/sandboxes/life/messages.ts';
 import { type ControlPlane, startTimeSkippingPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
 import { recordHistory } from '../support/recorded-histories.ts';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { offerUdpPorts } from '../../db/repositories/udp-ports.ts';
+import { offerUdpPorts } from '../../db/sandboxes/udp-ports.ts';
 import type { SandboxId } from '../../domain/ids.ts';
-import type { Port } from '../../domain/ports.ts';
+import type { Port } from '../../domain/sandboxes/ports.ts';
 import { DriverError } from '../../runtime/driver.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';

@@ -2,8 +2,8 @@ import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { Client, Connection } from '@temporalio/client';
 import type { AccountId, WebhookDeliveryId } from '../../domain/ids.ts';
 import type { WorkflowInput } from '../../domain/workflow-registry.ts';
-import { readTaskQueueAges } from '../../temporal/task-queue-ages.ts';
-import { startOptions } from '../../temporal/workflow-starts.ts';
+import { readTaskQueueAges } from '../../platform/temporal/task-queue-ages.ts';
+import { startOptions } from '../../platform/temporal/workflow-starts.ts';
 import { testNamespace } from '../support/stack.ts';
 import { until } from '../support/until.ts';
 

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { WorkflowNotFoundError } from '@temporalio/client';
-import { Project } from '../../db/entities/project.ts';
-import { Sandbox } from '../../db/entities/sandbox.ts';
-import { Template } from '../../db/entities/template.ts';
-import { User } from '../../db/entities/user.ts';
+import { Project } from '../../db/accounts/project.entity.ts';
+import { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
+import { Template } from '../../db/templates/template.entity.ts';
+import { User } from '../../db/accounts/user.entity.ts';
 import { workflowKinds } from '../../domain/workflow-registry.ts';
-import { startOptions } from '../../temporal/workflow-starts.ts';
-import { progressQuery } from '../../workflows/user-deletion.ts';
+import { startOptions } from '../../platform/temporal/workflow-starts.ts';
+import { progressQuery } from '../../workflows/accounts/user-deletion.ts';
 import { type Caller, startApi, type TestApi } from '../api/test-api.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
 import { MailServer, tokenIn } from '../support/mail-server.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { requireFresh } from '../../../domain/object-storage.ts';
+import { requireFresh } from '../../../domain/sandboxes/object-storage.ts';
 import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope } from '../../schemas/envelope.ts';

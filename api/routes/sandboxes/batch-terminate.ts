@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import type { Sandbox } from '../../../db/entities/sandbox.ts';
+import type { Sandbox } from '../../../db/sandboxes/sandbox.entity.ts';
 import { AppError } from '../../../domain/errors.ts';
-import type { SandboxStatus } from '../../../domain/sandbox-state.ts';
+import type { SandboxStatus } from '../../../domain/sandboxes/state.ts';
 import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope } from '../../schemas/envelope.ts';

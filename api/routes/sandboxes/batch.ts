@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import type { Sandbox } from '../../../db/entities/sandbox.ts';
-import { findSandboxes } from '../../../db/repositories/sandbox-rows.ts';
+import type { Sandbox } from '../../../db/sandboxes/sandbox.entity.ts';
+import { findSandboxes } from '../../../db/sandboxes/sandbox-rows.ts';
 import { AppError, notFound } from '../../../domain/errors.ts';
 import type { SandboxId } from '../../../domain/ids.ts';
 import { scopeOf } from '../../access.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { checkPlanLimits } from '../../../domain/plans.ts';
+import { checkPlanLimits } from '../../../domain/billing/plans.ts';
 import { anyUser, planOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { defaultTimeoutSeconds } from '../../../domain/plans.ts';
-import { maxCustomPorts } from '../../../domain/ports.ts';
+import { defaultTimeoutSeconds } from '../../../domain/billing/plans.ts';
+import { maxCustomPorts } from '../../../domain/sandboxes/ports.ts';
 import {
   counted,
   description,

@@ -1,7 +1,7 @@
-import type { Sandbox } from '../../../db/entities/sandbox.ts';
-import type { Template } from '../../../db/entities/template.ts';
+import type { Sandbox } from '../../../db/sandboxes/sandbox.entity.ts';
+import type { Template } from '../../../db/templates/template.entity.ts';
 import { AppError } from '../../../domain/errors.ts';
-import type { WantedMount } from '../../../domain/object-storage.ts';
+import type { WantedMount } from '../../../domain/sandboxes/object-storage.ts';
 import type { CreateBody } from './create-body.ts';
 import { mountPath } from './object-storage-body.ts';
 

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { credentialOf } from '../../../db/repositories/identities.ts';
+import { credentialOf } from '../../../db/accounts/identities.ts';
 import { anyUser, callerOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { runTime } from '../../sandbox-agents.ts';

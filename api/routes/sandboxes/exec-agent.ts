@@ -1,7 +1,7 @@
-import { findSandboxStatus } from '../../../db/repositories/sandbox-status.ts';
+import { findSandboxStatus } from '../../../db/sandboxes/sandbox-status.ts';
 import { AppError, type ErrorCode } from '../../../domain/errors.ts';
 import type { SandboxId } from '../../../domain/ids.ts';
-import type { SandboxStatus } from '../../../domain/sandbox-state.ts';
+import type { SandboxStatus } from '../../../domain/sandboxes/state.ts';
 import type { ApiDependencies } from '../../dependencies.ts';
 import { type AgentPlace, AgentRefusal, AgentUnreachable } from '../../sandbox-agents.ts';
 

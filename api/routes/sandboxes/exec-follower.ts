@@ -1,10 +1,10 @@
 import type { FastifyReply } from 'fastify';
-import { findSandboxRoute } from '../../../db/repositories/sandbox-routes.ts';
-import { findSandboxStatus } from '../../../db/repositories/sandbox-status.ts';
+import { findSandboxRoute } from '../../../db/sandboxes/sandbox-routes.ts';
+import { findSandboxStatus } from '../../../db/sandboxes/sandbox-status.ts';
 import { AppError } from '../../../domain/errors.ts';
 import { FairTurns } from '../../../domain/fair-turns.ts';
 import type { SandboxId } from '../../../domain/ids.ts';
-import { isOver } from '../../../domain/sandbox-state.ts';
+import { isOver } from '../../../domain/sandboxes/state.ts';
 import { CredentialWatch } from '../../credential-watch.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { type ExecFailure, execStream } from '../../exec-stream.ts';

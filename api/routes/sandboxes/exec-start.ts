@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import { credentialOf } from '../../../db/repositories/identities.ts';
-import { recordAccess } from '../../../db/repositories/sandbox-routes.ts';
-import { confirmRun, forgetRun, watchRun } from '../../../db/repositories/watched-runs.ts';
+import { credentialOf } from '../../../db/accounts/identities.ts';
+import { recordAccess } from '../../../db/sandboxes/sandbox-routes.ts';
+import { confirmRun, forgetRun, watchRun } from '../../../db/usage/watched-runs.ts';
 import { AppError, type ErrorCode } from '../../../domain/errors.ts';
-import { timeoutAt } from '../../../domain/sandbox-clock.ts';
+import { timeoutAt } from '../../../domain/sandboxes/clock.ts';
 import { anyUser, callerOf } from '../../access.ts';
 import { createOnce } from '../../create-once.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';

@@ -1,8 +1,8 @@
 import { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { credentialOf, usableCredentials } from '../../../db/repositories/identities.ts';
-import { findSandboxRoute } from '../../../db/repositories/sandbox-routes.ts';
+import { credentialOf, usableCredentials } from '../../../db/accounts/identities.ts';
+import { findSandboxRoute } from '../../../db/sandboxes/sandbox-routes.ts';
 import { clientKey } from '../../../domain/client-address.ts';
 import { AppError, notFound } from '../../../domain/errors.ts';
 import type { SandboxId } from '../../../domain/ids.ts';

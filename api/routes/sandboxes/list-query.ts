@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { sandboxSortColumns } from '../../../db/repositories/sandbox-reads.ts';
-import { sandboxStatuses } from '../../../domain/sandbox-state.ts';
+import { sandboxSortColumns } from '../../../db/sandboxes/sandbox-reads.ts';
+import { sandboxStatuses } from '../../../domain/sandboxes/state.ts';
 import { accountQuery } from '../../schemas/account-filter.ts';
 import { givenId, optionalQuery } from '../../schemas/fields.ts';
 import { pagingQuery, sortingQuery } from '../../schemas/paging.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { listSandboxViews } from '../../../db/repositories/sandbox-reads.ts';
+import { listSandboxViews } from '../../../db/sandboxes/sandbox-reads.ts';
 import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import type { MetricsItem } from '../../../db/repositories/sandbox-metrics.ts';
-import { type MetricsRange, sampleSeconds } from '../../../domain/metrics-range.ts';
+import type { MetricsItem } from '../../../db/usage/sandbox-metrics.ts';
+import { type MetricsRange, sampleSeconds } from '../../../domain/usage/metrics-range.ts';
 
 const mib = 1024 ** 2;
 

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { readMetrics } from '../../../db/repositories/sandbox-metrics.ts';
-import { formatDuration, metricsRange } from '../../../domain/metrics-range.ts';
+import { readMetrics } from '../../../db/usage/sandbox-metrics.ts';
+import { formatDuration, metricsRange } from '../../../domain/usage/metrics-range.ts';
 import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';

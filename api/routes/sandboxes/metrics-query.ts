@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type AskedRange, parseDurationSeconds } from '../../../domain/metrics-range.ts';
+import { type AskedRange, parseDurationSeconds } from '../../../domain/usage/metrics-range.ts';
 import { optionalQuery } from '../../schemas/fields.ts';
 import { timeQuery } from '../../schemas/time-query.ts';
 

@@ -1,5 +1,5 @@
-import { sandboxProxy } from '../../../config/sandbox-proxy.ts';
-import type { Settings } from '../../../config/settings.ts';
+import { sandboxProxy } from '../../../platform/config/sandbox-proxy.ts';
+import type { Settings } from '../../../platform/config/settings.ts';
 import type { SandboxFields } from './sandbox-schema.ts';
 
 /** The proxy of sandboxes that may reach the internet. Empty if the operator configured none. */

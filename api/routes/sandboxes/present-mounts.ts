@@ -1,4 +1,4 @@
-import type { MountSlot } from '../../../domain/object-storage.ts';
+import type { MountSlot } from '../../../domain/sandboxes/object-storage.ts';
 import type { SandboxFields } from './sandbox-schema.ts';
 
 /** A sandbox's mounts. Null if it has none. Free slots are shown only if there are other slots. */

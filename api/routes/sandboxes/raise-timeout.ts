@@ -1,4 +1,4 @@
-import { checkPlanLimits } from '../../../domain/plans.ts';
+import { checkPlanLimits } from '../../../domain/billing/plans.ts';
 import { anyUser, planOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { messageEnvelope, successMessage } from '../../schemas/envelope.ts';

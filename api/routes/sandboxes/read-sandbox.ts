@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify';
-import type { Sandbox } from '../../../db/entities/sandbox.ts';
-import { findSandboxView, type SandboxView } from '../../../db/repositories/sandbox-reads.ts';
+import type { Sandbox } from '../../../db/sandboxes/sandbox.entity.ts';
+import { findSandboxView, type SandboxView } from '../../../db/sandboxes/sandbox-reads.ts';
 import { notFound } from '../../../domain/errors.ts';
 import { isId, type SandboxId } from '../../../domain/ids.ts';
 import { scopeOf } from '../../access.ts';

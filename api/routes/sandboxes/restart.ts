@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { patchMounts, requireAllCredentials } from '../../../domain/object-storage.ts';
+import { patchMounts, requireAllCredentials } from '../../../domain/sandboxes/object-storage.ts';
 import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { lifecycleOutcomes, sandboxReasons, sandboxStatuses } from '../../../domain/sandbox-state.ts';
+import { lifecycleOutcomes, sandboxReasons, sandboxStatuses } from '../../../domain/sandboxes/state.ts';
 import { time } from '../../schemas/fields.ts';
 import { personSchema } from '../../schemas/person.ts';
 import { portSchema } from '../../schemas/port.ts';

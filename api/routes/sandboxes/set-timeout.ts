@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { checkPlanLimits } from '../../../domain/plans.ts';
-import { remainingSeconds } from '../../../domain/sandbox-clock.ts';
+import { checkPlanLimits } from '../../../domain/billing/plans.ts';
+import { remainingSeconds } from '../../../domain/sandboxes/clock.ts';
 import { anyUser, planOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { moveSandboxToProject } from '../../../db/repositories/sandbox-projects.ts';
+import { moveSandboxToProject } from '../../../db/sandboxes/sandbox-projects.ts';
 import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { messageEnvelope, successMessage } from '../../schemas/envelope.ts';

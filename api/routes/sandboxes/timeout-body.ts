@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { minTimeoutSeconds } from '../../../domain/plans.ts';
+import { minTimeoutSeconds } from '../../../domain/billing/plans.ts';
 import { positiveInt } from '../../schemas/fields.ts';
 
 /** A timeout in a request. It is compared with the plan's maximum later. */

@@ -1,16 +1,16 @@
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import type { Template } from '../../../db/entities/template.ts';
-import { requestStart } from '../../../db/repositories/outbox.ts';
+import type { Template } from '../../../db/templates/template.entity.ts';
+import { requestStart } from '../../../db/core/outbox.ts';
 import {
   changeTemplate,
   requireChangeable,
   requireNoImport,
   type TemplateImage,
-} from '../../../db/repositories/template-changes.ts';
+} from '../../../db/templates/template-changes.ts';
 import { AppError } from '../../../domain/errors.ts';
 import type { TemplateId } from '../../../domain/ids.ts';
-import { readRegistryImage, registryImage, registryProjectOf } from '../../../domain/template-image.ts';
+import { readRegistryImage, registryImage, registryProjectOf } from '../../../domain/templates/image.ts';
 import { callerOf, scopeOf } from '../../access.ts';
 import type { ApiDependencies } from '../../dependencies.ts';
 import { keepImage, reachRegistry, requireRegistry } from '../../template-images.ts';

@@ -1,4 +1,4 @@
-import { deleteTemplate as removeTemplate } from '../../../db/repositories/template-changes.ts';
+import { deleteTemplate as removeTemplate } from '../../../db/templates/template-changes.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { messageEnvelope, successMessage } from '../../schemas/envelope.ts';

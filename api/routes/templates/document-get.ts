@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { findTemplateView } from '../../../db/repositories/templates.ts';
+import { findTemplateView } from '../../../db/templates/templates.ts';
 import { AppError, notFound } from '../../../domain/errors.ts';
 import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';

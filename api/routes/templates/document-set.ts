@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { changeTemplate } from '../../../db/repositories/template-changes.ts';
+import { changeTemplate } from '../../../db/templates/template-changes.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';

@@ -1,4 +1,4 @@
-import { findTemplateView } from '../../../db/repositories/templates.ts';
+import { findTemplateView } from '../../../db/templates/templates.ts';
 import { notFound } from '../../../domain/errors.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';

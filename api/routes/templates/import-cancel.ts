@@ -1,9 +1,9 @@
-import { cancelImport } from '../../../db/repositories/import-jobs.ts';
+import { cancelImport } from '../../../db/templates/import-jobs.ts';
 import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
-import { cancelledImportSchema, presentCancelledImport } from '../import-jobs/import-job-schema.ts';
+import { cancelledImportSchema, presentCancelledImport } from './import-jobs/import-job-schema.ts';
 import { templatePath } from './template-path.ts';
 
 /** `DELETE /v1/templates/{template_id}/import`. */

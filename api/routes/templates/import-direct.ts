@@ -1,14 +1,14 @@
 import { z } from 'zod';
-import { Template } from '../../../db/entities/template.ts';
+import { Template } from '../../../db/templates/template.entity.ts';
 import { newId } from '../../../db/new-id.ts';
-import type { Identity } from '../../../db/repositories/identities.ts';
-import { addImportJob, findNewestImport, importTargetOf, pendingImport } from '../../../db/repositories/import-jobs.ts';
-import { planHeldBy } from '../../../db/repositories/subscriptions.ts';
-import { createTemplate, type NewTemplate } from '../../../db/repositories/template-changes.ts';
+import type { Identity } from '../../../db/accounts/identities.ts';
+import { addImportJob, findNewestImport, importTargetOf, pendingImport } from '../../../db/templates/import-jobs.ts';
+import { planHeldBy } from '../../../db/billing/subscriptions.ts';
+import { createTemplate, type NewTemplate } from '../../../db/templates/template-changes.ts';
 import { AppError } from '../../../domain/errors.ts';
 import type { TemplateId } from '../../../domain/ids.ts';
-import { checkPlanLimits } from '../../../domain/plans.ts';
-import { checkTemplateName } from '../../../domain/template-name.ts';
+import { checkPlanLimits } from '../../../domain/billing/plans.ts';
+import { checkTemplateName } from '../../../domain/templates/name.ts';
 import { anyUser, callerOf } from '../../access.ts';
 import { createOnce } from '../../create-once.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
@@ -24,7 +24,7 @@ import {
   withDefaultNonZero,
 } from '../../schemas/fields.ts';
 import { requireOutboundImage, requireRegistryUp, requireStorage } from '../../template-images.ts';
-import { importStatus } from '../import-jobs/import-job-schema.ts';
+import { importStatus } from './import-jobs/import-job-schema.ts';
 import { requireVisibility } from './create.ts';
 import { importPlaceIn, importStarted } from './started-import.ts';
 import { imageReference, registryPassword, registryUsername, settingFields, templateName } from './template-body.ts';

@@ -1,10 +1,10 @@
-import { findNewestImport } from '../../../db/repositories/import-jobs.ts';
+import { findNewestImport } from '../../../db/templates/import-jobs.ts';
 import { notFound } from '../../../domain/errors.ts';
 import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures } from '../../schemas/failures.ts';
-import { importJobSchema, presentImportJob } from '../import-jobs/import-job-schema.ts';
+import { importJobSchema, presentImportJob } from './import-jobs/import-job-schema.ts';
 import { templatePath } from './template-path.ts';
 
 /** `GET /v1/templates/{template_id}/import`: the running job, or else the newest one. */

@@ -1,5 +1,5 @@
-import { findImportJob, startImport } from '../../../db/repositories/import-jobs.ts';
-import { requireChangeable } from '../../../db/repositories/template-changes.ts';
+import { findImportJob, startImport } from '../../../db/templates/import-jobs.ts';
+import { requireChangeable } from '../../../db/templates/template-changes.ts';
 import type { ImportJobId } from '../../../domain/ids.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import { createOnce } from '../../create-once.ts';

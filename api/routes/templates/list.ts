@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { listTemplateViews } from '../../../db/repositories/templates.ts';
+import { listTemplateViews } from '../../../db/templates/templates.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { accountQuery } from '../../schemas/account-filter.ts';

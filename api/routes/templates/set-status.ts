@@ -1,11 +1,11 @@
 import { z } from 'zod';
-import type { Template } from '../../../db/entities/template.ts';
+import type { Template } from '../../../db/templates/template.entity.ts';
 import {
   changeTemplate,
   recordUpload,
   requireChangeable,
   requireNoImport,
-} from '../../../db/repositories/template-changes.ts';
+} from '../../../db/templates/template-changes.ts';
 import { AppError } from '../../../domain/errors.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';

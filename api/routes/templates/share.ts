@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { checkTemplateName } from '../../../domain/template-name.ts';
+import { checkTemplateName } from '../../../domain/templates/name.ts';
 import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';

@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import type { ImportJob } from '../../../db/entities/import-job.ts';
-import type { ImportPlace, ImportTarget } from '../../../db/repositories/import-jobs.ts';
-import type { PlatformRegistry } from '../../../registry/platform-registry.ts';
+import type { ImportJob } from '../../../db/templates/import-job.entity.ts';
+import type { ImportPlace, ImportTarget } from '../../../db/templates/import-jobs.ts';
+import type { PlatformRegistry } from '../../../integrations/registry/platform-registry.ts';
 import { time } from '../../schemas/fields.ts';
-import { importStatus } from '../import-jobs/import-job-schema.ts';
+import { importStatus } from './import-jobs/import-job-schema.ts';
 
 export const startedImportSchema = z.object({
   job_id: z.string(),

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { findActiveAllocation } from '../../../db/repositories/quota-allocations.ts';
-import { accountStorageLimit, templateStorageBytes } from '../../../db/repositories/template-storage.ts';
-import { gbOfBytes } from '../../../domain/template-storage.ts';
+import { findActiveAllocation } from '../../../db/usage/quota-allocations.ts';
+import { accountStorageLimit, templateStorageBytes } from '../../../db/templates/template-storage.ts';
+import { gbOfBytes } from '../../../domain/templates/storage.ts';
 import { anyUser, callerOf, planOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';

@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import type { Template } from '../../../db/entities/template.ts';
+import type { Template } from '../../../db/templates/template.entity.ts';
 import { AppError, type ErrorCode } from '../../../domain/errors.ts';
-import { maxReferenceLength, parseImageReference } from '../../../domain/image-reference.ts';
-import { conflictWithTemplate, maxCustomPorts, type Port, unionOfPorts } from '../../../domain/ports.ts';
-import { parseCustomCommand, parseReadyCommand } from '../../../domain/template-commands.ts';
-import { templateNameLength, templateNamePattern } from '../../../domain/template-name.ts';
+import { maxReferenceLength, parseImageReference } from '../../../domain/templates/image-reference.ts';
+import { conflictWithTemplate, maxCustomPorts, type Port, unionOfPorts } from '../../../domain/sandboxes/ports.ts';
+import { parseCustomCommand, parseReadyCommand } from '../../../domain/templates/commands.ts';
+import { templateNameLength, templateNamePattern } from '../../../domain/templates/name.ts';
 import { ofMutations } from '../../schemas/failures.ts';
 import { optional, optionalNonZero, positiveInt } from '../../schemas/fields.ts';
 import { newPortSchema, readNewPort } from '../../schemas/port.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import type { Template } from '../../../db/entities/template.ts';
-import type { TemplateView } from '../../../db/repositories/templates.ts';
+import type { Template } from '../../../db/templates/template.entity.ts';
+import type { TemplateView } from '../../../db/templates/templates.ts';
 import type { AccountId } from '../../../domain/ids.ts';
 import { time } from '../../schemas/fields.ts';
 import { personSchema } from '../../schemas/person.ts';

@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import type { Template } from '../../../db/entities/template.ts';
-import { changeTemplate, requireChangeable, requireNoImport } from '../../../db/repositories/template-changes.ts';
+import type { Template } from '../../../db/templates/template.entity.ts';
+import { changeTemplate, requireChangeable, requireNoImport } from '../../../db/templates/template-changes.ts';
 import type { TemplateId } from '../../../domain/ids.ts';
-import type { Plan } from '../../../domain/plans.ts';
-import { checkPlanLimits } from '../../../domain/plans.ts';
-import { checkTemplateName } from '../../../domain/template-name.ts';
+import type { Plan } from '../../../domain/billing/plans.ts';
+import { checkPlanLimits } from '../../../domain/billing/plans.ts';
+import { checkTemplateName } from '../../../domain/templates/name.ts';
 import { anyUser, callerOf, planOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';

@@ -4,7 +4,7 @@ import {
   recordUpload,
   requireChangeable,
   requireNoImport,
-} from '../../../db/repositories/template-changes.ts';
+} from '../../../db/templates/template-changes.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';

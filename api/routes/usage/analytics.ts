@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { readCosts, readUsageByDay } from '../../../db/repositories/usage-reports.ts';
-import { sessionsByDay } from '../../../db/repositories/usage-sessions.ts';
-import { resourceTypes, usageTypeNames, usageTypes } from '../../../domain/usage-types.ts';
+import { readCosts, readUsageByDay } from '../../../db/usage/usage-reports.ts';
+import { sessionsByDay } from '../../../db/usage/usage-sessions.ts';
+import { resourceTypes, usageTypeNames, usageTypes } from '../../../domain/usage/types.ts';
 import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { listUsageEvents as readEvents, type UsageEvent } from '../../../db/repositories/usage-event-lists.ts';
+import { listUsageEvents as readEvents, type UsageEvent } from '../../../db/usage/usage-event-lists.ts';
 import { usagePrices } from '../../../db/usage-prices.ts';
-import { resourceTypes, usageTypeNames, usageTypes } from '../../../domain/usage-types.ts';
+import { resourceTypes, usageTypeNames, usageTypes } from '../../../domain/usage/types.ts';
 import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { accountQuery } from '../../schemas/account-filter.ts';

@@ -2,7 +2,7 @@ import {
   createQuotaRequest as askForQuota,
   findQuotaRequest,
   readQuotaRequest,
-} from '../../../db/repositories/quota-requests.ts';
+} from '../../../db/usage/quota-requests.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import { createOnce } from '../../create-once.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';

@@ -1,4 +1,4 @@
-import { readQuotaRequest, withdrawQuotaRequest } from '../../../db/repositories/quota-requests.ts';
+import { readQuotaRequest, withdrawQuotaRequest } from '../../../db/usage/quota-requests.ts';
 import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { listQuotaRequests as readQuotaRequests } from '../../../db/repositories/quota-requests.ts';
-import { quotaRequestStatuses } from '../../../domain/quotas.ts';
+import { listQuotaRequests as readQuotaRequests } from '../../../db/usage/quota-requests.ts';
+import { quotaRequestStatuses } from '../../../domain/usage/quotas.ts';
 import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { accountQuery } from '../../schemas/account-filter.ts';

@@ -1,4 +1,4 @@
-import { updateQuotaRequest as changeQuotaRequest, readQuotaRequest } from '../../../db/repositories/quota-requests.ts';
+import { updateQuotaRequest as changeQuotaRequest, readQuotaRequest } from '../../../db/usage/quota-requests.ts';
 import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';

@@ -1,8 +1,8 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { z } from 'zod';
-import { readMonthlyUse } from '../../../db/repositories/metered-quotas.ts';
-import { findActiveAllocation } from '../../../db/repositories/quota-allocations.ts';
-import { type QuotaHolder, quotaMonth } from '../../../domain/quotas.ts';
+import { readMonthlyUse } from '../../../db/usage/metered-quotas.ts';
+import { findActiveAllocation } from '../../../db/usage/quota-allocations.ts';
+import { type QuotaHolder, quotaMonth } from '../../../domain/usage/quotas.ts';
 import { anyUser, callerOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';

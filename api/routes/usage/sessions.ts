@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { listSessions, type UsageSession } from '../../../db/repositories/usage-sessions.ts';
+import { listSessions, type UsageSession } from '../../../db/usage/usage-sessions.ts';
 import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { accountQuery } from '../../schemas/account-filter.ts';

@@ -1,8 +1,8 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { z } from 'zod';
-import type { Scope } from '../../../db/repositories/scope.ts';
-import { readUsageGroups, readUsageTotals } from '../../../db/repositories/usage-reports.ts';
-import { countSessions } from '../../../db/repositories/usage-sessions.ts';
+import type { Scope } from '../../../db/accounts/scope.ts';
+import { readUsageGroups, readUsageTotals } from '../../../db/usage/usage-reports.ts';
+import { countSessions } from '../../../db/usage/usage-sessions.ts';
 import { accountQuery } from '../../schemas/account-filter.ts';
 import { givenId, optionalQuery } from '../../schemas/fields.ts';
 import { windowOf, windowQuery } from '../../schemas/usage-window.ts';

@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import type { UsageGroup, UsageGrouping, UsageTotals } from '../../../db/repositories/usage-reports.ts';
-import type { SessionCounts } from '../../../db/repositories/usage-sessions.ts';
+import type { UsageGroup, UsageGrouping, UsageTotals } from '../../../db/usage/usage-reports.ts';
+import type { SessionCounts } from '../../../db/usage/usage-sessions.ts';
 import { usagePrices } from '../../../db/usage-prices.ts';
-import type { UsageWindow } from '../../../domain/usage-window.ts';
+import type { UsageWindow } from '../../../domain/usage/window.ts';
 import { optionalQuery, time } from '../../schemas/fields.ts';
 
 const amount = () => z.number().min(0);

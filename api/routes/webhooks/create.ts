@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { createWebhookEndpoint, findWebhookEndpoint } from '../../../db/repositories/webhook-endpoints.ts';
+import { createWebhookEndpoint, findWebhookEndpoint } from '../../../db/webhooks/webhook-endpoints.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import { createOnce } from '../../create-once.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';

@@ -1,4 +1,4 @@
-import { deleteWebhookEndpoint } from '../../../db/repositories/webhook-endpoints.ts';
+import { deleteWebhookEndpoint } from '../../../db/webhooks/webhook-endpoints.ts';
 import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { messageEnvelope, successMessage } from '../../schemas/envelope.ts';

@@ -1,6 +1,6 @@
-import { findDelivery } from '../../../db/repositories/webhook-deliveries.ts';
+import { findDelivery } from '../../../db/webhooks/webhook-deliveries.ts';
 import { notFound } from '../../../domain/errors.ts';
-import { keptReplyBytes } from '../../../domain/webhook-delivery.ts';
+import { keptReplyBytes } from '../../../domain/webhooks/delivery.ts';
 import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { listDeliveries as readDeliveries } from '../../../db/repositories/webhook-deliveries.ts';
+import { listDeliveries as readDeliveries } from '../../../db/webhooks/webhook-deliveries.ts';
 import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';

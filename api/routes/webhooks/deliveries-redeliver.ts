@@ -1,5 +1,5 @@
-import { redeliver } from '../../../db/repositories/webhook-deliveries.ts';
-import { keptReplyBytes } from '../../../domain/webhook-delivery.ts';
+import { redeliver } from '../../../db/webhooks/webhook-deliveries.ts';
+import { keptReplyBytes } from '../../../domain/webhooks/delivery.ts';
 import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { listWebhookEndpoints } from '../../../db/repositories/webhook-endpoints.ts';
+import { listWebhookEndpoints } from '../../../db/webhooks/webhook-endpoints.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { accountQuery } from '../../schemas/account-filter.ts';

@@ -1,7 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { FastifyRequest } from 'fastify';
-import type { WebhookEndpoint } from '../../../db/entities/webhook-endpoint.ts';
-import { findWebhookEndpoint } from '../../../db/repositories/webhook-endpoints.ts';
+import type { WebhookEndpoint } from '../../../db/webhooks/webhook-endpoint.entity.ts';
+import { findWebhookEndpoint } from '../../../db/webhooks/webhook-endpoints.ts';
 import { notFound } from '../../../domain/errors.ts';
 import type { WebhookEndpointId } from '../../../domain/ids.ts';
 import { scopeOf } from '../../access.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { rollWebhookSecret } from '../../../db/repositories/webhook-endpoints.ts';
+import { rollWebhookSecret } from '../../../db/webhooks/webhook-endpoints.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';

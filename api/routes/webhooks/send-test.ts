@@ -1,5 +1,5 @@
-import { addTestDelivery, findDelivery } from '../../../db/repositories/webhook-deliveries.ts';
-import { keptReplyBytes } from '../../../domain/webhook-delivery.ts';
+import { addTestDelivery, findDelivery } from '../../../db/webhooks/webhook-deliveries.ts';
+import { keptReplyBytes } from '../../../domain/webhooks/delivery.ts';
 import { anyUser } from '../../access.ts';
 import { createOnce } from '../../create-once.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import type { Identity } from '../../../db/repositories/identities.ts';
-import { changeWebhookEndpoint } from '../../../db/repositories/webhook-endpoints.ts';
+import type { Identity } from '../../../db/accounts/identities.ts';
+import { changeWebhookEndpoint } from '../../../db/webhooks/webhook-endpoints.ts';
 import { AppError } from '../../../domain/errors.ts';
 import type { AccountId, UserId } from '../../../domain/ids.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';

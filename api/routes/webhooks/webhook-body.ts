@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { AppError } from '../../../domain/errors.ts';
 import { audienceOf, eventTypes } from '../../../domain/event-types.ts';
-import { problemOfWebhookUrl, webhookUrlLength } from '../../../domain/webhook-url.ts';
+import { problemOfWebhookUrl, webhookUrlLength } from '../../../domain/webhooks/url.ts';
 import { counted, optional, optionalNonZero } from '../../schemas/fields.ts';
 
 /** Enough for all types and families, even if each is listed twice. */

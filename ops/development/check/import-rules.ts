@@ -44,7 +44,7 @@ export const importRules: Readonly<Record<string, ImportRule>> = {
   temporal: { from: ['config', 'domain'] },
   // Workflow code runs in a sandbox without I/O, so it may not import code with I/O.
   workflows: {
-    from: ['domain', 'temporal/search-attributes.ts'],
+    from: ['domain', 'platform/temporal/search-attributes.ts'],
     typesFrom: ['activities'],
     packages: ['@temporalio/common', '@temporalio/workflow'],
   },
@@ -94,7 +94,7 @@ export const importRules: Readonly<Record<string, ImportRule>> = {
         'registry',
         'sandbox-agent-client',
       ],
-      ...['temporal', 'webhooks/keys.ts', 'workflows/sandbox/messages.ts'],
+      ...['temporal', 'integrations/webhooks/keys.ts', 'workflows/sandboxes/life/messages.ts'],
     ],
     typesFrom: ['workflows'],
   },

@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { z } from 'zod';
-import { writeFileDurablySync } from '../../../config/durable-file.ts';
-import { readDocumentOrSetAside } from '../../../config/readable-document.ts';
+import { writeFileDurablySync } from '../../../platform/config/durable-file.ts';
+import { readDocumentOrSetAside } from '../../../platform/config/readable-document.ts';
 import { lockFile } from '../../setup/file-lock.mjs';
 import { processStartedAt } from './process-record.ts';
 

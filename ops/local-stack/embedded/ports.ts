@@ -1,8 +1,8 @@
 import net from 'node:net';
 import path from 'node:path';
 import { z } from 'zod';
-import { writeFileDurablySync } from '../../../config/durable-file.ts';
-import { readDocumentOrSetAside } from '../../../config/readable-document.ts';
+import { writeFileDurablySync } from '../../../platform/config/durable-file.ts';
+import { readDocumentOrSetAside } from '../../../platform/config/readable-document.ts';
 import { cacheDir } from '../../setup/toolchain/locations.mjs';
 import { claimPorts } from './port-claims.ts';
 

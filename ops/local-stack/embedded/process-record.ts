@@ -2,8 +2,8 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
-import { writeFileDurablySync } from '../../../config/durable-file.ts';
-import { readDocumentOrSetAside } from '../../../config/readable-document.ts';
+import { writeFileDurablySync } from '../../../platform/config/durable-file.ts';
+import { readDocumentOrSetAside } from '../../../platform/config/readable-document.ts';
 import { isOutOfSpace } from '../../../runtime/disk/out-of-space.ts';
 
 const processesSchema = z.array(

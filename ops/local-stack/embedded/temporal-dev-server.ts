@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { Connection } from '@temporalio/client';
-import { ensureNamespace } from '../../../temporal/namespace.ts';
+import { ensureNamespace } from '../../../platform/temporal/namespace.ts';
 import { ChildProgram, type ProgramHome } from './child-program.ts';
 import { type DynamicValue, dynamicConfigFile, type EmbeddedTemporal } from './temporal-server.ts';
 

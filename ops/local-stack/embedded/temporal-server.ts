@@ -4,7 +4,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { Connection } from '@temporalio/client';
 import { Client } from 'pg';
-import { ensureNamespace } from '../../../temporal/namespace.ts';
+import { ensureNamespace } from '../../../platform/temporal/namespace.ts';
 import { ChildProgram, type ProgramEnd, type ProgramHome } from './child-program.ts';
 
 const run = promisify(execFile);

@@ -1,7 +1,7 @@
 import { hkdfSync, randomBytes } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
-import { writeFileDurablySync } from '../../../config/durable-file.ts';
+import { writeFileDurablySync } from '../../../platform/config/durable-file.ts';
 import { releaseBallastIfFull } from '../../../runtime/disk/ballast.ts';
 import { isOutOfSpace } from '../../../runtime/disk/out-of-space.ts';
 import { LockHeldError, lockFile } from '../../setup/file-lock.mjs';

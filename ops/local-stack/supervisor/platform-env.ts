@@ -1,6 +1,6 @@
 import fs from 'node:fs';
 import path from 'node:path';
-import { writeFileDurablySync } from '../../../config/durable-file.ts';
+import { writeFileDurablySync } from '../../../platform/config/durable-file.ts';
 
 /**
  * The addresses and keys that clients and operators of a running copy need, for `set -a; . .data/platform.env; set +a`.

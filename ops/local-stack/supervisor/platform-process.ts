@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { heapFlags } from '../../../config/heap-limits.ts';
+import { heapFlags } from '../../../platform/config/heap-limits.ts';
 import { ChildProgram, type ProgramHome } from '../embedded/child-program.ts';
 import type { Part } from './kept-running.ts';
 import { readLogLine } from './log-line.ts';

@@ -1,11 +1,11 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { Connection } from '@temporalio/client';
-import { loadSettings, type Settings } from '../../../config/settings.ts';
+import { loadSettings, type Settings } from '../../../platform/config/settings.ts';
 import { releaseBallastIfFull } from '../../../runtime/disk/ballast.ts';
 import { hasRoomToAdmit, readDiskRoom } from '../../../runtime/disk/disk-room.ts';
-import { clientConnectionOptions } from '../../../temporal/client-connection-options.ts';
-import { ensureNamespace } from '../../../temporal/namespace.ts';
+import { clientConnectionOptions } from '../../../platform/temporal/client-connection-options.ts';
+import { ensureNamespace } from '../../../platform/temporal/namespace.ts';
 import { cacheDir } from '../../setup/toolchain/locations.mjs';
 import type { ProgramHome } from '../embedded/child-program.ts';
 import { reachable, settleAddresses } from './addresses.ts';
@@ -26,7 +26,7 @@ export interface PlatformScripts {
   workers: Record<string, string>;
 }
 
-const clusterGuard = 'worker/cluster-guard.ts';
+const clusterGuard = 'worker/hosts/cluster-guard.ts';
 const platformScripts: PlatformScripts = {
   migrate: 'db/migrate.ts',
   servers: { api: 'api/server.ts', gateway: 'gateway/server.ts' },

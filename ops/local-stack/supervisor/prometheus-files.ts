@@ -1,8 +1,8 @@
 import fs from 'node:fs';
 import path from 'node:path';
-import { writeFileDurablySync } from '../../../config/durable-file.ts';
-import { operatorTokens } from '../../../config/secrets.ts';
-import type { Settings } from '../../../config/settings.ts';
+import { writeFileDurablySync } from '../../../platform/config/durable-file.ts';
+import { operatorTokens } from '../../../platform/config/secrets.ts';
+import type { Settings } from '../../../platform/config/settings.ts';
 import { metricsPorts, reachable } from './addresses.ts';
 
 /**

@@ -1,8 +1,8 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { z } from 'zod';
-import { writeFileDurablySync } from '../../../config/durable-file.ts';
-import { readDocumentOrSetAside } from '../../../config/readable-document.ts';
+import { writeFileDurablySync } from '../../../platform/config/durable-file.ts';
+import { readDocumentOrSetAside } from '../../../platform/config/readable-document.ts';
 import { processStartedAt } from '../embedded/process-record.ts';
 
 /**

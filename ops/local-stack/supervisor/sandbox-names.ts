@@ -1,4 +1,4 @@
-import { resolveHost } from '../../../config/resolve-host.ts';
+import { resolveHost } from '../../../platform/config/resolve-host.ts';
 
 /**
  * Advice if the domains of sandboxes do not resolve on this machine. Browsers and curl resolve `*.localhost`

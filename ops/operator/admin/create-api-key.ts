@@ -1,12 +1,12 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import { Account } from '../../../db/entities/account.ts';
-import { User } from '../../../db/entities/user.ts';
+import { Account } from '../../../db/accounts/account.entity.ts';
+import { User } from '../../../db/accounts/user.entity.ts';
 import { newId } from '../../../db/new-id.ts';
 import { query } from '../../../db/query.ts';
-import { createApiKey } from '../../../db/repositories/api-keys.ts';
-import { recordAudit } from '../../../db/repositories/audit-events.ts';
-import { findSubscription, planHeldBy } from '../../../db/repositories/subscriptions.ts';
-import { emailKey } from '../../../domain/email-address.ts';
+import { createApiKey } from '../../../db/accounts/api-keys.ts';
+import { recordAudit } from '../../../db/accounts/audit-events.ts';
+import { findSubscription, planHeldBy } from '../../../db/billing/subscriptions.ts';
+import { emailKey } from '../../../domain/accounts/email-address.ts';
 import type { AccountId, UserId } from '../../../domain/ids.ts';
 import { checkApiKeyName } from '../../../domain/names.ts';
 import { accountOf, type OperatorCommand, OperatorError, optional, text, type Values } from './operator-command.ts';

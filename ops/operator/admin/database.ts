@@ -1,4 +1,4 @@
-import { loadSettings, type Settings } from '../../../config/settings.ts';
+import { loadSettings, type Settings } from '../../../platform/config/settings.ts';
 import { createOrm, type Orm } from '../../../db/orm.ts';
 import { loadPlans, type PlanCatalog } from '../../../db/plans.ts';
 

@@ -1,5 +1,5 @@
-import { readHosts } from '../../../db/repositories/host-drains.ts';
-import { revokeLastHop } from '../../../db/repositories/last-hop-certificates.ts';
+import { readHosts } from '../../../db/hosts/host-drains.ts';
+import { revokeLastHop } from '../../../db/hosts/last-hop-certificates.ts';
 import { changeDraining, untilDrained, viewOf } from './host-drain.ts';
 import { flag, type OperatorCommand, OperatorError, required, text } from './operator-command.ts';
 

@@ -6,7 +6,7 @@ import {
   replaceSecretKey,
   resealAll,
   secretKeysReadMs,
-} from '../../../db/repositories/secret-keys.ts';
+} from '../../../db/upkeep/secret-keys.ts';
 import { type OperatorCommand, reportProgress } from './operator-command.ts';
 
 /** After this time, every running process writes with the new key. */

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { isGrpcServiceError } from '@temporalio/client';
 import { readSecrets } from '../../../db/open-secrets.ts';
-import { createTemporalClient } from '../../../temporal/client.ts';
-import { WorkerDeployment } from '../../../temporal/worker-deployment.ts';
+import { createTemporalClient } from '../../../platform/temporal/client.ts';
+import { WorkerDeployment } from '../../../platform/temporal/worker-deployment.ts';
 import type { PlatformDatabase } from './database.ts';
 import { flag, type OperatorCommand, OperatorError, reportProgress, required, text } from './operator-command.ts';
 

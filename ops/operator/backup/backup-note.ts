@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { z } from 'zod';
-import { readDocument } from '../../../config/readable-document.ts';
+import { readDocument } from '../../../platform/config/readable-document.ts';
 
 /** `backup.json`. Only a complete backup has this file. */
 export const backupNote = z.object({

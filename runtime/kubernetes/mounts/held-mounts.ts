@@ -1,6 +1,6 @@
 import type { V1PersistentVolumeClaim } from '@kubernetes/client-node';
 import { z } from 'zod';
-import type { MountSlot } from '../../../domain/object-storage.ts';
+import type { MountSlot } from '../../../domain/sandboxes/object-storage.ts';
 import { mountAnnotations } from './names.ts';
 
 /** A mount of a sandbox, as the annotation of the sandbox's disk stores it. It contains no credentials. */

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { V1PersistentVolumeClaim, V1Pod } from '@kubernetes/client-node';
 import type { SandboxId } from '../../../domain/ids.ts';
-import { disabled, isSameMount, type MountSlot } from '../../../domain/object-storage.ts';
+import { disabled, isSameMount, type MountSlot } from '../../../domain/sandboxes/object-storage.ts';
 import { DriverError, type SandboxSpec, type WantedMounts } from '../../driver.ts';
 import { credentialsRequired, mountFailure } from '../../mounts/failures.ts';
 import type { Cluster } from '../cluster.ts';

@@ -1,4 +1,4 @@
-import type { StorageTarget } from '../../../domain/storage-endpoint.ts';
+import type { StorageTarget } from '../../../domain/sandboxes/storage-endpoint.ts';
 import { s3fsOptions } from '../../mounts/s3fs-options.ts';
 import { presentMaskedPaths, readonlyPaths } from '../container-config.ts';
 import type { SeccompConfig } from '../seccomp.ts';

@@ -3,7 +3,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
 import { loadPlans } from '../../../db/plans.ts';
-import type { DiskRates } from '../../../domain/plans.ts';
+import type { DiskRates } from '../../../domain/billing/plans.ts';
 
 const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'plans-'));
 afterAll(() => fs.rmSync(dir, { recursive: true }));

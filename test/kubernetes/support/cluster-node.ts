@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
-import { fullPath } from '../../../config/programs.mjs';
+import { fullPath } from '../../../platform/config/programs.mjs';
 import { until } from '../../support/until.ts';
 import type { ClusterPlace } from './cluster-place.ts';
 

@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
-import { programsFor } from '../../../config/programs.mjs';
+import { programsFor } from '../../../platform/config/programs.mjs';
 import { madeOnce } from '../../support/made-once.ts';
 import { digestOf, putManifest } from '../../support/pushed-image.ts';
 import { hasSamePackages, writeSourceTree } from '../../support/source-tree.ts';

@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { CoordinationV1Api, CoreV1Api, type KubeConfig } from '@kubernetes/client-node';
-import { fullPath } from '../../../config/programs.mjs';
+import { fullPath } from '../../../platform/config/programs.mjs';
 import { gvisorPrograms, kubernetesPrograms } from '../../../ops/setup/toolchain/locations.mjs';
 import { until } from '../../support/until.ts';
 import type { ClusterKeys } from './cluster-keys.ts';

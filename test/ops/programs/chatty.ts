@@ -1,5 +1,5 @@
 import { pino } from 'pino';
-import { logDestination } from '../../../config/log-destination.ts';
+import { logDestination } from '../../../platform/config/log-destination.ts';
 
 /** Logs endlessly, and reports on its channel to the parent that it is still alive. */
 const logger = pino({}, logDestination());

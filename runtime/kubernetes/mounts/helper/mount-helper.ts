@@ -1,6 +1,6 @@
 import type { V1Pod } from '@kubernetes/client-node';
 import { z } from 'zod';
-import { checkMountPoint } from '../../../../domain/object-storage.ts';
+import { checkMountPoint } from '../../../../domain/sandboxes/object-storage.ts';
 import { isGone } from '../../api-errors.ts';
 import { fieldManager, labels, sandboxContainer } from '../../names.ts';
 import { type HelperOptions, NodePods } from '../../node-pods.ts';

@@ -1,0 +1,162 @@
+import { Context } from '@temporalio/activity';
+import { ApplicationFailure } from '@temporalio/common';
+import type { Orm } from '../../db/orm.ts';
+import { query } from '../../db/query.ts';
+import type { HeldDelivery } from '../../db/webhooks/held-delivery.ts';
+import { beginAttempt, findHeldDelivery } from '../../db/webhooks/webhook-queue.ts';
+import { recordResults } from '../../db/webhooks/webhook-results.ts';
+import type { WebhookDeliveryId } from '../../domain/ids.ts';
+import { judge } from '../../domain/webhooks/delivery.ts';
+import { retrySpacingMs } from '../../domain/webhooks/schedule.ts';
+import { attempt } from '../../integrations/webhooks/attempt.ts';
+import { InFlight, retryLimits } from '../../integrations/webhooks/in-flight.ts';
+import type { WebhookKeys } from '../../integrations/webhooks/keys.ts';
+import type { WebhookSender } from '../../integrations/webhooks/sender.ts';
+
+const heartbeatMs = 2000;
+const longestBusyWaitMs = 300_000;
+
+export interface DeliveryOfWorkflow {
+  deliveryId: WebhookDeliveryId;
+  createdAt: string;
+  holder: string;
+}
+
+/** Of workflows of earlier releases. */
+export interface DeliveryAttempt extends DeliveryOfWorkflow {
+  /** The number of this attempt among all attempts of the delivery. */
+  attempt: number;
+  /** The time until the next attempt if this one fails. */
+  spacingMs: number;
+}
+
+export type DeliveryResult =
+  | { status: 'delivered' | 'superseded' }
+  /** Results of earlier releases have no error. */
+  | { status: 'failed'; error?: string | null };
+
+export type DeliveryAttemptResult =
+  | DeliveryResult
+  /** A duration and not a time, because the workflow's clock differs from the worker's. */
+  | { status: 'retrying'; waitMs: number; error?: string | null };
+
+/** Retries of webhook deliveries whose first attempt failed. */
+export function createWebhookDeliveryActivities(deps: {
+  orm: Orm;
+  webhooks: { keys: WebhookKeys; sender: WebhookSender };
+}) {
+  const { orm } = deps;
+  const inFlight = new InFlight(retryLimits);
+
+  async function attemptOnce(held: HeldDelivery, spacingMs: number): Promise<void> {
+    const { endpoint } = held;
+    if (!endpoint) {
+      await recordResults(orm.em, [{ held, kind: 'given_up', error: 'The webhook is deleted or not active' }]);
+      return;
+    }
+    const place = inFlight.roomOf(held.endpointId) > 0 ? inFlight.enter(held.endpointId, held.accountId) : null;
+    if (!place) throw busy();
+    const heartbeat = setInterval(() => Context.current().heartbeat(), heartbeatMs);
+    try {
+      await beginAttempt(orm.em, held);
+      const outcome = await attempt(deps.webhooks, endpoint, held.event);
+      place.answered();
+      const ofRound = held.attemptNumber - held.roundFrom + 1;
+      const verdict = judge(outcome, { attempt: ofRound, maxRetries: endpoint.maxRetries, spacingMs });
+      await recordResults(orm.em, [{ held, kind: 'attempted', outcome, verdict }]);
+    } finally {
+      clearInterval(heartbeat);
+      place.leave();
+    }
+  }
+
+  return {
+    /**
+     * Makes the next attempt when it is due, and records it. If the worker died before it could record the attempt, the
+     * attempt is repeated, so the endpoint may get the event twice.
+     * @throws ApplicationFailure `attempt_failed` if another attempt follows. Temporal retries the activity then.
+     */
+    async deliver(wanted: DeliveryOfWorkflow): Promise<DeliveryResult> {
+      const found = await findHeldDelivery(orm.em, wanted);
+      if (!found) return { status: 'superseded' };
+      const { held, waitMs } = found;
+      if (waitMs > 0) throw failedAttempt({ waitMs, error: 'The next attempt is not due yet' });
+      await attemptOnce(held, retrySpacingMs(held.attemptNumber - held.roundFrom + 1, Math.random()));
+      const result = resultOf(await findResult(wanted));
+      if (result.status === 'retrying') throw failedAttempt(result);
+      return result;
+    },
+
+    /**
+     * For workflows of earlier releases. Makes one attempt and records it. A recorded attempt is not repeated. If the
+     * worker died before it could record the attempt, the attempt is repeated, so the endpoint may get the event twice.
+     */
+    async attemptDelivery(wanted: DeliveryAttempt): Promise<DeliveryAttemptResult> {
+      const found = await findHeldDelivery(orm.em, wanted);
+      if (!found) return { status: 'superseded' };
+      const { held } = found;
+      if (held.attemptNumber < wanted.attempt) await attemptOnce(held, wanted.spacingMs);
+      return resultOf(await findResult(wanted));
+    },
+
+    /** Records that an operator has cancelled the delivery, unless it ended before. */
+    async giveUpDelivery(wanted: DeliveryOfWorkflow): Promise<'failed' | 'superseded'> {
+      const found = await findHeldDelivery(orm.em, wanted);
+      if (!found) return 'superseded';
+      const { held } = found;
+      await recordResults(orm.em, [{ held, kind: 'given_up', error: 'The delivery was cancelled by an operator' }]);
+      return 'failed';
+    },
+  };
+
+  async function findResult({ deliveryId, createdAt, holder }: DeliveryOfWorkflow) {
+    return await query<ResultRow>(
+      orm.em.fork(),
+      `select status, error_message, extract(epoch from next_retry_at - clock_timestamp())::float8 * 1000 as wait_ms
+         from webhook_deliveries
+        where delivery_id = ? and created_at = ? and (holder = ? or status in ('delivered', 'failed'))`,
+      [deliveryId, createdAt, holder],
+    );
+  }
+}
+
+export type WebhookDeliveryActivities = ReturnType<typeof createWebhookDeliveryActivities>;
+
+interface ResultRow {
+  status: string;
+  error_message: string | null;
+  wait_ms: number | null;
+}
+
+function resultOf([row]: ResultRow[]): DeliveryAttemptResult {
+  const error = row?.error_message ?? null;
+  switch (row?.status) {
+    case 'retrying':
+      return { status: 'retrying', waitMs: Math.round(Math.max(0, row.wait_ms ?? 0)), error };
+    case 'failed':
+      return { status: 'failed', error };
+    case 'delivered':
+      return { status: 'delivered' };
+    default:
+      return { status: 'superseded' };
+  }
+}
+
+function failedAttempt({ waitMs, error }: { waitMs: number; error?: string | null }): ApplicationFailure {
+  return ApplicationFailure.create({
+    message: error ?? 'The attempt failed',
+    type: 'attempt_failed',
+    nextRetryDelay: Math.max(1, Math.ceil(waitMs)),
+  });
+}
+
+/** The delay grows with each try of the activity, because thousands of deliveries may wait for a slow endpoint. */
+function busy(): ApplicationFailure {
+  const { attempt: tries } = Context.current().info;
+  const waitMs = Math.min(longestBusyWaitMs, 1000 * 2 ** Math.min(tries, 10)) * (0.5 + Math.random() / 2);
+  return ApplicationFailure.create({
+    message: 'The endpoint has as many requests in flight as it may',
+    type: 'endpoint_busy',
+    nextRetryDelay: Math.round(waitMs),
+  });
+}

@@ -1,0 +1,172 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import type { InvoiceLine, InvoiceStatus } from '../../domain/billing/invoice.ts';
+import type { PricedUsage } from '../../domain/billing/late-usage.ts';
+import { type Amount, decimal, inUnits } from '../../domain/billing/money.ts';
+import type { AccountId, InvoiceId, PlanChangeId } from '../../domain/ids.ts';
+import type { Plan } from '../../domain/billing/plans.ts';
+import { query } from '../query.ts';
+import { type ListedTable, type Listing, readPage } from '../core/page.ts';
+import { type Scope, type SqlCondition, withinScope } from '../accounts/scope.ts';
+
+/**
+ * An invoice: of a whole period (`period`), issued after the period, or of a change to a more expensive plan
+ * (`plan_change`).
+ */
+export interface Invoice {
+  invoiceId: InvoiceId;
+  accountId: AccountId;
+  kind: 'period' | 'plan_change';
+  changeId: PlanChangeId | null;
+  periodStart: Date;
+  periodEnd: Date;
+  /** The plan in its lines. For a period, the plan with which it began. */
+  plan: Plan;
+  currency: string;
+  taxRate: string;
+  subtotal: Amount;
+  taxAmount: Amount;
+  totalAmount: Amount;
+  /** The rest of the total is charged. */
+  paidFromBalance: Amount;
+  status: InvoiceStatus;
+  issuedAt: Date | null;
+  dueAt: Date | null;
+  paidAt: Date | null;
+  chargeAttempts: number;
+  firstAttemptAt: Date | null;
+  failureReason: string | null;
+  createdAt: Date;
+  updatedAt: Date;
+  /** The charge that pays it, and the payment method of the charge. Null: there is none. */
+  paymentIntentId: string | null;
+  paymentMethodId: string | null;
+  lines: InvoiceLine[];
+}
+
+const listed: ListedTable = {
+  table: 'invoices',
+  alias: 'v',
+  key: 'invoice_id',
+  beside: `trim_scale(v.tax_rate)::text as tax_rate, p.payment_intent_id, p.payment_method_id,
+    (select coalesce(jsonb_agg(jsonb_build_object('type', l.type, 'description', l.description,
+            'quantity', trim_scale(l.quantity)::text, 'unitPrice', trim_scale(l.unit_price)::text, 'amount', l.amount::text)
+            order by l.position), '[]') from invoice_lines l where l.invoice_id = v.invoice_id) as lines`,
+  joins: 'left join payment_intents p on p.invoice_id = v.invoice_id',
+};
+
+/** @param conditions in addition to the scope, on the alias `v` */
+export async function listInvoices(
+  em: EntityManager,
+  scope: Scope,
+  listing: Listing,
+  conditions: readonly SqlCondition[] = [],
+): Promise<{ invoices: Invoice[]; total: number }> {
+  const { rows, total } = await readPage(em, listed, [withinScope(scope, 'v'), ...conditions], listing);
+  return { invoices: rows.map(invoiceOf), total };
+}
+
+/** Null: there is none. @param lock until the transaction ends */
+export async function findInvoice(em: EntityManager, invoiceId: string, lock = false): Promise<Invoice | null> {
+  const { table, alias, beside, joins } = listed;
+  const [row] = await query(
+    em.isInTransaction() ? em : em.fork(),
+    `select ${alias}.*, ${beside} from ${table} ${alias} ${joins} where ${alias}.invoice_id = ?
+      ${lock ? `for update of ${alias}` : ''}`,
+    [invoiceId],
+  );
+  return row ? invoiceOf(row) : null;
+}
+
+/** The invoice of the period that began at this time. Null: there is none. */
+export function findPeriodInvoice(em: EntityManager, accountId: AccountId, start: Date): Promise<Invoice | null> {
+  return findByBound(em, accountId, 'period_start', start);
+}
+
+/** The invoice of the period that ended at this time. Null: there is none. */
+export function findPeriodInvoiceEndingAt(em: EntityManager, accountId: AccountId, end: Date): Promise<Invoice | null> {
+  return findByBound(em, accountId, 'period_end', end);
+}
+
+async function findByBound(
+  em: EntityManager,
+  accountId: AccountId,
+  column: 'period_start' | 'period_end',
+  at: Date,
+): Promise<Invoice | null> {
+  const [row] = await query<{ invoice_id: string }>(
+    em.isInTransaction() ? em : em.fork(),
+    `select invoice_id from invoices where account_id = ? and ${column} = ? and kind = 'period'`,
+    [accountId, at],
+  );
+  return row ? findInvoice(em, row.invoice_id) : null;
+}
+
+function invoiceOf(row: Record<string, unknown>): Invoice {
+  const currency = row.currency as string;
+  const amount = (column: string) => inUnits(decimal(String(row[column])), currency);
+  const time = (column: string) => (row[column] === null ? null : new Date(row[column] as string));
+  return {
+    invoiceId: row.invoice_id as InvoiceId,
+    accountId: row.account_id as AccountId,
+    kind: row.kind as Invoice['kind'],
+    changeId: row.change_id as PlanChangeId | null,
+    periodStart: time('period_start')!,
+    periodEnd: time('period_end')!,
+    plan: row.plan as Plan,
+    currency,
+    taxRate: row.tax_rate as string,
+    subtotal: amount('subtotal'),
+    taxAmount: amount('tax_amount'),
+    totalAmount: amount('total_amount'),
+    paidFromBalance: amount('paid_from_balance'),
+    status: row.status as InvoiceStatus,
+    issuedAt: time('issued_at'),
+    dueAt: time('due_at'),
+    paidAt: time('paid_at'),
+    chargeAttempts: row.charge_attempts as number,
+    firstAttemptAt: time('first_attempt_at'),
+    failureReason: row.failure_reason as string | null,
+    createdAt: time('created_at')!,
+    updatedAt: time('updated_at')!,
+    paymentIntentId: row.payment_intent_id as string | null,
+    paymentMethodId: row.payment_method_id as string | null,
+    lines: (row.lines as InvoiceLine[]).map((line) => ({ ...line, amount: inUnits(decimal(line.amount), currency) })),
+  };
+}
+
+/** The billed usage of a period. */
+export interface BilledUsage extends PricedUsage {
+  /** The start of the period, RFC 3339. */
+  periodStart: string;
+}
+
+/**
+ * Replaces the lines and sums of a draft.
+ * @param billedUsage the usage in the lines; null: they contain no usage
+ */
+export async function writeDraft(
+  tx: EntityManager,
+  invoiceId: InvoiceId,
+  lines: readonly InvoiceLine[],
+  totals: { subtotal: Amount; taxAmount: Amount; totalAmount: Amount },
+  billedUsage: readonly BilledUsage[] | null = null,
+): Promise<void> {
+  await query(tx, 'delete from invoice_lines where invoice_id = ?', [invoiceId]);
+  for (const [position, { type, description, quantity, unitPrice, amount }] of lines.entries()) {
+    await query(
+      tx,
+      `insert into invoice_lines (invoice_id, position, type, description, quantity, unit_price, amount)
+       values (?, ?, ?, ?, ?::numeric, ?::numeric, ?::numeric)`,
+      [invoiceId, position, type, description, quantity, unitPrice, amount],
+    );
+  }
+  await query(
+    tx,
+    `update invoices set subtotal = ?::numeric, tax_amount = ?::numeric, total_amount = ?::numeric, billed_usage = ?::jsonb,
+            updated_at = now() where invoice_id = ?`,
+    [
+      ...[totals.subtotal, totals.taxAmount, totals.totalAmount],
+      ...[billedUsage && JSON.stringify(billedUsage), invoiceId],
+    ],
+  );
+}

@@ -1,0 +1,191 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import { periodAt } from '../../domain/billing/periods.ts';
+import type { AccountId, Id } from '../../domain/ids.ts';
+import type { Plan } from '../../domain/billing/plans.ts';
+import { newId } from '../new-id.ts';
+import type { PlanCatalog } from '../plans.ts';
+import { query } from '../query.ts';
+import { recordAudit } from '../accounts/audit-events.ts';
+import { recordEvent } from '../core/events.ts';
+import { requestStart } from '../core/outbox.ts';
+
+export type SubscriptionStatus = 'active' | 'past_due' | 'canceled';
+
+/** An account's plan and the time until which it is paid. Each account has one subscription from its creation on. */
+export interface Subscription {
+  subscriptionId: Id<'subscription'>;
+  accountId: AccountId;
+  status: SubscriptionStatus;
+  /**
+   * The plan with the terms of its purchase. The plans' file may have changed since then; its new terms apply from the
+   * next period.
+   */
+  plan: Plan;
+  /** The plan with which the period began. */
+  openingPlan: Plan;
+  /** The time from which periods are counted. */
+  anchor: Date;
+  periodStart: Date;
+  periodEnd: Date;
+  /** Takes effect when the period ends. Null: the current plan continues. */
+  plannedPlanName: string | null;
+  /** A decimal as a string: `0.19` is 19 %. */
+  taxRate: string;
+  createdAt: Date;
+  updatedAt: Date;
+}
+
+/** Null: there is no such account. @param em may be in a transaction */
+export async function findSubscription(em: EntityManager, accountId: AccountId): Promise<Subscription | null> {
+  const [row] = await query(
+    em.isInTransaction() ? em : em.fork(),
+    'select *, trim_scale(tax_rate)::text as tax_rate from subscriptions where account_id = ?',
+    [accountId],
+  );
+  return row ? subscriptionOf(row) : null;
+}
+
+/** @throws when the account has none: `db/migrate.ts` gives every account a subscription */
+export async function readSubscription(em: EntityManager, accountId: AccountId): Promise<Subscription> {
+  const found = await findSubscription(em, accountId);
+  if (!found) throw new Error(`${accountId} has no subscription`);
+  return found;
+}
+
+/**
+ * The period of a time that is not before the stored period. The stored period may have ended a moment ago, or long ago
+ * if the control workers were stopped.
+ */
+export function currentPeriod(
+  { anchor, plan, periodStart, periodEnd }: Pick<Subscription, 'anchor' | 'plan' | 'periodStart' | 'periodEnd'>,
+  at: Date,
+): { start: Date; end: Date } {
+  if (at < periodEnd) return { start: periodStart, end: periodEnd };
+  const { startMs, endMs } = periodAt(anchor.getTime(), plan.billingInterval, at.getTime());
+  return { start: new Date(startMs), end: new Date(endMs) };
+}
+
+/**
+ * Subscribes a new account to a plan. Its first period begins now. Call this in the transaction that makes the account.
+ */
+export async function subscribe(tx: EntityManager, accountId: AccountId, plan: Plan, at = new Date()): Promise<void> {
+  const subscriptionId = newId('subscription');
+  const { startMs, endMs } = periodAt(at.getTime(), plan.billingInterval, at.getTime());
+  const terms = JSON.stringify(plan);
+  const added = await query(
+    tx,
+    `insert into subscriptions (subscription_id, account_id, plan, opening_plan, anchor, period_start, period_end)
+     values (?, ?, ?::jsonb, ?::jsonb, ?, ?, ?) on conflict (account_id) do nothing returning *, tax_rate::text`,
+    [subscriptionId, accountId, terms, terms, at, new Date(startMs), new Date(endMs)],
+  );
+  if (added.length === 0) return;
+  await recordSubscriptionEvent(tx, subscriptionOf(added[0]!), 'subscription.created');
+}
+
+/**
+ * Gives a subscription to each account that has none.
+ * @returns accounts whose plan is unknown; they get none
+ */
+export async function subscribeAccounts(em: EntityManager, plans: PlanCatalog): Promise<string[]> {
+  const accounts = await query<{ account_id: AccountId; plan_name: string }>(
+    em.fork(),
+    'select account_id, plan_name from accounts a where not exists (select from subscriptions where account_id = a.account_id)',
+  );
+  const unknown: string[] = [];
+  for (const { account_id: accountId, plan_name: planName } of accounts) {
+    const plan = plans.all.find((each) => each.planName === planName);
+    if (plan) await em.fork().transactional((tx) => subscribe(tx, accountId, plan));
+    else unknown.push(accountId);
+  }
+  return unknown;
+}
+
+/**
+ * Whether an account is charged on a platform with charges. An account with an operator of the platform is not charged,
+ * so that no operator is locked out.
+ */
+export async function isCharged(em: EntityManager, accountId: AccountId): Promise<boolean> {
+  const operators = await query(
+    em.isInTransaction() ? em : em.fork(),
+    "select 1 from users where account_id = ? and role = 'admin' and status = 'enabled' limit 1",
+    [accountId],
+  );
+  return operators.length === 0;
+}
+
+/** Starts the periods of an account, in the transaction that makes the account. */
+export function startBilling(tx: EntityManager, accountId: AccountId): void {
+  requestStart(tx, 'billing', accountId, { accountId });
+}
+
+/** The same for each account with a subscription. It has no effect on accounts whose periods have already started. */
+export async function startBillingOfAll(em: EntityManager): Promise<void> {
+  await query(
+    em.fork(),
+    `insert into outbox (workflow_type, workflow_id, input)
+     select 'billing', account_id || '/billing', jsonb_build_object('accountId', account_id) from subscriptions
+      where status <> 'canceled'
+        and not exists (select from outbox where workflow_type = 'billing' and workflow_id = account_id || '/billing')`,
+  );
+}
+
+/** Makes past due accounts active on a platform that no longer charges. */
+export async function forgiveAll(em: EntityManager): Promise<void> {
+  await query(em.fork(), "update subscriptions set status = 'active', updated_at = now() where status = 'past_due'");
+}
+
+/** @param rate a decimal as a string, from 0 to 1 @returns false when the account has no subscription */
+export async function setTaxRate(tx: EntityManager, accountId: AccountId, rate: string): Promise<boolean> {
+  const before = await findSubscription(tx, accountId);
+  if (!before) return false;
+  await query(tx, 'update subscriptions set tax_rate = ?::numeric, updated_at = now() where account_id = ?', [
+    rate,
+    accountId,
+  ]);
+  const { subscriptionId: objectId, taxRate } = before;
+  await recordAudit(tx, { accountId, objectId, before: { tax_rate: taxRate }, after: { tax_rate: rate } });
+  return true;
+}
+
+type SubscriptionEvent = 'created' | 'upgraded' | 'downgraded' | 'renewed' | 'past_due' | 'canceled';
+
+export function recordSubscriptionEvent(
+  tx: EntityManager,
+  { subscriptionId, accountId, status, plan, periodStart, periodEnd }: Subscription,
+  type: `subscription.${SubscriptionEvent}`,
+): Promise<unknown> {
+  return recordEvent(tx, { objectId: subscriptionId, accountId, userId: null }, type, {
+    ...{ account_id: accountId, subscription_id: subscriptionId, plan_name: plan.planName, status },
+    ...{ period_start: periodStart.toISOString(), period_end: periodEnd.toISOString() },
+  });
+}
+
+/** An account with the name of its plan, and the plan of its subscription. */
+export interface PlanHolder {
+  planName: string;
+  /** Null: the account has no subscription yet. */
+  boughtPlan: Plan | null;
+}
+
+/** The limits that apply to an account: those of its subscription. */
+export function planHeldBy({ planName, boughtPlan }: PlanHolder, plans: PlanCatalog): Plan {
+  return boughtPlan ?? plans.get(planName);
+}
+
+export function subscriptionOf(row: Record<string, unknown>): Subscription {
+  const time = (column: string) => new Date(row[column] as string);
+  return {
+    subscriptionId: row.subscription_id as Id<'subscription'>,
+    accountId: row.account_id as AccountId,
+    status: row.status as SubscriptionStatus,
+    plan: row.plan as Plan,
+    openingPlan: row.opening_plan as Plan,
+    anchor: time('anchor'),
+    periodStart: time('period_start'),
+    periodEnd: time('period_end'),
+    plannedPlanName: row.planned_plan_name as string | null,
+    taxRate: row.tax_rate as string,
+    createdAt: time('created_at'),
+    updatedAt: time('updated_at'),
+  };
+}

@@ -1,0 +1,111 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import type { SandboxId } from '../../domain/ids.ts';
+import type { SandboxStatus } from '../../domain/sandboxes/state.ts';
+import { query } from '../query.ts';
+import { lockRow } from '../core/lock-row.ts';
+import { requestSignal } from '../core/outbox.ts';
+
+/** A host in the form for operators. */
+export interface HostView {
+  hostId: string;
+  region: string;
+  /**
+   * `ready`: takes sandboxes. `draining`: an operator drains it. `away`: it does not renew its lease, or is starting.
+   * `lost`: its sandboxes were given up.
+   */
+  state: 'ready' | 'draining' | 'away' | 'lost';
+  drainingSince: Date | null;
+  leaseExpiresAt: Date;
+  /** Measured room for more sandboxes. Null: the host has not measured itself yet. */
+  free: { cpu: number; memoryMb: number; diskMb: number } | null;
+  /** Used-up resources. */
+  shortOf: string[];
+  /** The nearly full disk: `data` or `cache`. */
+  fullDisk: string | null;
+  /** The number of its sandboxes by status, without ended ones. */
+  sandboxes: Partial<Record<SandboxStatus, number>>;
+}
+
+interface HostRow {
+  host_id: string;
+  region: string;
+  state: HostView['state'];
+  draining_since: Date | null;
+  lease_expires_at: Date;
+  cpu_free: number | null;
+  memory_mb_free: number;
+  disk_mb_free: number;
+  short_of: string[];
+  full_disk: string | null;
+  sandboxes: HostView['sandboxes'];
+}
+
+/** All hosts by id, or one of them. */
+export async function readHosts(em: EntityManager, hostId: string | null = null): Promise<HostView[]> {
+  const rows = await query<HostRow>(
+    em.fork(),
+    `select h.host_id, h.region, h.draining_since, h.lease_expires_at, h.cpu_free, h.memory_mb_free, h.disk_mb_free,
+            h.short_of, h.full_disk,
+            case when h.lost_at is not null then 'lost'
+                 when h.lease_expires_at <= now() then 'away'
+                 when h.draining_since is not null then 'draining'
+                 else 'ready' end as state,
+            coalesce((select jsonb_object_agg(status, amount)
+                        from (select status, count(*) as amount from sandboxes s
+                               where s.host_id = h.host_id and s.status not in ('terminated', 'failed')
+                               group by status) as counts), '{}') as sandboxes
+       from hosts h where ?::text is null or h.host_id = ? order by h.host_id`,
+    [hostId, hostId],
+  );
+  return rows.map((row) => ({
+    hostId: row.host_id,
+    region: row.region,
+    state: row.state,
+    drainingSince: row.draining_since,
+    leaseExpiresAt: row.lease_expires_at,
+    free: row.cpu_free === null ? null : { cpu: row.cpu_free, memoryMb: row.memory_mb_free, diskMb: row.disk_mb_free },
+    shortOf: row.short_of,
+    fullDisk: row.full_disk,
+    sandboxes: row.sandboxes,
+  }));
+}
+
+/**
+ * Begins or ends the drain of a host, in the transaction of `tx`. A concurrent create that chose the host has locked
+ * the host's row, so it is either admitted before the drain, or sees the drain.
+ * @returns whether the host was drained before; null when there is no such host
+ */
+export async function setDraining(tx: EntityManager, hostId: string, draining: boolean): Promise<boolean | null> {
+  if (!(await lockRow(tx, 'hosts', hostId))) return null;
+  const [before] = await query<{ was: boolean }>(
+    tx,
+    'select draining_since is not null as was from hosts where host_id = ?',
+    [hostId],
+  );
+  const since = draining ? 'coalesce(draining_since, now())' : 'null';
+  await query(tx, `update hosts set draining_since = ${since} where host_id = ?`, [hostId]);
+  return before!.was;
+}
+
+/**
+ * Asks the workflows of the running sandboxes of a host to pause them.
+ * @param asked sandboxes that were already asked and are left out
+ * @returns the asked sandboxes
+ */
+export async function pauseSandboxesOn(
+  em: EntityManager,
+  hostId: string,
+  asked: Iterable<SandboxId> = [],
+): Promise<SandboxId[]> {
+  const tx = em.fork();
+  const rows = await query<{ sandbox_id: SandboxId }>(
+    tx,
+    `select sandbox_id from sandboxes where host_id = ? and status = 'running' and sandbox_id <> all(?::text[])`,
+    [hostId, `{${[...asked].join(',')}}`],
+  );
+  for (const { sandbox_id: id } of rows) {
+    requestSignal(tx, 'sandbox', id, 'pauseRequested', { reason: 'host_draining' });
+  }
+  await tx.flush();
+  return rows.map((row) => row.sandbox_id);
+}

@@ -1,0 +1,279 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import { AppError, notFound } from '../../domain/errors.ts';
+import { expectedUse } from '../../domain/hosts/room.ts';
+import type { AccountId, TemplateId, UserId } from '../../domain/ids.ts';
+import { lifeStartOf } from '../../domain/sandboxes/life-plan.ts';
+import {
+  chooseHost,
+  fits,
+  type HostRoom,
+  leastShort,
+  patienceSeconds,
+  type Resource,
+  type RoomNeeded,
+  shortOf,
+} from '../../domain/hosts/placement.ts';
+import { checkPlanLimits, type Plan } from '../../domain/billing/plans.ts';
+import { udpPortsOf } from '../../domain/sandboxes/ports.ts';
+import { accountLimit, allowsOneMoreSandbox } from '../../domain/usage/quotas.ts';
+import { anyRegion, type RegionWish } from '../../domain/hosts/regions.ts';
+import { concurrentStatuses } from '../../domain/sandboxes/state.ts';
+import { accountTransaction } from '../account-transaction.ts';
+import type { Account } from '../accounts/account.entity.ts';
+import { Sandbox } from './sandbox.entity.ts';
+import type { PlanCatalog } from '../plans.ts';
+import { query } from '../query.ts';
+import { budgetRestricted } from '../billing/budget-rows.ts';
+import { recordSandboxEvent } from '../core/events.ts';
+import { readRooms, templateUse } from '../hosts/host-rooms.ts';
+import { lockRow } from '../core/lock-row.ts';
+import { limitsWhatIsMetered, requireMeteredQuota } from '../usage/metered-quotas.ts';
+import { requestSignal, requestStart } from '../core/outbox.ts';
+import { planHeldBy, type SubscriptionStatus } from '../billing/subscriptions.ts';
+import { takeUdpPorts } from './udp-ports.ts';
+
+/** The caller's choices for a new sandbox. The other fields follow from the plan and from placement. */
+export type NewSandbox = Pick<
+  Sandbox,
+  | 'sandboxId'
+  | 'accountId'
+  | 'ownerUserId'
+  | 'projectId'
+  | 'name'
+  | 'description'
+  | 'templateId'
+  | 'templateName'
+  | 'templateSource'
+  | 'templatePorts'
+  | 'templateCustomCommand'
+  | 'templateReadyCommand'
+  | 'image'
+  | 'cpuCount'
+  | 'memoryMb'
+  | 'storageGb'
+  | 'timeoutSeconds'
+  | 'autoPause'
+  | 'secure'
+  | 'allowInternetAccess'
+  | 'metadata'
+  | 'envVars'
+  | 'customPorts'
+> &
+  Partial<Pick<Sandbox, 'secretKeyNumber' | 'objectStorage' | 'startImageCommand' | 'directMount' | 's3fsPath'>>;
+
+/**
+ * Admits a sandbox and places it, in one transaction: a lock of the account, the plan's limits, room on a live host,
+ * the row as `created`, its first event, and the outbox row that starts its workflow. So concurrent creates never
+ * exceed the plan.
+ * @throws {AppError} `plan_limit_exceeded`, `concurrent_limit_reached`, `quota_used_up`, `budget_restricted`,
+ * `account_suspended`, `subscription_past_due`, `no_capacity`, `start_queue_full`, `locality_constraint_failed`,
+ * `template_not_found`
+ * @param how.waits whether a client waits for the start: then it is refused rather than queued for long
+ */
+export async function admitSandbox(
+  em: EntityManager,
+  plans: PlanCatalog,
+  asked: NewSandbox,
+  wish: RegionWish,
+  { waits = false }: { waits?: boolean } = {},
+): Promise<Sandbox> {
+  return accountTransaction(em, asked.accountId, async (tx) => {
+    const plan = await lockAccountForOneMore(tx, plans, asked);
+    checkPlanLimits(plan, asked);
+    await keepTemplate(tx, asked.templateId);
+    const needed = { ...(await roomFor(tx, asked)), ...(waits && { maxStartWaitSeconds: patienceSeconds }) };
+    const host = await reserveHost(tx, needed, { wish, accountId: asked.accountId });
+    const sandbox = tx.create(Sandbox, {
+      ...asked,
+      status: 'created',
+      reason: 'user_requested',
+      persistenceDays: plan.persistenceDays,
+      diskRates: plan.maxDiskRatesPerSandbox ?? null,
+      region: host.region,
+      nearestRegions: wish.nearest,
+      regionForced: wish.forced,
+      hostId: host.hostId,
+      udpHostPorts: await takeUdpPorts(tx, host.hostId, udpPortsOf(asked)),
+    });
+    recordSandboxEvent(tx, sandbox, 'sandbox.created', new Date());
+    requestStart(tx, 'sandbox', sandbox.sandboxId, lifeStartOf(sandbox));
+    return sandbox;
+  });
+}
+
+/** A template that is being deleted takes no more sandboxes, and a template with sandboxes cannot be deleted. */
+async function keepTemplate(tx: EntityManager, templateId: TemplateId): Promise<void> {
+  const found = await query(tx, 'select 1 from templates where template_id = ? for key share', [templateId]);
+  if (found.length === 0) throw new AppError('template_not_found', 'The template no longer exists');
+}
+
+/**
+ * Checks the resume of a paused sandbox against the plan and against its host, which must be the host with its disk.
+ * Call this inside the transaction that moves the row to `resuming`.
+ * @throws {AppError} `concurrent_limit_reached`, `quota_used_up`, `budget_restricted`, `account_suspended`,
+ * `subscription_past_due`, `no_capacity`
+ */
+export async function admitResume(tx: EntityManager, plans: PlanCatalog, sandbox: Sandbox): Promise<void> {
+  await lockAccountForOneMore(tx, plans, sandbox);
+  const asked = await roomFor(tx, sandbox);
+  // The host's figures already include the sandbox's disk and most of its memory. Only the rest needs room.
+  const memory = sandbox.holdsCompute ? 0 : asked.memoryMb;
+  const expected = { cpu: 0, memoryMb: sandbox.holdsCompute ? 0 : asked.expected.memoryMb, diskMb: 0 };
+  const needed = { ...asked, diskGb: 0, udpPorts: 0, memoryMb: memory, expected };
+  await reserveHost(tx, needed, { hostId: sandbox.hostId });
+}
+
+type Sized = Pick<Sandbox, 'templateId' | 'cpuCount' | 'memoryMb' | 'storageGb' | 'templatePorts' | 'customPorts'>;
+
+/** The room that a sandbox needs: its promised resources, and the measured use of its template's sandboxes. */
+export async function roomFor(tx: EntityManager, sandbox: Sized): Promise<RoomNeeded> {
+  const nominal = { cpu: sandbox.cpuCount, memoryMb: sandbox.memoryMb, diskGb: sandbox.storageGb };
+  const expected = expectedUse(nominal, await templateUse(tx, sandbox.templateId));
+  return { ...nominal, udpPorts: udpPortsOf(sandbox).length, expected };
+}
+
+/** This takes two round trips, because the counts must be read while the lock is held. */
+async function lockAccountForOneMore(
+  tx: EntityManager,
+  plans: PlanCatalog,
+  { accountId, ownerUserId }: Pick<Sandbox, 'accountId' | 'ownerUserId'>,
+): Promise<Plan> {
+  const [account] = await query<{
+    plan_name: string;
+    status: Account['status'];
+    bought_plan: Plan | null;
+    subscription_status: SubscriptionStatus | null;
+  }>(
+    tx,
+    `select a.plan_name, a.status, s.plan as bought_plan, s.status as subscription_status
+       from accounts a left join subscriptions s using (account_id) where account_id = ? for no key update of a`,
+    [accountId],
+  );
+  if (!account) throw notFound('Account');
+  if (account.status === 'suspended') throw new AppError('account_suspended', 'The account is suspended');
+  if (account.subscription_status === 'past_due') {
+    throw new AppError(
+      'subscription_past_due',
+      'An invoice of the account is past due; add a payment method or pay it first',
+    );
+  }
+  const plan = planHeldBy({ planName: account.plan_name, boughtPlan: account.bought_plan }, plans);
+  const concurrent = await countConcurrent(tx, accountId, ownerUserId);
+  const { ofAccount, ofUser, userLimit, isMetered, budget } = concurrent;
+  if (budget === 'restricts') throw budgetRestricted();
+  const { of, limit } = accountLimit(plan.maxConcurrentSandboxes, concurrent.accountLimit);
+  if (ofAccount >= limit) {
+    throw new AppError(
+      'concurrent_limit_reached',
+      `The ${of === 'plan' ? `${plan.displayName} plan` : 'quota of the account'} allows ${limit} sandboxes at once; pause or terminate one first`,
+    );
+  }
+  if (userLimit !== null && !allowsOneMoreSandbox(userLimit, ofUser)) {
+    throw new AppError(
+      'concurrent_limit_reached',
+      `The quota of the user allows ${userLimit} sandboxes at once; pause or terminate one first`,
+    );
+  }
+  if (isMetered) await requireMeteredQuota(tx, { accountId, userId: ownerUserId }, new Date());
+  if (budget === 'allows') requestSignal(tx, 'budget', accountId, 'checkBudget', { because: 'sandbox' });
+  return plan;
+}
+
+interface Concurrent {
+  /** The sandboxes that count now. */
+  ofAccount: number;
+  ofUser: number;
+  /** The limits of the quotas of the user and of the account. Null: no limit. */
+  userLimit: number | null;
+  accountLimit: number | null;
+  /** The quota of the user or of the account limits metered usage. */
+  isMetered: boolean;
+  /** Null: the account has no active budget. */
+  budget: 'allows' | 'restricts' | null;
+}
+
+async function countConcurrent(tx: EntityManager, accountId: AccountId, userId: UserId): Promise<Concurrent> {
+  const [row] = await query<{
+    of_account: number;
+    of_user: number;
+    user_limit: number | null;
+    account_limit: number | null;
+    is_metered: boolean;
+    is_restricted: boolean | null;
+  }>(
+    tx,
+    `select count(*)::int as of_account, (count(*) filter (where owner_user_id = ?))::int as of_user,
+            (select concurrent_sandboxes from quota_allocations where user_id = ? and status = 'active') as user_limit,
+            (select concurrent_sandboxes from quota_allocations
+              where account_id = ? and user_id is null and status = 'active') as account_limit,
+            exists (select from quota_allocations where user_id = ? and status = 'active'
+                     and ${limitsWhatIsMetered})
+              or exists (select from quota_allocations where account_id = ? and user_id is null and status = 'active'
+                     and ${limitsWhatIsMetered}) as is_metered,
+            (select is_restricted from budgets where account_id = ? and is_active) as is_restricted
+       from sandboxes where account_id = ? and status = any(?::text[])`,
+    [...[userId, userId, accountId, userId, accountId, accountId, accountId], `{${concurrentStatuses.join(',')}}`],
+  );
+  return {
+    ofAccount: row!.of_account,
+    ofUser: row!.of_user,
+    userLimit: row!.user_limit,
+    accountLimit: row!.account_limit,
+    isMetered: row!.is_metered,
+    budget: row!.is_restricted === null ? null : row!.is_restricted ? 'restricts' : 'allows',
+  };
+}
+
+/**
+ * Finds a live host with room and locks its row until the transaction ends, so that no other transaction takes the same
+ * room. Only the selected host is locked, so creates on different hosts do not wait for each other.
+ */
+export async function reserveHost(
+  tx: EntityManager,
+  needed: RoomNeeded,
+  where: { wish?: RegionWish; hostId?: string; except?: string; accountId?: AccountId },
+): Promise<HostRoom> {
+  const full = new Set<string>(where.except ? [where.except] : []);
+  let short: Resource[] = [];
+  for (;;) {
+    const open = (await readRooms(tx, where.hostId ?? null, where.accountId)).filter((room) => !full.has(room.hostId));
+    if (where.hostId && full.size === 0 && open.length === 0) {
+      throw new AppError(
+        'host_unavailable',
+        'The host of this sandbox is down or accepts no sandboxes now; try again when it is back',
+      );
+    }
+    const chosen = chooseHost(open, needed, where.wish ?? anyRegion);
+    if (!chosen) throw noRoom(where, open.length > 0 ? leastShort(open, needed) : short);
+    await lockRow(tx, 'hosts', chosen.hostId);
+    const [locked] = await readRooms(tx, chosen.hostId, where.accountId);
+    if (locked && fits(locked, needed)) return locked;
+    full.add(chosen.hostId);
+    short = locked ? shortOf(locked, needed) : [];
+    if (where.hostId) throw noRoom(where, short);
+  }
+}
+
+const resourceNames: Record<Resource, string> = {
+  cpu: 'processor time',
+  memory: 'memory',
+  disk: 'disk space',
+  udp_ports: 'UDP ports',
+  starts: 'places for starts',
+};
+
+/** @param short the resources that the hosts lack; empty: no host takes sandboxes */
+function noRoom({ wish, hostId }: { wish?: RegionWish; hostId?: string }, short: readonly Resource[]): AppError {
+  if (short.length > 0 && short.every((resource) => resource === 'starts')) {
+    const message = `Too many sandboxes are starting now: this one would wait for more than ${patienceSeconds} seconds`;
+    return new AppError('start_queue_full', message);
+  }
+  const what =
+    short.length === 0 ? 'room' : `enough free ${short.map((resource) => resourceNames[resource]).join(' and ')}`;
+  if (wish?.forced) {
+    const message = `No host of the region ${wish.nearest[0]} has ${what} for this sandbox now`;
+    return new AppError('locality_constraint_failed', message);
+  }
+  const who = hostId ? 'The host of this sandbox does not have' : 'No host has';
+  return new AppError('no_capacity', `${who} ${what} for this sandbox now; try again later`);
+}

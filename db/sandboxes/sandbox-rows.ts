@@ -1,0 +1,22 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import type { SandboxId } from '../../domain/ids.ts';
+import { Sandbox } from './sandbox.entity.ts';
+import { query } from '../query.ts';
+import { readRow } from '../core/read-row.ts';
+import { type Scope, withinScope } from '../accounts/scope.ts';
+
+/** The sandboxes of the list that a caller may see, by id, without deleted ones. */
+export async function findSandboxes(
+  em: EntityManager,
+  scope: Scope,
+  sandboxIds: readonly SandboxId[],
+): Promise<Map<string, Sandbox>> {
+  const mine = withinScope(scope, 's');
+  const rows = await query(
+    em.fork(),
+    `select s.* from sandboxes s
+        where s.sandbox_id in (select jsonb_array_elements_text(?::jsonb)) and s.deleted_at is null and ${mine.sql}`,
+    [JSON.stringify(sandboxIds), ...mine.values],
+  );
+  return new Map(rows.map((row) => [row.sandbox_id as string, readRow(em, Sandbox, row)]));
+}

@@ -1,0 +1,154 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import type { AccountId, SandboxId, UserId } from '../../domain/ids.ts';
+import type { SandboxStatus } from '../../domain/sandboxes/state.ts';
+import { query } from '../query.ts';
+import { recordRunEnd } from '../core/events.ts';
+
+/**
+ * The maximum number of unreported ends of one sandbox. Root in the sandbox controls the agent, which may never answer.
+ */
+const mostOfSandbox = 64;
+
+/** After this time, an unconfirmed start is checked at the agent. */
+const startSeconds = 20;
+
+/** How long a process may take to ask for the ends of a sandbox, before another process asks. */
+const leaseSeconds = 60;
+
+export interface WatchedRun {
+  runId: string;
+  /** The same time as in the reply to the start. */
+  startedAt: string;
+  deadline: Date;
+  hasStarted: boolean;
+}
+
+/** Watched runs of one sandbox, oldest first. */
+export interface WatchedSandbox {
+  sandboxId: SandboxId;
+  accountId: AccountId;
+  ownerUserId: UserId;
+  status: SandboxStatus;
+  hostId: string | null;
+  agentAddress: string | null;
+  agentPort: number | null;
+  secretKeyNumber: number;
+  runs: WatchedRun[];
+}
+
+/** The end of a run in the form of its event. */
+export interface ReportedEnd {
+  exitCode: number | null;
+  error: string | null;
+  durationMs: number | null;
+}
+
+/**
+ * Watches for the end of a run that is about to start, if a webhook subscribes to such events.
+ * @returns whether the run is watched
+ */
+export async function watchRun(
+  em: EntityManager,
+  run: { runId: string; sandboxId: SandboxId; startedAt: string; deadline: string },
+): Promise<boolean> {
+  const rows = await query(
+    em.fork(),
+    `insert into watched_runs (run_id, sandbox_id, started_at, deadline, ask_at)
+     select ?, s.sandbox_id, ?, ?::timestamptz, clock_timestamp() + interval '${startSeconds} seconds'
+       from sandboxes s
+      where s.sandbox_id = ? and s.status = 'running'
+        and exists (select 1 from webhook_endpoints w
+          where w.account_id = s.account_id and w.is_active and w.event_types && '{exec.finished,exec.*}'
+            and (w.user_id is null or w.user_id = s.owner_user_id))
+        and (select count(*) from watched_runs r where r.sandbox_id = s.sandbox_id) < ${mostOfSandbox}
+     on conflict (run_id) do nothing returning run_id`,
+    [run.runId, run.startedAt, run.deadline, run.sandboxId],
+  );
+  return rows.length > 0;
+}
+
+/** The agent has confirmed the start. From now on its end is queried. */
+export async function confirmRun(em: EntityManager, runId: string): Promise<void> {
+  await query(em.fork(), 'update watched_runs set has_started = true, ask_at = clock_timestamp() where run_id = ?', [
+    runId,
+  ]);
+}
+
+/** The run did not start. */
+export async function forgetRun(em: EntityManager, runId: string): Promise<void> {
+  await query(em.fork(), 'delete from watched_runs where run_id = ?', [runId]);
+}
+
+/** Claims sandboxes with ends to query. Other processes do not query these ends until the lease expires. */
+export async function claimWatchedRuns(
+  em: EntityManager,
+  limit: { sandboxes: number; perAccount: number },
+): Promise<WatchedSandbox[]> {
+  if (limit.sandboxes <= 0) return [];
+  const rows = await query(
+    em.fork(),
+    `with due as materialized (
+       select sandbox_id from (
+         select sandbox_id, min(asked) as asked, row_number() over (partition by account_id order by min(asked)) as nth from (
+           select r.sandbox_id, s.account_id, r.ask_at as asked
+             from watched_runs r join sandboxes s using (sandbox_id) where r.ask_at <= clock_timestamp()) each_run
+          group by sandbox_id, account_id) of_account
+        where nth <= ? order by asked limit ?
+     ), claimed as (
+       update watched_runs set ask_at = clock_timestamp() + interval '${leaseSeconds} seconds'
+        where run_id in (select run_id from watched_runs join due using (sandbox_id)
+                          where ask_at <= clock_timestamp() for update of watched_runs skip locked)
+       returning *
+     )
+     select c.run_id, c.started_at, c.deadline, c.has_started, s.sandbox_id, s.account_id, s.owner_user_id, s.status,
+            s.host_id, s.agent_address, s.agent_port, s.secret_key_number
+       from claimed c join sandboxes s using (sandbox_id) order by c.started_at`,
+    [limit.perAccount, limit.sandboxes],
+  );
+  const sandboxes = new Map<string, WatchedSandbox>();
+  for (const row of rows) {
+    const sandboxId = row.sandbox_id as SandboxId;
+    const sandbox = sandboxes.get(sandboxId) ?? {
+      sandboxId,
+      accountId: row.account_id as AccountId,
+      ownerUserId: row.owner_user_id as UserId,
+      status: row.status as SandboxStatus,
+      hostId: row.host_id as string | null,
+      agentAddress: row.agent_address as string | null,
+      agentPort: row.agent_port as number | null,
+      secretKeyNumber: row.secret_key_number as number,
+      runs: [],
+    };
+    sandboxes.set(sandboxId, sandbox);
+    sandbox.runs.push({
+      runId: String(row.run_id),
+      startedAt: String(row.started_at),
+      deadline: new Date(row.deadline as string),
+      hasStarted: row.has_started === true,
+    });
+  }
+  return [...sandboxes.values()];
+}
+
+/** Schedules the next query of these ends. */
+export async function askAgain(em: EntityManager, runIds: readonly string[], afterMs: number): Promise<void> {
+  await query(
+    em.fork(),
+    `update watched_runs set ask_at = clock_timestamp() + ? * interval '1 millisecond'
+        where run_id in (select jsonb_array_elements_text(?::jsonb))`,
+    [afterMs, JSON.stringify(runIds)],
+  );
+}
+
+/** Records the end of a run as an event. A run that is reported twice has one event. */
+export async function reportRunEnd(
+  em: EntityManager,
+  sandbox: Pick<WatchedSandbox, 'sandboxId' | 'accountId' | 'ownerUserId'>,
+  run: WatchedRun,
+  end: ReportedEnd,
+): Promise<void> {
+  await em.fork().transactional(async (tx) => {
+    const taken = await query(tx, 'delete from watched_runs where run_id = ? returning run_id', [run.runId]);
+    if (taken.length > 0) recordRunEnd(tx, sandbox, { ...run, ...end });
+  });
+}

@@ -1,0 +1,92 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import { query } from '../query.ts';
+import { type DeliveryResult, type HeldDelivery, keysOf } from './held-delivery.ts';
+import { requestStart } from '../core/outbox.ts';
+import { countAttempts } from './webhook-health.ts';
+
+/** The number of attempts that are kept with a delivery. */
+const keptAttempts = 20;
+
+/**
+ * Writes results if their holder still holds the delivery, together with the counts of the endpoints, and requests the
+ * start of a workflow for each delivery that a relay could not finish. All in one transaction.
+ */
+export async function recordResults(em: EntityManager, results: readonly DeliveryResult[]): Promise<void> {
+  if (results.length === 0) return;
+  await em.fork().transactional(async (tx) => {
+    const changes = results.map((result) => changeOf(result));
+    const written = await query<{ delivery_id: string }>(
+      tx,
+      `update webhook_deliveries d
+          set status = r.status, relay_at = null, holder = r.next_holder, next_retry_at = r.next_retry_at,
+              error_message = r.error_message, delivered_at = r.delivered_at, failed_at = r.failed_at,
+              http_status_code = case when r.attempted then r.http_status_code else d.http_status_code end,
+              attempt_number = d.attempt_number + r.attempted::int, max_attempts = coalesce(r.max_attempts, d.max_attempts),
+              attempts = case when r.attempted
+                then jsonb_path_query_array(d.attempts, '$[last - ${keptAttempts - 2} to last]') || r.attempt else d.attempts end
+         from jsonb_to_recordset(?::jsonb) as r(delivery_id text, created_at timestamptz, holder text, next_holder text,
+                status text, attempted boolean, attempt jsonb, http_status_code int, error_message text, max_attempts int,
+                next_retry_at timestamptz, delivered_at timestamptz, failed_at timestamptz)
+        where d.delivery_id = r.delivery_id and d.created_at = r.created_at and d.holder = r.holder
+       returning d.delivery_id`,
+      [JSON.stringify(changes)],
+    );
+    const ids = new Set(written.map((row) => row.delivery_id));
+    const done = results.filter(({ held }) => ids.has(held.deliveryId));
+    await countAttempts(tx, done);
+    for (const result of done) startWorkflow(tx, result);
+  });
+}
+
+/** The workflow that continues a delivery. */
+export function workflowOf({ deliveryId, round }: Pick<HeldDelivery, 'deliveryId' | 'round'>): string {
+  return round === 1 ? deliveryId : `${deliveryId}/${round}`;
+}
+
+function changeOf(result: DeliveryResult): object {
+  const { held } = result;
+  const keys = { ...keysOf(held), holder: held.holder };
+  const workflow = workflowOf(held);
+  if (result.kind === 'handed_over') return { ...keys, status: 'pending', attempted: false, next_holder: workflow };
+  const endedAt = new Date();
+  if (result.kind === 'given_up') {
+    const error = { error_message: result.error, failed_at: endedAt };
+    return { ...keys, status: 'failed', attempted: false, next_holder: null, ...error };
+  }
+  const { outcome, verdict } = result;
+  return {
+    ...keys,
+    status: verdict.status,
+    attempted: true,
+    attempt: outcome,
+    http_status_code: outcome.httpStatus,
+    error_message: outcome.error,
+    max_attempts: held.endpoint ? held.roundFrom + 1 + held.endpoint.maxRetries : null,
+    next_holder: verdict.status === 'retrying' ? workflow : null,
+    next_retry_at: nextAttemptAt(result),
+    delivered_at: verdict.status === 'delivered' ? endedAt : null,
+    failed_at: verdict.status === 'failed' ? endedAt : null,
+  };
+}
+
+function nextAttemptAt({ outcome, verdict }: DeliveryResult & { kind: 'attempted' }): Date | null {
+  if (verdict.status !== 'retrying') return null;
+  return new Date(Date.parse(outcome.startedAt) + outcome.durationMs + verdict.waitMs);
+}
+
+/** For results of the workflow itself, no workflow is started. */
+function startWorkflow(tx: EntityManager, result: DeliveryResult): void {
+  const { held } = result;
+  const workflow = workflowOf(held);
+  if (held.holder === workflow || result.kind === 'given_up') return;
+  if (result.kind === 'attempted' && result.verdict.status !== 'retrying') return;
+  requestStart(tx, 'webhookDelivery', workflow, {
+    deliveryId: held.deliveryId,
+    accountId: held.accountId,
+    createdAt: held.createdAt.toISOString(),
+    holder: workflow,
+    attemptsBefore: held.attemptNumber + (result.kind === 'attempted' ? 1 : 0),
+    roundFrom: held.roundFrom,
+    nextAttemptAtMs: result.kind === 'attempted' ? nextAttemptAt(result)!.getTime() : Date.now(),
+  });
+}

@@ -1,0 +1,119 @@
+import type { FreeRoom, Use } from './room.ts';
+import type { RegionWish } from './regions.ts';
+
+/** The total that sandboxes may take of a host, and the amount that they take already. No capacity: unlimited. */
+export interface Limit {
+  capacity: number | null;
+  reserved: number;
+}
+
+/** The room of a host, by its limits and by its measurements. */
+export interface HostRoom {
+  hostId: string;
+  region: string;
+  /** Promised resources, even if the sandboxes use little of them. */
+  cpu: Limit;
+  memoryMb: Limit;
+  diskGb: Limit;
+  /** The host's UDP ports that may be forwarded to sandboxes. */
+  udpPorts: Limit;
+  /** The measured room for more sandboxes. Null: the host has not measured itself yet. */
+  free: FreeRoom | null;
+  /** The disk that is nearly full: the disk of the sandboxes, or the disk of the unpacked images. */
+  fullDisk?: FullDisk | null;
+  /** The expected wait of one more start, before it begins. Absent: not measured. */
+  startWaitSeconds?: number;
+}
+
+export type FullDisk = 'data' | 'cache';
+
+export interface RoomNeeded {
+  cpu: number;
+  memoryMb: number;
+  diskGb: number;
+  udpPorts: number;
+  /** The expected real use, if known. */
+  expected: Use;
+  /** The longest wait of the start that the caller accepts. Absent: any. */
+  maxStartWaitSeconds?: number;
+}
+
+/** `starts`: too many other sandboxes of the host are starting. */
+export type Resource = 'cpu' | 'memory' | 'disk' | 'udp_ports' | 'starts';
+
+/**
+ * A client that waits for a create should not wait longer than this for the starts of others. It can do something
+ * better with the time: try later, or elsewhere.
+ */
+export const patienceSeconds = 10;
+
+/** Hosts are filled up to this part of their memory before emptier hosts are used. */
+const wellFilled = 3 / 4;
+
+/** The best host in the nearest region with room. Null: no host has room, or no host of the forced region has room. */
+export function chooseHost(hosts: readonly HostRoom[], needed: RoomNeeded, wish: RegionWish): HostRoom | null {
+  for (const region of wish.forced ? wish.nearest.slice(0, 1) : wish.nearest) {
+    const host = bestFit(
+      hosts.filter((each) => each.region === region),
+      needed,
+    );
+    if (host) return host;
+  }
+  return wish.forced ? null : bestFit(hosts, needed);
+}
+
+/**
+ * The fullest host below the fill level, so that large sandboxes find room later. If there is none, the emptiest host,
+ * because sandboxes may later use more than was measured. Null: no host has room.
+ */
+export function bestFit(hosts: readonly HostRoom[], needed: RoomNeeded): HostRoom | null {
+  const fitting = hosts
+    .filter((host) => fits(host, needed))
+    .map((host) => ({ host, left: memoryLeft(host, needed) }))
+    .sort((a, b) => a.left - b.left);
+  const calm = fitting.find(({ left }) => left >= 1 - wellFilled);
+  return (calm ?? fitting.at(-1))?.host ?? null;
+}
+
+/** The part of a host's memory that is free after one more sandbox. */
+function memoryLeft({ free, memoryMb }: HostRoom, needed: RoomNeeded): number {
+  if (free) return (free.memoryMb - needed.expected.memoryMb) / Math.max(1, free.memoryTotalMb);
+  if (memoryMb.capacity === null) return 1;
+  return (memoryMb.capacity - memoryMb.reserved - needed.memoryMb) / Math.max(1, memoryMb.capacity);
+}
+
+/** Whether a host has room for this. */
+export function fits(host: HostRoom, needed: RoomNeeded): boolean {
+  return shortOf(host, needed).length === 0;
+}
+
+/**
+ * The resources that a host has too little of for this sandbox. A resource that the sandbox does not need is never
+ * short.
+ */
+export function shortOf(host: HostRoom, needed: RoomNeeded): Resource[] {
+  const isOver = ({ capacity, reserved }: Limit, amount: number) => capacity !== null && reserved + amount > capacity;
+  const lacks = (resource: keyof Use) => {
+    const amount = needed.expected[resource];
+    return host.free !== null && amount > 0 && amount > host.free[resource];
+  };
+  const short: Record<Resource, boolean> = {
+    cpu: isOver(host.cpu, needed.cpu) || lacks('cpu'),
+    memory: isOver(host.memoryMb, needed.memoryMb) || lacks('memoryMb'),
+    disk: isDiskFull(host, needed) || isOver(host.diskGb, needed.diskGb) || lacks('diskMb'),
+    udp_ports: isOver(host.udpPorts, needed.udpPorts),
+    starts: (host.startWaitSeconds ?? 0) > (needed.maxStartWaitSeconds ?? Number.POSITIVE_INFINITY),
+  };
+  return (Object.keys(short) as Resource[]).filter((resource) => short[resource]);
+}
+
+/** The resources that are short on every host, taken from the host that lacks the fewest. */
+export function leastShort(hosts: readonly HostRoom[], needed: RoomNeeded): Resource[] {
+  const shortages = hosts.map((host) => shortOf(host, needed));
+  return shortages.sort((a, b) => a.length - b.length)[0] ?? [];
+}
+
+/** Whether a nearly full disk of the host prevents this. A resumed sandbox already has its image and its disk. */
+function isDiskFull(host: HostRoom, needed: RoomNeeded): boolean {
+  return host.fullDisk === 'data' || (host.fullDisk === 'cache' && needed.diskGb > 0);
+}

@@ -1,0 +1,32 @@
+import { existsSync, mkdirSync } from 'node:fs';
+import path from 'node:path';
+import { writeFileDurablySync } from '../../platform/config/durable-file.ts';
+import type { Orm } from '../../db/orm.ts';
+import { countDisksOn } from '../../db/hosts/hosts.ts';
+import type { SandboxDriver } from '../../runtime/driver.ts';
+
+/**
+ * Refuses a data folder that does not contain this host's disks, such as the empty mount point of an unmounted disk.
+ * Otherwise the host would report each of its sandboxes as lost, and would remove their disks when they are mounted
+ * again.
+ * @throws {Error} with the steps to resolve it
+ */
+export async function requireOwnDataFolder(
+  orm: Orm,
+  hostId: string,
+  dataDir: string,
+  driver: Pick<SandboxDriver, 'list'>,
+): Promise<void> {
+  const file = path.join(dataDir, 'host-id');
+  if (existsSync(file)) return;
+  const disks = await countDisksOn(orm.em, hostId);
+  if (disks > 0 && (await driver.list()).length === 0) {
+    throw new Error(
+      `${dataDir} is empty, but host ${hostId} has the disks of ${disks} sandboxes. Mount its data disk (on a cluster: name ` +
+        `the namespace of its sandboxes), or write ` +
+        `${hostId} to ${file} to give these sandboxes up as lost`,
+    );
+  }
+  mkdirSync(dataDir, { recursive: true });
+  writeFileDurablySync(file, hostId);
+}

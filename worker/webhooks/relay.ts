@@ -1,0 +1,201 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { NotificationListener } from '../../db/notification-listener.ts';
+import type { Orm } from '../../db/orm.ts';
+import type { DeliveryResult, HeldDelivery } from '../../db/webhooks/held-delivery.ts';
+import { claimDeliveries, renewDeliveries } from '../../db/webhooks/webhook-queue.ts';
+import { recordResults } from '../../db/webhooks/webhook-results.ts';
+import { judge } from '../../domain/webhooks/delivery.ts';
+import { failuresUntilUnhealthy, retrySpacingMs } from '../../domain/webhooks/schedule.ts';
+import { attempt } from '../../integrations/webhooks/attempt.ts';
+import { firstAttemptLimits, InFlight, type Place } from '../../integrations/webhooks/in-flight.ts';
+import type { WebhookKeys } from '../../integrations/webhooks/keys.ts';
+import type { WebhookSender } from '../../integrations/webhooks/sender.ts';
+
+/** The maximum number of deliveries that are claimed, or written, at once. */
+const batchSize = 256;
+const idleMs = 500;
+const renewMs = 3000;
+const retryMs = 500;
+/** How long a stopping process waits for requests in flight. Other relays repeat the unfinished ones. */
+const stopMs = 4000;
+
+/**
+ * Makes the first attempt at each delivery directly from its row. Any number of relays may run, and only one at a time
+ * holds a delivery. If that relay dies, another one takes the delivery, so an endpoint gets each event at least once. A
+ * delivery that fails becomes a workflow. For endpoints with five consecutive failures, a workflow also makes the first
+ * attempt.
+ */
+export class WebhookRelay {
+  readonly #orm: Orm;
+  readonly #webhooks: { keys: WebhookKeys; sender: WebhookSender };
+  readonly #logger: Logger;
+  readonly #listener: NotificationListener;
+  readonly #holder = `relay-${randomUUID()}`;
+  readonly #inFlight = new InFlight(firstAttemptLimits);
+  /** The held deliveries, until their results are written. `place` is null if no request is made. */
+  readonly #held = new Map<string, { held: HeldDelivery; place: Place | null }>();
+  readonly #stopping = new AbortController();
+  #results: DeliveryResult[] = [];
+  #writing: Promise<void> | null = null;
+  #running: Promise<unknown> | null = null;
+  #wake: () => void = () => {};
+  #isAwake = false;
+
+  constructor(deps: {
+    orm: Orm;
+    databaseUrl: string;
+    webhooks: { keys: WebhookKeys; sender: WebhookSender };
+    logger: Logger;
+  }) {
+    this.#orm = deps.orm;
+    this.#webhooks = deps.webhooks;
+    this.#logger = deps.logger;
+    this.#listener = new NotificationListener({
+      databaseUrl: deps.databaseUrl,
+      channel: 'webhook_deliveries',
+      logger: deps.logger,
+      onNotification: () => this.#wakeUp(),
+      onLiveChange: () => this.#wakeUp(),
+    });
+  }
+
+  start(): void {
+    this.#listener.start();
+    this.#running ??= Promise.all([this.#claimAll(), this.#renewAll()]);
+  }
+
+  /** Claims no more deliveries and waits a moment for requests in flight. */
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    this.#wakeUp();
+    await this.#listener.close();
+    await this.#running;
+    const deadlineMs = Date.now() + stopMs;
+    while (this.#held.size > 0 && Date.now() < deadlineMs) await delay(20);
+    // Postgres may be away for longer. An attempt without a written result is repeated.
+    await Promise.race([this.#writing, delay(Math.max(0, deadlineMs - Date.now()), undefined, { ref: false })]);
+  }
+
+  async #claimAll(): Promise<void> {
+    const { signal } = this.#stopping;
+    while (!signal.aborted) {
+      this.#isAwake = false;
+      let claimed = 0;
+      try {
+        claimed = await this.#claim();
+      } catch (error) {
+        this.#logger.warn({ err: error }, 'webhook relay could not work; trying again');
+      }
+      if (claimed === 0) await this.#untilWoken();
+    }
+  }
+
+  /** @returns the number of claimed deliveries */
+  async #claim(): Promise<number> {
+    const limit = Math.min(batchSize, this.#inFlight.room);
+    if (limit <= 0) return 0;
+    const { perEndpoint, perAccount } = firstAttemptLimits;
+    const wanted = { limit, perEndpoint, perAccount, rooms: this.#inFlight.rooms() };
+    const claimed = await claimDeliveries(this.#orm.em, this.#holder, wanted);
+    for (const held of claimed) {
+      // If the lease of a delivery has expired during its attempt, the delivery is still in flight.
+      if (this.#held.has(held.deliveryId)) continue;
+      const place = this.#placeFor(held);
+      this.#held.set(held.deliveryId, { held, place });
+      this.#deliver(held, place).then(
+        (result) => this.#finish(result),
+        (error) => {
+          // When the lease has expired, this or another relay takes the delivery.
+          this.#release(held);
+          this.#logger.error({ err: error, deliveryId: held.deliveryId }, 'a webhook delivery could not be attempted');
+        },
+      );
+    }
+    return claimed.length;
+  }
+
+  /** Null: this relay makes no request. */
+  #placeFor({ endpoint, endpointId, accountId }: HeldDelivery): Place | null {
+    if (!endpoint || endpoint.consecutiveFailures >= failuresUntilUnhealthy) return null;
+    return this.#inFlight.enter(endpointId, accountId);
+  }
+
+  async #deliver(held: HeldDelivery, place: Place | null): Promise<DeliveryResult> {
+    const { endpoint } = held;
+    if (!endpoint) return { held, kind: 'given_up', error: 'The webhook is deleted or not active' };
+    // The workflow can wait until there is room.
+    if (!place) return { held, kind: 'handed_over' };
+    const outcome = await attempt(this.#webhooks, endpoint, held.event);
+    place.answered();
+    const spacingMs = retrySpacingMs(1, Math.random());
+    const verdict = judge(outcome, { attempt: 1, maxRetries: endpoint.maxRetries, spacingMs });
+    return { held, kind: 'attempted', outcome, verdict };
+  }
+
+  #release({ deliveryId }: HeldDelivery): void {
+    this.#held.get(deliveryId)?.place?.leave();
+    this.#held.delete(deliveryId);
+  }
+
+  #finish(result: DeliveryResult): void {
+    this.#results.push(result);
+    this.#writing ??= this.#writeAll().finally(() => {
+      this.#writing = null;
+    });
+  }
+
+  /**
+   * Writes outcomes as they arrive, batch by batch, until there are none. Each write makes room for more requests. So a
+   * killed relay leaves at most as many unwritten outcomes as it may have requests in flight. Postgres may be away for
+   * a while.
+   */
+  async #writeAll(): Promise<void> {
+    while (this.#results.length > 0) {
+      const results = this.#results.splice(0, batchSize);
+      try {
+        await recordResults(this.#orm.em, results);
+      } catch (error) {
+        this.#results.unshift(...results);
+        this.#logger.warn({ err: error }, 'results of webhook deliveries could not be written; trying again');
+        await delay(retryMs);
+        continue;
+      }
+      for (const { held } of results) this.#release(held);
+      this.#wakeUp();
+    }
+  }
+
+  async #renewAll(): Promise<void> {
+    const { signal } = this.#stopping;
+    while (!signal.aborted) {
+      await delay(renewMs, undefined, { signal }).catch(() => undefined);
+      await renewDeliveries(
+        this.#orm.em,
+        this.#holder,
+        [...this.#held.values()].map(({ held }) => held),
+      ).catch((error) =>
+        this.#logger.warn(
+          { err: error },
+          'the leases of webhook deliveries could not be renewed; other relays may repeat the deliveries',
+        ),
+      );
+    }
+  }
+
+  #wakeUp(): void {
+    this.#isAwake = true;
+    this.#wake();
+  }
+
+  async #untilWoken(): Promise<void> {
+    if (this.#isAwake) return;
+    const timeout = new AbortController();
+    const woken = new Promise<void>((resolve) => {
+      this.#wake = resolve;
+    });
+    await Promise.race([woken, delay(idleMs, undefined, { signal: timeout.signal }).catch(() => undefined)]);
+    timeout.abort();
+  }
+}

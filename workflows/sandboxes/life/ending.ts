@@ -1,0 +1,82 @@
+import {
+  ActivityFailure,
+  ApplicationFailure,
+  allHandlersFinished,
+  CancellationScope,
+  condition,
+  patched,
+} from '@temporalio/workflow';
+import { outcomeOf, type SandboxReason } from '../../../domain/sandboxes/state.ts';
+import { actFor } from '../../request-ids.ts';
+import { cleaningOn, rows } from './activities.ts';
+import type { HostFailure } from './failure.ts';
+import { HostLostError } from './host-loss.ts';
+import type { SandboxState } from './state.ts';
+
+/**
+ * Whether a request to end cancels a pause, or a resume whose caller gets an early reply. If the workflow began the
+ * transition under an earlier version, it completes the transition first. If a request to end has already arrived, this
+ * function cancels `scope` now.
+ */
+export function mayBeCancelledByEnd(state: SandboxState, scope: CancellationScope): boolean {
+  if (!patched('an-end-cancels-what-is-under-way')) return false;
+  if (state.isEnding()) scope.cancel();
+  return true;
+}
+
+export async function terminate(state: SandboxState, reason: SandboxReason): Promise<void> {
+  await rows.recordTerminating(state.id, reason);
+  state.setStatus('terminating', reason);
+  state.endRecorded = true;
+  const cleaned = await clean(state);
+  await rows.recordTerminated(state.id, outcomeOf(reason, state.end?.forget ?? false), Date.now(), cleaned);
+  state.setStatus('terminated', reason);
+}
+
+export async function fail(state: SandboxState, { reason, failure }: HostFailure): Promise<void> {
+  await rows.recordFailed(state.id, reason, failure, Date.now());
+  state.failure = failure.message;
+  state.setStatus('failed', reason);
+  if (await clean(state)) await rows.recordCleaned(state.id);
+}
+
+/** @returns true when nothing of the sandbox is left on its host. A host that is away cleans up when it is back. */
+async function clean(state: SandboxState): Promise<boolean> {
+  return CancellationScope.nonCancellable(async () => {
+    const host = cleaningOn(state.plan.hostId);
+    const onHost = (work: () => Promise<void>) => state.hostLoss.unlessLost(new CancellationScope(), work);
+    try {
+      await onHost(() => host.stopSandbox(state.id));
+      await rows.recordStopped(state.id, Date.now());
+      await onHost(() => host.removeSandbox(state.id));
+      return true;
+    } catch (error) {
+      if (error instanceof ActivityFailure || error instanceof HostLostError) return false;
+      throw error;
+    }
+  });
+}
+
+/**
+ * Waits until the handlers have replied, and carries out requests to terminate or forget that arrived while the sandbox
+ * was ending.
+ * @throws {ApplicationFailure} when the sandbox has failed, so that Temporal shows its workflow as failed. The message
+ * contains only the reason, because workers log it.
+ */
+export async function close(state: SandboxState): Promise<void> {
+  let forgotten = false;
+  for (;;) {
+    actFor(state.end?.requestId ?? null);
+    if (state.end && state.status === 'failed') await terminate(state, state.end.reason);
+    state.endRecorded = true;
+    if (state.end?.forget && !forgotten) {
+      await rows.recordForgotten(state.id, Date.now());
+      forgotten = true;
+    }
+    await condition(allHandlersFinished);
+    if (!state.end || (state.status === 'terminated' && (forgotten || !state.end.forget))) break;
+  }
+  if (state.status === 'failed' && patched('a-failed-sandbox-fails-its-workflow')) {
+    throw ApplicationFailure.nonRetryable(`The sandbox has failed: ${state.reason}`, state.reason);
+  }
+}

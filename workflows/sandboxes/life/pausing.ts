@@ -1,0 +1,69 @@
+import { CancellationScope, isCancellation } from '@temporalio/workflow';
+import type { PauseResult } from '../../../activities/sandboxes/on-host.ts';
+import { cleaningOn, pausingOn, rows } from './activities.ts';
+import { fail, mayBeCancelledByEnd } from './ending.ts';
+import { asRefusal, endingRefusal, neverStarted, refused } from './failure.ts';
+import { HostLostError, hostLostFailure, hostUnavailable } from './host-loss.ts';
+import type { Pause, SandboxState } from './state.ts';
+
+/**
+ * After this many auto-pauses that failed to freeze the processes, the next one ends the processes and keeps the disk.
+ */
+const autoPauseTries = 3;
+
+/** Freezes the processes. A pause that fails leaves the sandbox running. */
+export async function pause(state: SandboxState, request: Pause): Promise<void> {
+  const { reason } = request;
+  const requestedMs = Date.now();
+  if (request.answerEarly) {
+    await rows.recordPausing(state.id, reason, requestedMs);
+    request.recorded = true;
+  }
+  try {
+    const scope = new CancellationScope();
+    if (mayBeCancelledByEnd(state, scope)) state.cancellableWork = scope;
+    const memoryKept = await freezeOrStop(state, scope, reason, requestedMs);
+    const atMs = Date.now();
+    await rows.recordPaused(state.id, reason, atMs, memoryKept);
+    state.enterPaused(atMs, reason, memoryKept);
+    if (reason === 'host_disk_pressure') await rows.warnOfDiskPressure(state.id, atMs);
+  } catch (error) {
+    if (error instanceof HostLostError) {
+      request.refusal = refused('sandbox_ended', hostLostFailure.failure.message);
+      return await fail(state, hostLostFailure);
+    }
+    if (isCancellation(error) && state.isEnding()) {
+      request.refusal = endingRefusal();
+      return;
+    }
+    await rows.recordPauseFailed(state.id);
+    if (reason === 'auto_pause') state.failedAutoPauses += 1;
+    state.setStatus('running', 'pause_failed');
+    if (state.isEnding()) request.refusal = endingRefusal();
+    else request.refusal = neverStarted(error) ? hostUnavailable() : asRefusal(error, 'pause_failed');
+  } finally {
+    state.cancellableWork = null;
+    request.done = true;
+    state.pause = null;
+  }
+}
+
+/** @returns true when the processes still exist and are frozen */
+async function freezeOrStop(
+  state: SandboxState,
+  scope: CancellationScope,
+  reason: Pause['reason'],
+  requestedMs: number,
+): Promise<boolean> {
+  const freeze = reason !== 'auto_pause' || state.failedAutoPauses < autoPauseTries;
+  const { hostId } = state.plan;
+  return state.hostLoss.unlessLost(scope, async () => {
+    if (!freeze) {
+      await cleaningOn(hostId).stopSandbox(state.id);
+      return false;
+    }
+    // Hosts of earlier versions return nothing. They keep the memory.
+    const paused: PauseResult | undefined = await pausingOn(hostId).pauseSandbox(state.id, reason, requestedMs);
+    return paused?.kept !== 'disk';
+  });
+}

@@ -1,0 +1,95 @@
+import { condition } from '@temporalio/workflow';
+import type { HostedPlace } from '../../../activities/sandboxes/on-host.ts';
+import type { SandboxReason } from '../../../domain/sandboxes/state.ts';
+import { nextWarning } from '../../../domain/sandboxes/timeout-warnings.ts';
+import { rows } from './activities.ts';
+import { fail } from './ending.ts';
+import { diskLostFailure, exitFailure } from './failure.ts';
+import { hostLostFailure } from './host-loss.ts';
+import type { HostReport } from './messages.ts';
+import { shouldContinueInNextRun } from './next-run.ts';
+import type { SandboxState } from './state.ts';
+import { recordUsage, usageDueIn } from './usage.ts';
+
+/**
+ * Records that the sandbox runs. All times of a sandbox come from the workflow's clock and never from a host's, so that
+ * deadlines and totals agree even if the clocks of machines differ.
+ */
+export async function enterRunning(
+  state: SandboxState,
+  place: HostedPlace,
+  run: number,
+  reason: SandboxReason = 'user_requested',
+): Promise<void> {
+  const atMs = Date.now();
+  await rows.recordRunning(state.id, place, atMs);
+  state.run = run;
+  state.timeoutFromMs = atMs;
+  state.usageRecordedMs = atMs;
+  state.failedAutoPauses = 0;
+  state.setStatus('running', reason);
+}
+
+/** Waits for the next event of a running sandbox (request, report, warning, timeout or a full hour) and acts on it. */
+export async function stayRunning(state: SandboxState): Promise<void> {
+  const revision = state.timeoutRevision;
+  const deadlineMs = state.deadlineMs();
+  const warning = nextWarning(deadlineMs, state.timeoutSeconds, Date.now());
+  const waitMs = Math.max(1, warning?.inMs ?? deadlineMs - Date.now());
+  const usageDueMs = usageDueIn(state, waitMs);
+  const woken = await condition(
+    () =>
+      hasRequest(state) ||
+      state.inbox.concerns(state.run) ||
+      state.hostLoss.happened ||
+      state.timeoutRevision !== revision ||
+      shouldContinueInNextRun(state),
+    usageDueMs ?? waitMs,
+    { summary: usageDueMs === null ? timerSummary(warning, state.plan.autoPause) : 'usage of the last hour' },
+  );
+  if (hasRequest(state)) return;
+  if (state.hostLoss.happened) return fail(state, hostLostFailure);
+  const report = state.inbox.take(state.run);
+  if (report) return actOnReport(state, report);
+  if (woken) return;
+  if (usageDueMs !== null) return recordUsage(state);
+  if (warning) await rows.warnOfTimeout(state.id, deadlineMs, warning.beforeSeconds);
+  else if (state.plan.autoPause) state.requestPause('auto_pause', false);
+  else state.end = { reason: 'timeout', forget: false, requestId: null };
+}
+
+/** The text beside the timer in the Temporal Web UI. */
+function timerSummary(warning: ReturnType<typeof nextWarning>, autoPause: boolean): string {
+  if (warning) return `warning ${warning.beforeSeconds} s before the timeout`;
+  return autoPause ? 'auto-pause' : 'timeout';
+}
+
+const hasRequest = (state: SandboxState) => state.end !== null || state.pause !== null || state.restart !== null;
+
+async function actOnReport(state: SandboxState, report: HostReport): Promise<void> {
+  switch (report.kind) {
+    case 'diskLost':
+      return fail(state, diskLostFailure);
+    case 'exited':
+      return fail(state, exitFailure(report.exit));
+    case 'memoryLost':
+      return afterHostRestart(state, Date.parse(report.at));
+    case 'diskPressure':
+      if (report.ended) return afterDiskPressure(state);
+      state.requestPause('host_disk_pressure', false);
+  }
+}
+
+/** The host restarted and the processes are gone. The disk is there, so the sandbox is paused and can be resumed. */
+async function afterHostRestart(state: SandboxState, atMs: number): Promise<void> {
+  await rows.recordPaused(state.id, 'host_restarted', atMs, false);
+  state.enterPaused(atMs, 'host_restarted', false);
+}
+
+/** The host ended the processes because they were about to fill its disk. */
+async function afterDiskPressure(state: SandboxState): Promise<void> {
+  const atMs = Date.now();
+  await rows.recordPaused(state.id, 'host_disk_pressure', atMs, false);
+  state.enterPaused(atMs, 'host_disk_pressure', false);
+  await rows.warnOfDiskPressure(state.id, atMs);
+}

@@ -1,0 +1,81 @@
+import { patched, proxyActivities } from '@temporalio/workflow';
+import type { MaintenanceActivities } from '../../activities/upkeep/maintenance.ts';
+import type { TerminatedWorkflowActivities } from '../../activities/upkeep/terminated-workflows.ts';
+import { upkeep } from '../activity-profiles.ts';
+
+const activities = proxyActivities<MaintenanceActivities & TerminatedWorkflowActivities>(upkeep);
+
+/** The result of one round. */
+export interface MaintenanceReport {
+  partitionsMade: number;
+  partitionsDropped: number;
+  idempotencyKeysPurged: number;
+  eventsPurged: number;
+  notificationsPurged: number;
+  endedSandboxesPurged: number;
+  signInsPurged: number;
+  webhookPartitionsMade: number;
+  webhookPartitionsDropped: number;
+  webhookDeliveriesPurged: number;
+  usageEventsSummed: number;
+  workflowsReplaced: number;
+}
+
+/**
+ * One round of upkeep: makes the partitions for the metrics of the coming days, drops old partitions, removes rows past
+ * their retention, adds usage records to their sums, and repairs what terminated workflows leave behind. The schedule `maintenance` starts it each hour. A task that
+ * fails does not stop the others.
+ */
+export async function maintenance(): Promise<MaintenanceReport> {
+  const purgesRows = patched('old-rows-are-purged');
+  const purgesSignIns = patched('old-sign-ins-are-purged');
+  const keepsWebhooks = patched('webhook-deliveries-are-kept');
+  const keepsUsage = patched('usage-is-kept');
+  const replacesWorkflows = patched('terminated-workflows-are-replaced');
+  const [
+    made,
+    dropped,
+    keys,
+    events,
+    notifications,
+    sandboxes,
+    signIns,
+    weeksMade,
+    weeksDropped,
+    deliveries,
+    usage,
+    replaced,
+  ] = await Promise.allSettled([
+    activities.makeMetricsPartitions(),
+    activities.dropOldMetricsPartitions(),
+    activities.purgeIdempotencyKeys(),
+    purgesRows ? activities.purgeEvents() : 0,
+    purgesRows ? activities.purgeNotifications() : 0,
+    purgesRows ? activities.purgeEndedSandboxes() : 0,
+    purgesSignIns ? activities.purgeSignIns() : 0,
+    keepsWebhooks ? activities.makeWebhookPartitions() : 0,
+    keepsWebhooks ? activities.dropOldWebhookPartitions() : 0,
+    keepsWebhooks ? activities.purgeWebhookDeliveries() : 0,
+    keepsUsage ? activities.keepUsage().then(({ eventsSummed }) => eventsSummed) : 0,
+    replacesWorkflows ? activities.replaceTerminatedWorkflows() : 0,
+  ]);
+  return {
+    partitionsMade: resultOf(made),
+    partitionsDropped: resultOf(dropped),
+    idempotencyKeysPurged: resultOf(keys),
+    eventsPurged: resultOf(events),
+    notificationsPurged: resultOf(notifications),
+    endedSandboxesPurged: resultOf(sandboxes),
+    signInsPurged: resultOf(signIns),
+    webhookPartitionsMade: resultOf(weeksMade),
+    webhookPartitionsDropped: resultOf(weeksDropped),
+    webhookDeliveriesPurged: resultOf(deliveries),
+    usageEventsSummed: resultOf(usage),
+    workflowsReplaced: resultOf(replaced),
+  };
+}
+
+function resultOf(settled: PromiseSettledResult<number>): number {
+  if (settled.status === 'rejected') throw settled.reason;
+  return settled.value;
+}
