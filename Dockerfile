@@ -18,7 +18,7 @@ RUN npm prune --omit=dev \
 
 FROM ${BASE_IMAGE} AS platform
 # The programs with which the local driver runs sandboxes, and builds or pulls images.
-COPY platform/config/programs.json platform/config/programs.mjs /setup/config/
+COPY platform/config/programs.json platform/config/programs.mjs /setup/platform/config/
 COPY ops/setup/list-packages.mjs /setup/ops/setup/
 RUN apt-get update \
   && apt-get install --yes --no-install-recommends $(node /setup/ops/setup/list-packages.mjs host) \

@@ -1,8 +1,8 @@
 import { createSecretKey, type KeyObject } from 'node:crypto';
 import { errors, jwtVerify, SignJWT } from 'jose';
-import type { PlatformSecrets } from '../platform/config/secrets.ts';
 import type { StartedSession } from '../db/accounts/sign-ins.ts';
 import { isId, type SessionId, type UserId } from '../domain/ids.ts';
+import type { PlatformSecrets } from '../platform/config/secrets.ts';
 
 /** RFC 9068. A token of another type is refused, even if it is signed with one of our keys. */
 const type = 'at+jwt';

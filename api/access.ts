@@ -1,8 +1,8 @@
 import type { FastifyRequest } from 'fastify';
-import type { PlanCatalog } from '../db/plans.ts';
 import type { Identity } from '../db/accounts/identities.ts';
-import type { Scope } from '../db/accounts/scope.ts';
+import type { PlanCatalog } from '../db/billing/plans.ts';
 import { planHeldBy } from '../db/billing/subscriptions.ts';
+import type { Scope } from '../db/core/scope.ts';
 import type { Plan } from '../domain/billing/plans.ts';
 
 /**

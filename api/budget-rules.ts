@@ -1,5 +1,5 @@
-import { isBilled } from '../platform/config/billing.ts';
 import type { BudgetRules } from '../db/billing/budget-checks.ts';
+import { isBilled } from '../platform/config/billing.ts';
 import type { ApiDependencies } from './dependencies.ts';
 
 /** The budget rules of this platform. */

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify';
-import { isDuplicate } from '../db/constraint-errors.ts';
-import { newId } from '../db/new-id.ts';
+import { isDuplicate } from '../db/core/constraint-errors.ts';
+import { newId } from '../db/core/new-id.ts';
 import { type Id, type IdKind, isId } from '../domain/ids.ts';
 
 /**

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
-import type { Orm } from '../db/orm.ts';
 import { usableCredentials } from '../db/accounts/identities.ts';
+import type { Orm } from '../db/orm.ts';
 
 const checkMs = 1000;
 

@@ -8,14 +8,14 @@ import type {
 } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import type { Logger } from 'pino';
-import type { Settings } from '../platform/config/settings.ts';
+import type { PlanCatalog } from '../db/billing/plans.ts';
 import type { Orm } from '../db/orm.ts';
-import type { PlanCatalog } from '../db/plans.ts';
 import type { SandboxId, TemplateId } from '../domain/ids.ts';
 import type { PaymentProcessor } from '../integrations/payments/processor.ts';
 import type { PlatformRegistry } from '../integrations/registry/platform-registry.ts';
-import type { TaskQueueAge } from '../platform/temporal/task-queue-ages.ts';
 import type { WebhookKeys } from '../integrations/webhooks/keys.ts';
+import type { Settings } from '../platform/config/settings.ts';
+import type { TaskQueueAge } from '../platform/temporal/task-queue-ages.ts';
 import type { AccessTokens } from './access-tokens.ts';
 import type { CardLinks } from './card-links.ts';
 import type { ExecTokens } from './exec-tokens.ts';

@@ -1,9 +1,9 @@
 import http from 'node:http';
 import type { Socket } from 'node:net';
-import { limitPipelining } from '../platform/config/http-pipelining.ts';
 import { BoundedCounts } from '../domain/bounded-counts.ts';
 import { clientKey } from '../domain/client-address.ts';
 import { FairTurns } from '../domain/fair-turns.ts';
+import { limitPipelining } from '../platform/config/http-pipelining.ts';
 import { JoiningRequest } from './joining-request.ts';
 
 /**

@@ -1,14 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { findAccountLink } from '../db/accounts/account-links.ts';
-import { requestStart } from '../db/core/outbox.ts';
 import { changePassword, findResettableUser, resetPassword } from '../db/accounts/passwords.ts';
 import { countSignIn, findSignIn, forgiveSignIn } from '../db/accounts/sign-ins.ts';
 import { findProfile } from '../db/accounts/users.ts';
-import { clientKey } from '../domain/client-address.ts';
+import { requestStart } from '../db/core/outbox.ts';
 import { emailKey, readEmailAddress } from '../domain/accounts/email-address.ts';
+import { checkNewPassword } from '../domain/accounts/password-rules.ts';
+import { clientKey } from '../domain/client-address.ts';
 import { AppError } from '../domain/errors.ts';
 import type { UserId } from '../domain/ids.ts';
-import { checkNewPassword } from '../domain/accounts/password-rules.ts';
 import type { ApiDependencies } from './dependencies.ts';
 import { requireNoWait } from './sign-in.ts';
 

@@ -1,6 +1,6 @@
 import { pino } from 'pino';
+import { loadPlans } from '../db/billing/plans.ts';
 import type { Settings } from '../platform/config/settings.ts';
-import { loadPlans } from '../db/plans.ts';
 import { createApp } from './app.ts';
 import type { ApiDependencies } from './dependencies.ts';
 import { makeBytes } from './low-priority-thread.ts';

@@ -1,9 +1,9 @@
 import os from 'node:os';
 import { hash, verify } from '@node-rs/argon2';
 import pLimit from 'p-limit';
-import { numbered, numberOf, type PlatformSecrets } from '../platform/config/secrets.ts';
-import { AppError } from '../domain/errors.ts';
 import { isPasswordLength } from '../domain/accounts/password-rules.ts';
+import { AppError } from '../domain/errors.ts';
+import { numbered, numberOf, type PlatformSecrets } from '../platform/config/secrets.ts';
 
 /** OWASP's first choice for argon2id (algorithm 2): 19 MiB, two passes, one thread. */
 const usualCost = { algorithm: 2, memoryCost: 19_456, timeCost: 2, parallelism: 1 };

@@ -1,8 +1,8 @@
 import { type Client, WorkflowExecutionAlreadyStartedError, WorkflowNotFoundError } from '@temporalio/client';
 import type { Logger } from 'pino';
+import { passwordResetSeconds } from '../domain/accounts/password-reset.ts';
 import { AppError } from '../domain/errors.ts';
 import type { UserId } from '../domain/ids.ts';
-import { passwordResetSeconds } from '../domain/accounts/password-reset.ts';
 import { type PasswordResetInput, workflowKinds } from '../domain/workflow-registry.ts';
 import { startOptions } from '../platform/temporal/workflow-starts.ts';
 

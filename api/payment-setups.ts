@@ -1,6 +1,5 @@
 import { Account } from '../db/accounts/account.entity.ts';
 import type { PaymentMethod } from '../db/billing/payment-method.entity.ts';
-import type { Orm } from '../db/orm.ts';
 import {
   addSetup,
   findCustomer,
@@ -10,6 +9,7 @@ import {
   keepMethod,
   requireRoomForMethod,
 } from '../db/billing/payment-methods.ts';
+import type { Orm } from '../db/orm.ts';
 import type { AccountId } from '../domain/ids.ts';
 import type { PaymentProcessor } from '../integrations/payments/processor.ts';
 

@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import type { PlatformSecrets } from '../platform/config/secrets.ts';
 import type { SandboxId } from '../domain/ids.ts';
 import { LastHopUnavailable, type SandboxWays } from '../gateway/last-hop/last-hops.ts';
 import { openTunnel } from '../gateway/last-hop/tunnel.ts';
@@ -11,6 +10,7 @@ import {
   type PlatformCall,
 } from '../platform/agent-client/platform-call.ts';
 import { SandboxStream, UnusableReply } from '../platform/agent-client/sandbox-exchange.ts';
+import type { PlatformSecrets } from '../platform/config/secrets.ts';
 
 /** The time limit of an agent for a reply, and for the first byte of a stream. */
 const replyMs = 10_000;

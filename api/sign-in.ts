@@ -1,7 +1,7 @@
 import pLimit from 'p-limit';
 import { countSignIn, findSignIn, startSession } from '../db/accounts/sign-ins.ts';
-import { clientKey } from '../domain/client-address.ts';
 import { emailKey, readEmailAddress } from '../domain/accounts/email-address.ts';
+import { clientKey } from '../domain/client-address.ts';
 import { AppError } from '../domain/errors.ts';
 import type { ApiDependencies } from './dependencies.ts';
 

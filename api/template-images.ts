@@ -1,24 +1,24 @@
 import net from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { EntityManager } from '@mikro-orm/postgresql';
-import type { Settings } from '../platform/config/settings.ts';
-import type { Template } from '../db/templates/template.entity.ts';
-import { sandboxNetworks } from '../db/hosts/hosts.ts';
 import type { Identity } from '../db/accounts/identities.ts';
+import { sandboxNetworks } from '../db/hosts/hosts.ts';
 import { holdImage } from '../db/templates/registry-images.ts';
+import type { Template } from '../db/templates/template.entity.ts';
 import type { TemplateImage } from '../db/templates/template-changes.ts';
 import { describeExcess, storageExcess } from '../db/templates/template-storage.ts';
 import { AppError } from '../domain/errors.ts';
 import type { TemplateId } from '../domain/ids.ts';
-import type { ImageBlob } from '../domain/templates/image-manifest.ts';
-import { parseImageReference, registryAddress } from '../domain/templates/image-reference.ts';
 import { isOutboundAddressAllowed } from '../domain/outbound-addresses.ts';
 import { mayReadProject, registryImage } from '../domain/templates/image.ts';
+import type { ImageBlob } from '../domain/templates/image-manifest.ts';
+import { parseImageReference, registryAddress } from '../domain/templates/image-reference.ts';
 import { findExternalImage, NoSuchImageError, UnusableImageError } from '../integrations/registry/external-image.ts';
 import { ExternalRegistries } from '../integrations/registry/external-registries.ts';
 import { ForbiddenAddressError } from '../integrations/registry/outbound-guard.ts';
 import type { PlatformRegistry, StoredImage } from '../integrations/registry/platform-registry.ts';
 import { type RegistryCredentials, RegistryError } from '../integrations/registry/registry-client.ts';
+import type { Settings } from '../platform/config/settings.ts';
 import type { ApiDependencies } from './dependencies.ts';
 
 /** A removal is one small request to the registry, so it ends within a few tries. */

@@ -8,11 +8,11 @@ import {
 } from '@temporalio/client';
 import { ApplicationFailure, CancelledFailure, type UpdateDefinition } from '@temporalio/common';
 import type { Logger } from 'pino';
-import type { Sandbox } from '../db/sandboxes/sandbox.entity.ts';
-import { newId } from '../db/new-id.ts';
-import type { Orm } from '../db/orm.ts';
-import { hasLease } from '../db/hosts/hosts.ts';
+import { newId } from '../db/core/new-id.ts';
 import { removeStartOf, requestStart } from '../db/core/outbox.ts';
+import { hasLease } from '../db/hosts/hosts.ts';
+import type { Orm } from '../db/orm.ts';
+import type { Sandbox } from '../db/sandboxes/sandbox.entity.ts';
 import { findSandboxStatus } from '../db/sandboxes/sandbox-status.ts';
 import { AppError } from '../domain/errors.ts';
 import type { SandboxId } from '../domain/ids.ts';
@@ -23,6 +23,8 @@ import { isOver } from '../domain/sandboxes/state.ts';
 import type { TimeoutChange, TimeoutReply } from '../domain/sandboxes/timeout-change.ts';
 import type { BatchEndingInput } from '../domain/workflow-registry.ts';
 import { startOptions } from '../platform/temporal/workflow-starts.ts';
+import type { sandboxBatchEnding } from '../workflows/sandboxes/batch-ending.ts';
+import type { sandboxDeletion } from '../workflows/sandboxes/deletion.ts';
 import {
   addPortUpdate,
   connectUpdate,
@@ -36,8 +38,6 @@ import {
   timeoutUpdate,
 } from '../workflows/sandboxes/life/messages.ts';
 import type { sandbox as sandboxWorkflow } from '../workflows/sandboxes/life/workflow.ts';
-import type { sandboxBatchEnding } from '../workflows/sandboxes/batch-ending.ts';
-import type { sandboxDeletion } from '../workflows/sandboxes/deletion.ts';
 import { CommandsInFlight } from './commands-in-flight.ts';
 import { isFailing } from './failing-workflows.ts';
 import { MergedTimeoutChanges } from './merged-timeout-changes.ts';

@@ -1,11 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { TemplateUse } from '../domain/hosts/room.ts';
 import { Account } from './accounts/account.entity.ts';
-import { Template } from './templates/template.entity.ts';
-import { newId } from './new-id.ts';
-import type { Orm } from './orm.ts';
-import { loadPlans } from './plans.ts';
-import { query } from './query.ts';
 import {
   type AccountIds,
   createAccount,
@@ -13,7 +8,12 @@ import {
   type MadeAccount,
   type NewAccount,
 } from './accounts/accounts.ts';
+import { loadPlans } from './billing/plans.ts';
+import { newId } from './core/new-id.ts';
+import { query } from './core/query.ts';
 import { guessTemplateUse } from './hosts/host-rooms.ts';
+import type { Orm } from './orm.ts';
+import { Template } from './templates/template.entity.ts';
 
 /** Prevents that two concurrent starts make two first accounts. The number is arbitrary. */
 const bootstrapLock = 7_403_112;

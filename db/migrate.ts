@@ -1,11 +1,11 @@
 import { isBilled } from '../platform/config/billing.ts';
 import { loadSettings } from '../platform/config/settings.ts';
+import { loadPlans } from './billing/plans.ts';
+import { forgiveAll, startBillingOfAll, subscribeAccounts } from './billing/subscriptions.ts';
 import { bootstrap, bootstrapWithoutKey } from './bootstrap.ts';
 import { createOrm } from './orm.ts';
-import { loadPlans } from './plans.ts';
-import { readSecretKeys } from './upkeep/secret-keys.ts';
-import { forgiveAll, startBillingOfAll, subscribeAccounts } from './billing/subscriptions.ts';
 import { grantRuntimeRole } from './runtime-role.ts';
+import { readSecretKeys } from './upkeep/secret-keys.ts';
 
 /**
  * Updates the schema, grants the runtime role its rights, and makes the first account. Run it before the processes

@@ -1,5 +1,5 @@
+import { query } from './core/query.ts';
 import type { Orm } from './orm.ts';
-import { query } from './query.ts';
 
 /** Tables that the runtime role may only add to and read. */
 const appendOnly = [

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
-import type { Settings } from '../platform/config/settings.ts';
 import type { Orm } from '../db/orm.ts';
+import type { Settings } from '../platform/config/settings.ts';
 import { OwnCredential } from './last-hop/credential.ts';
 import { HostPlaces } from './last-hop/host-places.ts';
 import { Revocations } from './last-hop/revocations.ts';

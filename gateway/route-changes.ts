@@ -1,4 +1,4 @@
-import { NotificationListener, type NotificationListenerOptions } from '../db/notification-listener.ts';
+import { NotificationListener, type NotificationListenerOptions } from '../db/core/notification-listener.ts';
 import type { SandboxId } from '../domain/ids.ts';
 import type { RouteChanges } from './routes.ts';
 

@@ -1,6 +1,6 @@
-import type { PlatformSecrets } from '../platform/config/secrets.ts';
 import type { Orm } from '../db/orm.ts';
 import { findEverKnownRoute } from '../db/sandboxes/sandbox-routes.ts';
+import type { PlatformSecrets } from '../platform/config/secrets.ts';
 import type { RouteSource } from './routes.ts';
 
 /** The agent's port if the row has none (agent/BOOT.md). */

@@ -1,15 +1,15 @@
 import { X509Certificate } from 'node:crypto';
 import { pino } from 'pino';
-import { logDestination } from '../platform/config/log-destination.ts';
-import { loadSettings } from '../platform/config/settings.ts';
 import { openSecrets } from '../db/open-secrets.ts';
 import { createOrm, poolCounts } from '../db/orm.ts';
 import { recordAccess } from '../db/sandboxes/sandbox-routes.ts';
-import { openLastHops } from './last-hop/last-hops.ts';
+import { logDestination } from '../platform/config/log-destination.ts';
+import { loadSettings } from '../platform/config/settings.ts';
 import { createProcessRegistry } from '../platform/monitoring/process-metrics.ts';
 import { showCertificates } from './certificate-metrics.ts';
 import { createGateway } from './gateway.ts';
 import { countRequests } from './gateway-metrics.ts';
+import { openLastHops } from './last-hop/last-hops.ts';
 import { openLastHopEnd } from './last-hop-end.ts';
 import { loadPageAssets } from './pages/page-assets.ts';
 import { serveAsMember } from './processes/serve.ts';

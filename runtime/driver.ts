@@ -1,6 +1,6 @@
+import type { DiskRates } from '../domain/billing/plans.ts';
 import type { AccountId, SandboxId } from '../domain/ids.ts';
 import type { MountCredentials, MountSlot } from '../domain/sandboxes/object-storage.ts';
-import type { DiskRates } from '../domain/billing/plans.ts';
 import type { UdpMapping } from '../domain/sandboxes/ports.ts';
 import type { ReadyProbe, SandboxCommand } from '../domain/templates/commands.ts';
 

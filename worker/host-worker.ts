@@ -1,16 +1,16 @@
 import { type ActivityInterceptorsFactory, type NativeConnection, Worker } from '@temporalio/worker';
-import { createDiskCopyHostActivities } from '../activities/templates/disk-copy.ts';
 import { createSandboxHostActivities } from '../activities/sandboxes/on-host.ts';
 import type { SpecSources } from '../activities/sandboxes/spec.ts';
 import { createTemplateBuildHostActivities } from '../activities/templates/build.ts';
+import { createDiskCopyHostActivities } from '../activities/templates/disk-copy.ts';
+import type { PlanCatalog } from '../db/billing/plans.ts';
 import type { Orm } from '../db/orm.ts';
-import type { PlanCatalog } from '../db/plans.ts';
 import type { SandboxMove } from '../domain/sandboxes/move.ts';
 import type { SandboxSubstatus } from '../domain/sandboxes/state.ts';
 import { hostEndingTaskQueue, hostTaskQueue } from '../domain/task-queues.ts';
 import type { PlatformRegistry } from '../integrations/registry/platform-registry.ts';
-import type { SandboxDriver } from '../runtime/driver.ts';
 import { createDataConverter } from '../platform/temporal/data-converter.ts';
+import type { SandboxDriver } from '../runtime/driver.ts';
 
 /** The number of concurrent activities, most of which only wait, and the share of one account. */
 const defaultSlots = { slots: 200, accountShare: 50 };

@@ -7,15 +7,9 @@ import {
   WorkflowNotFoundError,
 } from '@temporalio/client';
 import type { Logger } from 'pino';
+import { type OutboxLane, outboxLanes, recordFailedAttempt, removeEntries, takeDueEntries } from '../db/core/outbox.ts';
 import type { OutboxEntry } from '../db/core/outbox-entry.entity.ts';
 import type { Orm } from '../db/orm.ts';
-import {
-  type OutboxLane,
-  outboxLanes,
-  recordFailedAttempt,
-  removeEntries,
-  takeDueEntries,
-} from '../db/core/outbox.ts';
 import { isWorkflowType, type WorkflowInput, type WorkflowType } from '../domain/workflow-registry.ts';
 import { startOptions } from '../platform/temporal/workflow-starts.ts';
 

@@ -1,8 +1,8 @@
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
+import { innerLoopbackAddress } from '../domain/outbound-addresses.ts';
 import { operatorTokens } from '../platform/config/secrets.ts';
 import type { Settings } from '../platform/config/settings.ts';
-import { innerLoopbackAddress } from '../domain/outbound-addresses.ts';
 import { type MetricsServer, serveMetrics } from '../platform/monitoring/metrics-server.ts';
 
 const sdkTimeoutMs = 5000;

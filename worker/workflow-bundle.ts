@@ -74,7 +74,9 @@ async function bundle(kind: BundleKind): Promise<string> {
 /** The hash of all sources of the workflows. It is part of worker versions. */
 export function hashSources(): string {
   const hash = createHash('sha256').update(readFileSync(path.join(root, 'package-lock.json')));
-  const sources = globSync(['workflows/**/*.ts', 'domain/**/*.ts', 'temporal/*.{ts,cjs}'], { cwd: root }).sort();
+  const sources = globSync(['workflows/**/*.ts', 'domain/**/*.ts', 'platform/temporal/*.{ts,cjs}'], {
+    cwd: root,
+  }).sort();
   for (const source of sources) hash.update(source).update(readFileSync(path.join(root, source)));
   return hash.digest('hex').slice(0, 24);
 }

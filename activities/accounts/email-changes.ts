@@ -1,5 +1,5 @@
-import type { Orm } from '../../db/orm.ts';
 import { expireEmailChange, findEmailChangeEnd } from '../../db/accounts/email-changes.ts';
+import type { Orm } from '../../db/orm.ts';
 
 /** Activities on the row of a change of an account's e-mail address. */
 export function createEmailChangeActivities({ orm }: { orm: Orm }) {

@@ -1,18 +1,15 @@
 import { createHash } from 'node:crypto';
 import { activityInfo, Context } from '@temporalio/activity';
 import { ApplicationFailure } from '@temporalio/common';
-import { accountPageUrl } from '../../platform/config/public-urls.ts';
-import type { PlatformSecrets } from '../../platform/config/secrets.ts';
-import type { Settings } from '../../platform/config/settings.ts';
-import type { Orm } from '../../db/orm.ts';
 import { addAccountLink } from '../../db/accounts/account-links.ts';
 import { findAccountAddress, findAccountName } from '../../db/accounts/account-settings.ts';
-import { findBudgetMessage } from '../../db/billing/budget-messages.ts';
 import { addEmailChangeToken } from '../../db/accounts/email-changes.ts';
-import { amountDue } from '../../db/billing/invoice-payments.ts';
-import { findInvoice } from '../../db/billing/invoices.ts';
 import { findResettableUser } from '../../db/accounts/passwords.ts';
 import { findMailReader } from '../../db/accounts/users.ts';
+import { findBudgetMessage } from '../../db/billing/budget-messages.ts';
+import { amountDue } from '../../db/billing/invoice-payments.ts';
+import { findInvoice } from '../../db/billing/invoices.ts';
+import type { Orm } from '../../db/orm.ts';
 import type { EmailSide } from '../../domain/accounts/email-change.ts';
 import type { UserId } from '../../domain/ids.ts';
 import type { InvoiceMailInput } from '../../domain/workflow-registry.ts';
@@ -23,6 +20,9 @@ import { emailChangeMail } from '../../integrations/mail/templates/email-change.
 import { invitationMail } from '../../integrations/mail/templates/invitation.ts';
 import { invoiceMail } from '../../integrations/mail/templates/invoice.ts';
 import { passwordResetMail } from '../../integrations/mail/templates/password-reset.ts';
+import { accountPageUrl } from '../../platform/config/public-urls.ts';
+import type { PlatformSecrets } from '../../platform/config/secrets.ts';
+import type { Settings } from '../../platform/config/settings.ts';
 
 /**
  * Sends mails to users. Each attempt sends the same mail under the same `Message-ID`. The secret token of a mail's link

@@ -1,5 +1,5 @@
-import type { Orm } from '../../db/orm.ts';
 import { findSandboxesToEnd, handOver, removeUser } from '../../db/accounts/user-deletion.ts';
+import type { Orm } from '../../db/orm.ts';
 import type { UserId } from '../../domain/ids.ts';
 
 /** Steps of a user's deletion. Each does a bounded part, and may be repeated at any time. */

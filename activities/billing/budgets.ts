@@ -1,10 +1,10 @@
-import { isBilled } from '../../platform/config/billing.ts';
-import type { Settings } from '../../platform/config/settings.ts';
-import type { Orm } from '../../db/orm.ts';
-import type { PlanCatalog } from '../../db/plans.ts';
 import { checkBudget } from '../../db/billing/budget-checks.ts';
 import { findBudgetMessage, recordBudgetMailSent } from '../../db/billing/budget-messages.ts';
+import type { PlanCatalog } from '../../db/billing/plans.ts';
+import type { Orm } from '../../db/orm.ts';
 import type { AccountId } from '../../domain/ids.ts';
+import { isBilled } from '../../platform/config/billing.ts';
+import type { Settings } from '../../platform/config/settings.ts';
 
 /** Activities on the rows of budgets. */
 export function createBudgetActivities({ orm, plans, settings }: { orm: Orm; plans: PlanCatalog; settings: Settings }) {

@@ -1,4 +1,3 @@
-import type { Orm } from '../../db/orm.ts';
 import {
   amountDue,
   balanceCovers,
@@ -15,6 +14,7 @@ import {
   releaseCanceledIntent,
 } from '../../db/billing/payment-intents.ts';
 import { findCustomer, findDefaultMethod } from '../../db/billing/payment-methods.ts';
+import type { Orm } from '../../db/orm.ts';
 import { type ChargeOutcome, outcomeOf } from '../../domain/billing/payments.ts';
 import {
   type PaymentProcessor,

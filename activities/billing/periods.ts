@@ -1,9 +1,9 @@
-import type { Orm } from '../../db/orm.ts';
-import type { PlanCatalog } from '../../db/plans.ts';
 import { findNextBillingStep, issuePeriodInvoice, renew } from '../../db/billing/billing-periods.ts';
 import { retryCharges } from '../../db/billing/invoice-payments.ts';
 import { endPlanChange, findInvoiceOfChange } from '../../db/billing/plan-changes.ts';
+import type { PlanCatalog } from '../../db/billing/plans.ts';
 import { isCharged } from '../../db/billing/subscriptions.ts';
+import type { Orm } from '../../db/orm.ts';
 import type { BillingStep } from '../../domain/billing/billing-step.ts';
 import type { ChargeOutcome } from '../../domain/billing/payments.ts';
 import type { AccountId, InvoiceId, PlanChangeId } from '../../domain/ids.ts';

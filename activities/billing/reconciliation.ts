@@ -1,11 +1,11 @@
 import { Context, log } from '@temporalio/activity';
-import type { Orm } from '../../db/orm.ts';
 import {
   beginReconciliation,
   compareCharges,
   compareLedger,
   endReconciliation,
 } from '../../db/billing/reconciliations.ts';
+import type { Orm } from '../../db/orm.ts';
 import type { DifferenceKind } from '../../domain/billing/reconciliation.ts';
 import type { PaymentProcessor } from '../../integrations/payments/processor.ts';
 

@@ -1,13 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Context } from '@temporalio/activity';
+import { type BoundSandbox, giveUpHost, type HostStatus, hostStatus, sandboxesBoundTo } from '../../db/hosts/hosts.ts';
 import type { Orm } from '../../db/orm.ts';
-import {
-  type BoundSandbox,
-  giveUpHost,
-  type HostStatus,
-  hostStatus,
-  sandboxesBoundTo,
-} from '../../db/hosts/hosts.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 
 /** The interval of the checks. */

@@ -1,7 +1,7 @@
 import { ApplicationFailure } from '@temporalio/common';
-import type { SandboxFailure } from '../../db/sandboxes/sandbox.entity.ts';
+import type { PlanCatalog } from '../../db/billing/plans.ts';
 import type { Orm } from '../../db/orm.ts';
-import type { PlanCatalog } from '../../db/plans.ts';
+import type { SandboxFailure } from '../../db/sandboxes/sandbox.entity.ts';
 import { type RunningPlace, SandboxLifeRepository } from '../../db/sandboxes/sandbox-life.ts';
 import {
   notifyOfFailure,

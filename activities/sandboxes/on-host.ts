@@ -1,11 +1,12 @@
 import { ApplicationFailure } from '@temporalio/common';
-import type { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
+import type { PlanCatalog } from '../../db/billing/plans.ts';
 import type { Orm } from '../../db/orm.ts';
-import type { PlanCatalog } from '../../db/plans.ts';
+import type { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
 import { SandboxLifeRepository } from '../../db/sandboxes/sandbox-life.ts';
 import { AppError } from '../../domain/errors.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { noLife } from '../../domain/sandboxes/life-plan.ts';
+import type { SandboxMove } from '../../domain/sandboxes/move.ts';
 import {
   type MountCredentials,
   type MountPatch,
@@ -16,7 +17,6 @@ import {
   type StorageChange,
 } from '../../domain/sandboxes/object-storage.ts';
 import { udpMappings } from '../../domain/sandboxes/ports.ts';
-import type { SandboxMove } from '../../domain/sandboxes/move.ts';
 import type { SandboxReason, SandboxSubstatus } from '../../domain/sandboxes/state.ts';
 import {
   type CreatePhase,

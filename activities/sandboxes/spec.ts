@@ -1,7 +1,7 @@
-import type { PlatformSecrets } from '../../platform/config/secrets.ts';
 import type { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
 import { udpMappings } from '../../domain/sandboxes/ports.ts';
 import { parseCustomCommand, parseReadyCommand } from '../../domain/templates/commands.ts';
+import type { PlatformSecrets } from '../../platform/config/secrets.ts';
 import type { SandboxSpec, WantedMounts } from '../../runtime/driver.ts';
 
 /** The inputs of a specification in addition to the row. The sandbox's own environment overrides the host's. */

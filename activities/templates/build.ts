@@ -1,6 +1,6 @@
 import { ApplicationFailure } from '@temporalio/common';
+import type { PlanCatalog } from '../../db/billing/plans.ts';
 import type { Orm } from '../../db/orm.ts';
-import type { PlanCatalog } from '../../db/plans.ts';
 import {
   type BuildEnd,
   completeBuild,

@@ -1,12 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Context } from '@temporalio/activity';
 import { ApplicationFailure } from '@temporalio/common';
-import type { PlatformSecrets } from '../../platform/config/secrets.ts';
-import type { Settings } from '../../platform/config/settings.ts';
-import { Template } from '../../db/templates/template.entity.ts';
-import type { Orm } from '../../db/orm.ts';
-import type { PlanCatalog } from '../../db/plans.ts';
+import type { PlanCatalog } from '../../db/billing/plans.ts';
 import { sandboxNetworks } from '../../db/hosts/hosts.ts';
+import type { Orm } from '../../db/orm.ts';
 import { importTag } from '../../db/templates/import-jobs.ts';
 import {
   beginImportAttempt,
@@ -18,19 +15,22 @@ import {
   recordImportProgress,
 } from '../../db/templates/import-progress.ts';
 import { requestSweep } from '../../db/templates/registry-sweeps.ts';
+import { Template } from '../../db/templates/template.entity.ts';
 import type { TemplateImage } from '../../db/templates/template-changes.ts';
 import { describeExcess, storageExcess } from '../../db/templates/template-storage.ts';
 import { FairSemaphore } from '../../domain/fair-semaphore.ts';
 import type { ImportJobId } from '../../domain/ids.ts';
+import { registryImage } from '../../domain/templates/image.ts';
 import { blobsOf } from '../../domain/templates/image-manifest.ts';
 import { parseImageReference } from '../../domain/templates/image-reference.ts';
-import { registryImage } from '../../domain/templates/image.ts';
 import { UnusableImageError } from '../../integrations/registry/external-image.ts';
 import { ImageImports, type ImportProgress, TargetError } from '../../integrations/registry/image-import.ts';
 import { ForbiddenAddressError } from '../../integrations/registry/outbound-guard.ts';
 import type { PlatformRegistry } from '../../integrations/registry/platform-registry.ts';
 import { RegistryError } from '../../integrations/registry/registry-client.ts';
 import { SkopeoError } from '../../integrations/registry/skopeo.ts';
+import type { PlatformSecrets } from '../../platform/config/secrets.ts';
+import type { Settings } from '../../platform/config/settings.ts';
 import { removeIfUnused } from './registry-images.ts';
 
 /**

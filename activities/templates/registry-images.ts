@@ -1,6 +1,5 @@
 import { Context, log } from '@temporalio/activity';
 import pLimit from 'p-limit';
-import type { Settings } from '../../platform/config/settings.ts';
 import type { Orm } from '../../db/orm.ts';
 import {
   beginRemoval,
@@ -17,6 +16,7 @@ import { readRegistryImage } from '../../domain/templates/image.ts';
 import type { PlatformRegistry } from '../../integrations/registry/platform-registry.ts';
 import { RegistryError } from '../../integrations/registry/registry-client.ts';
 import { sweepEmbeddedRegistry } from '../../integrations/registry/sweep.ts';
+import type { Settings } from '../../platform/config/settings.ts';
 
 /** The number of repositories that are read concurrently. */
 const looksAtOnce = 4;

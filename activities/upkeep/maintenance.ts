@@ -1,15 +1,13 @@
 import { log } from '@temporalio/activity';
-import type { Settings } from '../../platform/config/settings.ts';
-import type { Orm } from '../../db/orm.ts';
 import { reviveBudgetChecks } from '../../db/billing/budgets.ts';
+import { countRefusedUsage } from '../../db/billing/reconciliations.ts';
+import type { Orm } from '../../db/orm.ts';
 import {
   dropOldMetricsPartitions,
   dropOldWebhookPartitions,
   makeMetricsPartitions,
   makeWebhookPartitions,
 } from '../../db/upkeep/maintenance.ts';
-import { pauseSandboxesOf, warnOfQuotas } from '../../db/usage/metered-quotas.ts';
-import { countRefusedUsage } from '../../db/billing/reconciliations.ts';
 import {
   purgeEndedSandboxes,
   purgeEvents,
@@ -19,7 +17,9 @@ import {
   purgeWebhookDeliveries,
   type Retention,
 } from '../../db/upkeep/retention.ts';
+import { pauseSandboxesOf, warnOfQuotas } from '../../db/usage/metered-quotas.ts';
 import { keepUsage, type UsageUpkeep } from '../../db/usage/usage-upkeep.ts';
+import type { Settings } from '../../platform/config/settings.ts';
 
 /** Upkeep of the platform's own tables. Each activity may be repeated at any time. */
 export function createMaintenanceActivities({

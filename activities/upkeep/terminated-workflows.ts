@@ -1,9 +1,9 @@
 import { activityInfo, getClient } from '@temporalio/activity';
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
 import proto from '@temporalio/proto';
-import { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
-import type { Orm } from '../../db/orm.ts';
 import { requestStart } from '../../db/core/outbox.ts';
+import type { Orm } from '../../db/orm.ts';
+import { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
 import { findSandboxStatus } from '../../db/sandboxes/sandbox-status.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { isOver } from '../../domain/sandboxes/state.ts';

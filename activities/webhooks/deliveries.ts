@@ -1,7 +1,7 @@
 import { Context } from '@temporalio/activity';
 import { ApplicationFailure } from '@temporalio/common';
+import { query } from '../../db/core/query.ts';
 import type { Orm } from '../../db/orm.ts';
-import { query } from '../../db/query.ts';
 import type { HeldDelivery } from '../../db/webhooks/held-delivery.ts';
 import { beginAttempt, findHeldDelivery } from '../../db/webhooks/webhook-queue.ts';
 import { recordResults } from '../../db/webhooks/webhook-results.ts';

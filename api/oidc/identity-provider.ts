@@ -1,9 +1,9 @@
 import * as oidc from 'openid-client';
 import pLimit from 'p-limit';
 import type { Logger } from 'pino';
-import type { OidcIssuer } from '../../platform/config/oidc-issuers.ts';
 import type { ProvenIdentity } from '../../db/accounts/identity-sign-ins.ts';
 import { AppError } from '../../domain/errors.ts';
+import type { OidcIssuer } from '../../platform/config/oidc-issuers.ts';
 import { ProviderUnreachable, providerFetch } from './provider-fetch.ts';
 
 /** The values that the provider's answer must match. */

@@ -1,8 +1,8 @@
 import type { Logger } from 'pino';
+import { notFound } from '../../domain/errors.ts';
 import { readClientSecret } from '../../platform/config/oidc-issuers.ts';
 import { apiUrl } from '../../platform/config/public-urls.ts';
 import type { Settings } from '../../platform/config/settings.ts';
-import { notFound } from '../../domain/errors.ts';
 import { IdentityProvider } from './identity-provider.ts';
 
 /** The identity providers of the settings. */

@@ -1,7 +1,7 @@
 import { fastifyCookie } from '@fastify/cookie';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { open, seal } from '../../platform/config/sealed-box.ts';
 import { AppError } from '../../domain/errors.ts';
+import { open, seal } from '../../platform/config/sealed-box.ts';
 import type { SignInChecks } from './identity-provider.ts';
 import { oidcPath } from './identity-providers.ts';
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
-import type { PaymentMethod } from '../../db/billing/payment-method.entity.ts';
 import { identifyCredential } from '../../db/accounts/identities.ts';
+import type { PaymentMethod } from '../../db/billing/payment-method.entity.ts';
 import { findSetup } from '../../db/billing/payment-methods.ts';
 import { AppError } from '../../domain/errors.ts';
 import { html } from '../../domain/html.ts';

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify';
-import { accountPageUrl, apiUrl } from '../../platform/config/public-urls.ts';
 import { html } from '../../domain/html.ts';
+import { accountPageUrl, apiUrl } from '../../platform/config/public-urls.ts';
 import { anyone } from '../access.ts';
 import type { ApiDependencies } from '../dependencies.ts';
 import { sendPage } from './frame.ts';

@@ -1,8 +1,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { type AccountPage, accountPageUrl } from '../../platform/config/public-urls.ts';
 import { AppError } from '../../domain/errors.ts';
 import { type Html, html } from '../../domain/html.ts';
+import { type AccountPage, accountPageUrl } from '../../platform/config/public-urls.ts';
 import { anyone } from '../access.ts';
 import type { Api, ApiDependencies } from '../dependencies.ts';
 import { retryAfterSeconds } from '../plugins/errors.ts';

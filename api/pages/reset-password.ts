@@ -1,6 +1,6 @@
+import { minPasswordLength } from '../../domain/accounts/password-rules.ts';
 import { AppError } from '../../domain/errors.ts';
 import { html } from '../../domain/html.ts';
-import { minPasswordLength } from '../../domain/accounts/password-rules.ts';
 import type { ApiDependencies } from '../dependencies.ts';
 import { setPasswordByLink } from '../new-password.ts';
 import type { FormPage } from './form-page.ts';

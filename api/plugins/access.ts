@@ -1,9 +1,9 @@
 import type { FastifyRequest, FastifySchema, RouteOptions } from 'fastify';
 import fp from 'fastify-plugin';
-import type { Orm } from '../../db/orm.ts';
 import type { Identity } from '../../db/accounts/identities.ts';
 import { findOwningAccount } from '../../db/accounts/owning-accounts.ts';
-import type { Scope } from '../../db/accounts/scope.ts';
+import type { Scope } from '../../db/core/scope.ts';
+import type { Orm } from '../../db/orm.ts';
 import { AppError, notFound } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
 import { type Access, scopeFor } from '../access.ts';

@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
-import type { Orm } from '../../db/orm.ts';
 import { type AuditedRequest, auditedRequest, insertAuditEvent } from '../../db/accounts/audit-events.ts';
+import type { Orm } from '../../db/orm.ts';
 
 const readingMethods = new Set(['GET', 'HEAD', 'OPTIONS']);
 

@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
-import type { Orm } from '../../db/orm.ts';
 import { type Identity, identifyApiKey, identifySession } from '../../db/accounts/identities.ts';
+import type { Orm } from '../../db/orm.ts';
 import { AppError } from '../../domain/errors.ts';
 import { type AccessTokens, isAccessTokenShape } from '../access-tokens.ts';
 import { noSuchRoute } from './errors.ts';

@@ -1,10 +1,10 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
-import { constraintError } from '../../db/constraint-errors.ts';
-import { isDatabaseOutOfReach } from '../../db/out-of-reach.ts';
+import { constraintError } from '../../db/core/constraint-errors.ts';
+import { isDatabaseOutOfReach } from '../../db/core/out-of-reach.ts';
 import { emailChangeSeconds } from '../../domain/accounts/email-change.ts';
-import { AppError, type ErrorCode, type TooManyCode } from '../../domain/errors.ts';
 import { passwordResetSeconds } from '../../domain/accounts/password-reset.ts';
+import { AppError, type ErrorCode, type TooManyCode } from '../../domain/errors.ts';
 import { boundedDetails, boundedMessage } from '../error-details.ts';
 import { workflowError } from '../workflow-errors.ts';
 import { closeWhenUnread } from './unread-bodies.ts';

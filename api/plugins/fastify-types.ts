@@ -1,6 +1,6 @@
 import type { Identity } from '../../db/accounts/identities.ts';
 import type { OwningAccount } from '../../db/accounts/owning-accounts.ts';
-import type { Scope } from '../../db/accounts/scope.ts';
+import type { Scope } from '../../db/core/scope.ts';
 import type { JsonBounds } from '../../domain/json-bounds.ts';
 import type { Access } from '../access.ts';
 import type { RouteAccess } from './access.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { FastifyInstance, FastifyServerOptions } from 'fastify';
-import { unparsedRequestLine } from '../../platform/config/unknown-methods.ts';
 import { AppError } from '../../domain/errors.ts';
+import { unparsedRequestLine } from '../../platform/config/unknown-methods.ts';
 import { errorBody, noSuchRoute } from './errors.ts';
 
 type Refusal = ReturnType<typeof noSuchRoute>;

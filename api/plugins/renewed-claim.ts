@@ -1,5 +1,5 @@
-import type { Orm } from '../../db/orm.ts';
 import { abandonedSeconds, type HeldClaim, renewIdempotencyClaim } from '../../db/accounts/idempotency.ts';
+import type { Orm } from '../../db/orm.ts';
 
 const renewMs = (abandonedSeconds * 1000) / 4;
 

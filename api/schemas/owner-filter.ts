@@ -1,4 +1,4 @@
-import type { Scope } from '../../db/accounts/scope.ts';
+import type { Scope } from '../../db/core/scope.ts';
 import { AppError } from '../../domain/errors.ts';
 import type { UserId } from '../../domain/ids.ts';
 

@@ -1,11 +1,11 @@
+import { loadPlans } from '../../db/billing/plans.ts';
 import { bootstrap } from '../../db/bootstrap.ts';
+import { newId } from '../../db/core/new-id.ts';
 import { Host } from '../../db/hosts/host.entity.ts';
-import { Template } from '../../db/templates/template.entity.ts';
-import { newId } from '../../db/new-id.ts';
 import { createOrm } from '../../db/orm.ts';
-import { loadPlans } from '../../db/plans.ts';
 import { admitSandbox } from '../../db/sandboxes/admission.ts';
 import { SandboxLifeRepository } from '../../db/sandboxes/sandbox-life.ts';
+import { Template } from '../../db/templates/template.entity.ts';
 import { listUsageEvents } from '../../db/usage/usage-event-lists.ts';
 import { readUsageByDay, readUsageGroups, readUsageTotals } from '../../db/usage/usage-reports.ts';
 import { countSessions } from '../../db/usage/usage-sessions.ts';

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { UserId } from '../../domain/ids.ts';
-import { query } from '../query.ts';
+import { query } from '../core/query.ts';
 
 export type LinkPurpose = 'password-reset';
 

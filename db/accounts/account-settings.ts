@@ -1,9 +1,9 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { AccountId } from '../../domain/ids.ts';
+import { lockRow } from '../core/lock-row.ts';
+import { scopeTransaction } from '../core/scope.ts';
 import { Account } from './account.entity.ts';
 import { recordAudit } from './audit-events.ts';
-import { lockRow } from '../core/lock-row.ts';
-import { scopeTransaction } from './scope.ts';
 
 /** Changes the account's own settings. @returns the account after the change */
 export function changeAccount(

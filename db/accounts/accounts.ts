@@ -2,14 +2,14 @@ import { randomBytes } from 'node:crypto';
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { makeApiKey } from '../../domain/accounts/api-key.ts';
 import type { AccountId, ApiKeyId, ProjectId, UserId } from '../../domain/ids.ts';
+import { loadPlans } from '../billing/plans.ts';
+import { subscribe } from '../billing/subscriptions.ts';
+import { newId } from '../core/new-id.ts';
 import { Account } from './account.entity.ts';
 import { ApiKey } from './api-key.entity.ts';
+import { hashApiKey } from './identities.ts';
 import { Project } from './project.entity.ts';
 import { User } from './user.entity.ts';
-import { newId } from '../new-id.ts';
-import { loadPlans } from '../plans.ts';
-import { hashApiKey } from './identities.ts';
-import { subscribe } from '../billing/subscriptions.ts';
 
 export interface NewAccount {
   email: string;

@@ -1,6 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { AppError } from '../../domain/errors.ts';
-import { query } from '../query.ts';
+import { query } from '../core/query.ts';
 
 /** One lock for all accounts, so that changes that may remove the last admin run one after the other. */
 const adminsLock = 7_403_113;

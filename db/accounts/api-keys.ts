@@ -3,16 +3,16 @@ import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
 import { makeApiKey } from '../../domain/accounts/api-key.ts';
 import { AppError, notFound } from '../../domain/errors.ts';
 import type { AccountId, ApiKeyId, UserId } from '../../domain/ids.ts';
-import { accountTransaction } from '../account-transaction.ts';
-import { ApiKey } from './api-key.entity.ts';
-import { User } from './user.entity.ts';
-import { type AuditedFields, recordAudit } from './audit-events.ts';
-import { hashApiKey } from './identities.ts';
+import { accountTransaction } from '../core/account-transaction.ts';
 import { lockRow } from '../core/lock-row.ts';
 import { containing, type ListedTable, type Listing, readOne, readPage } from '../core/page.ts';
-import { type Person, readPerson, selectPerson } from './people.ts';
 import { readRow } from '../core/read-row.ts';
-import { entitiesWithin, type Scope, scopeTransaction, withinScope } from './scope.ts';
+import { entitiesWithin, type Scope, scopeTransaction, withinScope } from '../core/scope.ts';
+import { ApiKey } from './api-key.entity.ts';
+import { type AuditedFields, recordAudit } from './audit-events.ts';
+import { hashApiKey } from './identities.ts';
+import { type Person, readPerson, selectPerson } from './people.ts';
+import { User } from './user.entity.ts';
 
 export interface ApiKeyView {
   key: ApiKey;

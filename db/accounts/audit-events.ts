@@ -1,10 +1,10 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { AccountId, SessionId, UserId } from '../../domain/ids.ts';
-import { newId } from '../new-id.ts';
-import { query } from '../query.ts';
+import { newId } from '../core/new-id.ts';
 import { containing, type ListedTable, type Listing, readPage } from '../core/page.ts';
-import { type Scope, withinScope } from './scope.ts';
+import { query } from '../core/query.ts';
+import { type Scope, withinScope } from '../core/scope.ts';
 
 /** The actor of a change, and the request or command. */
 export interface AuditedRequest {

@@ -4,13 +4,13 @@ import { emailKey } from '../../domain/accounts/email-address.ts';
 import { type EmailSide, emailChangeSeconds } from '../../domain/accounts/email-change.ts';
 import { AppError } from '../../domain/errors.ts';
 import type { AccountId, UserId } from '../../domain/ids.ts';
-import { Account } from './account.entity.ts';
-import { newId } from '../new-id.ts';
-import { query } from '../query.ts';
-import { recordAudit } from './audit-events.ts';
 import { lockRow } from '../core/lock-row.ts';
+import { newId } from '../core/new-id.ts';
 import { requestSignal, requestStart } from '../core/outbox.ts';
-import { type Scope, scopeTransaction } from './scope.ts';
+import { query } from '../core/query.ts';
+import { type Scope, scopeTransaction } from '../core/scope.ts';
+import { Account } from './account.entity.ts';
+import { recordAudit } from './audit-events.ts';
 
 /** The workflow of the previous change needs a moment to close after its row says that the change has ended. */
 const closingSeconds = 10;

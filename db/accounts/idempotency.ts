@@ -1,5 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import { query } from '../query.ts';
+import { query } from '../core/query.ts';
 
 /** The result of a claim for a request with an `Idempotency-Key`. */
 export type IdempotencyClaim =

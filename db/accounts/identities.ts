@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { isApiKeyShape } from '../../domain/accounts/api-key.ts';
-import type { AccountId, ApiKeyId, SessionId, UserId } from '../../domain/ids.ts';
 import type { Plan } from '../../domain/billing/plans.ts';
-import { query } from '../query.ts';
+import type { AccountId, ApiKeyId, SessionId, UserId } from '../../domain/ids.ts';
+import { query } from '../core/query.ts';
 
 /** The caller, with the facts that every route needs. */
 export interface Identity {

@@ -1,18 +1,18 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { emailKey, readEmailAddress } from '../../domain/accounts/email-address.ts';
+import { knownAddressHash } from '../../domain/accounts/sign-in-throttle.ts';
 import { AppError } from '../../domain/errors.ts';
 import type { AccountId, UserId } from '../../domain/ids.ts';
 import { maxDisplayName, usernamePattern, whyNoName } from '../../domain/names.ts';
-import { knownAddressHash } from '../../domain/accounts/sign-in-throttle.ts';
-import { accountTransaction } from '../account-transaction.ts';
-import { Account } from './account.entity.ts';
-import { User } from './user.entity.ts';
-import { newId } from '../new-id.ts';
-import { query } from '../query.ts';
-import { type AuditedFields, insertAuditEvent } from './audit-events.ts';
+import { accountTransaction } from '../core/account-transaction.ts';
 import { lockRow } from '../core/lock-row.ts';
+import { newId } from '../core/new-id.ts';
+import { query } from '../core/query.ts';
+import { Account } from './account.entity.ts';
+import { type AuditedFields, insertAuditEvent } from './audit-events.ts';
 import { type StartedSession, startIdentitySession } from './sign-ins.ts';
+import { User } from './user.entity.ts';
 import { addUser, auditedFields } from './user-management.ts';
 
 /** An identity according to a provider. Its issuer and subject never change; other fields may. */

@@ -1,10 +1,22 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { notFound } from '../../domain/errors.ts';
-import { Notification } from './notification.entity.ts';
-import { query } from '../query.ts';
+import { newId } from '../core/new-id.ts';
 import { type ListedTable, type Listing, readPage } from '../core/page.ts';
+import { query } from '../core/query.ts';
 import { readRow } from '../core/read-row.ts';
-import { entitiesWithin, type Scope, withinScope } from './scope.ts';
+import { entitiesWithin, type Scope, withinScope } from '../core/scope.ts';
+import { Notification } from './notification.entity.ts';
+
+/** A message to one user inside the product. Its texts are for people, its type is for programs. */
+export type NewNotification = Pick<
+  Notification,
+  'accountId' | 'userId' | 'title' | 'message' | 'type' | 'category' | 'relatedEntityType' | 'relatedEntityId'
+>;
+
+/** Adds a notification to a transaction, so that it exists exactly if the change is committed. */
+export function addNotification(tx: EntityManager, notification: NewNotification): void {
+  tx.create(Notification, { id: newId('notification'), ...notification }, { persist: true });
+}
 
 export interface NotificationFilter {
   isRead?: boolean | undefined;

@@ -1,7 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import { type AccountId, type IdKind, isId } from '../../domain/ids.ts';
 import type { Plan } from '../../domain/billing/plans.ts';
-import { query } from '../query.ts';
+import { type AccountId, type IdKind, isId } from '../../domain/ids.ts';
+import { query } from '../core/query.ts';
 
 /** An account that an admin works on. */
 export interface OwningAccount {

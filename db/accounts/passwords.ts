@@ -1,7 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import type { AccountId, UserId } from '../../domain/ids.ts';
 import { knownAddressHash } from '../../domain/accounts/sign-in-throttle.ts';
-import { query } from '../query.ts';
+import type { AccountId, UserId } from '../../domain/ids.ts';
+import { query } from '../core/query.ts';
 import { useAccountLink } from './account-links.ts';
 import { recordAudit } from './audit-events.ts';
 

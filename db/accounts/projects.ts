@@ -1,15 +1,15 @@
 import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
 import { AppError, notFound } from '../../domain/errors.ts';
 import type { AccountId, ProjectId, UserId } from '../../domain/ids.ts';
-import { accountTransaction } from '../account-transaction.ts';
-import { Project } from './project.entity.ts';
-import { Sandbox } from '../sandboxes/sandbox.entity.ts';
-import { type AuditedFields, recordAudit } from './audit-events.ts';
+import { accountTransaction } from '../core/account-transaction.ts';
 import { lockRow } from '../core/lock-row.ts';
 import { type ListedTable, type Listing, readOne, readPage } from '../core/page.ts';
-import { joinAccountRoot, type Person, readPerson, selectPerson } from './people.ts';
 import { readRow } from '../core/read-row.ts';
-import { entitiesWithin, type Scope, scopeTransaction, withinScope } from './scope.ts';
+import { entitiesWithin, type Scope, scopeTransaction, withinScope } from '../core/scope.ts';
+import { Sandbox } from '../sandboxes/sandbox.entity.ts';
+import { type AuditedFields, recordAudit } from './audit-events.ts';
+import { joinAccountRoot, type Person, readPerson, selectPerson } from './people.ts';
+import { Project } from './project.entity.ts';
 
 export interface ProjectView {
   project: Project;

@@ -1,5 +1,4 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import type { SessionId, UserId } from '../../domain/ids.ts';
 import {
   addressesKnownDays,
   addressThrottle,
@@ -9,8 +8,9 @@ import {
   signInThrottles,
   throttleKeys,
 } from '../../domain/accounts/sign-in-throttle.ts';
-import { newId } from '../new-id.ts';
-import { query } from '../query.ts';
+import type { SessionId, UserId } from '../../domain/ids.ts';
+import { newId } from '../core/new-id.ts';
+import { query } from '../core/query.ts';
 import { type AuditedRequest, auditedRequest } from './audit-events.ts';
 
 /** How long an access token works. */

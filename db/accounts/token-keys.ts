@@ -1,6 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import { newId } from '../new-id.ts';
-import { query } from '../query.ts';
+import { newId } from '../core/new-id.ts';
+import { query } from '../core/query.ts';
 
 /**
  * From now on all replicas sign access tokens with a new key. The keys themselves are derived from their ids.

@@ -2,14 +2,14 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import { AppError } from '../../domain/errors.ts';
 import type { AccountId, ImportJobId, ProjectId, SandboxId, TemplateId, UserId } from '../../domain/ids.ts';
 import { readRegistryImage } from '../../domain/templates/image.ts';
-import { User } from './user.entity.ts';
-import { query } from '../query.ts';
-import { lockAdmins, requireAnAdmin } from './admins.ts';
-import { recordAudit } from './audit-events.ts';
 import { recordEvent } from '../core/events.ts';
 import { requestSignal, requestStart } from '../core/outbox.ts';
+import { query } from '../core/query.ts';
+import { type Scope, scopeTransaction } from '../core/scope.ts';
+import { lockAdmins, requireAnAdmin } from './admins.ts';
+import { recordAudit } from './audit-events.ts';
 import { findDefaultProjectId } from './projects.ts';
-import { type Scope, scopeTransaction } from './scope.ts';
+import { User } from './user.entity.ts';
 import { auditedFields, lockUser, requireOtherRoot } from './user-management.ts';
 
 /** The number of rows that one statement moves or removes. */

@@ -1,17 +1,17 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { AppError, notFound } from '../../domain/errors.ts';
 import type { AccountId, UserId } from '../../domain/ids.ts';
-import { accountTransaction } from '../account-transaction.ts';
-import { Project } from './project.entity.ts';
-import { User } from './user.entity.ts';
-import { newId } from '../new-id.ts';
-import { lockAdmins, requireAnAdmin } from './admins.ts';
-import { type AuditedFields, recordAudit } from './audit-events.ts';
+import { accountTransaction } from '../core/account-transaction.ts';
 import { lockRow } from '../core/lock-row.ts';
+import { newId } from '../core/new-id.ts';
 import { requestStart } from '../core/outbox.ts';
 import { type ListedTable, type Listing, readPage } from '../core/page.ts';
 import { readRow } from '../core/read-row.ts';
-import { entitiesWithin, type Scope, scopeTransaction, withinScope } from './scope.ts';
+import { entitiesWithin, type Scope, scopeTransaction, withinScope } from '../core/scope.ts';
+import { lockAdmins, requireAnAdmin } from './admins.ts';
+import { type AuditedFields, recordAudit } from './audit-events.ts';
+import { Project } from './project.entity.ts';
+import { User } from './user.entity.ts';
 
 /** The maximum number of users of an account, including disabled ones. */
 export const mostUsersOfAccount = 1000;

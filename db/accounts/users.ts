@@ -1,8 +1,8 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { UserId } from '../../domain/ids.ts';
+import { entitiesWithin, type Scope } from '../core/scope.ts';
 import { Account } from './account.entity.ts';
 import { User } from './user.entity.ts';
-import { entitiesWithin, type Scope } from './scope.ts';
 
 /** A user and their account. */
 export async function findProfile(em: EntityManager, userId: UserId): Promise<{ user: User; account: Account }> {

@@ -4,13 +4,13 @@ import { closingMs } from '../../domain/billing/dunning.ts';
 import { totalsOf } from '../../domain/billing/invoice.ts';
 import { periodAt } from '../../domain/billing/periods.ts';
 import type { AccountId, InvoiceId } from '../../domain/ids.ts';
-import { newId } from '../new-id.ts';
-import type { PlanCatalog } from '../plans.ts';
-import { query } from '../query.ts';
+import { lockRow } from '../core/lock-row.ts';
+import { newId } from '../core/new-id.ts';
+import { query } from '../core/query.ts';
 import { billOfPeriod, lateUsageOf } from './invoice-lines.ts';
 import { issue } from './invoice-payments.ts';
 import { findInvoice, findPeriodInvoice, type Invoice, writeDraft } from './invoices.ts';
-import { lockRow } from '../core/lock-row.ts';
+import type { PlanCatalog } from './plans.ts';
 import { findSubscription, recordSubscriptionEvent, type Subscription } from './subscriptions.ts';
 
 /**

@@ -1,7 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { AccountId } from '../../domain/ids.ts';
-import { query } from '../query.ts';
 import { requestSignal } from '../core/outbox.ts';
+import { query } from '../core/query.ts';
 
 /**
  * Signals that unpaid invoices should be charged again, because there is a new way to pay them. Does nothing without

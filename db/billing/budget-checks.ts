@@ -1,4 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
+import { emailKey } from '../../domain/accounts/email-address.ts';
 import {
   checkIntervalMinutes,
   exactSum,
@@ -11,17 +12,16 @@ import {
 } from '../../domain/billing/budget.ts';
 import { budgetAlertTitle } from '../../domain/billing/budget-texts.ts';
 import { type Amount, decimal } from '../../domain/billing/money.ts';
-import { emailKey } from '../../domain/accounts/email-address.ts';
 import type { AccountId, NotificationId, SandboxId, UserId } from '../../domain/ids.ts';
 import { Notification } from '../accounts/notification.entity.ts';
 import { User } from '../accounts/user.entity.ts';
-import { newId } from '../new-id.ts';
-import { query } from '../query.ts';
-import { type Budget, lockBudget } from './budget-rows.ts';
 import { recordEvent } from '../core/events.ts';
+import { newId } from '../core/new-id.ts';
 import { requestSignal, requestStart } from '../core/outbox.ts';
-import { currentPeriod, findSubscription } from './subscriptions.ts';
+import { query } from '../core/query.ts';
 import { sumUsage } from '../usage/usage-sums.ts';
+import { type Budget, lockBudget } from './budget-rows.ts';
+import { currentPeriod, findSubscription } from './subscriptions.ts';
 
 /** The rules for budgets in addition to their rows. */
 export interface BudgetRules {

@@ -2,9 +2,9 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import type { LimitType, ThresholdType } from '../../domain/billing/budget.ts';
 import { type Amount, decimal, inUnits } from '../../domain/billing/money.ts';
 import type { AccountId } from '../../domain/ids.ts';
-import { query } from '../query.ts';
 import { type ListedTable, type Listing, readOne, readPage } from '../core/page.ts';
-import { type Scope, withinScope } from '../accounts/scope.ts';
+import { query } from '../core/query.ts';
+import { type Scope, withinScope } from '../core/scope.ts';
 
 /** The report of a threshold of a budget. */
 export interface BudgetMessage {

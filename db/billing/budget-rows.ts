@@ -3,7 +3,7 @@ import type { AlertThreshold, BudgetTerms, LimitType } from '../../domain/billin
 import { decimal, inUnits } from '../../domain/billing/money.ts';
 import { AppError } from '../../domain/errors.ts';
 import type { AccountId } from '../../domain/ids.ts';
-import { query } from '../query.ts';
+import { query } from '../core/query.ts';
 
 /**
  * The amount that an account wants to spend on usage in a period of its subscription. An account has at most one

@@ -3,12 +3,12 @@ import type { AlertThreshold, LimitType } from '../../domain/billing/budget.ts';
 import { type Amount, compare } from '../../domain/billing/money.ts';
 import { notFound } from '../../domain/errors.ts';
 import type { AccountId } from '../../domain/ids.ts';
-import { accountTransaction } from '../account-transaction.ts';
-import { query } from '../query.ts';
 import { type AuditedFields, recordAudit } from '../accounts/audit-events.ts';
+import { accountTransaction } from '../core/account-transaction.ts';
+import { requestSignal, requestStart } from '../core/outbox.ts';
+import { query } from '../core/query.ts';
 import { type BudgetRules, checkLocked, endRestriction } from './budget-checks.ts';
 import { type Budget, lockBudget } from './budget-rows.ts';
-import { requestSignal, requestStart } from '../core/outbox.ts';
 
 /** The settings of an account's budget. */
 export interface BudgetWish {

@@ -2,13 +2,13 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import { type InvoiceLine, includedUsageLines, subscriptionLine, usageLines } from '../../domain/billing/invoice.ts';
 import { latePeriods, lateUsage, type PricedUsage } from '../../domain/billing/late-usage.ts';
 import { isPositive } from '../../domain/billing/money.ts';
-import type { AccountId } from '../../domain/ids.ts';
 import type { Plan } from '../../domain/billing/plans.ts';
+import type { AccountId } from '../../domain/ids.ts';
 import { type UsageType, usageTypes } from '../../domain/usage/types.ts';
 import type { UsageWindow } from '../../domain/usage/window.ts';
-import { query } from '../query.ts';
-import type { BilledUsage, Invoice } from './invoices.ts';
+import { query } from '../core/query.ts';
 import { sumUsage } from '../usage/usage-sums.ts';
+import type { BilledUsage, Invoice } from './invoices.ts';
 
 /** The names of usage on invoices. */
 const descriptions: { readonly [type in UsageType]?: string } = {

@@ -3,13 +3,13 @@ import { nextChargeAfter, unknownOutcomeMs } from '../../domain/billing/dunning.
 import { balanceUseEntries, invoiceEntries, reversed } from '../../domain/billing/ledger.ts';
 import { type Amount, compare, difference, isPositive, isZero, lesser } from '../../domain/billing/money.ts';
 import type { AccountId, InvoiceId } from '../../domain/ids.ts';
+import { addNotification } from '../accounts/notifications.ts';
 import { User } from '../accounts/user.entity.ts';
-import { query } from '../query.ts';
+import { lockRow } from '../core/lock-row.ts';
+import { requestStart } from '../core/outbox.ts';
+import { query } from '../core/query.ts';
 import { findInvoice, type Invoice } from './invoices.ts';
 import { balanceOf, post } from './ledger.ts';
-import { lockRow } from '../core/lock-row.ts';
-import { addNotification } from '../core/notify.ts';
-import { requestStart } from '../core/outbox.ts';
 import { readSubscription, recordSubscriptionEvent } from './subscriptions.ts';
 
 /** The unpaid amount of an invoice. */

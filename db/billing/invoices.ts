@@ -2,11 +2,11 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import type { InvoiceLine, InvoiceStatus } from '../../domain/billing/invoice.ts';
 import type { PricedUsage } from '../../domain/billing/late-usage.ts';
 import { type Amount, decimal, inUnits } from '../../domain/billing/money.ts';
-import type { AccountId, InvoiceId, PlanChangeId } from '../../domain/ids.ts';
 import type { Plan } from '../../domain/billing/plans.ts';
-import { query } from '../query.ts';
+import type { AccountId, InvoiceId, PlanChangeId } from '../../domain/ids.ts';
 import { type ListedTable, type Listing, readPage } from '../core/page.ts';
-import { type Scope, type SqlCondition, withinScope } from '../accounts/scope.ts';
+import { query } from '../core/query.ts';
+import { type Scope, type SqlCondition, withinScope } from '../core/scope.ts';
 
 /**
  * An invoice: of a whole period (`period`), issued after the period, or of a change to a more expensive plan

@@ -9,13 +9,13 @@ import {
 import { type Amount, compare, decimal, inUnits, isZero } from '../../domain/billing/money.ts';
 import { AppError, notFound } from '../../domain/errors.ts';
 import type { AccountId } from '../../domain/ids.ts';
-import { newId } from '../new-id.ts';
-import { query } from '../query.ts';
 import { recordAudit } from '../accounts/audit-events.ts';
-import { signalPaymentPossible } from './billing-signals.ts';
 import { lockRow } from '../core/lock-row.ts';
+import { newId } from '../core/new-id.ts';
 import { type ListedTable, type Listing, readOne, readPage } from '../core/page.ts';
-import { type Scope, withinScope } from '../accounts/scope.ts';
+import { query } from '../core/query.ts';
+import { type Scope, withinScope } from '../core/scope.ts';
+import { signalPaymentPossible } from './billing-signals.ts';
 
 export interface LedgerPosting {
   /** The default is a new id. */

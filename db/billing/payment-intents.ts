@@ -10,13 +10,13 @@ import { type Amount, decimal, difference, inUnits, isPositive } from '../../dom
 import { type ChargeStatus, outcomeOf } from '../../domain/billing/payments.ts';
 import { notFound } from '../../domain/errors.ts';
 import type { AccountId } from '../../domain/ids.ts';
-import { query } from '../query.ts';
 import { recordEvent } from '../core/events.ts';
+import { type ListedTable, type Listing, readOne, readPage } from '../core/page.ts';
+import { query } from '../core/query.ts';
+import { type Scope, type SqlCondition, withinScope } from '../core/scope.ts';
 import { markPaid } from './invoice-payments.ts';
 import { findInvoice } from './invoices.ts';
 import { post } from './ledger.ts';
-import { type ListedTable, type Listing, readOne, readPage } from '../core/page.ts';
-import { type Scope, type SqlCondition, withinScope } from '../accounts/scope.ts';
 
 /** A charge at the payment processor. */
 export interface PaymentIntent {

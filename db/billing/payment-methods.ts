@@ -2,14 +2,14 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import { maxMethods, maxOpenSetups, setupHours } from '../../domain/billing/payments.ts';
 import { AppError, notFound } from '../../domain/errors.ts';
 import type { AccountId } from '../../domain/ids.ts';
-import { accountTransaction } from '../account-transaction.ts';
-import { PaymentMethod } from './payment-method.entity.ts';
-import { newId } from '../new-id.ts';
-import { query } from '../query.ts';
-import { hasUnpaidInvoice, signalPaymentPossible } from './billing-signals.ts';
+import { accountTransaction } from '../core/account-transaction.ts';
 import { recordEvent } from '../core/events.ts';
 import { lockRow } from '../core/lock-row.ts';
-import { entitiesWithin, type Scope } from '../accounts/scope.ts';
+import { newId } from '../core/new-id.ts';
+import { query } from '../core/query.ts';
+import { entitiesWithin, type Scope } from '../core/scope.ts';
+import { hasUnpaidInvoice, signalPaymentPossible } from './billing-signals.ts';
+import { PaymentMethod } from './payment-method.entity.ts';
 
 /** The account's customer id at the payment processor. Null: it has none yet. */
 export async function findCustomer(em: EntityManager, accountId: AccountId): Promise<string | null> {

@@ -12,8 +12,8 @@ import {
 import type { ChargeStatus, RefundStatus } from '../../domain/billing/payments.ts';
 import { AppError, notFound } from '../../domain/errors.ts';
 import type { AccountId } from '../../domain/ids.ts';
-import { query } from '../query.ts';
 import { recordAudit } from '../accounts/audit-events.ts';
+import { query } from '../core/query.ts';
 
 /** An operator's refund of a charge. */
 export interface PaymentRefund {

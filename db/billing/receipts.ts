@@ -1,7 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { decimal, inUnits } from '../../domain/billing/money.ts';
 import type { Receipt } from '../../domain/billing/receipt.ts';
-import { query } from '../query.ts';
+import { query } from '../core/query.ts';
 import type { Invoice } from './invoices.ts';
 
 /**

@@ -9,7 +9,7 @@ import {
   settledAfterMinutes,
 } from '../../domain/billing/reconciliation.ts';
 import type { AccountId } from '../../domain/ids.ts';
-import { query } from '../query.ts';
+import { query } from '../core/query.ts';
 
 /** A comparison of ledger, charges and processor. */
 export interface Reconciliation {

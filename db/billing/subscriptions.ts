@@ -1,13 +1,13 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { periodAt } from '../../domain/billing/periods.ts';
-import type { AccountId, Id } from '../../domain/ids.ts';
 import type { Plan } from '../../domain/billing/plans.ts';
-import { newId } from '../new-id.ts';
-import type { PlanCatalog } from '../plans.ts';
-import { query } from '../query.ts';
+import type { AccountId, Id } from '../../domain/ids.ts';
 import { recordAudit } from '../accounts/audit-events.ts';
 import { recordEvent } from '../core/events.ts';
+import { newId } from '../core/new-id.ts';
 import { requestStart } from '../core/outbox.ts';
+import { query } from '../core/query.ts';
+import type { PlanCatalog } from './plans.ts';
 
 export type SubscriptionStatus = 'active' | 'past_due' | 'canceled';
 

@@ -1,5 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import { query } from '../query.ts';
+import { query } from './query.ts';
 
 const keys = { accounts: 'account_id', users: 'user_id', hosts: 'host_id' } as const;
 

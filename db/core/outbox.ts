@@ -7,7 +7,7 @@ import {
   workflowKinds,
 } from '../../domain/workflow-registry.ts';
 import { OutboxEntry } from './outbox-entry.entity.ts';
-import { query } from '../query.ts';
+import { query } from './query.ts';
 import { readRow } from './read-row.ts';
 
 /**

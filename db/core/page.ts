@@ -1,6 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import { query } from '../query.ts';
-import { allOf, type SqlCondition } from '../accounts/scope.ts';
+import { query } from './query.ts';
+import { allOf, type SqlCondition } from './scope.ts';
 
 /** Matching rows above this number are not counted, because that would read all of them for each page. */
 export const mostCountedRows = 10_000;

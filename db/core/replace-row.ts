@@ -1,9 +1,9 @@
 import type { EntityName } from '@mikro-orm/core';
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { Event } from './event.entity.ts';
-import { query } from '../query.ts';
+import { query } from './query.ts';
 import { type Column, columnsOf } from './read-row.ts';
-import type { SqlCondition } from '../accounts/scope.ts';
+import type { SqlCondition } from './scope.ts';
 
 /**
  * Writes the difference between two states of a row, and the other effects of the change, in one statement. Writes

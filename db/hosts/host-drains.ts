@@ -1,9 +1,9 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { SandboxId } from '../../domain/ids.ts';
 import type { SandboxStatus } from '../../domain/sandboxes/state.ts';
-import { query } from '../query.ts';
 import { lockRow } from '../core/lock-row.ts';
 import { requestSignal } from '../core/outbox.ts';
+import { query } from '../core/query.ts';
 
 /** A host in the form for operators. */
 export interface HostView {

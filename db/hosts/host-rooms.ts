@@ -1,8 +1,8 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
+import type { FullDisk, HostRoom } from '../../domain/hosts/placement.ts';
 import { expectedUse, type FreeRoom, lessExpected, type TemplateUse } from '../../domain/hosts/room.ts';
 import type { AccountId, SandboxId, TemplateId } from '../../domain/ids.ts';
-import type { FullDisk, HostRoom } from '../../domain/hosts/placement.ts';
-import { query } from '../query.ts';
+import { query } from '../core/query.ts';
 
 /** A host without measurements for this long takes no sandboxes, because its figures are outdated. */
 const staleAfterSeconds = 30;

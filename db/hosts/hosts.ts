@@ -1,10 +1,10 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import type { SandboxId } from '../../domain/ids.ts';
 import type { FullDisk } from '../../domain/hosts/placement.ts';
-import { Host } from './host.entity.ts';
-import { Sandbox } from '../sandboxes/sandbox.entity.ts';
-import { query } from '../query.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import { requestStart } from '../core/outbox.ts';
+import { query } from '../core/query.ts';
+import { Sandbox } from '../sandboxes/sandbox.entity.ts';
+import { Host } from './host.entity.ts';
 
 export interface HostRegistration {
   hostId: string;

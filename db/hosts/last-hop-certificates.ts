@@ -1,6 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { LastHopIdentity, LastHopRole } from '../../domain/hosts/last-hop.ts';
-import { query } from '../query.ts';
+import { query } from '../core/query.ts';
 
 /** The channel of NOTIFY on which a request for a certificate is announced. */
 export const certificateRequestChannel = 'last_hop_certificate_requested';

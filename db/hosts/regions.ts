@@ -1,6 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { fits, type RoomNeeded } from '../../domain/hosts/placement.ts';
-import { query } from '../query.ts';
+import { query } from '../core/query.ts';
 import { readRooms } from './host-rooms.ts';
 
 export interface Region {

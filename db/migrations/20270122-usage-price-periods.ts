@@ -1,5 +1,5 @@
 import { Migration } from '@mikro-orm/migrations';
-import { usagePrices } from '../usage-prices.ts';
+import { usagePrices } from '../billing/usage-prices.ts';
 
 /**
  * The price of each usage type over time, so that usage that is recorded after a change of prices has the prices that

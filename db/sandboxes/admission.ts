@@ -1,8 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
+import { checkPlanLimits, type Plan } from '../../domain/billing/plans.ts';
 import { AppError, notFound } from '../../domain/errors.ts';
-import { expectedUse } from '../../domain/hosts/room.ts';
-import type { AccountId, TemplateId, UserId } from '../../domain/ids.ts';
-import { lifeStartOf } from '../../domain/sandboxes/life-plan.ts';
 import {
   chooseHost,
   fits,
@@ -13,23 +11,25 @@ import {
   type RoomNeeded,
   shortOf,
 } from '../../domain/hosts/placement.ts';
-import { checkPlanLimits, type Plan } from '../../domain/billing/plans.ts';
-import { udpPortsOf } from '../../domain/sandboxes/ports.ts';
-import { accountLimit, allowsOneMoreSandbox } from '../../domain/usage/quotas.ts';
 import { anyRegion, type RegionWish } from '../../domain/hosts/regions.ts';
+import { expectedUse } from '../../domain/hosts/room.ts';
+import type { AccountId, TemplateId, UserId } from '../../domain/ids.ts';
+import { lifeStartOf } from '../../domain/sandboxes/life-plan.ts';
+import { udpPortsOf } from '../../domain/sandboxes/ports.ts';
 import { concurrentStatuses } from '../../domain/sandboxes/state.ts';
-import { accountTransaction } from '../account-transaction.ts';
+import { accountLimit, allowsOneMoreSandbox } from '../../domain/usage/quotas.ts';
 import type { Account } from '../accounts/account.entity.ts';
-import { Sandbox } from './sandbox.entity.ts';
-import type { PlanCatalog } from '../plans.ts';
-import { query } from '../query.ts';
 import { budgetRestricted } from '../billing/budget-rows.ts';
-import { recordSandboxEvent } from '../core/events.ts';
-import { readRooms, templateUse } from '../hosts/host-rooms.ts';
-import { lockRow } from '../core/lock-row.ts';
-import { limitsWhatIsMetered, requireMeteredQuota } from '../usage/metered-quotas.ts';
-import { requestSignal, requestStart } from '../core/outbox.ts';
+import type { PlanCatalog } from '../billing/plans.ts';
 import { planHeldBy, type SubscriptionStatus } from '../billing/subscriptions.ts';
+import { accountTransaction } from '../core/account-transaction.ts';
+import { lockRow } from '../core/lock-row.ts';
+import { requestSignal, requestStart } from '../core/outbox.ts';
+import { query } from '../core/query.ts';
+import { readRooms, templateUse } from '../hosts/host-rooms.ts';
+import { limitsWhatIsMetered, requireMeteredQuota } from '../usage/metered-quotas.ts';
+import { Sandbox } from './sandbox.entity.ts';
+import { recordSandboxEvent } from './sandbox-events.ts';
 import { takeUdpPorts } from './udp-ports.ts';
 
 /** The caller's choices for a new sandbox. The other fields follow from the plan and from placement. */

@@ -1,10 +1,10 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { AppError } from '../../domain/errors.ts';
 import type { SandboxId } from '../../domain/ids.ts';
-import type { MountSlot } from '../../domain/sandboxes/object-storage.ts';
-import { udpPortsOf } from '../../domain/sandboxes/ports.ts';
 import { stoppedClock, turn } from '../../domain/sandboxes/clock.ts';
 import { moveBetween, type SandboxMove } from '../../domain/sandboxes/move.ts';
+import type { MountSlot } from '../../domain/sandboxes/object-storage.ts';
+import { udpPortsOf } from '../../domain/sandboxes/ports.ts';
 import {
   canMove,
   isOver,
@@ -14,17 +14,17 @@ import {
   type SandboxSubstatus,
 } from '../../domain/sandboxes/state.ts';
 import { meteredAfter } from '../../domain/usage/periods.ts';
-import { Sandbox, type SandboxFailure } from './sandbox.entity.ts';
-import type { PlanCatalog } from '../plans.ts';
-import { query } from '../query.ts';
-import { admitResume, reserveHost, roomFor } from './admission.ts';
-import { newSandboxEvent, type SandboxEventType } from '../core/events.ts';
-import { hasLease } from '../hosts/hosts.ts';
+import type { PlanCatalog } from '../billing/plans.ts';
+import { query } from '../core/query.ts';
 import { readRow } from '../core/read-row.ts';
 import { replaceRow } from '../core/replace-row.ts';
+import { hasLease } from '../hosts/hosts.ts';
 import { secretKeyInUse } from '../upkeep/secret-keys.ts';
-import { takeUdpPorts } from './udp-ports.ts';
 import { usageStatements } from '../usage/usage-events.ts';
+import { admitResume, reserveHost, roomFor } from './admission.ts';
+import { Sandbox, type SandboxFailure } from './sandbox.entity.ts';
+import { newSandboxEvent, type SandboxEventType } from './sandbox-events.ts';
+import { takeUdpPorts } from './udp-ports.ts';
 
 /** The place of a running sandbox, and its mounts after the start. Undefined mounts: unchanged. */
 export interface RunningPlace {

@@ -2,11 +2,11 @@ import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
 import { AppError, notFound } from '../../domain/errors.ts';
 import type { ProjectId, SandboxId } from '../../domain/ids.ts';
 import { Project } from '../accounts/project.entity.ts';
-import { Sandbox } from './sandbox.entity.ts';
-import { recordSandboxEvent } from '../core/events.ts';
 import { requestSignal } from '../core/outbox.ts';
-import { entitiesWithin, type Scope, scopeTransaction } from '../accounts/scope.ts';
+import { entitiesWithin, type Scope, scopeTransaction } from '../core/scope.ts';
 import { recordUsage } from '../usage/usage-events.ts';
+import { Sandbox } from './sandbox.entity.ts';
+import { recordSandboxEvent } from './sandbox-events.ts';
 
 /**
  * Moves a running sandbox to another project. The caller must be able to see both, and both must belong to the same

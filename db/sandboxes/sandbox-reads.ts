@@ -1,12 +1,12 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { ProjectId, SandboxId, UserId } from '../../domain/ids.ts';
 import type { SandboxStatus } from '../../domain/sandboxes/state.ts';
-import { Sandbox } from './sandbox.entity.ts';
-import { query } from '../query.ts';
-import { containing, type ListedTable, type Listing, readOne, readPage } from '../core/page.ts';
 import { joinAccountRoot, type Person, readPerson, selectPerson } from '../accounts/people.ts';
+import { containing, type ListedTable, type Listing, readOne, readPage } from '../core/page.ts';
+import { query } from '../core/query.ts';
 import { readRow } from '../core/read-row.ts';
-import { type Scope, type SqlCondition, withinScope } from '../accounts/scope.ts';
+import { type Scope, type SqlCondition, withinScope } from '../core/scope.ts';
+import { Sandbox } from './sandbox.entity.ts';
 
 /** A sandbox with the additional facts that replies show. */
 export interface SandboxView {

@@ -2,9 +2,9 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import type { SandboxId } from '../../domain/ids.ts';
 import { type Port, unionOfPorts } from '../../domain/sandboxes/ports.ts';
 import type { SandboxStatus } from '../../domain/sandboxes/state.ts';
-import { Sandbox } from './sandbox.entity.ts';
-import { query } from '../query.ts';
 import { isUserDisabled } from '../accounts/users.ts';
+import { query } from '../core/query.ts';
+import { Sandbox } from './sandbox.entity.ts';
 
 /** The facts that the gateway needs to forward a request to a sandbox. */
 export interface SandboxRouteRow {

@@ -1,9 +1,9 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { SandboxId } from '../../domain/ids.ts';
-import { Sandbox } from './sandbox.entity.ts';
-import { query } from '../query.ts';
+import { query } from '../core/query.ts';
 import { readRow } from '../core/read-row.ts';
-import { type Scope, withinScope } from '../accounts/scope.ts';
+import { type Scope, withinScope } from '../core/scope.ts';
+import { Sandbox } from './sandbox.entity.ts';
 
 /** The sandboxes of the list that a caller may see, by id, without deleted ones. */
 export async function findSandboxes(

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { SandboxId } from '../../domain/ids.ts';
+import { query } from '../core/query.ts';
 import { Sandbox, type SandboxFailure } from './sandbox.entity.ts';
-import { query } from '../query.ts';
 
 /** Notifies the owner that a timeout is near. Repeated calls for the same deadline and distance notify once. */
 export async function warnOfTimeout(

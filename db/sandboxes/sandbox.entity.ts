@@ -1,7 +1,7 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
+import type { DiskRates } from '../../domain/billing/plans.ts';
 import type { AccountId, ProjectId, SandboxId, TemplateId, UserId } from '../../domain/ids.ts';
 import type { MountSlot } from '../../domain/sandboxes/object-storage.ts';
-import type { DiskRates } from '../../domain/billing/plans.ts';
 import type { Port } from '../../domain/sandboxes/ports.ts';
 import type { LifecycleOutcome, SandboxReason, SandboxStatus, SandboxSubstatus } from '../../domain/sandboxes/state.ts';
 

@@ -1,8 +1,8 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { AppError } from '../../domain/errors.ts';
-import { Host } from '../hosts/host.entity.ts';
-import { query } from '../query.ts';
 import { lockRow } from '../core/lock-row.ts';
+import { query } from '../core/query.ts';
+import { Host } from '../hosts/host.entity.ts';
 
 /** The UDP ports that a host offers to its sandboxes. */
 export interface UdpOffer {

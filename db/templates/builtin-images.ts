@@ -1,5 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import { query } from '../query.ts';
+import { query } from '../core/query.ts';
 
 /** The state of an image that a host makes itself. `missing`: the host has not begun. */
 export interface ImageOfHost {

@@ -1,15 +1,15 @@
 import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
 import { AppError, notFound } from '../../domain/errors.ts';
 import type { ImportJobId, TemplateId } from '../../domain/ids.ts';
-import { activeImportStatuses, type ImportStatus, maxImportRetries } from '../../domain/templates/import-jobs.ts';
 import { registryProjectOf } from '../../domain/templates/image.ts';
-import { ImportJob } from './import-job.entity.ts';
-import { Template } from './template.entity.ts';
-import { query } from '../query.ts';
+import { activeImportStatuses, type ImportStatus, maxImportRetries } from '../../domain/templates/import-jobs.ts';
 import { requestSignal, requestStart } from '../core/outbox.ts';
 import { type ListedTable, type Listing, readPage } from '../core/page.ts';
+import { query } from '../core/query.ts';
 import { readRow } from '../core/read-row.ts';
-import { entitiesWithin, type Scope, type SqlCondition, scopeTransaction, withinScope } from '../accounts/scope.ts';
+import { entitiesWithin, type Scope, type SqlCondition, scopeTransaction, withinScope } from '../core/scope.ts';
+import { ImportJob } from './import-job.entity.ts';
+import { Template } from './template.entity.ts';
 import { changeTemplate, type TemplateCaller } from './template-changes.ts';
 
 const listed: ListedTable = {

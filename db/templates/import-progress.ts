@@ -1,15 +1,15 @@
 import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
 import type { ImportJobId, TemplateId } from '../../domain/ids.ts';
-import { activeImportStatuses } from '../../domain/templates/import-jobs.ts';
 import { readRegistryImage } from '../../domain/templates/image.ts';
-import { ImportJob } from './import-job.entity.ts';
-import { Template } from './template.entity.ts';
-import type { PlanCatalog } from '../plans.ts';
-import { query } from '../query.ts';
-import { importTag } from './import-jobs.ts';
+import { activeImportStatuses } from '../../domain/templates/import-jobs.ts';
+import { addNotification } from '../accounts/notifications.ts';
+import type { PlanCatalog } from '../billing/plans.ts';
 import { lockRow } from '../core/lock-row.ts';
-import { addNotification } from '../core/notify.ts';
 import { requestStart } from '../core/outbox.ts';
+import { query } from '../core/query.ts';
+import { ImportJob } from './import-job.entity.ts';
+import { importTag } from './import-jobs.ts';
+import { Template } from './template.entity.ts';
 import { recordUpload, type TemplateImage } from './template-changes.ts';
 import { addLeftovers, storageExcess, takeFromLeftovers } from './template-storage.ts';
 

@@ -1,6 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { ownerOfProject, readRegistryImage, registryImage } from '../../domain/templates/image.ts';
-import { query } from '../query.ts';
+import { query } from '../core/query.ts';
 import { isImageInUse } from './template-images.ts';
 
 /** Longer than the time from a request's read of an image to its row that refers to the image. */

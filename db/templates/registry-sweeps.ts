@@ -1,5 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import { query } from '../query.ts';
+import { query } from '../core/query.ts';
 import { forgetLeftovers } from './template-storage.ts';
 
 /** Longer than a sweep may take. If a worker dies during a sweep, the registry stays closed for this long. */

@@ -1,11 +1,11 @@
 import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
 import type { AccountId, SandboxId, TemplateId } from '../../domain/ids.ts';
 import type { RegistryPlace } from '../../domain/templates/image.ts';
+import { addNotification } from '../accounts/notifications.ts';
+import type { PlanCatalog } from '../billing/plans.ts';
+import { lockRow } from '../core/lock-row.ts';
 import { Sandbox } from '../sandboxes/sandbox.entity.ts';
 import { Template } from './template.entity.ts';
-import type { PlanCatalog } from '../plans.ts';
-import { lockRow } from '../core/lock-row.ts';
-import { addNotification } from '../core/notify.ts';
 import { recordUpload, type TemplateImage } from './template-changes.ts';
 import { storageExcess } from './template-storage.ts';
 

@@ -2,15 +2,15 @@ import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
 import { AppError, notFound } from '../../domain/errors.ts';
 import type { AccountId, TemplateId, UserId } from '../../domain/ids.ts';
 import { activeImportStatuses } from '../../domain/templates/import-jobs.ts';
-import { accountTransaction } from '../account-transaction.ts';
-import { ImportJob } from './import-job.entity.ts';
-import { Sandbox } from '../sandboxes/sandbox.entity.ts';
-import { Template } from './template.entity.ts';
 import { requireBudget } from '../billing/budget-rows.ts';
+import { accountTransaction } from '../core/account-transaction.ts';
 import { recordEvent } from '../core/events.ts';
 import { lockRow } from '../core/lock-row.ts';
 import { requestStart } from '../core/outbox.ts';
-import type { Scope } from '../accounts/scope.ts';
+import type { Scope } from '../core/scope.ts';
+import { Sandbox } from '../sandboxes/sandbox.entity.ts';
+import { ImportJob } from './import-job.entity.ts';
+import { Template } from './template.entity.ts';
 import { findTemplateView, requireUnreservedName } from './templates.ts';
 
 /** The user who changes a template. */

@@ -1,7 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import type { ImageBlob } from '../../domain/templates/image-manifest.ts';
 import { readRegistryImage } from '../../domain/templates/image.ts';
-import { query } from '../query.ts';
+import type { ImageBlob } from '../../domain/templates/image-manifest.ts';
+import { query } from '../core/query.ts';
 
 /**
  * Whether a template, a sandbox with a disk, or a running import refers to an image of the platform's registry. An

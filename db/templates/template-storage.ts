@@ -1,15 +1,15 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
+import type { Plan } from '../../domain/billing/plans.ts';
 import type { AccountId, ImportJobId, TemplateId, UserId } from '../../domain/ids.ts';
 import type { ImageBlob } from '../../domain/templates/image-manifest.ts';
-import type { Plan } from '../../domain/billing/plans.ts';
-import { accountLimit } from '../../domain/usage/quotas.ts';
 import { bytesOfGb } from '../../domain/templates/storage.ts';
+import { accountLimit } from '../../domain/usage/quotas.ts';
 import { Account } from '../accounts/account.entity.ts';
-import type { Template } from './template.entity.ts';
-import type { PlanCatalog } from '../plans.ts';
-import { query } from '../query.ts';
-import { findActiveAllocation } from '../usage/quota-allocations.ts';
+import type { PlanCatalog } from '../billing/plans.ts';
 import { findSubscription, planHeldBy } from '../billing/subscriptions.ts';
+import { query } from '../core/query.ts';
+import { findActiveAllocation } from '../usage/quota-allocations.ts';
+import type { Template } from './template.entity.ts';
 
 /**
  * The bytes of the images of an account's own templates, private and shared. Public ones, which operators make, do not

@@ -1,7 +1,7 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
 import type { AccountId, TemplateId, UserId } from '../../domain/ids.ts';
-import type { ImageBlob } from '../../domain/templates/image-manifest.ts';
 import type { Port } from '../../domain/sandboxes/ports.ts';
+import type { ImageBlob } from '../../domain/templates/image-manifest.ts';
 
 /** The blueprint of sandboxes: an image and default resources. */
 export const Template = defineEntity({

@@ -1,12 +1,12 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { AppError } from '../../domain/errors.ts';
 import { type AccountId, isId, type TemplateId, type UserId } from '../../domain/ids.ts';
-import { Template } from './template.entity.ts';
-import { query } from '../query.ts';
-import { type ListedTable, type Listing, readOne, readPage } from '../core/page.ts';
 import { type Person, readPerson, selectPerson } from '../accounts/people.ts';
+import { type ListedTable, type Listing, readOne, readPage } from '../core/page.ts';
+import { query } from '../core/query.ts';
 import { readRow } from '../core/read-row.ts';
-import { type Scope, type SqlCondition, withinScope } from '../accounts/scope.ts';
+import { type Scope, type SqlCondition, withinScope } from '../core/scope.ts';
+import { Template } from './template.entity.ts';
 
 export interface TemplateView {
   template: Template;

@@ -1,6 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { metricsKeptDays } from '../../domain/usage/metrics-range.ts';
-import { query } from '../query.ts';
+import { query } from '../core/query.ts';
 
 /** Partitions for metrics exist this many days in advance. */
 const partitionDaysAhead = 3;

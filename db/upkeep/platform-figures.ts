@@ -1,7 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import { query } from '../query.ts';
-import { countEntries } from '../core/outbox.ts';
 import { countRefusedUsage, readReconciliationState } from '../billing/reconciliations.ts';
+import { countEntries } from '../core/outbox.ts';
+import { query } from '../core/query.ts';
 
 /** Counts for operators, over all accounts. Each statement reads an index that contains only unfinished rows. */
 export async function readPlatformFigures(em: EntityManager) {

@@ -1,7 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { addressesKnownDays, failuresForgottenAfterSeconds } from '../../domain/accounts/sign-in-throttle.ts';
-import { query } from '../query.ts';
 import { keptHours as idempotencyKeptHours } from '../accounts/idempotency.ts';
+import { query } from '../core/query.ts';
 
 /** How long rows of growing tables are kept. */
 export interface Retention {

@@ -1,11 +1,11 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
+import type { TemplateId, WebhookEndpointId } from '../../domain/ids.ts';
 import { open, seal } from '../../platform/config/sealed-box.ts';
 import { deriveKey, type KnownSecretKeys } from '../../platform/config/secret-keys.ts';
 import { numbered, type PlatformSecrets } from '../../platform/config/secrets.ts';
 import { type Settings, SettingsError } from '../../platform/config/settings.ts';
-import type { TemplateId, WebhookEndpointId } from '../../domain/ids.ts';
-import { query } from '../query.ts';
 import { recordAudit } from '../accounts/audit-events.ts';
+import { query } from '../core/query.ts';
 
 export type SecretKeySettings = Pick<Settings, 'PLATFORM_SECRET_KEY' | 'PLATFORM_PREVIOUS_SECRET_KEY'>;
 

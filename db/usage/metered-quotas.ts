@@ -4,13 +4,13 @@ import { AppError } from '../../domain/errors.ts';
 import type { AccountId, SandboxId, UserId } from '../../domain/ids.ts';
 import { type QuotaHolder, quotaMonth, quotasReached } from '../../domain/usage/quotas.ts';
 import { type UsageType, usageTypes } from '../../domain/usage/types.ts';
-import { QuotaAllocation } from './quota-allocation.entity.ts';
 import { User } from '../accounts/user.entity.ts';
-import { query } from '../query.ts';
 import { requestSignal } from '../core/outbox.ts';
-import { findActiveAllocation } from './quota-allocations.ts';
+import { query } from '../core/query.ts';
 import { readRow } from '../core/read-row.ts';
-import { type Scope, withinScope } from '../accounts/scope.ts';
+import { type Scope, withinScope } from '../core/scope.ts';
+import { QuotaAllocation } from './quota-allocation.entity.ts';
+import { findActiveAllocation } from './quota-allocations.ts';
 import { sumUsage } from './usage-sums.ts';
 
 /** True for allocations that limit metered usage. */

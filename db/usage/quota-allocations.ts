@@ -2,13 +2,13 @@ import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
 import { AppError, notFound } from '../../domain/errors.ts';
 import type { UserId } from '../../domain/ids.ts';
 import type { Quota, QuotaHolder } from '../../domain/usage/quotas.ts';
-import { QuotaAllocation } from './quota-allocation.entity.ts';
-import { User } from '../accounts/user.entity.ts';
 import { type AuditedFields, recordAudit } from '../accounts/audit-events.ts';
+import { User } from '../accounts/user.entity.ts';
 import { lockRow } from '../core/lock-row.ts';
 import { type ListedTable, type Listing, readPage } from '../core/page.ts';
 import { readRow } from '../core/read-row.ts';
-import { entitiesWithin, type Scope, scopeTransaction, withinScope } from '../accounts/scope.ts';
+import { entitiesWithin, type Scope, scopeTransaction, withinScope } from '../core/scope.ts';
+import { QuotaAllocation } from './quota-allocation.entity.ts';
 
 const listed: ListedTable = {
   table: 'quota_allocations',

@@ -2,17 +2,17 @@ import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
 import { AppError, notFound } from '../../domain/errors.ts';
 import type { AccountId, UserId } from '../../domain/ids.ts';
 import type { Quota, QuotaRequestStatus } from '../../domain/usage/quotas.ts';
-import { accountTransaction } from '../account-transaction.ts';
-import { QuotaRequest } from './quota-request.entity.ts';
-import { User } from '../accounts/user.entity.ts';
-import { newId } from '../new-id.ts';
 import { recordAudit } from '../accounts/audit-events.ts';
+import { addNotification } from '../accounts/notifications.ts';
+import { User } from '../accounts/user.entity.ts';
+import { accountTransaction } from '../core/account-transaction.ts';
 import { lockRow } from '../core/lock-row.ts';
-import { addNotification } from '../core/notify.ts';
+import { newId } from '../core/new-id.ts';
 import { type ListedTable, type Listing, readPage } from '../core/page.ts';
-import { allocateQuota, auditedQuota } from './quota-allocations.ts';
 import { readRow } from '../core/read-row.ts';
-import { entitiesWithin, type Scope, scopeTransaction, withinScope } from '../accounts/scope.ts';
+import { entitiesWithin, type Scope, scopeTransaction, withinScope } from '../core/scope.ts';
+import { allocateQuota, auditedQuota } from './quota-allocations.ts';
+import { QuotaRequest } from './quota-request.entity.ts';
 
 /** The quota that a user requests, and the reason. */
 export type WantedQuota = Quota & { reason: string };

@@ -1,8 +1,8 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { SandboxId } from '../../domain/ids.ts';
 import type { MetricsRange } from '../../domain/usage/metrics-range.ts';
-import { query } from '../query.ts';
-import { type Scope, withinScope } from '../accounts/scope.ts';
+import { query } from '../core/query.ts';
+import { type Scope, withinScope } from '../core/scope.ts';
 
 /** The use of one sandbox since its previous sample, and its current values. */
 export interface MeteredUsage {

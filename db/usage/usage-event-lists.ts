@@ -2,9 +2,9 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import type { AccountId, ProjectId, UserId } from '../../domain/ids.ts';
 import { type ResourceType, type UsageType, usageTypeNames, usageTypes } from '../../domain/usage/types.ts';
 import { partsOf, type UsageWindow } from '../../domain/usage/window.ts';
-import { query } from '../query.ts';
 import type { Listing } from '../core/page.ts';
-import { allOf, type SqlCondition, withinScope } from '../accounts/scope.ts';
+import { query } from '../core/query.ts';
+import { allOf, type SqlCondition, withinScope } from '../core/scope.ts';
 import { quantity, type UsageOf, units } from './usage-sums.ts';
 
 /** An event in the form for people. Its numbers are made from exact decimals. */

@@ -1,8 +1,8 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { meteredAfter, periodsUntil } from '../../domain/usage/periods.ts';
+import { query } from '../core/query.ts';
+import type { SqlCondition } from '../core/scope.ts';
 import type { Sandbox } from '../sandboxes/sandbox.entity.ts';
-import { query } from '../query.ts';
-import type { SqlCondition } from '../accounts/scope.ts';
 
 type Metered = Pick<
   Sandbox,

@@ -1,8 +1,8 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { type UsageType, usageTypes } from '../../domain/usage/types.ts';
 import type { UsageWindow } from '../../domain/usage/window.ts';
-import { query } from '../query.ts';
-import type { SqlCondition } from '../accounts/scope.ts';
+import { query } from '../core/query.ts';
+import type { SqlCondition } from '../core/scope.ts';
 import { quantity, type UsageOf, units, usageIn } from './usage-sums.ts';
 
 /** Totals of usage for people: numbers made from decimals that are rounded to a millionth. */

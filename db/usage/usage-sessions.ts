@@ -1,10 +1,10 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { UsageWindow } from '../../domain/usage/window.ts';
-import { Sandbox } from '../sandboxes/sandbox.entity.ts';
-import { query } from '../query.ts';
 import { type ListedTable, type Listing, readPage } from '../core/page.ts';
+import { query } from '../core/query.ts';
 import { readRow } from '../core/read-row.ts';
-import { allOf, type SqlCondition, withinScope } from '../accounts/scope.ts';
+import { allOf, type SqlCondition, withinScope } from '../core/scope.ts';
+import { Sandbox } from '../sandboxes/sandbox.entity.ts';
 import { type UsageOf, units, usageInSpan } from './usage-sums.ts';
 
 /** A session is the life of a sandbox since it first ran. */

@@ -2,7 +2,7 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import type { ProjectId } from '../../domain/ids.ts';
 import { type UsageType, usageTypeNames, usageTypes } from '../../domain/usage/types.ts';
 import { partsOf, type UsageWindow } from '../../domain/usage/window.ts';
-import { allOf, type Scope, type SqlCondition, withinScope } from '../accounts/scope.ts';
+import { allOf, type Scope, type SqlCondition, withinScope } from '../core/scope.ts';
 import { millisecondsOf, partsByPrice } from './usage-events.ts';
 
 /**

@@ -1,7 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { UsagePrices } from '../../domain/usage/types.ts';
-import { query } from '../query.ts';
-import { usagePrices } from '../usage-prices.ts';
+import { usagePrices } from '../billing/usage-prices.ts';
+import { query } from '../core/query.ts';
 import { millisecondsOf, partsByPrice } from './usage-events.ts';
 
 /** Partitions for usage events exist this many days in advance. */

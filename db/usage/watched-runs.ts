@@ -1,8 +1,8 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { AccountId, SandboxId, UserId } from '../../domain/ids.ts';
 import type { SandboxStatus } from '../../domain/sandboxes/state.ts';
-import { query } from '../query.ts';
-import { recordRunEnd } from '../core/events.ts';
+import { query } from '../core/query.ts';
+import { recordRunEnd } from '../sandboxes/sandbox-events.ts';
 
 /**
  * The maximum number of unreported ends of one sandbox. Root in the sandbox controls the agent, which may never answer.

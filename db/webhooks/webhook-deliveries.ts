@@ -3,9 +3,9 @@ import { AppError, notFound } from '../../domain/errors.ts';
 import { testEventType } from '../../domain/event-types.ts';
 import type { EventId, WebhookDeliveryId, WebhookEndpointId } from '../../domain/ids.ts';
 import type { AttemptOutcome, DeliveryStatus } from '../../domain/webhooks/delivery.ts';
+import { newId } from '../core/new-id.ts';
+import { query } from '../core/query.ts';
 import type { WebhookEndpoint } from './webhook-endpoint.entity.ts';
-import { newId } from '../new-id.ts';
-import { query } from '../query.ts';
 
 /** An event on its way to an endpoint. */
 export interface WebhookDelivery {

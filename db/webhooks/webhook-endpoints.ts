@@ -1,13 +1,13 @@
 import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
 import { AppError, notFound } from '../../domain/errors.ts';
 import type { AccountId, UserId, WebhookEndpointId } from '../../domain/ids.ts';
-import { accountTransaction } from '../account-transaction.ts';
-import { WebhookEndpoint } from './webhook-endpoint.entity.ts';
 import { type AuditedFields, recordAudit } from '../accounts/audit-events.ts';
+import { accountTransaction } from '../core/account-transaction.ts';
 import { lockRow } from '../core/lock-row.ts';
 import { type ListedTable, type Listing, readOne, readPage } from '../core/page.ts';
 import { readRow } from '../core/read-row.ts';
-import { entitiesWithin, type Scope, scopeTransaction, withinScope } from '../accounts/scope.ts';
+import { entitiesWithin, type Scope, scopeTransaction, withinScope } from '../core/scope.ts';
+import { WebhookEndpoint } from './webhook-endpoint.entity.ts';
 
 /**
  * The maximum number of endpoints of one user, and the same for the account itself. Each event makes a delivery for

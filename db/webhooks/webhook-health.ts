@@ -2,10 +2,10 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import type { AccountId, UserId, WebhookEndpointId } from '../../domain/ids.ts';
 import { isGone } from '../../domain/webhooks/delivery.ts';
 import { failingDaysUntilDisabled } from '../../domain/webhooks/schedule.ts';
+import { addNotification } from '../accounts/notifications.ts';
 import { User } from '../accounts/user.entity.ts';
-import { query } from '../query.ts';
+import { query } from '../core/query.ts';
 import type { DeliveryResult } from './held-delivery.ts';
-import { addNotification } from '../core/notify.ts';
 
 interface Counts {
   endpoint_id: string;

@@ -1,10 +1,10 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { AccountId, EventId, WebhookDeliveryId, WebhookEndpointId } from '../../domain/ids.ts';
 import type { DeliveryStatus } from '../../domain/webhooks/delivery.ts';
-import { WebhookEndpoint } from './webhook-endpoint.entity.ts';
-import { query } from '../query.ts';
-import { type HeldDelivery, keysOf } from './held-delivery.ts';
+import { query } from '../core/query.ts';
 import { readRow } from '../core/read-row.ts';
+import { type HeldDelivery, keysOf } from './held-delivery.ts';
+import { WebhookEndpoint } from './webhook-endpoint.entity.ts';
 
 /** How long a relay holds a delivery without renewal. After that, another relay takes it. */
 const leaseSeconds = 10;

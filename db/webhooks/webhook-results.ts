@@ -1,7 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import { query } from '../query.ts';
-import { type DeliveryResult, type HeldDelivery, keysOf } from './held-delivery.ts';
 import { requestStart } from '../core/outbox.ts';
+import { query } from '../core/query.ts';
+import { type DeliveryResult, type HeldDelivery, keysOf } from './held-delivery.ts';
 import { countAttempts } from './webhook-health.ts';
 
 /** The number of attempts that are kept with a delivery. */

@@ -1,5 +1,5 @@
-import { isCommonPassword } from './common-passwords.ts';
 import { AppError } from '../errors.ts';
+import { isCommonPassword } from './common-passwords.ts';
 
 export const minPasswordLength = 8;
 /** Checked first, because the other checks take longer for longer texts. */

@@ -1,5 +1,5 @@
-import type { Plan } from './plans.ts';
 import { compare } from './money.ts';
+import type { Plan } from './plans.ts';
 
 /**
  * The effect of selecting a plan.

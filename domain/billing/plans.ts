@@ -1,6 +1,6 @@
+import { AppError } from '../errors.ts';
 import type { Amount } from './money.ts';
 import type { BillingInterval } from './periods.ts';
-import { AppError } from '../errors.ts';
 
 /** A subscription plan and its limits. Money is a decimal as a string, never a float. */
 export interface Plan {

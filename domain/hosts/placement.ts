@@ -1,5 +1,5 @@
-import type { FreeRoom, Use } from './room.ts';
 import type { RegionWish } from './regions.ts';
+import type { FreeRoom, Use } from './room.ts';
 
 /** The total that sandboxes may take of a host, and the amount that they take already. No capacity: unlimited. */
 export interface Limit {

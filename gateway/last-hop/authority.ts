@@ -11,9 +11,9 @@ import {
 import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
 import * as x509 from '@peculiar/x509';
-import { renameDurably, writeFileDurably } from '../../platform/config/durable-file.ts';
 import type { CertificateRequest, Issued } from '../../db/hosts/last-hop-certificates.ts';
 import { type LastHopIdentity, uriOf } from '../../domain/hosts/last-hop.ts';
+import { renameDurably, writeFileDurably } from '../../platform/config/durable-file.ts';
 import { isProof, writeJoinToken } from './join-token.ts';
 
 const hourMs = 3600 * 1000;

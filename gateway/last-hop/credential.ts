@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import type { Orm } from '../../db/orm.ts';
 import { findIssued, requestCertificate } from '../../db/hosts/last-hop-certificates.ts';
+import type { Orm } from '../../db/orm.ts';
 import type { LastHopIdentity } from '../../domain/hosts/last-hop.ts';
 import { type JoinToken, proofOf, readJoinToken } from './join-token.ts';
 import type { IssuedCertificate } from './request.ts';

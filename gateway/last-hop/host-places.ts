@@ -1,5 +1,5 @@
-import type { Orm } from '../../db/orm.ts';
 import { findHostPlace, type HostPlace } from '../../db/hosts/hosts.ts';
+import type { Orm } from '../../db/orm.ts';
 
 const keptMs = 2000;
 

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import type { Orm } from '../../db/orm.ts';
 import { revokedLastHops } from '../../db/hosts/last-hop-certificates.ts';
+import type { Orm } from '../../db/orm.ts';
 import { type LastHopIdentity, uriOf } from '../../domain/hosts/last-hop.ts';
 
 const everyMs = 5000;

@@ -2,7 +2,6 @@ import net from 'node:net';
 import tls from 'node:tls';
 import ipaddr from 'ipaddr.js';
 import type { Logger } from 'pino';
-import type { SandboxId } from '../../domain/ids.ts';
 import {
   identityIn,
   type LastHopIdentity,
@@ -11,6 +10,7 @@ import {
   maxPrefaceBytes,
   readPreface,
 } from '../../domain/hosts/last-hop.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import type { Credential, OwnCredential } from './credential.ts';
 import type { HostPlaces } from './host-places.ts';
 import type { Revocations } from './revocations.ts';

@@ -1,6 +1,6 @@
 import net from 'node:net';
-import type { SandboxId } from '../../domain/ids.ts';
 import { lastHopReplies } from '../../domain/hosts/last-hop.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import { loopbackHead, loopbackReply } from '../../domain/loopback-connection.ts';
 import { openTunnel, type TunnelPlace } from '../last-hop/tunnel.ts';
 

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import Stripe from 'stripe';
-import type { Settings } from '../../platform/config/settings.ts';
 import { type Amount, fromSmallestUnit, toSmallestUnit } from '../../domain/billing/money.ts';
 import { type ChargeState, chargeStateOf, type RefundStatus, refundStatusOf } from '../../domain/billing/payments.ts';
+import type { Settings } from '../../platform/config/settings.ts';
 import { processorFetch } from './processor-fetch.ts';
 
 /**

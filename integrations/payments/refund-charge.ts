@@ -1,4 +1,3 @@
-import type { Orm } from '../../db/orm.ts';
 import { recordCharge } from '../../db/billing/payment-intents.ts';
 import {
   findRefund,
@@ -8,6 +7,7 @@ import {
   settleRefund,
   type WantedRefund,
 } from '../../db/billing/payment-refunds.ts';
+import type { Orm } from '../../db/orm.ts';
 import { type PaymentProcessor, ProcessorRefusedError, ProcessorUnavailableError } from './processor.ts';
 
 interface Payments {

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
-import type { Settings } from '../../platform/config/settings.ts';
 import type { ImageReference } from '../../domain/templates/image-reference.ts';
+import type { Settings } from '../../platform/config/settings.ts';
 import { OutboundGuard } from './outbound-guard.ts';
 import { RegistryClient, type RegistryCredentials } from './registry-client.ts';
 import { discard, RegistryHttp } from './registry-http.ts';

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import type { Settings } from '../../platform/config/settings.ts';
 import { blobsOf } from '../../domain/templates/image-manifest.ts';
 import type { ImageReference } from '../../domain/templates/image-reference.ts';
+import type { Settings } from '../../platform/config/settings.ts';
 import { type ExternalImage, findExternalImage, hasZstdLayers, UnusableImageError } from './external-image.ts';
 import { ExternalRegistries } from './external-registries.ts';
 import { ImportSource } from './import-source.ts';

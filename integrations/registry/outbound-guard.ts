@@ -1,8 +1,8 @@
 import net from 'node:net';
+import { isAddressIn, isOutboundAddressAllowed } from '../../domain/outbound-addresses.ts';
 import { isOwnService, type NamedService, namedServices, ownServices } from '../../platform/config/own-services.ts';
 import { resolveHost } from '../../platform/config/resolve-host.ts';
 import type { Settings } from '../../platform/config/settings.ts';
-import { isAddressIn, isOutboundAddressAllowed } from '../../domain/outbound-addresses.ts';
 
 /** A user-supplied host has a forbidden address. */
 export class ForbiddenAddressError extends Error {

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import pLimit from 'p-limit';
-import type { Settings } from '../../platform/config/settings.ts';
+import { placeIn, type RegistryPlace } from '../../domain/templates/image.ts';
 import { blobsOf, type ImageBlob, type ImageManifest, sizeOf } from '../../domain/templates/image-manifest.ts';
 import type { ImageReference } from '../../domain/templates/image-reference.ts';
-import { placeIn, type RegistryPlace } from '../../domain/templates/image.ts';
+import type { Settings } from '../../platform/config/settings.ts';
 import { ImageUpload } from './image-upload.ts';
 import { RegistryClient, type RegistryCredentials, RegistryError } from './registry-client.ts';
 import { discard, RegistryHttp } from './registry-http.ts';

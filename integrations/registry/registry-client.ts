@@ -1,5 +1,10 @@
 import { createHash } from 'node:crypto';
-import { type ImageIndex, type ImageManifest, manifestMediaTypes, readManifest } from '../../domain/templates/image-manifest.ts';
+import {
+  type ImageIndex,
+  type ImageManifest,
+  manifestMediaTypes,
+  readManifest,
+} from '../../domain/templates/image-manifest.ts';
 import { ForbiddenAddressError } from './outbound-guard.ts';
 import { discard, type HttpReply, type RegistryHttp, readAll } from './registry-http.ts';
 

@@ -3,8 +3,8 @@ import type { Socket } from 'node:net';
 import net from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { buildConnector } from 'undici';
-import { isOwnService, type OwnService } from '../../platform/config/own-services.ts';
 import { isAddressIn, isOutboundAddressAllowed } from '../../domain/outbound-addresses.ts';
+import { isOwnService, type OwnService } from '../../platform/config/own-services.ts';
 import { ByteRates } from './byte-rates.ts';
 
 /** No connection was made, because users may not use this address. */

@@ -1,6 +1,6 @@
 import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
-import type { PlatformSecrets } from '../../platform/config/secrets.ts';
 import type { WebhookEndpointId } from '../../domain/ids.ts';
+import type { PlatformSecrets } from '../../platform/config/secrets.ts';
 
 /** The PKCS #8 prefix of an ed25519 key, before its 32 bytes. */
 const ed25519Prefix = Buffer.from('302e020100300506032b657004220420', 'hex');

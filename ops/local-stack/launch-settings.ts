@@ -7,7 +7,7 @@ const port = z.preprocess(
 );
 
 /**
- * Settings that only `npm start` has, in addition to those of the processes in `config/settings/`. An explicit port
+ * Settings that only `npm start` has, in addition to those of the processes in `platform/config/settings/`. An explicit port
  * must be free. Without one, a port is chosen and stored in the data folder.
  */
 const launchSettingsSchema = z.object({

@@ -1,7 +1,12 @@
 import type { SearchAttributePair } from '@temporalio/common';
 import type { AccountId } from '../../domain/ids.ts';
 import { controlTaskQueues } from '../../domain/task-queues.ts';
-import { type WorkflowInput, type Workflows, type WorkflowType, workflowKinds } from '../../domain/workflow-registry.ts';
+import {
+  type WorkflowInput,
+  type Workflows,
+  type WorkflowType,
+  workflowKinds,
+} from '../../domain/workflow-registry.ts';
 import { sandboxSearchAttributes, searchAttributes } from './search-attributes.ts';
 
 /** The search attributes of workflow types at their start, in addition to the account. */

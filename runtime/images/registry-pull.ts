@@ -4,7 +4,11 @@ import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import pLimit from 'p-limit';
 import type { ImageManifest } from '../../domain/templates/image-manifest.ts';
-import { RegistryClient, type RegistryCredentials, RegistryError } from '../../integrations/registry/registry-client.ts';
+import {
+  RegistryClient,
+  type RegistryCredentials,
+  RegistryError,
+} from '../../integrations/registry/registry-client.ts';
 import { RegistryHttp } from '../../integrations/registry/registry-http.ts';
 import { type ImageLimits, ImageRefusedError, type LayerSource, layerInFile, unpackLayers } from './unpack-layers.ts';
 import { type ImageConfig, imageConfigOf, rootfsOf } from './unpacked-image.ts';

@@ -1,10 +1,10 @@
-import type { OwnService } from '../../platform/config/own-services.ts';
 import {
   closedIpv4Ranges,
   closedIpv6Ranges,
   innerLoopbackAddress,
   publicIpv6Range,
 } from '../../domain/outbound-addresses.ts';
+import type { OwnService } from '../../platform/config/own-services.ts';
 import type { PortRange } from '../host-driver.ts';
 
 /** The parameters of one copy's firewall. None of them changes when sandboxes start or end. */

@@ -1,5 +1,5 @@
-import type { OwnService } from '../../platform/config/own-services.ts';
 import type { SandboxId } from '../../domain/ids.ts';
+import type { OwnService } from '../../platform/config/own-services.ts';
 import type { DriverLogger } from '../driver-logger.ts';
 import type { HostDriver, PortRange } from '../host-driver.ts';
 import type { HostRegistry } from '../images/registry-pull.ts';

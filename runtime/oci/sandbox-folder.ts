@@ -2,9 +2,9 @@ import { lstatSync, readFileSync } from 'node:fs';
 import { constants, type FileHandle, mkdir, open, readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { z } from 'zod';
+import type { SandboxId } from '../../domain/ids.ts';
 import { writeFileDurably } from '../../platform/config/durable-file.ts';
 import { readDocument } from '../../platform/config/readable-document.ts';
-import type { SandboxId } from '../../domain/ids.ts';
 import type { SandboxExit } from '../driver.ts';
 import type { ProcessIdentity } from '../process/process-identity.ts';
 

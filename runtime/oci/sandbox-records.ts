@@ -1,7 +1,7 @@
 import { mkdir, readdir, rename } from 'node:fs/promises';
 import path from 'node:path';
-import { setAside } from '../../platform/config/readable-document.ts';
 import type { SandboxId } from '../../domain/ids.ts';
+import { setAside } from '../../platform/config/readable-document.ts';
 import type { DriverLogger } from '../driver-logger.ts';
 import { isFirstOfNamespace, parentOf } from '../process/process-identity.ts';
 import { isSandboxName, requireSandboxName } from '../sandbox-name.ts';

@@ -1,8 +1,8 @@
 import { rename, rm, writeFile } from 'node:fs/promises';
 import os from 'node:os';
-import { syncFolder } from '../../platform/config/durable-file.ts';
 import { FairSemaphore } from '../../domain/fair-semaphore.ts';
 import type { MountSlot } from '../../domain/sandboxes/object-storage.ts';
+import { syncFolder } from '../../platform/config/durable-file.ts';
 import { DriverError, type SandboxPlace, type SandboxSpec } from '../driver.ts';
 import type { ImageCache } from '../images/image-cache.ts';
 import type { UnpackedImage } from '../images/unpacked-image.ts';

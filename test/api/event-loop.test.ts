@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import http from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { createApp } from '../../api/app.ts';
-import { newId } from '../../db/new-id.ts';
+import { newId } from '../../db/core/new-id.ts';
 import { addUsage } from '../support/added-usage.ts';
 import { addBilling } from '../support/billing-rows.ts';
 import { cloneRows } from '../support/cloned-rows.ts';

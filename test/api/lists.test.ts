@@ -1,5 +1,5 @@
+import { newId } from '../../db/core/new-id.ts';
 import { ImportJob } from '../../db/templates/import-job.entity.ts';
-import { newId } from '../../db/new-id.ts';
 import type { ProjectId } from '../../domain/ids.ts';
 import { addUsage } from '../support/added-usage.ts';
 import { addBilling } from '../support/billing-rows.ts';

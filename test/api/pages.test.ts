@@ -1,8 +1,8 @@
 import type { FastifyInstance } from 'fastify';
 import { createApp } from '../../api/app.ts';
-import { OutboxEntry } from '../../db/core/outbox-entry.entity.ts';
-import { User } from '../../db/accounts/user.entity.ts';
 import { addAccountLink } from '../../db/accounts/account-links.ts';
+import { User } from '../../db/accounts/user.entity.ts';
+import { OutboxEntry } from '../../db/core/outbox-entry.entity.ts';
 import type { UserId } from '../../domain/ids.ts';
 import { startApi, type TestApi } from './test-api.ts';
 

@@ -1,7 +1,7 @@
 import { isAlreadyTerminated, type SandboxCommands } from '../../api/sandbox-commands.ts';
-import type { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
+import type { PlanCatalog } from '../../db/billing/plans.ts';
 import type { Orm } from '../../db/orm.ts';
-import type { PlanCatalog } from '../../db/plans.ts';
+import type { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
 import { SandboxLifeRepository } from '../../db/sandboxes/sandbox-life.ts';
 import { addPort, removablePort, removePort } from '../../db/sandboxes/sandbox-ports.ts';
 import type { SandboxId } from '../../domain/ids.ts';

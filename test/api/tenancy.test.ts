@@ -1,7 +1,7 @@
-import { ImportJob } from '../../db/templates/import-job.entity.ts';
 import { Notification } from '../../db/accounts/notification.entity.ts';
-import { newId } from '../../db/new-id.ts';
-import { addNotification } from '../../db/core/notify.ts';
+import { addNotification } from '../../db/accounts/notifications.ts';
+import { newId } from '../../db/core/new-id.ts';
+import { ImportJob } from '../../db/templates/import-job.entity.ts';
 import { addBilling } from '../support/billing-rows.ts';
 import { addPayments } from '../support/payment-rows.ts';
 import { processorSettings } from '../support/processor-settings.ts';

@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process';
+import { innerLoopbackAddress, isOutboundAddressAllowed } from '../../domain/outbound-addresses.ts';
+import type { MountSlot } from '../../domain/sandboxes/object-storage.ts';
 import { namedServices, ownServices } from '../../platform/config/own-services.ts';
 import { loadSettings } from '../../platform/config/settings.ts';
-import type { MountSlot } from '../../domain/sandboxes/object-storage.ts';
-import { innerLoopbackAddress, isOutboundAddressAllowed } from '../../domain/outbound-addresses.ts';
 import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
 import { s3fsRootIn } from '../../runtime/mounts/s3fs-root.ts';
 import { Cgroups } from '../../runtime/oci/cgroups.ts';

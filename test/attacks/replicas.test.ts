@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import http from 'node:http';
-import { deriveSecrets } from '../../platform/config/secrets.ts';
 import { createOrm, type Orm } from '../../db/orm.ts';
 import type { SandboxId } from '../../domain/ids.ts';
+import { deriveSecrets } from '../../platform/config/secrets.ts';
 import { startApi, type TestApi } from '../api/test-api.ts';
 import { send } from '../gateway/client.ts';
 import { GatewayProcess } from '../gateway/gateway-process.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { constraintErrors } from '../../db/constraint-errors.ts';
+import { constraintErrors } from '../../db/core/constraint-errors.ts';
 import { createOrm, type Orm } from '../../db/orm.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 

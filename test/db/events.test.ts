@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { Event } from '../../db/core/event.entity.ts';
-import { createOrm, type Orm } from '../../db/orm.ts';
 import { recordEvent } from '../../db/core/events.ts';
+import { createOrm, type Orm } from '../../db/orm.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 
 let database: TestDatabase;

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { bootstrap } from '../../db/bootstrap.ts';
 import { createOrm, type Orm } from '../../db/orm.ts';
+import { grantRuntimeRole } from '../../db/runtime-role.ts';
 import { makeMetricsPartitions, makeWebhookPartitions } from '../../db/upkeep/maintenance.ts';
 import { purgeSignIns } from '../../db/upkeep/retention.ts';
-import { grantRuntimeRole } from '../../db/runtime-role.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 
 let database: TestDatabase;

@@ -1,6 +1,6 @@
-import type { Orm } from '../../db/orm.ts';
 import { createAccount } from '../../db/accounts/accounts.ts';
 import { startBilling } from '../../db/billing/subscriptions.ts';
+import type { Orm } from '../../db/orm.ts';
 import { addDefaultCard } from '../support/added-card.ts';
 import { addUsage, ageAccount } from '../support/added-usage.ts';
 import { cards, type TestProcessor } from '../support/payment-processor.ts';

@@ -1,9 +1,9 @@
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
+import type { MadeAccount } from '../../db/accounts/accounts.ts';
 import { bootstrap } from '../../db/bootstrap.ts';
 import { createOrm, type Orm } from '../../db/orm.ts';
-import type { MadeAccount } from '../../db/accounts/accounts.ts';
 import { freePort } from '../support/free-port.ts';
 import { IdentityProviderServer } from '../support/identity-provider.ts';
 import { TestProcessor } from '../support/payment-processor.ts';

@@ -1,14 +1,14 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { describe, expect, test } from '@jest/globals';
-import { loadPlans } from '../../db/plans.ts';
+import { loadPlans } from '../../db/billing/plans.ts';
 import { isApiKeyShape, makeApiKey } from '../../domain/accounts/api-key.ts';
+import { checkPlanLimits, defaultStorageGb } from '../../domain/billing/plans.ts';
 import { isId, makeId } from '../../domain/ids.ts';
 import { checkApiKeyName, checkProjectName, checkSandboxName, generateSandboxName } from '../../domain/names.ts';
 import { expiryWarningMs, persistenceDaysRemaining, persistenceExpiresAt } from '../../domain/sandboxes/persistence.ts';
-import { checkPlanLimits, defaultStorageGb } from '../../domain/billing/plans.ts';
 import { type Port, udpMappings, udpPortsOf, unionOfPorts } from '../../domain/sandboxes/ports.ts';
-import { parseCustomCommand, parseReadyCommand } from '../../domain/templates/commands.ts';
 import { nextWarning, timeoutWarnings } from '../../domain/sandboxes/timeout-warnings.ts';
+import { parseCustomCommand, parseReadyCommand } from '../../domain/templates/commands.ts';
 
 const refusal = (code: string) => expect.objectContaining({ code });
 

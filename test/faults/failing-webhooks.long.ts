@@ -1,9 +1,9 @@
 import { expect, test } from '@jest/globals';
 import { inTurn, summarize, timed } from '../../bench/statistics.ts';
-import { WebhookEndpoint } from '../../db/webhooks/webhook-endpoint.entity.ts';
-import { newId } from '../../db/new-id.ts';
 import { createAccount } from '../../db/accounts/accounts.ts';
 import { recordEvent } from '../../db/core/events.ts';
+import { newId } from '../../db/core/new-id.ts';
+import { WebhookEndpoint } from '../../db/webhooks/webhook-endpoint.entity.ts';
 import type { AccountId } from '../../domain/ids.ts';
 import { freePort } from '../support/free-port.ts';
 import { until } from '../support/until.ts';

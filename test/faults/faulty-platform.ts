@@ -4,8 +4,6 @@ import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { pino } from 'pino';
-import { deriveSecrets, type PlatformSecrets } from '../../platform/config/secrets.ts';
-import { loadSettings, type Settings } from '../../platform/config/settings.ts';
 import { createOrm, type Orm } from '../../db/orm.ts';
 import { AgentClient } from '../../ops/development/client/agent-client.ts';
 import { PlatformClient, type SandboxView } from '../../ops/development/client/platform-client.ts';
@@ -15,8 +13,10 @@ import { type DataFolder, openDataFolder } from '../../ops/local-stack/superviso
 import { embeddedParts } from '../../ops/local-stack/supervisor/embedded-parts.ts';
 import { migrate } from '../../ops/local-stack/supervisor/migrate.ts';
 import { startPlatformProcess } from '../../ops/local-stack/supervisor/platform-process.ts';
-import { createOciDriver } from '../../runtime/oci/driver.ts';
+import { deriveSecrets, type PlatformSecrets } from '../../platform/config/secrets.ts';
+import { loadSettings, type Settings } from '../../platform/config/settings.ts';
 import { createTemporalClient } from '../../platform/temporal/client.ts';
+import { createOciDriver } from '../../runtime/oci/driver.ts';
 import { cacheDir } from '../runtime/local-host.ts';
 import { until } from '../support/until.ts';
 

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, test } from '@jest/globals';
-import { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
 import { createAccount } from '../../db/accounts/accounts.ts';
+import { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { PlatformClient, type SandboxView } from '../../ops/development/client/platform-client.ts';
 import { until } from '../support/until.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
-import { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
 import { createAccount } from '../../db/accounts/accounts.ts';
+import { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { PlatformClient, type SandboxView } from '../../ops/development/client/platform-client.ts';
 import { agentPort } from '../../runtime/sandbox-agent/agent-client.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { newId } from '../../db/new-id.ts';
-import type { Orm } from '../../db/orm.ts';
 import { recordEvent } from '../../db/core/events.ts';
+import { newId } from '../../db/core/new-id.ts';
+import type { Orm } from '../../db/orm.ts';
 import type { AccountId } from '../../domain/ids.ts';
 import { freePort } from '../support/free-port.ts';
 import { type Answer, answerWith, WebhookReceiver } from '../support/webhook-receiver.ts';

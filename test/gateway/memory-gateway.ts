@@ -4,9 +4,9 @@ import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'no
 import os from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
-import { heapFlags } from '../../platform/config/heap-limits.ts';
 import type { GatewayLimits } from '../../gateway/connection-limits.ts';
 import type { SandboxRoute } from '../../gateway/routes.ts';
+import { heapFlags } from '../../platform/config/heap-limits.ts';
 import { until } from '../support/until.ts';
 
 /** The state of a serving process, as `memory-serving-process.ts` logs it. */

@@ -4,8 +4,8 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { loadAllYaml } from '@kubernetes/client-node';
-import { loadSettings } from '../../platform/config/settings.ts';
 import { kubernetesPrograms } from '../../ops/setup/toolchain/locations.mjs';
+import { loadSettings } from '../../platform/config/settings.ts';
 import { KubernetesCluster } from './support/kubernetes-cluster.ts';
 
 /** Tests the chart against a real API server without nodes, Postgres or Temporal, so no pod of the chart runs. */

@@ -3,13 +3,13 @@ import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { OutboxEntry } from '../../db/core/outbox-entry.entity.ts';
+import { identifyApiKey } from '../../db/accounts/identities.ts';
+import { resetPassword } from '../../db/accounts/passwords.ts';
 import { User } from '../../db/accounts/user.entity.ts';
+import { OutboxEntry } from '../../db/core/outbox-entry.entity.ts';
+import { revokedLastHops } from '../../db/hosts/last-hop-certificates.ts';
 import { createOrm } from '../../db/orm.ts';
 import { reserveHost } from '../../db/sandboxes/admission.ts';
-import { identifyApiKey } from '../../db/accounts/identities.ts';
-import { revokedLastHops } from '../../db/hosts/last-hop-certificates.ts';
-import { resetPassword } from '../../db/accounts/passwords.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 
 const run = promisify(execFile);

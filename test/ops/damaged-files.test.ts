@@ -10,13 +10,13 @@ import {
 } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { loadSettings } from '../../platform/config/settings.ts';
 import { openLocalCa } from '../../gateway/tls/local-ca.ts';
 import { claimPorts } from '../../ops/local-stack/embedded/port-claims.ts';
 import { choosePorts } from '../../ops/local-stack/embedded/ports.ts';
 import { ProcessRecord } from '../../ops/local-stack/embedded/process-record.ts';
 import { openDataFolder } from '../../ops/local-stack/supervisor/data-folder.ts';
 import { NotRunningError, runningPlatformEnv } from '../../ops/local-stack/supervisor/running-platform.ts';
+import { loadSettings } from '../../platform/config/settings.ts';
 import { makeImageOnce } from '../../runtime/images/make-once.ts';
 import { imageFolder, rootfsOf } from '../../runtime/images/unpacked-image.ts';
 import { ensureBlankDisk } from '../../runtime/oci/blank-disk.ts';

@@ -3,12 +3,12 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { Client } from 'pg';
-import { loadSettings } from '../../platform/config/settings.ts';
 import { createOrm } from '../../db/orm.ts';
 import { startPostgres } from '../../ops/local-stack/embedded/postgres.ts';
 import { type Addresses, settleAddresses } from '../../ops/local-stack/supervisor/addresses.ts';
 import { type DataFolder, derivePassword, openDataFolder } from '../../ops/local-stack/supervisor/data-folder.ts';
 import { embeddedParts } from '../../ops/local-stack/supervisor/embedded-parts.ts';
+import { loadSettings } from '../../platform/config/settings.ts';
 import { newDataDir } from './running-platform.ts';
 
 /** The last migration of the releases whose processes used the role of the tables' owner. */

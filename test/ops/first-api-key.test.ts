@@ -2,9 +2,9 @@ import { execFile } from 'node:child_process';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { createOrm, type Orm } from '../../db/orm.ts';
-import { query } from '../../db/query.ts';
 import { identifyApiKey } from '../../db/accounts/identities.ts';
+import { query } from '../../db/core/query.ts';
+import { createOrm, type Orm } from '../../db/orm.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 
 const root = path.resolve(import.meta.dirname, '../..');

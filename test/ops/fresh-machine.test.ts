@@ -7,7 +7,7 @@ const repository = path.resolve(import.meta.dirname, '../..');
 let debian: BareDebian;
 
 beforeAll(async () => {
-  debian = await BareDebian.make(['config', 'ops', 'runtime']);
+  debian = await BareDebian.make(['ops', 'platform', 'runtime']);
 }, 120_000);
 
 afterAll(() => debian?.remove());

@@ -6,7 +6,7 @@ import { fullPath, missingPackages, programsFor } from '../../platform/config/pr
 const repository = path.resolve(import.meta.dirname, '../..');
 
 /** Folders with code that runs on the machine. `agent` runs in sandboxes. */
-const folders = ['activities', 'api', 'config', 'db', 'gateway', 'ops', 'runtime', 'temporal', 'worker', 'workflows'];
+const folders = ['activities', 'api', 'db', 'gateway', 'ops', 'platform', 'runtime', 'worker', 'workflows'];
 
 /** npm is a part of Node; apt-get and systemctl are used only if they exist; the others are npm packages. */
 const notFromTheList = ['apt-get', 'biome', 'knip', 'npm', 'systemctl', 'tsc'];

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import type { SandboxId } from '../../domain/ids.ts';
 import type { DiskRates } from '../../domain/billing/plans.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import type { SandboxSpec } from '../../runtime/driver.ts';
 import { Cgroups } from '../../runtime/oci/cgroups.ts';
 import { limitableDevice, limitedDevices, noRates, rateTexts } from '../../runtime/oci/disk-rates.ts';

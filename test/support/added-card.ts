@@ -1,8 +1,8 @@
-import { loadSettings } from '../../platform/config/settings.ts';
-import type { Orm } from '../../db/orm.ts';
 import { addSetup, keepCustomer, keepMethod, setDefaultMethod } from '../../db/billing/payment-methods.ts';
+import type { Orm } from '../../db/orm.ts';
 import type { AccountId } from '../../domain/ids.ts';
 import { PaymentProcessor } from '../../integrations/payments/processor.ts';
+import { loadSettings } from '../../platform/config/settings.ts';
 import type { TestProcessor } from './payment-processor.ts';
 
 /** The platform's client of a payment processor in tests. */

@@ -1,5 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import { newId } from '../../db/new-id.ts';
+import { newId } from '../../db/core/new-id.ts';
 import type { AccountId } from '../../domain/ids.ts';
 
 /** Adds usage that costs exactly `cost`. @param at its end, by default now */

@@ -1,5 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import { newId } from '../../db/new-id.ts';
+import { newId } from '../../db/core/new-id.ts';
 import type { AccountId, InvoiceId } from '../../domain/ids.ts';
 
 /** An invoice of a period of an account in the past, and a change of its plan. */

@@ -1,7 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import { newId } from '../../db/new-id.ts';
 import { keepPaymentIntent } from '../../db/billing/payment-intents.ts';
 import { keepMethod } from '../../db/billing/payment-methods.ts';
+import { newId } from '../../db/core/new-id.ts';
 import type { AccountId } from '../../domain/ids.ts';
 
 /**

@@ -4,10 +4,10 @@ import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { pino } from 'pino';
-import { loadSettings } from '../../platform/config/settings.ts';
 import { AgentClient } from '../../ops/development/client/agent-client.ts';
 import { PlatformClient, type SandboxView } from '../../ops/development/client/platform-client.ts';
 import { type PlatformEnv, readPlatformEnv } from '../../ops/local-stack/supervisor/platform-env.ts';
+import { loadSettings } from '../../platform/config/settings.ts';
 
 const root = path.resolve(import.meta.dirname, '../..');
 

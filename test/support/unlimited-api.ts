@@ -2,9 +2,9 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
-import { heapFlags } from '../../platform/config/heap-limits.ts';
 import { bootstrap } from '../../db/bootstrap.ts';
 import { createOrm } from '../../db/orm.ts';
+import { heapFlags } from '../../platform/config/heap-limits.ts';
 import { codecAccessToken } from '../../platform/temporal/codec-access.ts';
 import { testDatabase } from './stack.ts';
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { WorkflowHandle } from '@temporalio/client';
-import { newId } from '../../db/new-id.ts';
+import { newId } from '../../db/core/new-id.ts';
 import { workflowKinds } from '../../domain/workflow-registry.ts';
 import { startOptions } from '../../platform/temporal/workflow-starts.ts';
 import { ensureSchedule } from '../../worker/schedules.ts';

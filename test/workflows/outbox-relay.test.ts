@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { Client, Connection } from '@temporalio/client';
 import { pino } from 'pino';
-import { OutboxEntry } from '../../db/core/outbox-entry.entity.ts';
 import {
   listDeadEntries,
   type OutboxLane,
@@ -10,6 +9,7 @@ import {
   reviveEntries,
   takeDueEntries,
 } from '../../db/core/outbox.ts';
+import { OutboxEntry } from '../../db/core/outbox-entry.entity.ts';
 import { lifeStartOf } from '../../domain/sandboxes/life-plan.ts';
 import { OutboxRelay } from '../../worker/outbox-relay.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';

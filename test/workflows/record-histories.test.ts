@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { offerUdpPorts } from '../../db/sandboxes/udp-ports.ts';
 import { controlTaskQueues } from '../../domain/task-queues.ts';
-import { DriverError } from '../../runtime/driver.ts';
 import { startOptions } from '../../platform/temporal/workflow-starts.ts';
+import { DriverError } from '../../runtime/driver.ts';
 import { hostReportSignal, hostRestartedSignal } from '../../workflows/sandboxes/life/messages.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';

@@ -9,8 +9,8 @@ import { requestTimeoutMs } from '../../integrations/payments/processor.ts';
 import { headMs } from '../../integrations/registry/registry-http.ts';
 import { startOptions } from '../../platform/temporal/workflow-starts.ts';
 import * as profiles from '../../workflows/activity-profiles.ts';
-import { imagesAtOnce } from '../../workflows/templates/image-collection.ts';
 import * as workflows from '../../workflows/index.ts';
+import { imagesAtOnce } from '../../workflows/templates/image-collection.ts';
 
 /** Does not compile if the input type of a workflow differs from the registry. */
 const typed: { [Type in WorkflowType]: (input: WorkflowInput<Type>) => Promise<unknown> } = workflows;

@@ -1,9 +1,9 @@
 import { statSync } from 'node:fs';
 import type { Logger } from 'pino';
-import type { Orm } from '../../db/orm.ts';
 import { setFullDisk } from '../../db/hosts/hosts.ts';
-import type { SandboxId } from '../../domain/ids.ts';
+import type { Orm } from '../../db/orm.ts';
 import type { FullDisk } from '../../domain/hosts/placement.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import { ensureBallast, releaseBallastIfFull } from '../../runtime/disk/ballast.ts';
 import { type DiskRoom, hasRoomToAdmit, readDiskRoom } from '../../runtime/disk/disk-room.ts';
 import type { DiskFence, DiskUse, HostDriver } from '../../runtime/host-driver.ts';

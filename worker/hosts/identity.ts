@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import { writeFileDurablySync } from '../../platform/config/durable-file.ts';
-import type { Settings } from '../../platform/config/settings.ts';
 import type { HostRegistration } from '../../db/hosts/hosts.ts';
 import { makeId } from '../../domain/ids.ts';
+import { writeFileDurablySync } from '../../platform/config/durable-file.ts';
+import type { Settings } from '../../platform/config/settings.ts';
 import type { HostDriver } from '../../runtime/host-driver.ts';
 
 /** The host's registration, with the total that may be promised to its sandboxes if the operator limits it. */

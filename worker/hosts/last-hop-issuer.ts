@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
-import { NotificationListener } from '../../db/notification-listener.ts';
-import type { Orm } from '../../db/orm.ts';
+import { NotificationListener } from '../../db/core/notification-listener.ts';
 import { answerRequests, certificateRequestChannel } from '../../db/hosts/last-hop-certificates.ts';
+import type { Orm } from '../../db/orm.ts';
 import type { LastHopAuthority } from '../../gateway/last-hop/authority.ts';
 
 /** The poll interval, which finds requests whose notification was lost. */

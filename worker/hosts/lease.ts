@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import { LeaseConnection } from '../../db/lease-connection.ts';
+import { LeaseConnection } from '../../db/core/lease-connection.ts';
 import { endLease, type HostRegistration, renewLease } from '../../db/hosts/hosts.ts';
 import type { HostFence } from '../../runtime/host-driver.ts';
 import { uptimeSeconds } from '../../runtime/uptime.ts';

@@ -1,8 +1,8 @@
 import { existsSync, mkdirSync } from 'node:fs';
 import path from 'node:path';
-import { writeFileDurablySync } from '../../platform/config/durable-file.ts';
-import type { Orm } from '../../db/orm.ts';
 import { countDisksOn } from '../../db/hosts/hosts.ts';
+import type { Orm } from '../../db/orm.ts';
+import { writeFileDurablySync } from '../../platform/config/durable-file.ts';
 import type { SandboxDriver } from '../../runtime/driver.ts';
 
 /**

@@ -1,8 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import type { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
-import type { Orm } from '../../db/orm.ts';
-import type { PlanCatalog } from '../../db/plans.ts';
+import type { PlanCatalog } from '../../db/billing/plans.ts';
 import {
   type RestingSandbox,
   restingSandboxes,
@@ -10,6 +8,8 @@ import {
   sandboxesBoundTo,
   sandboxesOnHost,
 } from '../../db/hosts/hosts.ts';
+import type { Orm } from '../../db/orm.ts';
+import type { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
 import { SandboxLifeRepository } from '../../db/sandboxes/sandbox-life.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { isOver } from '../../domain/sandboxes/state.ts';

@@ -1,7 +1,8 @@
 import type { Logger } from 'pino';
-import type { Orm } from '../../db/orm.ts';
 import { type SizedSandbox, sizesOf, storeRoom } from '../../db/hosts/host-rooms.ts';
+import type { Orm } from '../../db/orm.ts';
 import type { MeteredUsage } from '../../db/usage/sandbox-metrics.ts';
+import type { Resource } from '../../domain/hosts/placement.ts';
 import {
   type FreeRoom,
   freeCores,
@@ -13,7 +14,6 @@ import {
   wantedCores,
 } from '../../domain/hosts/room.ts';
 import type { SandboxId } from '../../domain/ids.ts';
-import type { Resource } from '../../domain/hosts/placement.ts';
 import type { HostDriver } from '../../runtime/host-driver.ts';
 
 const everyMs = 2000;

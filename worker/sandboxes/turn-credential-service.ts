@@ -1,9 +1,9 @@
 import http from 'node:http';
 import type net from 'node:net';
 import type { Logger } from 'pino';
-import type { TurnSettings } from '../../platform/config/turn-settings.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { iceServers, turnCredential } from '../../domain/sandboxes/turn.ts';
+import type { TurnSettings } from '../../platform/config/turn-settings.ts';
 
 /** The maximum number of requests of one address per second. */
 const requestsPerSecond = 20;

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import { NotificationListener } from '../../db/notification-listener.ts';
+import { NotificationListener } from '../../db/core/notification-listener.ts';
 import type { Orm } from '../../db/orm.ts';
 import { imagesOfTemplates } from '../../db/templates/template-images.ts';
 import type { HostDriver } from '../../runtime/host-driver.ts';

@@ -1,10 +1,10 @@
 import fs from 'node:fs';
 import { rootCertificates } from 'node:tls';
+import { sandboxNetworks } from '../../db/hosts/hosts.ts';
+import type { Orm } from '../../db/orm.ts';
+import { WebhookSender } from '../../integrations/webhooks/sender.ts';
 import { namedServices, ownServices } from '../../platform/config/own-services.ts';
 import type { Settings } from '../../platform/config/settings.ts';
-import type { Orm } from '../../db/orm.ts';
-import { sandboxNetworks } from '../../db/hosts/hosts.ts';
-import { WebhookSender } from '../../integrations/webhooks/sender.ts';
 
 /**
  * Makes a sender for webhooks that obeys the settings and never connects to the platform's own services or to

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { NotificationListener } from '../../db/notification-listener.ts';
+import { NotificationListener } from '../../db/core/notification-listener.ts';
 import type { Orm } from '../../db/orm.ts';
 import type { DeliveryResult, HeldDelivery } from '../../db/webhooks/held-delivery.ts';
 import { claimDeliveries, renewDeliveries } from '../../db/webhooks/webhook-queue.ts';

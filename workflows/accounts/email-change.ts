@@ -8,8 +8,8 @@ import {
   setCurrentDetails,
   setHandler,
 } from '@temporalio/workflow';
-import type { AccountMailActivities } from '../../activities/accounts/mails.ts';
 import type { EmailChangeActivities } from '../../activities/accounts/email-changes.ts';
+import type { AccountMailActivities } from '../../activities/accounts/mails.ts';
 import type { EmailChangeInput } from '../../domain/workflow-registry.ts';
 import { database, outside } from '../activity-profiles.ts';
 

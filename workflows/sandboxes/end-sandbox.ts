@@ -11,9 +11,9 @@ import type { AccountId, SandboxId } from '../../domain/ids.ts';
 import { controlTaskQueues } from '../../domain/task-queues.ts';
 import { type SandboxDeletionInput, workflowKinds } from '../../domain/workflow-registry.ts';
 import { searchAttributes } from '../../platform/temporal/search-attributes.ts';
+import { sandboxDeletion } from './deletion.ts';
 import { rows } from './life/activities.ts';
 import { endSignal } from './life/messages.ts';
-import { sandboxDeletion } from './deletion.ts';
 
 const firstRetryMs = 250;
 const longestRetryMs = 30_000;

@@ -1,5 +1,5 @@
-import type { Settings } from '../../../platform/config/settings.ts';
 import type { MountPatch } from '../../../domain/sandboxes/object-storage.ts';
+import type { Settings } from '../../../platform/config/settings.ts';
 import { requireLasting } from './direct-mount.ts';
 import { requireOutbound } from './object-storage-body.ts';
 

@@ -1,10 +1,15 @@
 import net from 'node:net';
 import { z } from 'zod';
-import type { Settings } from '../../../platform/config/settings.ts';
 import { AppError } from '../../../domain/errors.ts';
-import { checkMountPoint, type MountChange, maxMounts, type WantedMount } from '../../../domain/sandboxes/object-storage.ts';
 import { isOutboundAddressAllowed } from '../../../domain/outbound-addresses.ts';
+import {
+  checkMountPoint,
+  type MountChange,
+  maxMounts,
+  type WantedMount,
+} from '../../../domain/sandboxes/object-storage.ts';
 import { readStorageTarget } from '../../../domain/sandboxes/storage-endpoint.ts';
+import type { Settings } from '../../../platform/config/settings.ts';
 import { counted, optional, withDefault } from '../../schemas/fields.ts';
 
 /** A mount in a request. Its credentials are passed on and are neither stored nor returned. */

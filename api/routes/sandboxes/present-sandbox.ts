@@ -1,11 +1,11 @@
-import type { Settings } from '../../../platform/config/settings.ts';
-import { turnSettings } from '../../../platform/config/turn-settings.ts';
 import type { Sandbox } from '../../../db/sandboxes/sandbox.entity.ts';
 import type { SandboxView } from '../../../db/sandboxes/sandbox-reads.ts';
 import type { SandboxId } from '../../../domain/ids.ts';
+import { remainingSeconds, timeoutAt, totals } from '../../../domain/sandboxes/clock.ts';
 import { persistenceDaysRemaining, persistenceExpiresAt } from '../../../domain/sandboxes/persistence.ts';
 import { unionOfPorts } from '../../../domain/sandboxes/ports.ts';
-import { remainingSeconds, timeoutAt, totals } from '../../../domain/sandboxes/clock.ts';
+import type { Settings } from '../../../platform/config/settings.ts';
+import { turnSettings } from '../../../platform/config/turn-settings.ts';
 import { presentPerson } from '../../schemas/person.ts';
 import { presentPorts } from '../../schemas/port.ts';
 import { networkProxy } from './network-proxy.ts';

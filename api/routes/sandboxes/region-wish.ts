@@ -1,10 +1,10 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { FastifyRequest } from 'fastify';
 import ipaddr from 'ipaddr.js';
-import type { Settings } from '../../../platform/config/settings.ts';
 import { isKnownRegion } from '../../../db/hosts/hosts.ts';
 import { AppError } from '../../../domain/errors.ts';
 import { nearestTo, type RegionWish } from '../../../domain/hosts/regions.ts';
+import type { Settings } from '../../../platform/config/settings.ts';
 import type { CreateBody } from './create-body.ts';
 
 /**

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { readUsageAverages } from '../../../db/usage/sandbox-metrics.ts';
 import { readSandboxStats } from '../../../db/sandboxes/sandbox-reads.ts';
+import { readUsageAverages } from '../../../db/usage/sandbox-metrics.ts';
 import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';

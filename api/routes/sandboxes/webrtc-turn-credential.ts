@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { turnSettings } from '../../../platform/config/turn-settings.ts';
 import { AppError } from '../../../domain/errors.ts';
 import { unionOfPorts } from '../../../domain/sandboxes/ports.ts';
 import { iceServers, turnCredential } from '../../../domain/sandboxes/turn.ts';
+import { turnSettings } from '../../../platform/config/turn-settings.ts';
 import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';

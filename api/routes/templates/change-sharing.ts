@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import type { Template } from '../../../db/templates/template.entity.ts';
 import { requestStart } from '../../../db/core/outbox.ts';
+import type { Template } from '../../../db/templates/template.entity.ts';
 import {
   changeTemplate,
   requireChangeable,

@@ -1,14 +1,14 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { z } from 'zod';
-import { Template } from '../../../db/templates/template.entity.ts';
 import type { Identity } from '../../../db/accounts/identities.ts';
-import type { Scope } from '../../../db/accounts/scope.ts';
 import { planHeldBy } from '../../../db/billing/subscriptions.ts';
+import type { Scope } from '../../../db/core/scope.ts';
+import { Template } from '../../../db/templates/template.entity.ts';
 import { createTemplate as addTemplate, type NewTemplate } from '../../../db/templates/template-changes.ts';
 import { findTemplateView } from '../../../db/templates/templates.ts';
+import { checkPlanLimits } from '../../../domain/billing/plans.ts';
 import { AppError } from '../../../domain/errors.ts';
 import type { TemplateId } from '../../../domain/ids.ts';
-import { checkPlanLimits } from '../../../domain/billing/plans.ts';
 import { isBuiltin, mayReadProject, registryProjectOf } from '../../../domain/templates/image.ts';
 import { checkTemplateName } from '../../../domain/templates/name.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';

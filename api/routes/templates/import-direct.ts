@@ -1,13 +1,13 @@
 import { z } from 'zod';
-import { Template } from '../../../db/templates/template.entity.ts';
-import { newId } from '../../../db/new-id.ts';
 import type { Identity } from '../../../db/accounts/identities.ts';
-import { addImportJob, findNewestImport, importTargetOf, pendingImport } from '../../../db/templates/import-jobs.ts';
 import { planHeldBy } from '../../../db/billing/subscriptions.ts';
+import { newId } from '../../../db/core/new-id.ts';
+import { addImportJob, findNewestImport, importTargetOf, pendingImport } from '../../../db/templates/import-jobs.ts';
+import { Template } from '../../../db/templates/template.entity.ts';
 import { createTemplate, type NewTemplate } from '../../../db/templates/template-changes.ts';
+import { checkPlanLimits } from '../../../domain/billing/plans.ts';
 import { AppError } from '../../../domain/errors.ts';
 import type { TemplateId } from '../../../domain/ids.ts';
-import { checkPlanLimits } from '../../../domain/billing/plans.ts';
 import { checkTemplateName } from '../../../domain/templates/name.ts';
 import { anyUser, callerOf } from '../../access.ts';
 import { createOnce } from '../../create-once.ts';
@@ -24,8 +24,8 @@ import {
   withDefaultNonZero,
 } from '../../schemas/fields.ts';
 import { requireOutboundImage, requireRegistryUp, requireStorage } from '../../template-images.ts';
-import { importStatus } from './import-jobs/import-job-schema.ts';
 import { requireVisibility } from './create.ts';
+import { importStatus } from './import-jobs/import-job-schema.ts';
 import { importPlaceIn, importStarted } from './started-import.ts';
 import { imageReference, registryPassword, registryUsername, settingFields, templateName } from './template-body.ts';
 import { templateVisibility } from './template-schema.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { findActiveAllocation } from '../../../db/usage/quota-allocations.ts';
 import { accountStorageLimit, templateStorageBytes } from '../../../db/templates/template-storage.ts';
+import { findActiveAllocation } from '../../../db/usage/quota-allocations.ts';
 import { gbOfBytes } from '../../../domain/templates/storage.ts';
 import { anyUser, callerOf, planOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import type { Template } from '../../../db/templates/template.entity.ts';
 import { AppError, type ErrorCode } from '../../../domain/errors.ts';
-import { maxReferenceLength, parseImageReference } from '../../../domain/templates/image-reference.ts';
 import { conflictWithTemplate, maxCustomPorts, type Port, unionOfPorts } from '../../../domain/sandboxes/ports.ts';
 import { parseCustomCommand, parseReadyCommand } from '../../../domain/templates/commands.ts';
+import { maxReferenceLength, parseImageReference } from '../../../domain/templates/image-reference.ts';
 import { templateNameLength, templateNamePattern } from '../../../domain/templates/name.ts';
 import { ofMutations } from '../../schemas/failures.ts';
 import { optional, optionalNonZero, positiveInt } from '../../schemas/fields.ts';

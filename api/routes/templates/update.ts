@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import type { Template } from '../../../db/templates/template.entity.ts';
 import { changeTemplate, requireChangeable, requireNoImport } from '../../../db/templates/template-changes.ts';
-import type { TemplateId } from '../../../domain/ids.ts';
 import type { Plan } from '../../../domain/billing/plans.ts';
 import { checkPlanLimits } from '../../../domain/billing/plans.ts';
+import type { TemplateId } from '../../../domain/ids.ts';
 import { checkTemplateName } from '../../../domain/templates/name.ts';
 import { anyUser, callerOf, planOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import { usagePrices } from '../../../db/billing/usage-prices.ts';
 import { listUsageEvents as readEvents, type UsageEvent } from '../../../db/usage/usage-event-lists.ts';
-import { usagePrices } from '../../../db/usage-prices.ts';
 import { resourceTypes, usageTypeNames, usageTypes } from '../../../domain/usage/types.ts';
 import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';

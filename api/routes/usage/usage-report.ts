@@ -1,6 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { z } from 'zod';
-import type { Scope } from '../../../db/accounts/scope.ts';
+import type { Scope } from '../../../db/core/scope.ts';
 import { readUsageGroups, readUsageTotals } from '../../../db/usage/usage-reports.ts';
 import { countSessions } from '../../../db/usage/usage-sessions.ts';
 import { accountQuery } from '../../schemas/account-filter.ts';

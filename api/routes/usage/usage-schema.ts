@@ -1,7 +1,7 @@
 import { z } from 'zod';
+import { usagePrices } from '../../../db/billing/usage-prices.ts';
 import type { UsageGroup, UsageGrouping, UsageTotals } from '../../../db/usage/usage-reports.ts';
 import type { SessionCounts } from '../../../db/usage/usage-sessions.ts';
-import { usagePrices } from '../../../db/usage-prices.ts';
 import type { UsageWindow } from '../../../domain/usage/window.ts';
 import { optionalQuery, time } from '../../schemas/fields.ts';
 

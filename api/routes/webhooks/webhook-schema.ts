@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import type { WebhookEndpoint } from '../../../db/webhooks/webhook-endpoint.entity.ts';
 import type { Identity } from '../../../db/accounts/identities.ts';
 import type { WebhookDelivery } from '../../../db/webhooks/webhook-deliveries.ts';
+import type { WebhookEndpoint } from '../../../db/webhooks/webhook-endpoint.entity.ts';
 import { givenId, time } from '../../schemas/fields.ts';
 
 /** An endpoint in every reply. No reply contains its secret. */

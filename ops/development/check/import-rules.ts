@@ -8,102 +8,76 @@ export interface ImportRule {
   packages?: readonly string[];
 }
 
+/** Which subjects of a layer import which others: folders, or files in them, from the layer. */
+export interface SubjectRules {
+  /** Folders that every subject may import and that import none; `.` stands for the files beside the subjects. */
+  shared: readonly string[];
+  subjects: Readonly<Record<string, readonly string[]>>;
+}
+
 const everything = [
-  ...[
-    'activities',
-    'agent',
-    'api',
-    'bench',
-    'clients',
-    'config',
-    'db',
-    'domain',
-    'gateway',
-    'last-hop',
-    'mail',
-    'monitoring',
-    'ops',
-    'payments',
-    'receipts',
-    'registry',
-  ],
-  ...['runtime', 'sandbox-agent-client', 'temporal', 'webhooks', 'worker', 'workflows'],
+  ...['activities', 'agent', 'api', 'bench', 'clients', 'db', 'domain', 'gateway', 'integrations', 'ops', 'platform'],
+  ...['runtime', 'worker', 'workflows'],
 ];
 
 /**
  * Imports go in one direction (ARCHITECTURE.md): domain ← db ← activities ← worker; domain ← workflows; servers import
- * db. A folder that is not listed may not contain code.
+ * db. The rule of the deepest folder applies to a file; a file without a rule is an offence.
  */
 export const importRules: Readonly<Record<string, ImportRule>> = {
   domain: {
     from: [],
     packages: ['@zxcvbn-ts/language-common', 'big.js', 'ipaddr.js', 'luxon', 'node:crypto', 'node:zlib', 'zod'],
   },
-  config: { from: ['domain/ids.ts'] },
-  db: { from: ['config', 'domain'] },
-  temporal: { from: ['config', 'domain'] },
+  'platform/config': { from: ['domain/ids.ts'] },
+  'platform/temporal': { from: ['domain', 'platform/config'] },
+  // Figures of the processes, for Prometheus.
+  'platform/monitoring': { from: ['domain'], packages: ['node:', 'prom-client'] },
+  'platform/agent-client': { from: ['domain'] },
+  db: { from: ['domain', 'platform/config'] },
   // Workflow code runs in a sandbox without I/O, so it may not import code with I/O.
   workflows: {
     from: ['domain', 'platform/temporal/search-attributes.ts'],
     typesFrom: ['activities'],
     packages: ['@temporalio/common', '@temporalio/workflow'],
   },
-  // Figures of the processes, for Prometheus.
-  monitoring: { from: ['domain'], packages: ['node:', 'prom-client'] },
-  mail: { from: ['config', 'domain'] },
-  registry: { from: ['config', 'domain'] },
-  payments: { from: ['config', 'db', 'domain'] },
-  receipts: { from: ['domain'] },
-  'last-hop': { from: ['config', 'db', 'domain'] },
-  webhooks: { from: ['config', 'domain'] },
-  'sandbox-agent-client': { from: ['domain'] },
-  runtime: { from: ['config', 'domain', 'registry', 'sandbox-agent-client'] },
+  'integrations/mail': { from: ['domain', 'platform/config'] },
+  'integrations/payments': { from: ['db', 'domain', 'platform/config'] },
+  'integrations/receipts': { from: ['domain'] },
+  'integrations/registry': { from: ['domain', 'platform/config'] },
+  'integrations/webhooks': { from: ['domain', 'platform/config'] },
+  runtime: { from: ['domain', 'integrations/registry', 'platform/agent-client', 'platform/config'] },
   activities: {
-    from: ['config', 'db', 'domain', 'mail', 'payments', 'registry', 'runtime/driver.ts', 'temporal', 'webhooks'],
+    from: [
+      ...['db', 'domain', 'integrations/mail', 'integrations/payments', 'integrations/registry'],
+      ...['integrations/webhooks', 'platform/config', 'platform/temporal', 'runtime/driver.ts'],
+    ],
   },
   worker: {
     from: [
-      ...[
-        'activities',
-        'config',
-        'db',
-        'domain',
-        'last-hop',
-        'mail',
-        'monitoring',
-        'payments',
-        'registry',
-        'temporal',
-        'webhooks',
-        'workflows',
-      ],
-      ...['runtime/choose-driver.ts', 'runtime/driver.ts', 'runtime/host-driver.ts', 'runtime/disk'],
-      'runtime/uptime.ts',
+      ...['activities', 'db', 'domain', 'gateway/last-hop', 'integrations/mail', 'integrations/payments'],
+      ...['integrations/registry', 'integrations/webhooks', 'platform/config', 'platform/monitoring'],
+      ...['platform/temporal', 'workflows', 'runtime/choose-driver.ts', 'runtime/driver.ts', 'runtime/host-driver.ts'],
+      ...['runtime/disk', 'runtime/uptime.ts'],
     ],
   },
   api: {
     from: [
-      ...[
-        'config',
-        'db',
-        'domain',
-        'last-hop',
-        'monitoring',
-        'payments',
-        'receipts',
-        'registry',
-        'sandbox-agent-client',
-      ],
-      ...['temporal', 'integrations/webhooks/keys.ts', 'workflows/sandboxes/life/messages.ts'],
+      ...['db', 'domain', 'gateway/last-hop', 'integrations/payments', 'integrations/receipts'],
+      ...['integrations/registry', 'integrations/webhooks/keys.ts', 'platform', 'workflows/sandboxes/life/messages.ts'],
     ],
     typesFrom: ['workflows'],
   },
-  gateway: { from: ['config', 'db', 'domain', 'last-hop', 'monitoring'] },
+  gateway: { from: ['db', 'domain', 'platform/config', 'platform/monitoring'] },
+  'gateway/last-hop': { from: ['db', 'domain', 'platform/config'] },
   agent: { from: [] },
   // These programs run at users, where the platform's code does not exist.
   clients: { from: [], packages: ['@modelcontextprotocol/sdk', 'node:', 'zod'] },
   ops: {
-    from: ['agent/proto/gen', 'config', 'db', 'domain', 'last-hop', 'payments', 'registry', 'runtime', 'temporal'],
+    from: [
+      ...['agent/proto/gen', 'db', 'domain', 'gateway/last-hop', 'integrations/payments', 'integrations/registry'],
+      ...['platform/config', 'platform/temporal', 'runtime'],
+    ],
   },
   bench: {
     from: [
@@ -115,6 +89,43 @@ export const importRules: Readonly<Record<string, ImportRule>> = {
     ],
   },
   test: { from: everything },
+};
+
+/**
+ * In each of these folders, a sub-folder is a subject, which imports another one only if this table names it, or a file
+ * of it. Files beside the subjects put them together, and no subject imports them, except `shared` ones. `db/core` is
+ * shared, and imports no subject.
+ */
+export const subjectRules: Readonly<Record<string, SubjectRules>> = {
+  domain: {
+    // Every file beside the subjects.
+    shared: ['.'],
+    subjects: { billing: ['usage/types.ts'] },
+  },
+  db: {
+    shared: ['core'],
+    subjects: {
+      accounts: ['billing/plans.ts', 'billing/subscriptions.ts', 'sandboxes/sandbox.entity.ts'],
+      billing: ['accounts', 'usage/usage-sums.ts'],
+      hosts: ['sandboxes/sandbox.entity.ts'],
+      sandboxes: ['accounts', 'billing', 'hosts', 'upkeep/secret-keys.ts', 'usage'],
+      templates: ['accounts', 'billing', 'sandboxes/sandbox.entity.ts', 'usage'],
+      upkeep: ['accounts', 'billing/reconciliations.ts'],
+      migrations: ['billing/usage-prices.ts'],
+      usage: ['accounts', 'billing/usage-prices.ts', 'sandboxes/sandbox-events.ts', 'sandboxes/sandbox.entity.ts'],
+      webhooks: ['accounts'],
+    },
+  },
+  workflows: {
+    shared: ['.'],
+    subjects: { accounts: ['sandboxes/end-sandbox.ts'], hosts: ['sandboxes/life/messages.ts'] },
+  },
+  activities: {
+    shared: ['.'],
+    subjects: { sandboxes: ['hosts/host-work.ts'], templates: ['hosts/host-work.ts'] },
+  },
+  worker: { shared: ['.'], subjects: { hosts: ['sandboxes/facts.ts'] } },
+  'api/routes': { shared: [], subjects: { accounts: ['sandboxes'], sandboxes: ['templates'] } },
 };
 
 /**

@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { type ModuleItem, parse } from '@swc/core';
-import { closedFolders, type ImportRule, importRules } from './import-rules.ts';
+import { closedFolders, type ImportRule, importRules, type SubjectRules, subjectRules } from './import-rules.ts';
 
 /** One import of a file. */
 interface Import {
@@ -18,20 +18,21 @@ interface Import {
  * count for the rules but not for cycles, because they do not exist at run time.
  * @param root the folder whose sub-folders are those of the rules
  * @param closed folders that only the listed files and folders may import
+ * @param subjects which subjects of a layer may import which others
  * @returns a sentence for each offence; empty when there is none
  */
 export async function checkImports(
   root: string,
   rules: Readonly<Record<string, ImportRule>> = importRules,
   closed: Readonly<Record<string, readonly string[]>> = closedFolders,
+  subjects: Readonly<Record<string, SubjectRules>> = subjectRules,
 ): Promise<string[]> {
   const offences: string[] = [];
   const graph = new Map<string, string[]>();
   for (const file of sourceFiles(root)) {
-    const folder = file.split('/')[0]!;
-    const rule = rules[folder];
-    if (!rule) {
-      offences.push(`${file}: no rule says what ${folder}/ may import`);
+    const folder = deepest(file, Object.keys(rules));
+    if (folder === undefined) {
+      offences.push(`${file}: no rule says what ${path.dirname(file)}/ may import`);
       continue;
     }
     const imports = await importsOf(root, file);
@@ -40,7 +41,8 @@ export async function checkImports(
       imports.filter(({ isOurs, typeOnly }) => isOurs && !typeOnly).map(({ target }) => target),
     );
     for (const found of imports) {
-      if (isAllowed(found, folder, rule) && isOpenTo(file, found, closed)) continue;
+      if (isAllowed(found, folder, rules[folder]!) && isOpenTo(file, found, closed) && mayUse(file, found, subjects))
+        continue;
       offences.push(`${file}: may not import ${found.target}`);
     }
   }
@@ -62,6 +64,21 @@ function isOpenTo(file: string, { target }: Import, closed: Readonly<Record<stri
       !liesIn(target, folder) || liesIn(file, folder) || openTo.some((place) => liesIn(file, place)),
   );
 }
+
+/** Whether the subject of a file may import the subject of its target. */
+function mayUse(file: string, { target }: Import, rules: Readonly<Record<string, SubjectRules>>): boolean {
+  const layer = Object.keys(rules).find((each) => liesIn(file, each) && liesIn(target, each));
+  if (layer === undefined) return true;
+  const { shared, subjects } = rules[layer]!;
+  const [from, to] = [file, target].map((each) => each.slice(layer.length + 1));
+  const [fromSubject, toSubject] = [from!, to!].map((each) => (each.includes('/') ? each.split('/')[0]! : '.'));
+  if (fromSubject === toSubject || shared.includes(toSubject!)) return true;
+  if (shared.includes(fromSubject!) && fromSubject !== '.') return false;
+  return fromSubject === '.' || (subjects[fromSubject!] ?? []).some((place) => liesIn(to!, place));
+}
+
+const deepest = (file: string, folders: readonly string[]) =>
+  folders.filter((folder) => liesIn(file, folder)).sort((a, b) => b.length - a.length)[0];
 
 const liesIn = (file: string, place: string) => file === place || file.startsWith(`${place}/`);
 

@@ -10,7 +10,7 @@ import { type DataFolder, derivePassword } from './data-folder.ts';
 /** The addresses of all parts of a copy, and the resulting settings of the platform's processes. */
 export interface Addresses {
   ports: Awaited<ReturnType<typeof choosePlatformPorts>>;
-  /** Settings of `config/settings/`: the operator's settings, completed with the embedded parts. */
+  /** Settings of `platform/config/settings/`: the operator's settings, completed with the embedded parts. */
   processEnv: NodeJS.ProcessEnv;
   /** The same with the owner of the database, only for the migration. */
   migrationEnv: NodeJS.ProcessEnv;

@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
-import type { Settings } from '../../../platform/config/settings.ts';
 import { unknownSecretKey } from '../../../db/upkeep/secret-keys.ts';
+import type { Settings } from '../../../platform/config/settings.ts';
 import { codecAccessToken } from '../../../platform/temporal/codec-access.ts';
 import { temporalDevServer, temporalPrograms } from '../../setup/toolchain/locations.mjs';
 import type { ProgramHome } from '../embedded/child-program.ts';

@@ -1,11 +1,11 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { Account } from '../../../db/accounts/account.entity.ts';
-import { User } from '../../../db/accounts/user.entity.ts';
-import { newId } from '../../../db/new-id.ts';
-import { query } from '../../../db/query.ts';
 import { createApiKey } from '../../../db/accounts/api-keys.ts';
 import { recordAudit } from '../../../db/accounts/audit-events.ts';
+import { User } from '../../../db/accounts/user.entity.ts';
 import { findSubscription, planHeldBy } from '../../../db/billing/subscriptions.ts';
+import { newId } from '../../../db/core/new-id.ts';
+import { query } from '../../../db/core/query.ts';
 import { emailKey } from '../../../domain/accounts/email-address.ts';
 import type { AccountId, UserId } from '../../../domain/ids.ts';
 import { checkApiKeyName } from '../../../domain/names.ts';

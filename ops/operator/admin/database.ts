@@ -1,6 +1,6 @@
-import { loadSettings, type Settings } from '../../../platform/config/settings.ts';
+import { loadPlans, type PlanCatalog } from '../../../db/billing/plans.ts';
 import { createOrm, type Orm } from '../../../db/orm.ts';
-import { loadPlans, type PlanCatalog } from '../../../db/plans.ts';
+import { loadSettings, type Settings } from '../../../platform/config/settings.ts';
 
 export interface PlatformDatabase {
   orm: Orm;

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Orm } from '../../../db/orm.ts';
 import { recordAudit } from '../../../db/accounts/audit-events.ts';
 import { type HostView, pauseSandboxesOn, readHosts, setDraining } from '../../../db/hosts/host-drains.ts';
+import type { Orm } from '../../../db/orm.ts';
 import type { SandboxId } from '../../../domain/ids.ts';
 import { OperatorError, reportProgress } from './operator-command.ts';
 

@@ -1,9 +1,9 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
-import { loadSettingsOf } from '../../../platform/config/settings.ts';
 import { pushImage } from '../../../integrations/registry/image-push.ts';
 import { PlatformRegistry } from '../../../integrations/registry/platform-registry.ts';
+import { loadSettingsOf } from '../../../platform/config/settings.ts';
 import { type BaseImageOptions, ensureBaseImage } from '../../../runtime/images/base-image.ts';
 import { interpreterRecipes } from '../../../runtime/images/builtin-images.ts';
 import { ensureCodeInterpreterImage } from '../../../runtime/images/code-interpreter-image.ts';

@@ -3,7 +3,7 @@ import { emptyIsUnset, text, textOr } from './field-types.ts';
 
 /** Plans, the payment processor, receipts, and used-up quotas and budgets. */
 export const billingSettings = {
-  /** A JSON file in the form of `db/seeds/plans.json`. Empty: that file. */
+  /** A JSON file in the form of `db/billing/plans.json`. Empty: that file. */
   PLATFORM_PLANS_FILE: text(),
   /**
    * What happens to running sandboxes when a monthly quota is used up: `refuse` leaves them running until their

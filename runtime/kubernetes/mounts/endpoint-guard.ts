@@ -1,9 +1,9 @@
 import net from 'node:net';
+import { isAddressIn, isOutboundAddressAllowed } from '../../../domain/outbound-addresses.ts';
+import type { MountSlot } from '../../../domain/sandboxes/object-storage.ts';
+import { readStorageTarget, type StorageTarget } from '../../../domain/sandboxes/storage-endpoint.ts';
 import { isOwnService, type OwnService } from '../../../platform/config/own-services.ts';
 import { resolveHost } from '../../../platform/config/resolve-host.ts';
-import type { MountSlot } from '../../../domain/sandboxes/object-storage.ts';
-import { isAddressIn, isOutboundAddressAllowed } from '../../../domain/outbound-addresses.ts';
-import { readStorageTarget, type StorageTarget } from '../../../domain/sandboxes/storage-endpoint.ts';
 import { mountFailure } from '../../mounts/failures.ts';
 import type { Cluster } from '../cluster.ts';
 

@@ -1,6 +1,6 @@
 import type { V1NetworkPolicy, V1NetworkPolicyEgressRule, V1Pod, V1Secret } from '@kubernetes/client-node';
-import type { MountCredentials } from '../../../domain/sandboxes/object-storage.ts';
 import { closedIpv4Ranges } from '../../../domain/outbound-addresses.ts';
+import type { MountCredentials } from '../../../domain/sandboxes/object-storage.ts';
 import { credentialsFile, s3fsOptions } from '../../mounts/s3fs-options.ts';
 import { commonSpec, diskVolume, type ManifestOptions, type OwnerDisk, ownedBy, ownerLabels } from '../manifests.ts';
 import type { StorageRoute } from './endpoint-guard.ts';

@@ -1,8 +1,8 @@
 import path from 'node:path';
 import { z } from 'zod';
+import { disabled, isSameMount, type MountSlot } from '../../../domain/sandboxes/object-storage.ts';
 import { writeFileDurably } from '../../../platform/config/durable-file.ts';
 import { readDocumentOrSetAside } from '../../../platform/config/readable-document.ts';
-import { disabled, isSameMount, type MountSlot } from '../../../domain/sandboxes/object-storage.ts';
 import type { WantedMounts } from '../../driver.ts';
 import { credentialsRequired, explainPlace, mountFailure } from '../../mounts/failures.ts';
 import { CommandError, runCommand } from '../../process/command.ts';

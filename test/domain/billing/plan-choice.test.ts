@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { loadPlans } from '../../../db/plans.ts';
+import { loadPlans } from '../../../db/billing/plans.ts';
 import { nextChargeAfter } from '../../../domain/billing/dunning.ts';
 import { planChoice } from '../../../domain/billing/plan-choice.ts';
 

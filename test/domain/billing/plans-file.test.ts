@@ -2,14 +2,14 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
-import { loadPlans } from '../../../db/plans.ts';
+import { loadPlans } from '../../../db/billing/plans.ts';
 import type { DiskRates } from '../../../domain/billing/plans.ts';
 
 const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'plans-'));
 afterAll(() => fs.rmSync(dir, { recursive: true }));
 
 const diskRates = { readMbPerSecond: 100, writeMbPerSecond: 100, readsPerSecond: 1000, writesPerSecond: 1000 };
-const seeds = JSON.parse(fs.readFileSync(path.resolve(import.meta.dirname, '../../../db/seeds/plans.json'), 'utf8'));
+const seeds = JSON.parse(fs.readFileSync(path.resolve(import.meta.dirname, '../../../db/billing/plans.json'), 'utf8'));
 
 function load(change: (plans: Record<string, unknown>[]) => void) {
   const plans = structuredClone(seeds);

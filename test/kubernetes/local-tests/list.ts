@@ -22,12 +22,12 @@ export const localTests: readonly LocalTests[] = [
     },
   },
   {
-    file: 'test/e2e/sandbox.test.ts',
+    file: 'test/e2e/sandboxes/sandbox.test.ts',
     cannot: { 'a sandbox has the requested limits': "it reads the size of `/`, which is the node's in a pod" },
   },
-  { file: 'test/e2e/exec.test.ts' },
+  { file: 'test/e2e/sandboxes/exec.test.ts' },
   {
-    file: 'test/e2e/ports.test.ts',
+    file: 'test/e2e/sandboxes/ports.test.ts',
     cannot: {
       'a UDP port answers at its host_port from the create, or from its addition, until its removal':
         "it expects the machine's own address; `platform.kube.ts` has the same test with the cluster's",
@@ -37,16 +37,16 @@ export const localTests: readonly LocalTests[] = [
     },
   },
   {
-    file: 'test/e2e/metrics.test.ts',
+    file: 'test/e2e/sandboxes/metrics.test.ts',
     cannot: {
       'a sandbox’s use is in its metrics within seconds, every five seconds':
         'a kubelet measures less often: figures are up to 15 seconds old',
     },
   },
   { file: 'test/e2e/operations.test.ts' },
-  { file: 'test/e2e/agent.test.ts' },
+  { file: 'test/e2e/sandboxes/agent.test.ts' },
   {
-    file: 'test/e2e/imported-images.test.ts',
+    file: 'test/e2e/templates/imported-images.test.ts',
     cannot: {
       'the command of an image starts with the sandbox, as its user and in its folder; its end does not end the sandbox':
         'a pod does not know the command of its image',

@@ -1,8 +1,8 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { CoordinationV1Api, CoreV1Api, type KubeConfig } from '@kubernetes/client-node';
-import { fullPath } from '../../../platform/config/programs.mjs';
 import { gvisorPrograms, kubernetesPrograms } from '../../../ops/setup/toolchain/locations.mjs';
+import { fullPath } from '../../../platform/config/programs.mjs';
 import { until } from '../../support/until.ts';
 import type { ClusterKeys } from './cluster-keys.ts';
 import { ClusterNode, flags } from './cluster-node.ts';

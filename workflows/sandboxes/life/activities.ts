@@ -1,6 +1,6 @@
 import { proxyActivities, proxyLocalActivities } from '@temporalio/workflow';
-import type { SandboxHostActivities } from '../../../activities/sandboxes/on-host.ts';
 import type { SandboxLifeActivities } from '../../../activities/sandboxes/life.ts';
+import type { SandboxHostActivities } from '../../../activities/sandboxes/on-host.ts';
 import { database, onHost } from '../../activity-profiles.ts';
 import { oneAtATime } from './one-at-a-time.ts';
 

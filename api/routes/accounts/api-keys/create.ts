@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import type { ApiKey } from '../../../../db/accounts/api-key.entity.ts';
 import { activeKeyLimit, findApiKeyView, createApiKey as makeApiKey } from '../../../../db/accounts/api-keys.ts';
-import { planHeldBy } from '../../../../db/billing/subscriptions.ts';
 import { findProfile } from '../../../../db/accounts/users.ts';
+import { planHeldBy } from '../../../../db/billing/subscriptions.ts';
 import { checkApiKeyName } from '../../../../domain/names.ts';
 import { anyUser, callerOf, scopeOf } from '../../../access.ts';
 import { createOnce } from '../../../create-once.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { findProjectView, type ProjectView } from '../../../../db/accounts/projects.ts';
-import type { Scope } from '../../../../db/accounts/scope.ts';
+import type { Scope } from '../../../../db/core/scope.ts';
 import { notFound } from '../../../../domain/errors.ts';
 import type { ProjectId } from '../../../../domain/ids.ts';
 import type { ApiDependencies } from '../../../dependencies.ts';

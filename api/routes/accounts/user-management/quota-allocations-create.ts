@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import { scopeTransaction } from '../../../../db/core/scope.ts';
 import { allocateQuota, findAllocation, readAllocation } from '../../../../db/usage/quota-allocations.ts';
-import { scopeTransaction } from '../../../../db/accounts/scope.ts';
 import { accountRoot, callerOf, scopeOf } from '../../../access.ts';
 import { createOnce } from '../../../create-once.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
-import { isBilled } from '../../../../platform/config/billing.ts';
 import { changePlan, findPlanChange, type PlanChange } from '../../../../db/billing/plan-changes.ts';
 import { findSubscription, isCharged } from '../../../../db/billing/subscriptions.ts';
 import { AppError, notFound } from '../../../../domain/errors.ts';
 import type { PlanChangeId } from '../../../../domain/ids.ts';
+import { isBilled } from '../../../../platform/config/billing.ts';
 import { accountRoot, callerOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
 import { idempotencyHeaders } from '../../../plugins/idempotency.ts';

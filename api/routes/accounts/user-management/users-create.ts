@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
+import { createUser as makeUser } from '../../../../db/accounts/user-management.ts';
+import { findUserWithin } from '../../../../db/accounts/users.ts';
+import { makeInitialPassword } from '../../../../domain/accounts/initial-password.ts';
+import type { AccountId, UserId } from '../../../../domain/ids.ts';
+import { checkDisplayName, checkUsername, maxDisplayName, usernamePattern } from '../../../../domain/names.ts';
 import { isIssuerFor } from '../../../../platform/config/oidc-issuers.ts';
 import { accountPageUrl } from '../../../../platform/config/public-urls.ts';
 import type { Settings } from '../../../../platform/config/settings.ts';
-import { createUser as makeUser } from '../../../../db/accounts/user-management.ts';
-import { findUserWithin } from '../../../../db/accounts/users.ts';
-import type { AccountId, UserId } from '../../../../domain/ids.ts';
-import { makeInitialPassword } from '../../../../domain/accounts/initial-password.ts';
-import { checkDisplayName, checkUsername, maxDisplayName, usernamePattern } from '../../../../domain/names.ts';
 import { accountRoot, callerOf, scopeOf } from '../../../access.ts';
 import { createOnce } from '../../../create-once.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { Budget } from '../../../../db/billing/budget-rows.ts';
+import { emailKey } from '../../../../domain/accounts/email-address.ts';
 import {
   type AlertThreshold,
   limitTypes,
@@ -7,7 +8,6 @@ import {
   maxNotificationEmails,
 } from '../../../../domain/billing/budget.ts';
 import { toJsonNumber } from '../../../../domain/billing/money.ts';
-import { emailKey } from '../../../../domain/accounts/email-address.ts';
 import { readEmailField } from '../../../email-field.ts';
 import { counted, time, withDefault } from '../../../schemas/fields.ts';
 import { amount, currency } from '../../../schemas/money.ts';

@@ -1,12 +1,12 @@
 import type { FastifyReply } from 'fastify';
 import { z } from 'zod';
-import { apiUrl } from '../../../../platform/config/public-urls.ts';
 import { readReceipt } from '../../../../db/billing/receipts.ts';
 import { hasReceipt, type Receipt } from '../../../../domain/billing/receipt.ts';
 import { BoundedCounts } from '../../../../domain/bounded-counts.ts';
 import { AppError } from '../../../../domain/errors.ts';
 import { FairSemaphore } from '../../../../domain/fair-semaphore.ts';
 import { receiptHtml, receiptPolicy } from '../../../../integrations/receipts/html.ts';
+import { apiUrl } from '../../../../platform/config/public-urls.ts';
 import { accountRoot } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
 import { bytesOfThread } from '../../../low-priority-thread.ts';

@@ -1,8 +1,8 @@
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { apiUrl } from '../../../../platform/config/public-urls.ts';
 import { credentialOf } from '../../../../db/accounts/identities.ts';
 import { cardLinkMinutes } from '../../../../domain/billing/payments.ts';
+import { apiUrl } from '../../../../platform/config/public-urls.ts';
 import { accountRoot, callerOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
 import { addCardPath } from '../../../pages/add-card.ts';

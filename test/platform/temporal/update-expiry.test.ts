@@ -1,0 +1,58 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, expect, jest, test } from '@jest/globals';
+import { Client, type WorkflowUpdateFailedError } from '@temporalio/client';
+import type { ApplicationFailure } from '@temporalio/common';
+import { updateWaitMs } from '../../../domain/update-expiry.ts';
+import { updateExpiry } from '../../../platform/temporal/update-expiry.ts';
+import { timeoutUpdate } from '../../../workflows/sandboxes/life/messages.ts';
+import { type ControlPlane, startControlPlane } from '../../support/control-plane.ts';
+import { MemoryDriver } from '../../support/memory-driver.ts';
+
+let plane: ControlPlane;
+
+beforeAll(async () => {
+  plane = await startControlPlane({ driver: new MemoryDriver(), planName: 'pro' });
+}, 120_000);
+afterAll(() => plane.stop());
+afterEach(() => {
+  jest.restoreAllMocks();
+});
+
+test.each([
+  ['right', 0],
+  ['a minute behind', -60_000],
+  ['a minute ahead', 60_000],
+])(
+  'a client whose clock is %s sends commands; one that arrives after the client has given up is refused',
+  async (_, aheadMs) => {
+    const now = Date.now;
+    jest.spyOn(Date, 'now').mockImplementation(() => now() + aheadMs);
+    const { sandboxId } = await plane.admit();
+    const { connection, options } = plane.client;
+    let delayMs = 0;
+    const client = new Client({
+      connection,
+      namespace: options.namespace,
+      dataConverter: options.dataConverter,
+      interceptors: {
+        workflow: [
+          updateExpiry(options.dataConverter),
+          { startUpdate: (input, next) => delay(delayMs).then(() => next(input)) },
+        ],
+      },
+    });
+    const handle = client.workflow.getHandle(sandboxId);
+    const change = (timeoutSeconds: number) =>
+      handle.executeUpdate(timeoutUpdate, { args: [{ timeoutSeconds, mustRaise: false }] });
+    await plane.commands.start(await plane.row(sandboxId), { wait: true });
+    expect(await change(700)).toMatchObject({ timeoutSeconds: 700 });
+    delayMs = updateWaitMs + 3000;
+    const refusal = await change(800).then(
+      () => Promise.reject(new Error('it was carried out')),
+      (error: WorkflowUpdateFailedError) => error.cause as ApplicationFailure,
+    );
+    expect(refusal).toMatchObject({ type: 'temporarily_unavailable' });
+    expect((await plane.row(sandboxId)).timeoutSeconds).toBe(700);
+  },
+  120_000,
+);
