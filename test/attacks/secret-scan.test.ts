@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync
 import os from 'node:os';
 import path from 'node:path';
 import { jest } from '@jest/globals';
-import { temporal } from '@temporalio/proto';
+import proto, { type temporal } from '@temporalio/proto';
 import pg from 'pg';
 import { Account } from '../../db/accounts/account.entity.ts';
 import { createAccount } from '../../db/accounts/accounts.ts';
@@ -493,7 +493,7 @@ test('nothing of a workflow history can be read as it is stored', async () => {
   expect(stored.map(({ workflowId }) => workflowId)).toEqual(expect.arrayContaining(sandboxIds));
   const search = new SecretSearch(all());
   for (const { workflowId, history } of stored) {
-    const bytes = Buffer.from(temporal.api.history.v1.History.encode(history).finish()).toString('latin1');
+    const bytes = Buffer.from(proto.temporal.api.history.v1.History.encode(history).finish()).toString('latin1');
     expect([workflowId, search.in(bytes)]).toEqual([workflowId, []]);
     const open = payloadsIn(history)
       .filter(({ metadata }) => Buffer.from(metadata!.encoding!).toString() !== 'binary/encrypted')

@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { temporal } from '@temporalio/proto';
+import proto from '@temporalio/proto';
 import { createAccount } from '../../db/accounts/accounts.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { type ApiReply, PlatformClient, type SandboxView } from '../../ops/development/client/platform-client.ts';
@@ -112,7 +112,7 @@ async function answersWhileSuspended(
 
 /** Activities that a worker has begun, except watches, which last as long as their workflow. */
 async function runningActivities(): Promise<string[]> {
-  const { PENDING_ACTIVITY_STATE_STARTED } = temporal.api.enums.v1.PendingActivityState;
+  const { PENDING_ACTIVITY_STATE_STARTED } = proto.temporal.api.enums.v1.PendingActivityState;
   const running: string[] = [];
   for await (const { workflowId } of platform.temporal.workflow.list({ query: `ExecutionStatus = 'Running'` })) {
     const { raw } = await platform.temporal.workflow.getHandle(workflowId).describe();

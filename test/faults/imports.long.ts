@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { temporal } from '@temporalio/proto';
+import proto from '@temporalio/proto';
 import { anyLayer, hasManifest, pushImage } from '../support/pushed-image.ts';
 import { RegistryFront } from '../support/registry-front.ts';
 import { registryAddress } from '../support/stack.ts';
@@ -48,7 +48,7 @@ async function printHistory(jobId: string): Promise<void> {
   const { events } = await platform.temporal.workflow.getHandle(jobId).fetchHistory();
   const lines = events!.map((event) => {
     const at = new Date(Number(event.eventTime!.seconds) * 1000).toISOString().slice(11, 19);
-    const name = temporal.api.enums.v1.EventType[event.eventType!]!.replace('EVENT_TYPE_', '').toLowerCase();
+    const name = proto.temporal.api.enums.v1.EventType[event.eventType!]!.replace('EVENT_TYPE_', '').toLowerCase();
     const { activityTaskScheduledEventAttributes: scheduled, activityTaskStartedEventAttributes: started } = event;
     const attempt = started ? `attempt ${started.attempt} ${started.lastFailure?.message ?? ''}` : '';
     return [at, name, scheduled?.activityType?.name ?? '', attempt].join('  ').trimEnd();

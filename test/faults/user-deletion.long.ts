@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { temporal } from '@temporalio/proto';
+import proto from '@temporalio/proto';
 import { User } from '../../db/accounts/user.entity.ts';
 import type { UserId } from '../../domain/ids.ts';
 import { workflowKinds } from '../../domain/workflow-registry.ts';
@@ -59,7 +59,7 @@ async function printHistory(userId: string): Promise<void> {
       event.activityTaskScheduledEventAttributes?.activityType?.name ??
       localActivityOf(event.markerRecordedEventAttributes?.details?.data?.payloads?.[0]?.data);
     const at = new Date(Number(event.eventTime!.seconds) * 1000).toISOString().slice(11, 19);
-    const name = temporal.api.enums.v1.EventType[event.eventType!]!.replace('EVENT_TYPE_', '').toLowerCase();
+    const name = proto.temporal.api.enums.v1.EventType[event.eventType!]!.replace('EVENT_TYPE_', '').toLowerCase();
     return [at, name, what, attributes?.identity ?? ''].filter(Boolean).join('  ');
   });
   process.stdout.write(`the history of a deletion whose worker was killed twice\n${lines.join('\n')}\n`);

@@ -1,9 +1,9 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import type { Client } from '@temporalio/client';
-import { temporal } from '@temporalio/proto';
+import proto, { type temporal } from '@temporalio/proto';
 
-const { History } = temporal.api.history.v1;
+const { History } = proto.temporal.api.history.v1;
 const historiesDir = path.resolve(import.meta.dirname, '../fixtures/histories');
 
 /** Stores the current history of a workflow for the replay tests of later versions. */

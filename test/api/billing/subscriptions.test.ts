@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { temporal } from '@temporalio/proto';
+import proto from '@temporalio/proto';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { chargeInvoice } from '../../../activities/billing/invoice-charge.ts';
 import { createBillingActivities } from '../../../activities/billing/periods.ts';
@@ -486,7 +486,7 @@ test('no history of a charge or a period contains a key, a card, or an id that c
   for (const execution of await runsOf()) {
     const reply = await workflowService.getWorkflowExecutionHistory({ namespace: options.namespace, execution });
     expect(reply.nextPageToken).toHaveLength(0);
-    const bytes = temporal.api.history.v1.History.encode(reply.history!).finish();
+    const bytes = proto.temporal.api.history.v1.History.encode(reply.history!).finish();
     const payloads = await codec.decode(payloadsIn(reply.history));
     const text = payloads.map(({ data }) => Buffer.from(data ?? []).toString()).join('\n');
     const found = search.in(`${Buffer.from(bytes).toString('latin1')}\n${text}`);
