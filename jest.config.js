@@ -1,28 +1,22 @@
 /** @type {import('jest').Config} */
 export default {
-  testEnvironment: 'node',
+  testEnvironment: '<rootDir>/test/support/jest/environment.cjs',
   runtime: '<rootDir>/test/support/jest/native-runtime.cjs',
-  extensionsToTreatAsEsm: ['.ts'],
-  transform: {
-    '^.+\\.ts$': [
-      '@swc/jest',
-      { jsc: { target: 'es2024', parser: { syntax: 'typescript' } }, module: { type: 'es6' } },
-    ],
-  },
+  transform: {},
   testMatch: ['<rootDir>/test/**/*.test.ts'],
   // A bound against hanging, not on speed: other programs may keep the machine busy.
   testTimeout: 300_000,
   // Otherwise Jest reports a rejection as unhandled when a test handles it in its last turn of the event loop.
   waitForUnhandledRejections: true,
   modulePathIgnorePatterns: ['<rootDir>/.data', '<rootDir>/agent/dist'],
-  setupFilesAfterEnv: ['<rootDir>/test/support/must-assert.ts'],
-  globalSetup: '<rootDir>/test/support/global-setup.ts',
-  globalTeardown: '<rootDir>/test/support/global-teardown.ts',
+  setupFilesAfterEnv: ['<rootDir>/test/support/jest/must-assert.ts'],
+  globalSetup: '<rootDir>/test/support/jest/global-setup.ts',
+  globalTeardown: '<rootDir>/test/support/jest/global-teardown.ts',
   maxWorkers: 2,
   // Jest keeps what modules of earlier files hold; a worker that has grown is replaced between two files.
   workerIdleMemoryLimit: '1500MB',
   // Jest gives a worker half a second to end, in which a busy machine does not free its memory. One that takes longer
   // than this has something open that a test has left.
   workerGracefulExitTimeout: 20_000,
-  reporters: ['default', '<rootDir>/test/support/count-reporter.js'],
+  reporters: ['default', '<rootDir>/test/support/jest/count-reporter.js'],
 };

@@ -3,17 +3,20 @@ import { once } from 'node:events';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
+import { printTestTimes } from './test-times.ts';
 
 /**
  * `npm test -- …`: runs Jest with the given arguments. A file that fails is run once more, alone, at the end, and
  * `retried: <file>` names it: a late failure of one test in thousands must not cost a whole run. More than
- * `maxRetriedFiles` such files fail the run. The last line is `N passed, N failed`. The exit status is 0 only if tests
+ * `maxRetriedFiles` such files fail the run. `--profile` prints where the time goes. The last line is `N passed, N failed`. The exit status is 0 only if tests
  * ran and all of them passed.
  */
 const maxRetriedFiles = 2;
 const root = path.resolve(import.meta.dirname, '../..');
 const runDir = fs.mkdtempSync(path.join(os.tmpdir(), 'test-run-'));
-const args = process.argv.slice(2);
+const args = process.argv.slice(2).filter((arg) => arg !== '--profile');
+const isProfiled = process.argv.includes('--profile');
+const timesFile = path.join(runDir, 'times');
 
 interface Counts {
   passed: number;
@@ -28,25 +31,20 @@ let isInterrupted = false;
 async function runJest(extraArgs: string[], extraEnv: NodeJS.ProcessEnv = {}): Promise<Counts> {
   const countsFile = path.join(runDir, 'counts.json');
   fs.rmSync(countsFile, { force: true });
-  const jest = spawn(
-    process.execPath,
-    ['--experimental-vm-modules', path.join(root, 'node_modules/jest/bin/jest.js'), ...args, ...extraArgs],
-    {
-      cwd: root,
-      stdio: 'inherit',
-      env: {
-        ...process.env,
-        // Workers need the option too. The warning that it is experimental is hidden.
-        NODE_OPTIONS:
-          `${process.env.NODE_OPTIONS ?? ''} --experimental-vm-modules --disable-warning=ExperimentalWarning`.trim(),
-        TEST_COUNTS_FILE: countsFile,
-        // Tests start the platform's processes many times. Each process then loads the modules that the first one has
-        // compiled.
-        NODE_COMPILE_CACHE: path.join(runDir, 'compiled'),
-        ...extraEnv,
-      },
+  const jest = spawn(process.execPath, [path.join(root, 'node_modules/jest/bin/jest.js'), ...args, ...extraArgs], {
+    cwd: root,
+    stdio: 'inherit',
+    env: {
+      ...process.env,
+      NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ''} --disable-warning=ExperimentalWarning`.trim(),
+      TEST_COUNTS_FILE: countsFile,
+      ...(isProfiled && { TEST_TIMES_FILE: timesFile }),
+      // Tests start the platform's processes many times. Each process then loads the modules that the first one has
+      // compiled.
+      NODE_COMPILE_CACHE: path.join(runDir, 'compiled'),
+      ...extraEnv,
     },
-  );
+  });
   const forward = (signal: NodeJS.Signals) => {
     isInterrupted = true;
     jest.kill(signal);
@@ -69,7 +67,7 @@ let { passed, failed } = counts;
 // A run of one file was alone already.
 if (!isInterrupted && counts.files > 1 && counts.failedFiles.length <= maxRetriedFiles) {
   for (const first of counts.failedFiles) {
-    const second = await runJest(['--filter', path.join(root, 'test/support/one-file.cjs')], {
+    const second = await runJest(['--filter', path.join(root, 'test/support/jest/one-file.cjs')], {
       ONLY_TEST_FILE: first.file,
     });
     passed += second.passed - first.passed;
@@ -77,6 +75,7 @@ if (!isInterrupted && counts.files > 1 && counts.failedFiles.length <= maxRetrie
     console.log(`\nretried: ${first.file}`);
   }
 }
+if (isProfiled) printTestTimes(timesFile);
 // Programs that the tests have started may still be writing there while they end.
 fs.rmSync(runDir, { recursive: true, maxRetries: 5, retryDelay: 200 });
 console.log(`\n${passed} passed, ${failed} failed`);

@@ -23,6 +23,10 @@ module.exports = class NativeRuntime extends Runtime {
     return require(file);
   }
 
+  unstable_shouldLoadAsEsm() {
+    return true;
+  }
+
   /** Test files and set-up files. */
   async unstable_importModule(file) {
     Object.assign(globalThis, this.jestGlobals.cjsGlobals(file));

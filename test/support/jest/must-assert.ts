@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect } from '@jest/globals';
-import { successfulWaits } from './until.ts';
+import { successfulWaits } from '../until.ts';
 
 /** A test without an assertion or a wait cannot fail, so it is reported as failed. */
 let waitsBefore: number;

@@ -1,4 +1,4 @@
-import { TestStack } from './test-stack.ts';
+import { TestStack } from '../test-stack.ts';
 
 declare global {
   var testStack: TestStack | undefined;
