@@ -40,8 +40,9 @@ function shimsWith(interfaceWord: string): LiveShim[] {
 }
 
 function shimOf(pid: number, interfaceWord: string): LiveShim | null {
+  if (!isHostRoot(pid)) return null;
   const words = readIfThere(`/proc/${pid}/cmdline`)?.split('\0') ?? [];
-  if (!words.some((word) => word.startsWith(interfaceWord)) || !isHostRoot(pid)) return null;
+  if (!words.some((word) => word.startsWith(interfaceWord))) return null;
   const process = processIdentity(pid);
   const folder = folderOf(pid);
   if (!process || folder === null) return null;
@@ -50,8 +51,11 @@ function shimOf(pid: number, interfaceWord: string): LiveShim | null {
   return { process, ...named, interface: value('interface'), ...folder };
 }
 
-/** Processes of sandboxes can give themselves any name, but they are never the host's root. */
-function isHostRoot(pid: number): boolean {
+/**
+ * Processes of sandboxes can give themselves any name, but they are never the host's root. Ask this before other files of
+ * a process are read: one that holds the lock of its memory lets each reader of its command line wait.
+ */
+export function isHostRoot(pid: number): boolean {
   return /^Uid:\t0\t0\t0\t0$/m.test(readIfThere(`/proc/${pid}/status`) ?? '');
 }
 

@@ -188,7 +188,9 @@ export class FaultyPlatform {
       try {
         if ((await this.api.request('GET', '/readyz')).status !== 200) return false;
         const [row] = (await this.orm.em.execute(
-          'select count(*) as live from hosts where lease_expires_at > now()',
+          // Without recent figures, it gets no sandboxes.
+          `select count(*) as live from hosts
+            where lease_expires_at > now() and measured_at > now() - interval '10 seconds'`,
         )) as {
           live: string;
         }[];

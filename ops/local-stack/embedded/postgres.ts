@@ -252,11 +252,12 @@ async function removeStalePidFile(dir: string): Promise<void> {
   const file = path.join(dir, 'postmaster.pid');
   if (!fs.existsSync(file)) return;
   const pid = Number.parseInt(fs.readFileSync(file, 'utf8'), 10);
-  let commandLine: string[] = [];
+  let folder = '';
   try {
-    commandLine = fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+    // Not its command line: a process of a sandbox can let each reader of that wait.
+    folder = fs.readlinkSync(`/proc/${pid}/cwd`);
   } catch (error) {
     if (!['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
   }
-  if (!commandLine.includes(dir)) fs.rmSync(file);
+  if (folder !== fs.realpathSync(dir)) fs.rmSync(file);
 }
