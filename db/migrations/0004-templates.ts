@@ -33,7 +33,6 @@ const templates = `
     registry_tag text,
     image_size_bytes bigint,
     image_blobs jsonb,
-    image_is_measured boolean not null default false,
     metadata text,
     ports jsonb not null default '[]',
     custom_command text,
@@ -53,11 +52,9 @@ const templates = `
     created_at timestamptz(3) not null default now(),
     updated_at timestamptz(3) not null default now()
   );
-  comment on column templates.image_is_measured is 'the sizes are those of the registry, and not claims of a manifest';
   create unique index templates_name on templates (coalesce(account_id, ''), name);
   create index templates_owner on templates (owner_user_id);
   create index templates_image on templates (image) where image is not null;
-  create index templates_unmeasured on templates (image) where not image_is_measured and image like 'registry:%';
 `;
 
 const imports = `
