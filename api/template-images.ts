@@ -108,7 +108,6 @@ export function imageFields(
     registryTag: place.tag,
     imageSizeBytes: sizeBytes,
     imageBlobs: blobs,
-    imageIsMeasured: true,
   };
 }
 

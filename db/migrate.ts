@@ -1,7 +1,7 @@
 import { isBilled } from '../platform/config/billing.ts';
 import { loadSettings } from '../platform/config/settings.ts';
 import { loadPlans } from './billing/plans.ts';
-import { forgiveAll, startBillingOfAll, subscribeAccounts } from './billing/subscriptions.ts';
+import { forgiveAll, startBillingOfAll } from './billing/subscriptions.ts';
 import { bootstrap, bootstrapWithoutKey } from './bootstrap.ts';
 import { createOrm } from './orm.ts';
 import { grantRuntimeRole } from './runtime-role.ts';
@@ -31,9 +31,6 @@ try {
     baseImage: settings.PLATFORM_BASE_IMAGE ?? 'builtin:base',
   };
   const made = await (printsKey ? bootstrap : bootstrapWithoutKey)(orm, first, plans);
-  for (const accountId of await subscribeAccounts(orm.em, plans)) {
-    process.stderr.write(`The plan of ${accountId} is not among the plans; it has no subscription\n`);
-  }
   await startBillingOfAll(orm.em);
   if (!isBilled(settings)) await forgiveAll(orm.em);
   const report = made

@@ -3,7 +3,6 @@
  * HTTP. Each has its own slots, so that much work of one kind does not delay the others.
  */
 export const controlTaskQueues = {
-  /** Earlier releases put all work into this queue. */
   sandboxes: 'control',
   webhooks: 'control/webhooks',
   /** Imports, builds and removals of images. */

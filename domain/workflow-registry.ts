@@ -72,7 +72,7 @@ export interface SandboxSignals {
   pauseRequested: { reason: SandboxReason };
 }
 
-/** The account that a workflow belongs to. Absent in some inputs that an earlier release has stored. */
+/** The account that a workflow belongs to. */
 interface OfAccount {
   accountId: AccountId;
 }
@@ -172,12 +172,6 @@ export interface WebhookDeliveryInput extends OfAccount {
   createdAt: string;
   /** The workflow's own id. Only the holder of a delivery writes its row. */
   holder: string;
-  /**
-   * The number of attempts before this workflow, and the number of those that belong to earlier rounds. Only workflows
-   * that began in an earlier release read them, and workers of such a release.
-   */
-  attemptsBefore: number;
-  roundFrom: number;
   /** When the next attempt is due, in Unix milliseconds. */
   nextAttemptAtMs: number;
 }

@@ -4,8 +4,8 @@ import type { AccountId } from '../domain/ids.ts';
 
 /**
  * Limits the activity slots of a queue that one account may use. The account is the fairness key, which activities
- * inherit from their workflow. Workflows of the platform itself, and of earlier releases, have none and no limit. Local
- * activities use other slots.
+ * inherit from their workflow. Workflows of the platform itself have none and no limit. Local activities use other
+ * slots.
  * @param share the maximum number of concurrent activities of one account
  */
 export function limitAccountSlots(share: number): ActivityInterceptorsFactory {

@@ -114,7 +114,7 @@ export function createControlWorkers(deps: {
 
 type WorkerDeps = Parameters<typeof createControlWorkers>[0];
 
-/** Each worker has all activities and workflows, because earlier releases put all of them into one queue. */
+/** Each worker has all workflows and activities. The queue decides which of them it gets. */
 function createWorker(kind: typeof Worker, deps: WorkerDeps, work: ControlWork, activities: object): Promise<Worker> {
   const { accountShare, ...slots } = slotsOf[work];
   const interceptors = [

@@ -41,8 +41,7 @@ export function createHostWorkers(
   } & SpecSources,
 ): Promise<Worker[]> {
   const { slots, accountShare } = { ...defaultSlots, ...deps };
-  const activities = createSandboxHostActivities({ ...deps, accountShare });
-  const { stopSandbox, removeSandbox } = activities;
+  const { stopSandbox, removeSandbox, ...activities } = createSandboxHostActivities({ ...deps, accountShare });
   const common = {
     connection: deps.connection,
     namespace: deps.namespace,
@@ -57,7 +56,6 @@ export function createHostWorkers(
     Worker.create({
       ...common,
       taskQueue: hostTaskQueue(deps.hostId),
-      // Includes activities that end sandboxes, because earlier versions of the workflows put them into this queue.
       activities: {
         ...activities,
         ...createTemplateBuildHostActivities(deps),

@@ -105,7 +105,7 @@ type OutsideKind =
   | 'mail'
   | 'mailWithLink'
   | 'webhook'
-  | 'webhookAttempt';
+  | 'webhookCancel';
 
 /** Calls of services outside the platform. */
 export const outside: Readonly<Record<OutsideKind, ActivityOptions>> = {
@@ -176,15 +176,10 @@ export const outside: Readonly<Record<OutsideKind, ActivityOptions>> = {
     heartbeatTimeout: '10s',
     retry: { initialInterval: '10s', backoffCoefficient: 1, maximumInterval: '2d' },
   },
-  /**
-   * The record of a cancelled delivery. Also, in workflows of earlier releases, one request to a webhook endpoint: a
-   * failed request is a result there, not an error. The activity is retried if the worker died, the database is away, or
-   * the endpoint has its maximum of requests in flight.
-   */
-  webhookAttempt: {
+  /** The record of a cancelled delivery. Retried while the database is away. */
+  webhookCancel: {
     taskQueue: controlTaskQueues.webhooks,
-    startToCloseTimeout: '6m',
-    heartbeatTimeout: '10s',
+    startToCloseTimeout: '1m',
     retry: { initialInterval: '1s', maximumInterval: '1m' },
   },
 };

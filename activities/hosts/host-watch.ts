@@ -62,7 +62,7 @@ export function createHostWatchActivities({ orm }: { orm: Orm }) {
     },
 
     /** The sandboxes that have processes on this host, or will soon have. @param page one page of them, by id */
-    sandboxesBoundTo(hostId: string, page?: { after: SandboxId | null; limit: number }): Promise<BoundSandbox[]> {
+    sandboxesBoundTo(hostId: string, page: { after: SandboxId | null; limit: number }): Promise<BoundSandbox[]> {
       return sandboxesBoundTo(orm.em, hostId, page);
     },
   };

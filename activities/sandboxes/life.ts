@@ -44,8 +44,8 @@ export function createSandboxLifeActivities({
       await refusing(life.pause(sandboxId, reason, new Date(atMs), memoryKept));
     },
     /** Also admits the resume. Fails with the code of the refusal. */
-    async recordResuming(sandboxId: SandboxId, run?: number): Promise<void> {
-      await refusing(life.beginResume(sandboxId, run ?? null));
+    async recordResuming(sandboxId: SandboxId, run: number): Promise<void> {
+      await refusing(life.beginResume(sandboxId, run));
     },
     /** @returns the current reason of the pause; a resume that was not admitted does not change it */
     async recordResumeFailed(sandboxId: SandboxId, memoryKept: boolean): Promise<{ reason: SandboxReason | null }> {

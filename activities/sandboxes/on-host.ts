@@ -78,12 +78,12 @@ export function createSandboxHostActivities(
      * `created` → `starting`. Creates the sandbox, records each step, and returns when the sandbox is ready.
      * @param sealedCredentials the credentials of its mounts, by slot, encrypted for this host; null when it has no
      * mounts
-     * @param run the number of this start; absent in workflows of earlier versions
+     * @param run the number of this start
      */
-    startSandbox(sandboxId: SandboxId, sealedCredentials?: string | null, run?: number): Promise<HostedPlace> {
+    startSandbox(sandboxId: SandboxId, sealedCredentials: string | null, run: number): Promise<HostedPlace> {
       return onHost(async (signal) => {
         // Recorded here and not by the workflow, to save the caller one round trip.
-        const row = await life.begin(sandboxId, run ?? null);
+        const row = await life.begin(sandboxId, run);
         if (!row) throw ApplicationFailure.nonRetryable(`There is no sandbox ${sandboxId} to start`, noLife);
         const credentials = sealedCredentials ? deps.secrets.openFor<Credentials>(sandboxId, sealedCredentials) : {};
         const spec = toSpec(row, deps, { slots: row.objectStorage, credentials, bestEffort: false });
@@ -110,13 +110,13 @@ export function createSandboxHostActivities(
     },
 
     /** `paused` → `resuming`, if admitted. Thaws the processes, or starts the sandbox again on its disk. */
-    resumeSandbox(sandboxId: SandboxId, storage?: StorageChange | null, run?: number): Promise<HostedPlace> {
+    resumeSandbox(sandboxId: SandboxId, storage: StorageChange | null, run: number): Promise<HostedPlace> {
       return onHost(async (signal) => {
         const before = await rowOf(sandboxId);
-        const { plan, bestEffort } = planMounts(before, storage ?? null);
+        const { plan, bestEffort } = planMounts(before, storage);
         requireFresh(plan, bestEffort);
         return shares.run(before.accountId, signal, async () => {
-          const row = await life.beginResume(sandboxId, run ?? null);
+          const row = await life.beginResume(sandboxId, run);
           const spec = toSpec(row, deps, { ...plan, bestEffort });
           return placeOf(await deps.driver.resume(spec, { signal }).catch(refuseWithoutRoom));
         });

@@ -99,7 +99,6 @@ export function createTemplateBuildHostActivities(deps: {
             registryTag: place.tag,
             imageSizeBytes: pushed.sizeBytes,
             imageBlobs: pushed.blobs,
-            imageIsMeasured: true,
           };
         } catch (error) {
           throw registryFailure(error);

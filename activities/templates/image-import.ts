@@ -88,7 +88,6 @@ export function createImageImportActivities({ orm, plans, secrets, settings, reg
         registryTag: plan.tag,
         imageSizeBytes: image.sizeBytes,
         imageBlobs: image.blobs,
-        imageIsMeasured: true,
       };
     } catch (error) {
       const failure = attempt.isOver ? final('import_over', 'The import is over') : failureOf(error);

@@ -1,4 +1,4 @@
-import { Context, log } from '@temporalio/activity';
+import { Context } from '@temporalio/activity';
 import pLimit from 'p-limit';
 import type { Orm } from '../../db/orm.ts';
 import {
@@ -10,7 +10,6 @@ import {
   rememberImages,
 } from '../../db/templates/registry-images.ts';
 import { beginSweep, endSweep, type SweepStart } from '../../db/templates/registry-sweeps.ts';
-import { findUnmeasuredImages, recordMeasuredImage } from '../../db/templates/template-images.ts';
 import { forgetLeftovers } from '../../db/templates/template-storage.ts';
 import { readRegistryImage } from '../../domain/templates/image.ts';
 import type { PlatformRegistry } from '../../integrations/registry/platform-registry.ts';
@@ -22,8 +21,6 @@ import type { Settings } from '../../platform/config/settings.ts';
 const looksAtOnce = 4;
 /** The number of images that one round removes. */
 const maxRemovals = 1000;
-/** The number of images that one round measures. */
-const maxMeasured = 500;
 
 interface RegistryImageDeps {
   orm: Orm;
@@ -38,20 +35,6 @@ export type SweepResult = 'swept' | 'not_ours' | Exclude<SweepStart, 'begun'>;
 export function createRegistryImageActivities({ orm, settings, registry }: RegistryImageDeps) {
   async function look(path: string): Promise<void> {
     await rememberImages(orm.em, path, await registry!.taggedDigests(path));
-  }
-
-  /** Corrects sizes that were taken from a manifest, which its user may have written. */
-  async function measure(image: string): Promise<void> {
-    const { path, digest } = readRegistryImage(image)!;
-    const found = await registry!.measure(path, digest).catch((error) => {
-      // The manifest is invalid, and stays so.
-      if (error instanceof RegistryError && error.status === 200) return null;
-      throw error;
-    });
-    if (!found) return;
-    for (const { templateId, claimedBytes } of await recordMeasuredImage(orm.em, image, found)) {
-      log.warn('the size of an image was wrong', { templateId, claimedBytes, sizeBytes: found.sizeBytes });
-    }
   }
 
   return {
@@ -73,7 +56,6 @@ export function createRegistryImageActivities({ orm, settings, registry }: Regis
       const turns = pLimit(looksAtOnce);
       await Promise.all(paths.map((path) => turns(() => look(path))));
       await forgetLeftovers(orm.em.fork(), false);
-      for (const image of await findUnmeasuredImages(orm.em, maxMeasured)) await measure(image);
       return findUnusedImages(orm.em, settings.PLATFORM_UNUSED_IMAGES_KEPT_HOURS, maxRemovals);
     },
     /** @returns the number of removed images; the others are in use again */

@@ -22,23 +22,9 @@ export interface DeliveryOfWorkflow {
   holder: string;
 }
 
-/** Of workflows of earlier releases. */
-export interface DeliveryAttempt extends DeliveryOfWorkflow {
-  /** The number of this attempt among all attempts of the delivery. */
-  attempt: number;
-  /** The time until the next attempt if this one fails. */
-  spacingMs: number;
-}
+export type DeliveryResult = { status: 'delivered' | 'superseded' } | { status: 'failed'; error: string | null };
 
-export type DeliveryResult =
-  | { status: 'delivered' | 'superseded' }
-  /** Results of earlier releases have no error. */
-  | { status: 'failed'; error?: string | null };
-
-export type DeliveryAttemptResult =
-  | DeliveryResult
-  /** A duration and not a time, because the workflow's clock differs from the worker's. */
-  | { status: 'retrying'; waitMs: number; error?: string | null };
+type AttemptResult = DeliveryResult | { status: 'retrying'; waitMs: number; error: string | null };
 
 /** Retries of webhook deliveries whose first attempt failed. */
 export function createWebhookDeliveryActivities(deps: {
@@ -87,18 +73,6 @@ export function createWebhookDeliveryActivities(deps: {
       return result;
     },
 
-    /**
-     * For workflows of earlier releases. Makes one attempt and records it. A recorded attempt is not repeated. If the
-     * worker died before it could record the attempt, the attempt is repeated, so the endpoint may get the event twice.
-     */
-    async attemptDelivery(wanted: DeliveryAttempt): Promise<DeliveryAttemptResult> {
-      const found = await findHeldDelivery(orm.em, wanted);
-      if (!found) return { status: 'superseded' };
-      const { held } = found;
-      if (held.attemptNumber < wanted.attempt) await attemptOnce(held, wanted.spacingMs);
-      return resultOf(await findResult(wanted));
-    },
-
     /** Records that an operator has cancelled the delivery, unless it ended before. */
     async giveUpDelivery(wanted: DeliveryOfWorkflow): Promise<'failed' | 'superseded'> {
       const found = await findHeldDelivery(orm.em, wanted);
@@ -128,7 +102,7 @@ interface ResultRow {
   wait_ms: number | null;
 }
 
-function resultOf([row]: ResultRow[]): DeliveryAttemptResult {
+function resultOf([row]: ResultRow[]): AttemptResult {
   const error = row?.error_message ?? null;
   switch (row?.status) {
     case 'retrying':
@@ -142,7 +116,7 @@ function resultOf([row]: ResultRow[]): DeliveryAttemptResult {
   }
 }
 
-function failedAttempt({ waitMs, error }: { waitMs: number; error?: string | null }): ApplicationFailure {
+function failedAttempt({ waitMs, error }: { waitMs: number; error: string | null }): ApplicationFailure {
   return ApplicationFailure.create({
     message: error ?? 'The attempt failed',
     type: 'attempt_failed',

@@ -34,7 +34,7 @@ export const openapi = fp<{ settings: Settings }>(
             '`account_root`, an `operator` of the platform) and on whose objects it works (`none`; the ' +
             "caller's `own`; `by_role`: the caller's own, " +
             'or for an account root all of the account; all of the `account`; `everything`). Any other object is 404.',
-          version: '1.0.0',
+          version: '0.1.0',
           license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
         },
         servers: [{ url: apiUrl(settings) }],

@@ -29,10 +29,9 @@ const planSchema = z
     maxSandboxTimeoutSeconds: count,
     persistenceDays: count,
     maxActiveApiKeys: count,
-    // Older files lack these fields.
-    maxProjects: count.default(1000),
-    maxTemplates: count.default(1000),
-    maxTemplateStorageGb: count.default(100),
+    maxProjects: count,
+    maxTemplates: count,
+    maxTemplateStorageGb: count,
   })
   .refine(({ priceAmount, currency }) => readAmount(priceAmount, currency) !== null, {
     path: ['priceAmount'],

@@ -45,7 +45,7 @@ export async function findSubscription(em: EntityManager, accountId: AccountId):
   return row ? subscriptionOf(row) : null;
 }
 
-/** @throws when the account has none: `db/migrate.ts` gives every account a subscription */
+/** @throws when the account has none, although each account is made with one */
 export async function readSubscription(em: EntityManager, accountId: AccountId): Promise<Subscription> {
   const found = await findSubscription(em, accountId);
   if (!found) throw new Error(`${accountId} has no subscription`);
@@ -80,24 +80,6 @@ export async function subscribe(tx: EntityManager, accountId: AccountId, plan: P
   );
   if (added.length === 0) return;
   await recordSubscriptionEvent(tx, subscriptionOf(added[0]!), 'subscription.created');
-}
-
-/**
- * Gives a subscription to each account that has none.
- * @returns accounts whose plan is unknown; they get none
- */
-export async function subscribeAccounts(em: EntityManager, plans: PlanCatalog): Promise<string[]> {
-  const accounts = await query<{ account_id: AccountId; plan_name: string }>(
-    em.fork(),
-    'select account_id, plan_name from accounts a where not exists (select from subscriptions where account_id = a.account_id)',
-  );
-  const unknown: string[] = [];
-  for (const { account_id: accountId, plan_name: planName } of accounts) {
-    const plan = plans.all.find((each) => each.planName === planName);
-    if (plan) await em.fork().transactional((tx) => subscribe(tx, accountId, plan));
-    else unknown.push(accountId);
-  }
-  return unknown;
 }
 
 /**

@@ -61,7 +61,7 @@ export class SandboxLifeRepository {
    * @param run the number of this start
    * @returns null when there is nothing to start: the row is gone, or has another status
    */
-  async begin(sandboxId: SandboxId, run: number | null): Promise<Sandbox | null> {
+  async begin(sandboxId: SandboxId, run: number): Promise<Sandbox | null> {
     const em = this.#em.fork();
     const [row] = await query(
       em,
@@ -140,7 +140,7 @@ export class SandboxLifeRepository {
    * @param run the number of this resume
    * @throws {AppError} the errors of `admitResume`; then the row stays `paused`
    */
-  beginResume(sandboxId: SandboxId, run: number | null): Promise<Sandbox> {
+  beginResume(sandboxId: SandboxId, run: number): Promise<Sandbox> {
     return this.#move(
       sandboxId,
       'resuming',

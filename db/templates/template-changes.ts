@@ -30,7 +30,6 @@ export type TemplateImage = Pick<
   | 'registryTag'
   | 'imageSizeBytes'
   | 'imageBlobs'
-  | 'imageIsMeasured'
 >;
 
 export type NewTemplate = Pick<

@@ -35,8 +35,6 @@ export const Template = defineEntity({
     /** The configuration and the layers of the image. */
     imageBlobs: p.json<ImageBlob[]>().nullable(),
     imageSizeBytes: p.bigint('number').nullable(),
-    /** The sizes are those of the platform's registry. False: a manifest claims them, until they are measured. */
-    imageIsMeasured: p.boolean().default(false),
     metadata: p.string().nullable(),
     ports: p.json<Port[]>(),
     customCommand: p.string().nullable(),

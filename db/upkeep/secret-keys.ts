@@ -193,7 +193,7 @@ async function readRows(em: EntityManager, settings: SecretKeySettings): Promise
     );
   const found = await read();
   if (found.length > 0) return found as [KeyRow, ...KeyRow[]];
-  // The database is older than this table, so all that it stores was made with the former key.
+  // A new database. If the settings also have a former key, that one is the first.
   await query(em, 'insert into secret_keys (number, fingerprint) values (1, ?) on conflict do nothing', [
     fingerprintOf(keysOf(settings).at(-1)!),
   ]);

@@ -85,8 +85,6 @@ function startWorkflow(tx: EntityManager, result: DeliveryResult): void {
     accountId: held.accountId,
     createdAt: held.createdAt.toISOString(),
     holder: workflow,
-    attemptsBefore: held.attemptNumber + (result.kind === 'attempted' ? 1 : 0),
-    roundFrom: held.roundFrom,
     nextAttemptAtMs: result.kind === 'attempted' ? nextAttemptAt(result)!.getTime() : Date.now(),
   });
 }

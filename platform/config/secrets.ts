@@ -129,7 +129,7 @@ export function operatorTokens(settings: {
   return { codecAccess: tokens('codec-access'), metrics: tokens('metrics') };
 }
 
-/** Texts of the first key have no number, because they are older than numbers. */
+/** Texts of the first key have no number. */
 export function numbered(number: number, text: string): string {
   return number === 1 ? text : `${number}.${text}`;
 }

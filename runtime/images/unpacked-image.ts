@@ -24,9 +24,9 @@ export interface UnpackedImage {
   config: ImageConfig;
   /**
    * A fingerprint of the names, sizes, owners, modes and times in the original tree, without the sizes of directories,
-   * which differ between file systems. Absent, or without its prefix: made by an earlier version.
+   * which differ between file systems.
    */
-  fingerprint?: string | undefined;
+  fingerprint: string;
 }
 
 const documentSchema = z.object({
@@ -38,7 +38,7 @@ const documentSchema = z.object({
     entrypoint: z.array(z.string()),
     cmd: z.array(z.string()),
   }),
-  fingerprint: z.string().optional(),
+  fingerprint: z.string(),
 });
 
 const configFile = 'image.json';
@@ -60,23 +60,13 @@ export async function writeUnpackedImage(folder: string, digest: string, config:
 
 /** Whether the tree is as it was made, as far as that shows without reading the files. */
 export async function isImageWhole({ rootfs, fingerprint }: UnpackedImage): Promise<boolean> {
-  if (fingerprint === undefined) return true;
-  if (fingerprint.startsWith(fingerprintPrefix)) return fingerprint === (await fingerprintOf(rootfs));
-  return fingerprint === (await hashOf(rootfs, `-printf '${printed('%s')}'`));
+  return fingerprint === (await fingerprintOf(rootfs));
 }
-
-const fingerprintPrefix = 'without-directory-sizes:';
 
 async function fingerprintOf(rootfs: string): Promise<string> {
-  const found = `-type d -printf '${printed('')}' -o -printf '${printed('%s')}'`;
-  return `${fingerprintPrefix}${await hashOf(rootfs, found)}`;
-}
-
-const printed = (size: string) => String.raw`%P\0${size}\0%m\0%U\0%G\0%T@\0%l\n`;
-
-async function hashOf(rootfs: string, found: string): Promise<string> {
-  const list = `find "$1" ${found} | LC_ALL=C sort | sha256sum`;
-  return (await runCommand('sh', ['-c', list, 'sh', rootfs])).slice(0, 64);
+  const printed = (size: string) => String.raw`%P\0${size}\0%m\0%U\0%G\0%T@\0%l\n`;
+  const list = `find "$1" -type d -printf '${printed('')}' -o -printf '${printed('%s')}' | LC_ALL=C sort | sha256sum`;
+  return `without-directory-sizes:${(await runCommand('sh', ['-c', list, 'sh', rootfs])).slice(0, 64)}`;
 }
 
 /** The image in `folder`; null when there is none, or when its document is damaged and the image must be made again. */

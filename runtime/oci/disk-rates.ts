@@ -40,8 +40,7 @@ export function limitedDevices(text: string): { device: string; limits: string }
 
 /**
  * The `<major>:<minor>` of the device on which a mounted disk can be limited: the lower of its two loop devices
- * (`shim.pl`). Null: the disk has no lower device, because a shim of an earlier version has made it, or the container
- * has just ended.
+ * (`shim.pl`). Null: the container has just ended.
  */
 export function limitableDevice(mountPoint: string): string | null {
   try {

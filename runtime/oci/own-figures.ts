@@ -161,8 +161,8 @@ export class OwnFigures {
 }
 
 /**
- * The start of a sandbox's time, in seconds since 1970. Shims of earlier versions, and those on a kernel without time
- * namespaces, use the start of the machine.
+ * The start of a sandbox's time, in seconds since 1970. On a kernel without time namespaces, it is the start of the
+ * machine.
  */
 function startOf({ pid, startTicks }: ProcessIdentity): number {
   if (!existsSync('/proc/self/ns/time')) return bootTime();

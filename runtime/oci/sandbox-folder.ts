@@ -12,8 +12,8 @@ const port = z.int().min(1).max(65_535);
 const rate = z.int().positive();
 
 const recordSchema = z.object({
-  /** The version of the format. A record without a version has version 1. */
-  version: z.literal(1).default(1),
+  /** The version of the format. */
+  version: z.literal(1),
   sandboxId: z.string() as unknown as z.ZodType<SandboxId, string>,
   /**
    * The name of the container and its cgroup: the sandbox's id, or the id of the pool member from which it was made.
@@ -24,7 +24,7 @@ const recordSchema = z.object({
    * process should run.
    */
   phase: z.enum(['starting', 'ready', 'stopped']),
-  /** The start or resume of its processes. Absent: written before runs were numbered. */
+  /** The number of the start or resume of its processes. Absent: the record was lost and recreated without it. */
   run: z.int().min(0).optional(),
   /** The address of the current or last run. */
   address: z.ipv4(),
@@ -79,8 +79,7 @@ export function readPids(folder: string): { shim: ProcessIdentity; initPid: numb
 }
 
 /**
- * The agent that the shim started last, dead or alive. Null: it was not started yet, its file was lost, or the shim has
- * an earlier version, in which the container ends with its agent.
+ * The agent that the shim started last, dead or alive. Null: it was not started yet, or its file was lost.
  */
 export function readAgent(folder: string): ProcessIdentity | null {
   let text: string;

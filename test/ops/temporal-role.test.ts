@@ -46,15 +46,7 @@ const prepare = (password: string) =>
     },
   });
 
-test('Temporal gets a role that owns only its databases, also those that a superuser made before', async () => {
-  await query(postgres.url('postgres'), 'create database temporal');
-  const before = postgres.url('temporal');
-  await query(before, 'create extension btree_gin');
-  await query(before, 'create table executions (id bigserial primary key, shard int)');
-  await query(
-    before,
-    'create function convert_ts(s varchar) returns timestamp as $$ select s::timestamp $$ language sql',
-  );
+test('Temporal gets a role that owns only its databases, and a second run replaces its password', async () => {
   for (const password of ['first', 'second']) {
     await prepare(password);
     for (const name of ['temporal', 'temporal_visibility']) {
@@ -63,17 +55,21 @@ test('Temporal gets a role that owns only its databases, also those that a super
       await query(url.href, 'create extension if not exists btree_gin');
       await query(url.href, 'create table if not exists made (id int)');
     }
-    const url = new URL(before);
-    Object.assign(url, { username: 'temporal', password });
-    await query(url.href, 'alter table executions add column if not exists data bytea');
-    await query(url.href, 'insert into executions (shard) values (1)');
-    await query(
-      url.href,
-      'create or replace function convert_ts(s varchar) returns timestamp as $$ select s::timestamp $$ language sql',
-    );
   }
+  const former = new URL(postgres.url('temporal'));
+  Object.assign(former, { username: 'temporal', password: 'first' });
+  await expect(query(former.href, 'select 1')).rejects.toThrow(/password authentication failed/);
   expect(
-    await query(before, "select rolsuper, rolcreatedb, rolcreaterole from pg_roles where rolname = 'temporal'"),
+    await query(
+      postgres.url('temporal'),
+      `select datname from pg_database join pg_roles r on r.oid = datdba where rolname = 'temporal' order by 1`,
+    ),
+  ).toEqual([{ datname: 'temporal' }, { datname: 'temporal_visibility' }]);
+  expect(
+    await query(
+      postgres.url('temporal'),
+      "select rolsuper, rolcreatedb, rolcreaterole from pg_roles where rolname = 'temporal'",
+    ),
   ).toEqual([{ rolsuper: false, rolcreatedb: false, rolcreaterole: false }]);
   await expect(prepare('')).rejects.toMatchObject({
     code: 1,

@@ -115,7 +115,7 @@ test('a changed tree is detected and made again; sandboxes that run on it keep i
   expect(aside.map((name) => statSync(path.join(cacheDir, 'images', name, 'rootfs')).ino)).toContain(ino);
 });
 
-test('a copy on another file system is whole, and so is an image of an earlier version', async () => {
+test('a copy on another file system is whole', async () => {
   const files = Array.from({ length: 100 }, (_, index) => `a-file-with-a-long-name-${index}`);
   const made = await makeImageOnce({
     cacheDir,
@@ -138,11 +138,6 @@ test('a copy on another file system is whole, and so is an image of an earlier v
   } finally {
     rmSync(memory, { recursive: true });
   }
-  const list = `find "$1" -printf '%P\\0%s\\0%m\\0%U\\0%G\\0%T@\\0%l\\n' | LC_ALL=C sort | sha256sum`;
-  const fingerprint = execFileSync('sh', ['-c', list, 'sh', made.rootfs], { encoding: 'utf8' }).slice(0, 64);
-  expect(await isImageWhole({ ...made, fingerprint })).toBe(true);
-  writeFileSync(path.join(made.rootfs, 'more'), '');
-  expect(await isImageWhole({ ...made, fingerprint })).toBe(false);
 });
 
 test('a request for an image during its removal fails with an error, and the next request makes it again', async () => {

@@ -3,7 +3,7 @@ import { offerUdpPorts } from '../../db/sandboxes/udp-ports.ts';
 import { controlTaskQueues } from '../../domain/task-queues.ts';
 import { startOptions } from '../../platform/temporal/workflow-starts.ts';
 import { DriverError } from '../../runtime/driver.ts';
-import { hostReportSignal, hostRestartedSignal } from '../../workflows/sandboxes/life/messages.ts';
+import { hostReportSignal } from '../../workflows/sandboxes/life/messages.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
 import { recordHistory } from '../support/recorded-histories.ts';
@@ -134,11 +134,10 @@ test('one running and one failed sandbox terminated in a batch', async () => {
   driver.failNext.set('create', new DriverError('image_pull_failed', 'no such image'));
   const failed = await runningSandbox();
   await expect(plane.client.workflow.getHandle(failed.sandboxId).result()).rejects.toThrow('Workflow execution failed');
-  await plane.client.workflow.execute('sandboxBatchEnding', {
-    workflowId: 'bat-recorded',
-    taskQueue: controlTaskQueues.sandboxes,
-    args: [{ sandboxIds: [running.sandboxId, failed.sandboxId], forget: false }],
-  });
+  const sandboxIds = [running.sandboxId, failed.sandboxId];
+  const input = { accountId: running.accountId, sandboxIds, forget: false };
+  const options = startOptions('sandboxBatchEnding', 'bat-recorded', input);
+  await plane.client.workflow.execute('sandboxBatchEnding', options);
   await endOf('sandbox-batch-ending', 'bat-recorded');
   await endOf('sandbox-ended-in-batch', running.sandboxId);
   expect((await plane.row(failed.sandboxId)).status).toBe('terminated');
@@ -153,8 +152,8 @@ test('runtime exited', async () => {
 test('host restarted', async () => {
   const sandbox = await runningSandbox();
   driver.states.set(sandbox.sandboxId, 'exited');
-  const at = new Date().toISOString();
-  await plane.client.workflow.getHandle(sandbox.sandboxId).signal(hostRestartedSignal, { at });
+  const report = { kind: 'memoryLost', run: null, at: new Date().toISOString() } as const;
+  await plane.client.workflow.getHandle(sandbox.sandboxId).signal(hostReportSignal, report);
   await until(async () => (await plane.row(sandbox.sandboxId)).status === 'paused');
   await plane.commands.resume(sandbox, { wait: true });
   await plane.commands.terminate(sandbox, { forget: false });

@@ -88,7 +88,7 @@ test('each kind of work has its own queue, and activities of a workflow use the 
   const { images, money: ofMoney, upkeep, webhooks, sandboxes } = controlTaskQueues;
   expect(queues).toEqual([images, images, ofMoney, ofMoney, upkeep, upkeep, webhooks]);
   expect(new Set(Object.values(controlTaskQueues)).size).toBe(5);
-  // The queue of earlier releases, in which lives of sandboxes continue.
+  // Running lives of sandboxes continue in this queue, so its name stays.
   expect(sandboxes).toBe('control');
   expect(startOptions('webhookDelivery', 'whd-a', {} as WorkflowInput<'webhookDelivery'>).taskQueue).toBe(webhooks);
 });

@@ -31,7 +31,7 @@ async function startRetries(accountId: AccountId, count: number): Promise<string
   for (const deliveryId of ids) {
     const options = startOptions('webhookDelivery', deliveryId, {
       ...{ accountId, deliveryId, holder: deliveryId, createdAt: new Date().toISOString() },
-      ...{ attemptsBefore: 1, roundFrom: 0, nextAttemptAtMs: 0 },
+      nextAttemptAtMs: 0,
     });
     await client.workflow.start('webhookDelivery', options);
   }

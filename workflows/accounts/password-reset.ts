@@ -28,9 +28,7 @@ export async function passwordReset({ userId }: PasswordResetInput): Promise<voi
   });
   const expiresAtMs = workflowInfo().startTime.getTime() + passwordResetSeconds * 1000;
   setCurrentDetails('sends the link');
-  const sent: boolean | undefined = await mails.sendPasswordResetMail({ userId, expiresAtMs });
-  // Undefined in histories of earlier versions.
-  if (sent === false) return setCurrentDetails('the user is gone');
+  if (!(await mails.sendPasswordResetMail({ userId, expiresAtMs }))) return setCurrentDetails('the user is gone');
   setCurrentDetails(`the link is sent; it works until ${new Date(expiresAtMs).toISOString()}`);
   await condition(() => isSet, Math.max(1, expiresAtMs - Date.now()));
   setCurrentDetails(isSet ? 'the password is set' : 'the link has expired');

@@ -2,7 +2,6 @@ import {
   continueAsNew,
   defineQuery,
   getExternalWorkflowHandle,
-  patched,
   proxyLocalActivities,
   setCurrentDetails,
   setHandler,
@@ -54,21 +53,22 @@ export async function userDeletion(input: UserDeletionInput): Promise<void> {
     if (outcome === 'done') break;
     await sleep(firstLookMs);
   }
-  if (patched('a-deleted-user-ends-the-password-reset')) await endPasswordReset(userId);
+  await endPasswordReset(userId);
   progress.status = 'completed';
   progress.step = 'done';
   setCurrentDetails('The user is deleted');
 }
 
 async function endSandboxes(input: UserDeletionInput, progress: DeletionProgress): Promise<void> {
+  const { accountId, userId } = input;
   const asked = new Set<string>();
   for (let waitMs = firstLookMs; ; waitMs = Math.min(2 * waitMs, longestLookMs)) {
-    const { sandboxIds, total } = await rows.findSandboxesToEnd(input.userId);
+    const { sandboxIds, total } = await rows.findSandboxesToEnd(userId);
     progress.sandboxesLeft = total;
     if (total === 0) return;
     setCurrentDetails(`${total} sandboxes are still to end`);
     const fresh = sandboxIds.filter((sandboxId) => !asked.has(sandboxId));
-    await Promise.all(fresh.map((sandboxId) => endSandbox(sandboxId, false)));
+    await Promise.all(fresh.map((sandboxId) => endSandbox({ accountId, sandboxId, forget: false })));
     for (const sandboxId of fresh) asked.add(sandboxId);
     await sleep(waitMs, { summary: 'next look at the sandboxes' });
     await next(input);

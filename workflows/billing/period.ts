@@ -3,7 +3,6 @@ import {
   condition,
   continueAsNew,
   defineSignal,
-  patched,
   proxyActivities,
   proxyLocalActivities,
   setCurrentDetails,
@@ -50,7 +49,7 @@ export async function billing(input: BillingInput): Promise<void> {
       await rows.retryCharges({ accountId, atMs: Date.now() });
     }
     // Continues as new also between two steps, because a customer may send any number of signals in a period.
-    if (mayContinueAsNew() && patched('next-run-between-steps')) await continueAsNew<typeof billing>(input);
+    if (mayContinueAsNew()) await continueAsNew<typeof billing>(input);
     const next = await rows.findNextBillingStep(accountId);
     if (next === null) return;
     const waitMs = next.dueMs - Date.now();

@@ -1,7 +1,6 @@
 import {
   continueAsNew,
   getExternalWorkflowHandle,
-  patched,
   proxyActivities,
   proxyLocalActivities,
   setCurrentDetails,
@@ -37,8 +36,7 @@ export async function host({ hostId, loss }: HostInput): Promise<void> {
       setCurrentDetails('present; its lease is watched');
       await watching.watchUntilLost(hostId);
     }
-    if (patched('losses-are-signalled-in-pages')) await signalLoss(hostId, carried ?? { after: null, pauseSeconds: 1 });
-    else await signalLossOfEarlierVersion(hostId);
+    await signalLoss(hostId, carried ?? { after: null, pauseSeconds: 1 });
     carried = undefined;
     setCurrentDetails('lost; its return is watched for');
     await watching.watchUntilBack(hostId);
@@ -76,22 +74,6 @@ async function signalLoss(hostId: string, { after, pauseSeconds }: LossProgress)
     const times = (signalled.get(key) ?? 0) + 1;
     signalled.set(key, times);
     return times <= mostSignals;
-  }
-}
-
-async function signalLossOfEarlierVersion(hostId: string): Promise<void> {
-  for (let pauseSeconds = 1; ; pauseSeconds = Math.min(pauseSeconds * 2, longestPauseSeconds)) {
-    const bound: readonly (BoundSandbox | SandboxId)[] = await sandboxesBoundTo(hostId);
-    if (bound.length === 0) return;
-    setCurrentDetails(`lost; ${bound.length} sandboxes had processes on it`);
-    const signals = bound.slice(0, pageSize).map((each) => {
-      // The earliest histories have ids only.
-      const { sandboxId, run } = typeof each === 'string' ? { sandboxId: each, run: null } : each;
-      return signalTo(sandboxId, hostId, run);
-    });
-    const failed = (await Promise.allSettled(signals)).some((each) => each.status === 'rejected');
-    if (failed || bound.length <= pageSize) await sleep(`${pauseSeconds}s`, { summary: 'next round of signals' });
-    else pauseSeconds = 0.5;
   }
 }
 

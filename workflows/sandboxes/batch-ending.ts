@@ -11,13 +11,13 @@ const concurrency = 50;
  * as this workflow is started. The workflow id is `bat-…`.
  */
 export async function sandboxBatchEnding(input: BatchEndingInput): Promise<void> {
-  const { sandboxIds, forget } = input;
+  const { accountId, sandboxIds, forget } = input;
   const waiting = [...sandboxIds];
   const left: SandboxId[] = [];
   let ended = 0;
   const work = async () => {
-    for (let id = waiting.shift(); id !== undefined; id = waiting.shift()) {
-      if (isHistoryLong() || !(await endSandbox(id, forget))) left.push(id);
+    for (let sandboxId = waiting.shift(); sandboxId !== undefined; sandboxId = waiting.shift()) {
+      if (isHistoryLong() || !(await endSandbox({ accountId, sandboxId, forget }))) left.push(sandboxId);
       else ended += 1;
       setCurrentDetails(`${ended} of ${sandboxIds.length} sandboxes have been requested to end`);
     }

@@ -1,13 +1,5 @@
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
-import {
-  executeChild,
-  getExternalWorkflowHandle,
-  isCancellation,
-  patched,
-  sleep,
-  workflowInfo,
-} from '@temporalio/workflow';
-import type { AccountId, SandboxId } from '../../domain/ids.ts';
+import { executeChild, getExternalWorkflowHandle, isCancellation, sleep, workflowInfo } from '@temporalio/workflow';
 import { controlTaskQueues } from '../../domain/task-queues.ts';
 import { type SandboxDeletionInput, workflowKinds } from '../../domain/workflow-registry.ts';
 import { searchAttributes } from '../../platform/temporal/search-attributes.ts';
@@ -22,7 +14,7 @@ const longestRetryMs = 30_000;
  * Asks a sandbox to end. Returns when the sandbox's workflow has the signal, or when nothing is left to end.
  * @returns false when the history is long: the caller continues as new and asks again
  */
-export async function endSandbox(sandboxId: SandboxId, forget: boolean): Promise<boolean> {
+export async function endSandbox({ accountId, sandboxId, forget }: SandboxDeletionInput): Promise<boolean> {
   for (let retryMs = firstRetryMs; ; retryMs = Math.min(2 * retryMs, longestRetryMs)) {
     try {
       await getExternalWorkflowHandle(sandboxId).signal(endSignal, { forget });
@@ -34,7 +26,7 @@ export async function endSandbox(sandboxId: SandboxId, forget: boolean): Promise
     const remains = await rows.findRemains(sandboxId);
     if (!remains) return true;
     if (remains.over) {
-      await cleanUp(sandboxId, forget);
+      await cleanUp({ accountId, sandboxId, forget });
       return true;
     }
     if (isHistoryLong()) return false;
@@ -44,19 +36,16 @@ export async function endSandbox(sandboxId: SandboxId, forget: boolean): Promise
 
 /** Whether a workflow that ends many sandboxes has to continue as new. */
 export function isHistoryLong(): boolean {
-  return workflowInfo().continueAsNewSuggested && patched('endings-continue-as-new');
+  return workflowInfo().continueAsNewSuggested;
 }
 
-async function cleanUp(sandboxId: SandboxId, forget: boolean): Promise<void> {
+async function cleanUp(end: SandboxDeletionInput): Promise<void> {
   try {
-    const { accountId: key } = searchAttributes;
-    // Workflows of an earlier release have no account.
-    const accountId = workflowInfo().typedSearchAttributes.get(key) as AccountId | undefined;
     await executeChild(sandboxDeletion, {
-      workflowId: workflowKinds.sandboxDeletion.workflowId(sandboxId),
+      workflowId: workflowKinds.sandboxDeletion.workflowId(end.sandboxId),
       taskQueue: controlTaskQueues[workflowKinds.sandboxDeletion.work],
-      args: [{ sandboxId, forget, ...(accountId && { accountId }) } as SandboxDeletionInput],
-      ...(accountId && { typedSearchAttributes: [{ key, value: accountId }] }),
+      args: [end],
+      typedSearchAttributes: [{ key: searchAttributes.accountId, value: end.accountId }],
       parentClosePolicy: 'ABANDON',
     });
   } catch (error) {

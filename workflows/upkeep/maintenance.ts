@@ -1,4 +1,4 @@
-import { patched, proxyActivities } from '@temporalio/workflow';
+import { proxyActivities } from '@temporalio/workflow';
 import type { MaintenanceActivities } from '../../activities/upkeep/maintenance.ts';
 import type { TerminatedWorkflowActivities } from '../../activities/upkeep/terminated-workflows.ts';
 import { upkeep } from '../activity-profiles.ts';
@@ -23,15 +23,10 @@ export interface MaintenanceReport {
 
 /**
  * One round of upkeep: makes the partitions for the metrics of the coming days, drops old partitions, removes rows past
- * their retention, adds usage records to their sums, and repairs what terminated workflows leave behind. The schedule `maintenance` starts it each hour. A task that
- * fails does not stop the others.
+ * their retention, adds usage records to their sums, and repairs what terminated workflows leave behind. The schedule
+ * `maintenance` starts it each hour. A task that fails does not stop the others.
  */
 export async function maintenance(): Promise<MaintenanceReport> {
-  const purgesRows = patched('old-rows-are-purged');
-  const purgesSignIns = patched('old-sign-ins-are-purged');
-  const keepsWebhooks = patched('webhook-deliveries-are-kept');
-  const keepsUsage = patched('usage-is-kept');
-  const replacesWorkflows = patched('terminated-workflows-are-replaced');
   const [
     made,
     dropped,
@@ -49,15 +44,15 @@ export async function maintenance(): Promise<MaintenanceReport> {
     activities.makeMetricsPartitions(),
     activities.dropOldMetricsPartitions(),
     activities.purgeIdempotencyKeys(),
-    purgesRows ? activities.purgeEvents() : 0,
-    purgesRows ? activities.purgeNotifications() : 0,
-    purgesRows ? activities.purgeEndedSandboxes() : 0,
-    purgesSignIns ? activities.purgeSignIns() : 0,
-    keepsWebhooks ? activities.makeWebhookPartitions() : 0,
-    keepsWebhooks ? activities.dropOldWebhookPartitions() : 0,
-    keepsWebhooks ? activities.purgeWebhookDeliveries() : 0,
-    keepsUsage ? activities.keepUsage().then(({ eventsSummed }) => eventsSummed) : 0,
-    replacesWorkflows ? activities.replaceTerminatedWorkflows() : 0,
+    activities.purgeEvents(),
+    activities.purgeNotifications(),
+    activities.purgeEndedSandboxes(),
+    activities.purgeSignIns(),
+    activities.makeWebhookPartitions(),
+    activities.dropOldWebhookPartitions(),
+    activities.purgeWebhookDeliveries(),
+    activities.keepUsage().then(({ eventsSummed }) => eventsSummed),
+    activities.replaceTerminatedWorkflows(),
   ]);
   return {
     partitionsMade: resultOf(made),

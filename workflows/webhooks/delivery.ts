@@ -1,19 +1,11 @@
-import {
-  CancellationScope,
-  isCancellation,
-  patched,
-  proxyActivities,
-  setCurrentDetails,
-  sleep,
-} from '@temporalio/workflow';
-import type { DeliveryResult, WebhookDeliveryActivities } from '../../activities/webhooks/deliveries.ts';
+import { CancellationScope, isCancellation, proxyActivities, setCurrentDetails } from '@temporalio/workflow';
+import type { WebhookDeliveryActivities } from '../../activities/webhooks/deliveries.ts';
 import type { DeliveryStatus } from '../../domain/webhooks/delivery.ts';
-import { retrySpacingMs } from '../../domain/webhooks/schedule.ts';
 import type { WebhookDeliveryInput } from '../../domain/workflow-registry.ts';
 import { outside } from '../activity-profiles.ts';
 
 const { deliver } = proxyActivities<WebhookDeliveryActivities>(outside.webhook);
-const { attemptDelivery, giveUpDelivery } = proxyActivities<WebhookDeliveryActivities>(outside.webhookAttempt);
+const { giveUpDelivery } = proxyActivities<WebhookDeliveryActivities>(outside.webhookCancel);
 
 /**
  * Delivers an event to an endpoint after the first attempt failed, until the event is delivered or the attempts are
@@ -24,40 +16,15 @@ const { attemptDelivery, giveUpDelivery } = proxyActivities<WebhookDeliveryActiv
  * later.
  */
 export async function webhookDelivery(input: WebhookDeliveryInput): Promise<DeliveryStatus | 'superseded'> {
+  const { deliveryId, createdAt, holder } = input;
   try {
-    if (!patched('attempts-are-tries-of-one-activity')) return await deliverByTimers(input);
-    const { deliveryId, createdAt, holder } = input;
     setCurrentDetails('attempts under way: the pending activity has the time of the next one');
-    return ended(await deliver({ deliveryId, createdAt, holder }));
+    const result = await deliver({ deliveryId, createdAt, holder });
+    const reason = result.status === 'failed' && result.error ? `; the last one failed: ${result.error}` : '';
+    setCurrentDetails(`${result.status}${reason}`);
+    return result.status;
   } catch (error) {
     if (!isCancellation(error)) throw error;
-    const { deliveryId, createdAt, holder } = input;
     return CancellationScope.nonCancellable(() => giveUpDelivery({ deliveryId, createdAt, holder }));
-  }
-}
-
-function ended(result: DeliveryResult): DeliveryResult['status'] {
-  const reason = 'error' in result && result.error ? `; the last one failed: ${result.error}` : '';
-  setCurrentDetails(`${result.status}${reason}`);
-  return result.status;
-}
-
-/** Of earlier releases. */
-async function deliverByTimers(input: WebhookDeliveryInput): Promise<DeliveryStatus | 'superseded'> {
-  const { deliveryId, createdAt, holder, roundFrom } = input;
-  let dueAtMs = input.nextAttemptAtMs;
-  let reason = '';
-  for (let attempt = input.attemptsBefore + 1; ; attempt += 1) {
-    const waitMs = dueAtMs - Date.now();
-    if (waitMs > 0) {
-      setCurrentDetails(`attempt ${attempt} at ${new Date(dueAtMs).toISOString()}${reason}`);
-      await sleep(waitMs, { summary: `until attempt ${attempt}` });
-    }
-    setCurrentDetails(`attempt ${attempt} under way`);
-    const spacingMs = retrySpacingMs(attempt - roundFrom, Math.random());
-    const result = await attemptDelivery({ deliveryId, createdAt, holder, attempt, spacingMs });
-    if (result.status !== 'retrying') return ended(result);
-    reason = result.error ? `; the last one failed: ${result.error}` : '';
-    dueAtMs = Date.now() + result.waitMs;
   }
 }

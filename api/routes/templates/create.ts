@@ -205,7 +205,6 @@ async function imageOf(
     image: base.image,
     imageSizeBytes: base.imageSizeBytes ?? null,
     imageBlobs: base.imageBlobs ?? null,
-    imageIsMeasured: base.imageIsMeasured,
     registryImageUrl: base.registryImageUrl ?? null,
     registryProject: base.registryProject ?? null,
     registryRepository: base.registryRepository ?? null,

@@ -7,11 +7,6 @@ export const backupNote = z.object({
   version: z.literal(1),
   createdAt: z.string(),
   hostId: z.string(),
-  /**
-   * False: the backup is of an earlier version, which drained the host for it, so the restore ends the drain. Later
-   * versions do not set it.
-   */
-  wasDraining: z.boolean().optional(),
   /** The position in Postgres's log of the copied databases. */
   lsn: z.string(),
   /** Ids of the sandboxes with a disk. */

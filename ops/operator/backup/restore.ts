@@ -3,12 +3,10 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { Client } from 'pg';
-import { query } from '../../../db/core/query.ts';
 import { readSecrets } from '../../../db/open-secrets.ts';
 import { createOrm } from '../../../db/orm.ts';
 import type { SandboxId } from '../../../domain/ids.ts';
 import { freeLoopbackPort } from '../../../platform/config/free-port.ts';
-import { deriveSecrets } from '../../../platform/config/secrets.ts';
 import { loadSettingsOf } from '../../../platform/config/settings.ts';
 import { createTemporalClient } from '../../../platform/temporal/client.ts';
 import { choosePorts } from '../../local-stack/embedded/ports.ts';
@@ -42,8 +40,7 @@ export async function restoreBackup(backup: string, dataDir: string): Promise<Ba
   try {
     reportProgress(`copying ${backup}`);
     await run('cp', ['--archive', '--sparse=always', '--reflink=auto', `${backup}/.`, unfinished]);
-    // Earlier versions put the network into the backup.
-    for (const name of [noteFile, 'oci/network.json']) fs.rmSync(path.join(unfinished, name), { force: true });
+    fs.rmSync(path.join(unfinished, noteFile));
     fs.chmodSync(unfinished, 0o711);
     if (process.getuid?.() === 0) await giveClusterToItsUser(path.join(unfinished, 'postgres'));
     reportProgress('replaying the log of the databases');
@@ -75,9 +72,6 @@ async function recoverCluster(dataDir: string, note: BackupNote): Promise<void> 
   const client = new Client({ connectionString: postgres.url('platform') });
   try {
     await client.connect();
-    if (note.wasDraining === false) {
-      await client.query('update hosts set draining_since = null where host_id = $1', [note.hostId]);
-    }
     const { rows } = await client.query<{ sandbox_id: SandboxId }>(
       "select sandbox_id from sandboxes where status in ('running', 'pausing')",
     );
@@ -134,12 +128,7 @@ async function reportLostMemory(
 async function readRestoredSecrets(databaseUrl: string, settings: Parameters<typeof readSecrets>[1]) {
   const orm = await createOrm(databaseUrl, 1);
   try {
-    // A backup of an earlier release has no table of keys: its key was never replaced.
-    const [table] = await query<{ found: boolean }>(
-      orm.em.fork(),
-      "select to_regclass('secret_keys') is not null as found",
-    );
-    return table!.found ? await readSecrets(orm, settings) : deriveSecrets(settings);
+    return await readSecrets(orm, settings);
   } finally {
     await orm.close();
   }

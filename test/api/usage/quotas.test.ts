@@ -418,7 +418,7 @@ describe('requests', () => {
     expect(nulls.body.data).toMatchObject(unlimited);
     await review(body.data.request_id, { action: 'approve' });
     expect(await quotaOf(member)).toMatchObject(unlimited);
-    // An allocation of an earlier release may still have zeros.
+    // A zero in an allocation is no limit either.
     await api.orm.em
       .fork()
       .execute('update quota_allocations set cpu_seconds_monthly = 0, traffic_gb_seconds = 0 where user_id = ?', [

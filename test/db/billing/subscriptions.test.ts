@@ -4,9 +4,9 @@ import { createAccount } from '../../../db/accounts/accounts.ts';
 import { issuePeriodInvoice, renew } from '../../../db/billing/billing-periods.ts';
 import { findInvoice, findPeriodInvoiceEndingAt } from '../../../db/billing/invoices.ts';
 import { loadPlans } from '../../../db/billing/plans.ts';
-import { currentPeriod, findSubscription, planHeldBy, subscribeAccounts } from '../../../db/billing/subscriptions.ts';
+import { currentPeriod, findSubscription, planHeldBy } from '../../../db/billing/subscriptions.ts';
 import { Sandbox } from '../../../db/sandboxes/sandbox.entity.ts';
-import type { AccountId, SandboxId } from '../../../domain/ids.ts';
+import type { SandboxId } from '../../../domain/ids.ts';
 import { deriveSecrets } from '../../../platform/config/secrets.ts';
 import { startApi, type TestApi } from '../../api/test-api.ts';
 import { testSecretKey } from '../../support/control-plane.ts';
@@ -95,17 +95,6 @@ test('a subscription that is past due creates nothing', async () => {
   expect([refused.status, refused.body.code]).toEqual([402, 'subscription_past_due']);
   await set('active');
   expect((await create()).status).toBe(201);
-});
-
-test('accounts without a subscription get one, once; one with an unknown plan is reported', async () => {
-  await sql(`insert into accounts (account_id, email, display_name, plan_name) values
-    ('acc-old', 'old@example.com', 'Old', 'team'), ('acc-odd', 'odd@example.com', 'Odd', 'no_such_plan')`);
-  expect(await subscribeAccounts(api.orm.em, api.plans)).toEqual(['acc-odd']);
-  const first = await findSubscription(api.orm.em, 'acc-old' as AccountId);
-  expect(first).toMatchObject({ status: 'active', plan: { planName: 'team' } });
-  expect(await subscribeAccounts(api.orm.em, api.plans)).toEqual(['acc-odd']);
-  expect(await findSubscription(api.orm.em, 'acc-old' as AccountId)).toEqual(first);
-  expect(await findSubscription(api.orm.em, 'acc-odd' as AccountId)).toBeNull();
 });
 
 test('an account is made with the terms of the plans that are given', async () => {

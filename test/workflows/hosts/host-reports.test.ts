@@ -70,7 +70,7 @@ async function startCarried(
 ): Promise<void> {
   const { sandboxId } = sandbox;
   await plane.client.workflow.getHandle(sandboxId).terminate();
-  const times = { timeoutFromMs: Date.now(), pausedAtMs: Date.now() };
+  const times = { timeoutFromMs: Date.now(), pausedAtMs: Date.now(), usageRecordedMs: Date.now() };
   const life = { reason: null, memoryKept: true, run: 1, attempts: 1, ...times, ...carried };
   const start = new WithStartWorkflowOperation<typeof sandboxWorkflow>('sandbox', {
     workflowId: sandboxId,
@@ -120,7 +120,7 @@ describe('a report on processes that a resume has replaced', () => {
     expect((await plane.row(sandbox.sandboxId)).status).toBe('running');
   });
 
-  test('is dropped when it has no run number, as from hosts of earlier versions, and the resume arrives with it', async () => {
+  test('is dropped when it has no run number and the resume arrives with it', async () => {
     const sandbox = await started();
     await plane.commands.pause(sandbox, { wait: true });
     driver.states.set(sandbox.sandboxId, 'exited');

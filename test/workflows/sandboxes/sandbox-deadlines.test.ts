@@ -3,7 +3,7 @@ import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { Notification } from '../../../db/accounts/notification.entity.ts';
 import type { SandboxId } from '../../../domain/ids.ts';
 import { DriverError } from '../../../runtime/driver.ts';
-import { hostRestartedSignal } from '../../../workflows/sandboxes/life/messages.ts';
+import { hostReportSignal } from '../../../workflows/sandboxes/life/messages.ts';
 import { type ControlPlane, startTimeSkippingPlane } from '../../support/control-plane.ts';
 import { MemoryDriver } from '../../support/memory-driver.ts';
 import { recordHistory } from '../../support/recorded-histories.ts';
@@ -172,7 +172,9 @@ describe('a host that restarted', () => {
     const sandbox = await runningSandbox();
     const at = new Date(sandbox.startedAt!.getTime() + 5000);
     driver.states.set(sandbox.sandboxId, 'exited');
-    await plane.client.workflow.getHandle(sandbox.sandboxId).signal(hostRestartedSignal, { at: at.toISOString() });
+    await plane.client.workflow
+      .getHandle(sandbox.sandboxId)
+      .signal(hostReportSignal, { kind: 'memoryLost', run: 1, at: at.toISOString() });
     await until(async () => (await plane.row(sandbox.sandboxId)).status === 'paused');
     expect(await plane.row(sandbox.sandboxId)).toMatchObject({
       reason: 'host_restarted',

@@ -391,7 +391,7 @@ describe('what operators see', () => {
   // docs/operations.md names both numbers.
   test.each([
     [false, 15],
-    [true, 29],
+    [true, 27],
   ])('a life costs few actions of Temporal (with a pause and a resume: %s)', async (pauses, documented) => {
     const { sandboxId } = await runningSandbox();
     const row = () => plane.row(sandboxId);

@@ -113,19 +113,6 @@ test('images without references are removed and their space is freed; images of 
   await forget(templateId);
 });
 
-test('sizes that were taken from a manifest become those of the registry', async () => {
-  const lying = await pushImage(origin, own(), { layers: [anyLayer(20_000)], claimed: () => 10 ** 15 });
-  const image = `registry:${own()}@${lying.digest}`;
-  const claims = { imageSizeBytes: lying.sizeBytes, imageBlobs: lying.layers };
-  const templateId = await api.addTemplate({ ...owner(), name, image, ...claims });
-  await collect();
-  const row = await plane.orm.em.fork().findOneOrFail(Template, { templateId });
-  expect(row).toMatchObject({ imageIsMeasured: true, imageBlobs: expect.arrayContaining([expect.anything()]) });
-  expect(row.imageSizeBytes).toBeLessThan(30_000);
-  expect(row.imageBlobs!.reduce((sum, { size }) => sum + size, 0)).toBe(row.imageSizeBytes);
-  await forget(templateId);
-});
-
 test('blobs of a failed import are removed by the next round', async () => {
   const external = await registryAddress();
   const layer = anyLayer(300_000);

@@ -86,7 +86,7 @@ test('a control worker starts one round at once and schedules one each hour; a s
   for (const table of ['idempotency_keys', 'events', 'notifications', 'sandboxes', 'sessions', 'account_links']) {
     expect([table, await em.execute(`select * from ${table}`)]).toEqual([table, []]);
   }
-  if (process.env.RECORD_HISTORIES === '1') await recordHistory(plane.client, 'maintenance-keeps-usage', workflowId!);
+  if (process.env.RECORD_HISTORIES === '1') await recordHistory(plane.client, 'maintenance', workflowId!);
 
   const { spec } = await plane.client.schedule.getHandle('maintenance').describe();
   expect(spec.intervals).toEqual([expect.objectContaining({ every: 3_600_000 })]);

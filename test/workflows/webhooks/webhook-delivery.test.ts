@@ -144,7 +144,7 @@ test('after a failed attempt a workflow delivers the same bytes of the event wit
   const handle = plane.client.workflow.getHandle(delivered!.delivery_id);
   expect(await handle.result()).toBe('delivered');
   if (process.env.RECORD_HISTORIES === '1') {
-    await recordHistory(plane.client, 'webhook-delivery-one-activity-delivered', delivered!.delivery_id);
+    await recordHistory(plane.client, 'webhook-delivery-delivered', delivered!.delivery_id);
   }
   expect(await endpointOf(endpoint)).toMatchObject({ total_deliveries: 1, successful_deliveries: 1 });
 });
@@ -175,8 +175,7 @@ test('a delivery without retries left has failed; a resend has all retries again
   const reason = 'The endpoint answered 500';
   expect(JSON.parse(Buffer.from(attempted!.data!).toString())).toEqual({ status: 'failed', error: reason });
   expect(await currentDetails(handle(workflowId))).toBe(`failed; the last one failed: ${reason}`);
-  if (process.env.RECORD_HISTORIES === '1')
-    await recordHistory(plane.client, 'webhook-delivery-one-activity-failed', workflowId);
+  if (process.env.RECORD_HISTORIES === '1') await recordHistory(plane.client, 'webhook-delivery-failed', workflowId);
   expect(await endpointOf(endpoint)).toMatchObject({ total_deliveries: 2, failed_deliveries: 2 });
 });
 
@@ -198,8 +197,7 @@ test('a delivery that an operator cancels in the Temporal Web UI has failed, and
   });
   await api.send(api.root, 'POST', `/v1/webhooks/${endpoint}/deliveries/${id}/redeliver`);
   await untilAll(endpoint, 'delivered');
-  if (process.env.RECORD_HISTORIES === '1')
-    await recordHistory(plane.client, 'webhook-delivery-one-activity-cancelled', id);
+  if (process.env.RECORD_HISTORIES === '1') await recordHistory(plane.client, 'webhook-delivery-cancelled', id);
 });
 
 test('retries follow changes of their endpoint, and end with it', async () => {

@@ -4,7 +4,6 @@ import {
   allHandlersFinished,
   CancellationScope,
   condition,
-  patched,
 } from '@temporalio/workflow';
 import { outcomeOf, type SandboxReason } from '../../../domain/sandboxes/state.ts';
 import { actFor } from '../../request-ids.ts';
@@ -12,17 +11,6 @@ import { cleaningOn, rows } from './activities.ts';
 import type { HostFailure } from './failure.ts';
 import { HostLostError } from './host-loss.ts';
 import type { SandboxState } from './state.ts';
-
-/**
- * Whether a request to end cancels a pause, or a resume whose caller gets an early reply. If the workflow began the
- * transition under an earlier version, it completes the transition first. If a request to end has already arrived, this
- * function cancels `scope` now.
- */
-export function mayBeCancelledByEnd(state: SandboxState, scope: CancellationScope): boolean {
-  if (!patched('an-end-cancels-what-is-under-way')) return false;
-  if (state.isEnding()) scope.cancel();
-  return true;
-}
 
 export async function terminate(state: SandboxState, reason: SandboxReason): Promise<void> {
   await rows.recordTerminating(state.id, reason);
@@ -76,7 +64,7 @@ export async function close(state: SandboxState): Promise<void> {
     await condition(allHandlersFinished);
     if (!state.end || (state.status === 'terminated' && (forgotten || !state.end.forget))) break;
   }
-  if (state.status === 'failed' && patched('a-failed-sandbox-fails-its-workflow')) {
+  if (state.status === 'failed') {
     throw ApplicationFailure.nonRetryable(`The sandbox has failed: ${state.reason}`, state.reason);
   }
 }

@@ -8,7 +8,6 @@ import {
   endSignal,
   hostLostSignal,
   hostReportSignal,
-  hostRestartedSignal,
   lifeQuery,
   pauseRequestedSignal,
   pauseUpdate,
@@ -16,7 +15,6 @@ import {
   removePortUpdate,
   restartUpdate,
   resumeUpdate,
-  runtimeExitedSignal,
   settledUpdate,
   storageCredentialsUpdate,
   terminateUpdate,
@@ -64,9 +62,7 @@ export function handleMessages(state: SandboxState): void {
   setHandler(endSignal, ({ forget }) => state.requestEnd(forget));
 
   setHandler(hostReportSignal, (report) => state.inbox.receive(report));
-  setHandler(runtimeExitedSignal, (exit) => state.inbox.receive({ kind: 'exited', run: null, exit }));
-  setHandler(hostRestartedSignal, ({ at }) => state.inbox.receive({ kind: 'memoryLost', run: null, at }));
-  setHandler(hostLostSignal, ({ hostId, run }) => receiveHostLoss(state, hostId, run ?? null));
+  setHandler(hostLostSignal, ({ hostId, run }) => receiveHostLoss(state, hostId, run));
   setHandler(projectSwitchedSignal, ({ projectId }) => {
     state.plan.projectId = projectId;
     state.publish();

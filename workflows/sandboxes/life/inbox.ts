@@ -1,4 +1,3 @@
-import { patched } from '@temporalio/workflow';
 import type { HostReport } from './messages.ts';
 
 /**
@@ -35,8 +34,8 @@ export class SandboxInbox {
   }
 
   /**
-   * Hosts of earlier versions do not number runs. Their reports describe the processes that exist when the report
-   * arrives.
+   * Whether there is a report without a run number. It describes the processes that exist when it arrives. A restored
+   * backup sends such reports, and so does a host that has lost its record of the sandbox.
    */
   hasUnnumbered(kind: HostReport['kind']): boolean {
     return this.#reports.some((report) => report.kind === kind && report.run === null);
@@ -47,13 +46,8 @@ export class SandboxInbox {
    * processes.
    */
   dropUnnumberedOfReplaced(): void {
-    this.#dropUnnumbered('exited');
-    if (!this.hasUnnumbered('memoryLost')) return;
-    if (patched('memory-lost-before-a-resume-is-dropped')) this.#dropUnnumbered('memoryLost');
-  }
-
-  #dropUnnumbered(kind: HostReport['kind']): void {
-    this.#reports = this.#reports.filter((report) => report.kind !== kind || report.run !== null);
+    const isOfReplaced = ({ kind, run }: HostReport) => run === null && (kind === 'exited' || kind === 'memoryLost');
+    this.#reports = this.#reports.filter((report) => !isOfReplaced(report));
   }
 
   /** The reports that the next run of the workflow takes over. */

@@ -23,13 +23,11 @@ export interface CarriedState {
   timeoutFromMs: number;
   pausedAtMs: number;
   memoryKept: boolean;
-  /** Absent when the previous run did not record usage. */
-  usageRecordedMs?: number;
-  /** Absent when the previous run did not number starts and resumes. */
-  run?: number;
-  attempts?: number;
+  usageRecordedMs: number;
+  run: number;
+  attempts: number;
   /** Reports of hosts that the workflow has not acted on yet. */
-  reports?: HostReport[];
+  reports: HostReport[];
 }
 
 /** The sandbox at the time of the reply. */
@@ -115,9 +113,6 @@ export type HostReport =
 
 export const hostReportSignal = defineSignal<[HostReport]>('hostReport');
 
-/** An `exited` report in the form that hosts of earlier versions send. */
-export const runtimeExitedSignal = defineSignal<[RuntimeExit]>('runtimeExited');
-
 export interface RuntimeExit {
   exitCode: number | null;
   outOfMemory: boolean;
@@ -126,14 +121,11 @@ export interface RuntimeExit {
   at: string;
 }
 
-/** A `memoryLost` report in the form that hosts of earlier versions send. */
-export const hostRestartedSignal = defineSignal<[{ at: string }]>('hostRestarted');
-
 /**
  * The host was lost: no process of the sandbox runs there any more, and no activity there will complete. `run` is the
- * run on that host according to the row. It is null or absent if the row has none yet.
+ * run on that host according to the row. It is null if the row has none yet.
  */
-export const hostLostSignal = defineSignal<[{ hostId: string; run?: number | null }]>('hostLost');
+export const hostLostSignal = defineSignal<[{ hostId: string; run: number | null }]>('hostLost');
 
 /** The sandbox now belongs to another project. The workflow only changes its search attributes. */
 export const projectSwitchedSignal = defineSignal<[{ projectId: ProjectId }]>('projectSwitched');

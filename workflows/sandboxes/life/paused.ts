@@ -1,4 +1,4 @@
-import { condition, patched } from '@temporalio/workflow';
+import { condition } from '@temporalio/workflow';
 import { expiryWarningMs, persistenceExpiresAt } from '../../../domain/sandboxes/persistence.ts';
 import { rows } from './activities.ts';
 import { fail } from './ending.ts';
@@ -36,5 +36,5 @@ const hasRequest = (state: SandboxState) => state.end !== null || state.resume !
 /** The frozen processes are gone. A paused sandbox only promises its disk, and the disk is there. */
 async function loseMemory(state: SandboxState): Promise<void> {
   state.memoryKept = false;
-  if (patched('memory-lost-is-recorded')) await rows.recordMemoryLost(state.id);
+  await rows.recordMemoryLost(state.id);
 }

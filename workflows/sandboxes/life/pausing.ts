@@ -1,7 +1,6 @@
-import { CancellationScope, isCancellation } from '@temporalio/workflow';
-import type { PauseResult } from '../../../activities/sandboxes/on-host.ts';
+import { isCancellation } from '@temporalio/workflow';
 import { cleaningOn, pausingOn, rows } from './activities.ts';
-import { fail, mayBeCancelledByEnd } from './ending.ts';
+import { fail } from './ending.ts';
 import { asRefusal, endingRefusal, neverStarted, refused } from './failure.ts';
 import { HostLostError, hostLostFailure, hostUnavailable } from './host-loss.ts';
 import type { Pause, SandboxState } from './state.ts';
@@ -20,9 +19,7 @@ export async function pause(state: SandboxState, request: Pause): Promise<void> 
     request.recorded = true;
   }
   try {
-    const scope = new CancellationScope();
-    if (mayBeCancelledByEnd(state, scope)) state.cancellableWork = scope;
-    const memoryKept = await freezeOrStop(state, scope, reason, requestedMs);
+    const memoryKept = await freezeOrStop(state, reason, requestedMs);
     const atMs = Date.now();
     await rows.recordPaused(state.id, reason, atMs, memoryKept);
     state.enterPaused(atMs, reason, memoryKept);
@@ -49,21 +46,15 @@ export async function pause(state: SandboxState, request: Pause): Promise<void> 
 }
 
 /** @returns true when the processes still exist and are frozen */
-async function freezeOrStop(
-  state: SandboxState,
-  scope: CancellationScope,
-  reason: Pause['reason'],
-  requestedMs: number,
-): Promise<boolean> {
+async function freezeOrStop(state: SandboxState, reason: Pause['reason'], requestedMs: number): Promise<boolean> {
   const freeze = reason !== 'auto_pause' || state.failedAutoPauses < autoPauseTries;
   const { hostId } = state.plan;
-  return state.hostLoss.unlessLost(scope, async () => {
+  return state.hostLoss.unlessLost(state.scopeOfWork(), async () => {
     if (!freeze) {
       await cleaningOn(hostId).stopSandbox(state.id);
       return false;
     }
-    // Hosts of earlier versions return nothing. They keep the memory.
-    const paused: PauseResult | undefined = await pausingOn(hostId).pauseSandbox(state.id, reason, requestedMs);
-    return paused?.kept !== 'disk';
+    const { kept } = await pausingOn(hostId).pauseSandbox(state.id, reason, requestedMs);
+    return kept !== 'disk';
   });
 }

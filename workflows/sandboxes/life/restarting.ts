@@ -1,4 +1,3 @@
-import { CancellationScope } from '@temporalio/workflow';
 import { rows, startingOn } from './activities.ts';
 import { refusalOf } from './resuming.ts';
 import { enterRunning } from './running.ts';
@@ -8,8 +7,7 @@ import type { Restart, SandboxState } from './state.ts';
 export async function restart(state: SandboxState, request: Restart): Promise<void> {
   const run = state.nextAttempt();
   try {
-    const scope = new CancellationScope();
-    state.cancellableWork = scope;
+    const scope = state.scopeOfWork();
     state.inbox.dropUnnumberedOfReplaced();
     const restartThere = () => startingOn(state.plan.hostId).restartSandbox(state.id, request.storage, run);
     await enterRunning(state, await state.hostLoss.unlessLost(scope, restartThere), run, 'restarted');

@@ -1,6 +1,5 @@
-import { type ApplicationFailure, CancellationScope, isCancellation } from '@temporalio/workflow';
+import { type ApplicationFailure, isCancellation } from '@temporalio/workflow';
 import { rows, startingOn } from './activities.ts';
-import { mayBeCancelledByEnd } from './ending.ts';
 import { asRefusal, endingRefusal, neverStarted } from './failure.ts';
 import { HostLostError, hostUnavailable } from './host-loss.ts';
 import { enterRunning } from './running.ts';
@@ -17,9 +16,7 @@ export async function resume(state: SandboxState, request: Resume): Promise<void
       await rows.recordResuming(state.id, run);
       request.recorded = true;
     }
-    const scope = new CancellationScope();
-    state.cancellableWork = scope;
-    if (request.answerEarly) mayBeCancelledByEnd(state, scope);
+    const scope = state.scopeOfWork();
     state.inbox.dropUnnumberedOfReplaced();
     const resumeThere = () => startingOn(state.plan.hostId).resumeSandbox(state.id, request.storage, run);
     await enterRunning(state, await state.hostLoss.unlessLost(scope, resumeThere), run);

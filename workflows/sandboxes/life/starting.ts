@@ -19,8 +19,7 @@ export async function start(state: SandboxState): Promise<'started' | 'nothing t
   let fullHosts = 0;
   while (state.status === 'starting' && !state.isEnding()) {
     try {
-      const scope = new CancellationScope();
-      state.cancellableWork = scope;
+      const scope = state.scopeOfWork();
       const run = state.nextAttempt();
       const startThere = () => startingOn(state.plan.hostId).startSandbox(state.id, state.sealedCredentials, run);
       await enterRunning(state, await state.hostLoss.unlessLost(scope, startThere), run);

@@ -1,6 +1,6 @@
 import {
   type ApplicationFailure,
-  type CancellationScope,
+  CancellationScope,
   setCurrentDetails,
   upsertSearchAttributes,
 } from '@temporalio/workflow';
@@ -174,6 +174,14 @@ export class SandboxState {
     return this.end !== null;
   }
 
+  /** A scope that a request to end cancels, also one that has already arrived. */
+  scopeOfWork(): CancellationScope {
+    const scope = new CancellationScope();
+    this.cancellableWork = scope;
+    if (this.isEnding()) scope.cancel();
+    return scope;
+  }
+
   /** A running phase lasts until the sandbox is paused; the timeout applies to it. */
   inRunningPhase(): boolean {
     return this.#status === 'running' || this.#status === 'pausing';
@@ -245,9 +253,9 @@ export class SandboxState {
     this.timeoutFromMs = carried.timeoutFromMs;
     this.pausedAtMs = carried.pausedAtMs;
     this.memoryKept = carried.memoryKept;
-    this.usageRecordedMs = carried.usageRecordedMs ?? carried.timeoutFromMs;
-    this.run = carried.run ?? 0;
-    this.attempts = carried.attempts ?? 0;
+    this.usageRecordedMs = carried.usageRecordedMs;
+    this.run = carried.run;
+    this.attempts = carried.attempts;
   }
 }
 

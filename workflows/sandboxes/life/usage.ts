@@ -1,4 +1,3 @@
-import { patched } from '@temporalio/workflow';
 import { rows } from './activities.ts';
 import type { SandboxState } from './state.ts';
 
@@ -6,15 +5,13 @@ import type { SandboxState } from './state.ts';
 const recordEveryMs = 3_600_000;
 
 /**
- * The number of milliseconds until usage is due to be recorded. Null: the wait ends before that, or the workflow waits
- * as it did under an earlier version. A paused sandbox is not woken for this, because the workflow `maintenance`
- * records the disks of all paused sandboxes.
+ * The number of milliseconds until usage is due to be recorded. Null: the wait ends before that. A paused sandbox is
+ * not woken for this, because the workflow `maintenance` records the disks of all paused sandboxes.
  * @param waitMs the length of the wait
  */
 export function usageDueIn(state: SandboxState, waitMs: number): number | null {
   const dueMs = Math.max(1, state.usageRecordedMs + recordEveryMs - Date.now());
-  if (waitMs <= dueMs) return null;
-  return patched('usage-is-recorded-each-hour') ? dueMs : null;
+  return waitMs <= dueMs ? null : dueMs;
 }
 
 export async function recordUsage(state: SandboxState): Promise<void> {

@@ -1,0 +1,22 @@
+import { Migration0001Core } from './0001-core.ts';
+import { Migration0002Accounts } from './0002-accounts.ts';
+import { Migration0003Hosts } from './0003-hosts.ts';
+import { Migration0004Templates } from './0004-templates.ts';
+import { Migration0005Sandboxes } from './0005-sandboxes.ts';
+import { Migration0006Usage } from './0006-usage.ts';
+import { Migration0007Billing } from './0007-billing.ts';
+import { Migration0008Webhooks } from './0008-webhooks.ts';
+import { Migration0009Upkeep } from './0009-upkeep.ts';
+
+/** All migrations in the order of their names, which is the order of execution. */
+export const migrations = [
+  { name: '0001-core', class: Migration0001Core },
+  { name: '0002-accounts', class: Migration0002Accounts },
+  { name: '0003-hosts', class: Migration0003Hosts },
+  { name: '0004-templates', class: Migration0004Templates },
+  { name: '0005-sandboxes', class: Migration0005Sandboxes },
+  { name: '0006-usage', class: Migration0006Usage },
+  { name: '0007-billing', class: Migration0007Billing },
+  { name: '0008-webhooks', class: Migration0008Webhooks },
+  { name: '0009-upkeep', class: Migration0009Upkeep },
+];
