@@ -67,7 +67,9 @@ function loopDevicesOf(copy: Copy): string[] {
 /** Finds s3fs by its control group, and the relay and the parent of both by their command lines. */
 async function bucketProcessesOf({ storageGid }: Copy, cgroups: Cgroups, instances: string[]): Promise<number[]> {
   const serving = await Promise.all(instances.map((instance) => cgroups.storageProcessesOf(instance)));
-  const started = allProcesses().filter((pid) => isHostRoot(pid) && hasWord(pid, (word) => word === `gid=${storageGid}`));
+  const started = allProcesses().filter(
+    (pid) => isHostRoot(pid) && hasWord(pid, (word) => word === `gid=${storageGid}`),
+  );
   return [...new Set([...started, ...serving.flat()])];
 }
 
