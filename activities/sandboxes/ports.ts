@@ -4,7 +4,7 @@ import type { SandboxId } from '../../domain/ids.ts';
 import type { Port } from '../../domain/sandboxes/ports.ts';
 import { refusing } from './life.ts';
 
-/** The writes of a sandbox's workflow to the ports of its row. They are local activities, as in `sandbox-life.ts`. */
+/** The writes of a sandbox's workflow to the ports of its row. They are local activities, as in `life.ts`. */
 export function createSandboxPortActivities({ orm }: { orm: Orm }) {
   return {
     /** Fails with `sandbox_not_running`, `port_taken`, `port_name_taken`, `port_limit_reached`, `no_capacity`. */

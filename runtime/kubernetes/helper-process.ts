@@ -7,8 +7,8 @@ import type { HelperOptions } from './node-pods.ts';
 
 /**
  * Runs a helper until this process gets a signal to stop. A DaemonSet runs one such process on each node. Its service
- * account may read the pods of the sandboxes' namespace and write their status. See ARCHITECTURE.md, "A sandbox on a
- * cluster".
+ * account may read the pods of the sandboxes' namespace and write their status. See README.md,
+ * "Freezing: the node helper".
  * @param name the helper's name in the log
  */
 export async function runHelper(
