@@ -12,7 +12,7 @@ export interface ReplyExample {
  * The folder of the replies in the reference, one file per operation id. `test/docs/reference.test.ts` writes them and
  * compares them with a running platform.
  */
-export const replyExamplesDir = path.join(import.meta.dirname, 'reply-examples');
+export const replyExamplesDir = path.join(import.meta.dirname, '../docs/reference/replies');
 
 export const replyExamples: Readonly<Record<string, ReplyExample>> = Object.fromEntries(
   (existsSync(replyExamplesDir) ? readdirSync(replyExamplesDir) : []).map((name) => [
