@@ -39,10 +39,9 @@ import {
 } from '../workflows/sandboxes/life/messages.ts';
 import type { sandbox as sandboxWorkflow } from '../workflows/sandboxes/life/workflow.ts';
 import { CommandsInFlight } from './commands-in-flight.ts';
-import { isFailing } from './failing-workflows.ts';
 import { MergedTimeoutChanges } from './merged-timeout-changes.ts';
+import { isFailing, workflowError, workflowFailing } from './plugins/workflow-errors.ts';
 import { isAlreadyTerminated, type SandboxCommands } from './sandbox-commands.ts';
-import { workflowError, workflowFailing } from './workflow-errors.ts';
 
 /** How long a create waits for the relay if Temporal was unreachable at first. */
 const startPatienceMs = 60_000;

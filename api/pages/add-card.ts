@@ -11,7 +11,7 @@ import type { Api, ApiDependencies } from '../dependencies.ts';
 import { keepFinishedSetup } from '../payment-setups.ts';
 import { sendError } from '../plugins/errors.ts';
 import { askProcessor, requireProcessor } from '../processor-calls.ts';
-import { success } from '../schemas/envelope.ts';
+import { success } from '../schemas/replies.ts';
 import { sendPage } from './frame.ts';
 
 export const addCardPath = '/account/add-card';

@@ -3,8 +3,8 @@ import { accountPageUrl } from '../../platform/config/public-urls.ts';
 import type { Settings } from '../../platform/config/settings.ts';
 import { failureOf, sendError } from '../plugins/errors.ts';
 import type { AccessToken } from '../sign-in.ts';
+import { signedInPage } from './account-forms.ts';
 import { sendPage, sendProblemPage } from './frame.ts';
-import { signedInPage } from './sign-in.ts';
 
 /** Whether the request comes from a person's browser. Programs get JSON. */
 export function wantsPage({ headers }: FastifyRequest): boolean {

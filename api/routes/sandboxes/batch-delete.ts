@@ -4,9 +4,8 @@ import { AppError } from '../../../domain/errors.ts';
 import { concurrentStatuses } from '../../../domain/sandboxes/state.ts';
 import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { envelope } from '../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../schemas/failures.ts';
 import { withDefault } from '../../schemas/fields.ts';
+import { envelope, failures, ofMutations } from '../../schemas/replies.ts';
 import { batchIds, batchResult, runBatch } from './batch.ts';
 
 /** `POST /v1/sandboxes/batch-delete`: replies when it is certain that all sandboxes will end and be removed. */

@@ -1,8 +1,7 @@
 import { z } from 'zod';
 import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { envelope } from '../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../schemas/failures.ts';
+import { envelope, failures, ofMutations } from '../../schemas/replies.ts';
 import { batchIds, batchResult, runBatch } from './batch.ts';
 
 /** `POST /v1/sandboxes/batch-pause`: replies when each sandbox is `pausing`. */

@@ -2,8 +2,7 @@ import { z } from 'zod';
 import { requireFresh } from '../../../domain/sandboxes/object-storage.ts';
 import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { envelope } from '../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../schemas/failures.ts';
+import { envelope, failures, ofMutations } from '../../schemas/replies.ts';
 import { batchIds, batchResult, runBatch } from './batch.ts';
 
 /**

@@ -4,9 +4,8 @@ import { AppError } from '../../../domain/errors.ts';
 import type { SandboxStatus } from '../../../domain/sandboxes/state.ts';
 import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { envelope } from '../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../schemas/failures.ts';
 import { withDefault } from '../../schemas/fields.ts';
+import { envelope, failures, ofMutations } from '../../schemas/replies.ts';
 import { batchIds, batchResult, runBatch } from './batch.ts';
 
 /** Statuses that lead to another one. For a sandbox that already ends, a second request changes nothing. */

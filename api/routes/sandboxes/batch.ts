@@ -6,8 +6,8 @@ import { AppError, notFound } from '../../../domain/errors.ts';
 import type { SandboxId } from '../../../domain/ids.ts';
 import { scopeOf } from '../../access.ts';
 import type { ApiDependencies } from '../../dependencies.ts';
-import { success } from '../../schemas/envelope.ts';
 import { counted, givenId } from '../../schemas/fields.ts';
+import { success } from '../../schemas/replies.ts';
 
 /** The maximum number of ids in a request, and of sandboxes that are handled at the same time. */
 const maxIds = 100;

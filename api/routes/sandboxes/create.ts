@@ -18,12 +18,10 @@ import { type MountSlot, planMounts } from '../../../domain/sandboxes/object-sto
 import { conflictWithTemplate, type Port } from '../../../domain/sandboxes/ports.ts';
 import { isUsable, startsImageCommand } from '../../../domain/templates/image.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
-import { createOnce } from '../../create-once.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { idempotencyHeaders } from '../../plugins/idempotency.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
+import { createOnce, idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { readNewPort } from '../../schemas/port.ts';
+import { envelope, failures, ofIdempotency, ofMutations, success } from '../../schemas/replies.ts';
 import { type CreateBody, createBody } from './create-body.ts';
 import { directMountOf } from './direct-mount.ts';
 import { networkProxy } from './network-proxy.ts';

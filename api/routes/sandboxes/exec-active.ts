@@ -3,7 +3,7 @@ import { credentialOf } from '../../../db/accounts/identities.ts';
 import { anyUser, callerOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { runTime } from '../../sandbox-agents.ts';
-import { failures } from '../../schemas/failures.ts';
+import { failures } from '../../schemas/replies.ts';
 import { askAgent, ofAgentCalls } from './exec-agent.ts';
 import { streamPath } from './exec-stream.ts';
 import { sandboxOf } from './read-sandbox.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { failures, ofMutations } from '../../schemas/failures.ts';
+import { failures, ofMutations } from '../../schemas/replies.ts';
 import { askAgent, ofAgentCalls } from './exec-agent.ts';
 import { sandboxOf } from './read-sandbox.ts';
 import { sandboxPath } from './sandbox-path.ts';

@@ -5,14 +5,13 @@ import { confirmRun, forgetRun, watchRun } from '../../../db/usage/watched-runs.
 import { AppError, type ErrorCode } from '../../../domain/errors.ts';
 import { timeoutAt } from '../../../domain/sandboxes/clock.ts';
 import { anyUser, callerOf } from '../../access.ts';
-import { createOnce } from '../../create-once.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { ExecEndedEarly, execResult } from '../../exec-result.ts';
-import { idempotencyHeaders } from '../../plugins/idempotency.ts';
-import { onRequestEnd } from '../../request-end.ts';
+import { onRequestEnd } from '../../plugins/draining.ts';
+import { createOnce, idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { type DescribedRun, runTime } from '../../sandbox-agents.ts';
-import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
 import { withDefault } from '../../schemas/fields.ts';
+import { failures, ofIdempotency, ofMutations } from '../../schemas/replies.ts';
 import { envVars } from './create-body.ts';
 import { askAgent, ofAgentCalls } from './exec-agent.ts';
 import { execFollowerOf } from './exec-follower.ts';

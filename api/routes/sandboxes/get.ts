@@ -1,7 +1,6 @@
 import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures } from '../../schemas/failures.ts';
+import { envelope, failures, success } from '../../schemas/replies.ts';
 import { fullSandbox } from './read-sandbox.ts';
 import { sandboxPath } from './sandbox-path.ts';
 import { sandboxSchema } from './sandbox-schema.ts';

@@ -1,9 +1,8 @@
 import { z } from 'zod';
 import { sandboxSortColumns } from '../../../db/sandboxes/sandbox-reads.ts';
 import { sandboxStatuses } from '../../../domain/sandboxes/state.ts';
-import { accountQuery } from '../../schemas/account-filter.ts';
 import { givenId, optionalQuery } from '../../schemas/fields.ts';
-import { pagingQuery, sortingQuery } from '../../schemas/paging.ts';
+import { accountQuery, pagingQuery, sortingQuery } from '../../schemas/lists.ts';
 import { sandboxStatus } from './sandbox-schema.ts';
 
 /** One status, or several separated by commas. */

@@ -3,9 +3,8 @@ import { readMetrics } from '../../../db/usage/sandbox-metrics.ts';
 import { formatDuration, metricsRange } from '../../../domain/usage/metrics-range.ts';
 import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures } from '../../schemas/failures.ts';
 import { time } from '../../schemas/fields.ts';
+import { envelope, failures, success } from '../../schemas/replies.ts';
 import {
   chartOption,
   chartSeries,

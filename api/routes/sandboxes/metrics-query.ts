@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { type AskedRange, parseDurationSeconds } from '../../../domain/usage/metrics-range.ts';
-import { optionalQuery } from '../../schemas/fields.ts';
-import { timeQuery } from '../../schemas/time-query.ts';
+import { optionalQuery, timeQuery } from '../../schemas/fields.ts';
 
 const time = (defaultText: string) =>
   timeQuery().describe(`ISO 8601, Unix seconds or milliseconds; default ${defaultText}; swapped bounds are put right`);

@@ -1,9 +1,8 @@
 import { z } from 'zod';
 import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../schemas/failures.ts';
 import { optionalBody, withDefault } from '../../schemas/fields.ts';
+import { envelope, failures, ofMutations, success } from '../../schemas/replies.ts';
 import { fullSandbox, sandboxOf } from './read-sandbox.ts';
 import { sandboxPath } from './sandbox-path.ts';
 import { sandboxSchema } from './sandbox-schema.ts';

@@ -1,11 +1,9 @@
 import { z } from 'zod';
 import { anyUser } from '../../access.ts';
-import { createOnce } from '../../create-once.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { idempotencyHeaders } from '../../plugins/idempotency.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
+import { createOnce, idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { newPortSchema, portSchema, presentPort, presentPorts, readNewPort } from '../../schemas/port.ts';
+import { envelope, failures, ofIdempotency, ofMutations, success } from '../../schemas/replies.ts';
 import { readSandbox, sandboxOf } from './read-sandbox.ts';
 import { sandboxPath } from './sandbox-path.ts';
 

@@ -1,9 +1,8 @@
 import { z } from 'zod';
 import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures } from '../../schemas/failures.ts';
 import { portSchema, presentPorts } from '../../schemas/port.ts';
+import { envelope, failures, success } from '../../schemas/replies.ts';
 import { readSandbox } from './read-sandbox.ts';
 import { sandboxPath } from './sandbox-path.ts';
 

@@ -6,7 +6,7 @@ import { persistenceDaysRemaining, persistenceExpiresAt } from '../../../domain/
 import { unionOfPorts } from '../../../domain/sandboxes/ports.ts';
 import type { Settings } from '../../../platform/config/settings.ts';
 import { turnSettings } from '../../../platform/config/turn-settings.ts';
-import { presentPerson } from '../../schemas/person.ts';
+import { presentPerson } from '../../schemas/fields.ts';
 import { presentPorts } from '../../schemas/port.ts';
 import { networkProxy } from './network-proxy.ts';
 import { presentMounts } from './present-mounts.ts';

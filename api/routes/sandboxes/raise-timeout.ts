@@ -1,8 +1,7 @@
 import { checkPlanLimits } from '../../../domain/billing/plans.ts';
 import { anyUser, planOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { messageEnvelope, successMessage } from '../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../schemas/failures.ts';
+import { failures, messageEnvelope, ofMutations, successMessage } from '../../schemas/replies.ts';
 import { sandboxOf } from './read-sandbox.ts';
 import { sandboxPath } from './sandbox-path.ts';
 import { timeoutBody } from './timeout-body.ts';

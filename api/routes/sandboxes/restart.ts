@@ -3,9 +3,8 @@ import { patchMounts, requireAllCredentials } from '../../../domain/sandboxes/ob
 import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures, ofIdempotency, ofMutations, ofStarts } from '../../schemas/failures.ts';
 import { optionalBody, withDefault } from '../../schemas/fields.ts';
+import { envelope, failures, ofIdempotency, ofMutations, ofStarts, success } from '../../schemas/replies.ts';
 import { requireUsable } from './mount-patch.ts';
 import { mountPatch } from './object-storage-body.ts';
 import { fullSandbox, sandboxOf } from './read-sandbox.ts';

@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { lifecycleOutcomes, sandboxReasons, sandboxStatuses } from '../../../domain/sandboxes/state.ts';
-import { time } from '../../schemas/fields.ts';
-import { personSchema } from '../../schemas/person.ts';
+import { personSchema, time } from '../../schemas/fields.ts';
 import { portSchema } from '../../schemas/port.ts';
 
 export const sandboxStatus = z.enum(sandboxStatuses);

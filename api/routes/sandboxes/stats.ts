@@ -3,8 +3,7 @@ import { readSandboxStats } from '../../../db/sandboxes/sandbox-reads.ts';
 import { readUsageAverages } from '../../../db/usage/sandbox-metrics.ts';
 import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures } from '../../schemas/failures.ts';
+import { envelope, failures, success } from '../../schemas/replies.ts';
 
 const count = () => z.int().min(0);
 const percent = (what: string) =>

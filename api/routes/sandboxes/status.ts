@@ -1,9 +1,8 @@
 import { z } from 'zod';
 import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures } from '../../schemas/failures.ts';
 import { time } from '../../schemas/fields.ts';
+import { envelope, failures, success } from '../../schemas/replies.ts';
 import { sandboxOf } from './read-sandbox.ts';
 import { sandboxPath } from './sandbox-path.ts';
 import { sandboxReason, sandboxStatus, sandboxSubstatus } from './sandbox-schema.ts';

@@ -1,7 +1,6 @@
 import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../schemas/failures.ts';
+import { envelope, failures, ofMutations, success } from '../../schemas/replies.ts';
 import { ending, forceQuery } from './ending.ts';
 import { sandboxOf } from './read-sandbox.ts';
 import { sandboxPath } from './sandbox-path.ts';

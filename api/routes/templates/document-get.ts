@@ -3,9 +3,8 @@ import { findTemplateView } from '../../../db/templates/templates.ts';
 import { AppError, notFound } from '../../../domain/errors.ts';
 import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures } from '../../schemas/failures.ts';
 import { queryFlag } from '../../schemas/fields.ts';
+import { envelope, failures, success } from '../../schemas/replies.ts';
 import { documentSchema } from './template-document.ts';
 import { templatePath } from './template-path.ts';
 

@@ -2,8 +2,7 @@ import { z } from 'zod';
 import { changeTemplate } from '../../../db/templates/template-changes.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../schemas/failures.ts';
+import { envelope, failures, ofMutations, success } from '../../schemas/replies.ts';
 import { documentBodyBytes, documentSchema, newDocument } from './template-document.ts';
 import { templatePath } from './template-path.ts';
 

@@ -2,8 +2,7 @@ import { findTemplateView } from '../../../db/templates/templates.ts';
 import { notFound } from '../../../domain/errors.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures } from '../../schemas/failures.ts';
+import { envelope, failures, success } from '../../schemas/replies.ts';
 import { templatePath } from './template-path.ts';
 import { presentTemplate, templateSchema } from './template-schema.ts';
 

@@ -10,11 +10,8 @@ import { AppError } from '../../../domain/errors.ts';
 import type { TemplateId } from '../../../domain/ids.ts';
 import { checkTemplateName } from '../../../domain/templates/name.ts';
 import { anyUser, callerOf } from '../../access.ts';
-import { createOnce } from '../../create-once.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { idempotencyHeaders } from '../../plugins/idempotency.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
+import { createOnce, idempotencyHeaders } from '../../plugins/idempotency.ts';
 import {
   bodyBytesWithDescription,
   description,
@@ -23,6 +20,7 @@ import {
   withDefault,
   withDefaultNonZero,
 } from '../../schemas/fields.ts';
+import { envelope, failures, ofIdempotency, ofMutations, success } from '../../schemas/replies.ts';
 import { requireOutboundImage, requireRegistryUp, requireStorage } from '../../template-images.ts';
 import { requireVisibility } from './create.ts';
 import { importStatus } from './import-jobs/import-job-schema.ts';

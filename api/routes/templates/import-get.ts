@@ -2,8 +2,7 @@ import { findNewestImport } from '../../../db/templates/import-jobs.ts';
 import { notFound } from '../../../domain/errors.ts';
 import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures } from '../../schemas/failures.ts';
+import { envelope, failures, success } from '../../schemas/replies.ts';
 import { importJobSchema, presentImportJob } from './import-jobs/import-job-schema.ts';
 import { templatePath } from './template-path.ts';
 

@@ -2,11 +2,9 @@ import { findImportJob, startImport } from '../../../db/templates/import-jobs.ts
 import { requireChangeable } from '../../../db/templates/template-changes.ts';
 import type { ImportJobId } from '../../../domain/ids.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
-import { createOnce } from '../../create-once.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { idempotencyHeaders } from '../../plugins/idempotency.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
+import { createOnce, idempotencyHeaders } from '../../plugins/idempotency.ts';
+import { envelope, failures, ofIdempotency, ofMutations, success } from '../../schemas/replies.ts';
 import { requireRegistryUp, requireStorage } from '../../template-images.ts';
 import { importPlaceIn, presentStartedImport, startedImportSchema } from './started-import.ts';
 import { templatePath } from './template-path.ts';

@@ -2,11 +2,9 @@ import { z } from 'zod';
 import { listTemplateViews } from '../../../db/templates/templates.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { accountQuery } from '../../schemas/account-filter.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures, ofPaging } from '../../schemas/failures.ts';
 import { optionalQuery, queryFlag } from '../../schemas/fields.ts';
-import { listingOf, paginationOf, paginationSchema, pagingQueryOf } from '../../schemas/paging.ts';
+import { accountQuery, listingOf, paginationOf, paginationSchema, pagingQueryOf } from '../../schemas/lists.ts';
+import { envelope, failures, ofPaging, success } from '../../schemas/replies.ts';
 import { presentTemplate, templateItemSchema, templateStatus, templateVisibility } from './template-schema.ts';
 
 const query = z.object({

@@ -5,9 +5,9 @@ import { conflictWithTemplate, maxCustomPorts, type Port, unionOfPorts } from '.
 import { parseCustomCommand, parseReadyCommand } from '../../../domain/templates/commands.ts';
 import { maxReferenceLength, parseImageReference } from '../../../domain/templates/image-reference.ts';
 import { templateNameLength, templateNamePattern } from '../../../domain/templates/name.ts';
-import { ofMutations } from '../../schemas/failures.ts';
 import { optional, optionalNonZero, positiveInt } from '../../schemas/fields.ts';
 import { newPortSchema, readNewPort } from '../../schemas/port.ts';
+import { ofMutations } from '../../schemas/replies.ts';
 
 /** Fields that several bodies of templates have. Empty texts count as absent. */
 

@@ -2,8 +2,7 @@ import { z } from 'zod';
 import type { Template } from '../../../db/templates/template.entity.ts';
 import type { TemplateView } from '../../../db/templates/templates.ts';
 import type { AccountId } from '../../../domain/ids.ts';
-import { time } from '../../schemas/fields.ts';
-import { personSchema } from '../../schemas/person.ts';
+import { personSchema, time } from '../../schemas/fields.ts';
 import { portSchema, presentPort } from '../../schemas/port.ts';
 
 export const templateVisibility = z.enum(['private', 'account_shared', 'public']);

@@ -1,7 +1,6 @@
 import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../schemas/failures.ts';
+import { envelope, failures, ofMutations, success } from '../../schemas/replies.ts';
 import { changeSharing, sharingSchema } from './change-sharing.ts';
 import { templatePath } from './template-path.ts';
 

@@ -7,8 +7,7 @@ import {
 } from '../../../db/templates/template-changes.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures } from '../../schemas/failures.ts';
+import { envelope, failures, success } from '../../schemas/replies.ts';
 import { readNamedImage, requireStorage } from '../../template-images.ts';
 import { imageReference, ofNamingImage } from './template-body.ts';
 import { templatePath } from './template-path.ts';

@@ -4,8 +4,7 @@ import { sessionsByDay } from '../../../db/usage/usage-sessions.ts';
 import { resourceTypes, usageTypeNames, usageTypes } from '../../../domain/usage/types.ts';
 import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures } from '../../schemas/failures.ts';
+import { envelope, failures, success } from '../../schemas/replies.ts';
 import { readReport, reportFields, reportQuery } from './usage-report.ts';
 import { presentTotals, totalsFields } from './usage-schema.ts';
 

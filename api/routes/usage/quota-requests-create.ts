@@ -4,12 +4,10 @@ import {
   readQuotaRequest,
 } from '../../../db/usage/quota-requests.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
-import { createOnce } from '../../create-once.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { idempotencyHeaders } from '../../plugins/idempotency.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
+import { createOnce, idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { presentQuotaRequest, quotaOf, quotaRequestBody, quotaRequestSchema } from '../../schemas/quota.ts';
+import { envelope, failures, ofIdempotency, ofMutations, success } from '../../schemas/replies.ts';
 
 /** `POST /v1/usage/quota-requests`. The root users of the account are notified. */
 export function createQuotaRequest(api: Api, deps: ApiDependencies): void {

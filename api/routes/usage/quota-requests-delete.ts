@@ -1,9 +1,8 @@
 import { readQuotaRequest, withdrawQuotaRequest } from '../../../db/usage/quota-requests.ts';
 import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../schemas/failures.ts';
 import { presentQuotaRequest, quotaRequestPath, quotaRequestSchema } from '../../schemas/quota.ts';
+import { envelope, failures, ofMutations, success } from '../../schemas/replies.ts';
 
 /** `DELETE /v1/usage/quota-requests/{request_id}`: withdraws a pending request. */
 export function deleteQuotaRequest(api: Api, deps: ApiDependencies): void {

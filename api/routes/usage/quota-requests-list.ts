@@ -3,12 +3,10 @@ import { listQuotaRequests as readQuotaRequests } from '../../../db/usage/quota-
 import { quotaRequestStatuses } from '../../../domain/usage/quotas.ts';
 import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { accountQuery } from '../../schemas/account-filter.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures, ofPaging } from '../../schemas/failures.ts';
 import { optionalQuery } from '../../schemas/fields.ts';
-import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/paging.ts';
+import { accountQuery, listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/lists.ts';
 import { presentQuotaRequest, quotaRequestSchema } from '../../schemas/quota.ts';
+import { envelope, failures, ofPaging, success } from '../../schemas/replies.ts';
 
 const query = z.object({ ...pagingQuery, ...accountQuery, status: optionalQuery(z.enum(quotaRequestStatuses)) });
 

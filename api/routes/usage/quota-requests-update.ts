@@ -1,8 +1,6 @@
 import { updateQuotaRequest as changeQuotaRequest, readQuotaRequest } from '../../../db/usage/quota-requests.ts';
 import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../schemas/failures.ts';
 import {
   presentQuotaRequest,
   quotaOf,
@@ -10,6 +8,7 @@ import {
   quotaRequestPath,
   quotaRequestSchema,
 } from '../../schemas/quota.ts';
+import { envelope, failures, ofMutations, success } from '../../schemas/replies.ts';
 
 /** `PUT /v1/usage/quota-requests/{request_id}`: changes a pending request. Absent fields mean no limit. */
 export function updateQuotaRequest(api: Api, deps: ApiDependencies): void {

@@ -5,10 +5,9 @@ import { findActiveAllocation } from '../../../db/usage/quota-allocations.ts';
 import { type QuotaHolder, quotaMonth } from '../../../domain/usage/quotas.ts';
 import { anyUser, callerOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures } from '../../schemas/failures.ts';
 import { time } from '../../schemas/fields.ts';
 import { allocationSchema, presentAllocation } from '../../schemas/quota.ts';
+import { envelope, failures, success } from '../../schemas/replies.ts';
 
 const amount = () => z.number().min(0);
 

@@ -1,8 +1,7 @@
 import { z } from 'zod';
 import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures } from '../../schemas/failures.ts';
+import { envelope, failures, success } from '../../schemas/replies.ts';
 import { readReport, reportFields, reportQuery } from './usage-report.ts';
 
 /** `GET /v1/usage/summary`. */

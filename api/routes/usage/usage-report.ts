@@ -3,8 +3,8 @@ import { z } from 'zod';
 import type { Scope } from '../../../db/core/scope.ts';
 import { readUsageGroups, readUsageTotals } from '../../../db/usage/usage-reports.ts';
 import { countSessions } from '../../../db/usage/usage-sessions.ts';
-import { accountQuery } from '../../schemas/account-filter.ts';
 import { givenId, optionalQuery } from '../../schemas/fields.ts';
+import { accountQuery } from '../../schemas/lists.ts';
 import { windowOf, windowQuery } from '../../schemas/usage-window.ts';
 import {
   groupQuery,

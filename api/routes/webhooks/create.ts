@@ -1,12 +1,10 @@
 import { z } from 'zod';
 import { createWebhookEndpoint, findWebhookEndpoint } from '../../../db/webhooks/webhook-endpoints.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
-import { createOnce } from '../../create-once.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { idempotencyHeaders } from '../../plugins/idempotency.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
+import { createOnce, idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { bodyBytesWithDescription, description, withDefault } from '../../schemas/fields.ts';
+import { envelope, failures, ofIdempotency, ofMutations, success } from '../../schemas/replies.ts';
 import { checkSubscription, checkUrl, eventTypesField, settingsFields, urlField } from './webhook-body.ts';
 import { presentWebhook, webhookSchema } from './webhook-schema.ts';
 

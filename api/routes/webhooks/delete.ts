@@ -1,8 +1,7 @@
 import { deleteWebhookEndpoint } from '../../../db/webhooks/webhook-endpoints.ts';
 import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { messageEnvelope, successMessage } from '../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../schemas/failures.ts';
+import { failures, messageEnvelope, ofMutations, successMessage } from '../../schemas/replies.ts';
 import { webhookPath } from './webhook-schema.ts';
 
 /** `DELETE /v1/webhooks/{endpoint_id}`. */

@@ -3,8 +3,7 @@ import { notFound } from '../../../domain/errors.ts';
 import { keptReplyBytes } from '../../../domain/webhooks/delivery.ts';
 import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures } from '../../schemas/failures.ts';
+import { envelope, failures, success } from '../../schemas/replies.ts';
 import { readWebhook } from './read-webhook.ts';
 import { deliveryPath, deliverySchema, presentDelivery } from './webhook-schema.ts';
 

@@ -2,9 +2,8 @@ import { z } from 'zod';
 import { listDeliveries as readDeliveries } from '../../../db/webhooks/webhook-deliveries.ts';
 import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures, ofPaging } from '../../schemas/failures.ts';
 import { optionalNonZeroQuery } from '../../schemas/fields.ts';
+import { envelope, failures, ofPaging, success } from '../../schemas/replies.ts';
 import { readWebhook } from './read-webhook.ts';
 import { deliverySchema, presentDelivery, webhookPath } from './webhook-schema.ts';
 

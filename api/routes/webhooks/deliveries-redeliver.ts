@@ -3,8 +3,7 @@ import { keptReplyBytes } from '../../../domain/webhooks/delivery.ts';
 import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
+import { envelope, failures, ofIdempotency, ofMutations, success } from '../../schemas/replies.ts';
 import { readWebhook } from './read-webhook.ts';
 import { deliveryPath, deliverySchema, presentDelivery } from './webhook-schema.ts';
 

@@ -1,7 +1,6 @@
 import { anyUser, callerOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures } from '../../schemas/failures.ts';
+import { envelope, failures, success } from '../../schemas/replies.ts';
 import { readWebhook } from './read-webhook.ts';
 import { presentWebhook, webhookPath, webhookSchema } from './webhook-schema.ts';
 

@@ -2,10 +2,8 @@ import { z } from 'zod';
 import { listWebhookEndpoints } from '../../../db/webhooks/webhook-endpoints.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { accountQuery } from '../../schemas/account-filter.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures, ofPaging } from '../../schemas/failures.ts';
-import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/paging.ts';
+import { accountQuery, listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/lists.ts';
+import { envelope, failures, ofPaging, success } from '../../schemas/replies.ts';
 import { presentWebhook, webhookSchema } from './webhook-schema.ts';
 
 const reply = z.object({ webhooks: z.array(webhookSchema), pagination: paginationSchema });

@@ -3,9 +3,8 @@ import { rollWebhookSecret } from '../../../db/webhooks/webhook-endpoints.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
 import { optionalBody, optionalNonZero } from '../../schemas/fields.ts';
+import { envelope, failures, ofIdempotency, ofMutations, success } from '../../schemas/replies.ts';
 import { secretField } from './webhook-body.ts';
 import { presentWebhook, webhookPath, webhookSchema } from './webhook-schema.ts';
 

@@ -1,11 +1,9 @@
 import { addTestDelivery, findDelivery } from '../../../db/webhooks/webhook-deliveries.ts';
 import { keptReplyBytes } from '../../../domain/webhooks/delivery.ts';
 import { anyUser } from '../../access.ts';
-import { createOnce } from '../../create-once.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { idempotencyHeaders } from '../../plugins/idempotency.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
+import { createOnce, idempotencyHeaders } from '../../plugins/idempotency.ts';
+import { envelope, failures, ofIdempotency, ofMutations, success } from '../../schemas/replies.ts';
 import { readWebhook } from './read-webhook.ts';
 import { deliverySchema, presentDelivery, webhookPath } from './webhook-schema.ts';
 

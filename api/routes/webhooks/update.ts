@@ -5,8 +5,6 @@ import { AppError } from '../../../domain/errors.ts';
 import type { AccountId, UserId } from '../../../domain/ids.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../schemas/failures.ts';
 import {
   bodyBytesWithDescription,
   description,
@@ -14,6 +12,7 @@ import {
   optionalBody,
   optionalNonZero,
 } from '../../schemas/fields.ts';
+import { envelope, failures, ofMutations, success } from '../../schemas/replies.ts';
 import { checkSubscription, checkUrl, eventTypesField, settingsFields, urlField } from './webhook-body.ts';
 import { presentWebhook, webhookPath, webhookSchema } from './webhook-schema.ts';
 

@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import type { ApiKey } from '../../../../db/accounts/api-key.entity.ts';
-import { givenId, time } from '../../../schemas/fields.ts';
-import { personSchema } from '../../../schemas/person.ts';
+import { givenId, personSchema, time } from '../../../schemas/fields.ts';
 
 /** The fields of a key in every reply except that of create. */
 const metadata = {

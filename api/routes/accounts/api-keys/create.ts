@@ -5,13 +5,10 @@ import { findProfile } from '../../../../db/accounts/users.ts';
 import { planHeldBy } from '../../../../db/billing/subscriptions.ts';
 import { checkApiKeyName } from '../../../../domain/names.ts';
 import { anyUser, callerOf, scopeOf } from '../../../access.ts';
-import { createOnce } from '../../../create-once.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { idempotencyHeaders } from '../../../plugins/idempotency.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofIdempotency, ofMutations } from '../../../schemas/failures.ts';
-import { bodyBytesWithDescription, description, nameOf, withDefault } from '../../../schemas/fields.ts';
-import { presentPerson } from '../../../schemas/person.ts';
+import { createOnce, idempotencyHeaders } from '../../../plugins/idempotency.ts';
+import { bodyBytesWithDescription, description, nameOf, presentPerson, withDefault } from '../../../schemas/fields.ts';
+import { envelope, failures, ofIdempotency, ofMutations, success } from '../../../schemas/replies.ts';
 import { createdApiKeySchema } from './api-key-schema.ts';
 
 /** Characters of the secret in the create reply's prefix. Lists show more, so that keys can be distinguished. */

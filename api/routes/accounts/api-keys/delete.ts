@@ -1,8 +1,7 @@
 import { deleteApiKey as removeApiKey } from '../../../../db/accounts/api-keys.ts';
 import { anyUser, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { messageEnvelope, successMessage } from '../../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../../schemas/failures.ts';
+import { failures, messageEnvelope, ofMutations, successMessage } from '../../../schemas/replies.ts';
 import { apiKeyPath } from './api-key-schema.ts';
 
 /** `DELETE /v1/api-keys/{key_id}`. */

@@ -2,9 +2,8 @@ import { findApiKeyView } from '../../../../db/accounts/api-keys.ts';
 import { notFound } from '../../../../domain/errors.ts';
 import { anyUser, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures } from '../../../schemas/failures.ts';
-import { presentPerson } from '../../../schemas/person.ts';
+import { presentPerson } from '../../../schemas/fields.ts';
+import { envelope, failures, success } from '../../../schemas/replies.ts';
 import { apiKeyPath, apiKeySchema, presentApiKey } from './api-key-schema.ts';
 
 /** `GET /v1/api-keys/{key_id}`: without the secret. */

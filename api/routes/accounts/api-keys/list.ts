@@ -2,13 +2,17 @@ import { z } from 'zod';
 import { activeKeyLimit, apiKeySortColumns, listApiKeyViews } from '../../../../db/accounts/api-keys.ts';
 import { anyUser, callerOf, planOf, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { accountQuery } from '../../../schemas/account-filter.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofPaging } from '../../../schemas/failures.ts';
-import { givenId, optionalQuery } from '../../../schemas/fields.ts';
-import { ownerFilter } from '../../../schemas/owner-filter.ts';
-import { listingOf, paginationOf, paginationSchema, pagingQuery, sortingQuery } from '../../../schemas/paging.ts';
-import { presentPerson } from '../../../schemas/person.ts';
+import { givenId, optionalQuery, presentPerson } from '../../../schemas/fields.ts';
+import {
+  accountQuery,
+  listingOf,
+  ownerFilter,
+  paginationOf,
+  paginationSchema,
+  pagingQuery,
+  sortingQuery,
+} from '../../../schemas/lists.ts';
+import { envelope, failures, ofPaging, success } from '../../../schemas/replies.ts';
 import { apiKeySchema, presentApiKey } from './api-key-schema.ts';
 
 const query = z.object({

@@ -2,8 +2,7 @@ import { z } from 'zod';
 import { setApiKeyActive } from '../../../../db/accounts/api-keys.ts';
 import { anyUser, planOf, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../../schemas/failures.ts';
+import { envelope, failures, ofMutations, success } from '../../../schemas/replies.ts';
 import { apiKeyPath } from './api-key-schema.ts';
 
 /** `PUT /v1/api-keys/{key_id}/status`: a disabled key stops working with the next request. */

@@ -3,9 +3,8 @@ import { updateApiKey as changeApiKey } from '../../../../db/accounts/api-keys.t
 import { checkApiKeyName } from '../../../../domain/names.ts';
 import { anyUser, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../../schemas/failures.ts';
 import { bodyBytesWithDescription, description, nameOf, optional, optionalBody } from '../../../schemas/fields.ts';
+import { envelope, failures, ofMutations, success } from '../../../schemas/replies.ts';
 import { apiKeyPath, presentApiKey, updatedApiKeySchema } from './api-key-schema.ts';
 
 const body = optionalBody(

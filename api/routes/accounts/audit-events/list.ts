@@ -2,12 +2,9 @@ import { z } from 'zod';
 import { type AuditEvent, listAuditEvents } from '../../../../db/accounts/audit-events.ts';
 import { accountRoot, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { accountQuery } from '../../../schemas/account-filter.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofPaging } from '../../../schemas/failures.ts';
-import { givenId, optionalQuery, time } from '../../../schemas/fields.ts';
-import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../../schemas/paging.ts';
-import { timeQuery } from '../../../schemas/time-query.ts';
+import { givenId, optionalQuery, time, timeQuery } from '../../../schemas/fields.ts';
+import { accountQuery, listingOf, paginationOf, paginationSchema, pagingQuery } from '../../../schemas/lists.ts';
+import { envelope, failures, ofPaging, success } from '../../../schemas/replies.ts';
 
 const query = z.object({
   ...pagingQuery,

@@ -2,8 +2,7 @@ import { z } from 'zod';
 import { anyone } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
 import { requestResetByEmail } from '../../../new-password.ts';
-import { messageEnvelope, successMessage } from '../../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../../schemas/failures.ts';
+import { failures, messageEnvelope, ofMutations, successMessage } from '../../../schemas/replies.ts';
 
 const body = z.object({ email: z.string().max(1024) });
 

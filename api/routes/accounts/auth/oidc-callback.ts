@@ -4,8 +4,7 @@ import type { Api, ApiDependencies } from '../../../dependencies.ts';
 import { oidcPath } from '../../../oidc/identity-providers.ts';
 import { signInThroughProvider } from '../../../oidc/sign-in.ts';
 import { problemHandler, sendSignedIn, wantsPage } from '../../../pages/oidc-answers.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures } from '../../../schemas/failures.ts';
+import { envelope, failures, success } from '../../../schemas/replies.ts';
 import { oidcIssuerPath } from './oidc-path.ts';
 import { tokenSchema } from './token-schema.ts';
 

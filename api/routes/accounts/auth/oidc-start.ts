@@ -3,7 +3,7 @@ import { anyone } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
 import { oidcPath } from '../../../oidc/identity-providers.ts';
 import { problemHandler } from '../../../pages/oidc-answers.ts';
-import { failures } from '../../../schemas/failures.ts';
+import { failures } from '../../../schemas/replies.ts';
 import { oidcIssuerPath } from './oidc-path.ts';
 
 /** `GET /v1/auth/oidc/{issuer}/start`. The target of a button on the sign-in page. */

@@ -2,9 +2,8 @@ import { z } from 'zod';
 import { anyone } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
 import { setPasswordByLink } from '../../../new-password.ts';
-import { messageEnvelope, successMessage } from '../../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../../schemas/failures.ts';
 import { newPassword } from '../../../schemas/password.ts';
+import { failures, messageEnvelope, ofMutations, successMessage } from '../../../schemas/replies.ts';
 
 const body = z.object({
   token: z.string().max(256).describe('The token of the link in the mail'),

@@ -1,9 +1,8 @@
 import { z } from 'zod';
 import { anyone } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../../schemas/failures.ts';
 import { givenPassword } from '../../../schemas/password.ts';
+import { envelope, failures, ofMutations, success } from '../../../schemas/replies.ts';
 import { signIn } from '../../../sign-in.ts';
 import { tokenSchema } from './token-schema.ts';
 

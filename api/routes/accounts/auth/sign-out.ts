@@ -2,8 +2,7 @@ import { endSession } from '../../../../db/accounts/sign-ins.ts';
 import { AppError } from '../../../../domain/errors.ts';
 import { anyUser, callerOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { messageEnvelope, successMessage } from '../../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../../schemas/failures.ts';
+import { failures, messageEnvelope, ofMutations, successMessage } from '../../../schemas/replies.ts';
 
 /** `POST /v1/auth/sign-out`. */
 export function signOut(api: Api, deps: ApiDependencies): void {

@@ -2,8 +2,7 @@ import { z } from 'zod';
 import { deleteNotifications } from '../../../../db/accounts/notifications.ts';
 import { anyUser, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../../schemas/failures.ts';
+import { envelope, failures, ofMutations, success } from '../../../schemas/replies.ts';
 import { bulkBody } from './bulk-body.ts';
 
 /** `POST /v1/notifications/bulk-delete`. */

@@ -2,8 +2,7 @@ import { z } from 'zod';
 import { deleteAllNotifications } from '../../../../db/accounts/notifications.ts';
 import { anyUser, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../../schemas/failures.ts';
+import { envelope, failures, ofMutations, success } from '../../../schemas/replies.ts';
 
 /** `DELETE /v1/notifications`. */
 export function deleteAll(api: Api, deps: ApiDependencies): void {

@@ -3,8 +3,7 @@ import { deleteNotifications } from '../../../../db/accounts/notifications.ts';
 import { notFound } from '../../../../domain/errors.ts';
 import { anyUser, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../../schemas/failures.ts';
+import { envelope, failures, ofMutations, success } from '../../../schemas/replies.ts';
 import { notificationPath } from './notification-schema.ts';
 
 /** `DELETE /v1/notifications/{notification_id}`. */

@@ -1,8 +1,7 @@
 import { findNotification } from '../../../../db/accounts/notifications.ts';
 import { anyUser, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures } from '../../../schemas/failures.ts';
+import { envelope, failures, success } from '../../../schemas/replies.ts';
 import { notificationPath, notificationSchema, presentNotification } from './notification-schema.ts';
 
 /** `GET /v1/notifications/{notification_id}`. Reading it does not mark it as read. */

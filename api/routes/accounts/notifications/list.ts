@@ -2,10 +2,9 @@ import { z } from 'zod';
 import { listNotifications as readNotifications } from '../../../../db/accounts/notifications.ts';
 import { anyUser, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofPaging } from '../../../schemas/failures.ts';
 import { optionalQuery, queryFlag } from '../../../schemas/fields.ts';
-import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../../schemas/paging.ts';
+import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../../schemas/lists.ts';
+import { envelope, failures, ofPaging, success } from '../../../schemas/replies.ts';
 import { notificationItemSchema, presentNotificationItem } from './notification-schema.ts';
 
 const query = z.object({

@@ -1,8 +1,7 @@
 import { moveSandboxToProject } from '../../../../db/sandboxes/sandbox-projects.ts';
 import { anyUser, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../../schemas/failures.ts';
+import { envelope, failures, ofMutations, success } from '../../../schemas/replies.ts';
 import { moveOf, projectSandboxPath } from './sandbox-move.ts';
 
 /** `POST /v1/projects/{project_id}/sandboxes/{sandbox_id}/add`: for a running sandbox. */

@@ -3,12 +3,10 @@ import { createProject as makeProject } from '../../../../db/accounts/projects.t
 import { planHeldBy } from '../../../../db/billing/subscriptions.ts';
 import { checkProjectName } from '../../../../domain/names.ts';
 import { anyUser, callerOf, scopeOf } from '../../../access.ts';
-import { createOnce } from '../../../create-once.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { idempotencyHeaders } from '../../../plugins/idempotency.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofIdempotency, ofMutations } from '../../../schemas/failures.ts';
+import { createOnce, idempotencyHeaders } from '../../../plugins/idempotency.ts';
 import { bodyBytesWithDescription, description, nameOf, withDefault } from '../../../schemas/fields.ts';
+import { envelope, failures, ofIdempotency, ofMutations, success } from '../../../schemas/replies.ts';
 import { findProject, projectSchema, readProject } from './project-schema.ts';
 
 const body = z.object({

@@ -2,8 +2,7 @@ import { z } from 'zod';
 import { deleteProject as removeProject } from '../../../../db/accounts/projects.ts';
 import { anyUser, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../../schemas/failures.ts';
+import { envelope, failures, ofMutations, success } from '../../../schemas/replies.ts';
 import { projectPath } from './project-schema.ts';
 
 /** `DELETE /v1/projects/{project_id}`: deletes an empty project that is not the default. */

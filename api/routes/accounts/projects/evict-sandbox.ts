@@ -3,8 +3,7 @@ import { moveSandboxToProject } from '../../../../db/sandboxes/sandbox-projects.
 import { notFound } from '../../../../domain/errors.ts';
 import { anyUser, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../../schemas/failures.ts';
+import { envelope, failures, ofMutations, success } from '../../../schemas/replies.ts';
 import { sandboxOf } from '../../sandboxes/read-sandbox.ts';
 import { readProject } from './project-schema.ts';
 import { moveOf, projectSandboxPath } from './sandbox-move.ts';

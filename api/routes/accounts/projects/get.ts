@@ -1,7 +1,6 @@
 import { anyUser, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures } from '../../../schemas/failures.ts';
+import { envelope, failures, success } from '../../../schemas/replies.ts';
 import { projectPath, projectSchema, readProject } from './project-schema.ts';
 
 /** `GET /v1/projects/{project_id}`. */

@@ -2,12 +2,16 @@ import { z } from 'zod';
 import { listProjectViews } from '../../../../db/accounts/projects.ts';
 import { anyUser, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { accountQuery } from '../../../schemas/account-filter.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofPaging } from '../../../schemas/failures.ts';
 import { givenId, optionalQuery } from '../../../schemas/fields.ts';
-import { ownerFilter } from '../../../schemas/owner-filter.ts';
-import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../../schemas/paging.ts';
+import {
+  accountQuery,
+  listingOf,
+  ownerFilter,
+  paginationOf,
+  paginationSchema,
+  pagingQuery,
+} from '../../../schemas/lists.ts';
+import { envelope, failures, ofPaging, success } from '../../../schemas/replies.ts';
 import { presentProject, projectSchema } from './project-schema.ts';
 
 /** `GET /v1/projects`. A user sees their own projects, the account root all projects of the account. */

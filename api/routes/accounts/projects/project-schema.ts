@@ -4,8 +4,7 @@ import type { Scope } from '../../../../db/core/scope.ts';
 import { notFound } from '../../../../domain/errors.ts';
 import type { ProjectId } from '../../../../domain/ids.ts';
 import type { ApiDependencies } from '../../../dependencies.ts';
-import { givenId, time } from '../../../schemas/fields.ts';
-import { personSchema, presentPerson } from '../../../schemas/person.ts';
+import { givenId, personSchema, presentPerson, time } from '../../../schemas/fields.ts';
 
 /** A project. Account root users and admins also get `owner` and `account_owner`. */
 export const projectSchema = z

@@ -3,9 +3,8 @@ import { updateProject as changeProject } from '../../../../db/accounts/projects
 import { checkProjectName } from '../../../../domain/names.ts';
 import { anyUser, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../../schemas/failures.ts';
 import { bodyBytesWithDescription, description, nameOf, optional, optionalBody } from '../../../schemas/fields.ts';
+import { envelope, failures, ofMutations, success } from '../../../schemas/replies.ts';
 import { projectPath, projectSchema, readProject } from './project-schema.ts';
 
 const body = optionalBody(

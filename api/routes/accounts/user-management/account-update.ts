@@ -4,8 +4,6 @@ import { checkDisplayName, maxDisplayName } from '../../../../domain/names.ts';
 import { accountRoot, callerOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
 import { accountSchema, presentAccount } from '../../../schemas/account.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../../schemas/failures.ts';
 import {
   bodyBytesWithDescription,
   description,
@@ -14,6 +12,7 @@ import {
   optionalBody,
   optionalNonZero,
 } from '../../../schemas/fields.ts';
+import { envelope, failures, ofMutations, success } from '../../../schemas/replies.ts';
 
 const body = optionalBody(
   z.object({ display_name: optionalNonZero(nameOf(maxDisplayName)), description: optional(description()) }),

@@ -2,9 +2,8 @@ import { z } from 'zod';
 import { anyUser, callerOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
 import { changeOwnPassword } from '../../../new-password.ts';
-import { messageEnvelope, successMessage } from '../../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../../schemas/failures.ts';
 import { givenPassword, newPassword } from '../../../schemas/password.ts';
+import { failures, messageEnvelope, ofMutations, successMessage } from '../../../schemas/replies.ts';
 
 const body = z.object({ current_password: givenPassword(), new_password: newPassword() });
 

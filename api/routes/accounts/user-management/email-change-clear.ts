@@ -1,8 +1,7 @@
 import { clearEmailChanges } from '../../../../db/accounts/email-changes.ts';
 import { anyUser, callerOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { messageEnvelope, successMessage } from '../../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../../schemas/failures.ts';
+import { failures, messageEnvelope, ofMutations, successMessage } from '../../../schemas/replies.ts';
 
 /**
  * `POST /v1/user-management/account/clear-email-change-requests`. The wait before the next request still applies, so

@@ -2,8 +2,7 @@ import { z } from 'zod';
 import { confirmEmailChange as confirm } from '../../../../db/accounts/email-changes.ts';
 import { anyone } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../../schemas/failures.ts';
+import { envelope, failures, ofMutations, success } from '../../../schemas/replies.ts';
 
 const body = z.object({ token: z.string().max(256).describe('The token of the link in the mail') });
 

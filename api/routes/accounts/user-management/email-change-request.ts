@@ -2,10 +2,9 @@ import { z } from 'zod';
 import { requestEmailChange as beginEmailChange } from '../../../../db/accounts/email-changes.ts';
 import { accountRoot, callerOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { readEmailField, requireOwnDomain } from '../../../email-field.ts';
 import { idempotencyHeaders } from '../../../plugins/idempotency.ts';
-import { messageEnvelope, successMessage } from '../../../schemas/envelope.ts';
-import { failures, ofIdempotency, ofMutations } from '../../../schemas/failures.ts';
+import { readEmailField, requireOwnDomain } from '../../../schemas/email-field.ts';
+import { failures, messageEnvelope, ofIdempotency, ofMutations, successMessage } from '../../../schemas/replies.ts';
 
 const body = z.object({
   current_email: z.string().max(1024).describe('Of the account'),

@@ -2,8 +2,7 @@ import { z } from 'zod';
 import { findEmailChangeStatus } from '../../../../db/accounts/email-changes.ts';
 import { anyUser, callerOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures } from '../../../schemas/failures.ts';
+import { envelope, failures, success } from '../../../schemas/replies.ts';
 
 const statuses = ['none_confirmed', 'partial_confirmed', 'both_confirmed'] as const;
 

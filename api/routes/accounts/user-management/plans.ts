@@ -1,9 +1,8 @@
 import { z } from 'zod';
 import { anyUser } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures } from '../../../schemas/failures.ts';
 import { planSchema, presentPlan } from '../../../schemas/plan.ts';
+import { envelope, failures, success } from '../../../schemas/replies.ts';
 
 /** `GET /v1/user-management/plans`. */
 export function listPlans(api: Api, deps: ApiDependencies): void {

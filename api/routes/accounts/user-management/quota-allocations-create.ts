@@ -2,13 +2,11 @@ import { z } from 'zod';
 import { scopeTransaction } from '../../../../db/core/scope.ts';
 import { allocateQuota, findAllocation, readAllocation } from '../../../../db/usage/quota-allocations.ts';
 import { accountRoot, callerOf, scopeOf } from '../../../access.ts';
-import { createOnce } from '../../../create-once.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { idempotencyHeaders } from '../../../plugins/idempotency.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofIdempotency, ofMutations } from '../../../schemas/failures.ts';
+import { createOnce, idempotencyHeaders } from '../../../plugins/idempotency.ts';
 import { givenId, optionalBody, optionalNonZero } from '../../../schemas/fields.ts';
 import { allocationSchema, presentAllocation, quotaFields, quotaOf } from '../../../schemas/quota.ts';
+import { envelope, failures, ofIdempotency, ofMutations, success } from '../../../schemas/replies.ts';
 
 const body = optionalBody(
   z.object({

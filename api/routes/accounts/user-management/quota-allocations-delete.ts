@@ -2,9 +2,8 @@ import { z } from 'zod';
 import { deleteAllocation } from '../../../../db/usage/quota-allocations.ts';
 import { accountRoot, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../../schemas/failures.ts';
 import { allocationPath } from '../../../schemas/quota.ts';
+import { envelope, failures, ofMutations, success } from '../../../schemas/replies.ts';
 
 /** `DELETE /v1/user-management/quota-allocations/{allocation_id}`, in any status. */
 export function deleteQuotaAllocation(api: Api, deps: ApiDependencies): void {

@@ -2,12 +2,10 @@ import { z } from 'zod';
 import { listAllocations } from '../../../../db/usage/quota-allocations.ts';
 import { accountRoot, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { accountQuery } from '../../../schemas/account-filter.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofPaging } from '../../../schemas/failures.ts';
 import { queryFlag } from '../../../schemas/fields.ts';
-import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../../schemas/paging.ts';
+import { accountQuery, listingOf, paginationOf, paginationSchema, pagingQuery } from '../../../schemas/lists.ts';
 import { allocationSchema, presentAllocation } from '../../../schemas/quota.ts';
+import { envelope, failures, ofPaging, success } from '../../../schemas/replies.ts';
 
 const query = z.object({
   ...pagingQuery,

@@ -1,9 +1,8 @@
 import { changeAllocation, readAllocation } from '../../../../db/usage/quota-allocations.ts';
 import { accountRoot, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../../schemas/failures.ts';
 import { allocationPath, allocationSchema, presentAllocation } from '../../../schemas/quota.ts';
+import { envelope, failures, ofMutations, success } from '../../../schemas/replies.ts';
 
 /** `POST /v1/user-management/quota-allocations/{allocation_id}/revoke`: the allocation no longer limits its user or account. */
 export function revokeQuotaAllocation(api: Api, deps: ApiDependencies): void {

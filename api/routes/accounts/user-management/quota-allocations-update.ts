@@ -2,8 +2,6 @@ import { z } from 'zod';
 import { changeAllocation, readAllocation } from '../../../../db/usage/quota-allocations.ts';
 import { accountRoot, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../../schemas/failures.ts';
 import { optionalBody } from '../../../schemas/fields.ts';
 import {
   allocationPath,
@@ -12,6 +10,7 @@ import {
   quotaChangeOf,
   quotaFields,
 } from '../../../schemas/quota.ts';
+import { envelope, failures, ofMutations, success } from '../../../schemas/replies.ts';
 
 /** `PUT /v1/user-management/quota-allocations/{allocation_id}`. Absent fields keep their values; null removes a limit. */
 export function updateQuotaAllocation(api: Api, deps: ApiDependencies): void {

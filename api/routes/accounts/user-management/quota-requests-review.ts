@@ -2,10 +2,9 @@ import { z } from 'zod';
 import { readQuotaRequest, reviewQuotaRequest as review } from '../../../../db/usage/quota-requests.ts';
 import { accountRoot, callerOf, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../../schemas/failures.ts';
 import { optional } from '../../../schemas/fields.ts';
 import { presentQuotaRequest, quotaRequestPath, quotaRequestSchema } from '../../../schemas/quota.ts';
+import { envelope, failures, ofMutations, success } from '../../../schemas/replies.ts';
 
 const body = z.object({ action: z.enum(['approve', 'deny']), review_notes: optional(z.string().max(2000)) });
 

@@ -4,9 +4,8 @@ import { findUserWithin } from '../../../../db/accounts/users.ts';
 import { AppError, notFound } from '../../../../domain/errors.ts';
 import { accountRoot, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../../schemas/failures.ts';
 import { givenId } from '../../../schemas/fields.ts';
+import { envelope, failures, ofMutations, success } from '../../../schemas/replies.ts';
 
 /** `POST /v1/user-management/users/{user_id}/reset-password`. */
 export function resetUserPassword(api: Api, deps: ApiDependencies): void {

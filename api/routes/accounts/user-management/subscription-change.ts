@@ -8,8 +8,7 @@ import { isBilled } from '../../../../platform/config/billing.ts';
 import { accountRoot, callerOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
 import { idempotencyHeaders } from '../../../plugins/idempotency.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofIdempotency, ofMutations } from '../../../schemas/failures.ts';
+import { envelope, failures, ofIdempotency, ofMutations, success } from '../../../schemas/replies.ts';
 import { presentSubscription, subscriptionSchema } from './subscription-schema.ts';
 
 /** How long a request waits for the charge. The charge continues after that. */

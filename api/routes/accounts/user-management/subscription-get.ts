@@ -3,8 +3,7 @@ import { findSubscription } from '../../../../db/billing/subscriptions.ts';
 import { notFound } from '../../../../domain/errors.ts';
 import { anyUser, callerOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures } from '../../../schemas/failures.ts';
+import { envelope, failures, success } from '../../../schemas/replies.ts';
 import { presentSubscription, subscriptionSchema } from './subscription-schema.ts';
 
 /** `GET /v1/user-management/account/subscription`. */

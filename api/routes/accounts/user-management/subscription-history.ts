@@ -3,12 +3,10 @@ import { listSubscriptionChanges } from '../../../../db/billing/plan-changes.ts'
 import { toJsonNumber } from '../../../../domain/billing/money.ts';
 import { accountRoot, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { accountQuery } from '../../../schemas/account-filter.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofPaging } from '../../../schemas/failures.ts';
 import { time } from '../../../schemas/fields.ts';
+import { accountQuery, listingOf, paginationOf, paginationSchema, pagingQuery } from '../../../schemas/lists.ts';
 import { amount } from '../../../schemas/money.ts';
-import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../../schemas/paging.ts';
+import { envelope, failures, ofPaging, success } from '../../../schemas/replies.ts';
 
 const changeSchema = z
   .object({

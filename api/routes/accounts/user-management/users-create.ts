@@ -9,12 +9,9 @@ import { isIssuerFor } from '../../../../platform/config/oidc-issuers.ts';
 import { accountPageUrl } from '../../../../platform/config/public-urls.ts';
 import type { Settings } from '../../../../platform/config/settings.ts';
 import { accountRoot, callerOf, scopeOf } from '../../../access.ts';
-import { createOnce } from '../../../create-once.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { readEmailField, requireOwnDomain } from '../../../email-field.ts';
-import { idempotencyHeaders } from '../../../plugins/idempotency.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofIdempotency, ofMutations } from '../../../schemas/failures.ts';
+import { createOnce, idempotencyHeaders } from '../../../plugins/idempotency.ts';
+import { readEmailField, requireOwnDomain } from '../../../schemas/email-field.ts';
 import {
   bodyBytesWithDescription,
   description,
@@ -23,6 +20,7 @@ import {
   withDefault,
   withDefaultNonZero,
 } from '../../../schemas/fields.ts';
+import { envelope, failures, ofIdempotency, ofMutations, success } from '../../../schemas/replies.ts';
 import { presentUser, userSchema } from './user-schema.ts';
 
 const body = z.object({

@@ -2,8 +2,7 @@ import { z } from 'zod';
 import { requestUserDeletion } from '../../../../db/accounts/user-deletion.ts';
 import { accountRoot, callerOf, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../../schemas/failures.ts';
+import { envelope, failures, ofMutations, success } from '../../../schemas/replies.ts';
 import { userPath } from './user-schema.ts';
 
 const deletion = z.object({

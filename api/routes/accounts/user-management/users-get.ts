@@ -2,8 +2,7 @@ import { findUserWithin } from '../../../../db/accounts/users.ts';
 import { notFound } from '../../../../domain/errors.ts';
 import { accountRoot, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures } from '../../../schemas/failures.ts';
+import { envelope, failures, success } from '../../../schemas/replies.ts';
 import { presentUser, userPath, userSchema } from './user-schema.ts';
 
 /** `GET /v1/user-management/users/{user_id}`. */

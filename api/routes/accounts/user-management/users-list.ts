@@ -2,11 +2,9 @@ import { z } from 'zod';
 import { listUsers } from '../../../../db/accounts/user-management.ts';
 import { accountRoot, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { accountQuery } from '../../../schemas/account-filter.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofPaging } from '../../../schemas/failures.ts';
 import { optionalQuery } from '../../../schemas/fields.ts';
-import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../../schemas/paging.ts';
+import { accountQuery, listingOf, paginationOf, paginationSchema, pagingQuery } from '../../../schemas/lists.ts';
+import { envelope, failures, ofPaging, success } from '../../../schemas/replies.ts';
 import { presentUserItem, userItemSchema } from './user-schema.ts';
 
 const query = z.object({ ...pagingQuery, ...accountQuery, status: optionalQuery(z.enum(['enabled', 'disabled'])) });

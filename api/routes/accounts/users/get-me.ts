@@ -3,8 +3,7 @@ import { findProfile } from '../../../../db/accounts/users.ts';
 import { anyUser, callerOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
 import { accountSchema, presentAccount } from '../../../schemas/account.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures } from '../../../schemas/failures.ts';
+import { envelope, failures, success } from '../../../schemas/replies.ts';
 import { presentUser, userSchema } from '../user-management/user-schema.ts';
 
 /** The calling user, with their account. */

@@ -2,9 +2,8 @@ import { changeUser } from '../../../../db/accounts/user-management.ts';
 import { AppError } from '../../../../domain/errors.ts';
 import { anyUser, callerOf, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { messageEnvelope, successMessage } from '../../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../../schemas/failures.ts';
 import { bodyBytesWithDescription } from '../../../schemas/fields.ts';
+import { failures, messageEnvelope, ofMutations, successMessage } from '../../../schemas/replies.ts';
 import { userChangeBody, userChangeOf } from '../../../schemas/user-change.ts';
 
 /** `PUT /v1/users/me`. */

@@ -8,7 +8,7 @@ import {
   maxNotificationEmails,
 } from '../../../../domain/billing/budget.ts';
 import { toJsonNumber } from '../../../../domain/billing/money.ts';
-import { readEmailField } from '../../../email-field.ts';
+import { readEmailField } from '../../../schemas/email-field.ts';
 import { counted, time, withDefault } from '../../../schemas/fields.ts';
 import { amount, currency } from '../../../schemas/money.ts';
 

@@ -4,13 +4,11 @@ import { createBudget as addBudget } from '../../../../db/billing/budgets.ts';
 import { defaultAlertThresholds, limitTypes } from '../../../../domain/billing/budget.ts';
 import { accountRoot, callerOf } from '../../../access.ts';
 import { budgetRulesOf } from '../../../budget-rules.ts';
-import { createOnce } from '../../../create-once.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { idempotencyHeaders } from '../../../plugins/idempotency.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofIdempotency, ofMutations } from '../../../schemas/failures.ts';
+import { createOnce, idempotencyHeaders } from '../../../plugins/idempotency.ts';
 import { withDefault, withDefaultNonZero } from '../../../schemas/fields.ts';
 import { positiveAmount } from '../../../schemas/money.ts';
+import { envelope, failures, ofIdempotency, ofMutations, success } from '../../../schemas/replies.ts';
 import { budgetSchema, emailsField, presentBudget, readEmails, thresholdsField } from './budget-schema.ts';
 
 /** `POST /v1/budgets`: an account has one budget. */

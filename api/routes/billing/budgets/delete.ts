@@ -1,8 +1,7 @@
 import { deleteBudget as removeBudget } from '../../../../db/billing/budgets.ts';
 import { accountRoot, callerOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { messageEnvelope, successMessage } from '../../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../../schemas/failures.ts';
+import { failures, messageEnvelope, ofMutations, successMessage } from '../../../schemas/replies.ts';
 
 /** `DELETE /v1/budgets`: also ends the restrictions of the budget. */
 export function deleteBudget(api: Api, deps: ApiDependencies): void {

@@ -1,8 +1,7 @@
 import { findBudget } from '../../../../db/billing/budget-rows.ts';
 import { accountRoot, callerOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures } from '../../../schemas/failures.ts';
+import { envelope, failures, success } from '../../../schemas/replies.ts';
 import { budgetSchema, presentBudget } from './budget-schema.ts';
 
 /** `GET /v1/budgets`. */

@@ -5,12 +5,10 @@ import { toJsonNumber } from '../../../../domain/billing/money.ts';
 import type { UserId } from '../../../../domain/ids.ts';
 import { accountRoot, callerOf, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { accountQuery } from '../../../schemas/account-filter.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofPaging } from '../../../schemas/failures.ts';
 import { time } from '../../../schemas/fields.ts';
+import { accountQuery, listingOf, paginationOf, paginationSchema, pagingQueryOf } from '../../../schemas/lists.ts';
 import { amount, currency } from '../../../schemas/money.ts';
-import { listingOf, paginationOf, paginationSchema, pagingQueryOf } from '../../../schemas/paging.ts';
+import { envelope, failures, ofPaging, success } from '../../../schemas/replies.ts';
 
 const message = z
   .object({

@@ -11,10 +11,9 @@ import {
 import { decimal, toJsonNumber } from '../../../../domain/billing/money.ts';
 import { accountRoot, callerOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures } from '../../../schemas/failures.ts';
 import { time } from '../../../schemas/fields.ts';
 import { amount, currency } from '../../../schemas/money.ts';
+import { envelope, failures, success } from '../../../schemas/replies.ts';
 import { presentThresholds, thresholdSchema } from './budget-schema.ts';
 
 const budgetStatus = z

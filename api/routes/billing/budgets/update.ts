@@ -4,10 +4,9 @@ import { limitTypes } from '../../../../domain/billing/budget.ts';
 import { accountRoot, callerOf } from '../../../access.ts';
 import { budgetRulesOf } from '../../../budget-rules.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../../schemas/failures.ts';
 import { optional, optionalBody, optionalNonZero } from '../../../schemas/fields.ts';
 import { positiveAmount } from '../../../schemas/money.ts';
+import { envelope, failures, ofMutations, success } from '../../../schemas/replies.ts';
 import { budgetSchema, emailsField, presentBudget, readEmails, thresholdsField } from './budget-schema.ts';
 
 /** `PUT /v1/budgets`: absent fields keep their values. */

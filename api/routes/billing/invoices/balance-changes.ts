@@ -2,10 +2,8 @@ import { z } from 'zod';
 import { listBalanceChanges as readChanges } from '../../../../db/billing/ledger.ts';
 import { accountRoot, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { accountQuery } from '../../../schemas/account-filter.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofPaging } from '../../../schemas/failures.ts';
-import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../../schemas/paging.ts';
+import { accountQuery, listingOf, paginationOf, paginationSchema, pagingQuery } from '../../../schemas/lists.ts';
+import { envelope, failures, ofPaging, success } from '../../../schemas/replies.ts';
 import { balanceChangeSchema, presentBalanceChange } from './balance-schema.ts';
 
 /** `GET /v1/billing/balance/changes`: the grants, refunds and uses of the account's credit. */

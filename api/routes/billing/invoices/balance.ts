@@ -3,9 +3,8 @@ import { balanceOf } from '../../../../db/billing/ledger.ts';
 import { toJsonNumber } from '../../../../domain/billing/money.ts';
 import { accountRoot, callerOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures } from '../../../schemas/failures.ts';
 import { amount, currency } from '../../../schemas/money.ts';
+import { envelope, failures, success } from '../../../schemas/replies.ts';
 
 const balance = z.object({ account_id: z.string(), balance: amount(), currency: currency() });
 

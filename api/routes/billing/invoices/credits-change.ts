@@ -2,13 +2,11 @@ import { z } from 'zod';
 import { changeCredit, findBalanceChange } from '../../../../db/billing/ledger.ts';
 import { notFound } from '../../../../domain/errors.ts';
 import { operator } from '../../../access.ts';
-import { createOnce } from '../../../create-once.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { idempotencyHeaders } from '../../../plugins/idempotency.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofIdempotency, ofMutations } from '../../../schemas/failures.ts';
+import { createOnce, idempotencyHeaders } from '../../../plugins/idempotency.ts';
 import { givenId, withDefaultNonZero } from '../../../schemas/fields.ts';
 import { positiveAmount } from '../../../schemas/money.ts';
+import { envelope, failures, ofIdempotency, ofMutations, success } from '../../../schemas/replies.ts';
 import { balanceChangeSchema, presentBalanceChange } from './balance-schema.ts';
 
 /** `POST /v1/accounts/{account_id}/credits`: operators grant credit, or take back unused credit that they pay out. */

@@ -6,10 +6,9 @@ import { sumOf, toJsonNumber } from '../../../../domain/billing/money.ts';
 import { notFound } from '../../../../domain/errors.ts';
 import { accountRoot, callerOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures } from '../../../schemas/failures.ts';
 import { time } from '../../../schemas/fields.ts';
 import { amount, currency } from '../../../schemas/money.ts';
+import { envelope, failures, success } from '../../../schemas/replies.ts';
 import { feeFields, feeOf, linesOf, presentFee, usageCostOf } from '../../../schemas/subscription-fee.ts';
 
 const snapshot = z

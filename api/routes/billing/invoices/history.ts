@@ -3,10 +3,9 @@ import { readCosts, readUsageByDay, readUsageTotals } from '../../../../db/usage
 import { countSessions } from '../../../../db/usage/usage-sessions.ts';
 import { accountRoot, callerOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures } from '../../../schemas/failures.ts';
 import { time } from '../../../schemas/fields.ts';
 import { amount } from '../../../schemas/money.ts';
+import { envelope, failures, success } from '../../../schemas/replies.ts';
 import { windowOf, windowQuery } from '../../../schemas/usage-window.ts';
 
 const history = z

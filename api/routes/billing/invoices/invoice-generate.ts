@@ -1,8 +1,7 @@
 import { refreshDraft } from '../../../../db/billing/billing-periods.ts';
 import { accountRoot, callerOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../../schemas/failures.ts';
+import { envelope, failures, ofMutations, success } from '../../../schemas/replies.ts';
 import { invoiceSchema, presentInvoice } from './invoice-schema.ts';
 
 /**

@@ -1,7 +1,6 @@
 import { accountRoot } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures } from '../../../schemas/failures.ts';
+import { envelope, failures, success } from '../../../schemas/replies.ts';
 import { invoiceSchema, presentInvoice } from './invoice-schema.ts';
 import { invoiceParams, readInvoice } from './read-invoice.ts';
 

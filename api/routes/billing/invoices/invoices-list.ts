@@ -2,10 +2,8 @@ import { z } from 'zod';
 import { listInvoices as readInvoices } from '../../../../db/billing/invoices.ts';
 import { accountRoot, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { accountQuery } from '../../../schemas/account-filter.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofPaging } from '../../../schemas/failures.ts';
-import { listingOf, paginationOf, paginationSchema, pagingQueryOf } from '../../../schemas/paging.ts';
+import { accountQuery, listingOf, paginationOf, paginationSchema, pagingQueryOf } from '../../../schemas/lists.ts';
+import { envelope, failures, ofPaging, success } from '../../../schemas/replies.ts';
 import { invoiceSchema, presentInvoice } from './invoice-schema.ts';
 
 /** `GET /v1/billing/invoices`. */

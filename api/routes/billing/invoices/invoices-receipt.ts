@@ -10,9 +10,9 @@ import { apiUrl } from '../../../../platform/config/public-urls.ts';
 import { accountRoot } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
 import { bytesOfThread } from '../../../low-priority-thread.ts';
-import { onRequestEnd } from '../../../request-end.ts';
-import { failures } from '../../../schemas/failures.ts';
+import { onRequestEnd } from '../../../plugins/draining.ts';
 import { optionalQuery } from '../../../schemas/fields.ts';
+import { failures } from '../../../schemas/replies.ts';
 import { invoiceParams, readInvoice } from './read-invoice.ts';
 
 /** The number of threads of this process that draw PDFs, at most one for each account. */

@@ -3,8 +3,7 @@ import { readPaymentIntent } from '../../../../db/billing/payment-intents.ts';
 import { accountRoot, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
 import { requireProcessor } from '../../../processor-calls.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures } from '../../../schemas/failures.ts';
+import { envelope, failures, success } from '../../../schemas/replies.ts';
 import { intentSchema, presentIntent } from './intent-schema.ts';
 
 /** `GET /v1/payment/intents/{id}`. */

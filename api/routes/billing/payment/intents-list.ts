@@ -3,11 +3,9 @@ import { listPaymentIntents as readIntents } from '../../../../db/billing/paymen
 import { accountRoot, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
 import { requireProcessor } from '../../../processor-calls.ts';
-import { accountQuery } from '../../../schemas/account-filter.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofPaging } from '../../../schemas/failures.ts';
 import { optionalQuery } from '../../../schemas/fields.ts';
-import { listingOf, paginationOf, paginationSchema, pagingQueryOf } from '../../../schemas/paging.ts';
+import { accountQuery, listingOf, paginationOf, paginationSchema, pagingQueryOf } from '../../../schemas/lists.ts';
+import { envelope, failures, ofPaging, success } from '../../../schemas/replies.ts';
 import { intentSchema, presentIntent } from './intent-schema.ts';
 
 const query = z.object({

@@ -4,14 +4,12 @@ import { toJsonNumber } from '../../../../domain/billing/money.ts';
 import { refundStatuses } from '../../../../domain/billing/payments.ts';
 import { refundCharge } from '../../../../integrations/payments/refund-charge.ts';
 import { operator } from '../../../access.ts';
-import { createOnce } from '../../../create-once.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { idempotencyHeaders } from '../../../plugins/idempotency.ts';
+import { createOnce, idempotencyHeaders } from '../../../plugins/idempotency.ts';
 import { askProcessor, requireProcessor } from '../../../processor-calls.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofIdempotency, ofMutations } from '../../../schemas/failures.ts';
 import { optional, optionalBody, time, withDefaultNonZero } from '../../../schemas/fields.ts';
 import { amount, currency, positiveAmount } from '../../../schemas/money.ts';
+import { envelope, failures, ofIdempotency, ofMutations, success } from '../../../schemas/replies.ts';
 
 const refundSchema = z
   .object({

@@ -5,8 +5,7 @@ import { accountRoot, callerOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
 import { keepFinishedSetup } from '../../../payment-setups.ts';
 import { askProcessor, requireProcessor } from '../../../processor-calls.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../../schemas/failures.ts';
+import { envelope, failures, ofMutations, success } from '../../../schemas/replies.ts';
 
 const method = z.object({
   payment_method_id: z.string(),

@@ -5,8 +5,7 @@ import { ProcessorRefusedError } from '../../../../integrations/payments/process
 import { accountRoot, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
 import { askProcessor, requireProcessor } from '../../../processor-calls.ts';
-import { messageEnvelope, successMessage } from '../../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../../schemas/failures.ts';
+import { failures, messageEnvelope, ofMutations, successMessage } from '../../../schemas/replies.ts';
 
 /** `DELETE /v1/payment/methods/{id}`: accepts our id or the processor's id. */
 export function deletePaymentMethod(api: Api, deps: ApiDependencies): void {

@@ -9,9 +9,8 @@ import { addCardPath } from '../../../pages/add-card.ts';
 import { beginSetup } from '../../../payment-setups.ts';
 import { idempotencyHeaders } from '../../../plugins/idempotency.ts';
 import { askProcessor, requireProcessor } from '../../../processor-calls.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofIdempotency, ofMutations } from '../../../schemas/failures.ts';
 import { time } from '../../../schemas/fields.ts';
+import { envelope, failures, ofIdempotency, ofMutations, success } from '../../../schemas/replies.ts';
 
 /**
  * `POST /v1/payment/methods/link`: a link to the page that adds a card. The token is after the `#`, because browsers

@@ -3,8 +3,7 @@ import { listMethods } from '../../../../db/billing/payment-methods.ts';
 import { accountRoot, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
 import { requireProcessor } from '../../../processor-calls.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures } from '../../../schemas/failures.ts';
+import { envelope, failures, success } from '../../../schemas/replies.ts';
 import { methodSchema, presentMethod } from './method-schema.ts';
 
 /** `GET /v1/payment/methods`. */

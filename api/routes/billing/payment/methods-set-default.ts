@@ -3,8 +3,7 @@ import { setDefaultMethod } from '../../../../db/billing/payment-methods.ts';
 import { accountRoot, callerOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
 import { requireProcessor } from '../../../processor-calls.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../../schemas/failures.ts';
+import { envelope, failures, ofMutations, success } from '../../../schemas/replies.ts';
 import { methodSchema, presentMethod } from './method-schema.ts';
 
 /** `POST /v1/payment/methods/set-default`. */

@@ -4,8 +4,7 @@ import type { Api, ApiDependencies } from '../../../dependencies.ts';
 import { beginSetup } from '../../../payment-setups.ts';
 import { idempotencyHeaders } from '../../../plugins/idempotency.ts';
 import { askProcessor, requireProcessor } from '../../../processor-calls.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofIdempotency, ofMutations } from '../../../schemas/failures.ts';
+import { envelope, failures, ofIdempotency, ofMutations, success } from '../../../schemas/replies.ts';
 
 /** `POST /v1/payment/methods/setup-intent`: begins to add a card. The browser continues with the processor. */
 export function setUpPaymentMethod(api: Api, deps: ApiDependencies): void {

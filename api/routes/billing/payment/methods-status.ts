@@ -3,8 +3,7 @@ import { hasMethods } from '../../../../db/billing/payment-methods.ts';
 import { anyUser, callerOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
 import { requireProcessor } from '../../../processor-calls.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures } from '../../../schemas/failures.ts';
+import { envelope, failures, success } from '../../../schemas/replies.ts';
 
 /** `GET /v1/payment/methods/status`. */
 export function getPaymentMethodsStatus(api: Api, deps: ApiDependencies): void {

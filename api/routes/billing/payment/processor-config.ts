@@ -2,8 +2,7 @@ import { z } from 'zod';
 import { anyone } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
 import { requireProcessor } from '../../../processor-calls.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures } from '../../../schemas/failures.ts';
+import { envelope, failures, success } from '../../../schemas/replies.ts';
 
 /** `GET /v1/config/payment-processor`: the configuration that a browser needs to add a card. */
 export function getProcessorConfig(api: Api, deps: ApiDependencies): void {

@@ -12,8 +12,7 @@ import { anyone } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
 import { keepFinishedSetup } from '../../../payment-setups.ts';
 import { askProcessor, requireProcessor } from '../../../processor-calls.ts';
-import { messageEnvelope, successMessage } from '../../../schemas/envelope.ts';
-import { failures } from '../../../schemas/failures.ts';
+import { failures, messageEnvelope, successMessage } from '../../../schemas/replies.ts';
 
 /** Larger than any notification of the processor. */
 const bodyBytes = 64 * 1024;

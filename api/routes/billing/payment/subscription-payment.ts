@@ -5,9 +5,8 @@ import { invoiceStatuses } from '../../../../domain/billing/invoice.ts';
 import { anyUser, callerOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
 import { requireProcessor } from '../../../processor-calls.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures } from '../../../schemas/failures.ts';
 import { time } from '../../../schemas/fields.ts';
+import { envelope, failures, success } from '../../../schemas/replies.ts';
 
 const payment = z
   .object({

@@ -2,8 +2,7 @@ import { z } from 'zod';
 import { openRegions } from '../../../../db/hosts/regions.ts';
 import { anyone } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures } from '../../../schemas/failures.ts';
+import { envelope, failures, success } from '../../../schemas/replies.ts';
 
 const regionSchema = z
   .object({

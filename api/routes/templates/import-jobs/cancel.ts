@@ -1,8 +1,7 @@
 import { cancelImport } from '../../../../db/templates/import-jobs.ts';
 import { anyUser, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../../schemas/failures.ts';
+import { envelope, failures, ofMutations, success } from '../../../schemas/replies.ts';
 import { cancelledImportSchema, importJobPath, presentCancelledImport } from './import-job-schema.ts';
 
 /** `DELETE /v1/import-jobs/{job_id}`. */

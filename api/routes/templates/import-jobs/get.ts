@@ -1,8 +1,7 @@
 import { findImportJob } from '../../../../db/templates/import-jobs.ts';
 import { anyUser, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures } from '../../../schemas/failures.ts';
+import { envelope, failures, success } from '../../../schemas/replies.ts';
 import { importJobPath, importJobSchema, presentImportJob } from './import-job-schema.ts';
 
 /** `GET /v1/import-jobs/{job_id}`. */

@@ -3,11 +3,9 @@ import { listImportJobs as findImportJobs } from '../../../../db/templates/impor
 import { importStatuses } from '../../../../domain/templates/import-jobs.ts';
 import { anyUser, scopeOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { accountQuery } from '../../../schemas/account-filter.ts';
-import { envelope, success } from '../../../schemas/envelope.ts';
-import { failures, ofPaging } from '../../../schemas/failures.ts';
 import { givenId, optionalQuery } from '../../../schemas/fields.ts';
-import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../../schemas/paging.ts';
+import { accountQuery, listingOf, paginationOf, paginationSchema, pagingQuery } from '../../../schemas/lists.ts';
+import { envelope, failures, ofPaging, success } from '../../../schemas/replies.ts';
 import { importJobItemSchema, presentImportJobItem } from './import-job-schema.ts';
 
 const query = z.object({

@@ -1,7 +1,7 @@
 import type { AgentOperation } from './operations.ts';
 
 /** A sample call of an operation in the form of OpenAPI's `x-codeSamples`. */
-export interface CodeSample {
+interface CodeSample {
   lang: string;
   label: string;
   source: string;

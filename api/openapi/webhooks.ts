@@ -1,4 +1,4 @@
-import { type EventType, eventTypes } from '../domain/event-types.ts';
+import { type EventType, eventTypes } from '../../domain/event-types.ts';
 
 /** The `webhooks` part of the OpenAPI document: the requests to endpoints, by event type. */
 export function webhookDocuments(): Record<string, object> {

@@ -1,8 +1,8 @@
-import { readEmailAddress } from '../domain/accounts/email-address.ts';
-import { AppError } from '../domain/errors.ts';
-import type { AccountId } from '../domain/ids.ts';
-import { isDomainOfOthers } from '../platform/config/oidc-issuers.ts';
-import type { Settings } from '../platform/config/settings.ts';
+import { readEmailAddress } from '../../domain/accounts/email-address.ts';
+import { AppError } from '../../domain/errors.ts';
+import type { AccountId } from '../../domain/ids.ts';
+import { isDomainOfOthers } from '../../platform/config/oidc-issuers.ts';
+import type { Settings } from '../../platform/config/settings.ts';
 
 /** Reads an e-mail address of a request's body. @throws {AppError} `validation_failed` */
 export function readEmailField(field: string, text: string): string {

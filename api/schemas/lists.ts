@@ -1,9 +1,12 @@
 import { z } from 'zod';
 import { type Listing, mostCountedRows } from '../../db/core/page.ts';
+import type { Scope } from '../../db/core/scope.ts';
+import { AppError } from '../../domain/errors.ts';
+import type { UserId } from '../../domain/ids.ts';
 import { optionalNonZeroQuery, optionalQuery } from './fields.ts';
 
 /** The largest page of all lists. */
-export const maxPageSize = 100;
+const maxPageSize = 100;
 
 const size = () =>
   optionalNonZeroQuery(z.coerce.number().int().min(1).max(2_000_000_000)).transform((asked) =>
@@ -71,4 +74,25 @@ export function paginationOf(
     offset: page.offset,
     ...(counted > mostCountedRows && { total_is_capped: true as const }),
   };
+}
+
+/** The value for all accounts. */
+export const everyAccount = 'all';
+
+/** Query parameter of lists that admins may request for other accounts. Spread it into the route's query schema. */
+export const accountQuery = {
+  account_id: optionalQuery(z.string().max(64)).describe(
+    `Another account, for admins only; \`${everyAccount}\` means all accounts`,
+  ),
+};
+
+/**
+ * Checks a filter by owner. Account root users may use it for any user, and other users only for themselves.
+ * @throws {AppError} `root_required`
+ */
+export function ownerFilter(scope: Scope, userId: UserId | undefined): UserId | undefined {
+  if (userId !== undefined && scope.rows === 'user' && userId !== scope.userId) {
+    throw new AppError('root_required', 'Only an account root user may see objects of other users');
+  }
+  return userId;
 }

@@ -1,9 +1,9 @@
 import { pino } from 'pino';
-import { loadPlans } from '../db/billing/plans.ts';
-import type { Settings } from '../platform/config/settings.ts';
-import { createApp } from './app.ts';
-import type { ApiDependencies } from './dependencies.ts';
-import { makeBytes } from './low-priority-thread.ts';
+import { loadPlans } from '../../db/billing/plans.ts';
+import type { Settings } from '../../platform/config/settings.ts';
+import { createApp } from '../app.ts';
+import type { ApiDependencies } from '../dependencies.ts';
+import { makeBytes } from '../low-priority-thread.ts';
 
 /** The thread that makes the OpenAPI document. Its routes are registered and serve nothing. */
 await makeBytes<Settings>(async (settings) => {

@@ -1,8 +1,10 @@
-import type { ErrorCode } from '../domain/errors.ts';
-import { describeOperation } from './operation-description.ts';
-import { replyExamples } from './reply-examples.ts';
-import { bodyExamples, fieldExamples, textExamples } from './schemas/examples.ts';
-import { webhookDocuments } from './webhook-documents.ts';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import type { ErrorCode } from '../../domain/errors.ts';
+import type { Access } from '../access.ts';
+import { ofEveryRoute } from '../schemas/replies.ts';
+import { bodyExamples, fieldExamples, textExamples } from './examples.ts';
+import { webhookDocuments } from './webhooks.ts';
 
 /** Any JSON part of the document. */
 // biome-ignore lint/suspicious/noExplicitAny: schemas are walked, not read
@@ -85,3 +87,58 @@ function isOfType(type: unknown, schema: Part, example: unknown): boolean {
   }
   return typeof example === type;
 }
+
+const callers: Record<Access['who'], string> = {
+  anyone: 'anyone, without a key',
+  user: 'every user',
+  account_root: 'root users of the account, and operators',
+  operator: 'operators of the platform (role `admin`)',
+};
+
+const objects: Record<Access['rows'], string> = {
+  none: '',
+  own: ', on what is their own',
+  by_role: ', on their own objects; root users on all objects of the account, and operators on any account',
+  account: ', on all objects of the account',
+  everything: ', on all accounts',
+};
+
+/**
+ * The description of an operation in the reference: the text of its route, who may call it, and, by status, its errors
+ * beside those of every route. Access and errors are read from the route's declarations, so the reference matches what
+ * is enforced.
+ */
+function describeOperation(
+  text: string,
+  access: Pick<Access, 'who' | 'rows'> | undefined,
+  codes: ReadonlyMap<number, ErrorCode[]>,
+): string {
+  const parts = [text];
+  if (access) parts.push(`**Callers:** ${callers[access.who]}${objects[access.rows]}.`);
+  const errors = [...codes].flatMap(([status, all]) => {
+    const own = all.filter((code) => !ofEveryRoute.includes(code));
+    return own.length === 0 ? [] : [`${status} ${own.map((code) => `\`${code}\``).join(', ')}`];
+  });
+  if (errors.length > 0) parts.push(`**Errors:** ${errors.join('; ')}.`);
+  return parts.join('\n\n');
+}
+
+/** A successful reply of a running platform, with replaced ids, times and secrets. */
+export interface ReplyExample {
+  status: number;
+  /** JSON, or the text of a reply that is not JSON. Absent: the reply has no body. */
+  body?: unknown;
+}
+
+/**
+ * The folder of the replies in the reference, one file per operation id. `test/docs/reference.test.ts` writes them and
+ * compares them with a running platform.
+ */
+export const replyExamplesDir = path.join(import.meta.dirname, '../../docs/reference/replies');
+
+const replyExamples: Readonly<Record<string, ReplyExample>> = Object.fromEntries(
+  (existsSync(replyExamplesDir) ? readdirSync(replyExamplesDir) : []).map((name) => [
+    path.basename(name, '.json'),
+    JSON.parse(readFileSync(path.join(replyExamplesDir, name), 'utf8')),
+  ]),
+);
