@@ -3,8 +3,8 @@ import { minPasswordLength } from '../../domain/accounts/password-rules.ts';
 import { AppError } from '../../domain/errors.ts';
 import { type Html, html } from '../../domain/html.ts';
 import type { ApiDependencies } from '../dependencies.ts';
-import { requestResetByEmail, setPasswordByLink } from '../new-password.ts';
-import { type AccessToken, signIn } from '../sign-in.ts';
+import { requestResetByEmail, setPasswordByLink } from '../routes/accounts/sign-in/new-password.ts';
+import { type AccessToken, signIn } from '../routes/accounts/sign-in/with-password.ts';
 import type { FormPage } from './form-page.ts';
 import type { Page } from './frame.ts';
 
