@@ -17,7 +17,6 @@ import { createTemporalClient } from '../platform/temporal/client.ts';
 import { EncryptionCodec } from '../platform/temporal/payload-codec.ts';
 import { readTaskQueueAges } from '../platform/temporal/task-queue-ages.ts';
 import { createApp } from './app.ts';
-import { ExecTokens } from './exec-tokens.ts';
 import { createApiLogger } from './plugins/request-logs.ts';
 import { IdentityProviders } from './routes/accounts/oidc/identity-providers.ts';
 import { PendingSignIns } from './routes/accounts/oidc/pending-sign-ins.ts';
@@ -25,9 +24,10 @@ import { AccessTokens } from './routes/accounts/sign-in/access-tokens.ts';
 import { PasswordHashes } from './routes/accounts/sign-in/password-hashes.ts';
 import { TemporalPasswordResets } from './routes/accounts/sign-in/password-resets.ts';
 import { CardLinks } from './routes/billing/card-links.ts';
-import { RunEndWatch } from './run-end-watch.ts';
-import { SandboxAgents } from './sandbox-agents.ts';
-import { TemporalSandboxCommands } from './temporal-sandbox-commands.ts';
+import { TemporalSandboxCommands } from './routes/sandboxes/commands.ts';
+import { SandboxAgents } from './routes/sandboxes/exec/agents.ts';
+import { RunEndWatch } from './routes/sandboxes/exec/run-end-watch.ts';
+import { ExecTokens } from './routes/sandboxes/exec/tokens.ts';
 
 /** How long a stopping process waits for requests in progress. */
 const graceMs = 30_000;

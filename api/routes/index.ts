@@ -3,7 +3,6 @@ import { accountRoutes } from './accounts/index.ts';
 import { billingRoutes } from './billing/index.ts';
 import { listPlatformRegions } from './hosts/regions.ts';
 import { sandboxRoutes } from './sandboxes/index.ts';
-import { importJobRoutes } from './templates/import-jobs/index.ts';
 import { templateRoutes } from './templates/index.ts';
 import { usageRoutes } from './usage/index.ts';
 import { webhookRoutes } from './webhooks/index.ts';
@@ -13,7 +12,6 @@ export const routes: readonly ((api: Api, deps: ApiDependencies) => void)[] = [
   ...sandboxRoutes,
   listPlatformRegions,
   ...templateRoutes,
-  ...importJobRoutes,
   ...accountRoutes,
   ...usageRoutes,
   ...webhookRoutes,

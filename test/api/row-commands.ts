@@ -1,4 +1,4 @@
-import { isAlreadyTerminated, type SandboxCommands } from '../../api/sandbox-commands.ts';
+import { isAlreadyTerminated, type SandboxCommands } from '../../api/routes/sandboxes/commands.ts';
 import type { PlanCatalog } from '../../db/billing/plans.ts';
 import type { Orm } from '../../db/orm.ts';
 import type { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';

@@ -8,10 +8,9 @@ import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { givenId } from '../../schemas/fields.ts';
 import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/lists.ts';
 import { envelope, failures, ofMutations, ofPaging, success } from '../../schemas/replies.ts';
-import { statusFilter } from '../sandboxes/list-query.ts';
-import { presentSandbox } from '../sandboxes/present-sandbox.ts';
-import { sandboxOf } from '../sandboxes/read-sandbox.ts';
-import { slimSandboxSchema } from '../sandboxes/sandbox-schema.ts';
+import { statusFilter } from '../sandboxes/list.ts';
+import { presentSandbox, sandboxOf } from '../sandboxes/read.ts';
+import { slimSandboxSchema } from '../sandboxes/schema.ts';
 import { projectPath, readProject } from './projects.ts';
 
 /** `GET /v1/projects/{project_id}/sandboxes`. */

@@ -24,12 +24,12 @@ import {
 } from '../../schemas/fields.ts';
 import { portSchema, presentPort } from '../../schemas/port.ts';
 import { envelope, failures, ofIdempotency, ofMutations, success } from '../../schemas/replies.ts';
-import { requireRegistryUp, requireStorage } from '../../template-images.ts';
+import { customCommand, portsBeside, readyCommand, templateName, templatePorts } from '../templates/body.ts';
 import { requireVisibility } from '../templates/create.ts';
-import { customCommand, portsBeside, readyCommand, templateName, templatePorts } from '../templates/template-body.ts';
-import { templateStatus, templateVisibility } from '../templates/template-schema.ts';
-import { sandboxOf } from './read-sandbox.ts';
-import { sandboxPath } from './sandbox-path.ts';
+import { requireRegistryUp, requireStorage } from '../templates/images.ts';
+import { templateStatus, templateVisibility } from '../templates/schema.ts';
+import { sandboxOf } from './read.ts';
+import { sandboxPath } from './schema.ts';
 
 const body = z.object({
   name: templateName(),

@@ -23,7 +23,6 @@ import {
   withDefaultNonZero,
 } from '../../schemas/fields.ts';
 import { envelope, failures, ofIdempotency, ofMutations, success } from '../../schemas/replies.ts';
-import { readNamedImage, requireExternalImage, requireOutboundImage, requireStorage } from '../../template-images.ts';
 import {
   imageReference,
   inheritedPorts,
@@ -35,8 +34,9 @@ import {
   registryUsername,
   settingFields,
   templateName,
-} from './template-body.ts';
-import { createdTemplateSchema, presentCreatedTemplate, templateVisibility } from './template-schema.ts';
+} from './body.ts';
+import { readNamedImage, requireExternalImage, requireOutboundImage, requireStorage } from './images.ts';
+import { createdTemplateSchema, presentCreatedTemplate, templateVisibility } from './schema.ts';
 
 const body = z
   .object({

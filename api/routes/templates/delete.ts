@@ -2,7 +2,7 @@ import { deleteTemplate as removeTemplate } from '../../../db/templates/template
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { failures, messageEnvelope, ofMutations, successMessage } from '../../schemas/replies.ts';
-import { templatePath } from './template-path.ts';
+import { templatePath } from './schema.ts';
 
 /** `DELETE /v1/templates/{template_id}`. Also removes its image, unless something else refers to it. */
 export function deleteTemplate(api: Api, deps: ApiDependencies): void {

@@ -21,12 +21,11 @@ import {
   withDefaultNonZero,
 } from '../../schemas/fields.ts';
 import { envelope, failures, ofIdempotency, ofMutations, success } from '../../schemas/replies.ts';
-import { requireOutboundImage, requireRegistryUp, requireStorage } from '../../template-images.ts';
+import { imageReference, registryPassword, registryUsername, settingFields, templateName } from './body.ts';
 import { requireVisibility } from './create.ts';
-import { importStatus } from './import-jobs/import-job-schema.ts';
-import { importPlaceIn, importStarted } from './started-import.ts';
-import { imageReference, registryPassword, registryUsername, settingFields, templateName } from './template-body.ts';
-import { templateVisibility } from './template-schema.ts';
+import { requireOutboundImage, requireRegistryUp, requireStorage } from './images.ts';
+import { importPlaceIn, importStarted, importStatus } from './imports.ts';
+import { templateVisibility } from './schema.ts';
 
 const { metadata: _metadata, ...settings } = settingFields;
 const body = z.object({

@@ -14,7 +14,6 @@ import {
   optionalNonZero,
 } from '../../schemas/fields.ts';
 import { envelope, failures, ofMutations, success } from '../../schemas/replies.ts';
-import { readNamedImage, requireExternalImage, requireOutboundImage, requireStorage } from '../../template-images.ts';
 import {
   imageReference,
   portsBeside,
@@ -22,9 +21,9 @@ import {
   registryUsername,
   settingFields,
   templateName,
-} from './template-body.ts';
-import { templatePath } from './template-path.ts';
-import { changedTemplateSchema, presentChangedTemplate } from './template-schema.ts';
+} from './body.ts';
+import { readNamedImage, requireExternalImage, requireOutboundImage, requireStorage } from './images.ts';
+import { changedTemplateSchema, presentChangedTemplate, templatePath } from './schema.ts';
 
 const body = optionalBody(
   z.object({

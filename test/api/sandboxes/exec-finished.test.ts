@@ -1,7 +1,7 @@
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals';
-import { RunEndWatch } from '../../../api/run-end-watch.ts';
+import { RunEndWatch } from '../../../api/routes/sandboxes/exec/run-end-watch.ts';
 import { Sandbox } from '../../../db/sandboxes/sandbox.entity.ts';
 import type { SandboxId } from '../../../domain/ids.ts';
 import { sandbox as bootOf, platformToken, TestAgent } from '../../agent/support/agent.ts';

@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, test } from '@jest/globals';
-import { type ExecFailure, execStream, type StreamOptions } from '../../../api/exec-stream.ts';
+import { type ExecFailure, execStream, type StreamOptions } from '../../../api/routes/sandboxes/exec/events.ts';
 import { FairTurns } from '../../../domain/fair-turns.ts';
 import { until } from '../../support/until.ts';
 

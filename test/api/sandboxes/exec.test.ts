@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { text as textOf } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
-import { ExecTokens } from '../../../api/exec-tokens.ts';
+import { ExecTokens } from '../../../api/routes/sandboxes/exec/tokens.ts';
 import { startSession } from '../../../db/accounts/sign-ins.ts';
 import { User } from '../../../db/accounts/user.entity.ts';
 import { Sandbox } from '../../../db/sandboxes/sandbox.entity.ts';
