@@ -1,12 +1,12 @@
 import { jest } from '@jest/globals';
-import { Event } from '../../db/core/event.entity.ts';
-import type { SandboxId } from '../../domain/ids.ts';
-import { DriverError } from '../../runtime/driver.ts';
-import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
-import { MemoryDriver } from '../support/memory-driver.ts';
-import { until } from '../support/until.ts';
-import type { Json } from './contract-client.ts';
-import { startApi, type TestApi } from './test-api.ts';
+import { Event } from '../../../db/core/event.entity.ts';
+import type { SandboxId } from '../../../domain/ids.ts';
+import { DriverError } from '../../../runtime/driver.ts';
+import { type ControlPlane, startControlPlane } from '../../support/control-plane.ts';
+import { MemoryDriver } from '../../support/memory-driver.ts';
+import { until } from '../../support/until.ts';
+import type { Json } from '../contract-client.ts';
+import { startApi, type TestApi } from '../test-api.ts';
 
 // Every step runs through Temporal, and test machines are busy.
 jest.setTimeout(300_000);

@@ -5,16 +5,16 @@ import type { AddressInfo } from 'node:net';
 import { text as textOf } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
-import { ExecTokens } from '../../../api/routes/sandboxes/exec/tokens.ts';
-import { startSession } from '../../../db/accounts/sign-ins.ts';
-import { User } from '../../../db/accounts/user.entity.ts';
-import { Sandbox } from '../../../db/sandboxes/sandbox.entity.ts';
-import type { SandboxId } from '../../../domain/ids.ts';
-import { sandbox as bootOf, platformToken, TestAgent } from '../../agent/support/agent.ts';
-import { HostileServer } from '../../platform/agent-client/hostile-server.ts';
-import { until } from '../../support/until.ts';
-import type { Json, Reply } from '../contract-client.ts';
-import { type Caller, startApi, type TestApi } from '../test-api.ts';
+import { ExecTokens } from '../../../../api/routes/sandboxes/exec/tokens.ts';
+import { startSession } from '../../../../db/accounts/sign-ins.ts';
+import { User } from '../../../../db/accounts/user.entity.ts';
+import { Sandbox } from '../../../../db/sandboxes/sandbox.entity.ts';
+import type { SandboxId } from '../../../../domain/ids.ts';
+import { sandbox as bootOf, platformToken, TestAgent } from '../../../agent/support/agent.ts';
+import { HostileServer } from '../../../platform/agent-client/hostile-server.ts';
+import { until } from '../../../support/until.ts';
+import type { Json, Reply } from '../../contract-client.ts';
+import { type Caller, startApi, type TestApi } from '../../test-api.ts';
 
 // Two replicas of the API on one database, and real agents in separate processes.
 let one: TestApi;

@@ -1,14 +1,14 @@
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals';
-import { RunEndWatch } from '../../../api/routes/sandboxes/exec/run-end-watch.ts';
-import { Sandbox } from '../../../db/sandboxes/sandbox.entity.ts';
-import type { SandboxId } from '../../../domain/ids.ts';
-import { sandbox as bootOf, platformToken, TestAgent } from '../../agent/support/agent.ts';
-import { HostileServer } from '../../platform/agent-client/hostile-server.ts';
-import { until } from '../../support/until.ts';
-import type { Json } from '../contract-client.ts';
-import { type Caller, startApi, type TestApi } from '../test-api.ts';
+import { RunEndWatch } from '../../../../api/routes/sandboxes/exec/run-end-watch.ts';
+import { Sandbox } from '../../../../db/sandboxes/sandbox.entity.ts';
+import type { SandboxId } from '../../../../domain/ids.ts';
+import { sandbox as bootOf, platformToken, TestAgent } from '../../../agent/support/agent.ts';
+import { HostileServer } from '../../../platform/agent-client/hostile-server.ts';
+import { until } from '../../../support/until.ts';
+import type { Json } from '../../contract-client.ts';
+import { type Caller, startApi, type TestApi } from '../../test-api.ts';
 
 /** Ends of commands without readers, as events: the API, Postgres and a real agent. */
 let api: TestApi;

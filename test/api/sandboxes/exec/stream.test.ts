@@ -1,9 +1,9 @@
 import { getEventListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, test } from '@jest/globals';
-import { type ExecFailure, execStream, type StreamOptions } from '../../../api/routes/sandboxes/exec/events.ts';
-import { FairTurns } from '../../../domain/fair-turns.ts';
-import { until } from '../../support/until.ts';
+import { type ExecFailure, execStream, type StreamOptions } from '../../../../api/routes/sandboxes/exec/events.ts';
+import { FairTurns } from '../../../../domain/fair-turns.ts';
+import { until } from '../../../support/until.ts';
 
 const ready = 'event: ready\ndata: {}\n\n';
 const end = 'id: run-2\nevent: end\ndata: {"exit_code":0}\n\n';

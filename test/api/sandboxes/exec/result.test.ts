@@ -1,7 +1,7 @@
 import v8 from 'node:v8';
 import vm from 'node:vm';
 import { expect, test } from '@jest/globals';
-import { execResult } from '../../../api/routes/sandboxes/exec/result.ts';
+import { execResult } from '../../../../api/routes/sandboxes/exec/result.ts';
 
 const maxBytes = 1024 * 1024;
 const end = 'event: end\ndata: {"exit_code":3}\n\n';
