@@ -1,5 +1,7 @@
 import { z } from 'zod';
 import type { Person } from '../../db/accounts/people.ts';
+import { readEmailAddress } from '../../domain/accounts/email-address.ts';
+import { AppError } from '../../domain/errors.ts';
 import type { Id, IdKind } from '../../domain/ids.ts';
 import { parseTime } from '../../domain/usage/metrics-range.ts';
 
@@ -116,6 +118,14 @@ export const timeQuery = () =>
         return z.NEVER;
       }),
   );
+
+/** Reads an e-mail address of a request's body. @throws {AppError} `validation_failed` */
+export function readEmailField(field: string, text: string): string {
+  const email = readEmailAddress(text);
+  if (email !== null) return email;
+  const reason = 'must be an e-mail address with ASCII characters before the @';
+  throw new AppError('validation_failed', `${field} ${reason}`, { details: [{ path: field, reason }] });
+}
 
 /** A person in replies to others, such as the owner of a sandbox, a project or a key. */
 export const personSchema = z

@@ -8,7 +8,7 @@ import {
 import { accountRoot, anyone, anyUser, callerOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';
-import { readEmailField, requireOwnDomain } from '../../schemas/email-field.ts';
+import { readEmailField } from '../../schemas/fields.ts';
 import {
   envelope,
   failures,
@@ -18,6 +18,7 @@ import {
   success,
   successMessage,
 } from '../../schemas/replies.ts';
+import { requireOwnDomain } from './users.ts';
 
 const requestBody = z.object({
   current_email: z.string().max(1024).describe('Of the account'),

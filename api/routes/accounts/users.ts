@@ -10,16 +10,15 @@ import {
 } from '../../../db/accounts/user-management.ts';
 import { findUserWithin } from '../../../db/accounts/users.ts';
 import { makeInitialPassword } from '../../../domain/accounts/initial-password.ts';
-import { notFound } from '../../../domain/errors.ts';
+import { AppError, notFound } from '../../../domain/errors.ts';
 import type { AccountId, UserId } from '../../../domain/ids.ts';
 import { checkDisplayName, checkUsername, maxDisplayName, usernamePattern } from '../../../domain/names.ts';
-import { isIssuerFor } from '../../../platform/config/oidc-issuers.ts';
+import { isDomainOfOthers, isIssuerFor } from '../../../platform/config/oidc-issuers.ts';
 import { accountPageUrl } from '../../../platform/config/public-urls.ts';
 import type { Settings } from '../../../platform/config/settings.ts';
 import { accountRoot, callerOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { createOnce, idempotencyHeaders } from '../../plugins/idempotency.ts';
-import { readEmailField, requireOwnDomain } from '../../schemas/email-field.ts';
 import {
   bodyBytesWithDescription,
   description,
@@ -29,6 +28,7 @@ import {
   optionalBody,
   optionalNonZero,
   optionalQuery,
+  readEmailField,
   time,
   withDefault,
   withDefaultNonZero,
@@ -224,6 +224,15 @@ export function createUser(api: Api, deps: ApiDependencies): void {
       return reply.code(201).send(success({ ...data, dedicated_signin_url: accountPageUrl(deps.settings, 'sign-in') }));
     },
   });
+}
+
+/**
+ * Refuses an address of a domain that belongs to the identity provider of another account.
+ * @throws {AppError} `email_domain_not_allowed`
+ */
+export function requireOwnDomain(settings: Settings, accountId: AccountId, email: string): void {
+  if (!isDomainOfOthers(settings.PLATFORM_OIDC_ISSUERS, accountId, email)) return;
+  throw new AppError('email_domain_not_allowed', 'E-mail addresses of this domain belong to another account');
 }
 
 /** A user with a password could never sign in through an identity provider. */

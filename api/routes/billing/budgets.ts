@@ -15,12 +15,12 @@ import { isBilled } from '../../../platform/config/billing.ts';
 import { accountRoot, callerOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { createOnce, idempotencyHeaders } from '../../plugins/idempotency.ts';
-import { readEmailField } from '../../schemas/email-field.ts';
 import {
   counted,
   optional,
   optionalBody,
   optionalNonZero,
+  readEmailField,
   time,
   withDefault,
   withDefaultNonZero,
