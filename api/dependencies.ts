@@ -16,16 +16,16 @@ import type { PlatformRegistry } from '../integrations/registry/platform-registr
 import type { WebhookKeys } from '../integrations/webhooks/keys.ts';
 import type { Settings } from '../platform/config/settings.ts';
 import type { TaskQueueAge } from '../platform/temporal/task-queue-ages.ts';
-import type { AccessTokens } from './access-tokens.ts';
-import type { CardLinks } from './card-links.ts';
-import type { ExecTokens } from './exec-tokens.ts';
-import type { IdentityProviders } from './oidc/identity-providers.ts';
-import type { PendingSignIns } from './oidc/pending-sign-ins.ts';
-import type { PasswordHashes } from './password-hashes.ts';
-import type { PasswordResets } from './password-resets.ts';
-import type { RunEndWatch } from './run-end-watch.ts';
-import type { SandboxAgents } from './sandbox-agents.ts';
-import type { SandboxCommands } from './sandbox-commands.ts';
+import type { IdentityProviders } from './routes/accounts/oidc/identity-providers.ts';
+import type { PendingSignIns } from './routes/accounts/oidc/pending-sign-ins.ts';
+import type { AccessTokens } from './routes/accounts/sign-in/access-tokens.ts';
+import type { PasswordHashes } from './routes/accounts/sign-in/password-hashes.ts';
+import type { PasswordResets } from './routes/accounts/sign-in/password-resets.ts';
+import type { CardLinks } from './routes/billing/card-links.ts';
+import type { SandboxCommands } from './routes/sandboxes/commands.ts';
+import type { SandboxAgents } from './routes/sandboxes/exec/agents.ts';
+import type { RunEndWatch } from './routes/sandboxes/exec/run-end-watch.ts';
+import type { ExecTokens } from './routes/sandboxes/exec/tokens.ts';
 
 /** The dependencies of the API on its process. */
 export interface ApiDependencies {

@@ -6,12 +6,12 @@ import { findSetup } from '../../db/billing/payment-methods.ts';
 import { AppError } from '../../domain/errors.ts';
 import { html } from '../../domain/html.ts';
 import { anyone } from '../access.ts';
-import type { CardLink } from '../card-links.ts';
 import type { Api, ApiDependencies } from '../dependencies.ts';
-import { keepFinishedSetup } from '../payment-setups.ts';
 import { sendError } from '../plugins/errors.ts';
-import { askProcessor, requireProcessor } from '../processor-calls.ts';
-import { success } from '../schemas/envelope.ts';
+import type { CardLink } from '../routes/billing/card-links.ts';
+import { keepFinishedSetup } from '../routes/billing/card-setups.ts';
+import { askProcessor, requireProcessor } from '../routes/billing/processor.ts';
+import { success } from '../schemas/replies.ts';
 import { sendPage } from './frame.ts';
 
 export const addCardPath = '/account/add-card';

@@ -3,18 +3,15 @@ import csrfProtection from '@fastify/csrf-protection';
 import formbody from '@fastify/formbody';
 import type { FastifyInstance } from 'fastify';
 import { AppError } from '../../domain/errors.ts';
-import { apiUrl } from '../../platform/config/public-urls.ts';
+import { html } from '../../domain/html.ts';
+import { accountPageUrl, apiUrl } from '../../platform/config/public-urls.ts';
 import { anyone } from '../access.ts';
 import type { Api, ApiDependencies } from '../dependencies.ts';
 import { failureOf } from '../plugins/errors.ts';
+import { confirmEmailChangePage, forgotPasswordPage, resetPasswordPage, signInPage } from './account-forms.ts';
 import { serveAddCard } from './add-card.ts';
-import { confirmEmailChangePage } from './confirm-email-change.ts';
-import { serveFirstPage } from './first-page.ts';
-import { forgotPasswordPage } from './forgot-password.ts';
 import { serveFormPage } from './form-page.ts';
-import { sendProblemPage, style, stylePath } from './frame.ts';
-import { resetPasswordPage } from './reset-password.ts';
-import { signInPage } from './sign-in.ts';
+import { sendPage, sendProblemPage, style, stylePath } from './frame.ts';
 
 const pages = [resetPasswordPage, signInPage, forgotPasswordPage, confirmEmailChangePage];
 
@@ -51,4 +48,24 @@ function asExpired(error: unknown): unknown {
   return isForged
     ? new AppError('form_expired', 'The form has expired; go back, load the page again, and repeat')
     : error;
+}
+
+/** `GET /`: introduces the platform, with links, to a person who opens the address of the API in a browser. */
+function serveFirstPage(app: FastifyInstance, { settings }: ApiDependencies): void {
+  const url = apiUrl(settings);
+  const temporal = settings.TEMPORAL_UI_URL;
+  const content = html`<p>This is the API of a sandbox platform: isolated development sandboxes that programs create, use, pause and end.</p>
+<ul>
+<li><a href="/docs">Reference of the API</a> (<a href="/openapi.json">OpenAPI document</a>)</li>
+${temporal ? html`<li><a href="${temporal}">Temporal Web UI</a>: every sandbox as a workflow, for operators</li>\n` : null}<li>Each sandbox has its own domain: <code>&lt;sandbox&gt;.${settings.PLATFORM_BASE_DOMAIN}</code></li>
+<li><a href="/readyz">Is it ready?</a></li>
+</ul>
+<h2>A key</h2>
+<p>Requests carry an API key in the header <code>X-API-Key</code>. <code>npm start</code> writes the first one to
+<code>.data/platform.env</code>; <code>set -a; . .data/platform.env; set +a</code> exports it to a shell and its programs. Users <a href="${accountPageUrl(settings, 'sign-in')}">sign in</a> and make keys with
+<code>POST /v1/api-keys</code>.</p>
+<pre>curl -H "X-API-Key: $PLATFORM_API_KEY" ${url}/v1/users/me</pre>`;
+  app.get('/', { config: { access: anyone({ requestsPerMinute: 120 }) }, schema: { hide: true } }, (_request, reply) =>
+    sendPage(reply, 200, { title: 'Sandbox platform', content }),
+  );
 }

@@ -2,9 +2,9 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { accountPageUrl } from '../../platform/config/public-urls.ts';
 import type { Settings } from '../../platform/config/settings.ts';
 import { failureOf, sendError } from '../plugins/errors.ts';
-import type { AccessToken } from '../sign-in.ts';
+import type { AccessToken } from '../routes/accounts/sign-in/with-password.ts';
+import { signedInPage } from './account-forms.ts';
 import { sendPage, sendProblemPage } from './frame.ts';
-import { signedInPage } from './sign-in.ts';
 
 /** Whether the request comes from a person's browser. Programs get JSON. */
 export function wantsPage({ headers }: FastifyRequest): boolean {

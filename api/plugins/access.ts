@@ -7,7 +7,7 @@ import type { Orm } from '../../db/orm.ts';
 import { AppError, notFound } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
 import { type Access, scopeFor } from '../access.ts';
-import { everyAccount } from '../schemas/account-filter.ts';
+import { everyAccount } from '../schemas/lists.ts';
 
 /** The enforced access of a route. */
 export interface RouteAccess {

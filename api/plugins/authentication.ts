@@ -3,7 +3,7 @@ import fp from 'fastify-plugin';
 import { type Identity, identifyApiKey, identifySession } from '../../db/accounts/identities.ts';
 import type { Orm } from '../../db/orm.ts';
 import { AppError } from '../../domain/errors.ts';
-import { type AccessTokens, isAccessTokenShape } from '../access-tokens.ts';
+import { type AccessTokens, isAccessTokenShape } from '../routes/accounts/sign-in/access-tokens.ts';
 import { noSuchRoute } from './errors.ts';
 
 /** The credential that a request carries. */

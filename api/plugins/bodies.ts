@@ -2,8 +2,8 @@ import type { FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
 import { AppError, type ErrorDetail, notFound } from '../../domain/errors.ts';
 import { defaultJsonBounds, exceededBound } from '../../domain/json-bounds.ts';
-import { detailsText, maxDetails } from '../error-details.ts';
-import { onRequestEnd } from '../request-end.ts';
+import { onRequestEnd } from './draining.ts';
+import { detailsText, maxDetails } from './errors.ts';
 
 const maxQueryParameters = 100;
 /** The maximum bytes of bodies in memory, from their first byte to the reply: of one caller, and of all callers. */

@@ -7,7 +7,7 @@ import { AppError } from '../../domain/errors.ts';
 import { defaultJsonBounds, type JsonBounds } from '../../domain/json-bounds.ts';
 import { UnreadablePayloadError } from '../../platform/temporal/payload-codec.ts';
 import { anyone } from '../access.ts';
-import { onRequestEnd } from '../request-end.ts';
+import { onRequestEnd } from './draining.ts';
 
 /** Temporal accepts payloads of up to 2 MB, which are 2.7 MB in base64. */
 const maxBodyBytes = 4 * 1024 * 1024;

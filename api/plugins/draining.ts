@@ -1,5 +1,5 @@
+import type { FastifyReply } from 'fastify';
 import fp from 'fastify-plugin';
-import { onRequestEnd } from '../request-end.ts';
 
 /**
  * Counts requests in progress, so that a stopping process knows when it has sent the last reply. Idle connections do
@@ -24,3 +24,17 @@ export const draining = fp(
   },
   { name: 'draining' },
 );
+
+/**
+ * Calls back once, when the reply was sent or its connection is gone. Fastify's `onResponse` hooks do not run if the
+ * caller disconnects in the middle of a body.
+ */
+export function onRequestEnd(reply: FastifyReply, callback: () => void): void {
+  let hasEnded = false;
+  const end = () => {
+    if (hasEnded) return;
+    hasEnded = true;
+    callback();
+  };
+  reply.raw.once('finish', end).once('close', end);
+}

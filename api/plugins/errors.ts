@@ -1,13 +1,14 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { randomUUID } from 'node:crypto';
+import type { FastifyInstance, FastifyReply, FastifyRequest, FastifyServerOptions } from 'fastify';
 import fp from 'fastify-plugin';
 import { constraintError } from '../../db/core/constraint-errors.ts';
 import { isDatabaseOutOfReach } from '../../db/core/out-of-reach.ts';
 import { emailChangeSeconds } from '../../domain/accounts/email-change.ts';
 import { passwordResetSeconds } from '../../domain/accounts/password-reset.ts';
-import { AppError, type ErrorCode, type TooManyCode } from '../../domain/errors.ts';
-import { boundedDetails, boundedMessage } from '../error-details.ts';
-import { workflowError } from '../workflow-errors.ts';
+import { AppError, type ErrorCode, type ErrorDetail, type TooManyCode } from '../../domain/errors.ts';
+import { unparsedRequestLine } from '../../platform/config/unknown-methods.ts';
 import { closeWhenUnread } from './unread-bodies.ts';
+import { workflowError } from './workflow-errors.ts';
 
 /** Gives every failure the same form, with only its public text and code. */
 export const errors = fp(
@@ -72,7 +73,7 @@ export function onFrameworkError(
 }
 
 /** The body of a failed reply. */
-export function errorBody(error: AppError, requestId: string) {
+function errorBody(error: AppError, requestId: string) {
   return {
     success: false as const,
     error: boundedMessage(error.message),
@@ -182,4 +183,69 @@ function patternOf(url: string): RegExp {
 
 function parametersIn(url: string): number {
   return url.split('/').filter((part) => part.startsWith(':') || part.includes('*')).length;
+}
+
+/** The maximum number of wrong fields in a reply. */
+export const maxDetails = 20;
+const maxPathLength = 200;
+const maxReasonLength = 300;
+const maxMessageLength = 2000;
+
+/** Limits the number and the length of details, because field names come from the caller. */
+function boundedDetails(details: readonly ErrorDetail[]): ErrorDetail[] {
+  return details
+    .slice(0, maxDetails)
+    .map(({ path, reason }) => ({ path: shortened(path, maxPathLength), reason: shortened(reason, maxReasonLength) }));
+}
+
+/** The details as one sentence. @param total the number of all details, including those that were left out */
+export function detailsText(details: readonly ErrorDetail[], total = details.length): string {
+  const bounded = boundedDetails(details);
+  const texts = bounded.map(({ path, reason }) => (path === '' ? reason : `${path}: ${reason}`));
+  if (total > bounded.length) texts.push(`and ${total - bounded.length} more`);
+  return shortened(texts.join('; '), maxMessageLength);
+}
+
+/** Limits the length of a message that may repeat input of a caller or an agent. */
+function boundedMessage(message: string): string {
+  return shortened(message, maxMessageLength);
+}
+
+function shortened(text: string, maxLength: number): string {
+  return text.length <= maxLength ? text : `${text.slice(0, maxLength - 1).toWellFormed()}…`;
+}
+
+type Refusal = ReturnType<typeof noSuchRoute>;
+
+/** Replies to requests that Node cannot parse in the same form as for other errors, then closes the connection. */
+export const onMalformedRequest: NonNullable<FastifyServerOptions['clientErrorHandler']> = function (
+  this: FastifyInstance,
+  error,
+  socket,
+) {
+  if (error.code === 'ECONNRESET' || socket.destroyed) return;
+  if (socket.writable) {
+    const requestId = randomUUID();
+    const refusal = unknownMethod(this, error) ?? {
+      error: new AppError('validation_failed', 'The request is not valid HTTP, or its headers are too large'),
+    };
+    const body = JSON.stringify(errorBody(refusal.error, requestId));
+    socket.write(
+      `HTTP/1.1 ${statusLine[refusal.error.status]}\r\nContent-Type: application/json; charset=utf-8\r\n` +
+        `X-Request-Id: ${requestId}\r\n${refusal.allow ? `Allow: ${refusal.allow}\r\n` : ''}` +
+        `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
+    );
+  }
+  socket.destroy();
+};
+
+const statusLine: Record<number, string> = {
+  400: '400 Bad Request',
+  404: '404 Not Found',
+  405: '405 Method Not Allowed',
+};
+
+function unknownMethod(app: FastifyInstance, error: { code?: string; rawPacket?: unknown }): Refusal | null {
+  const line = unparsedRequestLine(error);
+  return line && noSuchRoute(app, line.method, line.target);
 }

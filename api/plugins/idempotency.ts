@@ -2,13 +2,20 @@ import { createHash } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
 import { z } from 'zod';
-import { claimIdempotencyKey, keepIdempotentReply, releaseIdempotencyKey } from '../../db/accounts/idempotency.ts';
+import {
+  abandonedSeconds,
+  claimIdempotencyKey,
+  type HeldClaim,
+  keepIdempotentReply,
+  releaseIdempotencyKey,
+  renewIdempotencyClaim,
+} from '../../db/accounts/idempotency.ts';
+import { isDuplicate } from '../../db/core/constraint-errors.ts';
 import { newId } from '../../db/core/new-id.ts';
 import type { Orm } from '../../db/orm.ts';
 import { AppError } from '../../domain/errors.ts';
-import type { IdKind } from '../../domain/ids.ts';
+import { type Id, type IdKind, isId } from '../../domain/ids.ts';
 import { callerOf } from '../access.ts';
-import { RenewedClaim } from './renewed-claim.ts';
 
 /** A route declares that it accepts `Idempotency-Key` with these options in its `config.idempotency`. */
 export interface IdempotencyOptions {
@@ -136,4 +143,76 @@ function hashOf(request: FastifyRequest): string {
       : value,
   );
   return createHash('sha256').update(`${request.method} ${request.url}\n${body}`).digest('hex');
+}
+
+/**
+ * Creates the object of a POST under an id that is fixed before the work. If a request with an `Idempotency-Key`
+ * repeats a request whose process died, it gets the same id and finds the object of the first request.
+ * @param work.find returns null when the first request did not create the object
+ */
+export async function createOnce<Created, Kind extends IdKind>(
+  request: FastifyRequest,
+  kind: Kind,
+  work: { find(id: Id<Kind>): Promise<Created | null>; create(id: Id<Kind>): Promise<Created> },
+): Promise<Created> {
+  const { makes } = request.routeOptions.config.idempotency ?? {};
+  if (makes !== kind) throw new Error(`${request.routeOptions.url} makes ${makes}, not ${kind}`);
+  const claimed = request.idempotentObject;
+  if (!claimed) {
+    const id = newId(kind);
+    request.createdObject = id;
+    return work.create(id);
+  }
+  const { id } = claimed;
+  if (!isId(kind, id)) throw new Error(`The claim of ${request.routeOptions.url} is not for a ${kind}`);
+  request.createdObject = id;
+  const found = claimed.takenOver ? await work.find(id) : null;
+  if (found) return found;
+  try {
+    return await work.create(id);
+  } catch (error) {
+    // The first request was slow, not dead. It created the object after this request had looked for it.
+    const created = isDuplicate(error) ? await work.find(id) : null;
+    if (created) return created;
+    throw error;
+  }
+}
+
+const renewMs = (abandonedSeconds * 1000) / 4;
+
+/**
+ * The claim of a running request. It is renewed until the request ends, so that the claim of a process that died
+ * expires soon.
+ */
+class RenewedClaim {
+  readonly #orm: Orm;
+  readonly #onError: (error: unknown) => void;
+  readonly #timer: NodeJS.Timeout;
+  #claim: HeldClaim;
+  #renewal: Promise<void> = Promise.resolve();
+
+  constructor(orm: Orm, claim: HeldClaim, onError: (error: unknown) => void) {
+    this.#orm = orm;
+    this.#claim = claim;
+    this.#onError = onError;
+    this.#timer = setInterval(() => this.#renew(), renewMs);
+    this.#timer.unref();
+  }
+
+  /** @returns the current claim, which is no longer renewed */
+  async end(): Promise<HeldClaim> {
+    clearInterval(this.#timer);
+    await this.#renewal;
+    return this.#claim;
+  }
+
+  #renew(): void {
+    this.#renewal = this.#renewal
+      .then(() => renewIdempotencyClaim(this.#orm.em.fork(), this.#claim))
+      .then((claimedAt) => {
+        if (claimedAt) this.#claim = { ...this.#claim, claimedAt };
+        else clearInterval(this.#timer);
+      })
+      .catch(this.#onError);
+  }
 }

@@ -8,7 +8,7 @@ import { createProcessRegistry } from '../../platform/monitoring/process-metrics
 import { createTemporalGauge } from '../../platform/monitoring/temporal-gauge.ts';
 import { operator } from '../access.ts';
 import type { Api, ReadinessCheck } from '../dependencies.ts';
-import { failures } from '../schemas/failures.ts';
+import { failures } from '../schemas/replies.ts';
 
 /**
  * Measures requests and serves `GET /metrics` to operators, who use an API key of a user with the role `admin`.

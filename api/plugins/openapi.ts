@@ -1,4 +1,5 @@
 import swagger from '@fastify/swagger';
+import reference from '@scalar/fastify-api-reference';
 import fp from 'fastify-plugin';
 import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-provider-zod';
 import type { z } from 'zod';
@@ -6,11 +7,11 @@ import { defaultJsonBounds } from '../../domain/json-bounds.ts';
 import { apiUrl } from '../../platform/config/public-urls.ts';
 import type { Settings } from '../../platform/config/settings.ts';
 import { anyone } from '../access.ts';
-import { agentDocument } from '../agent-document/document.ts';
 import { bytesOfThread } from '../low-priority-thread.ts';
-import { completeDocument, optionalBodyMark } from '../openapi-document.ts';
+import { agentDocument } from '../openapi/agent/document.ts';
+import { completeDocument, optionalBodyMark } from '../openapi/document.ts';
 
-const thread = new URL('../openapi-thread.ts', import.meta.url);
+const thread = new URL('../openapi/thread.ts', import.meta.url);
 const { maxDepth, maxValues, maxKeys } = defaultJsonBounds;
 
 /**
@@ -124,3 +125,37 @@ function withoutUnusedSchemas<D extends ReturnType<typeof jsonSchemaTransformObj
   for (const name of Object.keys(schemas)) if (!used.has(name)) delete schemas[name];
   return document;
 }
+
+/**
+ * `GET /docs`: the OpenAPI documents of the API and of the agent for people. Its script is served locally, and the page
+ * fetches nothing from other origins.
+ */
+export const docs = fp(
+  async (app) => {
+    app.addHook('onRoute', (route) => {
+      if (!route.url.startsWith('/docs')) return;
+      route.config = { ...route.config, access: anyone({ requestsPerMinute: 120 }) };
+      route.schema = { ...route.schema, hide: true };
+    });
+    await app.register(reference, {
+      routePrefix: '/docs',
+      logLevel: 'silent',
+      configuration: {
+        // Without this address the plugin also serves the document at addresses of its own.
+        url: '/openapi.json',
+        sources: [
+          { slug: 'api', title: 'API', url: '/openapi.json', default: true },
+          { slug: 'agent', title: 'Agent in the sandbox', url: '/agent-openapi.json' },
+        ],
+        title: 'Sandbox platform',
+        withDefaultFonts: false,
+        telemetry: false,
+        hideClientButton: true,
+        showDeveloperTools: 'never',
+        mcp: { disabled: true },
+        agent: { disabled: true },
+      },
+    });
+  },
+  { name: 'docs', dependencies: ['openapi'] },
+);

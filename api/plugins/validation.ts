@@ -1,8 +1,8 @@
 import type { FastifySchemaCompiler } from 'fastify';
 import type { z } from 'zod';
 import { AppError, type ErrorDetail } from '../../domain/errors.ts';
-import { detailsText, maxDetails } from '../error-details.ts';
-import { pagingQuery } from '../schemas/paging.ts';
+import { pagingQuery } from '../schemas/lists.ts';
+import { detailsText, maxDetails } from './errors.ts';
 
 /**
  * Checks a part of a request with its zod schema, and names the wrong fields with the reasons, without their values.

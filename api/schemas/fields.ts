@@ -1,5 +1,9 @@
 import { z } from 'zod';
+import type { Person } from '../../db/accounts/people.ts';
+import { readEmailAddress } from '../../domain/accounts/email-address.ts';
+import { AppError } from '../../domain/errors.ts';
 import type { Id, IdKind } from '../../domain/ids.ts';
+import { parseTime } from '../../domain/usage/metrics-range.ts';
 
 /**
  * An id from a caller, typed by its kind. A text of another form is not refused here; a look-up finds nothing for it.
@@ -100,3 +104,39 @@ export const description = () => z.string().max(65_536);
 
 /** Bytes of a body with the longest description, with every character escaped. */
 export const bodyBytesWithDescription = 512 * 1024;
+
+/** A time in a query. */
+export const timeQuery = () =>
+  optionalQuery(
+    z
+      .string()
+      .max(64)
+      .transform((text, context) => {
+        const parsed = parseTime(text);
+        if (parsed) return parsed;
+        context.addIssue({ code: 'custom', message: 'must be an ISO 8601 time, Unix seconds or Unix milliseconds' });
+        return z.NEVER;
+      }),
+  );
+
+/** Reads an e-mail address of a request's body. @throws {AppError} `validation_failed` */
+export function readEmailField(field: string, text: string): string {
+  const email = readEmailAddress(text);
+  if (email !== null) return email;
+  const reason = 'must be an e-mail address with ASCII characters before the @';
+  throw new AppError('validation_failed', `${field} ${reason}`, { details: [{ path: field, reason }] });
+}
+
+/** A person in replies to others, such as the owner of a sandbox, a project or a key. */
+export const personSchema = z
+  .object({ user_id: z.string(), username: z.string(), display_name: z.string(), email: z.string() })
+  .meta({ id: 'Person' });
+
+export function presentPerson(person: Person): z.output<typeof personSchema> {
+  return {
+    user_id: person.userId,
+    username: person.username,
+    display_name: person.displayName,
+    email: person.email,
+  };
+}

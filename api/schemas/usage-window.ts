@@ -1,6 +1,6 @@
 import { AppError } from '../../domain/errors.ts';
 import type { UsageWindow } from '../../domain/usage/window.ts';
-import { timeQuery } from './time-query.ts';
+import { timeQuery } from './fields.ts';
 
 const dayMs = 86_400_000;
 const defaultDays = 30;

@@ -4,7 +4,7 @@ import http from 'node:http';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
-import { PasswordHashes } from '../../api/password-hashes.ts';
+import { PasswordHashes } from '../../api/routes/accounts/sign-in/password-hashes.ts';
 import { User } from '../../db/accounts/user.entity.ts';
 import { bootstrap } from '../../db/bootstrap.ts';
 import { newId } from '../../db/core/new-id.ts';

@@ -3,14 +3,14 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { Process } from '../../agent/proto/gen/sandboxagent_pb.js';
-import { agentDocument } from '../../api/agent-document/document.ts';
+import { agentDocument } from '../../api/openapi/agent/document.ts';
 import {
   type AgentOperation,
   agentOperations,
   exampleContextId,
   exampleWatcherId,
-} from '../../api/agent-document/operations.ts';
-import { samplesOf } from '../../api/agent-document/samples.ts';
+} from '../../api/openapi/agent/operations.ts';
+import { samplesOf } from '../../api/openapi/agent/samples.ts';
 import { until } from '../support/until.ts';
 import { platformToken, sandbox, TestAgent, token } from './support/agent.ts';
 

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { accountRoot, anyUser, operator, scopeOf } from '../../api/access.ts';
 import { createApp } from '../../api/app.ts';
-import { quotaOf } from '../../api/schemas/quota.ts';
+import { quotaOf } from '../../api/routes/usage/quotas.ts';
 import { Account } from '../../db/accounts/account.entity.ts';
 import { ApiKey } from '../../db/accounts/api-key.entity.ts';
 import { hashApiKey } from '../../db/accounts/identities.ts';

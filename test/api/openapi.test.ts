@@ -831,7 +831,7 @@ test('every operation shows a real reply, which its schema accepts', () => {
     }
   }
   const missing =
-    'operations without a file in api/reply-examples: add a step to test/docs/reference.test.ts, which says how to run it';
+    'operations without a file in docs/reference/replies: add a step to test/docs/reference.test.ts, which says how to run it';
   expect({ [missing]: without }).toEqual({ [missing]: [] });
 });
 

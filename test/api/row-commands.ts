@@ -1,4 +1,4 @@
-import { isAlreadyTerminated, type SandboxCommands } from '../../api/sandbox-commands.ts';
+import { isAlreadyTerminated, type SandboxCommands } from '../../api/routes/sandboxes/commands.ts';
 import type { PlanCatalog } from '../../db/billing/plans.ts';
 import type { Orm } from '../../db/orm.ts';
 import type { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
@@ -19,7 +19,7 @@ type Terminated = Awaited<ReturnType<SandboxCommands['terminate']>>;
 
 /**
  * Applies the writes of a sandbox's workflow to its row immediately, in this process, for tests of the API's own
- * decisions. All rules are those of the product. `sandbox-life.test.ts` has the tests through Temporal.
+ * decisions. All rules are those of the product. `sandboxes/life.test.ts` has the tests through Temporal.
  */
 export class RowCommands implements SandboxCommands {
   readonly life: SandboxLifeRepository;

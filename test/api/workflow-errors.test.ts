@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { ServiceError, WorkflowFailedError, WorkflowUpdateFailedError } from '@temporalio/client';
 import { ActivityFailure, ApplicationFailure, RetryState, WorkflowNotFoundError } from '@temporalio/common';
-import { workflowError } from '../../api/workflow-errors.ts';
+import { workflowError } from '../../api/plugins/workflow-errors.ts';
 
 const grpc = (code: number) => Object.assign(new Error('gRPC'), { code, details: 'none', metadata: {} });
 const refusal = ApplicationFailure.nonRetryable('The sandbox is paused', 'sandbox_not_running');

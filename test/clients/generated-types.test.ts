@@ -18,7 +18,7 @@ test('the types of the clients match the OpenAPI document and the proto file', a
   const generated: Record<string, string> = {
     'typescript/src/generated/api.ts': typescriptApi(api),
     'typescript/src/generated/agent.ts': typescriptAgent(agent),
-    '../api/agent-document/messages.json': `${JSON.stringify(jsonSchemas(agent.declarations), null, 2)}\n`,
+    '../api/openapi/agent/messages.json': `${JSON.stringify(jsonSchemas(agent.declarations), null, 2)}\n`,
     'python/src/sandbox_platform/_generated/api.py': pythonApi(api),
     'python/src/sandbox_platform/_generated/agent.py': pythonAgent(agent),
   };

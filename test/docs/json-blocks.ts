@@ -6,7 +6,7 @@ import type { CodeBlock } from './code-blocks.ts';
 type Json = any;
 
 const agentMessages = JSON.parse(
-  readFileSync(path.resolve(import.meta.dirname, '../../api/agent-document/messages.json'), 'utf8'),
+  readFileSync(path.resolve(import.meta.dirname, '../../api/openapi/agent/messages.json'), 'utf8'),
 );
 
 /** The value of a `json` block, in which `…` stands for omitted parts. */

@@ -2,8 +2,8 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
-import { type ReplyExample, replyExamplesDir } from '../../api/reply-examples.ts';
-import { fieldExamples } from '../../api/schemas/examples.ts';
+import { type ReplyExample, replyExamplesDir } from '../../api/openapi/document.ts';
+import { fieldExamples } from '../../api/openapi/examples.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: any JSON
 export type Json = any;

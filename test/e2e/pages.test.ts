@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { createApp } from '../../api/app.ts';
-import { IdentityProviders } from '../../api/oidc/identity-providers.ts';
+import { IdentityProviders } from '../../api/routes/accounts/oidc/identity-providers.ts';
 import { addAccountLink } from '../../db/accounts/account-links.ts';
 import { addEmailChangeToken } from '../../db/accounts/email-changes.ts';
 import { User } from '../../db/accounts/user.entity.ts';

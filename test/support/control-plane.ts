@@ -7,7 +7,7 @@ import type { WorkerDeploymentVersion } from '@temporalio/common';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { DefaultLogger, NativeConnection, Runtime, type Worker } from '@temporalio/worker';
 import { pino } from 'pino';
-import { TemporalSandboxCommands } from '../../api/temporal-sandbox-commands.ts';
+import { TemporalSandboxCommands } from '../../api/routes/sandboxes/commands.ts';
 import type { MadeAccount } from '../../db/accounts/accounts.ts';
 import { loadPlans, type PlanCatalog } from '../../db/billing/plans.ts';
 import { bootstrap } from '../../db/bootstrap.ts';

@@ -4,17 +4,19 @@ import type { Sandbox } from '../../../db/sandboxes/sandbox.entity.ts';
 import { findSandboxes } from '../../../db/sandboxes/sandbox-rows.ts';
 import { AppError, notFound } from '../../../domain/errors.ts';
 import type { SandboxId } from '../../../domain/ids.ts';
-import { scopeOf } from '../../access.ts';
-import type { ApiDependencies } from '../../dependencies.ts';
-import { success } from '../../schemas/envelope.ts';
-import { counted, givenId } from '../../schemas/fields.ts';
+import { requireFresh } from '../../../domain/sandboxes/object-storage.ts';
+import { concurrentStatuses, type SandboxStatus } from '../../../domain/sandboxes/state.ts';
+import { anyUser, scopeOf } from '../../access.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { counted, givenId, withDefault } from '../../schemas/fields.ts';
+import { envelope, failures, ofMutations, success } from '../../schemas/replies.ts';
 
 /** The maximum number of ids in a request, and of sandboxes that are handled at the same time. */
 const maxIds = 100;
 const atOnce = 50;
 
 /** Duplicate ids are handled, counted and answered once. */
-export const batchIds = counted(
+const batchIds = counted(
   maxIds,
   'ids',
   z
@@ -27,7 +29,7 @@ export const batchIds = counted(
  * The reply of a batch.
  * @param statuses the statuses of accepted sandboxes; the others are `failed`
  */
-export const batchResult = (...statuses: string[]) =>
+const batchResult = (...statuses: string[]) =>
   z.object({
     total: z.int().min(0).describe('Different ids'),
     successful: z.int().min(0),
@@ -49,7 +51,7 @@ export const batchResult = (...statuses: string[]) =>
  * @param act returns the status for the result, or throws `AppError`
  * @param finish runs once for all sandboxes that `act` did not refuse
  */
-export async function runBatch(
+async function runBatch(
   deps: ApiDependencies,
   request: FastifyRequest<{ Body: { sandbox_ids: SandboxId[] } }>,
   doing: string,
@@ -94,4 +96,150 @@ async function inParallel<T, R>(items: readonly T[], limit: number, work: (item:
   };
   await Promise.all(Array.from({ length: Math.min(limit, items.length) }, worker));
   return results;
+}
+
+/** `POST /v1/sandboxes/batch-pause`: replies when each sandbox is `pausing`. */
+export function batchPauseSandboxes(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/sandboxes/batch-pause',
+    config: { access: anyUser('by_role') },
+    schema: {
+      operationId: 'batchPauseSandboxes',
+      tags: ['Sandboxes'],
+      summary: 'Pause up to 100 sandboxes',
+      description: 'Each id has its own result, as from the single route.',
+      body: z.object({ sandbox_ids: batchIds }),
+      response: {
+        202: envelope(batchResult('pausing'), 'Each id has its own result'),
+        ...failures(ofMutations),
+      },
+    },
+    handler: async (request, reply) => {
+      const result = await runBatch(deps, request, 'paused', async (sandbox) => {
+        await deps.sandboxCommands.pause(sandbox, { wait: false });
+        return 'pausing';
+      });
+      return reply.code(202).send(result);
+    },
+  });
+}
+
+/**
+ * Fields of the resume of one sandbox that a batch refuses. If a batch ignored them, it would resume with other mounts
+ * than requested.
+ */
+const ofOneOnly = ['object_storage', 'best_effort_oss'];
+
+const body = z.looseObject({ sandbox_ids: batchIds }).superRefine((given, context) => {
+  for (const name of ofOneOnly) {
+    const value = given[name];
+    const isAsked = typeof value === 'object' && value !== null ? Object.keys(value).length > 0 : Boolean(value);
+    if (isAsked)
+      context.addIssue({ code: 'custom', path: [name], message: 'is only for the resume of a single sandbox' });
+  }
+});
+
+/**
+ * `POST /v1/sandboxes/batch-resume`: each sandbox is admitted separately, and its reply is due when it is `resuming`.
+ */
+export function batchResumeSandboxes(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/sandboxes/batch-resume',
+    config: { access: anyUser('by_role') },
+    schema: {
+      operationId: 'batchResumeSandboxes',
+      tags: ['Sandboxes'],
+      summary: 'Resume up to 100 paused sandboxes',
+      description: 'Each id has its own result, as from the single route.',
+      body,
+      response: {
+        202: envelope(batchResult('resuming'), 'Each id has its own result'),
+        ...failures(ofMutations),
+      },
+    },
+    handler: async (request, reply) => {
+      const result = await runBatch(deps, request, 'resumed', async (sandbox) => {
+        if (sandbox.status === 'paused') requireFresh({ slots: sandbox.objectStorage, credentials: {} }, false);
+        await deps.sandboxCommands.resume(sandbox, { wait: false });
+        return 'resuming';
+      });
+      return reply.code(202).send(result);
+    },
+  });
+}
+
+/** Statuses that lead to another one. For a sandbox that already ends, a second request changes nothing. */
+const transitional: readonly SandboxStatus[] = ['created', 'starting', 'pausing', 'resuming'];
+
+/** `POST /v1/sandboxes/batch-terminate`: replies when it is certain that all sandboxes will end. */
+export function batchTerminateSandboxes(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/sandboxes/batch-terminate',
+    config: { access: anyUser('by_role') },
+    schema: {
+      operationId: 'batchTerminateSandboxes',
+      tags: ['Sandboxes'],
+      summary: 'Terminate up to 100 sandboxes',
+      description:
+        'Each id has its own result. Sandboxes that are changing their status are refused unless `force` is true.',
+      body: z.object({
+        sandbox_ids: batchIds,
+        force: withDefault(z.boolean(), false).describe('Also terminate sandboxes in a transitional status'),
+      }),
+      response: {
+        202: envelope(batchResult('termination_in_progress', 'terminated'), 'Each id has its own result'),
+        ...failures(ofMutations),
+      },
+    },
+    handler: async (request, reply) => {
+      const { force } = request.body;
+      const judge = ({ status }: Sandbox) => {
+        if (status === 'terminated') return 'terminated';
+        if (force || !transitional.includes(status)) return 'termination_in_progress';
+        throw new AppError('sandbox_busy', `The sandbox is ${status}; wait, or use force`);
+      };
+      const result = await runBatch(deps, request, 'terminated', judge, async (sandboxes) => {
+        const living = sandboxes.filter(({ status }) => status !== 'terminated');
+        if (living.length > 0) await deps.sandboxCommands.endBatch(living, { forget: false });
+      });
+      return reply.code(202).send(result);
+    },
+  });
+}
+
+/** `POST /v1/sandboxes/batch-delete`: replies when it is certain that all sandboxes will end and be removed. */
+export function batchDeleteSandboxes(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/sandboxes/batch-delete',
+    config: { access: anyUser('by_role') },
+    schema: {
+      operationId: 'batchDeleteSandboxes',
+      tags: ['Sandboxes'],
+      summary: 'Delete up to 100 sandboxes',
+      description: 'Each id has its own result. Sandboxes that count as concurrent are refused unless `force` is true.',
+      body: z.object({
+        sandbox_ids: batchIds,
+        force: withDefault(z.boolean(), false).describe('Also delete sandboxes that run, start or resume'),
+      }),
+      response: {
+        202: envelope(batchResult('deletion_in_progress'), 'Each id has its own result'),
+        ...failures(ofMutations),
+      },
+    },
+    handler: async (request, reply) => {
+      const { force } = request.body;
+      const judge = ({ status }: Sandbox) => {
+        if (force || !concurrentStatuses.includes(status)) return 'deletion_in_progress';
+        throw new AppError('sandbox_running', `The sandbox is ${status}; terminate it first, or use force`);
+      };
+      const result = await runBatch(deps, request, 'deleted', judge, (sandboxes) =>
+        deps.sandboxCommands.endBatch(sandboxes, { forget: true }),
+      );
+      return reply.code(202).send(result);
+    },
+  });
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { defaultTimeoutSeconds } from '../../../domain/billing/plans.ts';
+import { defaultTimeoutSeconds, minTimeoutSeconds } from '../../../domain/billing/plans.ts';
 import { maxCustomPorts } from '../../../domain/sandboxes/ports.ts';
 import {
   counted,
@@ -14,8 +14,14 @@ import {
   withDefaultNonZero,
 } from '../../schemas/fields.ts';
 import { newPortSchema } from '../../schemas/port.ts';
-import { createMounts } from './object-storage-body.ts';
-import { timeoutSeconds } from './timeout-body.ts';
+import { createMounts } from './object-storage.ts';
+
+/** A timeout in a request. It is compared with the plan's maximum later. */
+export const timeoutSeconds = () =>
+  positiveInt().min(minTimeoutSeconds, `timeout must be at least ${minTimeoutSeconds} seconds`).describe('Seconds');
+
+/** Body of PUT and POST timeout. */
+export const timeoutBody = z.object({ timeout: timeoutSeconds() });
 
 const maxVariables = 256;
 const maxVariablesBytes = 128 * 1024;

@@ -11,11 +11,8 @@ import type { TemplateId } from '../../../domain/ids.ts';
 import { registryProjectOf } from '../../../domain/templates/image.ts';
 import { checkTemplateName } from '../../../domain/templates/name.ts';
 import { anyUser, callerOf } from '../../access.ts';
-import { createOnce } from '../../create-once.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { idempotencyHeaders } from '../../plugins/idempotency.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
+import { createOnce, idempotencyHeaders } from '../../plugins/idempotency.ts';
 import {
   bodyBytesWithDescription,
   description,
@@ -26,12 +23,13 @@ import {
   withDefaultNonZero,
 } from '../../schemas/fields.ts';
 import { portSchema, presentPort } from '../../schemas/port.ts';
-import { requireRegistryUp, requireStorage } from '../../template-images.ts';
+import { envelope, failures, ofIdempotency, ofMutations, success } from '../../schemas/replies.ts';
+import { customCommand, portsBeside, readyCommand, templateName, templatePorts } from '../templates/body.ts';
 import { requireVisibility } from '../templates/create.ts';
-import { customCommand, portsBeside, readyCommand, templateName, templatePorts } from '../templates/template-body.ts';
-import { templateStatus, templateVisibility } from '../templates/template-schema.ts';
-import { sandboxOf } from './read-sandbox.ts';
-import { sandboxPath } from './sandbox-path.ts';
+import { requireRegistryUp, requireStorage } from '../templates/images.ts';
+import { templateStatus, templateVisibility } from '../templates/schema.ts';
+import { sandboxOf } from './read.ts';
+import { sandboxPath } from './schema.ts';
 
 const body = z.object({
   name: templateName(),

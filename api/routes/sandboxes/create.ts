@@ -1,10 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { FastifyRequest } from 'fastify';
+import ipaddr from 'ipaddr.js';
 import type { Identity } from '../../../db/accounts/identities.ts';
 import { findDefaultProjectId, findProjectView } from '../../../db/accounts/projects.ts';
 import { planHeldBy } from '../../../db/billing/subscriptions.ts';
 import type { Scope } from '../../../db/core/scope.ts';
+import { isKnownRegion } from '../../../db/hosts/hosts.ts';
 import { admitSandbox, type NewSandbox } from '../../../db/sandboxes/admission.ts';
 import { Sandbox } from '../../../db/sandboxes/sandbox.entity.ts';
 import { findSecretKeyNumber } from '../../../db/sandboxes/sandbox-status.ts';
@@ -12,25 +14,22 @@ import type { Template } from '../../../db/templates/template.entity.ts';
 import { findTemplateByNameOrId } from '../../../db/templates/templates.ts';
 import { checkPlanLimits, defaultStorageGb } from '../../../domain/billing/plans.ts';
 import { AppError, notFound } from '../../../domain/errors.ts';
+import { nearestTo, type RegionWish } from '../../../domain/hosts/regions.ts';
 import type { ProjectId, SandboxId } from '../../../domain/ids.ts';
 import { checkSandboxName, generateSandboxName } from '../../../domain/names.ts';
 import { type MountSlot, planMounts } from '../../../domain/sandboxes/object-storage.ts';
 import { conflictWithTemplate, type Port } from '../../../domain/sandboxes/ports.ts';
 import { isUsable, startsImageCommand } from '../../../domain/templates/image.ts';
+import type { Settings } from '../../../platform/config/settings.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
-import { createOnce } from '../../create-once.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { idempotencyHeaders } from '../../plugins/idempotency.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
+import { createOnce, idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { readNewPort } from '../../schemas/port.ts';
+import { envelope, failures, ofIdempotency, ofMutations, success } from '../../schemas/replies.ts';
 import { type CreateBody, createBody } from './create-body.ts';
-import { directMountOf } from './direct-mount.ts';
-import { networkProxy } from './network-proxy.ts';
-import { mountPath, requireOutbound } from './object-storage-body.ts';
-import { fullSandbox } from './read-sandbox.ts';
-import { regionWish } from './region-wish.ts';
-import { createdSandboxSchema } from './sandbox-schema.ts';
+import { directMountOf, mountPath, requireOutbound } from './object-storage.ts';
+import { fullSandbox, networkProxy } from './read.ts';
+import { createdSandboxSchema } from './schema.ts';
 
 /** `POST /v1/sandboxes`. */
 export function createSandbox(api: Api, deps: ApiDependencies): void {
@@ -246,4 +245,47 @@ function portsFor(template: Template, body: CreateBody): Port[] {
 
 function templateError(code: 'template_not_found' | 'template_not_usable', message: string): AppError {
   return new AppError(code, message, { details: [{ path: 'template', reason: message }] });
+}
+
+/**
+ * The regions for a request's `locality`: first the given region, or with `auto_detect` the caller's region, otherwise
+ * the region of this process. The other regions follow by distance. `force` allows only the first, except with
+ * `auto_detect`.
+ * @throws {AppError} `invalid_region`
+ */
+async function regionWish(
+  em: EntityManager,
+  settings: Settings,
+  request: Pick<FastifyRequest, 'headers' | 'ip'>,
+  locality: CreateBody['locality'],
+): Promise<RegionWish> {
+  const { region: named, auto_detect: autoDetect = false } = locality ?? {};
+  const force = !autoDetect && (locality?.force ?? false);
+  const wish = (region: string, forced: boolean) => ({
+    nearest: nearestTo(region, settings.PLATFORM_REGIONS_NEAREST),
+    forced,
+  });
+  if (named !== undefined) {
+    if (await isKnownRegion(em, named)) return wish(named, force);
+    throw new AppError('invalid_region', 'There is no such region', {
+      details: [{ path: 'locality.region', reason: 'there is no such region' }],
+    });
+  }
+  const detected = autoDetect ? callerRegion(settings, request) : null;
+  if (detected !== null && (await isKnownRegion(em, detected))) return wish(detected, force);
+  return wish(settings.PLATFORM_REGION, false);
+}
+
+/** The region of this caller according to the operator's settings. Null: unknown. */
+function callerRegion(settings: Settings, { headers, ip }: Pick<FastifyRequest, 'headers' | 'ip'>): string | null {
+  const header = settings.PLATFORM_REGION_HEADER && headers[settings.PLATFORM_REGION_HEADER.toLowerCase()];
+  if (typeof header === 'string' && header.trim() !== '') return header.trim();
+  const address = ipaddr.process(ip);
+  for (const [region, networks] of Object.entries(settings.PLATFORM_REGION_NETWORKS)) {
+    for (const network of networks) {
+      const [base, bits] = ipaddr.parseCIDR(network);
+      if (base.kind() === address.kind() && address.match(base, bits)) return region;
+    }
+  }
+  return null;
 }

@@ -1,32 +1,25 @@
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { batchDeleteSandboxes } from './batch-delete.ts';
-import { batchPauseSandboxes } from './batch-pause.ts';
-import { batchResumeSandboxes } from './batch-resume.ts';
-import { batchTerminateSandboxes } from './batch-terminate.ts';
-import { connectSandbox } from './connect.ts';
+import { batchDeleteSandboxes, batchPauseSandboxes, batchResumeSandboxes, batchTerminateSandboxes } from './batch.ts';
 import { createSandbox } from './create.ts';
 import { createTemplateFromSandbox } from './create-template.ts';
-import { deleteSandbox } from './delete.ts';
-import { getActiveExec } from './exec-active.ts';
-import { cancelExec } from './exec-cancel.ts';
-import { startExec } from './exec-start.ts';
-import { streamExec } from './exec-stream.ts';
-import { getSandbox } from './get.ts';
+import { cancelExec, getActiveExec } from './exec/active.ts';
+import { startExec } from './exec/start.ts';
+import { streamExec } from './exec/stream.ts';
+import {
+  connectSandbox,
+  deleteSandbox,
+  pauseSandbox,
+  restartSandbox,
+  resumeSandbox,
+  terminateSandbox,
+} from './life.ts';
 import { listSandboxes } from './list.ts';
-import { getSandboxMetrics } from './metrics.ts';
+import { getSandboxMetrics, getSandboxStats } from './metrics.ts';
 import { getSandboxMetricsChart } from './metrics-chart.ts';
-import { pauseSandbox } from './pause.ts';
-import { addSandboxPort } from './ports-add.ts';
-import { listSandboxPorts } from './ports-list.ts';
-import { removeSandboxPort } from './ports-remove.ts';
-import { raiseSandboxTimeout } from './raise-timeout.ts';
-import { restartSandbox } from './restart.ts';
-import { resumeSandbox } from './resume.ts';
-import { setSandboxTimeout } from './set-timeout.ts';
-import { getSandboxStats } from './stats.ts';
-import { getSandboxStatus } from './status.ts';
+import { addSandboxPort, listSandboxPorts, removeSandboxPort } from './ports.ts';
+import { getSandbox, getSandboxStatus } from './read.ts';
 import { switchSandboxProject } from './switch-project.ts';
-import { terminateSandbox } from './terminate.ts';
+import { raiseSandboxTimeout, setSandboxTimeout } from './timeouts.ts';
 import { getTurnCredential } from './webrtc-turn-credential.ts';
 
 /** The routes of sandboxes. */

@@ -1,14 +1,101 @@
 import { z } from 'zod';
-import { listSandboxViews } from '../../../db/sandboxes/sandbox-reads.ts';
+import { listSandboxViews, sandboxSortColumns } from '../../../db/sandboxes/sandbox-reads.ts';
+import { sandboxStatuses } from '../../../domain/sandboxes/state.ts';
 import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures, ofPaging } from '../../schemas/failures.ts';
-import { ownerFilter } from '../../schemas/owner-filter.ts';
-import { listingOf, paginationOf, paginationSchema } from '../../schemas/paging.ts';
-import { listQuery } from './list-query.ts';
-import { presentSandbox } from './present-sandbox.ts';
-import { sandboxSummarySchema } from './sandbox-schema.ts';
+import { givenId, optionalQuery } from '../../schemas/fields.ts';
+import {
+  accountQuery,
+  listingOf,
+  ownerFilter,
+  paginationOf,
+  paginationSchema,
+  pagingQuery,
+  sortingQuery,
+} from '../../schemas/lists.ts';
+import { envelope, failures, ofPaging, success } from '../../schemas/replies.ts';
+import { presentSandbox } from './read.ts';
+import { sandboxStatus, sandboxSummarySchema } from './schema.ts';
+
+/** One status, or several separated by commas. */
+export const statusFilter = optionalQuery(
+  z
+    .string()
+    .max(200)
+    .meta({ pattern: `^(${sandboxStatuses.join('|')})(,(${sandboxStatuses.join('|')}))*$` })
+    .transform((text) => text.split(',').map((word) => word.trim()))
+    .pipe(z.array(sandboxStatus).max(sandboxStatus.options.length)),
+).describe('One status, or several, separated by commas');
+
+/** `{"key":"value"}`, or `key=value` pairs separated by commas or `&`. */
+const metadataFilter = optionalQuery(
+  z
+    .string()
+    .max(8192)
+    .transform((text, context) => {
+      const found = text.trim().startsWith('{') ? [fromJson(text)] : fromPairs(text);
+      const [first, ...others] = found;
+      if (first) return [first, ...others.filter((other) => other !== null)];
+      context.addIssue({ code: 'custom', message: 'must be a JSON object of strings, or key=value pairs' });
+      return z.NEVER;
+    }),
+).describe(
+  '`{"key":"value"}`, or `key=value` pairs separated by commas or &; a sandbox must have all of them. Keys and ' +
+    'values of pairs may be percent-encoded once more than the query',
+);
+
+/** Query of `GET /v1/sandboxes`. */
+const listQuery = z.object({
+  ...pagingQuery,
+  ...accountQuery,
+  status: statusFilter,
+  project_id: optionalQuery(givenId('project', z.string().max(64))),
+  owner_user_id: optionalQuery(givenId('user', z.string().max(64))).describe('Account root only'),
+  search: optionalQuery(z.string().max(256)).describe('Part of a name, description or id'),
+  metadata: metadataFilter,
+  ...sortingQuery(sandboxSortColumns),
+});
+
+/** JSON escapes can contain characters that the database cannot store. */
+const storable = z.string().refine((text) => !text.includes('\0') && text.isWellFormed());
+const scalars = z.record(storable, z.union([storable, z.number(), z.boolean()]).transform(String));
+
+function fromJson(text: string): Record<string, string> | null {
+  try {
+    return scalars.safeParse(JSON.parse(text)).data ?? null;
+  } catch {
+    // The text is not JSON. The caller gets an error about the filter.
+    return null;
+  }
+}
+
+/**
+ * The pairs as given, and with their keys and values percent-decoded once and twice, because clients encode them
+ * differently.
+ */
+function fromPairs(text: string): (Record<string, string> | null)[] {
+  const pairs = text.split(/[,&]/).map((pair) => pair.split(/=(.*)/s, 2) as [string, string | undefined]);
+  if (pairs.some(([key, value]) => key.trim() === '' || value === undefined)) return [null];
+  const asGiven = pairs.map(([key, value]) => [key.trim(), value!.trim()] as const);
+  const readings = [asGiven];
+  while (readings.length < 3) {
+    const before = readings.at(-1)!;
+    const decoded = before.map(([key, value]) => [decodedOnce(key), decodedOnce(value)] as const);
+    if (JSON.stringify(decoded) === JSON.stringify(before)) break;
+    readings.push(decoded);
+  }
+  return readings.map((reading) => Object.fromEntries(reading));
+}
+
+function decodedOnce(text: string): string {
+  try {
+    const decoded = decodeURIComponent(text);
+    return decoded.includes('\0') ? text : decoded;
+  } catch {
+    // A percent sign that is not the start of an escape stays a percent sign.
+    return text;
+  }
+}
 
 /** `GET /v1/sandboxes`. A user sees their own sandboxes, the account root all sandboxes of the account. */
 export function listSandboxes(api: Api, deps: ApiDependencies): void {

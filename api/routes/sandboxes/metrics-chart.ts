@@ -1,22 +1,45 @@
 import { z } from 'zod';
-import { readMetrics } from '../../../db/usage/sandbox-metrics.ts';
-import { formatDuration, metricsRange } from '../../../domain/usage/metrics-range.ts';
+import { type MetricsItem, readMetrics } from '../../../db/usage/sandbox-metrics.ts';
+import { formatDuration, type MetricsRange, metricsRange, sampleSeconds } from '../../../domain/usage/metrics-range.ts';
 import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures } from '../../schemas/failures.ts';
 import { time } from '../../schemas/fields.ts';
-import {
-  chartOption,
-  chartSeries,
-  chartSeriesSchema,
-  referenceLimits,
-  referenceLimitsSchema,
-} from './metrics-chart-option.ts';
-import { askedRange, metricsQuery } from './metrics-query.ts';
-import { sandboxOf } from './read-sandbox.ts';
-import { sandboxPath } from './sandbox-path.ts';
-import { sandboxStatus } from './sandbox-schema.ts';
+import { envelope, failures, success } from '../../schemas/replies.ts';
+import { askedRange, metricsQuery } from './metrics.ts';
+import { sandboxOf } from './read.ts';
+import { sandboxPath, sandboxStatus } from './schema.ts';
+
+const mib = 1024 ** 2;
+
+/** `[Unix milliseconds, value]`. A null value interrupts the line where there are no measurements. */
+const series = z.array(z.tuple([z.number(), z.number().nullable()]));
+
+const chartSeriesSchema = z.object({
+  cpu_usage: series.describe('Percent of all its cores'),
+  memory_usage: series.describe('MiB'),
+  disk_usage: series.describe('MiB'),
+});
+type ChartSeries = z.output<typeof chartSeriesSchema>;
+type SeriesName = keyof ChartSeries;
+
+/** The form of ECharts' `markLine`. */
+const markLine = z.object({
+  silent: z.boolean(),
+  symbol: z.literal('none'),
+  label: z.object({ formatter: z.string(), position: z.literal('insideEndTop') }),
+  lineStyle: z.object({ type: z.literal('dashed') }),
+  data: z.array(z.object({ name: z.string(), yAxis: z.number() })),
+});
+
+const referenceLimitsSchema = z.object({ cpu_usage: markLine, memory_usage: markLine, disk_usage: markLine });
+type ReferenceLimits = z.output<typeof referenceLimitsSchema>;
+
+/** The limits of the sandbox. */
+interface ChartLimits {
+  cpuCount: number;
+  memoryMb: number;
+  diskMb: number;
+}
 
 /** A chart gains nothing from more points than a screen has columns. */
 const pointsAtMost = 1440;
@@ -69,4 +92,85 @@ export function getSandboxMetricsChart(api: Api, deps: ApiDependencies): void {
       });
     },
   });
+}
+
+/** The points of each line, with a null between two points that have a missing step between them. */
+function chartSeries(items: readonly MetricsItem[], stepSeconds: number): ChartSeries {
+  const stepMs = Math.max(stepSeconds, sampleSeconds) * 1000;
+  const line = (value: (item: MetricsItem) => number): [number, number | null][] =>
+    items.flatMap((item, index) => {
+      const at = item.at.getTime();
+      const before = items[index - 1]?.at.getTime() ?? at;
+      const point: [number, number | null] = [at, Math.round(value(item) * 100) / 100];
+      return at - before > 1.5 * stepMs ? [[before + stepMs, null], point] : [point];
+    });
+  return {
+    cpu_usage: line((item) => item.cpuUsedPct),
+    memory_usage: line((item) => item.memUsed / mib),
+    disk_usage: line((item) => item.diskUsed / mib),
+  };
+}
+
+/** A line at the sandbox's limit across each panel. */
+function referenceLimits({ cpuCount, memoryMb, diskMb }: ChartLimits): ReferenceLimits {
+  const limit = (name: string, yAxis: number): ReferenceLimits[SeriesName] => ({
+    silent: true,
+    symbol: 'none',
+    label: { formatter: name, position: 'insideEndTop' },
+    lineStyle: { type: 'dashed' },
+    data: [{ name, yAxis }],
+  });
+  return {
+    cpu_usage: limit(cpuCount === 1 ? '1 core' : `${cpuCount} cores`, 100),
+    memory_usage: limit(`${memoryMb} MiB`, memoryMb),
+    disk_usage: limit(`${diskMb} MiB`, diskMb),
+  };
+}
+
+const panels: readonly { name: SeriesName; title: string; unit: string }[] = [
+  { name: 'cpu_usage', title: 'CPU', unit: '%' },
+  { name: 'memory_usage', title: 'Memory', unit: 'MiB' },
+  { name: 'disk_usage', title: 'Disk', unit: 'MiB' },
+];
+
+/** An ECharts option with its data. `chart.setOption(chart_config)` draws one panel for each line. */
+function chartOption(lines: ChartSeries, limits: ReferenceLimits, range: MetricsRange): Record<string, unknown> {
+  const place = (index: number) => `${8 + index * 31}%`;
+  const isLast = (index: number) => index === panels.length - 1;
+  return {
+    animation: false,
+    tooltip: { trigger: 'axis' },
+    axisPointer: { link: [{ xAxisIndex: 'all' }] },
+    grid: panels.map((_, index) => ({ left: 72, right: 32, top: place(index), height: '22%' })),
+    xAxis: panels.map((_, gridIndex) => ({
+      type: 'time',
+      gridIndex,
+      min: range.start.getTime(),
+      max: range.end.getTime(),
+      axisLabel: { show: isLast(gridIndex), hideOverlap: true },
+    })),
+    yAxis: panels.map(({ name, title, unit }, gridIndex) => ({
+      type: 'value',
+      gridIndex,
+      name: `${title} (${unit})`,
+      nameTextStyle: { align: 'left' },
+      min: 0,
+      // Leaves room above the limit, so that its line is visible.
+      max: Math.ceil(limits[name].data[0]!.yAxis * 1.1),
+      splitNumber: 4,
+      axisLabel: { showMaxLabel: false },
+    })),
+    series: panels.map(({ name, title }, index) => ({
+      id: name,
+      name: title,
+      type: 'line',
+      xAxisIndex: index,
+      yAxisIndex: index,
+      showSymbol: lines[name].length < 2,
+      connectNulls: false,
+      areaStyle: { opacity: 0.15 },
+      data: lines[name],
+      markLine: limits[name],
+    })),
+  };
 }

@@ -1,16 +1,40 @@
 import { z } from 'zod';
-import { readMetrics } from '../../../db/usage/sandbox-metrics.ts';
-import { metricsRange } from '../../../domain/usage/metrics-range.ts';
-import { anyUser } from '../../access.ts';
+import { readSandboxStats } from '../../../db/sandboxes/sandbox-reads.ts';
+import { readMetrics, readUsageAverages } from '../../../db/usage/sandbox-metrics.ts';
+import { type AskedRange, metricsRange, parseDurationSeconds } from '../../../domain/usage/metrics-range.ts';
+import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures } from '../../schemas/failures.ts';
-import { time } from '../../schemas/fields.ts';
-import { askedRange, metricsQuery } from './metrics-query.ts';
-import { uptimeSeconds } from './present-sandbox.ts';
-import { sandboxOf } from './read-sandbox.ts';
-import { sandboxPath } from './sandbox-path.ts';
-import { sandboxStatus } from './sandbox-schema.ts';
+import { optionalQuery, time, timeQuery } from '../../schemas/fields.ts';
+import { envelope, failures, success } from '../../schemas/replies.ts';
+import { sandboxOf, uptimeSeconds } from './read.ts';
+import { sandboxPath, sandboxStatus } from './schema.ts';
+
+const bound = (defaultText: string) =>
+  timeQuery().describe(`ISO 8601, Unix seconds or milliseconds; default ${defaultText}; swapped bounds are put right`);
+
+const step = optionalQuery(
+  z
+    .string()
+    .max(64)
+    .transform((text, context) => {
+      const seconds = parseDurationSeconds(text);
+      if (seconds !== null) return seconds;
+      context.addIssue({
+        code: 'custom',
+        message: 'must be seconds, or a duration such as 5s, 1m30s or 1h, up to 7 days',
+      });
+      return z.NEVER;
+    }),
+).describe(
+  'Seconds, or a duration such as 5s, 1m30s, 1h; default 5. A longer step is used if the reply would be too long',
+);
+
+/** Query of both routes on metrics. */
+export const metricsQuery = z.object({ start: bound('5 minutes ago'), end: bound('now'), step });
+
+export function askedRange(query: z.output<typeof metricsQuery>): AskedRange {
+  return { start: query.start, end: query.end, stepSeconds: query.step };
+}
 
 const bytes = () => z.int().min(0).describe('Bytes');
 
@@ -78,6 +102,55 @@ export function getSandboxMetrics(api: Api, deps: ApiDependencies): void {
           mem_used: item.memUsed,
         })),
         ...(items.length === 0 ? { error: 'The sandbox has no metrics for this time' } : {}),
+      });
+    },
+  });
+}
+
+const count = () => z.int().min(0);
+const percent = (what: string) =>
+  z.number().nullable().describe(`${what}, over the last minute of those that run; null: none was measured`);
+const statsSchema = z.object({
+  total_sandboxes: count(),
+  running_sandboxes: count(),
+  terminated_sandboxes: count(),
+  failed_sandboxes: count(),
+  avg_cpu_usage: percent('Percent of their cores'),
+  avg_memory_usage: percent('Percent of their memory'),
+  total_uptime_hours: z.number().min(0).describe('Hours of running, including current phases'),
+});
+
+/** `GET /v1/sandboxes/stats`: statistics of the sandboxes in the caller's list. */
+export function getSandboxStats(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'GET',
+    url: '/v1/sandboxes/stats',
+    config: { access: anyUser('by_role') },
+    schema: {
+      operationId: 'getSandboxStats',
+      tags: ['Sandboxes'],
+      summary: 'Count sandboxes',
+      description:
+        'Counts the sandboxes that the caller can list, by status, with the average use of the last minute; ' +
+        'null if nothing was ' +
+        'measured.',
+      response: { 200: envelope(statsSchema, 'The counts'), ...failures() },
+    },
+    handler: async (request) => {
+      const scope = scopeOf(request);
+      const now = new Date();
+      const [stats, averages] = await Promise.all([
+        readSandboxStats(deps.orm.em.fork(), scope, now),
+        readUsageAverages(deps.orm.em.fork(), scope, now),
+      ]);
+      return success({
+        total_sandboxes: stats.total,
+        running_sandboxes: stats.running,
+        terminated_sandboxes: stats.terminated,
+        failed_sandboxes: stats.failed,
+        avg_cpu_usage: averages.cpuPct,
+        avg_memory_usage: averages.memoryPct,
+        total_uptime_hours: stats.uptimeHours,
       });
     },
   });

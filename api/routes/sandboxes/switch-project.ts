@@ -2,10 +2,9 @@ import { z } from 'zod';
 import { moveSandboxToProject } from '../../../db/sandboxes/sandbox-projects.ts';
 import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { messageEnvelope, successMessage } from '../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../schemas/failures.ts';
 import { givenId } from '../../schemas/fields.ts';
-import { sandboxPath } from './sandbox-path.ts';
+import { failures, messageEnvelope, ofMutations, successMessage } from '../../schemas/replies.ts';
+import { sandboxPath } from './schema.ts';
 
 /** `POST /v1/sandboxes/{sandbox_id}/switch-project`: for a running sandbox. */
 export function switchSandboxProject(api: Api, deps: ApiDependencies): void {

@@ -5,10 +5,9 @@ import { iceServers, turnCredential } from '../../../domain/sandboxes/turn.ts';
 import { turnSettings } from '../../../platform/config/turn-settings.ts';
 import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures } from '../../schemas/failures.ts';
-import { sandboxOf } from './read-sandbox.ts';
-import { sandboxPath } from './sandbox-path.ts';
+import { envelope, failures, success } from '../../schemas/replies.ts';
+import { sandboxOf } from './read.ts';
+import { sandboxPath } from './schema.ts';
 
 const turnCredentialSchema = z
   .object({

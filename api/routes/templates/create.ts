@@ -12,11 +12,8 @@ import type { TemplateId } from '../../../domain/ids.ts';
 import { isBuiltin, mayReadProject, registryProjectOf } from '../../../domain/templates/image.ts';
 import { checkTemplateName } from '../../../domain/templates/name.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
-import { createOnce } from '../../create-once.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { idempotencyHeaders } from '../../plugins/idempotency.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
+import { createOnce, idempotencyHeaders } from '../../plugins/idempotency.ts';
 import {
   bodyBytesWithDescription,
   description,
@@ -25,7 +22,7 @@ import {
   withDefault,
   withDefaultNonZero,
 } from '../../schemas/fields.ts';
-import { readNamedImage, requireExternalImage, requireOutboundImage, requireStorage } from '../../template-images.ts';
+import { envelope, failures, ofIdempotency, ofMutations, success } from '../../schemas/replies.ts';
 import {
   imageReference,
   inheritedPorts,
@@ -37,8 +34,9 @@ import {
   registryUsername,
   settingFields,
   templateName,
-} from './template-body.ts';
-import { createdTemplateSchema, presentCreatedTemplate, templateVisibility } from './template-schema.ts';
+} from './body.ts';
+import { readNamedImage, requireExternalImage, requireOutboundImage, requireStorage } from './images.ts';
+import { createdTemplateSchema, presentCreatedTemplate, templateVisibility } from './schema.ts';
 
 const body = z
   .object({

@@ -1,9 +1,8 @@
 import { deleteTemplate as removeTemplate } from '../../../db/templates/template-changes.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { messageEnvelope, successMessage } from '../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../schemas/failures.ts';
-import { templatePath } from './template-path.ts';
+import { failures, messageEnvelope, ofMutations, successMessage } from '../../schemas/replies.ts';
+import { templatePath } from './schema.ts';
 
 /** `DELETE /v1/templates/{template_id}`. Also removes its image, unless something else refers to it. */
 export function deleteTemplate(api: Api, deps: ApiDependencies): void {

@@ -10,11 +10,8 @@ import { AppError } from '../../../domain/errors.ts';
 import type { TemplateId } from '../../../domain/ids.ts';
 import { checkTemplateName } from '../../../domain/templates/name.ts';
 import { anyUser, callerOf } from '../../access.ts';
-import { createOnce } from '../../create-once.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { idempotencyHeaders } from '../../plugins/idempotency.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
+import { createOnce, idempotencyHeaders } from '../../plugins/idempotency.ts';
 import {
   bodyBytesWithDescription,
   description,
@@ -23,12 +20,12 @@ import {
   withDefault,
   withDefaultNonZero,
 } from '../../schemas/fields.ts';
-import { requireOutboundImage, requireRegistryUp, requireStorage } from '../../template-images.ts';
+import { envelope, failures, ofIdempotency, ofMutations, success } from '../../schemas/replies.ts';
+import { imageReference, registryPassword, registryUsername, settingFields, templateName } from './body.ts';
 import { requireVisibility } from './create.ts';
-import { importStatus } from './import-jobs/import-job-schema.ts';
-import { importPlaceIn, importStarted } from './started-import.ts';
-import { imageReference, registryPassword, registryUsername, settingFields, templateName } from './template-body.ts';
-import { templateVisibility } from './template-schema.ts';
+import { requireOutboundImage, requireRegistryUp, requireStorage } from './images.ts';
+import { importPlaceIn, importStarted, importStatus } from './imports.ts';
+import { templateVisibility } from './schema.ts';
 
 const { metadata: _metadata, ...settings } = settingFields;
 const body = z.object({

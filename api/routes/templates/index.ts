@@ -1,23 +1,23 @@
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { createTemplate } from './create.ts';
 import { deleteTemplate } from './delete.ts';
-import { deleteTemplateDocument } from './document-delete.ts';
-import { getTemplateDocument } from './document-get.ts';
-import { setTemplateDocument } from './document-set.ts';
-import { getTemplate } from './get.ts';
-import { cancelTemplateImport } from './import-cancel.ts';
+import { deleteTemplateDocument, getTemplateDocument, setTemplateDocument } from './document.ts';
 import { importTemplate } from './import-direct.ts';
-import { getTemplateImport } from './import-get.ts';
-import { startTemplateImport } from './import-start.ts';
-import { listTemplates } from './list.ts';
-import { setTemplateStatus } from './set-status.ts';
-import { shareTemplate } from './share.ts';
+import {
+  cancelImportJob,
+  cancelTemplateImport,
+  getImportJob,
+  getTemplateImport,
+  listImportJobs,
+  startTemplateImport,
+} from './imports.ts';
+import { getTemplate, listTemplates } from './read.ts';
+import { shareTemplate, unshareTemplate } from './sharing.ts';
+import { setTemplateStatus, validateTemplate } from './status.ts';
 import { getTemplateStorageUsage } from './storage-usage.ts';
-import { unshareTemplate } from './unshare.ts';
 import { updateTemplate } from './update.ts';
-import { validateTemplate } from './validate.ts';
 
-/** The routes of templates. */
+/** The routes of templates and of the imports of their images. */
 export const templateRoutes: readonly ((api: Api, deps: ApiDependencies) => void)[] = [
   listTemplates,
   createTemplate,
@@ -36,4 +36,7 @@ export const templateRoutes: readonly ((api: Api, deps: ApiDependencies) => void
   startTemplateImport,
   getTemplateImport,
   cancelTemplateImport,
+  listImportJobs,
+  getImportJob,
+  cancelImportJob,
 ];

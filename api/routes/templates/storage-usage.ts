@@ -4,8 +4,7 @@ import { findActiveAllocation } from '../../../db/usage/quota-allocations.ts';
 import { gbOfBytes } from '../../../domain/templates/storage.ts';
 import { anyUser, callerOf, planOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures } from '../../schemas/failures.ts';
+import { envelope, failures, success } from '../../schemas/replies.ts';
 
 /** `GET /v1/templates/storage-usage`: images of the account's private and shared templates. A layer of several images counts once. */
 export function getTemplateStorageUsage(api: Api, deps: ApiDependencies): void {

@@ -1,14 +1,11 @@
 import { z } from 'zod';
 import type { Template } from '../../../db/templates/template.entity.ts';
 import { changeTemplate, requireChangeable, requireNoImport } from '../../../db/templates/template-changes.ts';
-import type { Plan } from '../../../domain/billing/plans.ts';
-import { checkPlanLimits } from '../../../domain/billing/plans.ts';
+import { checkPlanLimits, type Plan } from '../../../domain/billing/plans.ts';
 import type { TemplateId } from '../../../domain/ids.ts';
 import { checkTemplateName } from '../../../domain/templates/name.ts';
 import { anyUser, callerOf, planOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../schemas/failures.ts';
 import {
   bodyBytesWithDescription,
   description,
@@ -16,7 +13,7 @@ import {
   optionalBody,
   optionalNonZero,
 } from '../../schemas/fields.ts';
-import { readNamedImage, requireExternalImage, requireOutboundImage, requireStorage } from '../../template-images.ts';
+import { envelope, failures, ofMutations, success } from '../../schemas/replies.ts';
 import {
   imageReference,
   portsBeside,
@@ -24,9 +21,9 @@ import {
   registryUsername,
   settingFields,
   templateName,
-} from './template-body.ts';
-import { templatePath } from './template-path.ts';
-import { changedTemplateSchema, presentChangedTemplate } from './template-schema.ts';
+} from './body.ts';
+import { readNamedImage, requireExternalImage, requireOutboundImage, requireStorage } from './images.ts';
+import { changedTemplateSchema, presentChangedTemplate, templatePath } from './schema.ts';
 
 const body = optionalBody(
   z.object({

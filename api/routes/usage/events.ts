@@ -4,11 +4,9 @@ import { listUsageEvents as readEvents, type UsageEvent } from '../../../db/usag
 import { resourceTypes, usageTypeNames, usageTypes } from '../../../domain/usage/types.ts';
 import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { accountQuery } from '../../schemas/account-filter.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures, ofPaging } from '../../schemas/failures.ts';
 import { givenId, optionalQuery, time } from '../../schemas/fields.ts';
-import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/paging.ts';
+import { accountQuery, listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/lists.ts';
+import { envelope, failures, ofPaging, success } from '../../schemas/replies.ts';
 import { boundsOf, boundsQuery } from '../../schemas/usage-window.ts';
 
 const query = z.object({

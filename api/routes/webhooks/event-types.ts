@@ -2,8 +2,7 @@ import { z } from 'zod';
 import { eventTypes } from '../../../domain/event-types.ts';
 import { anyUser } from '../../access.ts';
 import type { Api } from '../../dependencies.ts';
-import { envelope, success } from '../../schemas/envelope.ts';
-import { failures } from '../../schemas/failures.ts';
+import { envelope, failures, success } from '../../schemas/replies.ts';
 
 const reply = z.object({
   event_types: z.array(

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { exportJWK, generateKeyPair, type JWTPayload, SignJWT } from 'jose';
 import { pino } from 'pino';
-import { IdentityProvider } from '../../../api/oidc/identity-provider.ts';
+import { IdentityProvider } from '../../../api/routes/accounts/oidc/identity-provider.ts';
 
 // The provider follows the standard, and sends unusual values.
 

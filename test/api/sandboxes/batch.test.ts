@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import type { SandboxCommands } from '../../../api/sandbox-commands.ts';
+import type { SandboxCommands } from '../../../api/routes/sandboxes/commands.ts';
 import { Sandbox } from '../../../db/sandboxes/sandbox.entity.ts';
 import { AppError } from '../../../domain/errors.ts';
 import type { SandboxId } from '../../../domain/ids.ts';

@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import net from 'node:net';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { AccessTokens } from '../../../api/access-tokens.ts';
-import { CardLinks } from '../../../api/card-links.ts';
-import { ExecTokens } from '../../../api/exec-tokens.ts';
-import { PasswordHashes } from '../../../api/password-hashes.ts';
+import { AccessTokens } from '../../../api/routes/accounts/sign-in/access-tokens.ts';
+import { PasswordHashes } from '../../../api/routes/accounts/sign-in/password-hashes.ts';
+import { CardLinks } from '../../../api/routes/billing/card-links.ts';
+import { ExecTokens } from '../../../api/routes/sandboxes/exec/tokens.ts';
 import { bootstrap } from '../../../db/bootstrap.ts';
 import { newId } from '../../../db/core/new-id.ts';
 import { query } from '../../../db/core/query.ts';

@@ -9,7 +9,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { WebSocket, WebSocketServer } from 'ws';
-import { SandboxAgents } from '../../../api/sandbox-agents.ts';
+import { SandboxAgents } from '../../../api/routes/sandboxes/exec/agents.ts';
 import type { HostPlace } from '../../../db/hosts/hosts.ts';
 import type { LastHopIdentity } from '../../../domain/hosts/last-hop.ts';
 import type { SandboxId } from '../../../domain/ids.ts';

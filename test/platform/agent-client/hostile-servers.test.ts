@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import net from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { expect, test } from '@jest/globals';
-import { SandboxAgents } from '../../../api/sandbox-agents.ts';
+import { SandboxAgents } from '../../../api/routes/sandboxes/exec/agents.ts';
 import { type AgentEndpoint, callAgent, callAgentForStream } from '../../../platform/agent-client/platform-call.ts';
 import { exchange, SandboxStream, statusOf, UnusableReply } from '../../../platform/agent-client/sandbox-exchange.ts';
 import { until } from '../../support/until.ts';

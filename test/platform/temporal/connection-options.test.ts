@@ -9,7 +9,7 @@ import tls from 'node:tls';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { Client, Connection } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';
-import { workflowError } from '../../../api/workflow-errors.ts';
+import { workflowError } from '../../../api/plugins/workflow-errors.ts';
 import { loadSettings } from '../../../platform/config/settings.ts';
 import { clientConnectionOptions } from '../../../platform/temporal/client-connection-options.ts';
 import { temporalConnectionOptions } from '../../../platform/temporal/connection-options.ts';

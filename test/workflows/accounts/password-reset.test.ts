@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Client, Connection } from '@temporalio/client';
 import { pino } from 'pino';
-import { TemporalPasswordResets } from '../../../api/password-resets.ts';
+import { TemporalPasswordResets } from '../../../api/routes/accounts/sign-in/password-resets.ts';
 import { Account } from '../../../db/accounts/account.entity.ts';
 import { addAccountLink } from '../../../db/accounts/account-links.ts';
 import { User } from '../../../db/accounts/user.entity.ts';

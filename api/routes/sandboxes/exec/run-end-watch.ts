@@ -1,0 +1,163 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import type { Orm } from '../../../../db/orm.ts';
+import {
+  askAgain,
+  claimWatchedRuns,
+  forgetRun,
+  type ReportedEnd,
+  reportRunEnd,
+  type WatchedRun,
+  type WatchedSandbox,
+} from '../../../../db/usage/watched-runs.ts';
+import type { AccountId } from '../../../../domain/ids.ts';
+import { isOver } from '../../../../domain/sandboxes/state.ts';
+import { type AgentPlace, AgentRefusal, AgentUnreachable, type DescribedEnd, type SandboxAgents } from './agents.ts';
+
+/** The maximum number of sandboxes that one process asks at once, in total and of one account. */
+const most = { sandboxes: 256, perAccount: 64 };
+/** How long an agent may wait for an end before it answers, if the process is not busy. */
+const waitMs = 20_000;
+const idleMs = 1000;
+/** How soon an agent is asked again if it may not wait. */
+const pollMs = 2000;
+const troubleMs = 5000;
+/** A paused or unreachable sandbox is asked again after this time. */
+const laterMs = 5000;
+/** An agent ends a run at its deadline. After the deadline, an unreachable agent is asked for this much longer. */
+const graceMs = 300_000;
+
+/** The errors of an end that an agent may report. */
+const knownErrors = new Set(['cancelled', 'deadline_exceeded']);
+
+/**
+ * Reports the ends of watched commands as events, even if no client reads their output. The watched runs are in
+ * Postgres, so any API process continues the watch when another stops. Each run that the platform started has one
+ * event, so a hostile agent cannot cause more.
+ */
+export class RunEndWatch {
+  readonly #orm: Orm;
+  readonly #agents: SandboxAgents;
+  readonly #logger: Logger;
+  readonly #stopping = new AbortController();
+  readonly #asked = new Map<string, { accountId: AccountId; done: Promise<void> }>();
+  #wake: () => void = () => {};
+  #running: Promise<void> | null = null;
+
+  constructor(deps: { orm: Orm; sandboxAgents: SandboxAgents; logger: Logger }) {
+    this.#orm = deps.orm;
+    this.#agents = deps.sandboxAgents;
+    this.#logger = deps.logger;
+  }
+
+  start(): void {
+    this.#running ??= this.#run();
+  }
+
+  /** Leaves unanswered questions to other processes. */
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    this.#wake();
+    await this.#running;
+    await Promise.all([...this.#asked.values()].map(({ done }) => done));
+  }
+
+  /** Call this when there is a new run to watch. */
+  wake(): void {
+    this.#wake();
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#stopping;
+    while (!signal.aborted) {
+      const woken = new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+      let pauseMs = idleMs;
+      try {
+        await this.#askDue();
+      } catch (error) {
+        this.#logger.warn({ err: error }, 'ends of commands could not be reported; trying again');
+        pauseMs = troubleMs;
+      }
+      const timeout = new AbortController();
+      await Promise.race([woken, delay(pauseMs, undefined, { signal: timeout.signal }).catch(() => undefined)]);
+      timeout.abort();
+    }
+  }
+
+  async #askDue(): Promise<void> {
+    const room = most.sandboxes - this.#asked.size;
+    for (const sandbox of await claimWatchedRuns(this.#orm.em, { ...most, sandboxes: room })) {
+      const runIds = sandbox.runs.map(({ runId }) => runId);
+      if (this.#asked.has(sandbox.sandboxId) || this.#countOf(sandbox.accountId) >= most.perAccount) {
+        await askAgain(this.#orm.em, runIds, idleMs);
+        continue;
+      }
+      const done = this.#askAll(sandbox)
+        .catch((error) =>
+          this.#logger.warn({ err: error, sandboxId: sandbox.sandboxId }, 'the end of a command could not be reported'),
+        )
+        .finally(() => this.#asked.delete(sandbox.sandboxId));
+      this.#asked.set(sandbox.sandboxId, { accountId: sandbox.accountId, done });
+    }
+  }
+
+  #countOf(accountId: AccountId): number {
+    return [...this.#asked.values()].filter((each) => each.accountId === accountId).length;
+  }
+
+  async #askAll(sandbox: WatchedSandbox): Promise<void> {
+    const { em } = this.#orm;
+    for (const [index, run] of sandbox.runs.entries()) {
+      const isNewest = index === sandbox.runs.length - 1;
+      const answer = this.#stopping.signal.aborted ? { askAgainMs: 0 } : await this.#ask(sandbox, run, isNewest);
+      if ('askAgainMs' in answer) {
+        // Runs that began later have not ended either, so they wait as long.
+        const rest = sandbox.runs.slice(index).map(({ runId }) => runId);
+        await askAgain(em, rest, answer.askAgainMs);
+        if (answer.askAgainMs === 0) this.#wake();
+        return;
+      }
+      if (run.hasStarted || answer.isKnown) await reportRunEnd(em, sandbox, run, answer.end);
+      else await forgetRun(em, run.runId);
+    }
+  }
+
+  async #ask(
+    sandbox: WatchedSandbox,
+    run: WatchedRun,
+    mayWait: boolean,
+  ): Promise<{ askAgainMs: number } | { end: ReportedEnd; isKnown: boolean }> {
+    const { status, hostId, agentAddress, agentPort, sandboxId, secretKeyNumber } = sandbox;
+    if (status === 'terminating' || isOver(status)) return { end: without('sandbox_ended'), isKnown: false };
+    if (status !== 'running' || !agentAddress || !agentPort) return { askAgainMs: laterMs };
+    const place: AgentPlace = { sandboxId, secretKeyNumber, hostId, address: agentAddress, port: agentPort };
+    const isRoomy = this.#asked.size <= most.sandboxes / 2 && this.#countOf(sandbox.accountId) <= most.perAccount / 2;
+    const { signal } = this.#stopping;
+    try {
+      const end = await this.#agents.readRunEnd(place, run.runId, { waitMs: mayWait && isRoomy ? waitMs : 0, signal });
+      if (!end) return { askAgainMs: isRoomy ? 0 : pollMs };
+      return { end: believable(end, run), isKnown: true };
+    } catch (error) {
+      if (signal.aborted) return { askAgainMs: 0 };
+      // The agent was restarted, or does not know the run for another reason.
+      if (error instanceof AgentRefusal) return { end: without('exec_interrupted'), isKnown: false };
+      if (!(error instanceof AgentUnreachable)) throw error;
+      if (Date.now() < run.deadline.getTime() + graceMs) return { askAgainMs: laterMs };
+      return { end: without('exec_interrupted'), isKnown: false };
+    }
+  }
+}
+
+const without = (error: string): ReportedEnd => ({ exitCode: null, error, durationMs: null });
+
+/** Corrects an agent's answer to possible values, because root in a sandbox may have replaced the agent. */
+function believable(answer: DescribedEnd, run: WatchedRun): ReportedEnd {
+  const elapsedMs = Math.max(0, Date.now() - Date.parse(run.startedAt));
+  const durationMs = Math.min(answer.durationMs, elapsedMs);
+  const { error, exitCode } = answer;
+  if (error !== null && knownErrors.has(error)) return { exitCode: null, error, durationMs };
+  if (error !== null || exitCode === null) return { exitCode: null, error: 'exec_interrupted', durationMs };
+  return { exitCode, error: null, durationMs };
+}

@@ -1,0 +1,130 @@
+import { Readable } from 'node:stream';
+import type { FastifyRequest } from 'fastify';
+import { z } from 'zod';
+import { credentialOf, usableCredentials } from '../../../../db/accounts/identities.ts';
+import { findSandboxRoute } from '../../../../db/sandboxes/sandbox-routes.ts';
+import { clientKey } from '../../../../domain/client-address.ts';
+import { AppError, notFound } from '../../../../domain/errors.ts';
+import type { SandboxId } from '../../../../domain/ids.ts';
+import { anyUserOrToken, callerOf } from '../../../access.ts';
+import type { Api, ApiDependencies } from '../../../dependencies.ts';
+import { onRequestEnd } from '../../../plugins/draining.ts';
+import { failures } from '../../../schemas/replies.ts';
+import { sandboxOf } from '../read.ts';
+import { sandboxPath } from '../schema.ts';
+import { type AgentRow, askAgent, ofAgentCalls } from './agents.ts';
+import { execFollowerOf } from './follower.ts';
+import type { StreamedRun } from './tokens.ts';
+
+const stalledReaderMs = 60_000;
+/** A token opens its stream until this long after the run's deadline, for readers who come back late. */
+const tokenGraceMs = 600_000;
+
+const headers = z.looseObject({
+  'last-event-id': z
+    .string()
+    .max(128)
+    .optional()
+    .describe('The id of the last received event; the stream continues after it'),
+});
+const query = z.object({
+  token: z
+    .string()
+    .max(1024)
+    .optional()
+    .describe('The token of `stream_path`, or an access token; replaces an API key'),
+});
+
+/** The address of a run's stream, with a token that opens only this stream. */
+export function streamPath(deps: ApiDependencies, sandboxId: SandboxId, run: StreamedRun, deadline: Date): string {
+  const token = deps.execTokens.make(sandboxId, run, new Date(deadline.getTime() + tokenGraceMs));
+  return `/v1/sandboxes/${sandboxId}/exec/stream?token=${token}`;
+}
+
+/**
+ * `GET /v1/sandboxes/{sandbox_id}/exec/stream`: the past and future output of a command as server-sent events. Any
+ * number of clients may read it. Each may reconnect with `Last-Event-ID`, also to another replica.
+ */
+export function streamExec(api: Api, deps: ApiDependencies): void {
+  const follower = execFollowerOf(api, deps);
+  api.route({
+    method: 'GET',
+    url: '/v1/sandboxes/:sandbox_id/exec/stream',
+    config: { access: anyUserOrToken('by_role') },
+    exposeHeadRoute: false,
+    schema: {
+      operationId: 'streamExec',
+      tags: ['Sandboxes'],
+      summary: 'Follow the output of a command',
+      description:
+        'Server-sent events: `ready`, `start`, `stdout` and `stderr` (`data_b64`), `keepalive`, then `end` or ' +
+        '`error`. With `Last-Event-ID`, the stream continues after that event.',
+      params: sandboxPath,
+      querystring: query,
+      headers,
+      response: {
+        200: {
+          description: 'Events `ready`, `start`, `stdout`, `stderr`, `keepalive`, and `end` or `error` as the last',
+          content: { 'text/event-stream': { schema: z.string() } },
+        },
+        204: z.null().describe('There are no events after `Last-Event-ID`; event sources do not reconnect'),
+        ...failures(ofAgentCalls, 'exec_not_found', 'exec_stream_limit_reached'),
+      },
+    },
+    handler: async (request, reply) => {
+      // The token in the address is the only credential, and cookies are not used. So pages of every origin may read
+      // the stream.
+      reply.header('access-control-allow-origin', '*');
+      const { row, runId, credentialId } = await runOf(deps, request, request.params.sandbox_id, request.query.token);
+      const after = lastSeen(request.headers['last-event-id'], runId);
+      // The address with its token is enough to read the stream, so such readers are counted by client address.
+      const caller = request.identity ? request.identity.userId : clientKey(request.ip);
+      onRequestEnd(reply, follower.admit(caller, row.sandboxId));
+      const stream = await follower.follow(row, { runId, credentialId, after }, reply);
+      if (!stream) return reply.code(204).send(null);
+      reply.raw.setTimeout(deps.stalledReaderMs ?? stalledReaderMs, () => reply.raw.destroy());
+      return reply
+        .headers({ 'cache-control': 'no-store', 'x-accel-buffering': 'no' })
+        .type('text/event-stream')
+        .send(Readable.from(stream, { objectMode: false }));
+    },
+  });
+}
+
+/** The run that the token opens, or the caller's newest. @throws {AppError} */
+async function runOf(
+  deps: ApiDependencies,
+  request: FastifyRequest,
+  sandboxId: SandboxId,
+  token: string | undefined,
+): Promise<{ row: AgentRow } & StreamedRun> {
+  // `authentication` has already checked an access token in the address.
+  if (token !== undefined && !request.identity) {
+    const run = deps.execTokens.open(sandboxId, token);
+    if (!run || !(await usableCredentials(deps.orm.em, [run.credentialId])).size) {
+      throw new AppError('unauthenticated', 'The token is not valid for this stream, or has expired');
+    }
+    const route = await findSandboxRoute(deps.orm.em, sandboxId);
+    if (!route) throw notFound('Sandbox');
+    return { row: { ...route, agentAddress: route.address }, ...run };
+  }
+  const row = await sandboxOf(deps, request, sandboxId);
+  const run = await askAgent(deps, row, (place) => deps.sandboxAgents.findRun(place));
+  const caller = callerOf(request);
+  if (run?.owner !== caller.userId) throw noRun();
+  return { row, runId: run.runId, credentialId: credentialOf(caller) };
+}
+
+/**
+ * The number of the last event that the reader has. @throws {AppError} `exec_not_found` when it is an event of another
+ * run
+ */
+function lastSeen(lastEventId: string | undefined, runId: string): number {
+  const [, run, sequence] = /^(\w+)-(\d{1,15})$/.exec(lastEventId ?? '') ?? [];
+  if (run !== undefined && run !== runId) throw noRun();
+  return Number(sequence ?? 0);
+}
+
+function noRun(): AppError {
+  return new AppError('exec_not_found', 'No such command is running in the sandbox');
+}
