@@ -1,7 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { AccountId, UserId, WebhookEndpointId } from '../../domain/ids.ts';
 import { isGone } from '../../domain/webhooks/delivery.ts';
-import { failingDaysUntilDisabled } from '../../domain/webhooks/schedule.ts';
+import { failingDaysUntilDisabled, failuresUntilUnhealthy } from '../../domain/webhooks/schedule.ts';
 import { addNotification } from '../accounts/notifications.ts';
 import { User } from '../accounts/user.entity.ts';
 import { query } from '../core/query.ts';
@@ -25,8 +25,12 @@ interface Counts {
 /**
  * Adds results to the counts of their endpoints. Disables endpoints that are gone, or have only failed for five days,
  * and notifies their owners. Locks endpoints in the order of their ids, so that concurrent calls do not deadlock.
+ * @returns the endpoints that work again after so many failures that only workflows made attempts
  */
-export async function countAttempts(tx: EntityManager, results: readonly DeliveryResult[]): Promise<void> {
+export async function countAttempts(
+  tx: EntityManager,
+  results: readonly DeliveryResult[],
+): Promise<WebhookEndpointId[]> {
   const byEndpoint = new Map<string, Counts>();
   for (const result of results) {
     if (result.kind === 'handed_over') continue;
@@ -35,18 +39,18 @@ export async function countAttempts(tx: EntityManager, results: readonly Deliver
     byEndpoint.set(endpointId, counts);
     add(counts, result);
   }
-  if (byEndpoint.size === 0) return;
-  const disabled = await query<DisabledRow>(
+  if (byEndpoint.size === 0) return [];
+  const counted = await query<CountedRow>(
     tx,
     `with r as (
        select * from jsonb_to_recordset(?::jsonb) as r(endpoint_id text, begun int, delivered int, failed int,
          succeeded boolean, failures int, last_at timestamptz, last_success_at timestamptz,
          first_failure_at timestamptz, last_failure_at timestamptz, gone boolean)
      ), locked as materialized (
-       select endpoint_id, is_active, failing_since from webhook_endpoints
+       select endpoint_id, is_active, failing_since, consecutive_failures from webhook_endpoints
         where endpoint_id in (select endpoint_id from r) order by endpoint_id for update
      ), judged as (
-       select r.*, l.is_active as was_active, l.is_active and (r.gone or (r.failures > 0 and not r.succeeded
+       select r.*, r.succeeded and l.consecutive_failures >= ${failuresUntilUnhealthy} as recovers, l.is_active and (r.gone or (r.failures > 0 and not r.succeeded
            and coalesce(l.failing_since < now() - interval '${failingDaysUntilDisabled} days', false))) as disables
          from r join locked l using (endpoint_id)
      )
@@ -63,19 +67,21 @@ export async function countAttempts(tx: EntityManager, results: readonly Deliver
             is_active = w.is_active and not j.disables,
             disabled_reason = case when not j.disables then w.disabled_reason when j.gone then 'gone' else 'failing' end
        from judged j where w.endpoint_id = j.endpoint_id
-     returning w.endpoint_id, w.account_id, w.user_id, w.url, w.disabled_reason, j.disables`,
+     returning w.endpoint_id, w.account_id, w.user_id, w.url, w.disabled_reason, j.disables, j.recovers`,
     [JSON.stringify([...byEndpoint.values()])],
   );
-  for (const row of disabled) if (row.disables) await notifyOwners(tx, row);
+  for (const row of counted) if (row.disables) await notifyOwners(tx, row);
+  return counted.filter((row) => row.recovers).map((row) => row.endpoint_id);
 }
 
-interface DisabledRow {
-  endpoint_id: string;
+interface CountedRow {
+  endpoint_id: WebhookEndpointId;
   account_id: AccountId;
   user_id: UserId | null;
   url: string;
   disabled_reason: string;
   disables: boolean;
+  recovers: boolean;
 }
 
 const noCounts = (endpointId: WebhookEndpointId): Counts => ({
@@ -110,7 +116,7 @@ function add(counts: Counts, result: Exclude<DeliveryResult, { kind: 'handed_ove
 }
 
 /** The owner, or the root users if the webhook belongs to the account. */
-async function notifyOwners(tx: EntityManager, row: DisabledRow): Promise<void> {
+async function notifyOwners(tx: EntityManager, row: CountedRow): Promise<void> {
   const whose = row.user_id ? { userId: row.user_id } : { accountId: row.account_id, isRootUser: true };
   const owners = await tx.find(User, { ...whose, status: 'enabled' }, { fields: ['userId'] });
   const why =

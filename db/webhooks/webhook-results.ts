@@ -1,4 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
+import type { WebhookEndpointId } from '../../domain/ids.ts';
 import { requestStart } from '../core/outbox.ts';
 import { query } from '../core/query.ts';
 import { type DeliveryResult, type HeldDelivery, keysOf } from './held-delivery.ts';
@@ -9,11 +10,12 @@ const keptAttempts = 20;
 
 /**
  * Writes results if their holder still holds the delivery, together with the counts of the endpoints, and requests the
- * start of a workflow for each delivery that a relay could not finish. All in one transaction.
+ * start of a workflow for each delivery that a relay could not finish. All in one transaction. Afterwards, an endpoint
+ * that works again gets what still waits for a workflow from relays, because few workflows start at once.
  */
 export async function recordResults(em: EntityManager, results: readonly DeliveryResult[]): Promise<void> {
   if (results.length === 0) return;
-  await em.fork().transactional(async (tx) => {
+  const recovered = await em.fork().transactional(async (tx) => {
     const changes = results.map((result) => changeOf(result));
     const written = await query<{ delivery_id: string }>(
       tx,
@@ -33,9 +35,39 @@ export async function recordResults(em: EntityManager, results: readonly Deliver
     );
     const ids = new Set(written.map((row) => row.delivery_id));
     const done = results.filter(({ held }) => ids.has(held.deliveryId));
-    await countAttempts(tx, done);
+    const endpoints = await countAttempts(tx, done);
     for (const result of done) startWorkflow(tx, result);
+    return endpoints;
   });
+  if (recovered.length > 0) await giveBackToRelays(em, recovered);
+}
+
+/** The number of waiting starts that one statement looks through. */
+const startsAtOnce = 1000;
+
+/**
+ * Gives deliveries that no one has attempted back to relays, instead of starting their workflows. A workflow that starts
+ * nevertheless finds that it does not hold its delivery, and ends.
+ */
+async function giveBackToRelays(em: EntityManager, endpoints: readonly WebhookEndpointId[]): Promise<void> {
+  for (let after: string | null = '0'; after !== null; ) {
+    const [row]: { last: string | null }[] = await query<{ last: string | null }>(
+      em.fork(),
+      `with waiting as materialized (
+         select id, workflow_id, input->>'deliveryId' as delivery_id, (input->>'createdAt')::timestamptz as created_at
+           from outbox where workflow_type = 'webhookDelivery' and signal is null and id > ?::bigint order by id limit ?
+       ), given as (
+         update webhook_deliveries d set holder = null, relay_at = clock_timestamp()
+           from waiting w
+          where d.delivery_id = w.delivery_id and d.created_at = w.created_at and d.holder = w.workflow_id
+            and d.status = 'pending' and d.endpoint_id = any(?::text[])
+         returning w.id
+       ), removed as (delete from outbox o using given g where o.id = g.id)
+       select max(id)::text as last from waiting`,
+      [after, startsAtOnce, `{${endpoints.join(',')}}`],
+    );
+    after = row!.last;
+  }
 }
 
 /** The workflow that continues a delivery. */

@@ -152,8 +152,12 @@ export async function findAll(
     await tally('projects', projects, async (id) => (await api.request('GET', `/v1/projects/${id}`)).status === 200),
     await tally('sandboxes', sandboxes.keys(), isAsAcknowledged),
   ];
-  await untilRunning(api, neighbour.sandbox_id);
   const agent = platform.agent(neighbour);
+  // After a restart the row says running until the host's report about the end has arrived.
+  await until(async () => {
+    await untilRunning(api, neighbour.sandbox_id);
+    return (await answer(agent.run('true')))?.exitCode === 0;
+  }, 60_000);
   const isWhole = async (name: string) =>
     (await answer(agent.download(`/root/${name}`)))?.toString() === contentOf(name);
   const filesFound = await tally('files', files, isWhole);

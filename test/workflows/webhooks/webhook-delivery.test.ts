@@ -332,6 +332,29 @@ test('after five failures in a row workflows make the first attempts, until one 
   expect([await wasWorkflow(), await wasWorkflow()]).toEqual([true, false]);
 });
 
+test('an endpoint that works again gets what waited for a workflow from the relay, once', async () => {
+  const receiver = await receive(answerWith(500));
+  const endpoint = await subscribe(receiver, { max_retries: 0 });
+  for (let number = 1; number <= 5; number += 1) {
+    await happen();
+    await until(async () => (await endpointOf(endpoint)).failed_deliveries === number);
+  }
+  receiver.answer = answerWith(200);
+  const waiting = await happen(150);
+  await until(async () => (await endpointOf(endpoint)).successful_deliveries === waiting.length);
+  const ids = receiver.ids.filter((id) => waiting.includes(id));
+  expect(ids.toSorted()).toEqual(waiting.toSorted());
+  const started = await Promise.all(
+    (await deliveriesOf(endpoint)).map(({ delivery_id: id }) =>
+      plane.client.workflow
+        .getHandle(id)
+        .describe()
+        .then(() => true, isMissing),
+    ),
+  );
+  expect(started.filter(Boolean).length).toBeLessThan(waiting.length / 2);
+});
+
 test('an endpoint that never answers has few open requests, and another one still gets all of its events', async () => {
   const [silent, healthy] = [await receive(() => {}), await receive()];
   const slow = await subscribe(silent, { timeout_seconds: 300 });
