@@ -244,12 +244,12 @@ class LocalDriver implements OciDriver {
       size: { least: this.#options.warmPoolSize, most: this.#options.warmPoolMaxSize ?? this.#options.warmPoolSize },
       memoryMb: this.#options.warmPoolMemoryMb,
       base: baseImageName,
-      imageOf: (reference) => this.#imageOf(reference, new AbortController().signal),
+      imageOf: (reference, signal) => this.#imageOf(reference, signal),
       isBusy: () => this.#work.isBusy,
       hasRoom: () => hasRoomToAdmit(this.diskRoom()) && hasFreeMemory(this.load),
       logger: this.#options.logger,
     });
-    await this.#pools.open();
+    this.#pools.open();
   }
 
   async #takeOverOne(record: SandboxRecord): Promise<void> {
