@@ -414,10 +414,6 @@ export class KubernetesDriver implements HostDriver {
     return this.#warm?.ready() ?? 0;
   }
 
-  poolReadyOf(image: string): number {
-    return this.#warm?.ready(image) ?? 0;
-  }
-
   get pooledImages(): readonly string[] {
     return this.#warm?.images ?? [];
   }

@@ -22,7 +22,7 @@ import {
   type SandboxSpec,
   type SandboxUsage,
 } from '../driver.ts';
-import type { DiskUse, LinkedSandbox, PortRange } from '../host-driver.ts';
+import type { DiskUse, HostDriver, LinkedSandbox, PortRange } from '../host-driver.ts';
 import { type BaseImageOptions, ensureBaseImage } from '../images/base-image.ts';
 import { BuiltinImages } from '../images/builtin-images.ts';
 import { ImageCache } from '../images/image-cache.ts';
@@ -46,13 +46,12 @@ import { ExitWatch } from './exit-watch.ts';
 import { imageFailure, startFailure } from './failures.ts';
 import { Fence } from './fence.ts';
 import { LocalImageBuilds } from './image-builds.ts';
-import { type Inventory, takeInventory } from './inventory.ts';
 import { raiseKernelLimits } from './kernel-limits.ts';
 import { liveShims } from './live-shims.ts';
 import { SandboxMounts } from './mounts/sandbox-mounts.ts';
 import { type SandboxConnection, SandboxNetwork } from './network.ts';
 import { findRuntime } from './oci-runtime.ts';
-import type { OciDriver, OciDriverOptions } from './options.ts';
+import type { OciDriverOptions } from './options.ts';
 import { OwnFigures } from './own-figures.ts';
 import { reportMissingControls, requirePrerequisites } from './prerequisites.ts';
 import { type ReconcileReport, removeOrphans } from './reconcile.ts';
@@ -63,8 +62,6 @@ import { SandboxStarter, type StartTimeouts, type Work } from './sandbox-starter
 import { seccompConfig } from './seccomp.ts';
 import { UsageMeter } from './usage-meter.ts';
 import { WarmPools } from './warm-pools.ts';
-
-export type { CreateTrace, OciDriver, OciDriverOptions } from './options.ts';
 
 /** The number of links that are checked before the event loop gets a turn, which takes a few milliseconds. */
 const looksAtOnce = 50;
@@ -77,7 +74,7 @@ const agentRestartTimeoutMs = 10_000;
  * process, and takes over the running ones.
  * @throws {Error} with the package to install or the setting to change when a prerequisite is missing
  */
-export async function createOciDriver(options: OciDriverOptions): Promise<OciDriver> {
+export async function createOciDriver(options: OciDriverOptions): Promise<HostDriver> {
   requirePrerequisites();
   const copy = await openCopy(options.dataDir, options.logger);
   const cgroups = new Cgroups(copy.cgroup);
@@ -104,18 +101,16 @@ export async function createOciDriver(options: OciDriverOptions): Promise<OciDri
     }),
     timeoutSeconds: options.mountTimeoutSeconds ?? 20,
   });
-  const driver = new LocalDriver({ copy, cgroups, network, runner, mounts, runtime: runtime.name, options });
+  const driver = new LocalDriver({ copy, cgroups, network, runner, mounts, options });
   await driver.takeOver();
   return driver;
 }
 
-class LocalDriver implements OciDriver {
-  readonly copyId: string;
+class LocalDriver implements HostDriver {
   readonly subnet: string;
   readonly gateway: string;
   readonly hostAddress: string;
   readonly udpRange: PortRange | null;
-  readonly runtime: 'crun' | 'runc';
   readonly fence: Fence;
   readonly builds: LocalImageBuilds;
   readonly #copy: Copy;
@@ -148,7 +143,6 @@ class LocalDriver implements OciDriver {
     network: SandboxNetwork;
     runner: ContainerRunner;
     mounts: SandboxMounts;
-    runtime: 'crun' | 'runc';
     options: OciDriverOptions;
   }) {
     this.#copy = parts.copy;
@@ -161,12 +155,10 @@ class LocalDriver implements OciDriver {
     this.#images = new ImageCache({ cacheDir, budgetBytes, logger });
     this.builtinImages = BuiltinImages.of(this.#baseImage(), parts.options.interpreterRecipes ?? {}, logger);
     this.#registry = registry ? new RegistryPull(registry) : null;
-    this.copyId = parts.copy.id;
     this.subnet = parts.network.subnet;
     this.gateway = parts.network.gateway;
     this.hostAddress = parts.network.hostAddress;
     this.udpRange = parts.network.udpRange;
-    this.runtime = parts.runtime;
     this.fence = new Fence(parts.copy, parts.cgroups);
     const { agentStartTimeoutSeconds = 30, pauseTimeoutSeconds = 10 } = parts.options;
     this.#timeouts = {
@@ -529,11 +521,7 @@ class LocalDriver implements OciDriver {
   }
 
   get poolReady(): number {
-    return this.#pools?.ready() ?? 0;
-  }
-
-  poolReadyOf(image: string): number {
-    return this.#pools?.ready(image) ?? 0;
+    return this.#pools?.ready ?? 0;
   }
 
   get pooledImages(): string[] {
@@ -542,14 +530,6 @@ class LocalDriver implements OciDriver {
 
   async dropPooled(image: string): Promise<void> {
     await this.#pools?.drop(image);
-  }
-
-  inventory(): Promise<Inventory> {
-    return takeInventory(this.#copy, this.#cgroups, this.#network);
-  }
-
-  async stopAll(): Promise<void> {
-    await Promise.all((await this.#records.sandboxIds()).map((sandboxId) => this.stop(sandboxId)));
   }
 
   async close(): Promise<void> {
@@ -564,16 +544,6 @@ class LocalDriver implements OciDriver {
 
   async leaveIfEmpty(): Promise<void> {
     if (liveShims(this.#copy).length > 0 || (await this.#cgroups.instances()).length > 0) return;
-    await this.#leave();
-  }
-
-  async teardown(): Promise<void> {
-    await this.close();
-    await this.reconcile([]);
-    await this.#leave();
-  }
-
-  async #leave(): Promise<void> {
     await this.fence.teardown();
     await this.#network.teardown();
     await this.#cgroups.teardown();

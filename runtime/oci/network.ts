@@ -10,10 +10,11 @@ import type { OwnService } from '../../platform/config/own-services.ts';
 import { readDocumentOrSetAside } from '../../platform/config/readable-document.ts';
 import type { DriverLogger } from '../driver-logger.ts';
 import type { PortRange } from '../host-driver.ts';
-import { CommandError, runCommand } from '../process/command.ts';
+import { runCommand } from '../process/command.ts';
 import { until } from '../process/until.ts';
 import type { Copy } from './copy.ts';
 import { forgetDocker, passDocker } from './docker-firewall.ts';
+import { hasFirewall, udpRoutesInKernel } from './firewall-table.ts';
 import { formatIpv4, formatIpv4Network, type Ipv4Network, overlaps, parseIpv4, parseIpv4Network } from './ipv4.ts';
 import { firewallRules, type Server, type UdpRoute, udpRouteRules } from './nft-rules.ts';
 import { chooseUdpRange } from './udp-range.ts';
@@ -221,24 +222,6 @@ export class SandboxNetwork {
     return this.#ownServices;
   }
 
-  /** Whether the firewall's table is loaded. */
-  async hasFirewall(): Promise<boolean> {
-    try {
-      await runCommand('nft', ['-t', 'list', 'table', 'inet', this.#copy.table]);
-      return true;
-    } catch (error) {
-      if (error instanceof CommandError && error.exitCode === 1) return false;
-      throw error;
-    }
-  }
-
-  /** The kernel's current port mappings: `<port of the host> → <address>:<port>`. */
-  async udpRoutesInKernel(): Promise<string[]> {
-    if (!(await this.hasFirewall())) return [];
-    const text = await runCommand('nft', ['list', 'map', 'inet', this.#copy.table, 'udp_routes']);
-    return [...text.matchAll(/(\d+) : ([\d.]+) \. (\d+)/g)].map(([, from, to, port]) => `${from} → ${to}:${port}`);
-  }
-
   /** The text of `/etc/hosts`, `/etc/hostname` and `/etc/resolv.conf` in a sandbox. */
   files(hostname: string, address: string): Record<'hosts' | 'hostname' | 'resolv.conf', string> {
     return {
@@ -261,7 +244,7 @@ export class SandboxNetwork {
       await runCommand('ip', ['route', 'del', 'unreachable', this.subnet]);
     }
     await forgetDocker(this.#interfacePrefix);
-    if (await this.hasFirewall()) await runCommand('nft', ['delete', 'table', 'inet', this.#copy.table]);
+    if (await hasFirewall(this.#copy.table)) await runCommand('nft', ['delete', 'table', 'inet', this.#copy.table]);
   }
 
   /** The number of possible addresses of sandboxes: all except the network's, the gateway's and the last. */
@@ -380,7 +363,7 @@ route replace unreachable ${this.subnet}
       if (await passDocker(this.#interfacePrefix)) {
         this.#logger.warn({}, 'the firewall of Docker blocked connections of sandboxes; its exemption was restored');
       }
-      if (await this.hasFirewall()) return await this.#putUdpRoutesBack();
+      if (await hasFirewall(this.#copy.table)) return await this.#putUdpRoutesBack();
       await this.#loadFirewall(await interfaceAddresses());
       this.#logger.error({ table: this.#copy.table }, "the sandboxes' firewall had been removed and was restored");
     } catch (error) {
@@ -390,7 +373,7 @@ route replace unreachable ${this.subnet}
 
   async #putUdpRoutesBack(): Promise<void> {
     const wanted = this.#udpRoutes().map((each) => `${each.hostPort} → ${each.address}:${each.servicePort}`);
-    const found = await this.udpRoutesInKernel();
+    const found = await udpRoutesInKernel(this.#copy.table);
     if (JSON.stringify(found.sort()) === JSON.stringify(wanted.sort())) return;
     await this.#writeUdpRoutes();
     this.#logger.warn(

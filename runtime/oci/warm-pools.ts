@@ -85,9 +85,9 @@ export class WarmPools {
     this.#pool.open();
   }
 
-  /** The number of members that are ready, of one template or of all. */
-  ready(reference?: string): number {
-    return this.#pool.ready(reference);
+  /** The number of members that are ready. */
+  get ready(): number {
+    return this.#pool.ready();
   }
 
   /** Takes a fitting member. Null when there is none. The caller then owns it. */

@@ -18,10 +18,8 @@ const early = 0.7;
 
 /** The device of a sandbox's disk, and the limits of its control group by device. */
 function limitsOf(host: LocalHost, sandboxId: SandboxId): { device: string; limits: Record<string, string[]> } {
-  const shim = liveShims({ interface: `sb${host.driver.copyId}` }).find(({ folder }) =>
-    folder.endsWith(`/${sandboxId}`),
-  )!;
-  const cgroups = new Cgroups(`sandboxes-${host.driver.copyId}`);
+  const shim = liveShims({ interface: `sb${host.copy.id}` }).find(({ folder }) => folder.endsWith(`/${sandboxId}`))!;
+  const cgroups = new Cgroups(`sandboxes-${host.copy.id}`);
   const limits: Record<string, string[]> = {};
   for (const file of cgroups.rateFilesOf(shim.instance)) {
     for (const each of limitedDevices(readFileSync(file, 'latin1')))
@@ -105,7 +103,7 @@ describe('a sandbox', () => {
     await host.driver.restart({ ...spec, run: 4 });
     expectLimits(host, spec);
     // As if the worker had died in the middle of a pause, which lifts the limits for a moment.
-    const cgroups = new Cgroups(`sandboxes-${host.driver.copyId}`);
+    const cgroups = new Cgroups(`sandboxes-${host.copy.id}`);
     await cgroups.liftDiskRates(spec.sandboxId);
     expect(limitsOf(host, spec.sandboxId).limits).toEqual({});
     await host.driver.close();
@@ -159,7 +157,7 @@ open("/dev/shm/begun", "w").close()
     // The waiting reads of 4 GB would be 4,096 vectors of 4 KB that no limit of the sandbox counts.
     const vectors = /^biovec-max +(\d+)/m.exec(readFileSync('/proc/slabinfo', 'latin1'))![1];
     expect(Number(vectors)).toBeLessThan(2000);
-    await new Cgroups(`sandboxes-${host.driver.copyId}`).liftDiskRates(spec.sandboxId);
+    await new Cgroups(`sandboxes-${host.copy.id}`).liftDiskRates(spec.sandboxId);
     await until(async () => (await shell(place, spec, 'pgrep python3')).exitCode !== 0, 120_000);
     await host.driver.stop(spec.sandboxId);
   });
