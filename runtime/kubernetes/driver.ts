@@ -41,8 +41,9 @@ import { isReady, placeOf } from './pod-place.ts';
 import { PodStarts } from './pod-starts.ts';
 import { addressOf, endOf } from './pod-state.ts';
 import { bytesOf } from './quantities.ts';
-import { SandboxStarter, type Work } from './sandbox-starter.ts';
+import { SandboxStarter } from './sandbox-starter.ts';
 import { absent, noUdpPorts, startFailure } from './start-errors.ts';
+import type { StartWork } from './start-work.ts';
 import { summariesOf } from './summary-sources.ts';
 import { UdpPorts } from './udp-ports.ts';
 import type { WarmPods } from './warm-pods.ts';
@@ -496,7 +497,7 @@ export class KubernetesDriver implements HostDriver {
   async #begin(
     spec: SandboxSpec,
     options: CreateOptions,
-    act: (work: Work) => Promise<SandboxPlace>,
+    act: (work: StartWork) => Promise<SandboxPlace>,
   ): Promise<SandboxPlace> {
     requireSandboxName(spec.sandboxId);
     const phases = new PhaseReports(options.onPhase);

@@ -4,8 +4,8 @@ import type { SandboxSpec } from '../driver.ts';
 import type { DriverLogger } from '../driver-logger.ts';
 import { WarmPool } from '../warm-pool.ts';
 import { isFreeWarm } from './names.ts';
+import type { WarmShape } from './options.ts';
 import { endOf, isUnready } from './pod-state.ts';
-import type { WarmShape } from './warm-manifests.ts';
 import type { WarmPod, WarmPodMaker } from './warm-pod-maker.ts';
 
 /** The limit of pods that are made at the same time. */
