@@ -16,7 +16,7 @@ import { startPlatformProcess } from '../../ops/local-stack/supervisor/platform-
 import { deriveSecrets, type PlatformSecrets } from '../../platform/config/secrets.ts';
 import { loadSettings, type Settings } from '../../platform/config/settings.ts';
 import { createTemporalClient } from '../../platform/temporal/client.ts';
-import { createOciDriver } from '../../runtime/oci/driver.ts';
+import { createOciDriver } from '../../runtime/oci/create-driver.ts';
 import { leaveMachine } from '../runtime/inventory.ts';
 import { cacheDir } from '../runtime/local-host.ts';
 import { until } from '../support/until.ts';

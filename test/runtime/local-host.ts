@@ -7,7 +7,7 @@ import type { HostDriver } from '../../runtime/host-driver.ts';
 import { baseRecipeDigest } from '../../runtime/images/base-recipe.ts';
 import { Cgroups } from '../../runtime/oci/cgroups.ts';
 import { type Copy, openCopy } from '../../runtime/oci/copy.ts';
-import { createOciDriver } from '../../runtime/oci/driver.ts';
+import { createOciDriver } from '../../runtime/oci/create-driver.ts';
 import { liveShims } from '../../runtime/oci/live-shims.ts';
 import type { OciDriverOptions } from '../../runtime/oci/options.ts';
 import { type Inventory, leaveMachine, takeInventory } from './inventory.ts';

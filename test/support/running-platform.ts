@@ -136,7 +136,7 @@ function wordsOfNpmStart(root: string): string[] {
 
 /** Like `hostRemains`, for the host worker of a data folder, which must have ended. */
 export async function removeHostRemains(dataDir: string): Promise<string[]> {
-  const { createOciDriver } = await import('../../runtime/oci/driver.ts');
+  const { createOciDriver } = await import('../../runtime/oci/create-driver.ts');
   const { openCopy } = await import('../../runtime/oci/copy.ts');
   const { leaveMachine, takeInventory } = await import('../runtime/inventory.ts');
   const logger = pino({ level: 'silent' });
