@@ -133,7 +133,7 @@ export class LocalDriver implements HostDriver {
       lock: this.#lock,
       work: this.#work,
       onRepair: (record) => {
-        if (!this.#cgroups.isFrozen(record.instance)) this.#meters.begin(record);
+        if (!this.#cgroups.freezer.isFrozen(record.instance)) this.#meters.begin(record);
       },
       logger,
     });
@@ -187,7 +187,7 @@ export class LocalDriver implements HostDriver {
       const record = this.#records.get(spec.sandboxId);
       // A recreated record does not tell whether the agent has its boot document.
       if (record?.phase === 'ready' && !record.remade && this.#runner.isRunning(work.folder)) {
-        await this.#cgroups.thaw(record.instance);
+        await this.#cgroups.freezer.thaw(record.instance);
         return this.#existingPlace(work, record);
       }
       return this.#start(work, record);
@@ -200,7 +200,8 @@ export class LocalDriver implements HostDriver {
       if (record?.phase === 'ready' && this.#runner.isRunning(work.folder)) {
         // Before the thaw, because a later end of the processes must belong to this run.
         const present = await this.#number(work, record);
-        if (!present.remade && !this.#cgroups.isFrozen(present.instance)) return this.#existingPlace(work, present);
+        if (!present.remade && !this.#cgroups.freezer.isFrozen(present.instance))
+          return this.#existingPlace(work, present);
         requireHostDisk(this.#copy.folder);
         // If the link were broken, the agent would seem not to answer.
         await this.#links.repair(present, spec.allowInternetAccess);
@@ -327,7 +328,7 @@ export class LocalDriver implements HostDriver {
 
   async halt(sandboxId: SandboxId): Promise<void> {
     const record = this.#records.get(sandboxId);
-    if (record?.phase === 'ready') await this.#cgroups.halt(record.instance);
+    if (record?.phase === 'ready') await this.#cgroups.freezer.halt(record.instance);
   }
 
   async endAtOnce(sandboxId: SandboxId): Promise<void> {

@@ -14,13 +14,13 @@ export async function freezeSandbox(
 ): Promise<void> {
   const freeze = async () => {
     const servers = await mounts.serversAmong(folder, await cgroups.processesOf(instance));
-    return cgroups.freeze(instance, seconds, servers, signal);
+    return cgroups.freezer.freeze(instance, seconds, servers, signal);
   };
   // A process that waits for an unresponsive bucket cannot be frozen.
   const isHanging = async () => !signal.aborted && (await mounts.cutHanging(folder, signal)) > 0;
   if ((await freeze()) || ((await isHanging()) && (await freeze()))) return;
   signal.throwIfAborted();
-  const waits = await cgroups.unfreezableWaits(instance);
+  const waits = await cgroups.freezer.unfreezableWaits(instance);
   const reason = waits.length > 0 ? `: processes wait in the kernel (${waits.join(', ')})` : '';
   throw new DriverError('pause_failed', `The sandbox could not be frozen in time${reason}`, { retryable: true });
 }

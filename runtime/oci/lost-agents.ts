@@ -67,7 +67,7 @@ export class LostAgents {
     const record = this.#records.get(sandboxId);
     if (record?.phase !== 'ready') return false;
     if (!this.#runner.isAgentGone(this.#records.folderOf(sandboxId))) return false;
-    return !this.#fence.isClosed && !this.#cgroups.isFrozen(record.instance);
+    return !this.#fence.isClosed && !this.#cgroups.freezer.isFrozen(record.instance);
   }
 
   /** Call this when a sandbox is removed. */

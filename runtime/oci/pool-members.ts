@@ -91,7 +91,7 @@ export class PoolMembers {
       if (!(await until(waiting, { timeoutSeconds: bootTimeoutSeconds, everyMs: 10, signal }))) {
         throw new Error('the agent does not come to read its boot document');
       }
-      if (!(await this.#cgroups.freeze(instance, bootTimeoutSeconds))) throw new Error('it cannot be frozen');
+      if (!(await this.#cgroups.freezer.freeze(instance, bootTimeoutSeconds))) throw new Error('it cannot be frozen');
       const { initPid, shim } = readPids(folder)!;
       return { name: instance, folder, image, storageGb, connection, boot, initPid, shimPid: shim.pid };
     } catch (error) {

@@ -41,6 +41,6 @@ export class SandboxDisks {
     const disk = statSync(path.join(this.#records.folderOf(sandboxId), 'disk.ext4'), { throwIfNoEntry: false });
     if (!record || !disk) return null;
     const bytes = disk.blocks * 512 + this.#cgroups.unwrittenBytes(record.instance);
-    return { sandboxId, run: record.run ?? null, bytes, isFrozen: this.#cgroups.isFrozen(record.instance) };
+    return { sandboxId, run: record.run ?? null, bytes, isFrozen: this.#cgroups.freezer.isFrozen(record.instance) };
   }
 }

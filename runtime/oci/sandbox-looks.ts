@@ -27,7 +27,7 @@ export class SandboxLooks {
       const exit = record?.phase === 'stopped' ? null : await readExit(folder, record ?? { sandboxId });
       return { sandboxId, state: hasDisk(folder) ? 'exited' : 'absent', run, place: null, exit };
     }
-    const state = this.#cgroups.isFrozen(record.instance) ? 'paused' : 'running';
+    const state = this.#cgroups.freezer.isFrozen(record.instance) ? 'paused' : 'running';
     const place = record.phase === 'ready' ? placeOf(record, 'existing') : null;
     return { sandboxId, state, run, place, exit: null };
   }

@@ -136,7 +136,7 @@ export class SandboxStarter {
     if (!isDirect) await this.#mountFrozen(work, record);
     // The host worker may have died between the moments at which a pause lifts and sets the limits.
     await this.#runner.limitDisk(record.instance, readPids(work.folder)!.shim.pid, work.spec.diskRates);
-    await this.#cgroups.thaw(record.instance);
+    await this.#cgroups.freezer.thaw(record.instance);
     work.watch.mark('thawed');
     try {
       if (isDirect) await this.#mount(work, record);
@@ -146,7 +146,7 @@ export class SandboxStarter {
       if (this.#runner.isRunning(work.folder)) {
         // If the resume was cancelled, a stop follows and waits for this.
         const seconds = work.signal.aborted ? cancelledFreezeSeconds : this.#timeouts.pauseSeconds;
-        await this.#cgroups.freeze(record.instance, seconds);
+        await this.#cgroups.freezer.freeze(record.instance, seconds);
       }
       if (!(error instanceof AgentError)) throw error;
       throw new DriverError('agent_not_answering', notAnswering, { cause: error });
@@ -242,7 +242,7 @@ export class SandboxStarter {
       const { hosts, hostname } = this.#network.files(spec.sandboxId, address);
       // Only the agent has ever run in the member, so its folder contains only the files of the platform.
       const files = `/proc/${member.shimPid}/root/mnt/tail`;
-      const processors = this.#cgroups.choose(member.name, spec.cpuCount);
+      const processors = this.#cgroups.pins.choose(member.name, spec.cpuCount);
       const own = Object.entries(sizedFileTexts({ memoryMb: spec.memoryMb, processors }));
       await Promise.all([
         this.#cgroups.setLimits(member.name, { ...spec, processors }),
@@ -255,7 +255,7 @@ export class SandboxStarter {
       ]);
       work.phases.report('initializing');
       await this.#mount(work, record);
-      await this.#cgroups.thaw(member.name);
+      await this.#cgroups.freezer.thaw(member.name);
       work.watch.mark('claimed');
       await this.#boot(work, record, image, member.boot);
     } catch (error) {
@@ -274,11 +274,11 @@ export class SandboxStarter {
 
   /** New buckets are mounted, and existing mounts work again, before the sandbox's own processes continue. */
   async #mountFrozen(work: Work, record: SandboxRecord): Promise<void> {
-    await this.#cgroups.thawStorage(record.instance);
+    await this.#cgroups.freezer.thawStorage(record.instance);
     try {
       await this.#mount(work, record);
     } catch (error) {
-      await this.#cgroups.freeze(record.instance, this.#timeouts.pauseSeconds);
+      await this.#cgroups.freezer.freeze(record.instance, this.#timeouts.pauseSeconds);
       throw error;
     }
   }

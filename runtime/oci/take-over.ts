@@ -63,7 +63,7 @@ async function takeOverOne(
     // The last worker may have died while a pause or a copy of the disk had lifted them.
     await runner.limitDisk(record.instance, readPids(folder)!.shim.pid, record.diskRates);
     exits.add(sandboxId);
-    if (!cgroups.isFrozen(record.instance)) meters.begin(record);
+    if (!cgroups.freezer.isFrozen(record.instance)) meters.begin(record);
     return;
   }
   await ends.end(record);

@@ -21,7 +21,7 @@ function limitsOf(host: LocalHost, sandboxId: SandboxId): { device: string; limi
   const shim = liveShims({ interface: `sb${host.copy.id}` }).find(({ folder }) => folder.endsWith(`/${sandboxId}`))!;
   const cgroups = new Cgroups(`sandboxes-${host.copy.id}`);
   const limits: Record<string, string[]> = {};
-  for (const file of cgroups.rateFilesOf(shim.instance)) {
+  for (const file of cgroups.rates.filesOf(shim.instance)) {
     for (const each of limitedDevices(readFileSync(file, 'latin1')))
       limits[each.device] = [...(limits[each.device] ?? []), each.limits];
   }
@@ -104,7 +104,7 @@ describe('a sandbox', () => {
     expectLimits(host, spec);
     // As if the worker had died in the middle of a pause, which lifts the limits for a moment.
     const cgroups = new Cgroups(`sandboxes-${host.copy.id}`);
-    await cgroups.liftDiskRates(spec.sandboxId);
+    await cgroups.rates.lift(spec.sandboxId);
     expect(limitsOf(host, spec.sandboxId).limits).toEqual({});
     await host.driver.close();
     await host.start();
@@ -157,7 +157,7 @@ open("/dev/shm/begun", "w").close()
     // The waiting reads of 4 GB would be 4,096 vectors of 4 KB that no limit of the sandbox counts.
     const vectors = /^biovec-max +(\d+)/m.exec(readFileSync('/proc/slabinfo', 'latin1'))![1];
     expect(Number(vectors)).toBeLessThan(2000);
-    await new Cgroups(`sandboxes-${host.copy.id}`).liftDiskRates(spec.sandboxId);
+    await new Cgroups(`sandboxes-${host.copy.id}`).rates.lift(spec.sandboxId);
     await until(async () => (await shell(place, spec, 'pgrep python3')).exitCode !== 0, 120_000);
     await host.driver.stop(spec.sandboxId);
   });
@@ -201,7 +201,7 @@ test('without such a controller the host says so, and sandboxes have no limits',
   const logger = { debug() {}, info() {}, error() {}, warn: (_: object, message: string) => warnings.push(message) };
   reportMissingControls(cgroups, logger);
   expect(warnings).toEqual([expect.stringContaining('no limits for the rates of disks')]);
-  expect(cgroups.rateFilesOf('sbx-1')).toEqual([]);
-  await cgroups.setDiskRates('sbx-1', '7:0', slow);
-  await (await cgroups.liftDiskRates('sbx-1'))();
+  expect(cgroups.rates.filesOf('sbx-1')).toEqual([]);
+  await cgroups.rates.set('sbx-1', '7:0', slow);
+  await (await cgroups.rates.lift('sbx-1'))();
 });

@@ -67,7 +67,7 @@ export class LocalHost {
       (shim) =>
         shim.folder.startsWith(this.copy.poolFolder) &&
         shim.image.includes(digest.replace(':', '-')) &&
-        cgroups.isFrozen(shim.instance),
+        cgroups.freezer.isFrozen(shim.instance),
     ).length;
   }
 
