@@ -8,7 +8,7 @@ import type { ClientConnection, Exchange, ExchangeListener } from './exchange.ts
 import { FaultBoundary, guarded } from './fault-boundary.ts';
 import type { FrameFloods, UsefulBytes } from './frame-floods.ts';
 import { forwardableTrailers, http2Headers } from './header-fields.ts';
-import { acceptableRequestId } from './http1-front.ts';
+import { acceptableRequestId } from './http1-exchange.ts';
 import { JoinedBody } from './joined-body.ts';
 import { type RequestHeaders, readRequestHeaders } from './request-headers.ts';
 import type { ResponseHead } from './upstream/response-parser.ts';

@@ -19,7 +19,7 @@ import type {
   UdpOptions,
   WarmOptions,
 } from './kubernetes/options.ts';
-import { createOciDriver } from './oci/driver.ts';
+import { createOciDriver } from './oci/create-driver.ts';
 import type { OciDriverOptions } from './oci/options.ts';
 
 /** Facts that a host worker knows in addition to the settings. */

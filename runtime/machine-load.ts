@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import os from 'node:os';
+import { freeMemoryMb, memoryReserveMb } from '../domain/hosts/room.ts';
 import type { HostLoad, HostMemory } from './host-driver.ts';
 
 /** Reads the load of the machine by all of its processes. */
@@ -21,6 +22,12 @@ export class MachineLoad implements HostLoad {
     const info = readFileSync(`${this.#proc}/meminfo`, 'latin1');
     const mb = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(info)![1]) / 1024;
     return { totalMb: mb('MemTotal'), availableMb: mb('MemAvailable'), stalledPct: this.#stalledPct() };
+  }
+
+  /** Whether any memory is left above the reserve of the machine. */
+  get hasFreeMemory(): boolean {
+    const memory = this.memory();
+    return freeMemoryMb({ ...memory, reserveMb: memoryReserveMb(memory.totalMb) }) > 0;
   }
 
   /** @returns the share of processor time used since the last call, 0 to 1 */

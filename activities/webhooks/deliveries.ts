@@ -6,12 +6,10 @@ import type { HeldDelivery } from '../../db/webhooks/held-delivery.ts';
 import { beginAttempt, findHeldDelivery } from '../../db/webhooks/webhook-queue.ts';
 import { recordResults } from '../../db/webhooks/webhook-results.ts';
 import type { WebhookDeliveryId } from '../../domain/ids.ts';
-import { judge } from '../../domain/webhooks/delivery.ts';
-import { retrySpacingMs } from '../../domain/webhooks/schedule.ts';
-import { attempt } from '../../integrations/webhooks/attempt.ts';
-import { InFlight, retryLimits } from '../../integrations/webhooks/in-flight.ts';
+import { retryLimits } from '../../integrations/webhooks/in-flight.ts';
 import type { WebhookKeys } from '../../integrations/webhooks/keys.ts';
 import type { WebhookSender } from '../../integrations/webhooks/sender.ts';
+import { DeliveryAttempts } from './delivery-attempts.ts';
 
 const heartbeatMs = 2000;
 const longestBusyWaitMs = 300_000;
@@ -32,27 +30,19 @@ export function createWebhookDeliveryActivities(deps: {
   webhooks: { keys: WebhookKeys; sender: WebhookSender };
 }) {
   const { orm } = deps;
-  const inFlight = new InFlight(retryLimits);
+  const attempts = new DeliveryAttempts({
+    webhooks: deps.webhooks,
+    limits: retryLimits,
+    record: (result) => recordResults(orm.em, [result]),
+  });
 
-  async function attemptOnce(held: HeldDelivery, spacingMs: number): Promise<void> {
-    const { endpoint } = held;
-    if (!endpoint) {
-      await recordResults(orm.em, [{ held, kind: 'given_up', error: 'The webhook is deleted or not active' }]);
-      return;
-    }
-    const place = inFlight.roomOf(held.endpointId) > 0 ? inFlight.enter(held.endpointId, held.accountId) : null;
-    if (!place) throw busy();
+  async function attemptOnce(held: HeldDelivery, spacingMs?: number): Promise<void> {
+    if (held.endpoint && attempts.inFlight.roomOf(held.endpointId) <= 0) throw busy();
     const heartbeat = setInterval(() => Context.current().heartbeat(), heartbeatMs);
     try {
-      await beginAttempt(orm.em, held);
-      const outcome = await attempt(deps.webhooks, endpoint, held.event);
-      place.answered();
-      const ofRound = held.attemptNumber - held.roundFrom + 1;
-      const verdict = judge(outcome, { attempt: ofRound, maxRetries: endpoint.maxRetries, spacingMs });
-      await recordResults(orm.em, [{ held, kind: 'attempted', outcome, verdict }]);
+      if (!(await attempts.attempt(held, () => beginAttempt(orm.em, held), spacingMs))) throw busy();
     } finally {
       clearInterval(heartbeat);
-      place.leave();
     }
   }
 
@@ -67,7 +57,7 @@ export function createWebhookDeliveryActivities(deps: {
       if (!found) return { status: 'superseded' };
       const { held, waitMs } = found;
       if (waitMs > 0) throw failedAttempt({ waitMs, error: 'The next attempt is not due yet' });
-      await attemptOnce(held, retrySpacingMs(held.attemptNumber - held.roundFrom + 1, Math.random()));
+      await attemptOnce(held);
       const result = resultOf(await findResult(wanted));
       if (result.status === 'retrying') throw failedAttempt(result);
       return result;

@@ -103,7 +103,7 @@ async function benchSecond(): Promise<void> {
     const first = host.spec({ image, storageGb: 10 });
     const firstMs = await timed(() => host.driver.create(first));
     const ofImage = async (reference: string) => {
-      await until(() => host.driver.poolReadyOf(reference) > 0, 120_000, 20);
+      await until(() => host.poolReadyOf(reference) > 0, 120_000, 20);
       const spec = host.spec({ image: reference, storageGb: 10 });
       const took = await timed(async () => {
         const { from } = await host.driver.create(spec);

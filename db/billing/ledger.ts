@@ -1,11 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import {
-  grantEntries,
-  type LedgerAccount,
-  type LedgerEntries,
-  type LedgerKind,
-  refundEntries,
-} from '../../domain/billing/ledger.ts';
+import { grantEntries, type LedgerEntries, type LedgerKind, refundEntries } from '../../domain/billing/ledger.ts';
 import { type Amount, compare, decimal, inUnits, isZero } from '../../domain/billing/money.ts';
 import { AppError, notFound } from '../../domain/errors.ts';
 import type { AccountId } from '../../domain/ids.ts';
@@ -149,17 +143,4 @@ function balanceChangeOf(row: Record<string, unknown>): BalanceChange {
     currency,
     createdAt: new Date(row.created_at as string),
   };
-}
-
-/** The sum of each ledger account of a customer, as strings. For reconciliation. */
-export async function ledgerSums(
-  em: EntityManager,
-  accountId: AccountId,
-): Promise<{ currency: string; ledgerAccount: LedgerAccount; sum: Amount }[]> {
-  return await query<{ currency: string; ledgerAccount: LedgerAccount; sum: string }>(
-    em,
-    `select currency, ledger_account as "ledgerAccount", sum(amount)::text as sum from ledger_entries
-      where account_id = ? group by 1, 2 order by 1, 2`,
-    [accountId],
-  );
 }

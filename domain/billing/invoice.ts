@@ -3,21 +3,12 @@ import { type Amount, costOf, decimal, isPositive, negated, quotient, sumOf, tax
 /**
  * - `draft`: shows the cost of the running period so far. The customer does not owe it yet.
  * - `open`: issued and unpaid
- * - `paid`: nothing is left to pay
- * - `past_due`: each attempt to charge it failed
- * - `void`: issued for a change that did not happen
+ * - `paid`: nothing is left to pay. Final.
+ * - `past_due`: each attempt to charge it failed. A later charge can pay it.
+ * - `void`: issued for a change that did not happen. Final.
  */
 export const invoiceStatuses = ['draft', 'open', 'paid', 'past_due', 'void'] as const;
 export type InvoiceStatus = (typeof invoiceStatuses)[number];
-
-/** The allowed status changes of an invoice. A later charge can pay a past due invoice. */
-export const invoiceMoves: Readonly<Record<InvoiceStatus, readonly InvoiceStatus[]>> = {
-  draft: ['open'],
-  open: ['paid', 'past_due', 'void'],
-  past_due: ['paid', 'void'],
-  paid: [],
-  void: [],
-};
 
 export type LineType = 'subscription' | 'usage';
 

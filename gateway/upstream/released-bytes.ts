@@ -1,12 +1,9 @@
-const poison = 0xdb;
-let isPoisoning = false;
+import { channel } from 'node:diagnostics_channel';
 
-/** For tests, in the whole process: overwrites released bytes, so that a later use of them is detected. */
-export function poisonReleasedBytes(): void {
-  isPoisoning = true;
-}
+/** Gets each buffer whose bytes may be reused, so that a subscriber can detect a late use of them. */
+export const releasedBytes = channel('sandbox-platform.gateway.released-bytes');
 
 /** Call this when the buffer of these bytes may be reused. */
 export function release(bytes: Buffer): void {
-  if (isPoisoning) bytes.fill(poison);
+  if (releasedBytes.hasSubscribers) releasedBytes.publish(bytes);
 }

@@ -1,7 +1,6 @@
 import type { V1Pod } from '@kubernetes/client-node';
 import type { SandboxId } from '../../domain/ids.ts';
 import type { UdpMapping } from '../../domain/sandboxes/ports.ts';
-import { AgentRestarts } from '../agent-restarts.ts';
 import { CancellableWork } from '../cancellable-work.ts';
 import type { DiskRoom } from '../disk/disk-room.ts';
 import {
@@ -18,9 +17,7 @@ import {
 import type { DiskUse, HostDriver, LinkedSandbox, PortRange } from '../host-driver.ts';
 import { PhaseReports } from '../phase-reports.ts';
 import { KeyedLock } from '../process/keyed-lock.ts';
-import { agentPort } from '../sandbox-agent/agent-client.ts';
 import { requireSandboxName } from '../sandbox-name.ts';
-import { AgentProbes, refusesConnections } from './agent-probes.ts';
 import { Cluster } from './cluster.ts';
 import { ClusterFence } from './cluster-fence.ts';
 import { NamedImages } from './cluster-images.ts';
@@ -30,29 +27,30 @@ import { countedPods } from './counted-pods.ts';
 import { EndReports, exitOf, isByItself, type SandboxEnd } from './end-reports.ts';
 import { ClusterImageBuilds } from './image-builds.ts';
 import { ImageLooks } from './image-looks.ts';
+import { LostAgents } from './lost-agents.ts';
 import { closedPolicyOf, requestShareOf } from './manifests.ts';
-import { PodMounts, requireMountable } from './mounts/pod-mounts.ts';
-import { annotations, isFreeWarm, isFreezeWanted, isFrozen, runOf, sandboxOf, selectorOf } from './names.ts';
+import { mountsOf, type PodMounts, requireMountable } from './mounts/pod-mounts.ts';
+import { annotations, isFreeWarm, isFreezeWanted, runOf, selectorOf } from './names.ts';
 import { NoImageBuilds } from './no-image-builds.ts';
 import type { KubernetesDriverOptions } from './options.ts';
 import { PodEnds } from './pod-ends.ts';
 import { PodFreezer } from './pod-freezer.ts';
-import { isReady, placeOf } from './pod-place.ts';
+import { placeOf } from './pod-place.ts';
 import { PodStarts } from './pod-starts.ts';
-import { addressOf, endOf } from './pod-state.ts';
+import { endOf } from './pod-state.ts';
 import { bytesOf } from './quantities.ts';
-import { SandboxStarter, type Work } from './sandbox-starter.ts';
+import { isOfRun, SandboxPods } from './sandbox-pods.ts';
+import { SandboxStarter } from './sandbox-starter.ts';
 import { absent, noUdpPorts, startFailure } from './start-errors.ts';
+import type { StartWork } from './start-work.ts';
 import { summariesOf } from './summary-sources.ts';
 import { UdpPorts } from './udp-ports.ts';
+import { UdpRepair } from './udp-repair.ts';
 import type { WarmPods } from './warm-pods.ts';
 import { setUpWarmPods } from './warm-setup.ts';
 
 /** How long the API server may take when the driver opens. */
 const openSeconds = 30;
-/** How long the driver may take to send the boot document to a new agent. */
-const agentRestartTimeoutMs = 20_000;
-
 /**
  * Opens a namespace of a cluster as a host. The driver lists the pods and disks once and then watches them. It also
  * reports sandboxes that ended before it was opened.
@@ -85,10 +83,10 @@ export class KubernetesDriver implements HostDriver {
   readonly #options: KubernetesDriverOptions;
   readonly #cluster: Cluster;
   readonly #watch: ClusterWatch;
+  readonly #pods: SandboxPods;
   readonly #lock = new KeyedLock();
   readonly #work = new CancellableWork(this.#lock);
-  readonly #agentProbes = new AgentProbes();
-  readonly #agentRestarts: AgentRestarts;
+  readonly #agents: LostAgents;
   readonly #reports: EndReports;
   readonly #ends: PodEnds;
   readonly #looks: ImageLooks;
@@ -98,6 +96,7 @@ export class KubernetesDriver implements HostDriver {
   readonly #builds: ClusterImageBuilds | null;
   /** Null: sandboxes have no UDP ports. */
   readonly #udp: UdpPorts | null;
+  readonly #udpRepair: UdpRepair | null;
   /** Null: sandboxes have no mounts of object storage. */
   readonly #mounts: PodMounts | null;
   /** Null: there are no warm pods. */
@@ -110,12 +109,14 @@ export class KubernetesDriver implements HostDriver {
     const { namespace, hostId, logger, udp } = options;
     const of = { namespace, selector: selectorOf(hostId), hasServices: udp !== undefined, logger };
     this.#watch = new ClusterWatch(options.config, this.#cluster, of);
+    this.#pods = new SandboxPods(this.#watch);
     this.#udp = udp ? new UdpPorts(this.#cluster, this.#watch, { namespace, hostId, udp }) : null;
+    const repaired = { watch: this.#watch, work: this.#work, lock: this.#lock, logger };
+    this.#udpRepair = this.#udp && new UdpRepair({ udp: this.#udp, ...repaired });
     this.udpRange = udp?.range ?? null;
     const { helperTimeoutSeconds: helper } = options;
     const helperSeconds = { mark: helper ?? 2, freeze: helper ?? 10, thaw: helper ?? 30 };
     this.#freezer = new PodFreezer({ cluster: this.#cluster, watch: this.#watch, seconds: helperSeconds, logger });
-    this.#agentRestarts = new AgentRestarts(logger);
     this.subnet = options.podNetwork;
     const { names, images } = options.builtinImages ?? { names: [], images: {} };
     this.builtinImages = new NamedImages(names, images);
@@ -161,6 +162,7 @@ export class KubernetesDriver implements HostDriver {
       warm,
       seconds: this.#seconds,
     });
+    this.#agents = new LostAgents({ work: this.#work, starter: this.#starter, looks: this.#looks, logger });
   }
 
   async open(): Promise<void> {
@@ -252,7 +254,7 @@ export class KubernetesDriver implements HostDriver {
   async remove(sandboxId: SandboxId): Promise<void> {
     requireSandboxName(sandboxId);
     this.#work.cancel(sandboxId, 'The sandbox was removed');
-    this.#agentRestarts.forget(sandboxId);
+    this.#agents.forget(sandboxId);
     await this.#lock.run(sandboxId, async () => {
       await this.#ends.endOf(sandboxId);
       await this.#udp?.remove(sandboxId);
@@ -268,24 +270,16 @@ export class KubernetesDriver implements HostDriver {
     });
   }
 
-  /** As `SandboxDriver.inspect`. It answers from the watch without a request to the cluster. */
-  async inspect(sandboxId: SandboxId): Promise<SandboxInspection> {
-    const pod = this.#watch.podOf(sandboxId);
-    const disk = this.#watch.diskOf(sandboxId);
-    if (!pod) return { sandboxId, state: disk ? 'exited' : 'absent', run: null, place: null, exit: null };
-    const run = runOf(pod);
-    const end = endOf(pod);
-    if (end) {
-      const exit = isByItself(end) && end.exitCode !== null ? exitOf(pod, end) : null;
-      return { sandboxId, state: 'exited', run, place: null, exit };
-    }
-    const place = isReady(pod) ? placeOf(pod, 'existing') : null;
-    return { sandboxId, state: isFrozen(pod) ? 'paused' : 'running', run, place, exit: null };
+  inspect(sandboxId: SandboxId): Promise<SandboxInspection> {
+    return this.#pods.inspect(sandboxId);
   }
 
-  /** As `SandboxDriver.list`. */
-  async list(): Promise<SandboxInspection[]> {
-    return Promise.all([...this.#known()].map((sandboxId) => this.inspect(sandboxId)));
+  list(): Promise<SandboxInspection[]> {
+    return this.#pods.list();
+  }
+
+  sandboxAt(address: string): Promise<SandboxId | null> {
+    return this.#pods.sandboxAt(address);
   }
 
   /**
@@ -294,7 +288,7 @@ export class KubernetesDriver implements HostDriver {
    */
   async reconcile(knownSandboxIds: Iterable<SandboxId>): Promise<SandboxId[]> {
     const known = new Set(knownSandboxIds);
-    const there = new Set([...this.#known(), ...(this.#udp?.sandboxes ?? [])]);
+    const there = new Set([...this.#pods.known(), ...(this.#udp?.sandboxes ?? [])]);
     const unknown = [...there].filter((sandboxId) => !known.has(sandboxId));
     const settled = await Promise.allSettled(unknown.map((sandboxId) => this.remove(sandboxId)));
     for (const [at, result] of settled.entries()) {
@@ -371,51 +365,20 @@ export class KubernetesDriver implements HostDriver {
    * As `HostDriver.repairLinks`, for the Services of UDP ports. The cluster itself maintains links and routes of pods.
    */
   async repairLinks(sandboxes: readonly LinkedSandbox[]): Promise<SandboxId[]> {
-    const repaired: SandboxId[] = [];
-    for (const { sandboxId } of sandboxes) {
-      if (this.#udp?.lost(sandboxId) && (await this.#repairUdp(this.#udp, sandboxId))) repaired.push(sandboxId);
-    }
-    return repaired;
+    return (await this.#udpRepair?.repair(sandboxes)) ?? [];
   }
 
-  /** As `HostDriver.withoutAgent`. Each call returns the result of an earlier look and starts the next one. */
   withoutAgent(sandboxIds: Iterable<SandboxId>): SandboxId[] {
-    const idle = [...sandboxIds].filter((sandboxId) => !this.#work.isBusyWith(sandboxId));
-    const places = idle.flatMap((sandboxId) => {
-      const pod = this.#starter.readyPod(sandboxId);
-      return pod && !isFreezeWanted(pod) ? [{ sandboxId, address: addressOf(pod)!, port: agentPort }] : [];
-    });
-    this.#agentProbes.look(places);
-    return idle.filter((sandboxId) => this.#agentProbes.isGone(sandboxId) && this.#agentRestarts.isDue(sandboxId));
+    return this.#agents.lost(sandboxIds);
   }
 
-  async restartAgent(spec: SandboxSpec): Promise<void> {
-    const { sandboxId } = spec;
-    const isGone = async () => {
-      const pod = this.#starter.readyPod(sandboxId);
-      return pod !== null && (await refusesConnections(addressOf(pod)!, agentPort));
-    };
-    await this.#agentRestarts.run(
-      spec,
-      () =>
-        this.#work.run(sandboxId, AbortSignal.timeout(agentRestartTimeoutMs), async (signal) => {
-          const pod = this.#starter.readyPod(sandboxId);
-          if (!pod || !(await isGone())) return false;
-          // The template's command already ran when the sandbox started.
-          await this.#starter.boot(pod, { ...spec, command: null }, await this.#looks.factsOf(spec, signal), signal);
-          return true;
-        }),
-      async () => !(await isGone()),
-    );
+  restartAgent(spec: SandboxSpec): Promise<void> {
+    return this.#agents.restart(spec);
   }
 
   /** The number of warm pods that wait for a sandbox. */
   get poolReady(): number {
     return this.#warm?.ready() ?? 0;
-  }
-
-  poolReadyOf(image: string): number {
-    return this.#warm?.ready(image) ?? 0;
   }
 
   get pooledImages(): readonly string[] {
@@ -426,15 +389,10 @@ export class KubernetesDriver implements HostDriver {
     await this.#warm?.drop(image);
   }
 
-  async sandboxAt(address: string): Promise<SandboxId | null> {
-    const pod = this.#watch.pods().find((each) => addressOf(each) === address);
-    return pod ? sandboxOf(pod) : null;
-  }
-
   /** Stops the watch and ends the warm pods. Sandboxes keep running. */
   async close(): Promise<void> {
     await this.#warm?.close();
-    await Promise.all([this.fence.stop(), this.load.close(), this.#agentProbes.close(), this.#freezer.close()]);
+    await Promise.all([this.fence.stop(), this.load.close(), this.#agents.close(), this.#freezer.close()]);
     await this.#watch.close();
   }
 
@@ -453,31 +411,6 @@ export class KubernetesDriver implements HostDriver {
       factsOf: (image, signal) => this.#looks.factsOfImage(image, signal),
       alone: (sandboxId, signal, work) => this.#work.run(sandboxId, signal, work),
     });
-  }
-
-  async #repairUdp(udp: UdpPorts, sandboxId: SandboxId): Promise<boolean> {
-    if (this.#work.isBusyWith(sandboxId)) return false;
-    return this.#lock.run(sandboxId, async () => {
-      const [ports, disk] = [udp.lost(sandboxId), this.#watch.diskOf(sandboxId)];
-      if (!ports || !disk) return false;
-      try {
-        await udp.lead(disk, ports);
-        return true;
-      } catch (error) {
-        this.#options.logger.warn({ err: error, sandboxId }, 'the UDP ports of a sandbox could not be restored');
-        return false;
-      }
-    });
-  }
-
-  *#known(): Generator<SandboxId> {
-    const seen = new Set<SandboxId>();
-    for (const object of [...this.#watch.pods(), ...this.#watch.disks()]) {
-      const sandboxId = sandboxOf(object);
-      if (!sandboxId || seen.has(sandboxId)) continue;
-      seen.add(sandboxId);
-      yield sandboxId;
-    }
   }
 
   #existingPlace(spec: SandboxSpec): SandboxPlace | null {
@@ -500,7 +433,7 @@ export class KubernetesDriver implements HostDriver {
   async #begin(
     spec: SandboxSpec,
     options: CreateOptions,
-    act: (work: Work) => Promise<SandboxPlace>,
+    act: (work: StartWork) => Promise<SandboxPlace>,
   ): Promise<SandboxPlace> {
     requireSandboxName(spec.sandboxId);
     const phases = new PhaseReports(options.onPhase);
@@ -514,20 +447,4 @@ export class KubernetesDriver implements HostDriver {
       }
     });
   }
-}
-
-/** A start that is repeated after a crash has the same run number. */
-const isOfRun = (pod: V1Pod, spec: SandboxSpec) => runOf(pod) === (spec.run ?? 0);
-
-function mountsOf(options: KubernetesDriverOptions, cluster: Cluster, watch: ClusterWatch, podStartSeconds: number) {
-  const { mounts, closedRanges = [], podNetwork, config } = options;
-  if (!mounts) return null;
-  return new PodMounts(cluster, watch, {
-    manifests: { ...options, s3fsImage: mounts.s3fsImage },
-    outboundRanges: mounts.outboundRanges,
-    closedRanges: [...closedRanges, podNetwork],
-    ownServices: mounts.ownServices,
-    apiServer: config.getCurrentCluster()!.server,
-    podStartSeconds,
-  });
 }

@@ -1,9 +1,9 @@
 import type { KubeConfig } from '@kubernetes/client-node';
 import type { OwnService } from '../../platform/config/own-services.ts';
+import type { SandboxSpec } from '../driver.ts';
 import type { DriverLogger } from '../driver-logger.ts';
 import type { PortRange } from '../host-driver.ts';
 import type { ImageLimits } from '../images/unpack-layers.ts';
-import type { WarmShape } from './warm-manifests.ts';
 
 /** How clients outside of the cluster reach UDP ports of sandboxes. Each sandbox with UDP ports has a Service. */
 export interface UdpOptions {
@@ -49,6 +49,9 @@ export type NodeFiguresOptions =
    * pods.
    */
   | { via: 'api-server' };
+
+/** The fields from which a warm pod and its disk are made. The pod fits each sandbox whose spec has the same values. */
+export type WarmShape = Pick<SandboxSpec, 'image' | 'cpuCount' | 'memoryMb' | 'storageGb'>;
 
 /** Options of warm pods, which are ready before their sandbox is created. */
 export interface WarmOptions {

@@ -2,7 +2,6 @@ import type { V1Pod } from '@kubernetes/client-node';
 import type { SandboxId } from '../../domain/ids.ts';
 import type { MountSlot } from '../../domain/sandboxes/object-storage.ts';
 import type { SandboxPlace, SandboxSpec } from '../driver.ts';
-import type { PhaseReports } from '../phase-reports.ts';
 import { AgentClient } from '../sandbox-agent/agent-client.ts';
 import { whenReady } from '../sandbox-agent/ready-probe.ts';
 import type { Cluster } from './cluster.ts';
@@ -21,19 +20,13 @@ import type { PodStarts } from './pod-starts.ts';
 import { addressOf, endOf } from './pod-state.ts';
 import { notInTime, whenMarkedReady, whenRunning, whileRunning } from './pod-waits.ts';
 import { nodeAway, noNodeFor } from './start-errors.ts';
+import type { StartWork } from './start-work.ts';
 import type { TakenRoom } from './taken-room.ts';
 import type { UdpPorts } from './udp-ports.ts';
 import type { WarmStarter } from './warm-starter.ts';
 
 /** How long the agent may take to answer after a thaw. */
 const thawSeconds = 5;
-
-/** One call that starts, resumes or restarts a sandbox. */
-export interface Work {
-  spec: SandboxSpec;
-  phases: PhaseReports;
-  signal: AbortSignal;
-}
 
 interface StarterParts {
   cluster: Cluster;
@@ -65,11 +58,11 @@ export class SandboxStarter {
    * Starts a sandbox on its disk. The disk is made if it is missing.
    * @throws when the sandbox is not ready in time or cannot start; its processes have then ended
    */
-  async start(work: Work): Promise<SandboxPlace> {
+  async start(work: StartWork): Promise<SandboxPlace> {
     return (await this.#parts.warm?.starter.start(work)) ?? this.#startCold(work);
   }
 
-  async #startCold({ spec, phases, signal }: Work): Promise<SandboxPlace> {
+  async #startCold({ spec, phases, signal }: StartWork): Promise<SandboxPlace> {
     const { cluster, watch, room, options, looks, starts, ends, udp, warm, seconds } = this.#parts;
     const { sandboxId } = spec;
     phases.report('deploying');
@@ -126,7 +119,7 @@ export class SandboxStarter {
   }
 
   /** Thaws a sandbox whose memory was kept. @throws {DriverError} after the processes are frozen again */
-  async thaw({ spec, phases, signal }: Work, pod: V1Pod): Promise<SandboxPlace> {
+  async thaw({ spec, phases, signal }: StartWork, pod: V1Pod): Promise<SandboxPlace> {
     const { sandboxId, run, platformToken } = spec;
     const slots = await this.#applyMounts(spec, pod, signal);
     // The thaw writes the new run number too, so that an end after the thaw belongs to this run.

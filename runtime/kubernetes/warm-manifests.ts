@@ -1,11 +1,8 @@
 import type { V1NetworkPolicy, V1ObjectMeta, V1PersistentVolumeClaim, V1Pod } from '@kubernetes/client-node';
-import type { SandboxSpec } from '../driver.ts';
 import type { ImageFacts } from './image-facts.ts';
 import { claimOf, imagePodOf, ingressOf, type ManifestOptions, ownerLabels } from './manifests.ts';
 import { annotations, labels } from './names.ts';
-
-/** The fields from which a warm pod and its disk are made. The pod fits each sandbox whose spec has the same values. */
-export type WarmShape = Pick<SandboxSpec, 'image' | 'cpuCount' | 'memoryMb' | 'storageGb'>;
+import type { WarmShape } from './options.ts';
 
 /** The hostname of every warm pod. The kernel's hostname stays the same when a sandbox takes the pod. */
 const hostname = 'sandbox';

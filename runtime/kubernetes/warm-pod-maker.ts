@@ -6,13 +6,13 @@ import type { ClusterWatch } from './cluster-watch.ts';
 import type { ImageLooks } from './image-looks.ts';
 import { type OwnerDisk, startAgentWords } from './manifests.ts';
 import { isFreeWarm, sandboxContainer } from './names.ts';
-import type { KubernetesDriverOptions } from './options.ts';
+import type { KubernetesDriverOptions, WarmShape } from './options.ts';
 import type { PodEnds } from './pod-ends.ts';
 import type { PodStarts } from './pod-starts.ts';
 import { addressOf } from './pod-state.ts';
 import { whenRunning } from './pod-waits.ts';
 import { noCapacity, notStarted } from './start-errors.ts';
-import { type WarmShape, warmDiskOf, warmPodOf, warmPolicyOf } from './warm-manifests.ts';
+import { warmDiskOf, warmPodOf, warmPolicyOf } from './warm-manifests.ts';
 
 /** A pod without a sandbox. Its agent waits for one. */
 export interface WarmPod {

@@ -13,8 +13,8 @@ import type { PodEnds } from './pod-ends.ts';
 import { placeOf } from './pod-place.ts';
 import { addressOf } from './pod-state.ts';
 import { whenMarkedReady, whileRunning } from './pod-waits.ts';
-import type { Work } from './sandbox-starter.ts';
 import { notStarted } from './start-errors.ts';
+import type { StartWork } from './start-work.ts';
 import type { WarmClaims } from './warm-claims.ts';
 import type { WarmPod } from './warm-pod-maker.ts';
 import type { WarmPods } from './warm-pods.ts';
@@ -45,7 +45,7 @@ export class WarmStarter {
    * @returns null when no warm pod can be used; a pod that was tried is gone then
    * @throws after the sandbox's pod is gone, or when the pod does not end in time; the sandbox's disk may be left
    */
-  async start(work: Work): Promise<SandboxPlace | null> {
+  async start(work: StartWork): Promise<SandboxPlace | null> {
     const { watch, ends, pods } = this.#parts;
     const { spec, signal } = work;
     if (!mayTake(spec) || watch.diskOf(spec.sandboxId) || watch.podOf(spec.sandboxId)) return null;
@@ -71,7 +71,7 @@ export class WarmStarter {
   }
 
   /** Claims a pod whose agent listens. One whose agent does not may be on a lost node, so it is given up. */
-  async #claim({ spec, signal }: Work): Promise<WarmPod | null> {
+  async #claim({ spec, signal }: StartWork): Promise<WarmPod | null> {
     const { watch, pods } = this.#parts;
     for (;;) {
       signal.throwIfAborted();
@@ -89,7 +89,11 @@ export class WarmStarter {
     }
   }
 
-  async #take({ spec, phases, signal }: Work, pod: WarmPod, progress: { isNamed: boolean }): Promise<SandboxPlace> {
+  async #take(
+    { spec, phases, signal }: StartWork,
+    pod: WarmPod,
+    progress: { isNamed: boolean },
+  ): Promise<SandboxPlace> {
     const { cluster, watch, options, claims, load, seconds } = this.#parts;
     const { sandboxId } = spec;
     const { name, uid, disk } = pod;

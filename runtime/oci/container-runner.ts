@@ -88,7 +88,9 @@ export class ContainerRunner {
   async start(run: ContainerRun): Promise<Boot> {
     const { folder, instance, connection } = run;
     // A member of the pool may use all processors until it is claimed.
-    const processors = run.prepares ? this.#cgroups.processors() : this.#cgroups.choose(instance, run.limits.cpuCount);
+    const processors = run.prepares
+      ? this.#cgroups.pins.all()
+      : this.#cgroups.pins.choose(instance, run.limits.cpuCount);
     const limits = { ...run.limits, processors };
     const own = ownFileTexts({ memoryMb: limits.memoryMb, processors });
     const [blank] = await Promise.all([ensureBlankDisk(this.#copy.folder, run.storageGb), forgetLastRun(folder)]);
@@ -129,11 +131,11 @@ export class ContainerRunner {
         bind: pathsBoundByShim(this.#runtime.name)
           .map(({ name, destination }) => `${name}:${destination}`)
           .join(','),
-        thawFile: this.#cgroups.freezerFile(instance),
-        thawText: this.#cgroups.thawedText,
-        limitsRates: this.#cgroups.limitsDiskRates ? 1 : 0,
-        rateFiles: this.#cgroups.rateFilesOf(instance).join(':'),
-        noRates: this.#cgroups.noRates,
+        thawFile: this.#cgroups.freezer.fileOf(instance),
+        thawText: this.#cgroups.freezer.thawedText,
+        limitsRates: this.#cgroups.rates.arePossible ? 1 : 0,
+        rateFiles: this.#cgroups.rates.filesOf(instance).join(':'),
+        noRates: this.#cgroups.rates.noRates,
         cgroups: this.#cgroups.foldersOf(instance).join(':'),
         oomScore: Math.max(sandboxOomScore, Number(readFileSync('/proc/self/oom_score_adj', 'latin1'))),
         ...this.#shimGroups(),
@@ -144,7 +146,7 @@ export class ContainerRunner {
     const { pid } = readPids(folder)!.shim;
     // The first limit of a device takes up to 50 ms, for which a claim must not wait.
     await this.limitDisk(instance, pid, run.prepares ? anyRates : run.diskRates);
-    if (run.prepares) await this.#cgroups.liftDiskRates(instance);
+    if (run.prepares) await this.#cgroups.rates.lift(instance);
     // So far only the agent runs, and it waits for its document.
     return boot;
   }
@@ -153,7 +155,7 @@ export class ContainerRunner {
   async limitDisk(instance: string, shimPid: number, rates: DiskRates | undefined): Promise<void> {
     if (!rates) return;
     const device = limitableDevice(`/proc/${shimPid}/root/mnt/disk`);
-    if (device) await this.#cgroups.setDiskRates(instance, device, rates);
+    if (device) await this.#cgroups.rates.set(instance, device, rates);
   }
 
   /** The groups that the shim joins, and the hierarchies that it then hides from the runtime. */
@@ -187,7 +189,7 @@ export class ContainerRunner {
     const pids = readPids(folder);
     if (pids && signalProcess(pids.shim, 'SIGTERM')) {
       // The shim cannot end processes behind a closed fence.
-      if (this.#cgroups.isFenced) await this.#cgroups.kill(instance);
+      if (this.#cgroups.freezer.isFenced) await this.#cgroups.kill(instance);
       const gone = () => !isAlive(pids.shim);
       // Data that the sandbox has written to its buckets may still be uploaded for this long, and processes that wait
       // for the upload cannot end earlier.

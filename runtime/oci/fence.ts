@@ -40,7 +40,7 @@ export class Fence implements DiskFence {
     this.#untilSeconds = uptimeSeconds;
     await this.#write();
     // If a guard already runs, it keeps its lock, and the new one exits at once.
-    const { file, text } = this.#cgroups.fence;
+    const { file, text } = this.#cgroups.freezer.fence;
     const disk = [this.#folder, String(statfsSystemCall), this.#cgroups.usageFiles('').memoryStat];
     const guard = spawn('perl', [guardFile, this.#leaseFile, file, text, ...disk, ...this.#cgroups.shimFolders()], {
       env: { PATH: process.env.PATH, LC_ALL: 'C' },
@@ -58,13 +58,13 @@ export class Fence implements DiskFence {
   }
 
   get isClosed(): boolean {
-    return this.#cgroups.isFenced;
+    return this.#cgroups.freezer.isFenced;
   }
 
   async open(): Promise<boolean> {
     const { bytes } = readDiskRoom(this.#folder);
     if (bytes - this.#cgroups.unwrittenBytes('') < this.#keptBytes) return false;
-    await this.#cgroups.liftFence();
+    await this.#cgroups.freezer.liftFence();
     return true;
   }
 

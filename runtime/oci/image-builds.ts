@@ -95,7 +95,7 @@ export class LocalImageBuilds implements ImageBuilds {
     const folder = this.#host.folderOf(sandboxId);
     const disk = path.join(folder, 'disk.ext4');
     this.#requireRoom(2 * statSync(disk).blocks * 512);
-    const staysFrozen = cgroups.isFrozen(record.instance);
+    const staysFrozen = cgroups.freezer.isFrozen(record.instance);
     let limitAgain: (() => Promise<void>) | undefined;
     try {
       return await copyDisk({
@@ -104,19 +104,22 @@ export class LocalImageBuilds implements ImageBuilds {
         target,
         warmBytes: Math.floor(this.#host.availableMemoryBytes() * warmMemoryFraction),
         seconds: longestStandstillSeconds,
-        thaw: { files: staysFrozen ? [] : await cgroups.freezerFiles(record.instance), text: cgroups.thawedText },
+        thaw: {
+          files: staysFrozen ? [] : await cgroups.freezer.filesOf(record.instance),
+          text: cgroups.freezer.thawedText,
+        },
         groups: cgroups.shimFolders(),
         freeze: async () => {
           if (!staysFrozen) await this.#host.freeze(record, signal);
           // What is still to be written must not prolong the standstill.
-          limitAgain = await cgroups.liftDiskRates(record.instance);
+          limitAgain = await cgroups.rates.lift(record.instance);
         },
         signal,
       });
     } finally {
       await limitAgain?.();
       // Normally the copying program does this, but it may have been killed.
-      if (!staysFrozen) await cgroups.thaw(record.instance);
+      if (!staysFrozen) await cgroups.freezer.thaw(record.instance);
     }
   }
 

@@ -1,21 +1,20 @@
 import { randomInt } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
-import net from 'node:net';
-import path from 'node:path';
-import { z } from 'zod';
 import type { UdpMapping } from '../../domain/sandboxes/ports.ts';
-import { writeFileDurably } from '../../platform/config/durable-file.ts';
 import type { OwnService } from '../../platform/config/own-services.ts';
-import { readDocumentOrSetAside } from '../../platform/config/readable-document.ts';
 import type { DriverLogger } from '../driver-logger.ts';
 import type { PortRange } from '../host-driver.ts';
-import { CommandError, runCommand } from '../process/command.ts';
+import { runCommand } from '../process/command.ts';
 import { until } from '../process/until.ts';
+import { chooseSubnet } from './choose-subnet.ts';
 import type { Copy } from './copy.ts';
 import { forgetDocker, passDocker } from './docker-firewall.ts';
-import { formatIpv4, formatIpv4Network, type Ipv4Network, overlaps, parseIpv4, parseIpv4Network } from './ipv4.ts';
+import { hasFirewall, udpRoutesInKernel } from './firewall-table.ts';
+import { type AddressRow, interfaceAddresses, routes } from './host-routes.ts';
+import { formatIpv4, formatIpv4Network, type Ipv4Network, parseIpv4, parseIpv4Network } from './ipv4.ts';
 import { firewallRules, type Server, type UdpRoute, udpRouteRules } from './nft-rules.ts';
+import { ownResolvers, upstreamResolvers } from './resolvers.ts';
 import { chooseUdpRange } from './udp-range.ts';
 
 /** Interface groups, by which the firewall matches sandboxes. */
@@ -27,18 +26,6 @@ const firstUid = 0x7000_0000;
 const uidRanges = 0x8000;
 
 const guardIntervalSeconds = 5;
-
-interface RouteRow {
-  dst: string;
-  dev?: string;
-}
-
-interface AddressRow {
-  ifname: string;
-  mtu: number;
-  /** `address` is the peer of a point-to-point link. */
-  addr_info: { local: string; address?: string; prefixlen: number }[];
-}
 
 /** The facts that the shim and the container's configuration need for one sandbox's network. */
 export interface SandboxConnection {
@@ -221,24 +208,6 @@ export class SandboxNetwork {
     return this.#ownServices;
   }
 
-  /** Whether the firewall's table is loaded. */
-  async hasFirewall(): Promise<boolean> {
-    try {
-      await runCommand('nft', ['-t', 'list', 'table', 'inet', this.#copy.table]);
-      return true;
-    } catch (error) {
-      if (error instanceof CommandError && error.exitCode === 1) return false;
-      throw error;
-    }
-  }
-
-  /** The kernel's current port mappings: `<port of the host> → <address>:<port>`. */
-  async udpRoutesInKernel(): Promise<string[]> {
-    if (!(await this.hasFirewall())) return [];
-    const text = await runCommand('nft', ['list', 'map', 'inet', this.#copy.table, 'udp_routes']);
-    return [...text.matchAll(/(\d+) : ([\d.]+) \. (\d+)/g)].map(([, from, to, port]) => `${from} → ${to}:${port}`);
-  }
-
   /** The text of `/etc/hosts`, `/etc/hostname` and `/etc/resolv.conf` in a sandbox. */
   files(hostname: string, address: string): Record<'hosts' | 'hostname' | 'resolv.conf', string> {
     return {
@@ -261,7 +230,7 @@ export class SandboxNetwork {
       await runCommand('ip', ['route', 'del', 'unreachable', this.subnet]);
     }
     await forgetDocker(this.#interfacePrefix);
-    if (await this.hasFirewall()) await runCommand('nft', ['delete', 'table', 'inet', this.#copy.table]);
+    if (await hasFirewall(this.#copy.table)) await runCommand('nft', ['delete', 'table', 'inet', this.#copy.table]);
   }
 
   /** The number of possible addresses of sandboxes: all except the network's, the gateway's and the last. */
@@ -380,7 +349,7 @@ route replace unreachable ${this.subnet}
       if (await passDocker(this.#interfacePrefix)) {
         this.#logger.warn({}, 'the firewall of Docker blocked connections of sandboxes; its exemption was restored');
       }
-      if (await this.hasFirewall()) return await this.#putUdpRoutesBack();
+      if (await hasFirewall(this.#copy.table)) return await this.#putUdpRoutesBack();
       await this.#loadFirewall(await interfaceAddresses());
       this.#logger.error({ table: this.#copy.table }, "the sandboxes' firewall had been removed and was restored");
     } catch (error) {
@@ -390,7 +359,7 @@ route replace unreachable ${this.subnet}
 
   async #putUdpRoutesBack(): Promise<void> {
     const wanted = this.#udpRoutes().map((each) => `${each.hostPort} → ${each.address}:${each.servicePort}`);
-    const found = await this.udpRoutesInKernel();
+    const found = await udpRoutesInKernel(this.#copy.table);
     if (JSON.stringify(found.sort()) === JSON.stringify(wanted.sort())) return;
     await this.#writeUdpRoutes();
     this.#logger.warn(
@@ -406,77 +375,4 @@ route replace unreachable ${this.subnet}
       if (existsSync(`/sys/class/net/${name}`)) throw error;
     }
   }
-}
-
-async function chooseSubnet(copy: Copy, wanted: string | undefined): Promise<Ipv4Network> {
-  const file = path.join(copy.folder, 'network.json');
-  const foreign = (await routes())
-    .filter((route) => route.dst !== 'default' && !route.dev?.startsWith(copy.interface))
-    .map((route) => ({ route, network: parseIpv4Network(route.dst) }));
-  // If the file is lost, the kernel still has routes in the subnet of the running sandboxes.
-  const kept = readDocumentOrSetAside(file, z.object({ subnet: z.cidrv4() }))?.subnet ?? (await subnetInKernel(copy));
-  const conflict = (network: Ipv4Network) =>
-    foreign.find((each) => overlaps(each.network, network) && formatIpv4Network(each.network) !== kept);
-  if (wanted !== undefined || kept !== undefined) {
-    const subnet = parseIpv4Network(wanted ?? kept!);
-    if (subnet.prefixLength < 16 || subnet.prefixLength > 24) {
-      throw new Error(`the sandboxes' subnet ${wanted} must be a /16 to /24`);
-    }
-    const other = conflict(subnet);
-    if (other) {
-      throw new Error(
-        `the sandboxes' subnet ${formatIpv4Network(subnet)} overlaps ${other.route.dst} of this machine; ` +
-          'set PLATFORM_SANDBOX_SUBNET to another',
-      );
-    }
-    await writeFileDurably(file, JSON.stringify({ subnet: formatIpv4Network(subnet) }));
-    return subnet;
-  }
-  for (let tried = 0; tried < 1000; tried += 1) {
-    const subnet = parseIpv4Network(`10.${randomInt(64, 224)}.${randomInt(16) * 16}.0/20`);
-    if (conflict(subnet)) continue;
-    await writeFileDurably(file, JSON.stringify({ subnet: formatIpv4Network(subnet) }));
-    return subnet;
-  }
-  throw new Error('no free /20 in 10.0.0.0/8 was found for sandboxes; set PLATFORM_SANDBOX_SUBNET');
-}
-
-/** The subnet of an earlier host worker, read from its routes: unused addresses have an unreachable route. */
-async function subnetInKernel(copy: Copy): Promise<string | undefined> {
-  const rows: AddressRow[] = existsSync(`/sys/class/net/${copy.interface}`) ? await interfaceAddresses() : [];
-  const gateway = rows.find((row) => row.ifname === copy.interface)?.addr_info[0]?.local;
-  if (gateway === undefined) return undefined;
-  const refused: RouteRow[] = JSON.parse(
-    (await runCommand('ip', ['-json', '-4', 'route', 'show', 'type', 'unreachable'])) || '[]',
-  );
-  return refused.find(({ dst }) => dst !== 'default' && parseIpv4Network(dst).base + 1 === parseIpv4(gateway))?.dst;
-}
-
-async function routes(): Promise<RouteRow[]> {
-  return JSON.parse((await runCommand('ip', ['-json', '-4', 'route', 'show'])) || '[]');
-}
-
-async function interfaceAddresses(): Promise<AddressRow[]> {
-  const rows: AddressRow[] = JSON.parse((await runCommand('ip', ['-json', '-4', 'address', 'show'])) || '[]');
-  return rows.filter((row) => row.ifname !== undefined);
-}
-
-/** The resolvers of the host's own programs, possibly a local service. */
-function ownResolvers(): string[] {
-  const text = existsSync('/etc/resolv.conf') ? readFileSync('/etc/resolv.conf', 'utf8') : '';
-  const found = [...text.matchAll(/^nameserver\s+(\S+)/gm)].map((match) => match[1]!);
-  return found.filter((address) => net.isIP(address) !== 0);
-}
-
-/** The host's resolvers. If the host uses a local service, the servers behind it. */
-async function upstreamResolvers(): Promise<string[]> {
-  for (const file of ['/run/systemd/resolve/resolv.conf', '/etc/resolv.conf']) {
-    if (!existsSync(file)) continue;
-    const found = [...(await readFile(file, 'utf8')).matchAll(/^nameserver\s+(\d+\.\d+\.\d+\.\d+)/gm)].map(
-      (match) => match[1]!,
-    );
-    const usable = found.filter((address) => !address.startsWith('127.'));
-    if (usable.length > 0) return usable.slice(0, 3);
-  }
-  return [];
 }

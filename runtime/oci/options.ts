@@ -1,12 +1,10 @@
 import type { SandboxId } from '../../domain/ids.ts';
 import type { OwnService } from '../../platform/config/own-services.ts';
 import type { DriverLogger } from '../driver-logger.ts';
-import type { HostDriver, PortRange } from '../host-driver.ts';
+import type { PortRange } from '../host-driver.ts';
 import type { HostRegistry } from '../images/registry-pull.ts';
 import type { ImageLimits } from '../images/unpack-layers.ts';
-import type { Inventory } from './inventory.ts';
 import type { Server } from './nft-rules.ts';
-import type { ReconcileReport } from './reconcile.ts';
 
 export interface OciDriverOptions {
   /** The data folder. State and disks of this copy are in its folder `oci`. */
@@ -74,25 +72,4 @@ export interface CreateTrace {
   sandboxId: SandboxId;
   from: 'pool' | 'cold' | 'thaw' | 'existing';
   steps: Record<string, number>;
-}
-
-/** The driver of this machine, with additional methods for its tests. */
-export interface OciDriver extends HostDriver {
-  /** The name of this copy in cgroups, interfaces and the firewall. */
-  readonly copyId: string;
-  readonly subnet: string;
-  readonly gateway: string;
-  readonly diskFolder: string;
-  readonly runtime: 'crun' | 'runc';
-  /** The number of frozen pool members that can be claimed. */
-  readonly poolReady: number;
-  /** The same for the image of one template. */
-  poolReadyOf(image: string): number;
-  reconcile(knownSandboxIds: Iterable<string>): Promise<ReconcileReport>;
-  /** The containers, links and folders of this copy, read from the kernel. */
-  inventory(): Promise<Inventory>;
-  /** Ends every sandbox. Disks stay. */
-  stopAll(): Promise<void>;
-  /** Calls `close`, then removes every sandbox and everything else of this copy from the machine. */
-  teardown(): Promise<void>;
 }

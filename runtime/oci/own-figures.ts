@@ -148,12 +148,12 @@ export class OwnFigures {
   }
 
   async #evenOut(): Promise<void> {
-    const available = this.#cgroups.processors();
+    const available = this.#cgroups.pins.all();
     const pinned = [...this.#shown].filter(([, { size }]) => size.processors.length < available.length);
     const places = pinned.map(([, { instance, size, used }]) => ({ instance, processors: size.processors, used }));
     for (const [instance, processors] of evenOut(available, places)) {
       const [, shown] = pinned.find(([, each]) => each.instance === instance)!;
-      await this.#cgroups.pin(instance, processors);
+      await this.#cgroups.pins.pin(instance, processors);
       this.#unlessGone(() => overwrite(`${shown.folder}/online`, onlineText(processors)));
       shown.size = { ...shown.size, processors };
     }

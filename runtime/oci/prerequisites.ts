@@ -31,7 +31,7 @@ function missingHostPackages(): string[] {
 
 /** Logs what sandboxes can do without. Call it after `Cgroups.prepare`. */
 export function reportMissingControls(cgroups: Cgroups, logger: DriverLogger): void {
-  if (cgroups.limitsDiskRates) return;
+  if (cgroups.rates.arePossible) return;
   const needs = 'version 2: the controller io with CONFIG_BLK_DEV_THROTTLING, version 1: blkio with the same';
   logger.warn({ needs }, 'this machine has no limits for the rates of disks; sandboxes use their disks without them');
 }

@@ -20,9 +20,9 @@ import type { Boot } from './launch.ts';
 import type { SandboxMounts } from './mounts/sandbox-mounts.ts';
 import type { SandboxNetwork } from './network.ts';
 import { sizedFileTexts } from './own-files.ts';
+import type { PoolMember } from './pool-members.ts';
 import { hasDisk, readExit, readPids, type SandboxRecord, writeRecord } from './sandbox-folder.ts';
 import type { SandboxRecords } from './sandbox-records.ts';
-import type { PoolMember } from './warm-pool.ts';
 import type { WarmPools } from './warm-pools.ts';
 
 /** The state of one create or resume. */
@@ -136,7 +136,7 @@ export class SandboxStarter {
     if (!isDirect) await this.#mountFrozen(work, record);
     // The host worker may have died between the moments at which a pause lifts and sets the limits.
     await this.#runner.limitDisk(record.instance, readPids(work.folder)!.shim.pid, work.spec.diskRates);
-    await this.#cgroups.thaw(record.instance);
+    await this.#cgroups.freezer.thaw(record.instance);
     work.watch.mark('thawed');
     try {
       if (isDirect) await this.#mount(work, record);
@@ -146,7 +146,7 @@ export class SandboxStarter {
       if (this.#runner.isRunning(work.folder)) {
         // If the resume was cancelled, a stop follows and waits for this.
         const seconds = work.signal.aborted ? cancelledFreezeSeconds : this.#timeouts.pauseSeconds;
-        await this.#cgroups.freeze(record.instance, seconds);
+        await this.#cgroups.freezer.freeze(record.instance, seconds);
       }
       if (!(error instanceof AgentError)) throw error;
       throw new DriverError('agent_not_answering', notAnswering, { cause: error });
@@ -221,7 +221,7 @@ export class SandboxStarter {
   async #nameMember(work: Work, member: PoolMember, image: UnpackedImage): Promise<SandboxRecord> {
     const { spec, folder } = work;
     const { address } = member.connection;
-    const record = recordOf(spec, member.instance, address);
+    const record = recordOf(spec, member.name, address);
     // This step takes the longest, so it begins first. If a step fails, the member is ended.
     const named = runCommand('nsenter', [`--uts=/proc/${member.initPid}/ns/uts`, 'hostname', spec.sandboxId], {
       signal: work.signal,
@@ -235,18 +235,18 @@ export class SandboxStarter {
       await syncFolder(this.#copy.sandboxesFolder);
       this.#records.adopt(record);
     } catch (error) {
-      await this.#runner.end(member.folder, member.instance, address);
+      await this.#runner.end(member.folder, member.name, address);
       throw error;
     }
     try {
       const { hosts, hostname } = this.#network.files(spec.sandboxId, address);
       // Only the agent has ever run in the member, so its folder contains only the files of the platform.
       const files = `/proc/${member.shimPid}/root/mnt/tail`;
-      const processors = this.#cgroups.choose(member.instance, spec.cpuCount);
+      const processors = this.#cgroups.pins.choose(member.name, spec.cpuCount);
       const own = Object.entries(sizedFileTexts({ memoryMb: spec.memoryMb, processors }));
       await Promise.all([
-        this.#cgroups.setLimits(member.instance, { ...spec, processors }),
-        this.#runner.limitDisk(member.instance, member.shimPid, spec.diskRates),
+        this.#cgroups.setLimits(member.name, { ...spec, processors }),
+        this.#runner.limitDisk(member.name, member.shimPid, spec.diskRates),
         this.#network.setInternetAccess(address, spec.allowInternetAccess),
         writeFile(`${files}/hosts`, hosts),
         writeFile(`${files}/hostname`, hostname),
@@ -255,7 +255,7 @@ export class SandboxStarter {
       ]);
       work.phases.report('initializing');
       await this.#mount(work, record);
-      await this.#cgroups.thaw(member.instance);
+      await this.#cgroups.freezer.thaw(member.name);
       work.watch.mark('claimed');
       await this.#boot(work, record, image, member.boot);
     } catch (error) {
@@ -274,11 +274,11 @@ export class SandboxStarter {
 
   /** New buckets are mounted, and existing mounts work again, before the sandbox's own processes continue. */
   async #mountFrozen(work: Work, record: SandboxRecord): Promise<void> {
-    await this.#cgroups.thawStorage(record.instance);
+    await this.#cgroups.freezer.thawStorage(record.instance);
     try {
       await this.#mount(work, record);
     } catch (error) {
-      await this.#cgroups.freeze(record.instance, this.#timeouts.pauseSeconds);
+      await this.#cgroups.freezer.freeze(record.instance, this.#timeouts.pauseSeconds);
       throw error;
     }
   }

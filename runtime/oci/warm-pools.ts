@@ -1,122 +1,137 @@
 import os from 'node:os';
 import path from 'node:path';
+import { z } from 'zod';
+import { writeFileDurably } from '../../platform/config/durable-file.ts';
+import { readDocumentOrSetAside } from '../../platform/config/readable-document.ts';
+import { isOutOfSpace } from '../disk/out-of-space.ts';
+import type { DriverLogger } from '../driver-logger.ts';
 import type { UnpackedImage } from '../images/unpacked-image.ts';
-import { type PoolMember, WarmPool } from './warm-pool.ts';
+import { WarmPool } from '../warm-pool.ts';
+import { type PoolMember, PoolMembers, type PoolMembersParts } from './pool-members.ts';
 
 /** The memory of a frozen member: Node with the agent, and the kernel's memory for a container. */
 const memberMemoryMb = 72;
 /** The part of the machine's memory that frozen members may use if there is no setting. */
 const memoryFraction = 1 / 16;
+/** Members are made one at a time, because their starts take processor time from creates. */
+const madeAtOnce = 1;
+const firstStorageGb = 10;
+const rememberedSizes = 16;
 
-type PoolParts = Omit<ConstructorParameters<typeof WarmPool>[0], 'size' | 'image' | 'mayGrow' | 'sizesFile'>;
+/** What the creates from one template asked for. */
+interface Asked {
+  /** The digest of its image. Null: no create has come. */
+  digest: string | null;
+  /** The sizes of the last disks, oldest first. */
+  storageGb: number[];
+}
 
 /**
- * One pool for each recently used template. The pool of the base image always exists. The others are made on the first
- * create, have the size of the recent bursts, and are removed some minutes after the last create. All pools share a
- * budget of memory. When it is used up, members of the least recently used template are ended.
+ * Frozen sandboxes of the recently used templates, by reference. A mounted disk cannot grow, so members have the disk
+ * size that was requested most often recently.
  */
 export class WarmPools {
-  readonly #parts: PoolParts;
-  readonly #most: number;
-  readonly #maxMembers: number;
-  readonly #base: { reference: string; pool: WarmPool };
-  /** By the reference of the template. The most recently used one is last. */
-  readonly #others = new Map<string, WarmPool>();
-  readonly #imageOf: (reference: string) => Promise<UnpackedImage>;
+  readonly #members: PoolMembers;
+  readonly #pool: WarmPool<{ image: string }, PoolMember>;
+  readonly #base: string;
+  /** The file that stores the requested sizes of the base image. */
+  readonly #sizesFile: string;
+  readonly #asked = new Map<string, Asked>();
 
   constructor(
-    parts: PoolParts & {
+    parts: PoolMembersParts & {
       base: string;
-      /** The minimum number of members of the base image's pool, and the maximum of each pool. */
+      /** The minimum number of members of the base image, and the maximum of each template. */
       size: { least: number; most: number };
-      /** The memory for the members of all pools. Undefined: a sixteenth of the machine's memory. */
+      /** The memory for all members. Undefined: a sixteenth of the machine's memory. */
       memoryMb?: number | undefined;
-      imageOf: (reference: string) => Promise<UnpackedImage>;
+      imageOf: (reference: string, signal: AbortSignal) => Promise<UnpackedImage>;
+      isBusy: () => boolean;
+      /** Whether the host has room for more members. */
+      hasRoom: () => boolean;
+      logger: DriverLogger;
     },
   ) {
-    const { base, size, memoryMb, imageOf, ...common } = parts;
-    this.#parts = common;
-    this.#most = size.most;
-    this.#imageOf = imageOf;
-    const budgetMb = memoryMb ?? (os.totalmem() / 1024 / 1024) * memoryFraction;
-    this.#maxMembers = Math.max(size.least, Math.floor(budgetMb / memberMemoryMb));
-    this.#base = { reference: base, pool: this.#newPool(base, size, path.join(parts.copy.folder, 'pool.json')) };
+    const { base, size, memoryMb, imageOf, isBusy, hasRoom, logger } = parts;
+    const members = new PoolMembers(parts);
+    this.#members = members;
+    this.#base = base;
+    this.#sizesFile = path.join(parts.copy.folder, 'pool.json');
+    this.#pool = new WarmPool<{ image: string }, PoolMember>({
+      make: async ({ image }, signal) =>
+        members.make(await imageOf(image, signal), mostFrequent(this.#askedOf(image).storageGb), signal),
+      remove: (member) => members.remove(member),
+      isStale: (member, { image }) => {
+        const { digest, storageGb } = this.#askedOf(image);
+        const isOfAsked =
+          member.storageGb === mostFrequent(storageGb) && member.image.digest === (digest ?? member.image.digest);
+        return !isOfAsked || !members.isWhole(member);
+      },
+      madeAtOnce,
+      keyOf: ({ image }) => image,
+      base: { image: base },
+      size,
+      budgetMb: () => memoryMb ?? (os.totalmem() / 1024 / 1024) * memoryFraction,
+      memoryMbOf: () => memberMemoryMb,
+      hasRoom,
+      isBusy,
+      logger,
+    });
   }
 
-  async open(): Promise<void> {
-    await this.#base.pool.open();
+  open(): void {
+    const storageGb = readDocumentOrSetAside(this.#sizesFile, z.array(z.number().positive()));
+    if (storageGb) this.#asked.set(this.#base, { digest: null, storageGb });
+    this.#pool.open();
   }
 
-  /** The number of members that are ready, of one template or of all. */
-  ready(reference?: string): number {
-    if (reference !== undefined) return this.#poolOf(reference)?.ready ?? 0;
-    return [this.#base.pool, ...this.#others.values()].reduce((sum, pool) => sum + pool.ready, 0);
+  /** The number of members that are ready. */
+  get ready(): number {
+    return this.#pool.ready();
   }
 
   /** Takes a fitting member. Null when there is none. The caller then owns it. */
   claim(reference: string, image: UnpackedImage, storageGb: number): PoolMember | null {
-    let pool = this.#poolOf(reference);
-    if (!pool) {
-      pool = this.#newPool(reference, { least: 0, most: this.#most }, null);
-      void pool.open();
-    }
-    if (reference !== this.#base.reference) {
-      this.#others.delete(reference);
-      this.#others.set(reference, pool);
-    }
-    const member = pool.claim(image, storageGb);
-    this.#closeIdle();
+    const { digest } = image;
+    const sizes = [...this.#askedOf(reference).storageGb, storageGb].slice(-rememberedSizes);
+    this.#asked.set(reference, { digest, storageGb: sizes });
+    const fits = (member: PoolMember) =>
+      member.storageGb === storageGb && member.image.digest === digest && this.#members.isWhole(member);
+    const member = this.#pool.claim({ image: reference }, fits);
+    const kept = [this.#base, ...this.#pool.images];
+    for (const each of this.#asked.keys()) if (!kept.includes(each)) this.#asked.delete(each);
     return member;
   }
 
-  /** References of templates with a pool, except the base image's. */
+  /** References of templates with members, except the base image's. */
   get references(): string[] {
-    return [...this.#others.keys()];
+    return this.#pool.images;
   }
 
   /** Ends the members of a deleted template. */
-  async drop(reference: string): Promise<void> {
-    const pool = this.#others.get(reference);
-    this.#others.delete(reference);
-    await pool?.close();
+  drop(reference: string): Promise<void> {
+    return this.#pool.drop(reference);
   }
 
   async close(): Promise<void> {
-    const pools = [this.#base.pool, ...this.#others.values()];
-    this.#others.clear();
-    await Promise.all(pools.map((pool) => pool.close()));
-  }
-
-  #poolOf(reference: string): WarmPool | undefined {
-    return reference === this.#base.reference ? this.#base.pool : this.#others.get(reference);
-  }
-
-  #newPool(reference: string, size: { least: number; most: number }, sizesFile: string | null): WarmPool {
-    return new WarmPool({
-      ...this.#parts,
-      size,
-      image: () => this.#imageOf(reference),
-      mayGrow: () => this.#makeRoomFor(reference),
-      sizesFile,
+    await this.#pool.close();
+    await writeFileDurably(this.#sizesFile, JSON.stringify(this.#askedOf(this.#base).storageGb)).catch((error) => {
+      // The sizes are only a hint for the next start, so a full disk is ignored.
+      if (!isOutOfSpace(error)) throw error;
     });
   }
 
-  /** Whether one more member fits into the budget, after members of other pools were ended. */
-  async #makeRoomFor(reference: string): Promise<boolean> {
-    if (this.ready() < this.#maxMembers) return true;
-    for (const [other, pool] of this.#others) {
-      // The pools after this one were used more recently.
-      if (other === reference) return false;
-      if (await pool.giveWay()) return true;
-    }
-    return false;
+  #askedOf(reference: string): Asked {
+    return this.#asked.get(reference) ?? { digest: null, storageGb: [] };
   }
+}
 
-  #closeIdle(): void {
-    for (const [reference, pool] of this.#others) {
-      if (!pool.isIdle) continue;
-      this.#others.delete(reference);
-      void pool.close();
-    }
-  }
+/** Of two sizes with equally many requests, the later one is taken. */
+function mostFrequent(sizes: readonly number[]): number {
+  const counts = new Map<number, number>();
+  for (const size of sizes) counts.set(size, (counts.get(size) ?? 0) + 1);
+  const byCount = [...counts].sort(
+    ([a, timesA], [b, timesB]) => timesB - timesA || sizes.lastIndexOf(b) - sizes.lastIndexOf(a),
+  );
+  return byCount[0]?.[0] ?? firstStorageGb;
 }

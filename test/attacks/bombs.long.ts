@@ -42,7 +42,7 @@ while True:
     if os.fork() == 0: continue
   except OSError: pass`),
     // It leaves no free process number for a shell of the test.
-    hasGoneOff: async () => (await host.driver.inventory()).processes.length > 1000,
+    hasGoneOff: async () => (await host.inventory()).processes.length > 1000,
     wanted: { memoryMb: 2048 },
   },
   {

@@ -22,7 +22,7 @@ describe.each(['crun', 'runc'] as const)('with %s', (runtime) => {
 
   afterAll(async () => {
     await host.driver.reconcile([]);
-    expect(await host.driver.inventory()).toMatchObject(nothing);
+    expect(await host.inventory()).toMatchObject(nothing);
     await host.close();
   });
 

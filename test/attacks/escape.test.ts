@@ -35,7 +35,7 @@ beforeAll(async () => {
   hostSocket = net.createServer().listen({ path: `\0${abstractSocket}` });
   spec = host.spec({ memoryMb: 512 });
   place = await host.driver.create(spec);
-  const [pid] = (await host.driver.inventory()).processes;
+  const [pid] = (await host.inventory()).processes;
   stateBefore = stateOfHost();
   const parameters = {
     secret,

@@ -51,9 +51,10 @@ export class Neighbour {
     const quiet: number[] = [];
     const attacked: number[] = [];
     for (let window = 0; window < windows; window += 1) {
-      if (!(await cgroups.freeze(attacker.sandboxId, freezeSeconds))) throw new Error('the attacker cannot be frozen');
+      if (!(await cgroups.freezer.freeze(attacker.sandboxId, freezeSeconds)))
+        throw new Error('the attacker cannot be frozen');
       await this.#sample(quiet);
-      await cgroups.thaw(attacker.sandboxId);
+      await cgroups.freezer.thaw(attacker.sandboxId);
       await this.#sample(attacked);
     }
     return { quietMs: middle(quiet), attackedMs: middle(attacked) };

@@ -61,7 +61,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await host.driver.reconcile([]);
-  expect(await host.driver.inventory()).toMatchObject(nothing);
+  expect(await host.inventory()).toMatchObject(nothing);
   await host.close();
   for (const each of [...services.values(), other]) await each.stop();
   outside.remove();
@@ -89,7 +89,7 @@ async function refusalOf(endpoint: string): Promise<{ message: string; seconds: 
   const copy = await openCopy(host.dataDir, host.options().logger);
   const { agentDir, cacheDir } = host.options();
   const cgroups = new Cgroups(copy.cgroup);
-  const runtime = await findRuntime(host.driver.runtime, cgroups);
+  const runtime = await findRuntime(host.options().runtime, cgroups);
   const folder = `${copy.sandboxesFolder}/${spec.sandboxId}`;
   const pids = readPids(folder)!;
   const own = await resolve();
@@ -180,7 +180,7 @@ test('a port that is closed, one that is filtered and another program look the s
 }, 300_000);
 
 test('the firewall refuses them to the group of the relays, and to sandboxes, without the relay', async () => {
-  const gid = 0x6000_0000 + Number.parseInt(host.driver.copyId, 16);
+  const gid = 0x6000_0000 + Number.parseInt(host.copy.id, 16);
   const connects = (address: string, port: number, seconds = 3) => {
     const words = [
       `--regid=${gid}`,
@@ -201,7 +201,7 @@ test('the firewall refuses them to the group of the relays, and to sandboxes, wi
     expect(await Promise.all(hosts.map((each) => connects(each, port)))).toEqual(hosts.map(() => false));
   }
   expect(await connects(outside.far, 5432)).toBe(false);
-  expect(await connects(host.driver.gateway, other.port)).toBe(false);
+  expect(await connects(host.driver.gateway!, other.port)).toBe(false);
   const ports = [...services.values()].map((each) => each.port);
   const attempts = [host.driver.gateway, host.driver.hostAddress].flatMap((each) =>
     ports.map((port) => `(exec 3<>/dev/tcp/${each}/${port}) 2>/dev/null && echo reached ${port}`),

@@ -208,7 +208,7 @@ test.each(['crun', 'runc'] as const)(
         expect([trap, stateOfHost()]).toEqual([trap, before]);
       }
       await own.driver.remove(trapped.sandboxId);
-      expect(await own.driver.inventory()).toMatchObject(nothing);
+      expect(await own.inventory()).toMatchObject(nothing);
     } finally {
       await own.close();
     }

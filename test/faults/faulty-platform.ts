@@ -16,7 +16,8 @@ import { startPlatformProcess } from '../../ops/local-stack/supervisor/platform-
 import { deriveSecrets, type PlatformSecrets } from '../../platform/config/secrets.ts';
 import { loadSettings, type Settings } from '../../platform/config/settings.ts';
 import { createTemporalClient } from '../../platform/temporal/client.ts';
-import { createOciDriver } from '../../runtime/oci/driver.ts';
+import { createOciDriver } from '../../runtime/oci/create-driver.ts';
+import { leaveMachine } from '../runtime/inventory.ts';
 import { cacheDir } from '../runtime/local-host.ts';
 import { until } from '../support/until.ts';
 
@@ -238,7 +239,7 @@ export async function removeHost(dataDir: string, { keepFolder = false } = {}): 
       warmPoolSize: 0,
       logger: pino({ level: 'silent' }),
     });
-    await driver.teardown();
+    await leaveMachine(driver);
   }
   if (!keepFolder) fs.rmSync(dataDir, { recursive: true, force: true });
 }

@@ -2,6 +2,7 @@ import { rmSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SandboxId } from '../../domain/ids.ts';
+import { leaveMachine } from '../runtime/inventory.ts';
 import { LocalHost, nothing, onHost, shell } from '../runtime/local-host.ts';
 import { until } from '../support/until.ts';
 import { CutDisk } from './cut-disk.ts';
@@ -81,14 +82,14 @@ export class CutHost {
     expect(this.#host.warnings).toEqual([]);
     await driver.close();
     await driver.reconcile([]);
-    expect(await driver.inventory()).toMatchObject(nothing);
-    await driver.teardown();
+    expect(await this.#host.inventory()).toMatchObject(nothing);
+    await leaveMachine(driver);
     await this.#disk.unmount();
     rmSync(file);
   }
 
   async #close(): Promise<void> {
-    if (this.#disk.isMounted) await this.#host.driver?.teardown();
+    if (this.#disk.isMounted && this.#host.driver) await leaveMachine(this.#host.driver);
     await this.#disk.remove();
     rmSync(this.#host.dataDir, { recursive: true });
   }
@@ -127,9 +128,9 @@ export class CutHost {
   /** Everything of the host ends at once without a record of the end. */
   async #powerOff(): Promise<void> {
     await this.#host.driver.close();
-    const { shims, processes } = await this.#host.driver.inventory();
+    const { shims, processes } = await this.#host.inventory();
     for (const pid of [...shims, ...processes]) onHost('sh', '-c', `kill -9 ${pid} 2>/dev/null || :`);
-    await until(async () => (await this.#host.driver.inventory()).loopDevices.length === 0, 60_000);
-    await this.#host.driver.teardown();
+    await until(async () => (await this.#host.inventory()).loopDevices.length === 0, 60_000);
+    await leaveMachine(this.#host.driver);
   }
 }

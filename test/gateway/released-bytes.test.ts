@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { type ConnectionUser, Http1Connection } from '../../gateway/upstream/http1-connection.ts';
 import { directOpening } from '../../gateway/upstream/opening.ts';
-import { poisonReleasedBytes } from '../../gateway/upstream/released-bytes.ts';
+import { poisonReleasedBytes } from './poisoned-bytes.ts';
 import { startScriptedUpstream, type UpstreamServer } from './upstream-server.ts';
 
 const request = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';

@@ -8,8 +8,8 @@ import { loadPageAssets } from '../../gateway/pages/page-assets.ts';
 import { RouteCache } from '../../gateway/route-cache.ts';
 import { openCertificates } from '../../gateway/tls/certificates.ts';
 import { type LocalCa, openLocalCa } from '../../gateway/tls/local-ca.ts';
-import { poisonReleasedBytes } from '../../gateway/upstream/released-bytes.ts';
 import { MemoryRoutes } from './memory-routes.ts';
+import { poisonReleasedBytes } from './poisoned-bytes.ts';
 
 export const testDomain = 'sandbox.localhost';
 

@@ -31,7 +31,7 @@ const isAgent = (pid: number) =>
  * Pids on the host of the first process and the agent of the only sandbox. The agent is undefined when it has ended.
  */
 async function pids(): Promise<{ init: number; agent: number | undefined }> {
-  const { processes } = await host.driver.inventory();
+  const { processes } = await host.inventory();
   return { init: processes.find(isFirstOfNamespace)!, agent: processes.find(isAgent) };
 }
 
@@ -114,7 +114,7 @@ describe.each(['crun', 'runc'] as const)('with %s', (runtime) => {
     const walls = standingOf(before.agent!);
     expect(walls.status).toMatch(/^Seccomp:\t2$/m);
     expect(walls.environ).toContain('AGENT_PORT=');
-    const processes = (await host.driver.inventory()).processes.filter((pid) => pid !== before.agent);
+    const processes = (await host.inventory()).processes.filter((pid) => pid !== before.agent);
 
     await shell(place, spec, 'kill -9 $PPID').catch(() => undefined);
     await until('the agent has ended', async () => (await pids()).agent === undefined);
@@ -125,7 +125,7 @@ describe.each(['crun', 'runc'] as const)('with %s', (runtime) => {
     const after = await pids();
     expect(after.init).toBe(before.init);
     expect(standingOf(after.agent!)).toEqual(walls);
-    expect((await host.driver.inventory()).processes).toEqual(expect.arrayContaining(processes));
+    expect((await host.inventory()).processes).toEqual(expect.arrayContaining(processes));
     expect(await canConnect(place.address, 8000)).toBe(true);
     expect((await shell(place, spec, 'cat /root/runs; pidof sleep | wc -w; echo $GREETING')).output).toBe(
       'ran\n2\nhello',
@@ -242,7 +242,7 @@ describe('on a host', () => {
       cancel.abort();
       expect(['created', 'aborted']).toContain(await created);
       await host.driver.remove(spec.sandboxId);
-      expect(await host.driver.inventory()).toMatchObject({
+      expect(await host.inventory()).toMatchObject({
         processes: [],
         shims: [],
         containers: [],
@@ -268,7 +268,7 @@ describe('on a host', () => {
     process.kill(init, 'SIGKILL');
     await until('the end is reported', () => exits.length > 0);
     expect(exits[0]).toMatchObject({ sandboxId: spec.sandboxId, exitCode: 137 });
-    expect(await host.driver.inventory()).toMatchObject({
+    expect(await host.inventory()).toMatchObject({
       processes: [],
       shims: [],
       containers: [],

@@ -1,5 +1,5 @@
 import type { OwnService } from '../../platform/config/own-services.ts';
-import { createOciDriver } from '../../runtime/oci/driver.ts';
+import { createOciDriver } from '../../runtime/oci/create-driver.ts';
 import type { LocalHost } from './local-host.ts';
 
 /** A separate program that a test kills: it opens the driver and creates one sandbox. */

@@ -26,7 +26,7 @@ beforeEach(async () => {
 }, 300_000);
 afterEach(async () => {
   await host.driver.reconcile([]);
-  expect(await host.driver.inventory()).toMatchObject(nothing);
+  expect(await host.inventory()).toMatchObject(nothing);
   await host.close();
 });
 
@@ -53,10 +53,10 @@ async function restartAfter(change: () => unknown): Promise<void> {
 
 /** Ends every process of a sandbox without a trace, as a power cut does. */
 async function cutPower(): Promise<void> {
-  const { shims, processes } = await host.driver.inventory();
+  const { shims, processes } = await host.inventory();
   // The other processes of a sandbox end with its first process.
   for (const pid of [...shims, ...processes]) endIfThere(pid);
-  await until(async () => (await host.driver.inventory()).loopDevices.length === 0);
+  await until(async () => (await host.inventory()).loopDevices.length === 0);
 }
 
 const damages: Record<string, (file: string, other: Created) => void> = {
@@ -108,7 +108,7 @@ test('a sandbox with a damaged record continues to run, and its neighbours are n
   expect(host.warnings).toHaveLength(damaged.length);
   await Promise.all(damaged.map(([, { spec }]) => host.driver.remove(spec.sandboxId)));
   expect((await shell(neighbour.place, neighbour.spec, 'echo fine')).output).toBe('fine');
-  const { containers, folders } = await host.driver.inventory();
+  const { containers, folders } = await host.inventory();
   expect({ containers, folders: folders.sandboxes }).toEqual({
     containers: [neighbour.spec.sandboxId],
     folders: [neighbour.spec.sandboxId],
@@ -183,7 +183,8 @@ test('the shim’s files may be missing or garbage, too', async () => {
 
 test('a host worker starts with every file of the copy itself damaged, and knows its sandboxes', async () => {
   const sandbox = await created();
-  const { copyId, subnet, udpRange } = host.driver;
+  const { subnet, udpRange } = host.driver;
+  const copyId = host.copy.id;
   for (const damage of ['is empty', 'is garbage', 'is lost', 'is a folder']) {
     await restartAfter(() => {
       for (const name of ['copy.json', 'network.json', 'udp-ports.json', 'pool.json']) {
@@ -191,7 +192,7 @@ test('a host worker starts with every file of the copy itself damaged, and knows
         if (existsSync(file)) damages[damage]!(file, sandbox);
       }
     });
-    expect({ copyId: host.driver.copyId, subnet: host.driver.subnet, udpRange: host.driver.udpRange }).toEqual({
+    expect({ copyId: host.copy.id, subnet: host.driver.subnet, udpRange: host.driver.udpRange }).toEqual({
       copyId,
       subnet,
       udpRange,
@@ -205,7 +206,7 @@ test.each(['with its shim', 'without its shim'])(
   async (which) => {
     const neighbour = await created();
     const sandbox = await created();
-    const { shims } = await host.driver.inventory();
+    const { shims } = await host.inventory();
     const own = shims.filter((pid) =>
       onHost('cat', `/proc/${pid}/cmdline`).includes(`\0id=${sandbox.spec.sandboxId}\0`),
     );
@@ -213,7 +214,7 @@ test.each(['with its shim', 'without its shim'])(
     rmSync(sandbox.folder, { recursive: true });
     await host.driver.stop(sandbox.spec.sandboxId);
     await host.driver.remove(sandbox.spec.sandboxId);
-    const { containers, shims: left, loopDevices, interfaces } = await host.driver.inventory();
+    const { containers, shims: left, loopDevices, interfaces } = await host.inventory();
     expect({ containers, left: left.length, loopDevices: loopDevices.length, interfaces: interfaces.length }).toEqual({
       containers: [neighbour.spec.sandboxId],
       left: 1,
@@ -246,7 +247,7 @@ test('a leftover that cannot be removed is logged and does not stop the host', a
     await restartAfter(() => undefined);
     expect(host.warnings).toMatchObject([{ sandboxId: unknown.spec.sandboxId }, { what: expect.any(String) }]);
     expect((await shell(known.place, known.spec, 'echo fine')).output).toBe('fine');
-    expect((await host.driver.inventory()).containers).toEqual([known.spec.sandboxId]);
+    expect((await host.inventory()).containers).toEqual([known.spec.sandboxId]);
   } finally {
     onHost('chattr', '-R', '-i', trash);
     rmSync(trash, { recursive: true });

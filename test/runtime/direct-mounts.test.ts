@@ -40,7 +40,7 @@ const { slot, key, anew, kept, withSandbox, specOf } = mounted;
 
 /** The sandbox's s3fs processes. */
 async function s3fsPids(): Promise<number[]> {
-  const { processes } = await host.driver.inventory();
+  const { processes } = await host.inventory();
   return processes.filter((pid) => readIfThere(`/proc/${pid}/comm`).includes('s3fs'));
 }
 
@@ -105,7 +105,7 @@ test('s3fs has the restrictions of every process of the sandbox, and its key is 
       ls /dev/fuse 2>/dev/null; :`,
     );
     expect(found.output.replace(/^\/dev\/shm\/output-.*$/m, '')).toBe('');
-    const { bucketProcesses, processes, shims } = await host.driver.inventory();
+    const { bucketProcesses, processes, shims } = await host.inventory();
     for (const pid of [...bucketProcesses, ...processes, ...shims]) {
       for (const file of ['cmdline', 'environ']) {
         const text = readIfThere(`/proc/${pid}/${file}`);
@@ -153,7 +153,7 @@ test.each<[string, () => WantedMounts, RegExp]>([
     );
     expect(error).toMatchObject({ code: 'object_storage_mount_failed', message: expect.stringMatching(reason) });
     expect(error.message).not.toContain(s3.secretKey);
-    expect((await host.driver.inventory()).bucketProcesses).toEqual([]);
+    expect((await host.inventory()).bucketProcesses).toEqual([]);
     await host.driver.remove(spec.sandboxId);
   },
   300_000,

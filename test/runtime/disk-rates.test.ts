@@ -18,12 +18,10 @@ const early = 0.7;
 
 /** The device of a sandbox's disk, and the limits of its control group by device. */
 function limitsOf(host: LocalHost, sandboxId: SandboxId): { device: string; limits: Record<string, string[]> } {
-  const shim = liveShims({ interface: `sb${host.driver.copyId}` }).find(({ folder }) =>
-    folder.endsWith(`/${sandboxId}`),
-  )!;
-  const cgroups = new Cgroups(`sandboxes-${host.driver.copyId}`);
+  const shim = liveShims({ interface: `sb${host.copy.id}` }).find(({ folder }) => folder.endsWith(`/${sandboxId}`))!;
+  const cgroups = new Cgroups(`sandboxes-${host.copy.id}`);
   const limits: Record<string, string[]> = {};
-  for (const file of cgroups.rateFilesOf(shim.instance)) {
+  for (const file of cgroups.rates.filesOf(shim.instance)) {
     for (const each of limitedDevices(readFileSync(file, 'latin1')))
       limits[each.device] = [...(limits[each.device] ?? []), each.limits];
   }
@@ -105,8 +103,8 @@ describe('a sandbox', () => {
     await host.driver.restart({ ...spec, run: 4 });
     expectLimits(host, spec);
     // As if the worker had died in the middle of a pause, which lifts the limits for a moment.
-    const cgroups = new Cgroups(`sandboxes-${host.driver.copyId}`);
-    await cgroups.liftDiskRates(spec.sandboxId);
+    const cgroups = new Cgroups(`sandboxes-${host.copy.id}`);
+    await cgroups.rates.lift(spec.sandboxId);
     expect(limitsOf(host, spec.sandboxId).limits).toEqual({});
     await host.driver.close();
     await host.start();
@@ -159,7 +157,7 @@ open("/dev/shm/begun", "w").close()
     // The waiting reads of 4 GB would be 4,096 vectors of 4 KB that no limit of the sandbox counts.
     const vectors = /^biovec-max +(\d+)/m.exec(readFileSync('/proc/slabinfo', 'latin1'))![1];
     expect(Number(vectors)).toBeLessThan(2000);
-    await new Cgroups(`sandboxes-${host.driver.copyId}`).liftDiskRates(spec.sandboxId);
+    await new Cgroups(`sandboxes-${host.copy.id}`).rates.lift(spec.sandboxId);
     await until(async () => (await shell(place, spec, 'pgrep python3')).exitCode !== 0, 120_000);
     await host.driver.stop(spec.sandboxId);
   });
@@ -203,7 +201,7 @@ test('without such a controller the host says so, and sandboxes have no limits',
   const logger = { debug() {}, info() {}, error() {}, warn: (_: object, message: string) => warnings.push(message) };
   reportMissingControls(cgroups, logger);
   expect(warnings).toEqual([expect.stringContaining('no limits for the rates of disks')]);
-  expect(cgroups.rateFilesOf('sbx-1')).toEqual([]);
-  await cgroups.setDiskRates('sbx-1', '7:0', slow);
-  await (await cgroups.liftDiskRates('sbx-1'))();
+  expect(cgroups.rates.filesOf('sbx-1')).toEqual([]);
+  await cgroups.rates.set('sbx-1', '7:0', slow);
+  await (await cgroups.rates.lift('sbx-1'))();
 });

@@ -17,13 +17,13 @@ beforeEach(async () => {
 }, 300_000);
 afterEach(async () => {
   await host.driver.reconcile([]);
-  expect(await host.driver.inventory()).toMatchObject(nothing);
+  expect(await host.inventory()).toMatchObject(nothing);
   await host.close();
 });
 
 async function replaceAgent(place: SandboxPlace, spec: SandboxSpec, hostile: HostileAnswer): Promise<void> {
   expect(await shell(place, spec, startReplacement(hostile))).toEqual({ exitCode: 0, output: '' });
-  const { processes } = await host.driver.inventory();
+  const { processes } = await host.inventory();
   redirectToReplacement(processes[0]!, place.agentPort);
 }
 

@@ -203,7 +203,7 @@ function freezerOf(sandboxId: string): { file: string; frozen: string; thawed: s
   const [found] = onHost(
     'sh',
     '-c',
-    `find /sys/fs/cgroup -path '*sandboxes-${host.driver.copyId}/${sandboxId}/*' \\( -name freezer.state -o -name cgroup.freeze \\)`,
+    `find /sys/fs/cgroup -path '*sandboxes-${host.copy.id}/${sandboxId}/*' \\( -name freezer.state -o -name cgroup.freeze \\)`,
   )
     .split('\n')
     .sort((a, b) => Number(b.endsWith('freezer.state')) - Number(a.endsWith('freezer.state')));

@@ -3,7 +3,14 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
-import { createOciDriver, type OciDriver, type OciDriverOptions } from '../../runtime/oci/driver.ts';
+import type { HostDriver } from '../../runtime/host-driver.ts';
+import { baseRecipeDigest } from '../../runtime/images/base-recipe.ts';
+import { Cgroups } from '../../runtime/oci/cgroups.ts';
+import { type Copy, openCopy } from '../../runtime/oci/copy.ts';
+import { createOciDriver } from '../../runtime/oci/create-driver.ts';
+import { liveShims } from '../../runtime/oci/live-shims.ts';
+import type { OciDriverOptions } from '../../runtime/oci/options.ts';
+import { type Inventory, leaveMachine, takeInventory } from './inventory.ts';
 import { smallSpec } from './small-spec.ts';
 
 const repository = path.resolve(import.meta.dirname, '../..');
@@ -12,7 +19,8 @@ const repository = path.resolve(import.meta.dirname, '../..');
 export class LocalHost {
   readonly dataDir = mkdtempSync(path.join(os.tmpdir(), 'sandbox-host-'));
   readonly warnings: unknown[] = [];
-  driver!: OciDriver;
+  driver!: HostDriver;
+  copy!: Copy;
   #numbered = 0;
   #isClosed = false;
 
@@ -29,7 +37,9 @@ export class LocalHost {
 
   /** Opens the driver as a starting host worker does. After `crash` it finds the state of the previous one. */
   async start(options: Partial<OciDriverOptions> = {}): Promise<void> {
-    this.driver = await createOciDriver({ ...this.options(), ...options });
+    const all = { ...this.options(), ...options };
+    this.driver = await createOciDriver(all);
+    this.copy = await openCopy(all.dataDir, all.logger);
   }
 
   options(): OciDriverOptions {
@@ -44,6 +54,23 @@ export class LocalHost {
     };
   }
 
+  /** What the driver's copy has on the machine. */
+  inventory(): Promise<Inventory> {
+    return takeInventory(this.copy);
+  }
+
+  /** The number of frozen members of the warm pool of one image. */
+  poolReadyOf(image: string): number {
+    const digest = /@(sha256:[0-9a-f]{64})$/.exec(image)?.[1] ?? baseRecipeDigest();
+    const cgroups = new Cgroups(this.copy.cgroup);
+    return liveShims(this.copy).filter(
+      (shim) =>
+        shim.folder.startsWith(this.copy.poolFolder) &&
+        shim.image.includes(digest.replace(':', '-')) &&
+        cgroups.freezer.isFrozen(shim.instance),
+    ).length;
+  }
+
   /** A new sandbox: small, without internet access, with secrets for which tests search. */
   spec(overrides: Partial<SandboxSpec> = {}): SandboxSpec {
     this.#numbered += 1;
@@ -53,7 +80,7 @@ export class LocalHost {
   /** Ends everything of this host. May be called repeatedly. */
   async close(): Promise<void> {
     if (this.#isClosed) return;
-    await this.driver?.teardown();
+    if (this.driver) await leaveMachine(this.driver);
     rmSync(this.dataDir, { recursive: true, force: true });
     this.#isClosed = true;
   }
@@ -68,7 +95,7 @@ export class LocalHost {
     try {
       await this.driver.close();
       await this.driver.reconcile([]);
-      expect(await this.driver.inventory()).toMatchObject(nothing);
+      expect(await this.inventory()).toMatchObject(nothing);
     } finally {
       await this.close();
     }

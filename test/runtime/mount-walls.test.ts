@@ -25,7 +25,7 @@ afterAll(async () => {
   await canary?.stop();
   await s3?.stop();
   await host.driver.reconcile([]);
-  expect(await host.driver.inventory()).toMatchObject(nothing);
+  expect(await host.inventory()).toMatchObject(nothing);
   await host.close();
 }, 300_000);
 
@@ -37,7 +37,7 @@ const memoryLimitBytes = 256 * 1024 * 1024;
 
 /** The processes of s3fs itself, of all sandboxes. */
 async function s3fsPids(): Promise<number[]> {
-  const { bucketProcesses } = await host.driver.inventory();
+  const { bucketProcesses } = await host.inventory();
   return bucketProcesses.filter((pid) => readIfThere(`/proc/${pid}/comm`).startsWith('s3fs'));
 }
 
@@ -87,7 +87,7 @@ test('s3fs reaches its endpoint alone', async () => {
     expect(onHost('nsenter', `--net=/proc/${pid}/ns/net`, 'ip', '-o', 'link').split('\n')).toHaveLength(1);
     expect(reaches('127.0.0.1', s3.port, 40_000)).toBe('yes');
     expect(reaches('127.0.0.1', canary.port)).toBe('no');
-    expect(reaches(host.driver.gateway, canary.port)).toBe('no');
+    expect(reaches(host.driver.gateway!, canary.port)).toBe('no');
     expect(reaches(host.driver.hostAddress, 22)).toBe('no');
     expect(reaches('169.254.169.254', 80)).toBe('no');
     expect(canary.connections).toBe(0);
@@ -155,7 +155,7 @@ test.each([['endless', 'headers', 'slow', 'redirect']])(
     const outcomes = await Promise.allSettled(specs.map((spec) => host.driver.create(spec)));
     const failed = { code: 'object_storage_mount_failed', message: expect.stringMatching(/no usable answer/) };
     expect(outcomes).toEqual(buckets.map(() => ({ status: 'rejected', reason: expect.objectContaining(failed) })));
-    expect((await host.driver.inventory()).bucketProcesses).toEqual([]);
+    expect((await host.inventory()).bucketProcesses).toEqual([]);
     expect(canary.connections).toBe(0);
     for (const spec of specs) await host.driver.remove(spec.sandboxId);
   },

@@ -1,7 +1,7 @@
 import { expect } from '@jest/globals';
 import type { MountCredentials, MountSlot } from '../../domain/sandboxes/object-storage.ts';
 import type { SandboxPlace, SandboxSpec, WantedMounts } from '../../runtime/driver.ts';
-import type { OciDriverOptions } from '../../runtime/oci/driver.ts';
+import type { OciDriverOptions } from '../../runtime/oci/options.ts';
 import type { S3Server } from '../support/s3-server.ts';
 import { type LocalHost, shell } from './local-host.ts';
 
@@ -72,7 +72,7 @@ export class MountedSandboxes {
     } finally {
       await this.#parts().host.driver.remove(spec.sandboxId);
     }
-    expect((await this.#parts().host.driver.inventory()).bucketProcesses).toEqual([]);
+    expect((await this.#parts().host.inventory()).bucketProcesses).toEqual([]);
   };
 
   /**
@@ -110,7 +110,7 @@ export class MountedSandboxes {
       await host.start(options);
       expect((await shell(place, spec, 'echo on > /mnt/data/on; cat /mnt/data/on')).output).toBe('on');
       await host.driver.stop(spec.sandboxId);
-      expect((await host.driver.inventory()).bucketProcesses).toEqual([]);
+      expect((await host.inventory()).bucketProcesses).toEqual([]);
       await expect(host.driver.resume({ ...spec, storage: kept(slot()) })).rejects.toMatchObject({
         code: 'object_storage_credentials_required',
       });

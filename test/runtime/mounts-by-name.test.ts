@@ -84,7 +84,7 @@ test('if a name later has another address, s3fs does not connect to it', async (
   const name = `data.${amazon}`;
   const spec = specWith({ uri: 's3://data/', mountPoint: '/mnt/s3' });
   await createWithNames(spec);
-  const { bucketProcesses } = await host.driver.inventory();
+  const { bucketProcesses } = await host.inventory();
   const s3fs = bucketProcesses.find((pid) => readFileSync(`/proc/${pid}/comm`, 'latin1') === 's3fs\n');
   /** Whether s3fs can connect to the storage now, by the name in its certificate. */
   const reaches = () => {
@@ -98,7 +98,7 @@ test('if a name later has another address, s3fs does not connect to it', async (
   try {
     expect(reaches()).toContain(amazon);
     // A closed address; an opened one of the platform; a sandbox's; and the machine's other addresses.
-    for (const address of ['127.82.0.1', '127.81.0.1', host.driver.gateway, networks[0]!.near]) {
+    for (const address of ['127.82.0.1', '127.81.0.1', host.driver.gateway!, networks[0]!.near]) {
       const canary = await Canary.start(address, 443);
       canaries.push(canary);
       writeFileSync(files.hosts, `${address} ${name}\n`);

@@ -39,7 +39,7 @@ async function refusalOf(storage: WantedMounts): Promise<{ code: string; message
     () => Promise.reject(new Error('it was made')),
     (reason) => reason,
   );
-  expect((await host.driver.inventory()).bucketProcesses).toEqual([]);
+  expect((await host.inventory()).bucketProcesses).toEqual([]);
   await host.driver.remove(spec.sandboxId);
   return { code: error.code, message: error.message };
 }
@@ -149,7 +149,7 @@ test('credentials are only in the memory of s3fs, and the sandbox cannot remove 
   };
   await withSandbox(storage, async (place, spec) => {
     const found: string[] = [];
-    const { bucketProcesses: holders, processes, shims } = await host.driver.inventory();
+    const { bucketProcesses: holders, processes, shims } = await host.inventory();
     // The parent of both, the relay, and s3fs.
     expect(holders).toHaveLength(3);
     for (const pid of [...holders, ...processes, ...shims]) {
@@ -181,7 +181,7 @@ test('the firewall limits s3fs to the ranges, also after a name or a redirection
   const server = net.createServer((socket) => socket.end());
   await new Promise<void>((resolve) => server.listen(0, '0.0.0.0', resolve));
   const { port } = server.address() as AddressInfo;
-  const gid = 0x6000_0000 + Number.parseInt(host.driver.copyId, 16);
+  const gid = 0x6000_0000 + Number.parseInt(host.copy.id, 16);
   const connects = async (address: string, group: number) => {
     const script = `const s = require('net').connect(${port}, '${address}'); s.on('connect', () => process.exit(0)).on('error', () => process.exit(1))`;
     const child = spawn('setpriv', [`--regid=${group}`, '--clear-groups', process.execPath, '-e', script], {
@@ -265,7 +265,7 @@ test('a sandbox whose process waits for a hanging mount is removed in time', asy
   const startedMs = Date.now();
   await host.driver.remove(spec.sandboxId);
   expect(Date.now() - startedMs).toBeLessThan(40_000);
-  expect((await host.driver.inventory()).bucketProcesses).toEqual([]);
+  expect((await host.inventory()).bucketProcesses).toEqual([]);
 }, 300_000);
 
 const withKey = (fields: Partial<MountCredentials>): WantedMounts => ({

@@ -8,14 +8,14 @@ beforeAll(async () => {
 afterAll(() => host.close());
 afterEach(async () => {
   await host.driver.reconcile([]);
-  expect(await host.driver.inventory()).toMatchObject(nothing);
+  expect(await host.inventory()).toMatchObject(nothing);
 });
 
 const made = async () => {
   const spec = host.spec();
   const place = await host.driver.create(spec);
   await shell(place, spec, 'echo kept >/dev/shm/memory; echo kept >/root/disk; sync');
-  const [link] = (await host.driver.inventory()).interfaces;
+  const [link] = (await host.inventory()).interfaces;
   return { spec, place, link: link!, linked: [{ sandboxId: spec.sandboxId, allowInternetAccess: false }] };
 };
 type Made = Awaited<ReturnType<typeof made>>;
@@ -57,7 +57,7 @@ describe('a restart needs nothing from the processes', () => {
   const ways: [string, (made: Made) => Promise<unknown>][] = [
     ['runs', async () => {}],
     ['is frozen', ({ spec }) => host.driver.pause(spec.sandboxId)],
-    ['has an agent that hangs', async () => process.kill((await host.driver.inventory()).processes[1]!, 'SIGSTOP')],
+    ['has an agent that hangs', async () => process.kill((await host.inventory()).processes[1]!, 'SIGSTOP')],
     ['has no link', async ({ link }) => onHost('ip', 'link', 'delete', 'dev', link)],
   ];
   test.each(ways)(

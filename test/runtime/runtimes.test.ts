@@ -20,7 +20,6 @@ test.each(['crun', 'runc'] as const)(
     await using host = await LocalHost.open({ runtime, warmPoolSize: 1 });
     const exits: unknown[] = [];
     host.driver.onExit((exit) => exits.push(exit));
-    expect(host.driver.runtime).toBe(runtime);
     const spec = host.spec();
     const place = await host.driver.create(spec);
     const { output } = await shell(
@@ -31,6 +30,8 @@ test.each(['crun', 'runc'] as const)(
     cat /sys/fs/cgroup/pids/pids.max 2>/dev/null || cat /sys/fs/cgroup/pids.max
     unshare --user true; mount -t tmpfs x /mnt; chmod 600 /dev/null; echo x >/.platform/x`,
     );
+    const { shims } = await host.inventory();
+    for (const pid of shims) expect(procFile(pid, 'cmdline')).toMatch(new RegExp(`\\0runtime=\\S*${runtime}\\0`));
     expect(output).toMatch(/^sbx-test\d+\n0\nCapEff:\s00000000a00405fb\nSeccomp:\s2\n\s*9\d\dM\n268435456\n1024\n/);
     expect(output).toMatch(
       /unshare failed: Operation not permitted[\s\S]+permission denied[\s\S]+Read-only file system/,
@@ -39,7 +40,7 @@ test.each(['crun', 'runc'] as const)(
     expect((await host.driver.resume(spec)).from).toBe('thaw');
     await until(() => host.driver.poolReady >= 1);
     expect((await host.driver.create(host.spec({ storageGb: spec.storageGb }))).from).toMatch(/pool|cold/);
-    const { processes } = await host.driver.inventory();
+    const { processes } = await host.inventory();
     // The pool makes its next member at the same time, so its helper processes come and go.
     const running = (program: string) => processes.filter((pid) => procFile(pid, 'cmdline').includes(program));
     const first = running('/.platform/bin/catatonit');
@@ -51,7 +52,7 @@ test.each(['crun', 'runc'] as const)(
     expect(exits).toMatchObject([{ exitCode: 137 }, { exitCode: 137 }]);
     await host.driver.close();
     await host.driver.reconcile([]);
-    expect(await host.driver.inventory()).toMatchObject(nothing);
+    expect(await host.inventory()).toMatchObject(nothing);
   },
   300_000,
 );

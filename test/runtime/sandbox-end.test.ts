@@ -31,7 +31,7 @@ const created = async (overrides = {}) => {
 };
 /** Shim, first process and agent of the only sandbox. */
 const pids = async () => {
-  const { shims, processes } = await host.driver.inventory();
+  const { shims, processes } = await host.inventory();
   return { shim: shims[0]!, init: processes[0]!, agent: processes[1]! };
 };
 const exited = async () => {
@@ -54,7 +54,7 @@ test('the end of a container is reported once, within five seconds, with the com
   };
   expect(await exited()).toEqual([expected]);
   expect(await host.driver.inspect(spec.sandboxId)).toMatchObject({ state: 'exited', place: null, exit: expected });
-  const { folders: _, ...left } = await host.driver.inventory();
+  const { folders: _, ...left } = await host.inventory();
   expect(left).toMatchObject({ containers: [], processes: [], shims: [], loopDevices: [], interfaces: [] });
   await sleep(1500);
   expect(exits).toHaveLength(1);
@@ -169,7 +169,7 @@ test('after a restart of the machine a sandbox has its disk, reports no end, and
   await host.driver.close();
   process.kill(shim, 'SIGKILL');
   process.kill(init, 'SIGKILL');
-  await until(async () => (await host.driver.inventory()).loopDevices.length === 0);
+  await until(async () => (await host.inventory()).loopDevices.length === 0);
   await host.start();
   host.driver.onExit((exit) => exits.push(exit));
   expect(await host.driver.list()).toEqual([
@@ -186,7 +186,7 @@ test('a sandbox whose shim is killed is ended and reported', async () => {
   expect(await exited()).toEqual([
     { sandboxId: spec.sandboxId, run: 1, exitCode: null, outOfMemory: false, commandOutput: '' },
   ]);
-  expect((await host.driver.inventory()).processes).toEqual([]);
+  expect((await host.inventory()).processes).toEqual([]);
   expect((await host.driver.resume(spec)).from).toBe('cold');
 });
 
@@ -207,7 +207,7 @@ test('a host worker that is killed during a create leaves nothing that blocks th
     const place = await host.driver.create(spec);
     expect((await shell(place, spec, 'hostname')).output).toBe(spec.sandboxId);
     await host.driver.remove(spec.sandboxId);
-    expect(await host.driver.inventory()).toMatchObject(nothing);
+    expect(await host.inventory()).toMatchObject(nothing);
     await host.driver.close();
   }
   expect(finished).toBeGreaterThan(0);

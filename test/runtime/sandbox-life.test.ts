@@ -13,7 +13,7 @@ afterAll(() => host.close());
 
 afterEach(async () => {
   await host.driver.reconcile([]);
-  expect(await host.driver.inventory()).toMatchObject(nothing);
+  expect(await host.inventory()).toMatchObject(nothing);
 });
 
 const create = async (overrides: Partial<SandboxSpec> = {}) => {
@@ -204,7 +204,7 @@ describe('readiness', () => {
   ])('a sandbox that never becomes ready ($type) fails and leaves nothing running', async (probe) => {
     const spec = host.spec({ command: server(8000, 200), readyProbe: { ...probe, ...times, failureThreshold: 3 } });
     await expect(host.driver.create(spec)).rejects.toMatchObject({ code: 'not_ready' });
-    const { folders: _, firewall: __, ...running } = await host.driver.inventory();
+    const { folders: _, firewall: __, ...running } = await host.inventory();
     const { folders: ___, ...expected } = nothing;
     expect(running).toEqual(expected);
   });
@@ -259,6 +259,6 @@ test('ten are created at once', async () => {
   expect(new Set(places.map((place) => place.address)).size).toBe(10);
   const names = await Promise.all(places.map((place, at) => shell(place, specs[at]!, 'hostname')));
   expect(names.map((name) => name.output)).toEqual(specs.map((spec) => spec.sandboxId));
-  await host.driver.stopAll();
+  await Promise.all(specs.map(({ sandboxId }) => host.driver.stop(sandboxId)));
   expect((await host.driver.list()).map((sandbox) => sandbox.state)).toEqual(specs.map(() => 'exited'));
 });

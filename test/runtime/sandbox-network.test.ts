@@ -87,7 +87,7 @@ test('without internet access nothing gets out, not even DNS queries', async () 
 test('resolvers can be reached only on the DNS port', async () => {
   expect((await get(open, `http://${internet.dns}:8080/`)).exitCode).toBe(0);
   await using inside = await LocalHost.open({ dns: ['10.255.255.1'] });
-  const rules = onHost('nft', 'list', 'chain', 'inet', `sandboxes_${inside.driver.copyId}`, 'outward');
+  const rules = onHost('nft', 'list', 'chain', 'inet', `sandboxes_${inside.copy.id}`, 'outward');
   await inside.close();
   expect(rules).toMatch(/ip daddr 10\.255\.255\.1 udp dport 53 accept/);
   expect(rules.indexOf('@closed')).toBeGreaterThan(rules.indexOf('10.255.255.1'));
@@ -183,7 +183,7 @@ test('traffic with other machines is limited to its rate, traffic with its host 
 }, 300_000);
 
 test('a packet with another sandbox’s address does not leave the link', async () => {
-  const pid = (await host.driver.inventory()).processes[0];
+  const pid = (await host.inventory()).processes[0];
   const link = onHost('nsenter', `--net=/proc/${pid}/ns/net`, 'ip', '-json', '-4', 'address', 'show', 'dev', 'eth0');
   const own = JSON.parse(link)[0].addr_info[0].local;
   const victim = own === open.place.address ? closed.place.address : open.place.address;
@@ -200,7 +200,7 @@ test('a packet with another sandbox’s address does not leave the link', async 
 
 /** Packets that the source check refused, counted by a rule before it. */
 function dropped(): number {
-  const table = `sandboxes_${host.driver.copyId}`;
+  const table = `sandboxes_${host.copy.id}`;
   if (!onHost('nft', 'list', 'chain', 'inet', table, 'checked').includes('counter')) {
     onHost(
       'nft',
@@ -247,9 +247,9 @@ print(len(held), sum(connected(s) for s in held))`;
 });
 
 test('the firewall is restored after a flush', async () => {
-  const table = `sandboxes_${host.driver.copyId}`;
+  const table = `sandboxes_${host.copy.id}`;
   onHost('nft', 'delete', 'table', 'inet', table);
   const isReported = (warning: unknown) => /firewall had been removed and was restored/.test(JSON.stringify(warning));
   await until(() => host.warnings.some(isReported), 60_000);
-  expect((await host.driver.inventory()).firewall).toBe(true);
+  expect((await host.inventory()).firewall).toBe(true);
 });

@@ -64,11 +64,11 @@ test('a removed port is closed at once, also for current flows, and may lead to 
   expect(await ask(hostPort(1), 700)).toBe('');
   expect(await ask(hostPort(0))).toContain('echo hello');
   await host.driver.exposeUdp(second.spec.sandboxId, kept);
-  expect((await host.driver.inventory()).udpRoutes).toEqual([`${hostPort(0)} → ${second.place.address}:5000`]);
+  expect((await host.inventory()).udpRoutes).toEqual([`${hostPort(0)} → ${second.place.address}:5000`]);
   expect(await ask(hostPort(0), 700)).toBe('');
   expect(await askFromOutside(hostPort(0))).toContain('echo hello');
   await Promise.all([first, second].map(({ spec }) => host.driver.remove(spec.sandboxId)));
-  expect((await host.driver.inventory()).udpRoutes).toEqual([]);
+  expect((await host.inventory()).udpRoutes).toEqual([]);
 });
 
 test('a sandbox without internet access answers requests, and cannot send first', async () => {
@@ -101,18 +101,16 @@ test('a port survives a pause, a new host worker, a flushed firewall, and a new 
   await host.driver.resume(spec);
   expect(await askFromOutside(hostPort(4))).toContain('echo hello');
 
-  onHost('nft', 'delete', 'table', 'inet', `sandboxes_${host.driver.copyId}`);
-  expect(await until(async () => (await host.driver.inventory()).firewall, { timeoutSeconds: 60, everyMs: 100 })).toBe(
-    true,
-  );
+  onHost('nft', 'delete', 'table', 'inet', `sandboxes_${host.copy.id}`);
+  expect(await until(async () => (await host.inventory()).firewall, { timeoutSeconds: 60, everyMs: 100 })).toBe(true);
   expect(await askFromOutside(hostPort(4))).toContain('echo hello');
 
   await host.driver.stop(spec.sandboxId);
-  expect((await host.driver.inventory()).udpRoutes).toEqual([]);
+  expect((await host.inventory()).udpRoutes).toEqual([]);
   const again = await host.driver.resume(spec);
   await startEcho(spec, again);
   expect(again.address).not.toBe(place.address);
-  expect((await host.driver.inventory()).udpRoutes).toEqual([`${hostPort(4)} → ${again.address}:5000`]);
+  expect((await host.inventory()).udpRoutes).toEqual([`${hostPort(4)} → ${again.address}:5000`]);
   expect(await askFromOutside(hostPort(4))).toContain('echo hello');
   await host.driver.remove(spec.sandboxId);
 });

@@ -17,7 +17,7 @@ afterAll(() => host.closeEmpty());
 
 const inside = (script: string) => shell(place, spec, script);
 const says = async (script: string) => (await inside(script)).output;
-const processes = async () => (await host.driver.inventory()).processes;
+const processes = async () => (await host.inventory()).processes;
 
 const agentsOf = (pids: number[]) =>
   pids.filter((pid) => readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes('/agent.cjs'));
@@ -56,7 +56,7 @@ test('it has its own namespaces', async () => {
 });
 
 test('no secret is in an argument or in the environment of its processes', async () => {
-  for (const pid of [...(await processes()), ...(await host.driver.inventory()).shims]) {
+  for (const pid of [...(await processes()), ...(await host.inventory()).shims]) {
     for (const file of ['cmdline', 'environ']) {
       expect(readIfThere(`/proc/${pid}/${file}`)).not.toMatch(/-token-of-the-test/);
     }

@@ -10,7 +10,7 @@ beforeEach(async () => {
 afterEach(() => host.closeEmpty());
 
 const filled = (members = 2) => until(() => host.driver.poolReady >= members, 120_000, 10);
-const members = async () => (await host.driver.inventory()).folders.pool;
+const members = async () => (await host.inventory()).folders.pool;
 /** The size with which the pool starts without any requests. */
 const storageGb = 10;
 
@@ -36,7 +36,7 @@ test('a claim takes a frozen member and gives it the name, limits and network of
     String(384 * 1024 * 1024),
     ...cpu,
   ]);
-  const { interfaces } = await host.driver.inventory();
+  const { interfaces } = await host.inventory();
   const groups = interfaces.map((name) => readFileSync(`/sys/class/net/${name}/netdev_group`, 'latin1').trim());
   expect(groups.filter((group) => group === '20471')).toHaveLength(1);
   await filled();
@@ -45,7 +45,7 @@ test('a claim takes a frozen member and gives it the name, limits and network of
 
 test('members are frozen and have no secret', async () => {
   await filled();
-  const { containers, processes } = await host.driver.inventory();
+  const { containers, processes } = await host.inventory();
   expect(containers).toHaveLength(2);
   expect(processes).toHaveLength(4);
   const ticks = () =>
@@ -79,10 +79,10 @@ test('a miss is a cold start, and the pool learns the size', async () => {
 
 test('a member that died is not claimed', async () => {
   await filled();
-  const { shims } = await host.driver.inventory();
+  const { shims } = await host.inventory();
   for (const pid of shims) process.kill(pid, 'SIGTERM');
   await until(async () => {
-    const left = (await host.driver.inventory()).shims;
+    const left = (await host.inventory()).shims;
     return !shims.some((pid) => left.includes(pid));
   });
   // On a slow machine the pool may have made another member in the meantime.
@@ -94,7 +94,7 @@ test('a member that died is not claimed', async () => {
 test('members end with the host worker, and the next one removes those of a killed one', async () => {
   await filled();
   await host.driver.close();
-  expect(await host.driver.inventory()).toMatchObject(nothing);
+  expect(await host.inventory()).toMatchObject(nothing);
   await host.start({ warmPoolSize: 2 });
   await filled();
   const left = await members();

@@ -136,17 +136,20 @@ function wordsOfNpmStart(root: string): string[] {
 
 /** Like `hostRemains`, for the host worker of a data folder, which must have ended. */
 export async function removeHostRemains(dataDir: string): Promise<string[]> {
-  const { createOciDriver } = await import('../../runtime/oci/driver.ts');
+  const { createOciDriver } = await import('../../runtime/oci/create-driver.ts');
+  const { openCopy } = await import('../../runtime/oci/copy.ts');
+  const { leaveMachine, takeInventory } = await import('../runtime/inventory.ts');
+  const logger = pino({ level: 'silent' });
   const driver = await createOciDriver({
     dataDir,
     cacheDir: loadSettings({ PLATFORM_SECRET_KEY: Buffer.alloc(32).toString('base64'), DATABASE_URL: '-' })
       .PLATFORM_CACHE_DIR,
     agentDir: path.join(root, 'agent/dist'),
     warmPoolSize: 0,
-    logger: pino({ level: 'silent' }),
+    logger,
   });
-  const { folders, firewall: _, ...onMachine } = await driver.inventory();
-  await driver.teardown();
+  const { folders, firewall: _, ...onMachine } = await takeInventory(await openCopy(dataDir, logger));
+  await leaveMachine(driver);
   return Object.entries({ ...onMachine, ...folders }).flatMap(([kind, found]) =>
     found.map((each) => `${kind}: ${each}`),
   );

@@ -1,15 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
+import { DeliveryAttempts } from '../../activities/webhooks/delivery-attempts.ts';
 import { NotificationListener } from '../../db/core/notification-listener.ts';
 import type { Orm } from '../../db/orm.ts';
 import type { DeliveryResult, HeldDelivery } from '../../db/webhooks/held-delivery.ts';
 import { claimDeliveries, renewDeliveries } from '../../db/webhooks/webhook-queue.ts';
 import { recordResults } from '../../db/webhooks/webhook-results.ts';
-import { judge } from '../../domain/webhooks/delivery.ts';
-import { failuresUntilUnhealthy, retrySpacingMs } from '../../domain/webhooks/schedule.ts';
-import { attempt } from '../../integrations/webhooks/attempt.ts';
-import { firstAttemptLimits, InFlight, type Place } from '../../integrations/webhooks/in-flight.ts';
+import { failuresUntilUnhealthy } from '../../domain/webhooks/schedule.ts';
+import { firstAttemptLimits } from '../../integrations/webhooks/in-flight.ts';
 import type { WebhookKeys } from '../../integrations/webhooks/keys.ts';
 import type { WebhookSender } from '../../integrations/webhooks/sender.ts';
 
@@ -29,15 +28,14 @@ const stopMs = 4000;
  */
 export class WebhookRelay {
   readonly #orm: Orm;
-  readonly #webhooks: { keys: WebhookKeys; sender: WebhookSender };
+  readonly #attempts: DeliveryAttempts;
   readonly #logger: Logger;
   readonly #listener: NotificationListener;
   readonly #holder = `relay-${randomUUID()}`;
-  readonly #inFlight = new InFlight(firstAttemptLimits);
-  /** The held deliveries, until their results are written. `place` is null if no request is made. */
-  readonly #held = new Map<string, { held: HeldDelivery; place: Place | null }>();
+  /** The held deliveries, until their results are written. */
+  readonly #held = new Map<string, HeldDelivery>();
   readonly #stopping = new AbortController();
-  #results: DeliveryResult[] = [];
+  #results: { result: DeliveryResult; written: () => void }[] = [];
   #writing: Promise<void> | null = null;
   #running: Promise<unknown> | null = null;
   #wake: () => void = () => {};
@@ -50,7 +48,11 @@ export class WebhookRelay {
     logger: Logger;
   }) {
     this.#orm = deps.orm;
-    this.#webhooks = deps.webhooks;
+    this.#attempts = new DeliveryAttempts({
+      webhooks: deps.webhooks,
+      limits: firstAttemptLimits,
+      record: (result) => this.#record(result),
+    });
     this.#logger = deps.logger;
     this.#listener = new NotificationListener({
       databaseUrl: deps.databaseUrl,
@@ -94,55 +96,40 @@ export class WebhookRelay {
 
   /** @returns the number of claimed deliveries */
   async #claim(): Promise<number> {
-    const limit = Math.min(batchSize, this.#inFlight.room);
+    const { inFlight } = this.#attempts;
+    const limit = Math.min(batchSize, inFlight.room);
     if (limit <= 0) return 0;
     const { perEndpoint, perAccount } = firstAttemptLimits;
-    const wanted = { limit, perEndpoint, perAccount, rooms: this.#inFlight.rooms() };
+    const wanted = { limit, perEndpoint, perAccount, rooms: inFlight.rooms() };
     const claimed = await claimDeliveries(this.#orm.em, this.#holder, wanted);
     for (const held of claimed) {
       // If the lease of a delivery has expired during its attempt, the delivery is still in flight.
       if (this.#held.has(held.deliveryId)) continue;
-      const place = this.#placeFor(held);
-      this.#held.set(held.deliveryId, { held, place });
-      this.#deliver(held, place).then(
-        (result) => this.#finish(result),
-        (error) => {
-          // When the lease has expired, this or another relay takes the delivery.
-          this.#release(held);
-          this.#logger.error({ err: error, deliveryId: held.deliveryId }, 'a webhook delivery could not be attempted');
-        },
-      );
+      this.#held.set(held.deliveryId, held);
+      this.#deliver(held)
+        // When the lease has expired, this or another relay takes the delivery.
+        .catch((err) =>
+          this.#logger.error({ err, deliveryId: held.deliveryId }, 'a webhook delivery could not be attempted'),
+        )
+        .finally(() => {
+          this.#held.delete(held.deliveryId);
+          this.#wakeUp();
+        });
     }
     return claimed.length;
   }
 
-  /** Null: this relay makes no request. */
-  #placeFor({ endpoint, endpointId, accountId }: HeldDelivery): Place | null {
-    if (!endpoint || endpoint.consecutiveFailures >= failuresUntilUnhealthy) return null;
-    return this.#inFlight.enter(endpointId, accountId);
-  }
-
-  async #deliver(held: HeldDelivery, place: Place | null): Promise<DeliveryResult> {
-    const { endpoint } = held;
-    if (!endpoint) return { held, kind: 'given_up', error: 'The webhook is deleted or not active' };
+  async #deliver(held: HeldDelivery): Promise<void> {
+    const isUnhealthy = held.endpoint !== null && held.endpoint.consecutiveFailures >= failuresUntilUnhealthy;
+    if (!isUnhealthy && (await this.#attempts.attempt(held))) return;
     // The workflow can wait until there is room.
-    if (!place) return { held, kind: 'handed_over' };
-    const outcome = await attempt(this.#webhooks, endpoint, held.event);
-    place.answered();
-    const spacingMs = retrySpacingMs(1, Math.random());
-    const verdict = judge(outcome, { attempt: 1, maxRetries: endpoint.maxRetries, spacingMs });
-    return { held, kind: 'attempted', outcome, verdict };
+    await this.#record({ held, kind: 'handed_over' });
   }
 
-  #release({ deliveryId }: HeldDelivery): void {
-    this.#held.get(deliveryId)?.place?.leave();
-    this.#held.delete(deliveryId);
-  }
-
-  #finish(result: DeliveryResult): void {
-    this.#results.push(result);
-    this.#writing ??= this.#writeAll().finally(() => {
-      this.#writing = null;
+  #record(result: DeliveryResult): Promise<void> {
+    return new Promise((resolve) => {
+      this.#results.push({ result, written: resolve });
+      this.#writing ??= this.#writeAll();
     });
   }
 
@@ -155,27 +142,26 @@ export class WebhookRelay {
     while (this.#results.length > 0) {
       const results = this.#results.splice(0, batchSize);
       try {
-        await recordResults(this.#orm.em, results);
+        await recordResults(
+          this.#orm.em,
+          results.map(({ result }) => result),
+        );
       } catch (error) {
         this.#results.unshift(...results);
         this.#logger.warn({ err: error }, 'results of webhook deliveries could not be written; trying again');
         await delay(retryMs);
         continue;
       }
-      for (const { held } of results) this.#release(held);
-      this.#wakeUp();
+      for (const { written } of results) written();
     }
+    this.#writing = null;
   }
 
   async #renewAll(): Promise<void> {
     const { signal } = this.#stopping;
     while (!signal.aborted) {
       await delay(renewMs, undefined, { signal }).catch(() => undefined);
-      await renewDeliveries(
-        this.#orm.em,
-        this.#holder,
-        [...this.#held.values()].map(({ held }) => held),
-      ).catch((error) =>
+      await renewDeliveries(this.#orm.em, this.#holder, [...this.#held.values()]).catch((error) =>
         this.#logger.warn(
           { err: error },
           'the leases of webhook deliveries could not be renewed; other relays may repeat the deliveries',

@@ -14,8 +14,8 @@ interface Import {
 }
 
 /**
- * Checks every import of every file below a folder against the rules, and that imports have no cycles. Imports of types
- * count for the rules but not for cycles, because they do not exist at run time.
+ * Checks every import of every file below a folder against the rules, and that imports have no cycles, not even of
+ * types.
  * @param root the folder whose sub-folders are those of the rules
  * @param closed folders that only the listed files and folders may import
  * @param subjects which subjects of a layer may import which others
@@ -38,7 +38,7 @@ export async function checkImports(
     const imports = await importsOf(root, file);
     graph.set(
       file,
-      imports.filter(({ isOurs, typeOnly }) => isOurs && !typeOnly).map(({ target }) => target),
+      imports.filter(({ isOurs }) => isOurs).map(({ target }) => target),
     );
     for (const found of imports) {
       if (isAllowed(found, folder, rules[folder]!) && isOpenTo(file, found, closed) && mayUse(file, found, subjects))

@@ -6,6 +6,7 @@ import { DriverError, type SandboxSpec, type WantedMounts } from '../../driver.t
 import { credentialsRequired, mountFailure } from '../../mounts/failures.ts';
 import type { Cluster } from '../cluster.ts';
 import type { ClusterWatch } from '../cluster-watch.ts';
+import type { KubernetesDriverOptions } from '../options.ts';
 import { EndpointGuard, type EndpointGuardOptions } from './endpoint-guard.ts';
 import { type HeldMount, heldAnnotation, heldOn } from './held-mounts.ts';
 import { type Mount, type MountManifestOptions, mountPodOf, mountPolicyOf, mountSecretOf } from './mount-manifests.ts';
@@ -282,4 +283,23 @@ export function requireMountable(
   if (!of.hasMounts) throw refuse('mounts of object storage');
   if (direct) throw refuse('direct mounts of object storage');
   if (of.runtimeClass !== undefined) throw refuse('mounts of object storage beside its runtime class');
+}
+
+/** The mounts of a driver. Null: its sandboxes have none. */
+export function mountsOf(
+  options: KubernetesDriverOptions,
+  cluster: Cluster,
+  watch: ClusterWatch,
+  podStartSeconds: number,
+) {
+  const { mounts, closedRanges = [], podNetwork, config } = options;
+  if (!mounts) return null;
+  return new PodMounts(cluster, watch, {
+    manifests: { ...options, s3fsImage: mounts.s3fsImage },
+    outboundRanges: mounts.outboundRanges,
+    closedRanges: [...closedRanges, podNetwork],
+    ownServices: mounts.ownServices,
+    apiServer: config.getCurrentCluster()!.server,
+    podStartSeconds,
+  });
 }

@@ -167,7 +167,7 @@ function walledArguments(
 ): { args: Record<string, string | number>; config: string } {
   const name = `mount-${slot.slot}-${randomBytes(3).toString('hex')}`;
   const limit = { memoryBytes: mountMemoryBytes, processes: mountProcessLimit };
-  const groups = cgroups.mountGroups(container.instance, name, limit);
+  const groups = cgroups.storage.mountGroups(container.instance, name, limit);
   const { allowedRanges, closedRanges, ownServices } = egress();
   const { uidBase } = container;
   return {

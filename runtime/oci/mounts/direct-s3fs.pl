@@ -11,7 +11,7 @@ my $folder = '/.platform/agent/fuse';    # in the sandbox: `fusermount`, and an 
 sub credentials {
     my ($arg, $text) = @_;
     my $name = 'credentials';
-    my $memory = FuseMount::handle('memfd_create', $name, 1);
+    my $memory = Kernel::handle('memfd_create', $name, 1);
     chmod 0600, $memory or die "credentials: $!\n";
     chown $arg->{owner}, $arg->{owner}, $memory or die "credentials: $!\n";
     syswrite($memory, $text) == length $text or die "credentials: $!\n";
@@ -30,13 +30,13 @@ sub start {
     my $pid = fork // die "fork: $!\n";
     if (!$pid) {
         $SIG{$_} = 'DEFAULT' for qw(PIPE HUP INT TERM);
-        FuseMount::call('prctl', 1, 9, 0, 0, 0);
-        my $shim = FuseMount::namespace($arg->{shim}, 'mnt');
+        Kernel::call('prctl', 1, 9, 0, 0, 0);
+        my $shim = Kernel::namespace($arg->{shim}, 'mnt');
         # The runtime identifies the container's process by its start time, so it must use the time namespace of the
         # process that created it.
-        my $time = -e '/proc/self/ns/time' && FuseMount::namespace($arg->{shim}, 'time_for_children');
-        FuseMount::call('setns', fileno $time, 0x80) if $time;
-        FuseMount::call('setns', fileno $shim, 0x20000);
+        my $time = -e '/proc/self/ns/time' && Kernel::namespace($arg->{shim}, 'time_for_children');
+        Kernel::call('setns', fileno $time, 0x80) if $time;
+        Kernel::call('setns', fileno $shim, 0x20000);
         FuseMount::move_to(0 => $input, 1 => $output, 2 => $output, 3 => $credentials, 4 => $fuse);
         exec { $runtime[0] } @runtime, '--preserve-fds', 2, @setting, '--cwd', '/', $arg->{id}, @s3fs or POSIX::_exit(127);
     }

@@ -54,7 +54,7 @@ sub serve {
             accept my $client, $listener or next;
             my $pid = fork // next;
             if ($pid) { $open += 1; next }
-            FuseMount::call('prctl', 1, 9, 0, 0, 0);
+            Kernel::call('prctl', 1, 9, 0, 0, 0);
             close $_ for @listeners;
             my $server = connect_to_endpoint();
             exchange($client, $server) if ref $server;
@@ -68,7 +68,7 @@ sub serve {
 sub listen_apart {
     my $network_file = shift;
     open my $host, '<', '/proc/self/ns/net' or die "network: $!\n";
-    FuseMount::call('unshare', 0x40000000);
+    Kernel::call('unshare', 0x40000000);
     my ($ipv6) = map { inet_pton(AF_INET6, $_) ? $_ : () } $arg->{host};
     my $ipv4 = $ipv6 && $ipv6 =~ /^::ffff:/i ? inside_of($ipv6) : $arg->{host};
     my @lines = ('link set dev lo up');
@@ -80,10 +80,10 @@ sub listen_apart {
     open my $file, '>', $network_file or die "$network_file: $!\n";
     close $file;
     my ($own, $none) = ('/proc/self/ns/net', '');
-    FuseMount::call('mount', $own, $network_file, $none, 4096, $none);
+    Kernel::call('mount', $own, $network_file, $none, 4096, $none);
     my @listeners = listener(AF_INET, pack_sockaddr_in($arg->{port}, INADDR_ANY));
     push @listeners, listener(AF_INET6, pack_sockaddr_in6($arg->{port}, Socket::IN6ADDR_ANY)) if $ipv6;
-    FuseMount::call('setns', fileno $host, 0x40000000);
+    Kernel::call('setns', fileno $host, 0x40000000);
     return @listeners;
 }
 
@@ -97,14 +97,14 @@ sub listener {
 
 sub become_nobody {
     my ($user, $group) = ($arg->{owner} + 65534, $arg->{gid});
-    FuseMount::call('setgroups', 0, 0);
-    FuseMount::call('setresgid', $group, $group, $group);
-    FuseMount::call('setresuid', $user, $user, $user);
+    Kernel::call('setgroups', 0, 0);
+    Kernel::call('setresgid', $group, $group, $group);
+    Kernel::call('setresuid', $user, $user, $user);
     # The process dies with its parent. The setting comes after the change of user, which would clear it.
-    FuseMount::call('prctl', 1, 9, 0, 0, 0);
+    Kernel::call('prctl', 1, 9, 0, 0, 0);
     POSIX::_exit(0) if getppid() != $holder;
-    FuseMount::call('prctl', 38, 1, 0, 0, 0);    # no new privileges
-    FuseMount::call('prctl', 4, 0, 0, 0, 0);     # must not be read or traced
+    Kernel::call('prctl', 38, 1, 0, 0, 0);    # no new privileges
+    Kernel::call('prctl', 4, 0, 0, 0, 0);     # must not be read or traced
 }
 
 sub check {

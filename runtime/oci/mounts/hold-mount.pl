@@ -25,14 +25,15 @@ $SIG{TERM} = sub { end(); exit 0 };
 open my $report, '>&', \*STDOUT or die $!;
 open STDOUT, '>&', \*STDERR or die $!;
 my ($folder) = $0 =~ m{^(.*)/};
-require "$folder/$_.pl" for qw(fuse-mount direct-s3fs walled-s3fs endpoint-relay);
+require "$folder/$_.pl" for qw(../../mounts/kernel fuse-mount direct-s3fs walled-s3fs endpoint-relay);
+Kernel::use_processor($arg{arch});
 FuseMount::open_for(\%arg);
 if (!eval { hold(); 1 }) { report("error $@") }
 end();
 report("error $said") unless $ready;
 
 sub hold {
-    open my $sandbox, '<&=', FuseMount::call('pidfd_open', $arg{init} + 0, 0) or die $!;
+    open my $sandbox, '<&=', Kernel::call('pidfd_open', $arg{init} + 0, 0) or die $!;
     join_group($_) for split /:/, $arg{cgroups};
     prepare();
     my $output = $is_direct ? start_direct() : start_walled() // return;
@@ -64,7 +65,7 @@ sub hold {
 }
 
 sub prepare {
-    FuseMount::call('unshare', 0x20000);
+    Kernel::call('unshare', 0x20000);
     mount('none', '/', '', $private);
     mount('storage', $staging, 'tmpfs', $nosuid | $nodev | $noexec, 'size=256k,mode=0711');
     mkdir "$staging/$_" or die "$_: $!\n" for qw(bucket disk);
@@ -125,7 +126,7 @@ sub ask {
     return $pid if $pid;
     $SIG{TERM} = 'DEFAULT';
     FuseMount::become_inner_root();
-    FuseMount::call('prctl', 1, 9, 0, 0, 0);    # dies with its parent; a later change of user would clear this
+    Kernel::call('prctl', 1, 9, 0, 0, 0);    # dies with its parent; a later change of user would clear this
     until (minor()) { POSIX::_exit(1) if !-e "/proc/$s3fs/exe"; select undef, undef, undef, 0.005 }
     for (1 .. 12) { opendir my $folder, "$staging/bucket" or POSIX::_exit(1) }
     POSIX::_exit(0);
@@ -156,5 +157,5 @@ sub join_group {
 
 sub mount {
     my ($source, $target, $type, $flags, $data) = (@_, '');
-    FuseMount::call('mount', $source, $target, $type, $flags, $data);
+    Kernel::call('mount', $source, $target, $type, $flags, $data);
 }

@@ -20,7 +20,7 @@ sub prepare {
     for my $each ("$staging/home", "$staging/home/.aws", $file) { chown $owner, $owner, $each or die "$each: $!\n" }
     chmod 0400, $file or die "$file: $!\n";
     chmod 0711, $staging or die "$staging: $!\n";    # the container's root user must pass through this folder
-    if ($arg->{hide}) { FuseMount::call('umount2', my $hidden = $arg->{hide}, 2) }
+    if ($arg->{hide}) { Kernel::call('umount2', my $hidden = $arg->{hide}, 2) }
     return $file;
 }
 
@@ -75,7 +75,7 @@ sub run {
     if (!$pid) {
         $SIG{$_} = 'DEFAULT' for qw(PIPE HUP INT TERM);
         eval {
-            FuseMount::call('prctl', 1, 9, 0, 0, 0);
+            Kernel::call('prctl', 1, 9, 0, 0, 0);
             write_file('/proc/self/oom_score_adj', $oom_score) if defined $oom_score;
             FuseMount::move_to(0 => $input, 1 => $output, 2 => $output, 3 => $fuse);
             1;
@@ -90,7 +90,7 @@ sub run {
 sub mount {
     my ($source, $target) = @_;
     my ($bind_recursively, $none) = (4096 | 16384, '');
-    FuseMount::call('mount', $source, $target, $none, $bind_recursively, $none);
+    Kernel::call('mount', $source, $target, $none, $bind_recursively, $none);
 }
 
 sub write_file {

@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { createApp } from '../../../api/app.ts';
-import { ledgerSums } from '../../../db/billing/ledger.ts';
 import { keepPaymentIntent, recordCharge } from '../../../db/billing/payment-intents.ts';
 import { findCustomer, findDefaultMethod } from '../../../db/billing/payment-methods.ts';
 import { newId } from '../../../db/core/new-id.ts';
@@ -8,6 +7,7 @@ import { outcomeOf } from '../../../domain/billing/payments.ts';
 import { PaymentProcessor, ProcessorUnavailableError } from '../../../integrations/payments/processor.ts';
 import { refundCharge } from '../../../integrations/payments/refund-charge.ts';
 import { addBilling } from '../../support/billing-rows.ts';
+import { ledgerSums } from '../../support/ledger-sums.ts';
 import { cards, declineCodes, type Notice, TestProcessor } from '../../support/payment-processor.ts';
 import type { Json, Reply } from '../contract-client.ts';
 import { type Caller, startApi, type TestApi } from '../test-api.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { balanceOf, changeCredit, ledgerSums, post } from '../../../db/billing/ledger.ts';
+import { balanceOf, changeCredit, post } from '../../../db/billing/ledger.ts';
 import { bootstrap } from '../../../db/bootstrap.ts';
 import { newId } from '../../../db/core/new-id.ts';
 import { createOrm, type Orm } from '../../../db/orm.ts';
@@ -15,6 +15,7 @@ import {
 } from '../../../domain/billing/ledger.ts';
 import { sumOf } from '../../../domain/billing/money.ts';
 import type { AccountId } from '../../../domain/ids.ts';
+import { ledgerSums } from '../../support/ledger-sums.ts';
 import { type TestDatabase, testDatabase } from '../../support/stack.ts';
 
 let database: TestDatabase;

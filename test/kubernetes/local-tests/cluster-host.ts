@@ -10,9 +10,6 @@ import { smallSpec } from '../../runtime/small-spec.ts';
 
 export { cacheDir, nothing, onHost, shell } from '../../runtime/local-host.ts';
 
-/** A driver that also has what tests of the local driver call besides the interface. */
-type TestedDriver = KubernetesDriver & { inventory(): Promise<typeof nothing>; stopAll(): Promise<void> };
-
 /**
  * Replaces `test/runtime/local-host.ts` for tests that run on a cluster: the same members, as far as a cluster can have
  * them. The settings of the platform in the environment name the cluster.
@@ -22,7 +19,7 @@ export class LocalHost {
   readonly #hostId = `host-${randomBytes(6).toString('hex')}`;
   #numbered = 0;
   #isClosed = false;
-  driver!: TestedDriver;
+  driver!: KubernetesDriver;
 
   static async open(options: Partial<KubernetesDriverOptions> = {}): Promise<LocalHost> {
     const host = new LocalHost();
@@ -32,11 +29,7 @@ export class LocalHost {
 
   /** Opens the driver as a starting host worker does. */
   async start(options: Partial<KubernetesDriverOptions> = {}): Promise<void> {
-    const driver = await openKubernetesDriver({ ...this.options(), ...options });
-    const stopAll = async () => {
-      await Promise.all((await driver.list()).map(({ sandboxId }) => driver.stop(sandboxId)));
-    };
-    this.driver = Object.assign(driver, { inventory: () => this.#inventory(), stopAll });
+    this.driver = await openKubernetesDriver({ ...this.options(), ...options });
   }
 
   /** Of the local driver, a cluster has no folder, no runtime and no pool. */
@@ -70,7 +63,7 @@ export class LocalHost {
   }
 
   /** The pods of this host take the place of containers, and its disks the place of the folders of sandboxes. */
-  async #inventory(): Promise<typeof nothing> {
+  async inventory(): Promise<typeof nothing> {
     const core = config().makeApiClient(CoreV1Api);
     const of = { namespace: namespace(), labelSelector: `${labels.host}=${this.#hostId}` };
     const pods = await core.listNamespacedPod(of);
@@ -95,7 +88,7 @@ export class LocalHost {
   async closeEmpty(): Promise<void> {
     try {
       await this.driver.reconcile([]);
-      expect(await this.#inventory()).toEqual(nothing);
+      expect(await this.inventory()).toEqual(nothing);
     } finally {
       await this.close();
     }

@@ -24,8 +24,11 @@ export class InstalledMountHelper {
 
   /** @param sandboxNamespace the existing namespace of the sandboxes that the helper serves */
   static async install(cluster: KubernetesCluster, sandboxNamespace: string): Promise<InstalledMountHelper> {
-    const script = path.join(repository, folder, 'join-pod.pl');
-    const more = [...(await perl()), { name: `app/${folder}/join-pod.pl`, content: fs.readFileSync(script) }];
+    const scripts = [`${folder}/join-pod.pl`, 'runtime/mounts/kernel.pl', 'runtime/mounts/mount-point.pl'];
+    const more = [
+      ...(await perl()),
+      ...scripts.map((file) => ({ name: `app/${file}`, content: fs.readFileSync(path.join(repository, file)) })),
+    ];
     await pushPlatformImage(cluster.registry, 'mount-helper', `${folder}/main.ts`, more);
     await applyFromChart(cluster, 'mount-helper', { mountHelper: { enabled: true, sandboxNamespace } });
     const helper = new InstalledMountHelper(cluster);

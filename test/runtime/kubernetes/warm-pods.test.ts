@@ -2,9 +2,10 @@ import { ApiException, type V1Pod } from '@kubernetes/client-node';
 import type { SandboxSpec } from '../../../runtime/driver.ts';
 import { diskOf, podOf, policyOf } from '../../../runtime/kubernetes/manifests.ts';
 import { isFreeWarm, sandboxOf } from '../../../runtime/kubernetes/names.ts';
+import type { WarmShape } from '../../../runtime/kubernetes/options.ts';
 import { TakenRoom } from '../../../runtime/kubernetes/taken-room.ts';
 import { useBeforeOf, withoutUseBefore, writeUseBefore } from '../../../runtime/kubernetes/use-before.ts';
-import { type WarmShape, warmDiskOf, warmPodOf, warmPolicyOf } from '../../../runtime/kubernetes/warm-manifests.ts';
+import { warmDiskOf, warmPodOf, warmPolicyOf } from '../../../runtime/kubernetes/warm-manifests.ts';
 import type { WarmPod } from '../../../runtime/kubernetes/warm-pod-maker.ts';
 import { WarmPods } from '../../../runtime/kubernetes/warm-pods.ts';
 import { until } from '../../support/until.ts';
@@ -193,11 +194,21 @@ describe('warm pods', () => {
   });
 
   test('stay within a memory budget, and pods of shapes that were created earlier end for newer ones', async () => {
-    // Each pod requests 64 MB. The minimum for the base image is always within the budget.
-    room.budgetMb = 3 * 64;
+    // Each pod requests 64 MB.
+    room.budgetMb = 4 * 64;
     for (let time = 0; time < 2; time += 1) pods.claim(specOf({ image: 'one' }));
     await until(() => pods.ready('one') === 2);
-    expect(pods.ready('base')).toBe(1);
+    pods.claim(specOf({ image: 'two' }));
+    await until(() => pods.ready('two') === 1);
+    expect(pods.ready('one')).toBe(1);
+    // The minimum for the base image stays, and is made before pods of newer shapes.
+    expect(pods.ready('base')).toBe(2);
+    pods.notice(
+      { metadata: { name: 'warm-1', uid: 'uid-warm-1', annotations: { 'sandbox-platform/warm': 'free' } } },
+      true,
+    );
+    await until(() => pods.ready('base') === 2);
+    expect([pods.ready('two'), pods.ready()]).toEqual([1, 4]);
   });
 
   test('are not made without room, and a failed attempt is not repeated at once', async () => {

@@ -1,10 +1,11 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import type { Cgroups } from './cgroups.ts';
-import type { Copy } from './copy.ts';
-import { isHostRoot, liveShims } from './live-shims.ts';
-import type { SandboxNetwork } from './network.ts';
-import { foldersIn } from './sandbox-folder.ts';
+import type { HostDriver } from '../../runtime/host-driver.ts';
+import { Cgroups } from '../../runtime/oci/cgroups.ts';
+import type { Copy } from '../../runtime/oci/copy.ts';
+import { hasFirewall, udpRoutesInKernel } from '../../runtime/oci/firewall-table.ts';
+import { isHostRoot, liveShims } from '../../runtime/oci/live-shims.ts';
+import { foldersIn } from '../../runtime/oci/sandbox-folder.ts';
 
 /** All resources of one copy on the machine. Without sandboxes, only the firewall's table remains. */
 export interface Inventory {
@@ -30,8 +31,9 @@ export interface Inventory {
   folders: { sandboxes: string[]; pool: string[]; trash: string[] };
 }
 
-/** Reads the inventory from the kernel and the disk, not from the driver's memory. */
-export async function takeInventory(copy: Copy, cgroups: Cgroups, network: SandboxNetwork): Promise<Inventory> {
+/** Reads the inventory from the kernel and the disk, not from a driver's memory. */
+export async function takeInventory(copy: Copy): Promise<Inventory> {
+  const cgroups = new Cgroups(copy.cgroup);
   const containers = await cgroups.instances();
   const processes = (await Promise.all(containers.map((instance) => cgroups.processesOf(instance)))).flat();
   const mounts = readFileSync('/proc/self/mountinfo', 'utf8')
@@ -44,15 +46,22 @@ export async function takeInventory(copy: Copy, cgroups: Cgroups, network: Sandb
     mounts: mounts.filter((target) => target.startsWith(`${copy.folder}/`)),
     bucketProcesses: await bucketProcessesOf(copy, cgroups, containers),
     loopDevices: loopDevicesOf(copy),
-    interfaces: network.interfaces(),
-    udpRoutes: await network.udpRoutesInKernel(),
-    firewall: await network.hasFirewall(),
+    interfaces: readdirSync('/sys/class/net').filter((name) => name.startsWith(`${copy.interface}-`)),
+    udpRoutes: await udpRoutesInKernel(copy.table),
+    firewall: await hasFirewall(copy.table),
     folders: {
       sandboxes: await foldersIn(copy.sandboxesFolder),
       pool: await foldersIn(copy.poolFolder),
       trash: await foldersIn(copy.trashFolder),
     },
   };
+}
+
+/** Ends every sandbox of a driver, and removes everything of its copy from the machine. */
+export async function leaveMachine(driver: HostDriver): Promise<void> {
+  await driver.close();
+  await driver.reconcile([]);
+  await driver.leaveIfEmpty();
 }
 
 function loopDevicesOf(copy: Copy): string[] {
@@ -66,7 +75,7 @@ function loopDevicesOf(copy: Copy): string[] {
 
 /** Finds s3fs by its control group, and the relay and the parent of both by their command lines. */
 async function bucketProcessesOf({ storageGid }: Copy, cgroups: Cgroups, instances: string[]): Promise<number[]> {
-  const serving = await Promise.all(instances.map((instance) => cgroups.storageProcessesOf(instance)));
+  const serving = await Promise.all(instances.map((instance) => cgroups.storage.processesOf(instance)));
   const started = allProcesses().filter(
     (pid) => isHostRoot(pid) && hasWord(pid, (word) => word === `gid=${storageGid}`),
   );
