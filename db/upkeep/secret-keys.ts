@@ -40,6 +40,12 @@ export async function readSecretKeys(em: EntityManager, settings: SecretKeySetti
   return opened(await readRows(em, settings), settings);
 }
 
+/** False: the database is that of an earlier release, whose key was never replaced. */
+export async function hasSecretKeys(em: EntityManager): Promise<boolean> {
+  const [table] = await query<{ found: boolean }>(em, "select to_regclass('secret_keys') is not null as found");
+  return table!.found;
+}
+
 /** Whether `PLATFORM_SECRET_KEY` is the newest key of the database. False: it is yet to replace it. */
 export async function isNewestSecretKey(em: EntityManager, settings: SecretKeySettings): Promise<boolean> {
   const [newest] = await readRows(em, settings);

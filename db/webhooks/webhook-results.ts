@@ -1,4 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
+import type { WebhookDeliveryId } from '../../domain/ids.ts';
+import type { DeliveryStatus } from '../../domain/webhooks/delivery.ts';
 import { requestStart } from '../core/outbox.ts';
 import { query } from '../core/query.ts';
 import { type DeliveryResult, type HeldDelivery, keysOf } from './held-delivery.ts';
@@ -36,6 +38,28 @@ export async function recordResults(em: EntityManager, results: readonly Deliver
     await countAttempts(tx, done);
     for (const result of done) startWorkflow(tx, result);
   });
+}
+
+export interface StoredResult {
+  status: DeliveryStatus;
+  error: string | null;
+  /** The time until the next attempt. Null: there is none. */
+  waitMs: number | null;
+}
+
+/** The result of a workflow's last attempt. Null: the delivery is gone, or another holder has it. */
+export async function findResult(
+  em: EntityManager,
+  { deliveryId, createdAt, holder }: { deliveryId: WebhookDeliveryId; createdAt: string; holder: string },
+): Promise<StoredResult | null> {
+  const [row] = await query<StoredResult>(
+    em.fork(),
+    `select status, error_message as error, extract(epoch from next_retry_at - clock_timestamp())::float8 * 1000 as "waitMs"
+       from webhook_deliveries
+      where delivery_id = ? and created_at = ? and (holder = ? or status in ('delivered', 'failed'))`,
+    [deliveryId, createdAt, holder],
+  );
+  return row ?? null;
 }
 
 /** The workflow that continues a delivery. */

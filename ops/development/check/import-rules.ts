@@ -129,10 +129,12 @@ export const subjectRules: Readonly<Record<string, SubjectRules>> = {
 };
 
 /**
- * Folders that only the listed files and folders may import, including types. These rules take precedence over those
+ * Folders and files that only the listed files and folders may import, including types. These rules take precedence over those
  * above. One file chooses a driver; only that file, tests and a bench import a driver's folder.
  */
 export const closedFolders: Readonly<Record<string, readonly string[]>> = {
+  // SQL is written in db/ only.
+  'db/core/query.ts': ['db', 'test', 'bench'],
   'runtime/kubernetes': ['runtime/choose-driver.ts', 'bench/cluster', 'test'],
   'runtime/oci': ['runtime/choose-driver.ts', 'test', 'bench/metrics/samples-cost.ts'],
 };

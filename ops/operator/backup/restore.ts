@@ -2,10 +2,11 @@ import { execFile } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { Client } from 'pg';
-import { query } from '../../../db/core/query.ts';
+import { setDraining } from '../../../db/hosts/host-drains.ts';
 import { readSecrets } from '../../../db/open-secrets.ts';
 import { createOrm } from '../../../db/orm.ts';
+import { Sandbox } from '../../../db/sandboxes/sandbox.entity.ts';
+import { hasSecretKeys } from '../../../db/upkeep/secret-keys.ts';
 import type { SandboxId } from '../../../domain/ids.ts';
 import { freeLoopbackPort } from '../../../platform/config/free-port.ts';
 import { deriveSecrets } from '../../../platform/config/secrets.ts';
@@ -72,21 +73,28 @@ async function recoverCluster(dataDir: string, note: BackupNote): Promise<void> 
     port: await freeLoopbackPort(),
     password: derivePassword(secretKey, 'postgres'),
   });
-  const client = new Client({ connectionString: postgres.url('platform') });
   try {
-    await client.connect();
-    if (note.wasDraining === false) {
-      await client.query('update hosts set draining_since = null where host_id = $1', [note.hostId]);
-    }
-    const { rows } = await client.query<{ sandbox_id: SandboxId }>(
-      "select sandbox_id from sandboxes where status in ('running', 'pausing')",
-    );
-    const running = rows.map((row) => row.sandbox_id);
+    const running = await readRestored(postgres.url('platform'), note);
     if (running.length > 0)
       await reportLostMemory(running, { dataDir, logDir, secretKey, postgres, at: note.createdAt });
   } finally {
-    await client.end();
     await postgres.stop();
+  }
+}
+
+/**
+ * Ends the drain of the host, unless it was drained before the backup.
+ * @returns the sandboxes that had processes
+ */
+async function readRestored(databaseUrl: string, { hostId, wasDraining }: BackupNote): Promise<SandboxId[]> {
+  const orm = await createOrm(databaseUrl, 1);
+  try {
+    if (wasDraining === false) await orm.em.transactional((tx) => setDraining(tx, hostId, false));
+    const hadProcesses = { status: { $in: ['running' as const, 'pausing' as const] } };
+    const sandboxes = await orm.em.fork().find(Sandbox, hadProcesses, { fields: ['sandboxId'] });
+    return sandboxes.map(({ sandboxId }) => sandboxId);
+  } finally {
+    await orm.close();
   }
 }
 
@@ -134,12 +142,7 @@ async function reportLostMemory(
 async function readRestoredSecrets(databaseUrl: string, settings: Parameters<typeof readSecrets>[1]) {
   const orm = await createOrm(databaseUrl, 1);
   try {
-    // A backup of an earlier release has no table of keys: its key was never replaced.
-    const [table] = await query<{ found: boolean }>(
-      orm.em.fork(),
-      "select to_regclass('secret_keys') is not null as found",
-    );
-    return table!.found ? await readSecrets(orm, settings) : deriveSecrets(settings);
+    return (await hasSecretKeys(orm.em.fork())) ? await readSecrets(orm, settings) : deriveSecrets(settings);
   } finally {
     await orm.close();
   }
