@@ -74,8 +74,8 @@ interface DisabledRow {
   account_id: AccountId;
   user_id: UserId | null;
   url: string;
-  disabled_reason: string;
-  disables: boolean;
+  disabled_reason: string | null;
+  disables: boolean | null;
 }
 
 const noCounts = (endpointId: WebhookEndpointId): Counts => ({
