@@ -2,7 +2,9 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { Client } from 'pg';
 import { checkStatements, type Examples } from '../../ops/development/check/statements/check.ts';
+import { checkFunctions } from '../../ops/development/check/statements/functions.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 
 let database: TestDatabase;
@@ -122,4 +124,21 @@ test('a text that is not constant needs an example', async () => {
   expect(await findingsOf('query(null, `select 1 from users where ${condition}`)', condition)).toEqual([
     'the text is not constant, and no example sends it',
   ]);
+});
+
+test('a function whose statement names a missing column is found', async () => {
+  const client = new Client({ connectionString: database.url });
+  await client.connect();
+  try {
+    expect(await checkFunctions(client)).toEqual([]);
+    await client.query('alter table sessions rename column key_id to signing_key_id');
+    expect(await checkFunctions(client)).toEqual([
+      expect.stringMatching(
+        /^function begin_session: column "key_id" of relation "sessions" does not exist in: insert/,
+      ),
+    ]);
+  } finally {
+    await client.query('alter table sessions rename column signing_key_id to key_id');
+    await client.end();
+  }
 });

@@ -31,7 +31,8 @@ export class Describer {
       `select attrelid || '.' || attnum as key from pg_attribute where attnotnull and attnum > 0`,
     );
     const functions = await client.query<{ oid: string; name: string }>(
-      `select p.oid::text as oid, p.proname as name from pg_proc p join pg_namespace n on n.oid = p.pronamespace`,
+      `select p.oid::text as oid, case n.nspname when 'pg_catalog' then '' else n.nspname || '.' end || p.proname as name
+         from pg_proc p join pg_namespace n on n.oid = p.pronamespace`,
     );
     return new Describer(client, {
       notNullColumns: new Set(columns.rows.map(({ key }) => key)),

@@ -4,7 +4,7 @@ import type { TreeNode, TreeValue } from './node-tree.ts';
 export interface NullFacts {
   /** `<table's oid>.<number>` of each column that is `not null`. */
   notNullColumns: ReadonlySet<string>;
-  /** Names of functions by oid. */
+  /** Names of functions by oid. Those that are not built in have the name of their schema before them. */
   functionNames: ReadonlyMap<string, string>;
 }
 
@@ -24,35 +24,23 @@ export function resultColumns(query: TreeNode, facts: NullFacts): ResultColumn[]
   return new Proof(facts).columns({ query, outer: null });
 }
 
-/** Never null, whatever their arguments are. */
+/** Functions that are never null. */
 const neverNull = new Set([
-  ...['count', 'row_number', 'rank', 'dense_rank', 'now', 'clock_timestamp', 'statement_timestamp'],
+  ...['count', 'row_number', 'rank', 'dense_rank', 'now', 'clock_timestamp', 'statement_timestamp', 'current_schema'],
   ...['transaction_timestamp', 'concat', 'concat_ws', 'format', 'jsonb_build_object', 'jsonb_build_array'],
-  ...['json_build_object', 'gen_random_uuid', 'random', 'quote_nullable', 'pg_backend_pid', 'generate_series'],
-  ...['num_nulls', 'num_nonnulls', 'pg_try_advisory_xact_lock', 'pg_try_advisory_lock'],
-  // Functions of the migrations, or single columns of their rows.
-  ...[
-    'admit_sign_in',
-    'begin_session',
-    'find_sign_in.is_known_address',
-    'drop_metrics_partitions',
-    'drop_usage_partitions',
-    'drop_webhook_partitions',
-    'make_metrics_partitions',
-  ],
-  ...['make_usage_partitions', 'make_webhook_partitions', 'purge_audit_events', 'roll_up_usage'],
-  'record_template_storage',
+  ...['gen_random_uuid', 'random', 'generate_series', 'pg_try_advisory_xact_lock'],
+  // Those of the schema, or single columns of their rows.
+  ...['public.admit_sign_in', 'public.begin_session', 'public.find_sign_in.is_known_address'],
+  ...['public.drop_metrics_partitions', 'public.drop_usage_partitions', 'public.drop_webhook_partitions'],
+  ...['public.make_metrics_partitions', 'public.make_usage_partitions', 'public.make_webhook_partitions'],
+  ...['public.purge_audit_events', 'public.record_template_storage', 'public.roll_up_usage'],
 ]);
 
-/** Strict functions that return null for some arguments that are not null. */
-const sometimesNull = new Set([
-  ...['json_object_field', 'json_object_field_text', 'json_array_element', 'json_array_element_text'],
-  ...['json_extract_path', 'json_extract_path_text', 'jsonb_object_field', 'jsonb_object_field_text'],
-  ...['jsonb_array_element', 'jsonb_array_element_text', 'jsonb_extract_path', 'jsonb_extract_path_text'],
-  ...['jsonb_extract_path_op', 'jsonb_path_query_first', 'array_length', 'array_lower', 'array_upper'],
-  ...['array_position', 'substring', 'regexp_match', 'regexp_substr', 'to_regclass', 'to_regrole', 'nullif'],
-  ...['current_setting', 'pg_get_serial_sequence', 'obj_description', 'col_description', 'jsonb_array_elements_text'],
-  ...['json_array_elements_text', 'unnest', 'lower_inf', 'pg_walfile_name', 'inet_client_addr'],
+/** Functions that are not null if all arguments are not null. */
+const strict = new Set([
+  ...['abs', 'ceil', 'floor', 'round', 'div', 'mod', 'power', 'trim_scale', 'md5', 'lower', 'upper', 'left', 'right'],
+  ...['length', 'replace', 'split_part', 'btrim', 'starts_with', 'quote_ident', 'quote_literal', 'to_char'],
+  ...['date_bin', 'date_trunc', 'extract', 'timezone', 'make_interval', 'jsonb_array_length'],
 ]);
 
 /** Aggregates that are null only without a row, or if all their arguments are null. */
@@ -113,14 +101,13 @@ class Proof {
       case 'VAR':
         return this.#isVariableProved(scope, value);
       case 'COALESCEEXPR':
-      case 'COALESCE':
       case 'MINMAXEXPR':
-      case 'MINMAX':
         return nodes(fields.args).some((each) => this.#isProved(scope, each));
       case 'FUNCEXPR':
-        return this.#isCallProved(fields.funcid, () => every(fields.args));
+        return this.#isCallProved(value, () => every(fields.args));
       case 'OPEXPR':
-        return this.#isCallProved(fields.opfuncid, () => every(fields.args));
+        // Those that read from JSON may find nothing.
+        return !this.#nameOf(fields.opfuncid).startsWith('json') && every(fields.args);
       case 'AGGREF': {
         const name = this.#nameOf(fields.aggfnoid);
         if (neverNull.has(name)) return true;
@@ -131,7 +118,6 @@ class Proof {
       case 'WINDOWFUNC':
         return neverNull.has(this.#nameOf(fields.winfnoid));
       case 'BOOLEXPR':
-      case 'SCALARARRAYOPEXPR':
         return every(fields.args);
       case 'RELABELTYPE':
       case 'COERCEVIAIO':
@@ -141,13 +127,10 @@ class Proof {
       case 'BOOLEANTEST':
       case 'DISTINCTEXPR':
       case 'ARRAYEXPR':
-      case 'ARRAY':
       case 'ROWEXPR':
-      case 'ROW':
       case 'SQLVALUEFUNCTION':
         return true;
       case 'CASEEXPR':
-      case 'CASE':
         return (
           this.#isProved(scope, fields.defresult) &&
           nodes(fields.args).every((when) => this.#isProved(scope, when.fields.result))
@@ -163,11 +146,12 @@ class Proof {
     return this.#facts.functionNames.get(String(oid)) ?? '';
   }
 
-  #isCallProved(oid: TreeValue | undefined, areArgumentsProved: () => boolean): boolean {
-    const name = this.#nameOf(oid);
+  #isCallProved({ fields }: TreeNode, areArgumentsProved: () => boolean): boolean {
+    const name = this.#nameOf(fields.funcid);
     if (neverNull.has(name)) return true;
-    // Functions without a name here are those of the migrations.
-    return name !== '' && !sometimesNull.has(name) && areArgumentsProved();
+    const [explicitCast, implicitCast] = ['1', '2'];
+    const isCast = fields.funcformat === explicitCast || fields.funcformat === implicitCast;
+    return (isCast || strict.has(name)) && areArgumentsProved();
   }
 
   /** A column of a function in FROM. */
