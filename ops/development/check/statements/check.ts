@@ -75,6 +75,7 @@ class StatementCheck {
   /** @param unchecked files whose statements need no example */
   async findings(unchecked: readonly string[]): Promise<string[]> {
     const { calls, fragments } = this.#statements;
+    if (calls.length === 0) throw new Error('there is no call of query');
     for (const call of calls) {
       if (call.texts) for (const sql of call.texts) await this.#check(call, sql, call.values, call.row);
       else if (!unchecked.some((file) => call.place.startsWith(`${file}:`))) await this.#checkSent(call);

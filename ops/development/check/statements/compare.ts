@@ -44,9 +44,9 @@ export function differences(row: DeclaredRow, { columns }: Description): string[
     if (field.kinds.has('unknown')) continue;
     const kind = kindOf(type);
     if (kind && [...field.kinds].some((declared) => declared !== kind)) {
-      found.push(`${name} is ${type}, which arrives as ${kind}, but is declared as ${field.type}`);
+      found.push(`${name} is ${type}, which arrives as ${kind}, but is declared as ${field.type()}`);
     }
-    if (mayBeNull && !field.mayBeNull) found.push(`${name} may be null, but is declared as ${field.type}`);
+    if (mayBeNull && !field.mayBeNull) found.push(`${name} may be null, but is declared as ${field.type()}`);
   }
   return found;
 }

@@ -28,7 +28,7 @@ export interface DeclaredField {
   mayBeNull: boolean;
   isOptional: boolean;
   /** As it is written. */
-  type: string;
+  type(): string;
 }
 
 /** A row type, by the names of its fields. */
@@ -122,7 +122,14 @@ class FileReader {
     if (texts) return texts.map((text) => new RegExp(escaped(text)));
     if (isTemplateExpression(expression)) {
       const parts = [expression.head, ...expression.templateSpans.map(({ literal }) => literal)];
-      return [new RegExp(parts.map(({ text }) => escaped(text)).join('[^]*'))];
+      return [
+        new RegExp(
+          parts
+            .map(({ text }) => escaped(text))
+            .filter(Boolean)
+            .join('[^]*'),
+        ),
+      ];
     }
     return [];
   }
@@ -162,11 +169,9 @@ class FileReader {
   }
 
   rowOf(type: Type): DeclaredRow {
-    const row = new Map<string, DeclaredField>();
-    for (const property of this.#checker.getPropertiesOfType(type)) {
-      row.set(property.name, this.#fieldOf(this.#checker.getTypeOfSymbol(property)!));
-    }
-    return row;
+    const properties = this.#checker.getPropertiesOfType(type);
+    const types = this.#checker.getTypeOfSymbol(properties);
+    return new Map(properties.map(({ name }, index) => [name, this.#fieldOf(types[index]!)]));
   }
 
   #fieldOf(type: Type): DeclaredField {
@@ -177,16 +182,20 @@ class FileReader {
       kinds: new Set(values.map((value) => this.#kindOf(value))),
       mayBeNull: has(TypeFlags.Null),
       isOptional: has(TypeFlags.Undefined),
-      type: this.#checker.typeToString(type),
+      type: () => this.#checker.typeToString(type),
     };
   }
 
   #kindOf(type: Type): FieldKind {
-    if ((type.flags & (TypeFlags.Unknown | TypeFlags.Any)) !== 0) return 'unknown';
-    // An id is a string with a brand.
-    if (this.#checker.isTypeAssignableTo(type, this.#checker.getStringType())) return 'string';
-    if (this.#checker.isTypeAssignableTo(type, this.#checker.getNumberType())) return 'number';
-    if (this.#checker.isTypeAssignableTo(type, this.#checker.getBooleanType())) return 'boolean';
+    const is = (flags: TypeFlags) => (type.flags & flags) !== 0;
+    if (is(TypeFlags.Unknown | TypeFlags.Any)) return 'unknown';
+    if (is(TypeFlags.StringLike)) return 'string';
+    if (is(TypeFlags.NumberLike)) return 'number';
+    if (is(TypeFlags.BooleanLike)) return 'boolean';
+    if (type.isIntersectionType()) {
+      // A simple type with a brand.
+      return (type.getTypes() ?? []).map((part) => this.#kindOf(part)).find((kind) => kind !== 'object') ?? 'object';
+    }
     return this.#checker.isArrayLikeType(type) ? 'array' : 'object';
   }
 
