@@ -89,7 +89,7 @@ async function recoverCluster(dataDir: string, note: BackupNote): Promise<void> 
 async function readRestored(databaseUrl: string, { hostId, wasDraining }: BackupNote): Promise<SandboxId[]> {
   const orm = await createOrm(databaseUrl, 1);
   try {
-    if (wasDraining === false) await orm.em.transactional((tx) => setDraining(tx, hostId, false));
+    if (wasDraining === false) await orm.em.fork().transactional((tx) => setDraining(tx, hostId, false));
     const hadProcesses = { status: { $in: ['running' as const, 'pausing' as const] } };
     const sandboxes = await orm.em.fork().find(Sandbox, hadProcesses, { fields: ['sandboxId'] });
     return sandboxes.map(({ sandboxId }) => sandboxId);
