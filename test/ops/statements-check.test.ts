@@ -61,6 +61,20 @@ test.each([
     ['status may be null, but is declared as string'],
   ],
   [
+    'a recursive query that takes a column from a nullable one whose nulls it excludes',
+    `query<{ a: string }>(null, \`with recursive each_host(a, b) as (
+        select host_id, full_disk from hosts union all select b, a from each_host where b > 'a')
+      select a from each_host\`)`,
+    [],
+  ],
+  [
+    'a column that a recursive query takes from a nullable one',
+    `query<{ a: string }>(null, \`with recursive each_host(a, b) as (
+        select host_id, full_disk from hosts union select b, a from each_host)
+      select a from each_host\`)`,
+    ['a may be null, but is declared as string'],
+  ],
+  [
     'an aggregate, which is null without rows',
     "query<{ most: number }>(null, 'select max(cpu_count) as most from sandboxes')",
     ['most may be null, but is declared as number'],

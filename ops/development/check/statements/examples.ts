@@ -15,7 +15,7 @@ import { replaceRow } from '../../../../db/core/replace-row.ts';
 import type { Scope } from '../../../../db/core/scope.ts';
 import { endLease, renewLease } from '../../../../db/hosts/hosts.ts';
 import { Sandbox } from '../../../../db/sandboxes/sandbox.entity.ts';
-import { findSandboxView, listSandboxViews } from '../../../../db/sandboxes/sandbox-reads.ts';
+import { findSandboxView, listSandboxViews, type SandboxFilter } from '../../../../db/sandboxes/sandbox-reads.ts';
 import { listImportJobs } from '../../../../db/templates/import-jobs.ts';
 import { findTemplateView, listTemplateViews } from '../../../../db/templates/templates.ts';
 import {
@@ -86,7 +86,9 @@ const host = { hostId: 'a', region: 'a', regionName: 'a', cpuCapacity: 1, memory
 
 async function sendLists(dry: DryRun): Promise<void> {
   const audited = { from: at, to: at, actorUserId: userId, objectId: 'a', action: 'a' } as const;
-  const sandboxes = { statuses: ['running'], projectId, ownerUserId: userId, search: 'a', metadata: [{}] } as const;
+  const sandboxes: SandboxFilter = {
+    ...{ statuses: ['running'], projectId, ownerUserId: userId, search: 'a', metadata: [{}] },
+  };
   const templates = { status: 'available', visibility: 'public', name: 'a', usable: true } as const;
   await dry.run((em) => listApiKeyViews(em, scope, { userId, isActive: true, search: 'a' }, listing));
   await dry.run((em) => findApiKeyView(em, scope, 'key-a'));
@@ -104,7 +106,7 @@ async function sendLists(dry: DryRun): Promise<void> {
   await dry.run((em) => listPaymentIntents(em, account, 'a', listing));
   await dry.run((em) => readPaymentIntent(em, account, 'a'));
   await dry.run((em) => listSubscriptionChanges(em, account, listing));
-  await dry.run((em) => listSandboxViews(em, scope, { ...sandboxes, statuses: ['running'], metadata: [{}] }, listing));
+  await dry.run((em) => listSandboxViews(em, scope, sandboxes, listing));
   await dry.run((em) => findSandboxView(em, scope, 'sbx-a'));
   await dry.run((em) => listImportJobs(em, scope, { status: 'ongoing', templateId: 'tpl-a' }, listing));
   await dry.run((em) => listImportJobs(em, scope, { status: 'completed' }, listing));

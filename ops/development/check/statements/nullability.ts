@@ -57,7 +57,7 @@ interface Scope {
 class Proof {
   readonly #facts: NullFacts;
   readonly #known = new WeakMap<TreeNode, ResultColumn[]>();
-  /** Queries of set operations that are being proved. A recursive query refers to itself. */
+  /** Columns of set operations that are being proved. A recursive query refers to its own columns. */
   readonly #open = new Set<TreeNode>();
 
   constructor(facts: NullFacts) {
@@ -83,10 +83,10 @@ class Proof {
   #isColumnProved(scope: Scope, target: TreeNode, index: number): boolean {
     const { query } = scope;
     if (!isNode(query.fields.setOperations)) return this.#isProved(scope, target.fields.expr);
-    if (this.#open.has(query)) return true;
-    this.#open.add(query);
+    if (this.#open.has(target)) return true;
+    this.#open.add(target);
     const isProved = armsOf(query.fields.setOperations).every((arm) => this.#isFieldProved(scope, arm, index + 1));
-    this.#open.delete(query);
+    this.#open.delete(target);
     return isProved;
   }
 
@@ -213,18 +213,13 @@ class Proof {
         return (rows as TreeValue[]).every((row) => this.#isProved(scope, nodes(row)[attribute - 1]));
       case '6': {
         const found = commonTable(scope, entry);
-        return found !== null && this.#isCommonTableProved(found, attribute);
+        return found !== null && this.columns(found)[attribute - 1]?.mayBeNull === false;
       }
       case '9':
         return this.#isProved(scope, nodes(groupexprs)[attribute - 1]);
       default:
         return false;
     }
-  }
-
-  #isCommonTableProved(scope: Scope, attribute: number): boolean {
-    if (this.#open.has(scope.query)) return true;
-    return this.columns(scope)[attribute - 1]?.mayBeNull === false;
   }
 }
 
