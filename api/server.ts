@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { auditedRequest } from '../db/accounts/audit-events.ts';
 import { loadPlans } from '../db/billing/plans.ts';
-import { query } from '../db/core/query.ts';
+import { reachDatabase } from '../db/core/out-of-reach.ts';
 import { openSecrets } from '../db/open-secrets.ts';
 import { createOrm } from '../db/orm.ts';
 import { openLastHops } from '../gateway/last-hop/last-hops.ts';
@@ -67,7 +67,7 @@ const app = createApp({
   codec: new EncryptionCodec(secrets),
   codecAccessTokens: tokens.codecAccess,
   readiness: [
-    { name: 'postgres', check: () => query(orm.em.fork(), 'select 1') },
+    { name: 'postgres', check: () => reachDatabase(orm.em.fork()) },
     { name: 'temporal', check: () => client.workflowService.getSystemInfo({}) },
   ],
   readTaskQueueAges: () => readTaskQueueAges(client),

@@ -22,7 +22,7 @@ export async function grantRuntimeRole(owner: Orm, runtimeUrl: string): Promise<
     const [found] = await query<{
       is_owner: boolean;
       is_there: boolean;
-      may_create: boolean;
+      may_create: boolean | null;
       role: string;
       password: string;
       schema: string;

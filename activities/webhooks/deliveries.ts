@@ -1,10 +1,9 @@
 import { Context } from '@temporalio/activity';
 import { ApplicationFailure } from '@temporalio/common';
-import { query } from '../../db/core/query.ts';
 import type { Orm } from '../../db/orm.ts';
 import type { HeldDelivery } from '../../db/webhooks/held-delivery.ts';
 import { beginAttempt, findHeldDelivery } from '../../db/webhooks/webhook-queue.ts';
-import { recordResults } from '../../db/webhooks/webhook-results.ts';
+import { findResult, recordResults, type StoredResult } from '../../db/webhooks/webhook-results.ts';
 import type { WebhookDeliveryId } from '../../domain/ids.ts';
 import { retryLimits } from '../../integrations/webhooks/in-flight.ts';
 import type { WebhookKeys } from '../../integrations/webhooks/keys.ts';
@@ -58,7 +57,7 @@ export function createWebhookDeliveryActivities(deps: {
       const { held, waitMs } = found;
       if (waitMs > 0) throw failedAttempt({ waitMs, error: 'The next attempt is not due yet' });
       await attemptOnce(held);
-      const result = resultOf(await findResult(wanted));
+      const result = resultOf(await findResult(orm.em, wanted));
       if (result.status === 'retrying') throw failedAttempt(result);
       return result;
     },
@@ -72,31 +71,15 @@ export function createWebhookDeliveryActivities(deps: {
       return 'failed';
     },
   };
-
-  async function findResult({ deliveryId, createdAt, holder }: DeliveryOfWorkflow) {
-    return await query<ResultRow>(
-      orm.em.fork(),
-      `select status, error_message, extract(epoch from next_retry_at - clock_timestamp())::float8 * 1000 as wait_ms
-         from webhook_deliveries
-        where delivery_id = ? and created_at = ? and (holder = ? or status in ('delivered', 'failed'))`,
-      [deliveryId, createdAt, holder],
-    );
-  }
 }
 
 export type WebhookDeliveryActivities = ReturnType<typeof createWebhookDeliveryActivities>;
 
-interface ResultRow {
-  status: string;
-  error_message: string | null;
-  wait_ms: number | null;
-}
-
-function resultOf([row]: ResultRow[]): AttemptResult {
-  const error = row?.error_message ?? null;
-  switch (row?.status) {
+function resultOf(result: StoredResult | null): AttemptResult {
+  const error = result?.error ?? null;
+  switch (result?.status) {
     case 'retrying':
-      return { status: 'retrying', waitMs: Math.round(Math.max(0, row.wait_ms ?? 0)), error };
+      return { status: 'retrying', waitMs: Math.round(Math.max(0, result.waitMs ?? 0)), error };
     case 'failed':
       return { status: 'failed', error };
     case 'delivered':

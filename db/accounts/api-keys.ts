@@ -6,12 +6,12 @@ import type { AccountId, ApiKeyId, UserId } from '../../domain/ids.ts';
 import { accountTransaction } from '../core/account-transaction.ts';
 import { lockRow } from '../core/lock-row.ts';
 import { containing, type ListedTable, type Listing, readOne, readPage } from '../core/page.ts';
-import { readRow } from '../core/read-row.ts';
-import { entitiesWithin, type Scope, scopeTransaction, withinScope } from '../core/scope.ts';
+import { type EntityRow, readRow } from '../core/read-row.ts';
+import { entitiesWithin, type Scope, type SqlCondition, scopeTransaction, withinScope } from '../core/scope.ts';
 import { ApiKey } from './api-key.entity.ts';
 import { type AuditedFields, recordAudit } from './audit-events.ts';
 import { hashApiKey } from './identities.ts';
-import { type Person, readPerson, selectPerson } from './people.ts';
+import { type Person, type PersonRow, readPerson, selectPerson } from './people.ts';
 import { User } from './user.entity.ts';
 
 export interface ApiKeyView {
@@ -42,7 +42,10 @@ const listed: ListedTable = {
 
 /** A key that a caller may see. */
 export async function findApiKeyView(em: EntityManager, scope: Scope, keyId: ApiKeyId): Promise<ApiKeyView | null> {
-  const row = await readOne(em, listed, [{ sql: 'k.key_id = ?', values: [keyId] }, withinScope(scope, 'k', 'user_id')]);
+  const row = await readOne<ViewRow>(em, listed, [
+    { sql: 'k.key_id = ?', values: [keyId] },
+    withinScope(scope, 'k', 'user_id'),
+  ]);
   return row && readView(em, row);
 }
 
@@ -53,11 +56,11 @@ export async function listApiKeyViews(
   filter: ApiKeyFilter,
   listing: Listing<(typeof apiKeySortColumns)[number]>,
 ): Promise<{ views: ApiKeyView[]; total: number }> {
-  const conditions = [withinScope(scope, 'k', 'user_id')];
+  const conditions: SqlCondition[] = [withinScope(scope, 'k', 'user_id')];
   if (filter.userId) conditions.push({ sql: 'k.user_id = ?', values: [filter.userId] });
   if (filter.isActive !== undefined) conditions.push({ sql: 'k.is_active = ?', values: [filter.isActive] });
   if (filter.search) conditions.push(containing(['k.name'], filter.search));
-  const { rows, total } = await readPage(em, listed, conditions, listing);
+  const { rows, total } = await readPage<ViewRow>(em, listed, conditions, listing);
   return { views: rows.map((row) => readView(em, row)), total };
 }
 
@@ -181,6 +184,8 @@ async function lockKey(tx: EntityManager, scope: Scope, keyId: ApiKeyId): Promis
   return key;
 }
 
-function readView(em: EntityManager, row: Record<string, unknown>): ApiKeyView {
+type ViewRow = EntityRow<ApiKey> & PersonRow<'owner'>;
+
+function readView(em: EntityManager, row: ViewRow): ApiKeyView {
   return { key: readRow(em, ApiKey, row), owner: readPerson(row, 'owner')! };
 }

@@ -4,7 +4,7 @@ import type { AccountId, SessionId, UserId } from '../../domain/ids.ts';
 import { newId } from '../core/new-id.ts';
 import { containing, type ListedTable, type Listing, readPage } from '../core/page.ts';
 import { query } from '../core/query.ts';
-import { type Scope, withinScope } from '../core/scope.ts';
+import { type Scope, type SqlCondition, withinScope } from '../core/scope.ts';
 
 /** The actor of a change, and the request or command. */
 export interface AuditedRequest {
@@ -114,30 +114,44 @@ export async function listAuditEvents(
   filter: AuditFilter,
   listing: Listing,
 ): Promise<{ events: AuditEvent[]; total: number }> {
-  const conditions = [withinScope(scope, 'e', 'actor_user_id')];
+  const conditions: SqlCondition[] = [withinScope(scope, 'e', 'actor_user_id')];
   if (filter.from) conditions.push({ sql: 'e.created_at >= ?', values: [filter.from] });
   if (filter.to) conditions.push({ sql: 'e.created_at <= ?', values: [filter.to] });
   if (filter.actorUserId) conditions.push({ sql: 'e.actor_user_id = ?', values: [filter.actorUserId] });
   if (filter.objectId) conditions.push({ sql: 'e.object_id = ?', values: [filter.objectId] });
   if (filter.action) conditions.push(containing(['e.action'], filter.action));
-  const { rows, total } = await readPage(em, listed, conditions, listing);
+  const { rows, total } = await readPage<AuditRow>(em, listed, conditions, listing);
   return { events: rows.map(readEvent), total };
 }
 
-function readEvent(row: Record<string, unknown>): AuditEvent {
-  const text = <Text extends string = string>(name: string) => (row[name] as Text | null) ?? null;
+interface AuditRow {
+  event_id: string;
+  account_id: AccountId | null;
+  actor_user_id: string | null;
+  actor_key_id: string | null;
+  actor_session_id: string | null;
+  address: string;
+  request_id: string;
+  action: string;
+  object_id: string | null;
+  before: AuditEvent['before'];
+  after: AuditEvent['after'];
+  created_at: string;
+}
+
+function readEvent(row: AuditRow): AuditEvent {
   return {
-    eventId: String(row.event_id),
-    accountId: text('account_id'),
-    actorUserId: text('actor_user_id'),
-    actorKeyId: text('actor_key_id'),
-    actorSessionId: text('actor_session_id'),
-    address: String(row.address),
-    requestId: String(row.request_id),
-    action: String(row.action),
-    objectId: text('object_id'),
-    before: row.before as AuditEvent['before'],
-    after: row.after as AuditEvent['after'],
-    createdAt: new Date(row.created_at as string),
+    eventId: row.event_id,
+    accountId: row.account_id,
+    actorUserId: row.actor_user_id,
+    actorKeyId: row.actor_key_id,
+    actorSessionId: row.actor_session_id,
+    address: row.address,
+    requestId: row.request_id,
+    action: row.action,
+    objectId: row.object_id,
+    before: row.before,
+    after: row.after,
+    createdAt: new Date(row.created_at),
   };
 }

@@ -129,7 +129,8 @@ export async function confirmEmailChange(em: EntityManager, token: string): Prom
   return em.fork().transactional(async (tx) => {
     const [change] = await query<ChangeRow>(
       tx,
-      `select * from email_changes where (current_token_hash = ? or new_token_hash = ?)
+      `select change_id, account_id, current_email, new_email, current_token_hash, current_confirmed_at, new_confirmed_at
+         from email_changes where (current_token_hash = ? or new_token_hash = ?)
          and status = 'pending' and expires_at > now() for update`,
       [hash, hash],
     );
@@ -162,8 +163,8 @@ interface ChangeRow {
   current_email: string;
   new_email: string;
   current_token_hash: string | null;
-  current_confirmed_at: Date | null;
-  new_confirmed_at: Date | null;
+  current_confirmed_at: string | null;
+  new_confirmed_at: string | null;
 }
 
 /**

@@ -28,7 +28,7 @@ export async function claimIdempotencyKey(
 ): Promise<IdempotencyClaim> {
   const expired = `k.created_at < now() - interval '${keptHours} hours'`;
   const abandoned = `k.reply_status is null and k.created_at < now() - interval '${abandonedSeconds} seconds'`;
-  const [claimed] = await query<{ claimed_at: string; object_id: string }>(
+  const [claimed] = await query<{ claimed_at: string; object_id: string | null }>(
     em,
     `insert into idempotency_keys as k (caller, key, request_hash, object_id, created_at) values (?, ?, ?, ?, now())
      on conflict (caller, key) do update
@@ -39,8 +39,8 @@ export async function claimIdempotencyKey(
     [claim.caller, claim.key, claim.requestHash, claim.objectId],
   );
   if (claimed) {
-    const takenOver = claimed.object_id !== claim.objectId;
-    return { kind: 'run', claimedAt: claimed.claimed_at, objectId: claimed.object_id, takenOver };
+    const objectId = claimed.object_id ?? claim.objectId;
+    return { kind: 'run', claimedAt: claimed.claimed_at, objectId, takenOver: objectId !== claim.objectId };
   }
   const [first] = await query<{ request_hash: string; reply_status: number | null; reply_body: unknown }>(
     em,

@@ -46,7 +46,7 @@ const userColumns =
  */
 export async function identifyApiKey(em: EntityManager, secret: string): Promise<Identity | null> {
   if (!isApiKeyShape(secret)) return null;
-  const [row] = await query<UserRow & { key_id: ApiKeyId; last_used_at: Date | null }>(
+  const [row] = await query<UserRow & { key_id: ApiKeyId; last_used_at: string | null }>(
     em.fork(),
     `select k.key_id, k.last_used_at, ${userColumns}
        from api_keys k join users u using (user_id) join accounts a on a.account_id = u.account_id

@@ -3,8 +3,8 @@ import { notFound } from '../../domain/errors.ts';
 import { newId } from '../core/new-id.ts';
 import { type ListedTable, type Listing, readPage } from '../core/page.ts';
 import { query } from '../core/query.ts';
-import { readRow } from '../core/read-row.ts';
-import { entitiesWithin, type Scope, withinScope } from '../core/scope.ts';
+import { type EntityRow, readRow } from '../core/read-row.ts';
+import { entitiesWithin, type Scope, type SqlCondition, withinScope } from '../core/scope.ts';
 import { Notification } from './notification.entity.ts';
 
 /** A message to one user inside the product. Its texts are for people, its type is for programs. */
@@ -33,11 +33,11 @@ export async function listNotifications(
   filter: NotificationFilter,
   listing: Listing,
 ): Promise<{ notifications: Notification[]; total: number; unread: number }> {
-  const conditions = [withinScope(scope, 'n', 'user_id')];
+  const conditions: SqlCondition[] = [withinScope(scope, 'n', 'user_id')];
   if (filter.isRead !== undefined) conditions.push({ sql: 'n.is_read = ?', values: [filter.isRead] });
   if (filter.type) conditions.push({ sql: 'n.type = ?', values: [filter.type] });
   const [{ rows, total }, unread] = await Promise.all([
-    readPage(em, listed, conditions, listing),
+    readPage<EntityRow<Notification>>(em, listed, conditions, listing),
     em.fork().count(Notification, { ...entitiesWithin(scope, 'userId'), isRead: false }),
   ]);
   return { notifications: rows.map((row) => readRow(em, Notification, row)), total, unread };
@@ -61,11 +61,11 @@ export async function markNotifications(
   isRead: boolean,
 ): Promise<string[]> {
   const within = withinScope(scope, 'n', 'user_id');
-  if (ids.length === 0) return [];
   const rows = await query<{ id: string }>(
     em,
-    `update notifications n set is_read = ? where n.id in (${ids.map(() => '?')}) and ${within.sql} returning n.id`,
-    [isRead, ...ids, ...within.values],
+    `update notifications n set is_read = ? where n.id in (select jsonb_array_elements_text(?::jsonb)) and ${within.sql}
+     returning n.id`,
+    [isRead, JSON.stringify(ids), ...within.values],
   );
   return inOrder(ids, rows);
 }
@@ -78,11 +78,11 @@ export async function markAllNotificationsRead(em: EntityManager, scope: Scope):
 /** @returns the ids of the existing ones, in the given order */
 export async function deleteNotifications(em: EntityManager, scope: Scope, ids: readonly string[]): Promise<string[]> {
   const within = withinScope(scope, 'n', 'user_id');
-  if (ids.length === 0) return [];
   const rows = await query<{ id: string }>(
     em,
-    `delete from notifications n where n.id in (${ids.map(() => '?')}) and ${within.sql} returning n.id`,
-    [...ids, ...within.values],
+    `delete from notifications n where n.id in (select jsonb_array_elements_text(?::jsonb)) and ${within.sql}
+     returning n.id`,
+    [JSON.stringify(ids), ...within.values],
   );
   return inOrder(ids, rows);
 }

@@ -16,7 +16,7 @@ export async function changePassword(
   return em.fork().transactional(async (tx) => {
     const changed = await query(
       tx,
-      'update users set password_hash = ?, updated_at = now() where user_id = ? and password_hash = ? returning user_id',
+      'update users set password_hash = ?, updated_at = now() where user_id = ? and password_hash = ? returning 1',
       [change.to, change.userId, change.from],
     );
     if (changed.length === 0) return false;
@@ -70,12 +70,11 @@ export async function findResettableUser(
   em: EntityManager,
   by: { email: string } | { userId: UserId },
 ): Promise<{ userId: UserId; accountId: AccountId } | null> {
-  const [column, value] = 'email' in by ? ['lower(email) = lower(?)', by.email] : ['user_id = ?', by.userId];
   const [row] = await query<{ userId: UserId; accountId: AccountId }>(
     em.fork(),
     `select user_id as "userId", account_id as "accountId" from users
-      where ${column} and status = 'enabled' and (oauth_provider is null or password_hash is not null)`,
-    [value],
+      where ${'email' in by ? 'lower(email) = lower(?)' : 'user_id = ?'} and status = 'enabled' and (oauth_provider is null or password_hash is not null)`,
+    ['email' in by ? by.email : by.userId],
   );
   return row ?? null;
 }

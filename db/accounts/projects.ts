@@ -4,11 +4,11 @@ import type { AccountId, ProjectId, UserId } from '../../domain/ids.ts';
 import { accountTransaction } from '../core/account-transaction.ts';
 import { lockRow } from '../core/lock-row.ts';
 import { type ListedTable, type Listing, readOne, readPage } from '../core/page.ts';
-import { readRow } from '../core/read-row.ts';
-import { entitiesWithin, type Scope, scopeTransaction, withinScope } from '../core/scope.ts';
+import { type EntityRow, readRow } from '../core/read-row.ts';
+import { entitiesWithin, type Scope, type SqlCondition, scopeTransaction, withinScope } from '../core/scope.ts';
 import { Sandbox } from '../sandboxes/sandbox.entity.ts';
 import { type AuditedFields, recordAudit } from './audit-events.ts';
-import { joinAccountRoot, type Person, readPerson, selectPerson } from './people.ts';
+import { joinAccountRoot, type Person, type PersonRow, readPerson, selectPerson } from './people.ts';
 import { Project } from './project.entity.ts';
 
 export interface ProjectView {
@@ -35,7 +35,10 @@ export async function findProjectView(
   scope: Scope,
   projectId: ProjectId,
 ): Promise<ProjectView | null> {
-  const row = await readOne(em, listed, [{ sql: 'p.project_id = ?', values: [projectId] }, withinScope(scope, 'p')]);
+  const row = await readOne<ViewRow>(em, listed, [
+    { sql: 'p.project_id = ?', values: [projectId] },
+    withinScope(scope, 'p'),
+  ]);
   return row && readView(em, row);
 }
 
@@ -46,9 +49,9 @@ export async function listProjectViews(
   filter: { ownerUserId?: UserId | undefined },
   listing: Listing,
 ): Promise<{ views: ProjectView[]; total: number }> {
-  const conditions = [withinScope(scope, 'p')];
+  const conditions: SqlCondition[] = [withinScope(scope, 'p')];
   if (filter.ownerUserId) conditions.push({ sql: 'p.owner_user_id = ?', values: [filter.ownerUserId] });
-  const { rows, total } = await readPage(em, listed, conditions, listing);
+  const { rows, total } = await readPage<ViewRow>(em, listed, conditions, listing);
   return { views: rows.map((row) => readView(em, row)), total };
 }
 
@@ -172,11 +175,13 @@ async function unsetDefault(tx: EntityManager, ownerUserId: UserId): Promise<voi
   await tx.nativeUpdate(Project, { ownerUserId, isDefault: true }, { isDefault: false, updatedAt: new Date() });
 }
 
-function readView(em: EntityManager, row: Record<string, unknown>): ProjectView {
+type ViewRow = EntityRow<Project> & PersonRow<'owner'> & PersonRow<'root'> & { sandbox_count: number };
+
+function readView(em: EntityManager, row: ViewRow): ProjectView {
   return {
     project: readRow(em, Project, row),
     owner: readPerson(row, 'owner')!,
     accountOwner: readPerson(row, 'root'),
-    sandboxCount: Number(row.sandbox_count),
+    sandboxCount: row.sandbox_count,
   };
 }

@@ -46,8 +46,8 @@ export async function findSignIn(em: EntityManager, attempt: Attempt): Promise<F
     is_known_address: boolean;
     user_id: UserId | null;
     password_hash: string | null;
-    user_status: string;
-    account_status: string;
+    user_status: string | null;
+    account_status: string | null;
   }>(em.fork(), 'select * from find_sign_in(?, ?, ?::interval, ?::text[])', [
     ...[attempt.email, knownAddressHash(attempt.address), `${addressesKnownDays} days`],
     arrayLiteral(signInThrottles(attempt).map(({ key }) => key)),
@@ -162,7 +162,7 @@ async function beginSession(
   audited: AuditedRequest | undefined,
 ): Promise<StartedSession | null> {
   const sessionId = newId('session');
-  const [row] = await query<{ key_id: string; started_at: Date; expires_at: Date }>(
+  const [row] = await query<{ key_id: string; started_at: string; expires_at: string }>(
     em,
     'select * from begin_session(?, ?, ?, ?::interval, ?, ?, ?::text[], ?, ?, ?)',
     [

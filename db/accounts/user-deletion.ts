@@ -210,13 +210,20 @@ export async function removeUser(em: EntityManager, userId: UserId): Promise<'do
 }
 
 async function removePrivateTemplates(tx: EntityManager, userId: UserId): Promise<void> {
-  const rows = await query<{ template_id: TemplateId; account_id: AccountId; name: string; image: string | null }>(
+  const rows = await query<{
+    template_id: TemplateId;
+    account_id: AccountId | null;
+    name: string;
+    image: string | null;
+  }>(
     tx,
     `delete from templates where owner_user_id = ? and visibility = 'private'
      returning template_id, account_id, name, image`,
     [userId],
   );
-  for (const { template_id: templateId, account_id: accountId, name, image } of rows) {
+  for (const { template_id: templateId, account_id, name, image } of rows) {
+    // Only built-in templates, which have no owner, have no account.
+    const accountId = account_id!;
     if (image && readRegistryImage(image)) requestStart(tx, 'imageRemoval', image, { accountId, image });
     const object = { objectId: templateId, accountId, userId };
     await recordEvent(tx, object, 'template.deleted', { template_id: templateId, name });

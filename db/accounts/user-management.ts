@@ -6,8 +6,8 @@ import { lockRow } from '../core/lock-row.ts';
 import { newId } from '../core/new-id.ts';
 import { requestStart } from '../core/outbox.ts';
 import { type ListedTable, type Listing, readPage } from '../core/page.ts';
-import { readRow } from '../core/read-row.ts';
-import { entitiesWithin, type Scope, scopeTransaction, withinScope } from '../core/scope.ts';
+import { type EntityRow, readRow } from '../core/read-row.ts';
+import { entitiesWithin, type Scope, type SqlCondition, scopeTransaction, withinScope } from '../core/scope.ts';
 import { lockAdmins, requireAnAdmin } from './admins.ts';
 import { type AuditedFields, recordAudit } from './audit-events.ts';
 import { Project } from './project.entity.ts';
@@ -53,9 +53,9 @@ export async function listUsers(
   filter: { status?: User['status'] | undefined },
   listing: Listing,
 ): Promise<{ users: User[]; total: number }> {
-  const conditions = [withinScope(scope, 'u', 'user_id')];
+  const conditions: SqlCondition[] = [withinScope(scope, 'u', 'user_id')];
   if (filter.status) conditions.push({ sql: 'u.status = ?', values: [filter.status] });
-  const { rows, total } = await readPage(em, listed, conditions, listing);
+  const { rows, total } = await readPage<EntityRow<User>>(em, listed, conditions, listing);
   return { users: rows.map((row) => readRow(em, User, row)), total };
 }
 

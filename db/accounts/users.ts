@@ -1,5 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import type { UserId } from '../../domain/ids.ts';
+import { emailKey } from '../../domain/accounts/email-address.ts';
+import type { AccountId, UserId } from '../../domain/ids.ts';
+import { query } from '../core/query.ts';
 import { entitiesWithin, type Scope } from '../core/scope.ts';
 import { Account } from './account.entity.ts';
 import { User } from './user.entity.ts';
@@ -27,4 +29,27 @@ export function findUserWithin(em: EntityManager, scope: Scope, userId: UserId):
 
 export async function isUserDisabled(em: EntityManager, userId: UserId): Promise<boolean> {
   return (await em.fork().count(User, { userId, status: 'disabled' })) > 0;
+}
+
+/** The user with an e-mail address, in any case. */
+export async function findUserByEmail(em: EntityManager, email: string): Promise<UserId | null> {
+  const [row] = await query<{ user_id: UserId }>(em, 'select user_id from users where lower(email) = ?', [
+    emailKey(email),
+  ]);
+  return row?.user_id ?? null;
+}
+
+/** The user of an account with an e-mail address, or if it is null the oldest root user, an enabled one if there is one. */
+export async function findUserOf(
+  em: EntityManager,
+  accountId: AccountId,
+  email: string | null,
+): Promise<UserId | null> {
+  const [row] = await query<{ user_id: UserId }>(
+    em,
+    `select user_id from users where account_id = ? and (lower(email) = ? or (?::text is null and is_root_user))
+      order by status <> 'enabled', created_at limit 1`,
+    [accountId, email && emailKey(email), email],
+  );
+  return row?.user_id ?? null;
 }

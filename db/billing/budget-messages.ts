@@ -36,13 +36,13 @@ export async function listBudgetMessages(
   scope: Scope,
   listing: Listing,
 ): Promise<{ messages: BudgetMessage[]; total: number }> {
-  const { rows, total } = await readPage(em, listed, [withinScope(scope, 'm')], listing);
+  const { rows, total } = await readPage<MessageRow>(em, listed, [withinScope(scope, 'm')], listing);
   return { messages: rows.map(messageOf), total };
 }
 
 /** Null: the message does not exist any more. */
 export async function findBudgetMessage(em: EntityManager, id: string): Promise<BudgetMessage | null> {
-  const row = await readOne(em.fork(), listed, [{ sql: 'm.id = ?', values: [id] }]);
+  const row = await readOne<MessageRow>(em.fork(), listed, [{ sql: 'm.id = ?', values: [id] }]);
   return row && messageOf(row);
 }
 
@@ -50,26 +50,44 @@ export async function recordBudgetMailSent(em: EntityManager, id: string): Promi
   await query(em.fork(), 'update budget_messages set email_sent = true where id = ?', [id]);
 }
 
-function messageOf(row: Record<string, unknown>): BudgetMessage {
-  const currency = row.currency as string;
-  const time = (column: string) => new Date(row[column] as string);
+interface MessageRow {
+  id: string;
+  account_id: AccountId;
+  budget_id: string;
+  threshold_percent: number;
+  threshold_type: ThresholdType;
+  usage_amount: string;
+  budget_amount: string;
+  currency: string;
+  percentage_used: string;
+  limit_type: LimitType;
+  notification_ids: Record<string, string>;
+  email_sent: boolean;
+  email_recipients: string;
+  email_subject: string;
+  period_start: string;
+  period_end: string;
+  created_at: string;
+}
+
+function messageOf(row: MessageRow): BudgetMessage {
   return {
-    id: row.id as string,
-    accountId: row.account_id as AccountId,
+    id: row.id,
+    accountId: row.account_id,
     budgetId: Number(row.budget_id),
-    thresholdPercent: row.threshold_percent as number,
-    thresholdType: row.threshold_type as ThresholdType,
-    limitType: row.limit_type as LimitType,
-    usageAmount: row.usage_amount as string,
-    budgetAmount: inUnits(decimal(row.budget_amount as string), currency),
-    currency,
-    percentageUsed: row.percentage_used as string,
-    notificationIds: row.notification_ids as Record<string, string>,
-    emailSent: row.email_sent as boolean,
-    emailRecipients: (row.email_recipients as string).split(', ').filter(Boolean),
-    emailSubject: row.email_subject as string,
-    periodStart: time('period_start'),
-    periodEnd: time('period_end'),
-    createdAt: time('created_at'),
+    thresholdPercent: row.threshold_percent,
+    thresholdType: row.threshold_type,
+    limitType: row.limit_type,
+    usageAmount: row.usage_amount,
+    budgetAmount: inUnits(decimal(row.budget_amount), row.currency),
+    currency: row.currency,
+    percentageUsed: row.percentage_used,
+    notificationIds: row.notification_ids,
+    emailSent: row.email_sent,
+    emailRecipients: row.email_recipients.split(', ').filter(Boolean),
+    emailSubject: row.email_subject,
+    periodStart: new Date(row.period_start),
+    periodEnd: new Date(row.period_end),
+    createdAt: new Date(row.created_at),
   };
 }

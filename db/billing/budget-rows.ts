@@ -25,13 +25,13 @@ export interface Budget extends BudgetTerms {
 
 /** Null: the account has none. */
 export async function findBudget(em: EntityManager, accountId: AccountId): Promise<Budget | null> {
-  const [row] = await query(em, 'select * from budgets where account_id = ?', [accountId]);
+  const [row] = await query<BudgetRow>(em, 'select * from budgets where account_id = ?', [accountId]);
   return row ? budgetOf(row) : null;
 }
 
 /** Locks the budget of an account until the transaction ends. Null: it has none. */
 export async function lockBudget(tx: EntityManager, accountId: AccountId): Promise<Budget | null> {
-  const [row] = await query(tx, 'select * from budgets where account_id = ? for no key update', [accountId]);
+  const [row] = await query<BudgetRow>(tx, 'select * from budgets where account_id = ? for no key update', [accountId]);
   return row ? budgetOf(row) : null;
 }
 
@@ -54,23 +54,40 @@ export function budgetRestricted(): AppError {
   );
 }
 
-function budgetOf(row: Record<string, unknown>): Budget {
-  const currency = row.currency as string;
-  const restrictedFrom = row.restricted_period_start as string | null;
+interface BudgetRow {
+  id: string;
+  budget_key: string;
+  account_id: AccountId;
+  amount: string;
+  currency: string;
+  alert_thresholds: AlertThreshold[];
+  limit_type: LimitType;
+  notification_emails: string[];
+  is_active: boolean;
+  is_restricted: boolean;
+  restricted_period_start: string | null;
+  amount_set_at: string;
+  checked_at: string;
+  created_at: string;
+  updated_at: string;
+}
+
+function budgetOf(row: BudgetRow): Budget {
+  const { currency, restricted_period_start: restrictedFrom } = row;
   return {
     id: Number(row.id),
-    key: row.budget_key as string,
-    accountId: row.account_id as AccountId,
-    amount: inUnits(decimal(row.amount as string), currency),
+    key: row.budget_key,
+    accountId: row.account_id,
+    amount: inUnits(decimal(row.amount), currency),
     currency,
-    alertThresholds: row.alert_thresholds as AlertThreshold[],
-    limitType: row.limit_type as LimitType,
-    notificationEmails: row.notification_emails as string[],
-    isActive: row.is_active as boolean,
-    isRestricted: row.is_restricted as boolean,
+    alertThresholds: row.alert_thresholds,
+    limitType: row.limit_type,
+    notificationEmails: row.notification_emails,
+    isActive: row.is_active,
+    isRestricted: row.is_restricted,
     restrictedPeriodStartMs: restrictedFrom === null ? null : new Date(restrictedFrom).getTime(),
-    amountSetAtMs: new Date(row.amount_set_at as string).getTime(),
-    createdAt: new Date(row.created_at as string),
-    updatedAt: new Date(row.updated_at as string),
+    amountSetAtMs: new Date(row.amount_set_at).getTime(),
+    createdAt: new Date(row.created_at),
+    updatedAt: new Date(row.updated_at),
   };
 }

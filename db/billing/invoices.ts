@@ -43,16 +43,16 @@ export interface Invoice {
   lines: InvoiceLine[];
 }
 
-const listed: ListedTable = {
+const listed = {
   table: 'invoices',
   alias: 'v',
   key: 'invoice_id',
-  beside: `trim_scale(v.tax_rate)::text as tax_rate, p.payment_intent_id, p.payment_method_id,
+  beside: `trim_scale(v.tax_rate)::text as trimmed_tax_rate, p.payment_intent_id, p.payment_method_id,
     (select coalesce(jsonb_agg(jsonb_build_object('type', l.type, 'description', l.description,
             'quantity', trim_scale(l.quantity)::text, 'unitPrice', trim_scale(l.unit_price)::text, 'amount', l.amount::text)
             order by l.position), '[]') from invoice_lines l where l.invoice_id = v.invoice_id) as lines`,
   joins: 'left join payment_intents p on p.invoice_id = v.invoice_id',
-};
+} as const satisfies ListedTable;
 
 /** @param conditions in addition to the scope, on the alias `v` */
 export async function listInvoices(
@@ -61,14 +61,14 @@ export async function listInvoices(
   listing: Listing,
   conditions: readonly SqlCondition[] = [],
 ): Promise<{ invoices: Invoice[]; total: number }> {
-  const { rows, total } = await readPage(em, listed, [withinScope(scope, 'v'), ...conditions], listing);
+  const { rows, total } = await readPage<InvoiceRow>(em, listed, [withinScope(scope, 'v'), ...conditions], listing);
   return { invoices: rows.map(invoiceOf), total };
 }
 
 /** Null: there is none. @param lock until the transaction ends */
 export async function findInvoice(em: EntityManager, invoiceId: string, lock = false): Promise<Invoice | null> {
   const { table, alias, beside, joins } = listed;
-  const [row] = await query(
+  const [row] = await query<InvoiceRow>(
     em.isInTransaction() ? em : em.fork(),
     `select ${alias}.*, ${beside} from ${table} ${alias} ${joins} where ${alias}.invoice_id = ?
       ${lock ? `for update of ${alias}` : ''}`,
@@ -101,36 +101,69 @@ async function findByBound(
   return row ? findInvoice(em, row.invoice_id) : null;
 }
 
-function invoiceOf(row: Record<string, unknown>): Invoice {
-  const currency = row.currency as string;
-  const amount = (column: string) => inUnits(decimal(String(row[column])), currency);
-  const time = (column: string) => (row[column] === null ? null : new Date(row[column] as string));
+interface InvoiceRow {
+  invoice_id: InvoiceId;
+  account_id: AccountId;
+  kind: Invoice['kind'];
+  change_id: PlanChangeId | null;
+  period_start: string;
+  period_end: string;
+  plan: Plan;
+  currency: string;
+  tax_rate: string;
+  subtotal: string;
+  tax_amount: string;
+  total_amount: string;
+  paid_from_balance: string;
+  status: InvoiceStatus;
+  issue_at: string | null;
+  issued_at: string | null;
+  due_at: string | null;
+  paid_at: string | null;
+  charge_attempts: number;
+  first_attempt_at: string | null;
+  last_attempt_at: string | null;
+  next_charge_at: string | null;
+  failure_reason: string | null;
+  created_at: string;
+  updated_at: string;
+  billed_usage: BilledUsage[] | null;
+  trimmed_tax_rate: string;
+  payment_intent_id: string | null;
+  payment_method_id: string | null;
+  lines: InvoiceLine[];
+}
+
+function invoiceOf(row: InvoiceRow): Invoice {
+  const { currency } = row;
+  const amount = (value: string) => inUnits(decimal(value), currency);
+  const time = (value: string | null) => (value === null ? null : new Date(value));
   return {
-    invoiceId: row.invoice_id as InvoiceId,
-    accountId: row.account_id as AccountId,
-    kind: row.kind as Invoice['kind'],
-    changeId: row.change_id as PlanChangeId | null,
-    periodStart: time('period_start')!,
-    periodEnd: time('period_end')!,
-    plan: row.plan as Plan,
+    invoiceId: row.invoice_id,
+    accountId: row.account_id,
+    kind: row.kind,
+    changeId: row.change_id,
+    periodStart: new Date(row.period_start),
+    periodEnd: new Date(row.period_end),
+    plan: row.plan,
     currency,
-    taxRate: row.tax_rate as string,
-    subtotal: amount('subtotal'),
-    taxAmount: amount('tax_amount'),
-    totalAmount: amount('total_amount'),
-    paidFromBalance: amount('paid_from_balance'),
-    status: row.status as InvoiceStatus,
-    issuedAt: time('issued_at'),
-    dueAt: time('due_at'),
-    paidAt: time('paid_at'),
-    chargeAttempts: row.charge_attempts as number,
-    firstAttemptAt: time('first_attempt_at'),
-    failureReason: row.failure_reason as string | null,
-    createdAt: time('created_at')!,
-    updatedAt: time('updated_at')!,
-    paymentIntentId: row.payment_intent_id as string | null,
-    paymentMethodId: row.payment_method_id as string | null,
-    lines: (row.lines as InvoiceLine[]).map((line) => ({ ...line, amount: inUnits(decimal(line.amount), currency) })),
+    taxRate: row.trimmed_tax_rate,
+    subtotal: amount(row.subtotal),
+    taxAmount: amount(row.tax_amount),
+    totalAmount: amount(row.total_amount),
+    paidFromBalance: amount(row.paid_from_balance),
+    status: row.status,
+    issuedAt: time(row.issued_at),
+    dueAt: time(row.due_at),
+    paidAt: time(row.paid_at),
+    chargeAttempts: row.charge_attempts,
+    firstAttemptAt: time(row.first_attempt_at),
+    failureReason: row.failure_reason,
+    createdAt: new Date(row.created_at),
+    updatedAt: new Date(row.updated_at),
+    paymentIntentId: row.payment_intent_id,
+    paymentMethodId: row.payment_method_id,
+    lines: row.lines.map((line) => ({ ...line, amount: amount(line.amount) })),
   };
 }
 

@@ -123,24 +123,34 @@ export async function listBalanceChanges(
   scope: Scope,
   listing: Listing,
 ): Promise<{ changes: BalanceChange[]; total: number }> {
-  const { rows, total } = await readPage(em, listed, [withinScope(scope, 'c')], listing);
+  const { rows, total } = await readPage<BalanceRow>(em, listed, [withinScope(scope, 'c')], listing);
   return { changes: rows.map(balanceChangeOf), total };
 }
 
 export async function findBalanceChange(em: EntityManager, transactionId: string): Promise<BalanceChange | null> {
-  const row = await readOne(em, listed, [{ sql: 'c.transaction_id = ?', values: [transactionId] }]);
+  const row = await readOne<BalanceRow>(em, listed, [{ sql: 'c.transaction_id = ?', values: [transactionId] }]);
   return row && balanceChangeOf(row);
 }
 
-function balanceChangeOf(row: Record<string, unknown>): BalanceChange {
-  const currency = row.currency as string;
+interface BalanceRow {
+  transaction_id: string;
+  account_id: AccountId;
+  kind: LedgerKind;
+  currency: string;
+  description: string;
+  reference: string | null;
+  created_at: string;
+  amount: string;
+}
+
+function balanceChangeOf(row: BalanceRow): BalanceChange {
   return {
-    transactionId: row.transaction_id as string,
-    accountId: row.account_id as AccountId,
-    kind: row.kind as LedgerKind,
-    description: row.description as string,
-    amount: inUnits(decimal(row.amount as string), currency),
-    currency,
-    createdAt: new Date(row.created_at as string),
+    transactionId: row.transaction_id,
+    accountId: row.account_id,
+    kind: row.kind,
+    description: row.description,
+    amount: inUnits(decimal(row.amount), row.currency),
+    currency: row.currency,
+    createdAt: new Date(row.created_at),
   };
 }

@@ -51,34 +51,53 @@ export async function listPaymentIntents(
 ): Promise<{ intents: PaymentIntent[]; total: number }> {
   const conditions: SqlCondition[] = [withinScope(scope, 'i')];
   if (type !== undefined) conditions.push({ sql: 'i.intent_type = ?', values: [type] });
-  const { rows, total } = await readPage(em, listed, conditions, listing);
+  const { rows, total } = await readPage<IntentRow>(em, listed, conditions, listing);
   return { intents: rows.map(intentOf), total };
 }
 
 /** @throws {AppError} `not_found` */
 export async function readPaymentIntent(em: EntityManager, scope: Scope, id: string): Promise<PaymentIntent> {
-  const row = await readOne(em, listed, [withinScope(scope, 'i'), { sql: 'i.payment_intent_id = ?', values: [id] }]);
+  const row = await readOne<IntentRow>(em, listed, [
+    withinScope(scope, 'i'),
+    { sql: 'i.payment_intent_id = ?', values: [id] },
+  ]);
   if (!row) throw notFound('Payment intent');
   return intentOf(row);
 }
 
-function intentOf(row: Record<string, unknown>): PaymentIntent {
-  const currency = row.currency as string;
-  const amountOf = (column: string) => inUnits(decimal(String(row[column])), currency);
+interface IntentRow {
+  payment_intent_id: string;
+  account_id: AccountId;
+  payment_method_id: string | null;
+  amount: string;
+  currency: string;
+  status: ChargeStatus;
+  intent_type: string;
+  invoice_id: string | null;
+  amount_refunded: string;
+  failure_reason: string | null;
+  metadata: string;
+  created_at: string;
+  updated_at: string;
+  failed_attempts: string[];
+}
+
+function intentOf(row: IntentRow): PaymentIntent {
+  const { currency } = row;
   return {
-    paymentIntentId: row.payment_intent_id as string,
-    accountId: row.account_id as AccountId,
-    paymentMethodId: row.payment_method_id as string | null,
-    amount: amountOf('amount'),
+    paymentIntentId: row.payment_intent_id,
+    accountId: row.account_id,
+    paymentMethodId: row.payment_method_id,
+    amount: inUnits(decimal(row.amount), currency),
     currency,
-    status: row.status as ChargeStatus,
-    intentType: row.intent_type as string,
-    invoiceId: row.invoice_id as string | null,
-    amountRefunded: amountOf('amount_refunded'),
-    failureReason: row.failure_reason as string | null,
-    metadata: row.metadata as string,
-    createdAt: new Date(row.created_at as string),
-    updatedAt: new Date(row.updated_at as string),
+    status: row.status,
+    intentType: row.intent_type,
+    invoiceId: row.invoice_id,
+    amountRefunded: inUnits(decimal(row.amount_refunded), currency),
+    failureReason: row.failure_reason,
+    metadata: row.metadata,
+    createdAt: new Date(row.created_at),
+    updatedAt: new Date(row.updated_at),
   };
 }
 
@@ -158,11 +177,9 @@ export interface ReportedCharge {
  */
 export async function recordCharge(em: EntityManager, reported: ReportedCharge): Promise<boolean> {
   return em.fork().transactional(async (tx) => {
-    const [row] = await query<Record<string, unknown> & { failed_attempts: string[] }>(
-      tx,
-      'select * from payment_intents where payment_intent_id = ? for update',
-      [reported.paymentIntentId],
-    );
+    const [row] = await query<IntentRow>(tx, 'select * from payment_intents where payment_intent_id = ? for update', [
+      reported.paymentIntentId,
+    ]);
     if (!row) return false;
     const before = intentOf(row);
     const isFinal = before.status === 'succeeded' || before.status === 'canceled';

@@ -87,13 +87,13 @@ export async function keepRefund(em: EntityManager, wanted: WantedRefund): Promi
 
 /** Null: there is none. */
 export async function findRefund(em: EntityManager, refundId: string): Promise<PaymentRefund | null> {
-  const [row] = await query(em, `${selected} where refund_id = ?`, [refundId]);
+  const [row] = await query<RefundRow>(em, `${selected} where refund_id = ?`, [refundId]);
   return row ? refundOf(row) : null;
 }
 
 /** Refunds of a charge without a final outcome, oldest first. */
 export async function listOpenRefunds(em: EntityManager, paymentIntentId: string): Promise<PaymentRefund[]> {
-  const rows = await query(
+  const rows = await query<RefundRow>(
     em,
     `${selected} where payment_intent_id = ? and status in ('requested', 'pending') order by created_at, refund_id`,
     [paymentIntentId],
@@ -117,17 +117,30 @@ export async function settleRefund(
 
 const selected = 'select * from payment_refunds';
 
-function refundOf(row: Record<string, unknown>): PaymentRefund {
-  const currency = row.currency as string;
+interface RefundRow {
+  refund_id: string;
+  payment_intent_id: string;
+  account_id: AccountId;
+  amount: string;
+  currency: string;
+  status: RefundStatus;
+  processor_refund_id: string | null;
+  failure_reason: string | null;
+  description: string;
+  created_at: string;
+  updated_at: string;
+}
+
+function refundOf(row: RefundRow): PaymentRefund {
   return {
-    refundId: row.refund_id as string,
-    paymentIntentId: row.payment_intent_id as string,
-    accountId: row.account_id as AccountId,
-    amount: inUnits(decimal(String(row.amount)), currency),
-    currency,
-    status: row.status as RefundStatus,
-    failureReason: row.failure_reason as string | null,
-    description: row.description as string,
-    createdAt: new Date(row.created_at as string),
+    refundId: row.refund_id,
+    paymentIntentId: row.payment_intent_id,
+    accountId: row.account_id,
+    amount: inUnits(decimal(row.amount), row.currency),
+    currency: row.currency,
+    status: row.status,
+    failureReason: row.failure_reason,
+    description: row.description,
+    createdAt: new Date(row.created_at),
   };
 }

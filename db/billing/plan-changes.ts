@@ -194,20 +194,29 @@ async function switchPlan(
 
 /** Null: there is none. */
 export async function findPlanChange(em: EntityManager, changeId: PlanChangeId): Promise<PlanChange | null> {
-  const [row] = await query<Record<string, unknown>>(
+  const [row] = await query<{
+    change_id: PlanChangeId;
+    account_id: AccountId;
+    plan: Plan;
+    credit: Amount;
+    status: PlanChange['status'];
+    failure_reason: string | null;
+    requested_at: string;
+  }>(
     em.isInTransaction() ? em : em.fork(),
-    'select *, trim_scale(credit)::text as credit from plan_changes where change_id = ?',
+    `select change_id, account_id, plan, trim_scale(credit)::text as credit, status, failure_reason, requested_at
+       from plan_changes where change_id = ?`,
     [changeId],
   );
   return row
     ? {
-        changeId: row.change_id as PlanChangeId,
-        accountId: row.account_id as AccountId,
-        plan: row.plan as Plan,
-        credit: row.credit as Amount,
-        status: row.status as PlanChange['status'],
-        failureReason: row.failure_reason as string | null,
-        requestedAt: new Date(row.requested_at as string),
+        changeId: row.change_id,
+        accountId: row.account_id,
+        plan: row.plan,
+        credit: row.credit,
+        status: row.status,
+        failureReason: row.failure_reason,
+        requestedAt: new Date(row.requested_at),
       }
     : null;
 }
@@ -272,23 +281,35 @@ export async function listSubscriptionChanges(
   listing: Listing,
 ): Promise<{ changes: SubscriptionChange[]; total: number }> {
   const byTime = { ...listing, sortBy: 'changed_at' } as const;
-  const { rows, total } = await readPage(em, listed, [withinScope(scope, 'c')], byTime);
-  const period = (row: Record<string, unknown>, which: 'old' | 'new') => ({
-    start: new Date(row[`${which}_period_start`] as string),
-    end: new Date(row[`${which}_period_end`] as string),
-  });
+  const { rows, total } = await readPage<SubscriptionChangeRow>(em, listed, [withinScope(scope, 'c')], byTime);
   const changes = rows.map((row) => ({
-    changeId: row.change_id as string,
-    accountId: row.account_id as AccountId,
-    subscriptionId: row.subscription_id as string,
-    reason: row.change_reason as SubscriptionChange['reason'],
-    oldPlan: row.old_plan as Plan,
-    newPlan: row.new_plan as Plan,
-    oldPeriod: period(row, 'old'),
-    newPeriod: period(row, 'new'),
-    proratedRefund: String(row.prorated_refund_amount),
-    invoiceId: row.invoice_id as string | null,
-    changedAt: new Date(row.changed_at as string),
+    changeId: row.change_id,
+    accountId: row.account_id,
+    subscriptionId: row.subscription_id,
+    reason: row.change_reason,
+    oldPlan: row.old_plan,
+    newPlan: row.new_plan,
+    oldPeriod: { start: new Date(row.old_period_start), end: new Date(row.old_period_end) },
+    newPeriod: { start: new Date(row.new_period_start), end: new Date(row.new_period_end) },
+    proratedRefund: row.prorated_refund_amount,
+    invoiceId: row.invoice_id,
+    changedAt: new Date(row.changed_at),
   }));
   return { changes, total };
+}
+
+interface SubscriptionChangeRow {
+  change_id: string;
+  account_id: AccountId;
+  subscription_id: string;
+  change_reason: SubscriptionChange['reason'];
+  old_plan: Plan;
+  new_plan: Plan;
+  old_period_start: string;
+  old_period_end: string;
+  new_period_start: string;
+  new_period_end: string;
+  prorated_refund_amount: string;
+  invoice_id: string | null;
+  changed_at: string;
 }

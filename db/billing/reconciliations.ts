@@ -43,7 +43,9 @@ export async function beginReconciliation(
   );
   await query(em.fork(), `delete from reconciliations where started_at < now() - interval '${keptDays} days'`);
   await query(em.fork(), `delete from usage_refusals where refused_at < now() - interval '${keptDays} days'`);
-  const [row] = await query(em.fork(), 'select * from reconciliations where reconciliation_id = ?', [reconciliationId]);
+  const [row] = await query<ReconciliationRow>(em.fork(), 'select * from reconciliations where reconciliation_id = ?', [
+    reconciliationId,
+  ]);
   return reconciliationOf(row!);
 }
 
@@ -51,7 +53,7 @@ export async function beginReconciliation(
  * Checks of the ledger against invoices, charges and refunds, and of its balance. Each query selects the columns of a
  * difference.
  */
-const ledgerComparisons: readonly { kind: DifferenceKind; sql: string }[] = [
+const ledgerComparisons = [
   {
     kind: 'ledger_not_balanced',
     sql: `select t.transaction_id as object_id, t.account_id, '0' as expected, coalesce(sum(e.amount)::text, 'no entries') as found
@@ -136,7 +138,7 @@ const ledgerComparisons: readonly { kind: DifferenceKind; sql: string }[] = [
                  account_id, 'at most ' || trim_scale(most) as expected, amount::text as found
             from usage_refusals where refused_at > now() - ${refusedUsageShown} order by refused_at desc`,
   },
-];
+] as const satisfies readonly { kind: DifferenceKind; sql: string }[];
 
 /** Compares the ledger with itself, with our invoices and with our charges. @returns the number of differences */
 export async function compareLedger(em: EntityManager, reconciliationId: string): Promise<number> {
@@ -219,22 +221,26 @@ async function readCharges(
   tx: EntityManager,
   ids: string,
 ): Promise<Map<string, ComparedCharge & { accountId: AccountId }>> {
-  const rows = await query<Record<string, string>>(
+  const rows = await query<{
+    payment_intent_id: string;
+    account_id: AccountId;
+    status: string;
+    amount: string;
+    currency: string;
+    amount_refunded: string;
+  }>(
     tx,
     `select payment_intent_id, account_id, status, amount::text, currency, amount_refunded::text from payment_intents
       where payment_intent_id in (select value from jsonb_array_elements_text(?::jsonb))`,
     [ids],
   );
   return new Map(
-    rows.map((row) => [
-      row.payment_intent_id!,
-      {
-        paymentIntentId: row.payment_intent_id!,
-        accountId: row.account_id as AccountId,
-        ...{ status: row.status!, amount: row.amount!, currency: row.currency! },
-        amountRefunded: row.amount_refunded!,
-      },
-    ]),
+    rows.map(
+      ({ payment_intent_id: paymentIntentId, account_id: accountId, amount_refunded: amountRefunded, ...row }) => [
+        paymentIntentId,
+        { paymentIntentId, accountId, amountRefunded, ...row },
+      ],
+    ),
   );
 }
 
@@ -291,7 +297,7 @@ export async function readLastReconciliation(
   em: EntityManager,
 ): Promise<(Reconciliation & { differences: Difference[] }) | null> {
   const fork = em.fork();
-  const [row] = await query(
+  const [row] = await query<ReconciliationRow>(
     fork,
     'select * from reconciliations where ended_at is not null order by started_at desc limit 1',
   );
@@ -338,14 +344,22 @@ export async function readReconciliationState(
   return row ? { endedAt: new Date(row.ended_at), differences: row.differences } : null;
 }
 
-function reconciliationOf(row: Record<string, unknown>): Reconciliation {
-  const time = (column: string) => new Date(row[column] as string);
+interface ReconciliationRow {
+  reconciliation_id: string;
+  started_at: string;
+  ended_at: string | null;
+  reads_processor: boolean;
+  charges_from: string;
+  charges_until: string;
+}
+
+function reconciliationOf(row: ReconciliationRow): Reconciliation {
   return {
-    reconciliationId: row.reconciliation_id as string,
-    startedAt: time('started_at'),
-    endedAt: row.ended_at === null ? null : time('ended_at'),
-    readsProcessor: row.reads_processor as boolean,
-    chargesFrom: time('charges_from'),
-    chargesUntil: time('charges_until'),
+    reconciliationId: row.reconciliation_id,
+    startedAt: new Date(row.started_at),
+    endedAt: row.ended_at === null ? null : new Date(row.ended_at),
+    readsProcessor: row.reads_processor,
+    chargesFrom: new Date(row.charges_from),
+    chargesUntil: new Date(row.charges_until),
   };
 }

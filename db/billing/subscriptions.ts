@@ -37,9 +37,9 @@ export interface Subscription {
 
 /** Null: there is no such account. @param em may be in a transaction */
 export async function findSubscription(em: EntityManager, accountId: AccountId): Promise<Subscription | null> {
-  const [row] = await query(
+  const [row] = await query<SubscriptionRow>(
     em.isInTransaction() ? em : em.fork(),
-    'select *, trim_scale(tax_rate)::text as tax_rate from subscriptions where account_id = ?',
+    `select ${columns} from subscriptions where account_id = ?`,
     [accountId],
   );
   return row ? subscriptionOf(row) : null;
@@ -72,10 +72,10 @@ export async function subscribe(tx: EntityManager, accountId: AccountId, plan: P
   const subscriptionId = newId('subscription');
   const { startMs, endMs } = periodAt(at.getTime(), plan.billingInterval, at.getTime());
   const terms = JSON.stringify(plan);
-  const added = await query(
+  const added = await query<SubscriptionRow>(
     tx,
     `insert into subscriptions (subscription_id, account_id, plan, opening_plan, anchor, period_start, period_end)
-     values (?, ?, ?::jsonb, ?::jsonb, ?, ?, ?) on conflict (account_id) do nothing returning *, tax_rate::text`,
+     values (?, ?, ?::jsonb, ?::jsonb, ?, ?, ?) on conflict (account_id) do nothing returning ${columns}`,
     [subscriptionId, accountId, terms, terms, at, new Date(startMs), new Date(endMs)],
   );
   if (added.length === 0) return;
@@ -154,20 +154,37 @@ export function planHeldBy({ planName, boughtPlan }: PlanHolder, plans: PlanCata
   return boughtPlan ?? plans.get(planName);
 }
 
-export function subscriptionOf(row: Record<string, unknown>): Subscription {
-  const time = (column: string) => new Date(row[column] as string);
+const columns = `subscription_id, account_id, status, plan, opening_plan, anchor, period_start, period_end, planned_plan_name,
+  trim_scale(tax_rate)::text as tax_rate, created_at, updated_at`;
+
+interface SubscriptionRow {
+  subscription_id: Id<'subscription'>;
+  account_id: AccountId;
+  status: SubscriptionStatus;
+  plan: Plan;
+  opening_plan: Plan;
+  anchor: string;
+  period_start: string;
+  period_end: string;
+  planned_plan_name: string | null;
+  tax_rate: string;
+  created_at: string;
+  updated_at: string;
+}
+
+function subscriptionOf(row: SubscriptionRow): Subscription {
   return {
-    subscriptionId: row.subscription_id as Id<'subscription'>,
-    accountId: row.account_id as AccountId,
-    status: row.status as SubscriptionStatus,
-    plan: row.plan as Plan,
-    openingPlan: row.opening_plan as Plan,
-    anchor: time('anchor'),
-    periodStart: time('period_start'),
-    periodEnd: time('period_end'),
-    plannedPlanName: row.planned_plan_name as string | null,
-    taxRate: row.tax_rate as string,
-    createdAt: time('created_at'),
-    updatedAt: time('updated_at'),
+    subscriptionId: row.subscription_id,
+    accountId: row.account_id,
+    status: row.status,
+    plan: row.plan,
+    openingPlan: row.opening_plan,
+    anchor: new Date(row.anchor),
+    periodStart: new Date(row.period_start),
+    periodEnd: new Date(row.period_end),
+    plannedPlanName: row.planned_plan_name,
+    taxRate: row.tax_rate,
+    createdAt: new Date(row.created_at),
+    updatedAt: new Date(row.updated_at),
   };
 }

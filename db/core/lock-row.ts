@@ -1,7 +1,11 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { query } from './query.ts';
 
-const keys = { accounts: 'account_id', users: 'user_id', hosts: 'host_id' } as const;
+const statements = {
+  accounts: 'select 1 from accounts where account_id = ? for no key update',
+  users: 'select 1 from users where user_id = ? for no key update',
+  hosts: 'select 1 from hosts where host_id = ? for no key update',
+} as const;
 
 /**
  * Locks a row until the transaction ends, so that transactions that lock it run one after the other. Rows that refer to
@@ -10,7 +14,7 @@ const keys = { accounts: 'account_id', users: 'user_id', hosts: 'host_id' } as c
  * account.
  * @returns whether the row exists
  */
-export async function lockRow(tx: EntityManager, table: keyof typeof keys, id: string): Promise<boolean> {
-  const found = await query(tx, `select 1 from ${table} where ${keys[table]} = ? for no key update`, [id]);
+export async function lockRow(tx: EntityManager, table: keyof typeof statements, id: string): Promise<boolean> {
+  const found = await query(tx, statements[table], [id]);
   return found.length > 0;
 }

@@ -1,3 +1,6 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import { query } from './query.ts';
+
 /**
  * Codes of the operating system and of Postgres for a database that is down, starting, stopping or full, or that ended
  * a session which waited too long (`SessionLimits`).
@@ -22,6 +25,11 @@ const codes = new Set([
 ]);
 const texts =
   /connection terminated|timeout exceeded when trying to connect|connection (?:error|ended)|client has encountered a connection error/i;
+
+/** @throws when the database does not answer */
+export async function reachDatabase(em: EntityManager): Promise<void> {
+  await query(em, 'select 1');
+}
 
 /** Whether a failure is caused by the database's state and not by the statement, so that a later try may succeed. */
 export function isDatabaseOutOfReach(error: unknown): boolean {

@@ -8,7 +8,7 @@ import {
 } from '../../domain/workflow-registry.ts';
 import { OutboxEntry } from './outbox-entry.entity.ts';
 import { query } from './query.ts';
-import { readRow } from './read-row.ts';
+import { type EntityRow, readRow } from './read-row.ts';
 
 /**
  * An entry is dead after this many attempts that Temporal refused, which takes about six minutes. An outage of Temporal
@@ -64,7 +64,7 @@ const accountOfEntry = "coalesce(input->>'accountId', input->'plan'->>'accountId
  * for `not_before` being rounded up to the next millisecond, so that a new entry is due at once.
  */
 export async function takeDueEntries(em: EntityManager, lane: OutboxLane, limit: number): Promise<OutboxEntry[]> {
-  const rows = await query(
+  const rows = await query<EntityRow<OutboxEntry>>(
     em.fork(),
     // Materialized, because Postgres may run a subquery with locks once for each row, and each run would lock other
     // rows.
@@ -123,7 +123,7 @@ export async function reviveEntries(em: EntityManager, id: string | null): Promi
   const rows = await query(
     em.fork(),
     `update outbox set dead_at = null, refusals = 0, attempts = 0, not_before = now()
-      where dead_at is not null and (?::bigint is null or id = ?::bigint) returning id`,
+      where dead_at is not null and (?::bigint is null or id = ?::bigint) returning 1`,
     [id, id],
   );
   return rows.length;

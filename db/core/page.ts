@@ -34,18 +34,16 @@ export interface ListedTable {
   nullable?: readonly string[];
 }
 
-type Row = Record<string, unknown>;
-
 /**
  * A page of the rows that meet all conditions, and the number of such rows, which is at most one above
  * `mostCountedRows`. The page is selected before the joins, so
  * that its cost does not grow with the table.
  */
-export async function readPage<Column extends string>(
+export async function readPage<Row extends object>(
   em: EntityManager,
   listed: ListedTable,
   conditions: readonly SqlCondition[],
-  listing: Listing<Column>,
+  listing: Listing<string>,
 ): Promise<{ rows: Row[]; total: number }> {
   const { table, alias, key } = listed;
   const where = allOf(conditions);
@@ -53,7 +51,7 @@ export async function readPage<Column extends string>(
   const order = `order by ${alias}.${listing.sortBy} ${listing.sortOrder}${nulls}, ${alias}.${key}`;
   const matching = `${table} ${alias} where ${where.sql}`;
   const [rows, [counted]] = await Promise.all([
-    query(
+    query<Row>(
       em,
       `select ${columnsOf(listed)}
          from (select * from ${matching} ${order} limit ? offset ?) ${alias} ${listed.joins ?? ''} ${order}`,
@@ -69,7 +67,7 @@ export async function readPage<Column extends string>(
 }
 
 /** The row that meets all conditions, with the additional columns of a list. */
-export async function readOne(
+export async function readOne<Row extends object>(
   em: EntityManager,
   listed: ListedTable,
   conditions: readonly SqlCondition[],

@@ -3,13 +3,26 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 
 type Row = Record<string, unknown>;
 
+/** The columns of an entity's table. Only `readRow` reads their values. */
+export type EntityRow<Entity> = { [Name in keyof Entity & string as SnakeCase<Name>]-?: unknown };
+
+type SnakeCase<Name extends string> = Name extends `${infer First}${infer Rest}`
+  ? First extends Lowercase<First>
+    ? `${First}${SnakeCase<Rest>}`
+    : `_${Lowercase<First>}${SnakeCase<Rest>}`
+  : '';
+
 /**
  * Makes an entity's plain, unmanaged object from a row with all columns that SQL selected. It is for lists: an object
  * that the ORM manages costs ten times as much, and is only needed for writes.
  */
-export function readRow<Entity extends object>(em: EntityManager, entity: EntityName<Entity>, row: Row): Entity {
+export function readRow<Entity extends object>(
+  em: EntityManager,
+  entity: EntityName<Entity>,
+  row: EntityRow<NoInfer<Entity>>,
+): Entity {
   const read: Row = {};
-  for (const { name, column, convert } of columnsOf(em, entity)) read[name] = convert(row[column]);
+  for (const { name, column, convert } of columnsOf(em, entity)) read[name] = convert((row as Row)[column]);
   return read as Entity;
 }
 

@@ -8,18 +8,22 @@ export type Scope =
   | { rows: 'account'; accountId: AccountId }
   | { rows: 'everything' };
 
-/** An SQL condition for rows `alias` within the scope, and its parameters. */
-export function withinScope(scope: Scope, alias: string, ownerColumn = 'owner_user_id'): SqlCondition {
+/** An SQL condition for rows `alias` within the scope, and its parameters. Its type has its possible texts. */
+export function withinScope<Alias extends string, Owner extends string = 'owner_user_id'>(
+  scope: Scope,
+  alias: Alias,
+  ownerColumn: Owner = 'owner_user_id' as Owner,
+) {
   switch (scope.rows) {
     case 'user':
       return {
-        sql: `${alias}.account_id = ? and ${alias}.${ownerColumn} = ?`,
+        sql: `${alias}.account_id = ? and ${alias}.${ownerColumn} = ?` as const,
         values: [scope.accountId, scope.userId],
       };
     case 'account':
-      return { sql: `${alias}.account_id = ?`, values: [scope.accountId] };
+      return { sql: `${alias}.account_id = ?` as const, values: [scope.accountId] };
     case 'everything':
-      return { sql: 'true', values: [] };
+      return { sql: 'true' as const, values: [] };
   }
 }
 

@@ -30,11 +30,11 @@ interface HostRow {
   host_id: string;
   region: string;
   state: HostView['state'];
-  draining_since: Date | null;
-  lease_expires_at: Date;
+  draining_since: string | null;
+  lease_expires_at: string;
   cpu_free: number | null;
-  memory_mb_free: number;
-  disk_mb_free: number;
+  memory_mb_free: number | null;
+  disk_mb_free: number | null;
   short_of: string[];
   full_disk: string | null;
   sandboxes: HostView['sandboxes'];
@@ -61,9 +61,10 @@ export async function readHosts(em: EntityManager, hostId: string | null = null)
     hostId: row.host_id,
     region: row.region,
     state: row.state,
-    drainingSince: row.draining_since,
-    leaseExpiresAt: row.lease_expires_at,
-    free: row.cpu_free === null ? null : { cpu: row.cpu_free, memoryMb: row.memory_mb_free, diskMb: row.disk_mb_free },
+    drainingSince: row.draining_since === null ? null : new Date(row.draining_since),
+    leaseExpiresAt: new Date(row.lease_expires_at),
+    free:
+      row.cpu_free === null ? null : { cpu: row.cpu_free, memoryMb: row.memory_mb_free!, diskMb: row.disk_mb_free! },
     shortOf: row.short_of,
     fullDisk: row.full_disk,
     sandboxes: row.sandboxes,

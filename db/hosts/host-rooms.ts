@@ -23,10 +23,10 @@ interface RoomRow {
   udp_port_capacity: number;
   full_disk: FullDisk | null;
   is_fresh: boolean | null;
-  memory_mb_total: number;
-  cpu_free: number;
-  memory_mb_free: number;
-  disk_mb_free: number;
+  memory_mb_total: number | null;
+  cpu_free: number | null;
+  memory_mb_free: number | null;
+  disk_mb_free: number | null;
   cpu: string;
   memory_mb: string;
   disk_gb: string;
@@ -90,9 +90,9 @@ export async function readRooms(
 
 function freeOf(row: RoomRow): FreeRoom | null {
   if (row.is_fresh === null) return null;
-  const memoryTotalMb = row.memory_mb_total;
+  const memoryTotalMb = row.memory_mb_total!;
   if (!row.is_fresh) return { memoryTotalMb, cpu: 0, memoryMb: 0, diskMb: 0 };
-  const free = { memoryTotalMb, cpu: row.cpu_free, memoryMb: row.memory_mb_free, diskMb: row.disk_mb_free };
+  const free = { memoryTotalMb, cpu: row.cpu_free!, memoryMb: row.memory_mb_free!, diskMb: row.disk_mb_free! };
   const expected = row.unmeasured.map(([cpu, memoryMb, diskGb, usualCpu, peakMemoryMb]) => {
     const known = usualCpu === null ? null : { cpu: usualCpu, memoryMb: peakMemoryMb! };
     return expectedUse({ cpu, memoryMb, diskGb }, known);

@@ -129,7 +129,7 @@ export async function giveUpHost(em: EntityManager, hostId: string): Promise<boo
   const rows = await query(
     em.fork(),
     `update hosts set lost_at = coalesce(lost_at, now())
-        where host_id = ? and (lost_at is not null or greatest(lease_expires_at, away_until) <= now()) returning host_id`,
+        where host_id = ? and (lost_at is not null or greatest(lease_expires_at, away_until) <= now()) returning 1`,
     [hostId],
   );
   return rows.length > 0;

@@ -15,7 +15,7 @@ export interface CertificateRequest extends LastHopIdentity {
 
 /** @returns the id of the request */
 export async function requestCertificate(em: EntityManager, wanted: CertificateRequest): Promise<string> {
-  const [row] = await query<{ certificate_id: string }>(
+  const [row] = await query<{ certificate_id: string; pg_notify: unknown }>(
     em.fork(),
     `with added as (
        insert into last_hop_certificates (role, name, request, proof) values (?, ?, ?, ?) returning certificate_id)

@@ -16,7 +16,7 @@ import {
 import { meteredAfter } from '../../domain/usage/periods.ts';
 import type { PlanCatalog } from '../billing/plans.ts';
 import { query } from '../core/query.ts';
-import { readRow } from '../core/read-row.ts';
+import { type EntityRow, readRow } from '../core/read-row.ts';
 import { replaceRow } from '../core/replace-row.ts';
 import { hasLease } from '../hosts/hosts.ts';
 import { secretKeyInUse } from '../upkeep/secret-keys.ts';
@@ -63,7 +63,7 @@ export class SandboxLifeRepository {
    */
   async begin(sandboxId: SandboxId, run: number): Promise<Sandbox | null> {
     const em = this.#em.fork();
-    const [row] = await query(
+    const [row] = await query<EntityRow<Sandbox>>(
       em,
       `update sandboxes set status = 'starting', substatus = 'allocating', reason = 'user_requested', run = ?,
               updated_at = now()
@@ -362,7 +362,7 @@ export class SandboxLifeRepository {
     apply: Change,
     tx: EntityManager | null,
   ): Promise<{ before: Sandbox; row: Sandbox } | null> {
-    const [found] = await query<{ version: string } & Record<string, unknown>>(
+    const [found] = await query<EntityRow<Sandbox> & { version: string }>(
       em,
       `select *, xmin::text as version from sandboxes where sandbox_id = ? ${tx ? 'for update' : ''}`,
       [sandboxId],

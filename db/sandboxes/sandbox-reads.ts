@@ -1,10 +1,10 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { ProjectId, SandboxId, UserId } from '../../domain/ids.ts';
 import type { SandboxStatus } from '../../domain/sandboxes/state.ts';
-import { joinAccountRoot, type Person, readPerson, selectPerson } from '../accounts/people.ts';
+import { joinAccountRoot, type Person, type PersonRow, readPerson, selectPerson } from '../accounts/people.ts';
 import { containing, type ListedTable, type Listing, readOne, readPage } from '../core/page.ts';
 import { query } from '../core/query.ts';
-import { readRow } from '../core/read-row.ts';
+import { type EntityRow, readRow } from '../core/read-row.ts';
 import { type Scope, type SqlCondition, withinScope } from '../core/scope.ts';
 import { Sandbox } from './sandbox.entity.ts';
 
@@ -62,8 +62,8 @@ export async function findSandboxView(
   sandboxId: SandboxId,
 ): Promise<SandboxView | null> {
   const named = { sql: 's.sandbox_id = ? and s.deleted_at is null', values: [sandboxId] };
-  const row = await readOne(em, detailed, [named, withinScope(scope, 's')]);
-  return row && readView(em, row as ViewRow);
+  const row = await readOne<DetailedRow>(em, detailed, [named, withinScope(scope, 's')]);
+  return row && { ...readView(em, row), accountOwner: readPerson(row, 'root'), bandwidthMbps: row.bandwidth_mbps };
 }
 
 /** A page of the sandboxes that a caller may see, without deleted ones. */
@@ -73,9 +73,13 @@ export async function listSandboxViews(
   filter: SandboxFilter,
   listing: Listing<(typeof sandboxSortColumns)[number]>,
 ): Promise<{ views: SandboxView[]; total: number }> {
-  const conditions = [withinScope(scope, 's'), { sql: 's.deleted_at is null', values: [] }, ...filters(filter)];
-  const { rows, total } = await readPage(em, listed, conditions, listing);
-  return { views: rows.map((row) => readView(em, row as ViewRow)), total };
+  const conditions: SqlCondition[] = [
+    withinScope(scope, 's'),
+    { sql: 's.deleted_at is null', values: [] },
+    ...filters(filter),
+  ];
+  const { rows, total } = await readPage<ListedRow>(em, listed, conditions, listing);
+  return { views: rows.map((row) => readView(em, row)), total };
 }
 
 export interface SandboxStats {
@@ -134,21 +138,19 @@ function filters(filter: SandboxFilter): SqlCondition[] {
   return conditions;
 }
 
-type ViewRow = Record<string, unknown> & {
-  project_name: string;
-  template_exists: boolean;
-  host_address: string | null;
-  bandwidth_mbps?: number | null;
-};
+type ListedRow = EntityRow<Sandbox> &
+  PersonRow<'owner'> & { project_name: string; template_exists: boolean; host_address: string | null };
 
-function readView(em: EntityManager, row: ViewRow): SandboxView {
+type DetailedRow = ListedRow & PersonRow<'root'> & { bandwidth_mbps: number | null };
+
+function readView(em: EntityManager, row: ListedRow): SandboxView {
   return {
     sandbox: readRow(em, Sandbox, row),
     projectName: row.project_name,
     templateExists: row.template_exists,
     owner: readPerson(row, 'owner')!,
-    accountOwner: readPerson(row, 'root'),
+    accountOwner: null,
     hostAddress: row.host_address,
-    bandwidthMbps: row.bandwidth_mbps ?? null,
+    bandwidthMbps: null,
   };
 }

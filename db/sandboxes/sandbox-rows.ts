@@ -1,7 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { SandboxId } from '../../domain/ids.ts';
 import { query } from '../core/query.ts';
-import { readRow } from '../core/read-row.ts';
+import { type EntityRow, readRow } from '../core/read-row.ts';
 import { type Scope, withinScope } from '../core/scope.ts';
 import { Sandbox } from './sandbox.entity.ts';
 
@@ -12,7 +12,7 @@ export async function findSandboxes(
   sandboxIds: readonly SandboxId[],
 ): Promise<Map<string, Sandbox>> {
   const mine = withinScope(scope, 's');
-  const rows = await query(
+  const rows = await query<EntityRow<Sandbox>>(
     em.fork(),
     `select s.* from sandboxes s
         where s.sandbox_id in (select jsonb_array_elements_text(?::jsonb)) and s.deleted_at is null and ${mine.sql}`,

@@ -6,7 +6,7 @@ import { activeImportStatuses, type ImportStatus, maxImportRetries } from '../..
 import { requestSignal, requestStart } from '../core/outbox.ts';
 import { type ListedTable, type Listing, readPage } from '../core/page.ts';
 import { query } from '../core/query.ts';
-import { readRow } from '../core/read-row.ts';
+import { type EntityRow, readRow } from '../core/read-row.ts';
 import { entitiesWithin, type Scope, type SqlCondition, scopeTransaction, withinScope } from '../core/scope.ts';
 import { ImportJob } from './import-job.entity.ts';
 import { Template } from './template.entity.ts';
@@ -126,7 +126,7 @@ export async function listImportJobs(
   if (filter.status === 'ongoing') conditions.push({ sql: "j.status in ('pending', 'running')", values: [] });
   else conditions.push({ sql: 'j.status = ?', values: [filter.status] });
   if (filter.templateId) conditions.push({ sql: 'j.template_id = ?', values: [filter.templateId] });
-  const { rows, total } = await readPage(em, listed, conditions, listing);
+  const { rows, total } = await readPage<EntityRow<ImportJob>>(em, listed, conditions, listing);
   return { jobs: rows.map((row) => readRow(em, ImportJob, row)), total };
 }
 

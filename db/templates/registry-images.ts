@@ -81,7 +81,7 @@ export async function knownRepositories(em: EntityManager): Promise<string[]> {
  */
 export async function findOwnProjects(em: EntityManager, projects: readonly string[]): Promise<Set<string>> {
   const owners = JSON.stringify(projects.map(ownerOfProject));
-  const rows = await query<{ owner: string }>(
+  const rows = await query<{ owner: string | null }>(
     em.fork(),
     `select o as owner from jsonb_array_elements_text(?::jsonb) o
       where exists (select 1 from users where user_id = o) or exists (select 1 from accounts where account_id = o)`,

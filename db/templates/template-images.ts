@@ -22,8 +22,10 @@ export async function isImageInUse(em: EntityManager, image: string): Promise<bo
 
 /** The images of the list that templates have. */
 export async function imagesOfTemplates(em: EntityManager, images: readonly string[]): Promise<Set<string>> {
-  const rows = await query<{
-    image: string;
-  }>(em.fork(), `select distinct image from templates where image in (${images.map(() => '?')})`, [...images]);
+  const rows = await query<{ image: string }>(
+    em.fork(),
+    'select distinct image from templates where image in (select jsonb_array_elements_text(?::jsonb))',
+    [JSON.stringify(images)],
+  );
   return new Set(rows.map(({ image }) => image));
 }

@@ -1,10 +1,10 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { AppError } from '../../domain/errors.ts';
 import { type AccountId, isId, type TemplateId, type UserId } from '../../domain/ids.ts';
-import { type Person, readPerson, selectPerson } from '../accounts/people.ts';
+import { type Person, type PersonRow, readPerson, selectPerson } from '../accounts/people.ts';
 import { type ListedTable, type Listing, readOne, readPage } from '../core/page.ts';
 import { query } from '../core/query.ts';
-import { readRow } from '../core/read-row.ts';
+import { type EntityRow, readRow } from '../core/read-row.ts';
 import { type Scope, type SqlCondition, withinScope } from '../core/scope.ts';
 import { Template } from './template.entity.ts';
 
@@ -24,14 +24,14 @@ export interface TemplateFilter {
 }
 
 /** The templates within the scope, and also public ones and those shared in the account. */
-function visible(scope: Scope): SqlCondition {
+function visible(scope: Scope) {
   const within = withinScope(scope, 't');
   const shared =
     scope.rows === 'user'
-      ? { sql: "t.account_id = ? and t.visibility = 'account_shared'", values: [scope.accountId] }
-      : { sql: 'false', values: [] };
+      ? { sql: "t.account_id = ? and t.visibility = 'account_shared'" as const, values: [scope.accountId] }
+      : { sql: 'false' as const, values: [] };
   return {
-    sql: `(t.visibility = 'public' or (${shared.sql}) or (${within.sql}))`,
+    sql: `(t.visibility = 'public' or (${shared.sql}) or (${within.sql}))` as const,
     values: [...shared.values, ...within.values],
   };
 }
@@ -61,7 +61,7 @@ export async function findTemplateByNameOrId(
 ): Promise<Template | null> {
   const seen = visible(scope);
   const named = namedBy(caller, nameOrId);
-  const [row] = await query(
+  const [row] = await query<EntityRow<Template>>(
     em,
     `select t.* from templates t where ${named.sql} and ${seen.sql}
       order by t.account_id is null desc, t.visibility = 'public' desc, t.created_at, t.template_id
@@ -72,18 +72,18 @@ export async function findTemplateByNameOrId(
 }
 
 /** User names have no slash and are unique in their account. */
-function namedBy(caller: { accountId: AccountId; userId: UserId }, nameOrId: string): SqlCondition {
-  if (isId('template', nameOrId)) return { sql: 't.template_id = ?', values: [nameOrId] };
+function namedBy(caller: { accountId: AccountId; userId: UserId }, nameOrId: string) {
+  if (isId('template', nameOrId)) return { sql: 't.template_id = ?' as const, values: [nameOrId] };
   const [owner, name, ...more] = nameOrId.split('/');
   if (name === undefined) {
     return {
-      sql: "t.name = ? and (t.account_id is null or t.visibility = 'public' or t.owner_user_id = ?)",
+      sql: "t.name = ? and (t.account_id is null or t.visibility = 'public' or t.owner_user_id = ?)" as const,
       values: [nameOrId, caller.userId],
     };
   }
-  if (more.length > 0) return { sql: 'false', values: [] };
+  if (more.length > 0) return { sql: 'false' as const, values: [] };
   return {
-    sql: `t.name = ? and t.owner_user_id = (select user_id from users where account_id = ? and lower(username) = lower(?))`,
+    sql: `t.name = ? and t.owner_user_id = (select user_id from users where account_id = ? and lower(username) = lower(?))` as const,
     values: [name, caller.accountId, owner],
   };
 }
@@ -107,7 +107,7 @@ export async function findTemplateView(
   scope: Scope,
   templateId: TemplateId,
 ): Promise<TemplateView | null> {
-  const row = await readOne(em, listed, [{ sql: 't.template_id = ?', values: [templateId] }, visible(scope)]);
+  const row = await readOne<ViewRow>(em, listed, [{ sql: 't.template_id = ?', values: [templateId] }, visible(scope)]);
   return row && readView(em, row);
 }
 
@@ -118,15 +118,17 @@ export async function listTemplateViews(
   filter: TemplateFilter,
   listing: Listing,
 ): Promise<{ views: TemplateView[]; total: number }> {
-  const conditions = [visible(scope)];
+  const conditions: SqlCondition[] = [visible(scope)];
   if (filter.status) conditions.push({ sql: 't.status = ?', values: [filter.status] });
   if (filter.visibility) conditions.push({ sql: 't.visibility = ?', values: [filter.visibility] });
   if (filter.name) conditions.push({ sql: 't.name = ?', values: [filter.name] });
   if (filter.usable) conditions.push({ sql: usable, values: [] });
-  const { rows, total } = await readPage(em, listed, conditions, listing);
+  const { rows, total } = await readPage<ViewRow>(em, listed, conditions, listing);
   return { views: rows.map((row) => readView(em, row)), total };
 }
 
-function readView(em: EntityManager, row: Record<string, unknown>): TemplateView {
+type ViewRow = EntityRow<Template> & PersonRow<'owner'>;
+
+function readView(em: EntityManager, row: ViewRow): TemplateView {
   return { template: readRow(em, Template, row), owner: readPerson(row, 'owner') };
 }

@@ -104,12 +104,12 @@ async function purgeSurplus(em: EntityManager, rows: OldRows, most: number, atOn
   let purged = 0;
   for (const { id } of owners) {
     // As text, because a Date only has milliseconds.
-    const [newest] = await query<{ since: string }>(
+    const [newest] = await query<{ since: string | null }>(
       em.fork(),
       `select (${since})::text as since from ${table} where ${where} and ${owner} = ? order by ${since} desc offset ? limit 1`,
       [id, most],
     );
-    if (!newest) continue;
+    if (!newest?.since) continue;
     purged += await removeAll(em, rows, `${owner} = ? and ${since} <= ?::timestamptz`, [id, newest.since], atOnce);
   }
   return purged;

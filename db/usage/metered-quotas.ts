@@ -7,7 +7,7 @@ import { type UsageType, usageTypes } from '../../domain/usage/types.ts';
 import { User } from '../accounts/user.entity.ts';
 import { requestSignal } from '../core/outbox.ts';
 import { query } from '../core/query.ts';
-import { readRow } from '../core/read-row.ts';
+import { type EntityRow, readRow } from '../core/read-row.ts';
 import { type Scope, withinScope } from '../core/scope.ts';
 import { QuotaAllocation } from './quota-allocation.entity.ts';
 import { findActiveAllocation } from './quota-allocations.ts';
@@ -79,7 +79,7 @@ export async function requireMeteredQuota(
  */
 export async function warnOfQuotas(em: EntityManager, now: Date): Promise<QuotaHolder[]> {
   const spent: QuotaHolder[] = [];
-  const rows = await query<Record<string, unknown>>(
+  const rows = await query<EntityRow<QuotaAllocation>>(
     em.fork(),
     `select * from quota_allocations where status = 'active' and ${limitsWhatIsMetered}`,
   );

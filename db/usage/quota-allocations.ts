@@ -6,8 +6,8 @@ import { type AuditedFields, recordAudit } from '../accounts/audit-events.ts';
 import { User } from '../accounts/user.entity.ts';
 import { lockRow } from '../core/lock-row.ts';
 import { type ListedTable, type Listing, readPage } from '../core/page.ts';
-import { readRow } from '../core/read-row.ts';
-import { entitiesWithin, type Scope, scopeTransaction, withinScope } from '../core/scope.ts';
+import { type EntityRow, readRow } from '../core/read-row.ts';
+import { entitiesWithin, type Scope, type SqlCondition, scopeTransaction, withinScope } from '../core/scope.ts';
 import { QuotaAllocation } from './quota-allocation.entity.ts';
 
 const listed: ListedTable = {
@@ -31,9 +31,9 @@ export async function listAllocations(
   withInactive: boolean,
   listing: Listing,
 ): Promise<{ allocations: QuotaAllocation[]; total: number }> {
-  const conditions = [withinScope(scope, 'a', 'user_id')];
+  const conditions: SqlCondition[] = [withinScope(scope, 'a', 'user_id')];
   if (!withInactive) conditions.push({ sql: "a.status = 'active'", values: [] });
-  const { rows, total } = await readPage(em, listed, conditions, listing);
+  const { rows, total } = await readPage<EntityRow<QuotaAllocation>>(em, listed, conditions, listing);
   return { allocations: rows.map((row) => readRow(em, QuotaAllocation, row)), total };
 }
 

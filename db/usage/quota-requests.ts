@@ -9,8 +9,8 @@ import { accountTransaction } from '../core/account-transaction.ts';
 import { lockRow } from '../core/lock-row.ts';
 import { newId } from '../core/new-id.ts';
 import { type ListedTable, type Listing, readPage } from '../core/page.ts';
-import { readRow } from '../core/read-row.ts';
-import { entitiesWithin, type Scope, scopeTransaction, withinScope } from '../core/scope.ts';
+import { type EntityRow, readRow } from '../core/read-row.ts';
+import { entitiesWithin, type Scope, type SqlCondition, scopeTransaction, withinScope } from '../core/scope.ts';
 import { allocateQuota, auditedQuota } from './quota-allocations.ts';
 import { QuotaRequest } from './quota-request.entity.ts';
 
@@ -29,9 +29,9 @@ export async function listQuotaRequests(
   status: QuotaRequestStatus | undefined,
   listing: Listing,
 ): Promise<{ requests: QuotaRequest[]; total: number }> {
-  const conditions = [withinScope(scope, 'r', 'user_id')];
+  const conditions: SqlCondition[] = [withinScope(scope, 'r', 'user_id')];
   if (status) conditions.push({ sql: 'r.status = ?', values: [status] });
-  const { rows, total } = await readPage(em, listed, conditions, listing);
+  const { rows, total } = await readPage<EntityRow<QuotaRequest>>(em, listed, conditions, listing);
   return { requests: rows.map((row) => readRow(em, QuotaRequest, row)), total };
 }
 

@@ -49,7 +49,7 @@ export async function listUsageEvents(
       (!filter.resourceType || usageTypes[type].resource === filter.resourceType),
   );
   const whose = (alias: string): SqlCondition => {
-    const conditions = [
+    const conditions: SqlCondition[] = [
       withinScope(of.scope, alias, 'user_id'),
       { sql: `${alias}.usage_type = any(?::text[])`, values: [`{${types.join(',')}}`] },
     ];
@@ -80,7 +80,8 @@ async function readEvents(
   const order = 'order by e.period_end desc, e.resource_id, e.usage_type';
   return await query<EventRow>(
     em.fork(),
-    `select e.*, md5(e.resource_id || ' ' || e.usage_type || ' ' || extract(epoch from e.period_start)) as hash,
+    `select e.resource_id, e.account_id, e.user_id, e.project_id, e.usage_type, e.period_start, e.period_end, e.created_at,
+            md5(e.resource_id || ' ' || e.usage_type || ' ' || extract(epoch from e.period_start)) as hash,
             ${quantity}::float8 as quantity, trim_scale(${quantity} * e.unit_price)::float8 as cost, e.unit_price::float8 as price,
             r.cpu_count, r.memory_mb, coalesce(r.metadata, '{}') as metadata
        from (select * from usage_events e where ${where.sql} ${order} limit ? offset ?) e
@@ -167,7 +168,7 @@ async function countEvents(
   if (arms.length === 0) return 0;
   const [row] = await query<{ total: number }>(
     em.fork(),
-    `select sum(count)::float8 as total from (${arms.map(({ sql }) => `(${sql})`).join(' union all ')}) counts`,
+    `select coalesce(sum(count), 0)::float8 as total from (${arms.map(({ sql }) => `(${sql})`).join(' union all ')}) counts`,
     arms.flatMap(({ values }) => values),
   );
   return row!.total;

@@ -65,7 +65,8 @@ export const partsByPrice = `
  ) part`;
 
 /** The milliseconds from `since` to `until` of a row: a whole number. */
-export const millisecondsOf = (row: string) => `round(extract(epoch from ${row}.until - ${row}.since) * 1000)`;
+export const millisecondsOf = <Row extends string>(row: Row) =>
+  `round(extract(epoch from ${row}.until - ${row}.since) * 1000)` as const;
 
 /** The facts about the sandbox that events refer to. They are stored when it first runs. */
 function resourceStatement(sandbox: Metered, source: string): SqlCondition {

@@ -2,7 +2,7 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import type { UsageWindow } from '../../domain/usage/window.ts';
 import { type ListedTable, type Listing, readPage } from '../core/page.ts';
 import { query } from '../core/query.ts';
-import { readRow } from '../core/read-row.ts';
+import { type EntityRow, readRow } from '../core/read-row.ts';
 import { allOf, type SqlCondition, withinScope } from '../core/scope.ts';
 import { Sandbox } from '../sandboxes/sandbox.entity.ts';
 import { type UsageOf, units, usageInSpan } from './usage-sums.ts';
@@ -33,7 +33,7 @@ const listed: ListedTable = {
 };
 
 function ofCaller({ scope, projectId }: UsageOf): SqlCondition[] {
-  const conditions = [withinScope(scope, 's'), { sql: 's.started_at is not null', values: [] }];
+  const conditions: SqlCondition[] = [withinScope(scope, 's'), { sql: 's.started_at is not null', values: [] }];
   if (projectId) conditions.push({ sql: 's.project_id = ?', values: [projectId] });
   return conditions;
 }
@@ -100,7 +100,10 @@ export async function listSessions(
   now: Date,
 ): Promise<{ sessions: UsageSession[]; total: number }> {
   const conditions = [...ofCaller(of), startedWithin(window)];
-  const { rows, total } = await readPage(em.fork(), listed, conditions, { ...listing, sortBy: 'started_at' });
+  const { rows, total } = await readPage<EntityRow<Sandbox>>(em.fork(), listed, conditions, {
+    ...listing,
+    sortBy: 'started_at',
+  });
   const sandboxes = rows.map((row) => readRow(em, Sandbox, row));
   const costs = await costsOf(em, sandboxes, now);
   const sessions = sandboxes.map((sandbox) => ({

@@ -2,6 +2,7 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import type { ProjectId } from '../../domain/ids.ts';
 import { type UsageType, usageTypeNames, usageTypes } from '../../domain/usage/types.ts';
 import { partsOf, type UsageWindow } from '../../domain/usage/window.ts';
+import { query } from '../core/query.ts';
 import { allOf, type Scope, type SqlCondition, withinScope } from '../core/scope.ts';
 import { millisecondsOf, partsByPrice } from './usage-events.ts';
 
@@ -36,14 +37,21 @@ export async function sumUsage(
 ): Promise<UsageSum[]> {
   const used = usageIn(of, window, now);
   // In a transaction it uses the same connection, because waiting for another one could take forever.
-  const rows = (await (em.isInTransaction() ? em : em.fork()).execute(
+  const rows = await query<{
+    usage_type: UsageType;
+    amount: string;
+    unit_price: string;
+    quantity: string;
+    cost: string;
+  }>(
+    em.isInTransaction() ? em : em.fork(),
     `select usage_type, amount::text, trim_scale(unit_price)::text as unit_price, ${quantity}::text as quantity,
             trim_scale(${quantity} * unit_price)::text as cost
        from (select usage_type, unit_price, sum(amount) as amount from (${used.sql}) used group by 1, 2) used
        join ${units} using (usage_type)
       where amount > 0 order by usage_type, unit_price`,
     used.values,
-  )) as { usage_type: UsageType; amount: string; unit_price: string; quantity: string; cost: string }[];
+  );
   return rows.map((row) => ({
     usageType: row.usage_type,
     amount: row.amount,
@@ -73,7 +81,7 @@ export function usageIn(of: UsageOf, window: UsageWindow, now: Date, labelKey: s
   const { days, hours, edges } = partsOf(window);
   const arms: SqlCondition[] = [];
   const whose = (alias: string, ownerColumn = 'user_id') => {
-    const conditions = [withinScope(of.scope, alias, ownerColumn)];
+    const conditions: SqlCondition[] = [withinScope(of.scope, alias, ownerColumn)];
     if (of.projectId) conditions.push({ sql: `${alias}.project_id = ?`, values: [of.projectId] });
     return allOf(conditions);
   };

@@ -61,7 +61,7 @@ export async function watchRun(
           where w.account_id = s.account_id and w.is_active and w.event_types && '{exec.finished,exec.*}'
             and (w.user_id is null or w.user_id = s.owner_user_id))
         and (select count(*) from watched_runs r where r.sandbox_id = s.sandbox_id) < ${mostOfSandbox}
-     on conflict (run_id) do nothing returning run_id`,
+     on conflict (run_id) do nothing returning 1`,
     [run.runId, run.startedAt, run.deadline, run.sandboxId],
   );
   return rows.length > 0;
@@ -85,7 +85,20 @@ export async function claimWatchedRuns(
   limit: { sandboxes: number; perAccount: number },
 ): Promise<WatchedSandbox[]> {
   if (limit.sandboxes <= 0) return [];
-  const rows = await query(
+  const rows = await query<{
+    run_id: string;
+    started_at: string;
+    deadline: string;
+    has_started: boolean;
+    sandbox_id: SandboxId;
+    account_id: AccountId;
+    owner_user_id: UserId;
+    status: SandboxStatus;
+    host_id: string | null;
+    agent_address: string | null;
+    agent_port: number | null;
+    secret_key_number: number;
+  }>(
     em.fork(),
     `with due as materialized (
        select sandbox_id from (
@@ -107,24 +120,23 @@ export async function claimWatchedRuns(
   );
   const sandboxes = new Map<string, WatchedSandbox>();
   for (const row of rows) {
-    const sandboxId = row.sandbox_id as SandboxId;
-    const sandbox = sandboxes.get(sandboxId) ?? {
-      sandboxId,
-      accountId: row.account_id as AccountId,
-      ownerUserId: row.owner_user_id as UserId,
-      status: row.status as SandboxStatus,
-      hostId: row.host_id as string | null,
-      agentAddress: row.agent_address as string | null,
-      agentPort: row.agent_port as number | null,
-      secretKeyNumber: row.secret_key_number as number,
+    const sandbox = sandboxes.get(row.sandbox_id) ?? {
+      sandboxId: row.sandbox_id,
+      accountId: row.account_id,
+      ownerUserId: row.owner_user_id,
+      status: row.status,
+      hostId: row.host_id,
+      agentAddress: row.agent_address,
+      agentPort: row.agent_port,
+      secretKeyNumber: row.secret_key_number,
       runs: [],
     };
-    sandboxes.set(sandboxId, sandbox);
+    sandboxes.set(row.sandbox_id, sandbox);
     sandbox.runs.push({
-      runId: String(row.run_id),
-      startedAt: String(row.started_at),
-      deadline: new Date(row.deadline as string),
-      hasStarted: row.has_started === true,
+      runId: row.run_id,
+      startedAt: row.started_at,
+      deadline: new Date(row.deadline),
+      hasStarted: row.has_started,
     });
   }
   return [...sandboxes.values()];
@@ -148,7 +160,7 @@ export async function reportRunEnd(
   end: ReportedEnd,
 ): Promise<void> {
   await em.fork().transactional(async (tx) => {
-    const taken = await query(tx, 'delete from watched_runs where run_id = ? returning run_id', [run.runId]);
+    const taken = await query(tx, 'delete from watched_runs where run_id = ? returning 1', [run.runId]);
     if (taken.length > 0) recordRunEnd(tx, sandbox, { ...run, ...end });
   });
 }

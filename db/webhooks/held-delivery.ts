@@ -1,6 +1,31 @@
-import type { AccountId, WebhookDeliveryId, WebhookEndpointId } from '../../domain/ids.ts';
+import type { AccountId, EventId, WebhookDeliveryId, WebhookEndpointId } from '../../domain/ids.ts';
 import type { AttemptOutcome, DeliveredEvent, DeliveryStatus, Verdict } from '../../domain/webhooks/delivery.ts';
 import type { WebhookEndpoint } from './webhook-endpoint.entity.ts';
+
+export interface DeliveryRow {
+  delivery_id: WebhookDeliveryId;
+  created_at: string;
+  endpoint_id: WebhookEndpointId;
+  account_id: AccountId;
+  event_id: EventId;
+  event_type: string;
+  event_at: string;
+  data: Record<string, unknown>;
+  status: DeliveryStatus;
+  http_status_code: number | null;
+  attempt_number: number;
+  max_attempts: number;
+  next_retry_at: string | null;
+  delivered_at: string | null;
+  failed_at: string | null;
+  error_message: string | null;
+  /** The first attempt comes first. */
+  attempts: AttemptOutcome[];
+  relay_at: string | null;
+  holder: string | null;
+  round: number;
+  round_from: number;
+}
 
 /** A delivery that a relay or a workflow currently holds. */
 export interface HeldDelivery {

@@ -5,6 +5,7 @@ import type { EventId, WebhookDeliveryId, WebhookEndpointId } from '../../domain
 import type { AttemptOutcome, DeliveryStatus } from '../../domain/webhooks/delivery.ts';
 import { newId } from '../core/new-id.ts';
 import { query } from '../core/query.ts';
+import type { DeliveryRow } from './held-delivery.ts';
 import type { WebhookEndpoint } from './webhook-endpoint.entity.ts';
 
 /** An event on its way to an endpoint. */
@@ -31,7 +32,7 @@ export async function listDeliveries(
   endpointId: WebhookEndpointId,
   limit: number,
 ): Promise<WebhookDelivery[]> {
-  const rows = await query(
+  const rows = await query<DeliveryRow>(
     em,
     'select * from webhook_deliveries where endpoint_id = ? order by created_at desc, delivery_id limit ?',
     [endpointId, limit],
@@ -44,10 +45,11 @@ export async function findDelivery(
   endpointId: WebhookEndpointId,
   deliveryId: WebhookDeliveryId,
 ): Promise<WebhookDelivery | null> {
-  const [row] = await query(em, 'select * from webhook_deliveries where delivery_id = ? and endpoint_id = ?', [
-    deliveryId,
-    endpointId,
-  ]);
+  const [row] = await query<DeliveryRow>(
+    em,
+    'select * from webhook_deliveries where delivery_id = ? and endpoint_id = ?',
+    [deliveryId, endpointId],
+  );
   return row ? readDelivery(row) : null;
 }
 
@@ -58,7 +60,7 @@ export async function addTestDelivery(
   deliveryId: WebhookDeliveryId,
 ): Promise<WebhookDelivery> {
   requireActive(endpoint);
-  const [row] = await query(
+  const [row] = await query<DeliveryRow>(
     em,
     `insert into webhook_deliveries (delivery_id, endpoint_id, account_id, event_id, event_type, event_at, data, max_attempts)
      values (?, ?, ?, ?, ?, clock_timestamp(), ?::jsonb, ?) returning *`,
@@ -81,7 +83,7 @@ export async function redeliver(
   deliveryId: WebhookDeliveryId,
 ): Promise<WebhookDelivery> {
   requireActive(endpoint);
-  const [row] = await query(
+  const [row] = await query<DeliveryRow>(
     em,
     `update webhook_deliveries set status = 'pending', relay_at = clock_timestamp(), holder = null, round = round + 1,
             round_from = attempt_number, max_attempts = attempt_number + ?, next_retry_at = null, delivered_at = null,
@@ -101,21 +103,21 @@ function requireActive({ isActive }: WebhookEndpoint): void {
   if (!isActive) throw new AppError('webhook_not_active', 'The webhook is not active; set is_active first');
 }
 
-function readDelivery(row: Record<string, unknown>): WebhookDelivery {
-  const time = (name: string) => (row[name] === null ? null : new Date(row[name] as string));
+function readDelivery(row: DeliveryRow): WebhookDelivery {
+  const time = (value: string | null) => (value === null ? null : new Date(value));
   return {
-    deliveryId: row.delivery_id as WebhookDeliveryId,
-    eventId: row.event_id as EventId,
-    eventType: String(row.event_type),
-    status: row.status as DeliveryStatus,
-    httpStatusCode: row.http_status_code as number | null,
-    attemptNumber: Number(row.attempt_number),
-    maxAttempts: Number(row.max_attempts),
-    nextRetryAt: time('next_retry_at'),
-    deliveredAt: time('delivered_at'),
-    failedAt: time('failed_at'),
-    errorMessage: row.error_message as string | null,
-    createdAt: time('created_at')!,
-    attempts: row.attempts as AttemptOutcome[],
+    deliveryId: row.delivery_id,
+    eventId: row.event_id,
+    eventType: row.event_type,
+    status: row.status,
+    httpStatusCode: row.http_status_code,
+    attemptNumber: row.attempt_number,
+    maxAttempts: row.max_attempts,
+    nextRetryAt: time(row.next_retry_at),
+    deliveredAt: time(row.delivered_at),
+    failedAt: time(row.failed_at),
+    errorMessage: row.error_message,
+    createdAt: new Date(row.created_at),
+    attempts: row.attempts,
   };
 }

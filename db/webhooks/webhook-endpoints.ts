@@ -5,7 +5,7 @@ import { type AuditedFields, recordAudit } from '../accounts/audit-events.ts';
 import { accountTransaction } from '../core/account-transaction.ts';
 import { lockRow } from '../core/lock-row.ts';
 import { type ListedTable, type Listing, readOne, readPage } from '../core/page.ts';
-import { readRow } from '../core/read-row.ts';
+import { type EntityRow, readRow } from '../core/read-row.ts';
 import { entitiesWithin, type Scope, scopeTransaction, withinScope } from '../core/scope.ts';
 import { WebhookEndpoint } from './webhook-endpoint.entity.ts';
 
@@ -46,7 +46,7 @@ export async function findWebhookEndpoint(
   endpointId: WebhookEndpointId,
 ): Promise<WebhookEndpoint | null> {
   const named = { sql: 'w.endpoint_id = ?', values: [endpointId] };
-  const row = await readOne(em, listed, [named, withinScope(scope, 'w', 'user_id')]);
+  const row = await readOne<EntityRow<WebhookEndpoint>>(em, listed, [named, withinScope(scope, 'w', 'user_id')]);
   return row && readRow(em, WebhookEndpoint, row);
 }
 
@@ -56,7 +56,12 @@ export async function listWebhookEndpoints(
   scope: Scope,
   listing: Listing,
 ): Promise<{ endpoints: WebhookEndpoint[]; total: number }> {
-  const { rows, total } = await readPage(em, listed, [withinScope(scope, 'w', 'user_id')], listing);
+  const { rows, total } = await readPage<EntityRow<WebhookEndpoint>>(
+    em,
+    listed,
+    [withinScope(scope, 'w', 'user_id')],
+    listing,
+  );
   return { endpoints: rows.map((row) => readRow(em, WebhookEndpoint, row)), total };
 }
 

@@ -79,9 +79,9 @@ interface CountedRow {
   account_id: AccountId;
   user_id: UserId | null;
   url: string;
-  disabled_reason: string;
-  disables: boolean;
-  recovers: boolean;
+  disabled_reason: string | null;
+  disables: boolean | null;
+  recovers: boolean | null;
 }
 
 const noCounts = (endpointId: WebhookEndpointId): Counts => ({

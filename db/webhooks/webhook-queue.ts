@@ -1,9 +1,8 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import type { AccountId, EventId, WebhookDeliveryId, WebhookEndpointId } from '../../domain/ids.ts';
-import type { DeliveryStatus } from '../../domain/webhooks/delivery.ts';
+import type { WebhookDeliveryId } from '../../domain/ids.ts';
 import { query } from '../core/query.ts';
-import { readRow } from '../core/read-row.ts';
-import { type HeldDelivery, keysOf } from './held-delivery.ts';
+import { type EntityRow, readRow } from '../core/read-row.ts';
+import { type DeliveryRow, type HeldDelivery, keysOf } from './held-delivery.ts';
 import { WebhookEndpoint } from './webhook-endpoint.entity.ts';
 
 /** How long a relay holds a delivery without renewal. After that, another relay takes it. */
@@ -15,7 +14,8 @@ const endpointsAtOnce = 256;
 /** The minimum number of deliveries that a claim considers for each endpoint. With few endpoints it considers more. */
 const fewest = 4;
 
-type Row = Record<string, unknown>;
+/** `endpoint`: null unless it may receive events. */
+type HeldRow = DeliveryRow & { endpoint: EntityRow<WebhookEndpoint> | null };
 
 /** A row's endpoint as JSON, if it may receive events. */
 const endpointOf = `(select to_jsonb(w) from webhook_endpoints w where w.endpoint_id = d.endpoint_id and w.is_active
@@ -39,7 +39,7 @@ export async function claimDeliveries(
 ): Promise<HeldDelivery[]> {
   const rooms = JSON.stringify([...wanted.rooms.endpoints].map(([endpoint_id, room]) => ({ endpoint_id, room })));
   const accountRooms = JSON.stringify([...wanted.rooms.accounts].map(([account_id, room]) => ({ account_id, room })));
-  const rows = await query<Row>(
+  const rows = await query<HeldRow>(
     em.fork(),
     `with recursive waiting(endpoint_id) as (
        (select endpoint_id from webhook_deliveries where relay_at is not null order by endpoint_id limit 1)
@@ -101,7 +101,7 @@ export async function findHeldDelivery(
   em: EntityManager,
   key: { deliveryId: WebhookDeliveryId; createdAt: string; holder: string },
 ): Promise<{ held: HeldDelivery; waitMs: number } | null> {
-  const [row] = await query<Row>(
+  const [row] = await query<HeldRow & { wait_ms: number | null }>(
     em.fork(),
     `select d.*, ${endpointOf},
             case d.status when 'retrying' then extract(epoch from next_retry_at - clock_timestamp())::float8 * 1000 end
@@ -109,7 +109,7 @@ export async function findHeldDelivery(
        from webhook_deliveries d where d.delivery_id = ? and d.created_at = ? and d.holder = ?`,
     [key.deliveryId, key.createdAt, key.holder],
   );
-  return row ? { held: readHeld(em, row), waitMs: Math.max(0, Number(row.wait_ms ?? 0)) } : null;
+  return row ? { held: readHeld(em, row), waitMs: Math.max(0, row.wait_ms ?? 0) } : null;
 }
 
 /** Records that a workflow's attempt is in progress. */
@@ -121,23 +121,23 @@ export async function beginAttempt(em: EntityManager, held: HeldDelivery): Promi
   );
 }
 
-function readHeld(em: EntityManager, row: Row): HeldDelivery {
+function readHeld(em: EntityManager, row: HeldRow): HeldDelivery {
   return {
-    deliveryId: row.delivery_id as WebhookDeliveryId,
-    createdAt: new Date(row.created_at as string),
-    accountId: row.account_id as AccountId,
-    endpointId: row.endpoint_id as WebhookEndpointId,
-    holder: String(row.holder),
-    status: row.status as DeliveryStatus,
-    attemptNumber: Number(row.attempt_number),
-    round: Number(row.round),
-    roundFrom: Number(row.round_from),
+    deliveryId: row.delivery_id,
+    createdAt: new Date(row.created_at),
+    accountId: row.account_id,
+    endpointId: row.endpoint_id,
+    holder: row.holder!,
+    status: row.status,
+    attemptNumber: row.attempt_number,
+    round: row.round,
+    roundFrom: row.round_from,
     event: {
-      eventId: row.event_id as EventId,
-      eventType: String(row.event_type),
-      eventAt: new Date(row.event_at as string).toISOString(),
-      data: row.data as Record<string, unknown>,
+      eventId: row.event_id,
+      eventType: row.event_type,
+      eventAt: new Date(row.event_at).toISOString(),
+      data: row.data,
     },
-    endpoint: row.endpoint ? readRow(em, WebhookEndpoint, row.endpoint as Row) : null,
+    endpoint: row.endpoint && readRow(em, WebhookEndpoint, row.endpoint),
   };
 }

@@ -1,5 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import type { WebhookEndpointId } from '../../domain/ids.ts';
+import type { WebhookDeliveryId, WebhookEndpointId } from '../../domain/ids.ts';
+import type { DeliveryStatus } from '../../domain/webhooks/delivery.ts';
 import { requestStart } from '../core/outbox.ts';
 import { query } from '../core/query.ts';
 import { type DeliveryResult, type HeldDelivery, keysOf } from './held-delivery.ts';
@@ -68,6 +69,28 @@ async function giveBackToRelays(em: EntityManager, endpoints: readonly WebhookEn
     );
     after = row!.last;
   }
+}
+
+export interface StoredResult {
+  status: DeliveryStatus;
+  error: string | null;
+  /** The time until the next attempt. Null: there is none. */
+  waitMs: number | null;
+}
+
+/** The result of a workflow's last attempt. Null: the delivery is gone, or another holder has it. */
+export async function findResult(
+  em: EntityManager,
+  { deliveryId, createdAt, holder }: { deliveryId: WebhookDeliveryId; createdAt: string; holder: string },
+): Promise<StoredResult | null> {
+  const [row] = await query<StoredResult>(
+    em.fork(),
+    `select status, error_message as error, extract(epoch from next_retry_at - clock_timestamp())::float8 * 1000 as "waitMs"
+       from webhook_deliveries
+      where delivery_id = ? and created_at = ? and (holder = ? or status in ('delivered', 'failed'))`,
+    [deliveryId, createdAt, holder],
+  );
+  return row ?? null;
 }
 
 /** The workflow that continues a delivery. */

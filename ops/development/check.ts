@@ -7,7 +7,7 @@ import { buffer } from 'node:stream/consumers';
 import { isInstalled } from '../../platform/config/programs.mjs';
 import { checkImports } from './check/imports.ts';
 
-/** `npm run check`: types, lint and format, dead code, import directions. All run at the same time. */
+/** `npm run check`: types, lint and format, dead code, import directions, SQL statements. All run at the same time. */
 const root = path.resolve(import.meta.dirname, '../..');
 
 interface Outcome {
@@ -27,6 +27,13 @@ async function run(program: string, ...args: string[]): Promise<Outcome> {
 async function imports(): Promise<Outcome> {
   const offences = await checkImports(root);
   return { ok: offences.length === 0, output: offences.join('\n') };
+}
+
+async function statements(): Promise<Outcome> {
+  const program = path.join(import.meta.dirname, 'check-statements.ts');
+  const child = spawn(process.execPath, [program], { cwd: root, stdio: ['ignore', 'ignore', 'pipe'] });
+  const [errors, [code]] = await Promise.all([buffer(child.stderr), once(child, 'close')]);
+  return { ok: code === 0, output: `${errors}`.trim() };
 }
 
 /** Checks that each Perl program compiles, and that perlcritic has no complaint (`.perlcriticrc`). */
@@ -52,6 +59,7 @@ const checks: Record<string, () => Promise<Outcome>> = {
   'lint and format': () => run('biome', 'ci', '--colors=off', '--error-on-warnings', '.'),
   'dead code': () => run('knip', '--no-progress'),
   'import directions': imports,
+  'SQL statements': statements,
   perl,
 };
 

@@ -248,6 +248,8 @@ test('a drained host accepts no new or resumed sandboxes until the end of the dr
     ['host-drained', 'draining'],
     ['host-gone', 'away'],
   ]);
+  for (const time of [hosts[0].drainingSince, hosts[0].leaseExpiresAt])
+    expect(time).toMatch(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
   expect(JSON.parse((await admin('undrain-host', '--host', 'host-drained')).stdout).state).toBe('ready');
   expect(await placed({ hostId: 'host-drained' })).toBe('host-drained');
   expect(await admin('drain-host', '--host', 'host-x')).toMatchObject({

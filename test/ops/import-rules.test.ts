@@ -84,6 +84,14 @@ test('a closed folder is imported only by the files that it is open to, even for
   ]);
 });
 
+test('a closed package is imported only by the folders that it is open to', async () => {
+  write({
+    'db/rows.ts': `import { Client } from 'pg';\nexport const row = Client;`,
+    'activities/life.ts': `import { Client } from 'pg';\nexport const life = Client;`,
+  });
+  expect(await checkImports(root, rules, { pg: ['db'] })).toEqual(['activities/life.ts: may not import pg']);
+});
+
 test('a folder without a rule is reported', async () => {
   write({ 'elsewhere/a.ts': 'export const a = 1;' });
   expect(await checkImports(root, rules)).toEqual(['elsewhere/a.ts: no rule says what elsewhere/ may import']);

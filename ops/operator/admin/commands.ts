@@ -8,17 +8,17 @@ import { recordAudit } from '../../../db/accounts/audit-events.ts';
 import { findResettableUser } from '../../../db/accounts/passwords.ts';
 import { rotateTokenKeys } from '../../../db/accounts/token-keys.ts';
 import { User } from '../../../db/accounts/user.entity.ts';
+import { findUserByEmail } from '../../../db/accounts/users.ts';
 import { balanceOf, changeCredit } from '../../../db/billing/ledger.ts';
 import { readLastReconciliation } from '../../../db/billing/reconciliations.ts';
 import { setTaxRate, startBilling } from '../../../db/billing/subscriptions.ts';
 import { constraintError } from '../../../db/core/constraint-errors.ts';
 import { newId } from '../../../db/core/new-id.ts';
 import { listDeadEntries, reviveEntries } from '../../../db/core/outbox.ts';
-import { query } from '../../../db/core/query.ts';
-import { emailKey, readEmailAddress } from '../../../domain/accounts/email-address.ts';
+import { readEmailAddress } from '../../../domain/accounts/email-address.ts';
 import { passwordResetSeconds } from '../../../domain/accounts/password-reset.ts';
 import { compare, isPositive, readAmount, readDecimal } from '../../../domain/billing/money.ts';
-import { type AccountId, isId, type UserId } from '../../../domain/ids.ts';
+import { type AccountId, isId } from '../../../domain/ids.ts';
 import { PaymentProcessor } from '../../../integrations/payments/processor.ts';
 import { refundCharge } from '../../../integrations/payments/refund-charge.ts';
 import { accountPageUrl } from '../../../platform/config/public-urls.ts';
@@ -275,10 +275,9 @@ function setStatus({ orm }: PlatformDatabase, accountId: AccountId, status: Acco
 function setRole({ orm }: PlatformDatabase, given: string, role: User['role']) {
   return orm.em.fork().transactional(async (em) => {
     if (role !== 'admin') await lockAdmins(em);
-    const email = emailKey(given);
-    const [found] = await query<{ user_id: UserId }>(em, 'select user_id from users where lower(email) = ?', [email]);
+    const found = await findUserByEmail(em, given);
     if (!found) throw new OperatorError(`There is no user ${given}`);
-    const user = await em.findOneOrFail(User, { userId: found.user_id }, { lockMode: LockMode.PESSIMISTIC_WRITE });
+    const user = await em.findOneOrFail(User, { userId: found }, { lockMode: LockMode.PESSIMISTIC_WRITE });
     const { accountId, userId, role: before } = user;
     user.role = role;
     await em.flush();

@@ -3,10 +3,9 @@ import { Account } from '../../../db/accounts/account.entity.ts';
 import { createApiKey } from '../../../db/accounts/api-keys.ts';
 import { recordAudit } from '../../../db/accounts/audit-events.ts';
 import { User } from '../../../db/accounts/user.entity.ts';
+import { findUserOf } from '../../../db/accounts/users.ts';
 import { findSubscription, planHeldBy } from '../../../db/billing/subscriptions.ts';
 import { newId } from '../../../db/core/new-id.ts';
-import { query } from '../../../db/core/query.ts';
-import { emailKey } from '../../../domain/accounts/email-address.ts';
 import type { AccountId, UserId } from '../../../domain/ids.ts';
 import { checkApiKeyName } from '../../../domain/names.ts';
 import { accountOf, type OperatorCommand, OperatorError, optional, text, type Values } from './operator-command.ts';
@@ -58,12 +57,7 @@ async function accountFor(em: EntityManager, values: Values): Promise<Account> {
 /** The user with the given e-mail address, or else the oldest enabled root user of the account. */
 async function ownerOf(em: EntityManager, accountId: AccountId, values: Values): Promise<UserId> {
   const email = optional(values, 'email');
-  const [found] = await query<{ user_id: UserId }>(
-    em,
-    `select user_id from users where account_id = ? and (lower(email) = ? or (?::text is null and is_root_user))
-      order by status <> 'enabled', created_at limit 1`,
-    [accountId, email ? emailKey(email) : null, email ?? null],
-  );
-  if (found) return found.user_id;
+  const found = await findUserOf(em, accountId, email ?? null);
+  if (found) return found;
   throw new OperatorError(email ? `${accountId} has no user ${email}` : `${accountId} has no root user`);
 }

@@ -2,9 +2,9 @@ import { execFile } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { Client } from 'pg';
 import { readSecrets } from '../../../db/open-secrets.ts';
 import { createOrm } from '../../../db/orm.ts';
+import { Sandbox } from '../../../db/sandboxes/sandbox.entity.ts';
 import type { SandboxId } from '../../../domain/ids.ts';
 import { freeLoopbackPort } from '../../../platform/config/free-port.ts';
 import { loadSettingsOf } from '../../../platform/config/settings.ts';
@@ -69,18 +69,24 @@ async function recoverCluster(dataDir: string, note: BackupNote): Promise<void> 
     port: await freeLoopbackPort(),
     password: derivePassword(secretKey, 'postgres'),
   });
-  const client = new Client({ connectionString: postgres.url('platform') });
   try {
-    await client.connect();
-    const { rows } = await client.query<{ sandbox_id: SandboxId }>(
-      "select sandbox_id from sandboxes where status in ('running', 'pausing')",
-    );
-    const running = rows.map((row) => row.sandbox_id);
+    const running = await hadProcesses(postgres.url('platform'));
     if (running.length > 0)
       await reportLostMemory(running, { dataDir, logDir, secretKey, postgres, at: note.createdAt });
   } finally {
-    await client.end();
     await postgres.stop();
+  }
+}
+
+/** The sandboxes that had processes when the backup was made. */
+async function hadProcesses(databaseUrl: string): Promise<SandboxId[]> {
+  const orm = await createOrm(databaseUrl, 1);
+  try {
+    const status = { $in: ['running' as const, 'pausing' as const] };
+    const sandboxes = await orm.em.fork().find(Sandbox, { status }, { fields: ['sandboxId'] });
+    return sandboxes.map(({ sandboxId }) => sandboxId);
+  } finally {
+    await orm.close();
   }
 }
 
