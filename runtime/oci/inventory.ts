@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Cgroups } from './cgroups.ts';
 import type { Copy } from './copy.ts';
-import { isHostRoot, liveShims } from './live-shims.ts';
+import { isOfHost, liveShims } from './live-shims.ts';
 import type { SandboxNetwork } from './network.ts';
 import { foldersIn } from './sandbox-folder.ts';
 
@@ -67,9 +67,7 @@ function loopDevicesOf(copy: Copy): string[] {
 /** Finds s3fs by its control group, and the relay and the parent of both by their command lines. */
 async function bucketProcessesOf({ storageGid }: Copy, cgroups: Cgroups, instances: string[]): Promise<number[]> {
   const serving = await Promise.all(instances.map((instance) => cgroups.storageProcessesOf(instance)));
-  const started = allProcesses().filter(
-    (pid) => isHostRoot(pid) && hasWord(pid, (word) => word === `gid=${storageGid}`),
-  );
+  const started = allProcesses().filter((pid) => isOfHost(pid) && hasWord(pid, (word) => word === `gid=${storageGid}`));
   return [...new Set([...started, ...serving.flat()])];
 }
 
