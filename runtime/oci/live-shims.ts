@@ -40,9 +40,9 @@ function shimsWith(interfaceWord: string): LiveShim[] {
 }
 
 function shimOf(pid: number, interfaceWord: string): LiveShim | null {
-  if (!isHostRoot(pid)) return null;
+  if (!isOfHost(pid)) return null;
   const words = readIfThere(`/proc/${pid}/cmdline`)?.split('\0') ?? [];
-  if (!words.some((word) => word.startsWith(interfaceWord))) return null;
+  if (!words.some((word) => word.startsWith(interfaceWord)) || !isHostRoot(pid)) return null;
   const process = processIdentity(pid);
   const folder = folderOf(pid);
   if (!process || folder === null) return null;
@@ -52,10 +52,23 @@ function shimOf(pid: number, interfaceWord: string): LiveShim | null {
 }
 
 /**
- * Processes of sandboxes can give themselves any name, but they are never the host's root. Ask this before other files of
- * a process are read: one that holds the lock of its memory lets each reader of its command line wait.
+ * Whether a process is in the host's user namespace, which those of sandboxes are not. Ask this before the command line
+ * is read: a process that holds the lock of its memory lets each reader of it wait.
  */
-export function isHostRoot(pid: number): boolean {
+export function isOfHost(pid: number): boolean {
+  try {
+    return readlinkSync(`/proc/${pid}/ns/user`) === ownUserNamespace;
+  } catch (error) {
+    // A process that may do more than this one is none of ours.
+    if (isGone(error) || (error as NodeJS.ErrnoException).code === 'EACCES') return false;
+    throw error;
+  }
+}
+
+const ownUserNamespace = readlinkSync('/proc/self/ns/user');
+
+/** Processes can give themselves any name, but those of sandboxes are never the host's root. */
+function isHostRoot(pid: number): boolean {
   return /^Uid:\t0\t0\t0\t0$/m.test(readIfThere(`/proc/${pid}/status`) ?? '');
 }
 

@@ -4,7 +4,7 @@ import type { HostDriver } from '../../runtime/host-driver.ts';
 import { Cgroups } from '../../runtime/oci/cgroups.ts';
 import type { Copy } from '../../runtime/oci/copy.ts';
 import { hasFirewall, udpRoutesInKernel } from '../../runtime/oci/firewall-table.ts';
-import { isHostRoot, liveShims } from '../../runtime/oci/live-shims.ts';
+import { isOfHost, liveShims } from '../../runtime/oci/live-shims.ts';
 import { foldersIn } from '../../runtime/oci/sandbox-folder.ts';
 
 /** All resources of one copy on the machine. Without sandboxes, only the firewall's table remains. */
@@ -77,7 +77,7 @@ function loopDevicesOf(copy: Copy): string[] {
 async function bucketProcessesOf({ storageGid }: Copy, cgroups: Cgroups, instances: string[]): Promise<number[]> {
   const serving = await Promise.all(instances.map((instance) => cgroups.storage.processesOf(instance)));
   const started = allProcesses().filter(
-    (pid) => isHostRoot(pid) && hasWord(pid, (word) => word === `gid=${storageGid}`),
+    (pid) => isOfHost(pid) && hasWord(pid, (word) => word === `gid=${storageGid}`),
   );
   return [...new Set([...started, ...serving.flat()])];
 }

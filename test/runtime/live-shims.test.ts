@@ -1,16 +1,16 @@
-import { type ChildProcess, execFileSync, type SpawnOptions, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { mkdtempSync, readlinkSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
+import { until } from '../support/until.ts';
 
 const root = path.resolve(import.meta.dirname, '../..');
 const folder = mkdtempSync(path.join(os.tmpdir(), 'live-shims-'));
 const words = ['interface=sbc0ffee-1', 'id=sbx-1', 'address=10.0.0.1', 'image=/image'];
-/** It waits for its input. */
-const waiting = (more: SpawnOptions) => spawn('sh', ['-c', 'read -r line', 'sh', ...words], { cwd: folder, ...more });
-const shim = waiting({});
-/** As a process of a sandbox: not the host's root. */
-const ofSandbox = waiting({ uid: 65_534, gid: 65_534, cwd: '/' });
+/** They wait for their input. */
+const waiting = ['sh', '-c', 'read -r line', 'sh', ...words];
+const shim = spawn('env', waiting, { cwd: folder });
+const ofSandbox = spawn('unshare', ['--user', ...waiting]);
 
 afterAll(async () => {
   for (const each of [ofSandbox, shim]) await end(each);
@@ -23,7 +23,9 @@ async function end(child: ChildProcess): Promise<void> {
   await ended;
 }
 
-test('a process of a sandbox whose command line cannot be read does not delay the search for shims', () => {
+test('a process of a sandbox whose command line cannot be read does not delay the search for shims', async () => {
+  const userNamespaceOf = (pid: number | 'self') => readlinkSync(`/proc/${pid}/ns/user`);
+  await until(() => userNamespaceOf(ofSandbox.pid!) !== userNamespaceOf('self'));
   const search = `import { liveShims } from '${root}/runtime/oci/live-shims.ts';
     console.log(JSON.stringify(liveShims({ interface: 'sbc0ffee' }).map((shim) => shim.process.pid)));`;
   // A pipe without a writer: a reader waits, as it waits for a process that holds the lock of its memory.
