@@ -313,13 +313,17 @@ test('an endpoint that only failed for five days is disabled; one that succeeded
   expect(await notifications()).toEqual([{ user_id: plane.account.userId, related_entity_id: endpoint }]);
 });
 
-test('after five failures in a row workflows make the first attempts, until one succeeds', async () => {
-  const receiver = await receive(answerWith(500));
-  const endpoint = await subscribe(receiver, { max_retries: 0 });
+async function failFiveTimes(endpoint: WebhookEndpointId): Promise<void> {
   for (let number = 1; number <= 5; number += 1) {
     await happen();
     await until(async () => (await endpointOf(endpoint)).failed_deliveries === number);
   }
+}
+
+test('after five failures in a row workflows make the first attempts, until one succeeds', async () => {
+  const receiver = await receive(answerWith(500));
+  const endpoint = await subscribe(receiver, { max_retries: 0 });
+  await failFiveTimes(endpoint);
   receiver.answer = answerWith(200);
   const wasWorkflow = async () => {
     await happen();
@@ -337,10 +341,7 @@ test('after five failures in a row workflows make the first attempts, until one 
 test('an endpoint that works again gets what waited for a workflow from the relay, once', async () => {
   const receiver = await receive(answerWith(500));
   const endpoint = await subscribe(receiver, { max_retries: 0 });
-  for (let number = 1; number <= 5; number += 1) {
-    await happen();
-    await until(async () => (await endpointOf(endpoint)).failed_deliveries === number);
-  }
+  await failFiveTimes(endpoint);
   receiver.answer = answerWith(200);
   const waiting = await happen(150);
   await until(async () => (await endpointOf(endpoint)).successful_deliveries === waiting.length);
