@@ -50,7 +50,8 @@ export async function countAttempts(
        select endpoint_id, is_active, failing_since, consecutive_failures from webhook_endpoints
         where endpoint_id in (select endpoint_id from r) order by endpoint_id for update
      ), judged as (
-       select r.*, r.succeeded and l.consecutive_failures >= ${failuresUntilUnhealthy} as recovers, l.is_active and (r.gone or (r.failures > 0 and not r.succeeded
+       select r.*, r.succeeded and l.consecutive_failures >= ${failuresUntilUnhealthy} as recovers,
+              l.is_active and (r.gone or (r.failures > 0 and not r.succeeded
            and coalesce(l.failing_since < now() - interval '${failingDaysUntilDisabled} days', false))) as disables
          from r join locked l using (endpoint_id)
      )

@@ -47,8 +47,8 @@ export async function recordResults(em: EntityManager, results: readonly Deliver
 const startsAtOnce = 1000;
 
 /**
- * Gives deliveries that no one has attempted back to relays, instead of starting their workflows. A workflow that starts
- * nevertheless finds that it does not hold its delivery, and ends.
+ * Gives deliveries that no one has attempted back to relays, instead of starting their workflows. Not those whose start
+ * was attempted: a workflow that found its delivery taken would end, and its id cannot be started again after a failure.
  */
 async function giveBackToRelays(em: EntityManager, endpoints: readonly WebhookEndpointId[]): Promise<void> {
   for (let after: string | null = '0'; after !== null; ) {
@@ -56,7 +56,8 @@ async function giveBackToRelays(em: EntityManager, endpoints: readonly WebhookEn
       em.fork(),
       `with waiting as materialized (
          select id, workflow_id, input->>'deliveryId' as delivery_id, (input->>'createdAt')::timestamptz as created_at
-           from outbox where workflow_type = 'webhookDelivery' and signal is null and id > ?::bigint order by id limit ?
+           from outbox where workflow_type = 'webhookDelivery' and attempts = 0 and id > ?::bigint
+          order by id limit ? for update skip locked
        ), given as (
          update webhook_deliveries d set holder = null, relay_at = clock_timestamp()
            from waiting w

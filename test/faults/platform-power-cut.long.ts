@@ -66,6 +66,7 @@ test(`everything that was acknowledged before a power cut is there after it, ${c
     const tallies = await findAll(again, acknowledged, neighbour);
     console.log([`power cut ${number + 1}, started in ${startMs} ms`, ...tallies.map(rowOf)].join('\n  '));
     expect(tallies.flatMap(({ lost }) => lost)).toEqual([]);
+    for (const { kind, acknowledged: count } of tallies) expect([kind, count > 1]).toEqual([kind, true]);
 
     for (const [sandboxId, { status, asked }] of acknowledged.sandboxes) {
       if (status !== 'terminated' && asked !== 'terminated') await untilRunning(api, sandboxId);

@@ -311,13 +311,17 @@ test('an endpoint that only failed for five days is disabled; one that succeeded
   expect(await notifications()).toEqual([{ user_id: plane.account.userId, related_entity_id: endpoint }]);
 });
 
-test('after five failures in a row workflows make the first attempts, until one succeeds', async () => {
-  const receiver = await receive(answerWith(500));
-  const endpoint = await subscribe(receiver, { max_retries: 0 });
+async function failFiveTimes(endpoint: WebhookEndpointId): Promise<void> {
   for (let number = 1; number <= 5; number += 1) {
     await happen();
     await until(async () => (await endpointOf(endpoint)).failed_deliveries === number);
   }
+}
+
+test('after five failures in a row workflows make the first attempts, until one succeeds', async () => {
+  const receiver = await receive(answerWith(500));
+  const endpoint = await subscribe(receiver, { max_retries: 0 });
+  await failFiveTimes(endpoint);
   receiver.answer = answerWith(200);
   const wasWorkflow = async () => {
     await happen();
@@ -335,10 +339,7 @@ test('after five failures in a row workflows make the first attempts, until one 
 test('an endpoint that works again gets what waited for a workflow from the relay, once', async () => {
   const receiver = await receive(answerWith(500));
   const endpoint = await subscribe(receiver, { max_retries: 0 });
-  for (let number = 1; number <= 5; number += 1) {
-    await happen();
-    await until(async () => (await endpointOf(endpoint)).failed_deliveries === number);
-  }
+  await failFiveTimes(endpoint);
   receiver.answer = answerWith(200);
   const waiting = await happen(150);
   await until(async () => (await endpointOf(endpoint)).successful_deliveries === waiting.length);
@@ -353,6 +354,35 @@ test('an endpoint that works again gets what waited for a workflow from the rela
     ),
   );
   expect(started.filter(Boolean).length).toBeLessThan(waiting.length / 2);
+});
+
+test('an endpoint that works again does not get what a workflow may have begun from a relay', async () => {
+  const receiver = await receive(answerWith(500));
+  const endpoint = await subscribe(receiver, { max_retries: 0 });
+  await failFiveTimes(endpoint);
+  const waiting = await happen(60);
+  const change = async (how: string) => (await plane.orm.em.fork().execute(how)) as Json[];
+  // As if a relay of the outbox had taken it, and not started the workflow yet.
+  const taken: Json[] = [];
+  await until(async () => {
+    taken.push(
+      ...(await change(`update outbox set attempts = 1, not_before = now() + interval '1 hour' where id =
+        (select max(id) from outbox where workflow_type = 'webhookDelivery' and attempts = 0) returning workflow_id`)),
+    );
+    return taken.length > 0;
+  });
+  receiver.answer = answerWith(200);
+  const isOther = ({ delivery_id: id }: Json) => id !== taken[0]!.workflow_id;
+  const ended = async () =>
+    (await deliveriesOf(endpoint)).filter(isOther).every(({ status }) => ['delivered', 'failed'].includes(status));
+  await until(async () => (await deliveriesOf(endpoint)).length === waiting.length + 5 && (await ended()));
+  expect((await deliveriesOf(endpoint)).filter(({ status }) => status === 'pending').length).toBe(1);
+  await change('update outbox set not_before = now()');
+  await until(
+    async () =>
+      (await endpointOf(endpoint)).last_success_at !== null &&
+      (await statusesOf(endpoint)).every((each) => each !== 'pending'),
+  );
 });
 
 test('an endpoint that never answers has few open requests, and another one still gets all of its events', async () => {
