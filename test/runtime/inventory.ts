@@ -76,9 +76,7 @@ function loopDevicesOf(copy: Copy): string[] {
 /** Finds s3fs by its control group, and the relay and the parent of both by their command lines. */
 async function bucketProcessesOf({ storageGid }: Copy, cgroups: Cgroups, instances: string[]): Promise<number[]> {
   const serving = await Promise.all(instances.map((instance) => cgroups.storage.processesOf(instance)));
-  const started = allProcesses().filter(
-    (pid) => isOfHost(pid) && hasWord(pid, (word) => word === `gid=${storageGid}`),
-  );
+  const started = allProcesses().filter((pid) => isOfHost(pid) && hasWord(pid, (word) => word === `gid=${storageGid}`));
   return [...new Set([...started, ...serving.flat()])];
 }
 

@@ -14,7 +14,6 @@ import {
 import { readStorageTarget } from '../../../domain/sandboxes/storage-endpoint.ts';
 import type { Settings } from '../../../platform/config/settings.ts';
 import { counted, optional, withDefault } from '../../schemas/fields.ts';
-import type { CreateBody } from './create-body.ts';
 
 /** A mount in a request. Its credentials are passed on and are neither stored nor returned. */
 
@@ -151,11 +150,19 @@ export function requireUsable(patch: MountPatch, sandbox: { directMount: boolean
   if (sandbox.directMount) requireLasting(upserts, pathOf);
 }
 
+/** The fields of a create's body about mounts. */
+interface CreateFields {
+  allow_internet_access: boolean;
+  object_storage: z.output<typeof createMounts>;
+  object_storage_direct_mount: boolean;
+  s3fs_executable_path: string;
+}
+
 /**
  * The options of a create for direct mounts, with which the s3fs of the image runs in the sandbox.
  * @throws {AppError} `validation_failed`, `direct_mount_not_possible`
  */
-export function directMountOf(body: CreateBody, template: Template): Pick<Sandbox, 'directMount' | 's3fsPath'> {
+export function directMountOf(body: CreateFields, template: Template): Pick<Sandbox, 'directMount' | 's3fsPath'> {
   const { object_storage_direct_mount: asked, s3fs_executable_path: s3fsPath } = body;
   if (!asked && s3fsPath !== '') {
     throw refusal('validation_failed', 's3fs_executable_path', 'is for object_storage_direct_mount only');

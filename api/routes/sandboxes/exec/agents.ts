@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { Orm } from '../../../../db/orm.ts';
 import { findSandboxStatus } from '../../../../db/sandboxes/sandbox-status.ts';
 import { AppError, type ErrorCode } from '../../../../domain/errors.ts';
 import type { SandboxId } from '../../../../domain/ids.ts';
@@ -14,7 +15,6 @@ import {
 } from '../../../../platform/agent-client/platform-call.ts';
 import { SandboxStream, UnusableReply } from '../../../../platform/agent-client/sandbox-exchange.ts';
 import type { PlatformSecrets } from '../../../../platform/config/secrets.ts';
-import type { ApiDependencies } from '../../../dependencies.ts';
 
 /** The time limit of an agent for a reply, and for the first byte of a stream. */
 const replyMs = 10_000;
@@ -237,7 +237,7 @@ export const ofAgentCalls: ErrorCode[] = ['not_found', 'sandbox_not_running'];
  * @throws {AppError} `sandbox_not_running`, the refusal of the agent, `temporarily_unavailable`
  */
 export async function askAgent<T>(
-  deps: ApiDependencies,
+  { orm }: { orm: Orm },
   row: AgentRow,
   ask: (place: AgentPlace) => Promise<T>,
 ): Promise<T> {
@@ -250,7 +250,7 @@ export async function askAgent<T>(
     if (code) throw new AppError(code, texts[code] ?? `The command cannot be run: ${(error as Error).message}`);
     if (!(error instanceof AgentRefusal || error instanceof AgentUnreachable)) throw error;
     // The agent is also unreachable while its sandbox is being frozen or ended.
-    const now = await findSandboxStatus(deps.orm.em, sandboxId);
+    const now = await findSandboxStatus(orm.em, sandboxId);
     if (now && now.status !== 'running') throw notRunning(now.status);
     throw new AppError('temporarily_unavailable', 'The sandbox does not answer now; try again', { cause: error });
   }
