@@ -14,18 +14,16 @@ const run = promisify(execFile);
 const source = path.resolve(import.meta.dirname, '../../clients/mcp');
 
 /** The MCP server, installed from its packed archive and used by the SDK's own client against the whole platform. */
-const platform = new RunningPlatform();
+let platform: RunningPlatform;
 const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-mcp-'));
 let program: string;
 
 beforeAll(async () => {
-  await Promise.all([platform.start(), install()]);
+  [platform] = await Promise.all([RunningPlatform.shared(), install()]);
 }, 300_000);
 
 afterAll(async () => {
-  await platform.stop();
-  await platform.hostRemains();
-  platform.removeData();
+  await platform?.leave();
   fs.rmSync(dir, { recursive: true });
 }, 300_000);
 

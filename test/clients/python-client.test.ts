@@ -10,18 +10,16 @@ const source = path.resolve(import.meta.dirname, '../../clients/python');
 const checks = path.join(import.meta.dirname, 'python-checks.py');
 
 /** The Python client, built as a wheel and installed in a separate venv, against the whole platform. */
-const platform = new RunningPlatform();
+let platform: RunningPlatform;
 let python: PythonWithClient;
 
 beforeAll(async () => {
-  [python] = await Promise.all([PythonWithClient.make(), platform.start()]);
+  [python, platform] = await Promise.all([PythonWithClient.make(), RunningPlatform.shared()]);
 }, 300_000);
 
 afterAll(async () => {
-  await platform.stop();
-  await platform.hostRemains();
-  platform.removeData();
   python?.remove();
+  await platform?.leave();
 }, 300_000);
 
 const runPython = (...args: string[]) => {

@@ -19,7 +19,7 @@ import { ProjectWithClient, programsOf } from './packed-client.ts';
 const run = promisify(execFile);
 
 /** The TypeScript client and its command line against the whole platform. */
-const platform = new RunningPlatform();
+let platform: RunningPlatform;
 let options: CreateOptions;
 let sandbox: Sandbox;
 /** The project with the client from its packed archive. */
@@ -27,7 +27,7 @@ let project: ProjectWithClient;
 let cliScript: string;
 
 beforeAll(async () => {
-  [project] = await Promise.all([ProjectWithClient.make(), platform.start()]);
+  [project, platform] = await Promise.all([ProjectWithClient.make(), RunningPlatform.shared()]);
   cliScript = path.join(project.dir, 'node_modules/sandbox-platform-client/dist/cli/main.js');
   options = { apiUrl: platform.env.PLATFORM_URL, apiKey: platform.env.PLATFORM_API_KEY! };
   sandbox = await Sandbox.create({
@@ -40,10 +40,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   project?.remove();
-  await sandbox?.delete();
-  await platform.stop();
-  await platform.hostRemains();
-  platform.removeData();
+  await platform?.leave();
 }, 300_000);
 
 const codeOf = (work: Promise<unknown>) =>

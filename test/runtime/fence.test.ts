@@ -14,7 +14,7 @@ test('a lease that is renewed while the disk’s reserve changes has the latest 
   const freezer = path.join(folder, 'freezer.state');
   fs.writeFileSync(freezer, 'THAWED\n');
   const cgroups = {
-    fence: { file: freezer, text: 'FROZEN' },
+    freezer: { fence: { file: freezer, text: 'FROZEN' } },
     usageFiles: () => ({ memoryStat: path.join(folder, 'memory.stat') }),
     shimFolders: () => [],
   } as unknown as Cgroups;

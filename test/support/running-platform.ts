@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -8,6 +9,8 @@ import { AgentClient } from '../../ops/development/client/agent-client.ts';
 import { PlatformClient, type SandboxView } from '../../ops/development/client/platform-client.ts';
 import { type PlatformEnv, readPlatformEnv } from '../../ops/local-stack/supervisor/platform-env.ts';
 import { loadSettings } from '../../platform/config/settings.ts';
+import { runOperator } from './operator.ts';
+import { sharedPlatformFolder } from './stack.ts';
 
 const root = path.resolve(import.meta.dirname, '../..');
 
@@ -17,6 +20,8 @@ export class RunningPlatform {
   readonly #settings: NodeJS.ProcessEnv;
   readonly #root: string;
   #child: ChildProcess | null = null;
+  /** The key of the account that `env` names. Null: the first account. */
+  #apiKey: string | null = null;
   output = '';
 
   /**
@@ -33,6 +38,27 @@ export class RunningPlatform {
     // Postgres does not run as root and needs access to its folder.
     fs.chmodSync(this.dataDir, 0o711);
     this.#settings = settings;
+  }
+
+  /**
+   * The platform that the files of a run share, with a new account. It is stopped and removed at the end of the run, and
+   * nothing of a sandbox may be left on the machine then. For files that kill no part of it.
+   */
+  static async shared(): Promise<RunningPlatform> {
+    const platform = new RunningPlatform({}, await sharedPlatformFolder());
+    const account = ['--email', `${randomUUID()}@example.com`, '--plan', 'enterprise'];
+    const { code, stdout, stderr } = await runOperator('admin', platform.dataDir, ['create-account', ...account]);
+    if (code !== 0) throw new Error(stderr);
+    platform.#apiKey = JSON.parse(stdout).apiKey;
+    return platform;
+  }
+
+  /** Deletes the sandboxes of the account on a shared platform. */
+  async leave(): Promise<void> {
+    const api = this.client();
+    const list = '/v1/sandboxes?limit=100';
+    const { data } = (await api.request<{ sandboxes: SandboxView[] }>('GET', list)).body;
+    await Promise.all(data.sandboxes.map(({ sandbox_id }) => api.deleteSandbox(sandbox_id)));
   }
 
   /**
@@ -79,7 +105,8 @@ export class RunningPlatform {
   }
 
   get env(): PlatformEnv {
-    return readPlatformEnv(this.dataDir) as PlatformEnv;
+    const env = readPlatformEnv(this.dataDir) as PlatformEnv;
+    return this.#apiKey ? { ...env, PLATFORM_API_KEY: this.#apiKey } : env;
   }
 
   /** A client of the API with the key of the first account's root. */

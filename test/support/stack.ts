@@ -49,6 +49,11 @@ export async function registryAddress(): Promise<string> {
   return (await ask<{ address: string }>('/registry')).address;
 }
 
+/** The data folder of the run's platform. Tests use `RunningPlatform.shared`. */
+export async function sharedPlatformFolder(): Promise<string> {
+  return (await ask<{ dataDir: string }>('/platform')).dataDir;
+}
+
 /**
  * Temporal's time-skipping test server, one for each call, with the platform's search attributes: where a test would
  * wait for hours. It knows updates and update-with-start, but no schedules. Call its `teardown()` at the end.

@@ -14,6 +14,7 @@ import { startTemporalOnPostgres, temporalInnerPorts } from '../../ops/local-sta
 import type { EmbeddedTemporal } from '../../ops/local-stack/embedded/temporal-server.ts';
 import { temporalPrograms } from '../../ops/setup/toolchain/locations.mjs';
 import { ensureNamespace } from '../../platform/temporal/namespace.ts';
+import { RunningPlatform } from './running-platform.ts';
 
 const folderPrefix = 'sandbox-platform-test-';
 const templateDatabase = 'platform_template';
@@ -81,6 +82,8 @@ export class TestStack {
         return this.#newNamespace(shortHistoryNamespace);
       case '/registry':
         return this.#registry().then(({ address }) => ({ address }));
+      case '/platform':
+        return this.#platform().then(({ dataDir }) => ({ dataDir }));
       case '/database':
         return this.#newDatabase();
       default:
@@ -152,6 +155,20 @@ export class TestStack {
       });
       this.#stops.push(() => registry.stop());
       return registry;
+    });
+  }
+
+  #platform(): Promise<RunningPlatform> {
+    return this.#part('platform', async () => {
+      const platform = new RunningPlatform({ PLATFORM_OUTBOUND_RANGES: '127.0.0.0/8' });
+      this.#stops.push(async () => {
+        await platform.stop();
+        const remains = await platform.hostRemains();
+        platform.removeData();
+        if (remains.length > 0) throw new Error(`The shared platform leaves on this machine: ${remains.join(', ')}`);
+      });
+      await platform.start();
+      return platform;
     });
   }
 

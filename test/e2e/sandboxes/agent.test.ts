@@ -13,21 +13,16 @@ import { Terminal } from '../../agent/support/terminal.ts';
 import { RunningPlatform } from '../../support/running-platform.ts';
 
 /** The agent in sandboxes of the whole platform, called through the gateway as its users do. */
-const platform = new RunningPlatform();
+let platform: RunningPlatform;
 const opened: { agent: AgentClient; sandbox: SandboxView }[] = [];
 
 beforeAll(async () => {
-  await platform.start();
+  platform = await RunningPlatform.shared();
 }, 180_000);
 
 afterAll(async () => {
-  for (const { agent, sandbox } of opened) {
-    agent.close();
-    await platform.client().deleteSandbox(sandbox.sandbox_id);
-  }
-  await platform.stop();
-  await platform.hostRemains();
-  platform.removeData();
+  for (const { agent } of opened) agent.close();
+  await platform?.leave();
 }, 180_000);
 
 async function open(wanted: Record<string, unknown>): Promise<{ agent: AgentClient; sandbox: SandboxView }> {

@@ -11,25 +11,22 @@ import { until } from '../../support/until.ts';
 import { WebhookReceiver } from '../../support/webhook-receiver.ts';
 
 /** Exec in real containers, through two processes of the API, with a real browser as a reader. */
-const platform = new RunningPlatform();
+let platform: RunningPlatform;
 let replica: ApiReplica;
 let one: PlatformClient;
 let two: PlatformClient;
 let sandbox: SandboxView;
 
 beforeAll(async () => {
-  await platform.start();
+  platform = await RunningPlatform.shared();
   replica = await ApiReplica.start(platform.dataDir);
   one = platform.client();
   two = new PlatformClient(replica.url, platform.env.PLATFORM_API_KEY!);
   sandbox = await one.createSandbox({ cpu_count: 1, memory_mb: 256, storage_gb: 1, env_vars: { FROM: 'sandbox' } });
 }, 180_000);
 afterAll(async () => {
-  if (sandbox) await one.deleteSandbox(sandbox.sandbox_id);
   await replica?.stop();
-  await platform.stop();
-  expect(await platform.hostRemains()).toEqual([]);
-  platform.removeData();
+  await platform?.leave();
 }, 180_000);
 
 interface Started {

@@ -27,7 +27,7 @@ import { until } from '../../support/until.ts';
  * Images of other registries, imported and run on the whole platform. They are made here, because no public image can
  * be fetched.
  */
-const platform = new RunningPlatform({ PLATFORM_WARM_POOL_SIZE: '0', PLATFORM_OUTBOUND_RANGES: '127.0.0.0/8' });
+let platform: RunningPlatform;
 const small = { cpu_count: 1, memory_mb: 256, storage_gb: 1 };
 let api: PlatformClient;
 let source: LoopbackRegistry;
@@ -36,13 +36,11 @@ let folder: string;
 beforeAll(async () => {
   folder = mkdtempSync(path.join(os.tmpdir(), 'imported-images-'));
   source = await LoopbackRegistry.start(folder);
-  await platform.start();
+  platform = await RunningPlatform.shared();
   api = platform.client();
 }, 180_000);
 afterAll(async () => {
-  await platform.stop();
-  await platform.hostRemains();
-  platform.removeData();
+  await platform?.leave();
   await source?.stop();
   rmSync(folder, { recursive: true, force: true });
 }, 180_000);
