@@ -49,7 +49,7 @@ export function displayEvent(shown: Representations, run: { startedAt: Date; cou
 }
 
 const fullBytes = 1024 * 1024;
-const roomBytes = 256 * 1024;
+const resumeBytes = 256 * 1024;
 const longestChunk = 64 * 1024;
 const separateLines = 64;
 
@@ -123,8 +123,8 @@ export class RunOutput implements AsyncIterable<ExecuteEvent> {
     return this.#full;
   }
 
-  /** Resolves when the reader has room for more. */
-  room(): Promise<void> {
+  /** Resolves when the reader has taken enough to write more. */
+  drained(): Promise<void> {
     if (!this.#full) return Promise.resolve();
     return new Promise((resolve) => this.#wakeWriters.push(resolve));
   }
@@ -134,7 +134,7 @@ export class RunOutput implements AsyncIterable<ExecuteEvent> {
       const next = this.#waiting.shift();
       if (next) {
         this.#waitingBytes -= next.bytes;
-        if (this.#waitingBytes <= roomBytes) this.#goOn();
+        if (this.#waitingBytes <= resumeBytes) this.#goOn();
         yield next.event;
       } else if (this.#finished || this.#discarded) return;
       else {

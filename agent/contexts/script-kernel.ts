@@ -96,7 +96,7 @@ export abstract class ScriptKernel implements Kernel {
         finish: async (outcome) => {
           // While the reader of the output is behind, the pipes are not read.
           do {
-            await output.room();
+            await output.drained();
             await pipesRead();
           } while (output.isFull);
           this.current = undefined;

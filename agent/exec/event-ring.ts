@@ -140,7 +140,7 @@ export class EventRing {
    * Resolves when the process may write more: at once, unless all readers are far behind. Then readers get a moment to
    * catch up, so that the fastest reader gets everything.
    */
-  async room(): Promise<void> {
+  async drained(): Promise<void> {
     if (this.#isReaderExpected && this.#heldBytes > comfortableLagBytes) {
       await this.#progress.within(firstReaderMs);
       this.#isReaderExpected = false;

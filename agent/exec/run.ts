@@ -105,7 +105,7 @@ export class Run {
       if (event?.case === 'data' && event.value.output?.case && event.value.output.case !== 'pty') {
         const { case: channel, value } = event.value.output;
         this.events.addOutput(channel, value as Buffer);
-        await this.events.room();
+        await this.events.drained();
       } else if (event?.case === 'end') {
         // A run that is being killed ends with the event of the kill, not with the exit code that the kill causes.
         await this.#killing;

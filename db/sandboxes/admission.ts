@@ -1,18 +1,18 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { checkPlanLimits, type Plan } from '../../domain/billing/plans.ts';
 import { AppError, notFound } from '../../domain/errors.ts';
+import { expectedUse } from '../../domain/hosts/capacity.ts';
 import {
   chooseHost,
   fits,
-  type HostRoom,
+  type HostCapacity,
   leastShort,
   patienceSeconds,
+  type RequiredCapacity,
   type Resource,
-  type RoomNeeded,
   shortOf,
 } from '../../domain/hosts/placement.ts';
 import { anyRegion, type RegionWish } from '../../domain/hosts/regions.ts';
-import { expectedUse } from '../../domain/hosts/room.ts';
 import type { AccountId, TemplateId, UserId } from '../../domain/ids.ts';
 import { lifeStartOf } from '../../domain/sandboxes/life-plan.ts';
 import { udpPortsOf } from '../../domain/sandboxes/ports.ts';
@@ -26,7 +26,7 @@ import { accountTransaction } from '../core/account-transaction.ts';
 import { lockRow } from '../core/lock-row.ts';
 import { requestSignal, requestStart } from '../core/outbox.ts';
 import { query } from '../core/query.ts';
-import { readRooms, templateUse } from '../hosts/host-rooms.ts';
+import { readHostCapacities, templateUse } from '../hosts/host-capacities.ts';
 import { limitsWhatIsMetered, requireMeteredQuota } from '../usage/metered-quotas.ts';
 import { Sandbox } from './sandbox.entity.ts';
 import { recordSandboxEvent } from './sandbox-events.ts';
@@ -62,7 +62,7 @@ export type NewSandbox = Pick<
   Partial<Pick<Sandbox, 'secretKeyNumber' | 'objectStorage' | 'startImageCommand' | 'directMount' | 's3fsPath'>>;
 
 /**
- * Admits a sandbox and places it, in one transaction: a lock of the account, the plan's limits, room on a live host,
+ * Admits a sandbox and places it, in one transaction: a lock of the account, the plan's limits, capacity on a live host,
  * the row as `created`, its first event, and the outbox row that starts its workflow. So concurrent creates never
  * exceed the plan.
  * @throws {AppError} `plan_limit_exceeded`, `concurrent_limit_reached`, `quota_used_up`, `budget_restricted`,
@@ -81,7 +81,7 @@ export async function admitSandbox(
     const plan = await lockAccountForOneMore(tx, plans, asked);
     checkPlanLimits(plan, asked);
     await keepTemplate(tx, asked.templateId);
-    const needed = { ...(await roomFor(tx, asked)), ...(waits && { maxStartWaitSeconds: patienceSeconds }) };
+    const needed = { ...(await requiredCapacity(tx, asked)), ...(waits && { maxStartWaitSeconds: patienceSeconds }) };
     const host = await reserveHost(tx, needed, { wish, accountId: asked.accountId });
     const sandbox = tx.create(Sandbox, {
       ...asked,
@@ -115,8 +115,8 @@ async function keepTemplate(tx: EntityManager, templateId: TemplateId): Promise<
  */
 export async function admitResume(tx: EntityManager, plans: PlanCatalog, sandbox: Sandbox): Promise<void> {
   await lockAccountForOneMore(tx, plans, sandbox);
-  const asked = await roomFor(tx, sandbox);
-  // The host's figures already include the sandbox's disk and most of its memory. Only the rest needs room.
+  const asked = await requiredCapacity(tx, sandbox);
+  // The host's figures already include the sandbox's disk and most of its memory. Only the rest is needed.
   const memory = sandbox.holdsCompute ? 0 : asked.memoryMb;
   const expected = { cpu: 0, memoryMb: sandbox.holdsCompute ? 0 : asked.expected.memoryMb, diskMb: 0 };
   const needed = { ...asked, diskGb: 0, udpPorts: 0, memoryMb: memory, expected };
@@ -125,8 +125,8 @@ export async function admitResume(tx: EntityManager, plans: PlanCatalog, sandbox
 
 type Sized = Pick<Sandbox, 'templateId' | 'cpuCount' | 'memoryMb' | 'storageGb' | 'templatePorts' | 'customPorts'>;
 
-/** The room that a sandbox needs: its promised resources, and the measured use of its template's sandboxes. */
-export async function roomFor(tx: EntityManager, sandbox: Sized): Promise<RoomNeeded> {
+/** The capacity that a sandbox needs: its promised resources, and the measured use of its template's sandboxes. */
+export async function requiredCapacity(tx: EntityManager, sandbox: Sized): Promise<RequiredCapacity> {
   const nominal = { cpu: sandbox.cpuCount, memoryMb: sandbox.memoryMb, diskGb: sandbox.storageGb };
   const expected = expectedUse(nominal, await templateUse(tx, sandbox.templateId));
   return { ...nominal, udpPorts: udpPortsOf(sandbox).length, expected };
@@ -225,18 +225,20 @@ async function countConcurrent(tx: EntityManager, accountId: AccountId, userId: 
 }
 
 /**
- * Finds a live host with room and locks its row until the transaction ends, so that no other transaction takes the same
- * room. Only the selected host is locked, so creates on different hosts do not wait for each other.
+ * Finds a live host with capacity and locks its row until the transaction ends, so that no other transaction takes the same
+ * capacity. Only the selected host is locked, so creates on different hosts do not wait for each other.
  */
 export async function reserveHost(
   tx: EntityManager,
-  needed: RoomNeeded,
+  needed: RequiredCapacity,
   where: { wish?: RegionWish; hostId?: string; except?: string; accountId?: AccountId },
-): Promise<HostRoom> {
+): Promise<HostCapacity> {
   const full = new Set<string>(where.except ? [where.except] : []);
   let short: Resource[] = [];
   for (;;) {
-    const open = (await readRooms(tx, where.hostId ?? null, where.accountId)).filter((room) => !full.has(room.hostId));
+    const open = (await readHostCapacities(tx, where.hostId ?? null, where.accountId)).filter(
+      (host) => !full.has(host.hostId),
+    );
     if (where.hostId && full.size === 0 && open.length === 0) {
       throw new AppError(
         'host_unavailable',
@@ -244,13 +246,13 @@ export async function reserveHost(
       );
     }
     const chosen = chooseHost(open, needed, where.wish ?? anyRegion);
-    if (!chosen) throw noRoom(where, open.length > 0 ? leastShort(open, needed) : short);
+    if (!chosen) throw noCapacity(where, open.length > 0 ? leastShort(open, needed) : short);
     await lockRow(tx, 'hosts', chosen.hostId);
-    const [locked] = await readRooms(tx, chosen.hostId, where.accountId);
+    const [locked] = await readHostCapacities(tx, chosen.hostId, where.accountId);
     if (locked && fits(locked, needed)) return locked;
     full.add(chosen.hostId);
     short = locked ? shortOf(locked, needed) : [];
-    if (where.hostId) throw noRoom(where, short);
+    if (where.hostId) throw noCapacity(where, short);
   }
 }
 
@@ -263,7 +265,7 @@ const resourceNames: Record<Resource, string> = {
 };
 
 /** @param short the resources that the hosts lack; empty: no host takes sandboxes */
-function noRoom({ wish, hostId }: { wish?: RegionWish; hostId?: string }, short: readonly Resource[]): AppError {
+function noCapacity({ wish, hostId }: { wish?: RegionWish; hostId?: string }, short: readonly Resource[]): AppError {
   if (short.length > 0 && short.every((resource) => resource === 'starts')) {
     const message = `Too many sandboxes are starting now: this one would wait for more than ${patienceSeconds} seconds`;
     return new AppError('start_queue_full', message);

@@ -43,7 +43,7 @@ export async function recordResults(em: EntityManager, results: readonly Deliver
   if (recovered.length > 0) await giveBackToRelays(em, recovered);
 }
 
-/** The number of waiting starts that one statement looks through. */
+/** The number of waiting starts that one statement reads. */
 const startsAtOnce = 1000;
 
 /**

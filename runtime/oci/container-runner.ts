@@ -51,7 +51,7 @@ const endTimeoutSeconds = 10;
 const mountPatienceSeconds = 5;
 /**
  * If the host runs out of memory, the kernel kills sandboxes before the platform's processes. The agent's score leaves
- * room for higher scores of its children.
+ * space for higher scores of its children.
  */
 const sandboxOomScore = 300;
 const sysResourceCapability = 24n;

@@ -11,7 +11,7 @@ import { hostRoutes, isLinkWhole, repairLink } from './sandbox-link.ts';
 import type { SandboxRecords } from './sandbox-records.ts';
 
 /** The number of links that are checked before the event loop gets a turn, which takes a few milliseconds. */
-const looksAtOnce = 50;
+const checksAtOnce = 50;
 
 /** Restores links and routes of sandboxes that something outside the platform has removed. */
 export class LinkRepair {
@@ -47,7 +47,7 @@ export class LinkRepair {
     const repaired: SandboxId[] = [];
     const routes = hostRoutes();
     for (const [at, { sandboxId, allowInternetAccess }] of sandboxes.entries()) {
-      if (at % looksAtOnce === looksAtOnce - 1) await nextTurn();
+      if (at % checksAtOnce === checksAtOnce - 1) await nextTurn();
       const pids = readPids(this.#records.folderOf(sandboxId));
       const connection = this.#connectionOf(sandboxId, allowInternetAccess);
       if (!pids || !connection || isLinkWhole(connection, pids.initPid, routes)) continue;

@@ -47,12 +47,12 @@ export class WarmPools {
       memoryMb?: number | undefined;
       imageOf: (reference: string, signal: AbortSignal) => Promise<UnpackedImage>;
       isBusy: () => boolean;
-      /** Whether the host has room for more members. */
-      hasRoom: () => boolean;
+      /** Whether the host has capacity for more members. */
+      hasCapacity: () => boolean;
       logger: DriverLogger;
     },
   ) {
-    const { base, size, memoryMb, imageOf, isBusy, hasRoom, logger } = parts;
+    const { base, size, memoryMb, imageOf, isBusy, hasCapacity, logger } = parts;
     const members = new PoolMembers(parts);
     this.#members = members;
     this.#base = base;
@@ -73,7 +73,7 @@ export class WarmPools {
       size,
       budgetMb: () => memoryMb ?? (os.totalmem() / 1024 / 1024) * memoryFraction,
       memoryMbOf: () => memberMemoryMb,
-      hasRoom,
+      hasCapacity,
       isBusy,
       logger,
     });

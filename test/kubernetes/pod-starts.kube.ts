@@ -46,7 +46,7 @@ afterAll(async () => {
   await cluster?.stop();
 }, 60_000);
 
-/** Makes a sandbox with a disk. The disk has the facts about the image, so that no pod looks at the image. */
+/** Makes a sandbox with a disk. The disk has the facts about the image, so that no pod inspects the image. */
 async function specOf(accountId: AccountId): Promise<SandboxSpec> {
   const spec = await host.spec(image, { accountId });
   const { namespace } = host;

@@ -44,7 +44,7 @@ export class HostLease {
   }
 
   /**
-   * Renews the lease without offering room yet.
+   * Renews the lease without offering capacity yet.
    * @returns whether the host had been given up; then its sandboxes stay frozen until `offer`
    * @throws when Postgres is unreachable
    */

@@ -22,10 +22,10 @@ export type ReconcilingDriver = SandboxDriver &
   Pick<HostDriver, 'reconcile' | 'repairLinks' | 'withoutAgent' | 'restartAgent'>;
 
 /**
- * Why a sandbox is reported. `room`: it is frozen and the disk has no room for it. A report with a changed reason is
+ * Why a sandbox is reported. `disk_space`: it is frozen and the disk has no space for it. A report with a changed reason is
  * sent at once.
  */
-type Loss = 'processes' | 'disk' | 'room';
+type Loss = 'processes' | 'disk' | 'disk_space';
 
 const everyMs = 4000;
 /** A workflow normally acts on a report much sooner. If it has not, the report is sent again after this time. */
@@ -67,7 +67,7 @@ export class HostReconciliation {
   }
 
   /**
-   * Call this before the host takes work. It removes sandboxes that no row needs, releases the room of ended ones, and
+   * Call this before the host takes work. It removes sandboxes that no row needs, releases the capacity of ended ones, and
    * reports processes that ended while the host was away.
    * @param lastAlive when this host was last known to be up; after a restart of the host, its processes ended then
    */
@@ -80,11 +80,11 @@ export class HostReconciliation {
       await this.#alone(row.sandboxId, async () => {
         await this.#driver.stop(row.sandboxId);
         await this.#driver.remove(row.sandboxId);
-        await life.releaseRoom(row.sandboxId);
+        await life.releaseCapacity(row.sandboxId);
       });
     }
     for (const row of living) await this.#alone(row.sandboxId, () => this.#bringToRest(row));
-    await this.#look(lastAlive);
+    await this.#compareAll(lastAlive);
     this.#logger.info(
       { sandboxes: living.length, cleaned: rows.length - living.length },
       'the sandboxes of the host were reconciled with their rows',
@@ -102,7 +102,7 @@ export class HostReconciliation {
 
   /** Starts the repeated checks. */
   start(): void {
-    this.#running ??= this.#lookOn();
+    this.#running ??= this.#repeatChecks();
   }
 
   /** Stops after the current check. */
@@ -134,22 +134,22 @@ export class HostReconciliation {
     } catch (error) {
       if (!(error instanceof DriverError && error.code === 'host_disk_full')) throw error;
       const pressure = { run: found.run, ended: false };
-      this.#report(row.sandboxId, found, 'room', () => this.#facts.diskPressure(row.sandboxId, pressure));
+      this.#report(row.sandboxId, found, 'disk_space', () => this.#facts.diskPressure(row.sandboxId, pressure));
     }
   }
 
-  async #lookOn(): Promise<void> {
+  async #repeatChecks(): Promise<void> {
     const { signal } = this.#stopping;
     while (!signal.aborted) {
       await delay(everyMs, undefined, { signal }).catch(ignoreAbort);
       if (signal.aborted) return;
-      await this.#look(new Date()).catch((error) => {
+      await this.#compareAll(new Date()).catch((error) => {
         this.#logger.warn({ err: error }, 'the sandboxes of this host could not be compared with their rows');
       });
     }
   }
 
-  async #look(lastAlive: Date): Promise<void> {
+  async #compareAll(lastAlive: Date): Promise<void> {
     const resting = await restingSandboxes(this.#orm.em, this.#hostId);
     const ids = new Set(resting.map(({ sandboxId }) => sandboxId));
     for (const sandboxId of this.#reports.keys()) if (!ids.has(sandboxId)) this.#reports.delete(sandboxId);

@@ -239,7 +239,7 @@ export class JupyterKernel implements Kernel {
       const state = this.#current;
       if (!state) return;
       do {
-        await state.output.room();
+        await state.output.drained();
         await pipesRead();
       } while (state.output.isFull);
       if (this.#current === state) state.finish();

@@ -176,7 +176,7 @@ async function usableTemplate(
   return { ...template, image: template.image };
 }
 
-/** Checks the request except for the room, and fills in defaults. */
+/** Checks the request except for the capacity, and fills in defaults. */
 async function newSandbox(
   em: EntityManager,
   deps: ApiDependencies,

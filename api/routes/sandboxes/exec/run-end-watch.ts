@@ -87,8 +87,8 @@ export class RunEndWatch {
   }
 
   async #askDue(): Promise<void> {
-    const room = most.sandboxes - this.#asked.size;
-    for (const sandbox of await claimWatchedRuns(this.#orm.em, { ...most, sandboxes: room })) {
+    const freeSlots = most.sandboxes - this.#asked.size;
+    for (const sandbox of await claimWatchedRuns(this.#orm.em, { ...most, sandboxes: freeSlots })) {
       const runIds = sandbox.runs.map(({ runId }) => runId);
       if (this.#asked.has(sandbox.sandboxId) || this.#countOf(sandbox.accountId) >= most.perAccount) {
         await askAgain(this.#orm.em, runIds, idleMs);
@@ -133,11 +133,15 @@ export class RunEndWatch {
     if (status === 'terminating' || isOver(status)) return { end: without('sandbox_ended'), isKnown: false };
     if (status !== 'running' || !agentAddress || !agentPort) return { askAgainMs: laterMs };
     const place: AgentPlace = { sandboxId, secretKeyNumber, hostId, address: agentAddress, port: agentPort };
-    const isRoomy = this.#asked.size <= most.sandboxes / 2 && this.#countOf(sandbox.accountId) <= most.perAccount / 2;
+    const hasFreeSlots =
+      this.#asked.size <= most.sandboxes / 2 && this.#countOf(sandbox.accountId) <= most.perAccount / 2;
     const { signal } = this.#stopping;
     try {
-      const end = await this.#agents.readRunEnd(place, run.runId, { waitMs: mayWait && isRoomy ? waitMs : 0, signal });
-      if (!end) return { askAgainMs: isRoomy ? 0 : pollMs };
+      const end = await this.#agents.readRunEnd(place, run.runId, {
+        waitMs: mayWait && hasFreeSlots ? waitMs : 0,
+        signal,
+      });
+      if (!end) return { askAgainMs: hasFreeSlots ? 0 : pollMs };
       return { end: believable(end, run), isKnown: true };
     } catch (error) {
       if (signal.aborted) return { askAgainMs: 0 };

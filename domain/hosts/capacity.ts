@@ -10,7 +10,7 @@ export interface Use {
  * The resources that a host could still give to sandboxes at its last measurement. Negative: the host is under
  * pressure.
  */
-export interface FreeRoom extends Use {
+export interface FreeCapacity extends Use {
   /** The total memory of the machine, to compare hosts of different sizes. */
   memoryTotalMb: number;
 }
@@ -123,8 +123,8 @@ export function expectedUse(nominal: NominalUse, known: TemplateUse | null): Use
   };
 }
 
-/** The room of a host after the expected use of its unmeasured sandboxes. */
-export function lessExpected(free: FreeRoom, expected: readonly Use[]): FreeRoom {
+/** The free capacity of a host after the expected use of its unmeasured sandboxes. */
+export function lessExpected(free: FreeCapacity, expected: readonly Use[]): FreeCapacity {
   const sum = (of: (use: Use) => number) => expected.reduce((total, use) => total + of(use), 0);
   return {
     memoryTotalMb: free.memoryTotalMb,
