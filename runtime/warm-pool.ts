@@ -123,8 +123,8 @@ export class WarmPool<Shape extends { image: string }, Member extends { name: st
   }
 
   /**
-   * Ends up to `count` members for a sandbox that finds no capacity, and cancels the members that are being made. Members of
-   * the shape that was created longest ago end first. No new member is made for a minute.
+   * Ends up to `count` members for a sandbox that finds no capacity, and cancels the members that are being made.
+   * Members of the shape that was created longest ago end first. No new member is made for a minute.
    * @returns how many members were ended or cancelled
    */
   async evict(count: number): Promise<number> {

@@ -24,7 +24,7 @@ const dayMs = 86_400_000;
 export type OutputChannel = 'stdout' | 'stderr';
 export type ExecEnd = { type: 'end'; exitCode: number } | { type: 'error'; code: string; message: string };
 
-/** One event of a run. Sequence numbers count from 1, which is `start`. A gap means that output was dropped. */
+/** One event of an execution. Sequence numbers count from 1, which is `start`. A gap means that output was dropped. */
 export type ExecEvent = { sequence: number } & (
   | { type: OutputChannel; bytes: Buffer }
   | { type: 'start'; pid: number }
@@ -51,8 +51,8 @@ interface Reader {
 }
 
 /**
- * The events of one run: its start, the newest MiB of its output, its end. Each reader reads at its own speed from any
- * event. A reader that stalls loses the oldest output and does not slow the others.
+ * The events of one execution: its start, the newest MiB of its output, its end. Each reader reads at its own speed
+ * from any event. A reader that stalls loses the oldest output and does not slow the others.
  */
 export class EventRing {
   readonly #start: ExecEvent;

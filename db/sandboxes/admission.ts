@@ -62,8 +62,8 @@ export type NewSandbox = Pick<
   Partial<Pick<Sandbox, 'secretKeyNumber' | 'objectStorage' | 'startImageCommand' | 'directMount' | 's3fsPath'>>;
 
 /**
- * Admits a sandbox and places it, in one transaction: a lock of the account, the plan's limits, capacity on a live host,
- * the row as `created`, its first event, and the outbox row that starts its workflow. So concurrent creates never
+ * Admits a sandbox and places it, in one transaction: a lock of the account, the plan's limits, capacity on a live
+ * host, the row as `created`, its first event, and the outbox row that starts its workflow. So concurrent creates never
  * exceed the plan.
  * @throws {AppError} `plan_limit_exceeded`, `concurrent_limit_reached`, `quota_used_up`, `budget_restricted`,
  * `account_suspended`, `subscription_past_due`, `no_capacity`, `start_queue_full`, `locality_constraint_failed`,
@@ -225,8 +225,8 @@ async function countConcurrent(tx: EntityManager, accountId: AccountId, userId: 
 }
 
 /**
- * Finds a live host with capacity and locks its row until the transaction ends, so that no other transaction takes the same
- * capacity. Only the selected host is locked, so creates on different hosts do not wait for each other.
+ * Finds a live host with capacity and locks its row until the transaction ends, so that no other transaction takes the
+ * same capacity. Only the selected host is locked, so creates on different hosts do not wait for each other.
  */
 export async function reserveHost(
   tx: EntityManager,

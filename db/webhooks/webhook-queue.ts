@@ -24,8 +24,8 @@ const endpointOf = `(select to_jsonb(w) from webhook_endpoints w where w.endpoin
 /**
  * Claims due deliveries in turn from each endpoint, so that the many deliveries of one endpoint do not delay others.
  * Only one relay at a time holds a delivery. The deliveries of a relay that dies are due again after ten seconds.
- * @param wanted.freeSlots the number of further deliveries of an endpoint or an account that may be claimed, if it differs
- * from the usual one
+ * @param wanted.freeSlots the number of further deliveries of an endpoint or an account that may be claimed, if it
+ * differs from the usual one
  */
 export async function claimDeliveries(
   em: EntityManager,

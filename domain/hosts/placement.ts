@@ -67,8 +67,8 @@ export function chooseHost(
 }
 
 /**
- * The fullest host below the fill level, so that large sandboxes find a host later. If there is none, the emptiest host,
- * because sandboxes may later use more than was measured. Null: no host has capacity.
+ * The fullest host below the fill level, so that large sandboxes find a host later. If there is none, the emptiest
+ * host, because sandboxes may later use more than was measured. Null: no host has capacity.
  */
 export function bestFit(hosts: readonly HostCapacity[], needed: RequiredCapacity): HostCapacity | null {
   const fitting = hosts

@@ -57,8 +57,8 @@ export class InFlight {
   }
 
   /**
-   * Takes a slot. An endpoint that became slow after the check of its free slots still gets one, because a claimed delivery
-   * costs less as a request than as a workflow.
+   * Takes a slot. An endpoint that became slow after the check of its free slots still gets one, because a claimed
+   * delivery costs less as a request than as a workflow.
    * @returns null when there is no free slot
    */
   enter(endpointId: WebhookEndpointId, accountId: AccountId): Slot | null {

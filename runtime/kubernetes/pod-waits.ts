@@ -8,8 +8,8 @@ import { absent, diskAway, noCapacity, notStarted } from './start-errors.ts';
 
 /**
  * Waits until the first process of a pod runs.
- * @param of.onShortage called after each change while no node has capacity for the pod; an error that it throws ends the
- *   wait
+ * @param of.onShortage called after each change while no node has capacity for the pod; an error that it throws ends
+ * the wait
  * @throws {DriverError} when the pod cannot start, or does not start in time
  */
 export function whenRunning(

@@ -33,7 +33,8 @@ export function setUpWarmPods({ base, size, memoryMb }: WarmOptions, parts: Setu
     size,
     budgetMb: () => memoryMb ?? load.memory().totalMb * memoryShare,
     requestedMb: (shape) => shape.memoryMb * requestShareOf(options).memory,
-    // `availableMb` counts the memory of the present warm pods as free. One more shape's memory stays free for a sandbox.
+    // `availableMb` counts the memory of the present warm pods as free. One more shape's memory stays free for a
+    // sandbox.
     hasCapacity: (shape, present) => {
       const wantedMb = present.reduce((sum, each) => sum + each.memoryMb, 2 * shape.memoryMb);
       return !fence.isClosed && load.memory().availableMb >= wantedMb;

@@ -22,8 +22,8 @@ export type ReconcilingDriver = SandboxDriver &
   Pick<HostDriver, 'reconcile' | 'repairLinks' | 'withoutAgent' | 'restartAgent'>;
 
 /**
- * Why a sandbox is reported. `disk_space`: it is frozen and the disk has no space for it. A report with a changed reason is
- * sent at once.
+ * Why a sandbox is reported. `disk_space`: it is frozen and the disk has no space for it. A report with a changed
+ * reason is sent at once.
  */
 type Loss = 'processes' | 'disk' | 'disk_space';
 
@@ -67,8 +67,8 @@ export class HostReconciliation {
   }
 
   /**
-   * Call this before the host takes work. It removes sandboxes that no row needs, releases the capacity of ended ones, and
-   * reports processes that ended while the host was away.
+   * Call this before the host takes work. It removes sandboxes that no row needs, releases the capacity of ended ones,
+   * and reports processes that ended while the host was away.
    * @param lastAlive when this host was last known to be up; after a restart of the host, its processes ended then
    */
   async takeOver(lastAlive: Date): Promise<void> {

@@ -134,9 +134,9 @@ export class WebhookRelay {
   }
 
   /**
-   * Writes outcomes as they arrive, batch by batch, until there are none. Each write frees slots for more requests. So a
-   * killed relay leaves at most as many unwritten outcomes as it may have requests in flight. Postgres may be away for
-   * a while.
+   * Writes outcomes as they arrive, batch by batch, until there are none. Each write frees slots for more requests. So
+   * a killed relay leaves at most as many unwritten outcomes as it may have requests in flight. Postgres may be away
+   * for a while.
    */
   async #writeAll(): Promise<void> {
     while (this.#results.length > 0) {

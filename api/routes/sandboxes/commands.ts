@@ -343,11 +343,11 @@ function asNotRunning(error: unknown): never {
 
 /** Converts an error to the error for the caller of a command. */
 function asAppError(error: unknown): unknown {
-  return isRunOver(error) ? ended('ending') : (workflowError(error) ?? error);
+  return isWorkflowClosed(error) ? ended('ending') : (workflowError(error) ?? error);
 }
 
-/** The update was accepted, but the run ended, or was cancelled by an operator, before its handler had replied. */
-function isRunOver(error: unknown): boolean {
+/** The update was accepted, but the workflow run ended, or was cancelled by an operator, before its handler had replied. */
+function isWorkflowClosed(error: unknown): boolean {
   const isCancelled = error instanceof WorkflowUpdateFailedError && error.cause instanceof CancelledFailure;
   return isCancelled || hasFailureType(error, 'AcceptedUpdateCompletedWorkflow');
 }

@@ -265,9 +265,9 @@ test('the API calls an agent of another machine', async () => {
   put(upstream);
   const agents = new SandboxAgents(() => 'token', ways);
   const agent = { sandboxId, secretKeyNumber: 1, hostId: 'host-b', address: nowhere, port: upstream.port };
-  expect(await agents.findRun(agent)).toBeNull();
+  expect(await agents.findExecution(agent)).toBeNull();
   routesOfB.set({ sandboxId, status: 'paused' });
-  await expect(agents.findRun(agent)).rejects.toThrow('does not answer');
+  await expect(agents.findExecution(agent)).rejects.toThrow('does not answer');
 });
 
 test('sandboxes of this machine, and of hosts without a last hop, are reached directly', async () => {

@@ -322,7 +322,13 @@ test('an agent’s data about a run are validated before a route returns them', 
   };
   const find = (described: object) =>
     against(say(sized(JSON.stringify({ run: described }))), ({ address, port }) =>
-      new SandboxAgents(() => 'token').findRun({ sandboxId: 'sbx-a', secretKeyNumber: 1, hostId: null, address, port }),
+      new SandboxAgents(() => 'token').findExecution({
+        sandboxId: 'sbx-a',
+        secretKeyNumber: 1,
+        hostId: null,
+        address,
+        port,
+      }),
     );
   await expect(find(run)).resolves.toEqual(run);
   for (const forged of [

@@ -30,7 +30,7 @@ const output = z.object({ data_b64: z.base64() });
 const end = z.object({ exit_code: z.int() });
 const failure = z.object({ code: z.string().max(64), message: z.string().max(4096) });
 
-/** Collects the result of a run from its events. @throws {ExecEndedEarly} */
+/** Collects the result of an execution from its events. @throws {ExecEndedEarly} */
 export async function execResult(events: AsyncIterable<Buffer>): Promise<ExecResult> {
   const kept = new NewestOutput();
   let sequence = 0;

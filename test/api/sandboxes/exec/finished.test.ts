@@ -1,7 +1,7 @@
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals';
-import { RunEndWatch } from '../../../../api/routes/sandboxes/exec/run-end-watch.ts';
+import { ExecutionEndWatch } from '../../../../api/routes/sandboxes/exec/execution-end-watch.ts';
 import { Sandbox } from '../../../../db/sandboxes/sandbox.entity.ts';
 import type { SandboxId } from '../../../../domain/ids.ts';
 import { sandbox as bootOf, platformToken, TestAgent } from '../../../agent/support/agent.ts';
@@ -13,7 +13,7 @@ import { type Caller, startApi, type TestApi } from '../../test-api.ts';
 /** Ends of commands without readers, as events: the API, Postgres and a real agent. */
 let api: TestApi;
 let agent: TestAgent;
-let watches: RunEndWatch[] = [];
+let watches: ExecutionEndWatch[] = [];
 
 beforeAll(async () => {
   agent = await TestAgent.start({ boot: { platformToken, init: bootOf({}) } });
@@ -39,8 +39,8 @@ beforeEach(async () => {
 const rows = async (query: string): Promise<Json[]> => (await api.orm.em.fork().execute(query)) as Json[];
 
 /** Starts the watch that each process of the API has. */
-function startWatch(): RunEndWatch {
-  const watch = new RunEndWatch(api.dependencies);
+function startWatch(): ExecutionEndWatch {
+  const watch = new ExecutionEndWatch(api.dependencies);
   watches.push(watch);
   watch.start();
   return watch;
