@@ -40,7 +40,7 @@ const { secrets, stopFollowing } = await openSecrets(orm, settings, logger);
 const tokens = operatorTokens(settings);
 const client = createTemporalClient(settings, secrets, () => auditedRequest.getStore()?.requestId);
 const lastHops = await openLastHops(settings, { orm, logger });
-const sandboxAgents = new SandboxAgents(secrets.platformToken, lastHops?.ways);
+const sandboxAgents = new SandboxAgents(secrets.platformToken, lastHops?.tunnels);
 const executionEndWatch = new ExecutionEndWatch({ orm, sandboxAgents, logger });
 const app = createApp({
   orm,

@@ -73,7 +73,7 @@ export class RouteCache implements RouteTable {
     for (const listener of this.#listeners) listener(sandboxId);
   }
 
-  suspect(sandboxId: SandboxId): boolean {
+  dropUnlessNew(sandboxId: SandboxId): boolean {
     const entry = this.#entries.get(sandboxId);
     if (entry && performance.now() - entry.lookedUpAtMs < this.#shortTtlMs) return false;
     this.drop(sandboxId);

@@ -42,7 +42,7 @@ export interface RouteTable extends RouteSource {
    * Call this when the address of a route is unreachable. Drops the route unless it was just looked up. Returns true
    * when it was dropped, so that another lookup may give a new result.
    */
-  suspect(sandboxId: SandboxId): boolean;
+  dropUnlessNew(sandboxId: SandboxId): boolean;
   /**
    * Calls back with the id of a sandbox whose route may have changed, or with null when all routes may have changed.
    */

@@ -4,7 +4,7 @@ import { NativeConnection } from '@temporalio/worker';
 import { pino } from 'pino';
 import { toSpec } from '../activities/sandboxes/spec.ts';
 import { loadPlans } from '../db/billing/plans.ts';
-import { takeHostSeat } from '../db/hosts/host-seat.ts';
+import { acquireHostLock } from '../db/hosts/host-lock.ts';
 import { askForHostWatch, lastAliveAt, recordLastHop, recordSandboxNetwork, rejoin } from '../db/hosts/hosts.ts';
 import { openSecrets } from '../db/open-secrets.ts';
 import { createOrm, poolCounts } from '../db/orm.ts';
@@ -73,9 +73,9 @@ if (settings.PLATFORM_DRIVER === 'kubernetes') {
 }
 // The host of a cluster belongs to no machine, so a process elsewhere in the cluster could act as this host at the same
 // time.
-const seat =
+const hostLock =
   settings.PLATFORM_DRIVER === 'kubernetes'
-    ? await takeHostSeat({
+    ? await acquireHostLock({
         databaseUrl: settings.DATABASE_URL,
         hostId,
         onWait: () => logger.info({ hostId }, 'another process acts as this host; waiting for its end'),
@@ -213,7 +213,7 @@ await driver.close();
 await driver
   .leaveIfEmpty()
   .catch((error) => logger.warn({ err: error }, 'the network of sandboxes could not be removed'));
-await seat?.leave();
+await hostLock?.release();
 await connection.close();
 stopFollowing();
 await orm.close();

@@ -4,15 +4,15 @@ import { AppError, notFound } from '../../domain/errors.ts';
 import { expectedUse } from '../../domain/hosts/capacity.ts';
 import {
   chooseHost,
+  fewestShortages,
   fits,
   type HostCapacity,
-  leastShort,
-  patienceSeconds,
+  maxStartWaitSeconds,
   type RequiredCapacity,
   type Resource,
   shortOf,
 } from '../../domain/hosts/placement.ts';
-import { anyRegion, type RegionWish } from '../../domain/hosts/regions.ts';
+import { anyRegion, type RegionPreference } from '../../domain/hosts/regions.ts';
 import type { AccountId, TemplateId, UserId } from '../../domain/ids.ts';
 import { lifeStartOf } from '../../domain/sandboxes/life-plan.ts';
 import { udpPortsOf } from '../../domain/sandboxes/ports.ts';
@@ -74,15 +74,15 @@ export async function admitSandbox(
   em: EntityManager,
   plans: PlanCatalog,
   asked: NewSandbox,
-  wish: RegionWish,
+  preference: RegionPreference,
   { waits = false }: { waits?: boolean } = {},
 ): Promise<Sandbox> {
   return accountTransaction(em, asked.accountId, async (tx) => {
     const plan = await lockAccountForOneMore(tx, plans, asked);
     checkPlanLimits(plan, asked);
     await keepTemplate(tx, asked.templateId);
-    const needed = { ...(await requiredCapacity(tx, asked)), ...(waits && { maxStartWaitSeconds: patienceSeconds }) };
-    const host = await reserveHost(tx, needed, { wish, accountId: asked.accountId });
+    const needed = { ...(await requiredCapacity(tx, asked)), ...(waits && { maxStartWaitSeconds }) };
+    const host = await reserveHost(tx, needed, { preference, accountId: asked.accountId });
     const sandbox = tx.create(Sandbox, {
       ...asked,
       status: 'created',
@@ -90,8 +90,8 @@ export async function admitSandbox(
       persistenceDays: plan.persistenceDays,
       diskRates: plan.maxDiskRatesPerSandbox ?? null,
       region: host.region,
-      nearestRegions: wish.nearest,
-      regionForced: wish.forced,
+      nearestRegions: preference.nearest,
+      regionForced: preference.forced,
       hostId: host.hostId,
       udpHostPorts: await takeUdpPorts(tx, host.hostId, udpPortsOf(asked)),
     });
@@ -231,7 +231,7 @@ async function countConcurrent(tx: EntityManager, accountId: AccountId, userId: 
 export async function reserveHost(
   tx: EntityManager,
   needed: RequiredCapacity,
-  where: { wish?: RegionWish; hostId?: string; except?: string; accountId?: AccountId },
+  where: { preference?: RegionPreference; hostId?: string; except?: string; accountId?: AccountId },
 ): Promise<HostCapacity> {
   const full = new Set<string>(where.except ? [where.except] : []);
   let short: Resource[] = [];
@@ -245,8 +245,8 @@ export async function reserveHost(
         'The host of this sandbox is down or accepts no sandboxes now; try again when it is back',
       );
     }
-    const chosen = chooseHost(open, needed, where.wish ?? anyRegion);
-    if (!chosen) throw noCapacity(where, open.length > 0 ? leastShort(open, needed) : short);
+    const chosen = chooseHost(open, needed, where.preference ?? anyRegion);
+    if (!chosen) throw noCapacity(where, open.length > 0 ? fewestShortages(open, needed) : short);
     await lockRow(tx, 'hosts', chosen.hostId);
     const [locked] = await readHostCapacities(tx, chosen.hostId, where.accountId);
     if (locked && fits(locked, needed)) return locked;
@@ -265,15 +265,18 @@ const resourceNames: Record<Resource, string> = {
 };
 
 /** @param short the resources that the hosts lack; empty: no host takes sandboxes */
-function noCapacity({ wish, hostId }: { wish?: RegionWish; hostId?: string }, short: readonly Resource[]): AppError {
+function noCapacity(
+  { preference, hostId }: { preference?: RegionPreference; hostId?: string },
+  short: readonly Resource[],
+): AppError {
   if (short.length > 0 && short.every((resource) => resource === 'starts')) {
-    const message = `Too many sandboxes are starting now: this one would wait for more than ${patienceSeconds} seconds`;
+    const message = `Too many sandboxes are starting now: this one would wait for more than ${maxStartWaitSeconds} seconds`;
     return new AppError('start_queue_full', message);
   }
   const what =
     short.length === 0 ? 'room' : `enough free ${short.map((resource) => resourceNames[resource]).join(' and ')}`;
-  if (wish?.forced) {
-    const message = `No host of the region ${wish.nearest[0]} has ${what} for this sandbox now`;
+  if (preference?.forced) {
+    const message = `No host of the region ${preference.nearest[0]} has ${what} for this sandbox now`;
     return new AppError('locality_constraint_failed', message);
   }
   const who = hostId ? 'The host of this sandbox does not have' : 'No host has';

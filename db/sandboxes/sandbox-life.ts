@@ -272,7 +272,7 @@ export class SandboxLifeRepository {
       async (row, _tell, tx) => {
         if (row.status !== 'created' && row.status !== 'starting') return;
         const host = await reserveHost(tx!, await requiredCapacity(tx!, row), {
-          wish: { nearest: row.nearestRegions, forced: row.regionForced },
+          preference: { nearest: row.nearestRegions, forced: row.regionForced },
           except: row.hostId,
         });
         row.hostId = host.hostId;

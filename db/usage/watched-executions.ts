@@ -7,7 +7,7 @@ import { recordExecutionEnd } from '../sandboxes/sandbox-events.ts';
 /**
  * The maximum number of unreported ends of one sandbox. Root in the sandbox controls the agent, which may never answer.
  */
-const mostOfSandbox = 64;
+const maxPerSandbox = 64;
 
 /** After this time, an unconfirmed start is checked at the agent. */
 const startSeconds = 20;
@@ -60,7 +60,7 @@ export async function watchExecution(
         and exists (select 1 from webhook_endpoints w
           where w.account_id = s.account_id and w.is_active and w.event_types && '{exec.finished,exec.*}'
             and (w.user_id is null or w.user_id = s.owner_user_id))
-        and (select count(*) from watched_runs r where r.sandbox_id = s.sandbox_id) < ${mostOfSandbox}
+        and (select count(*) from watched_runs r where r.sandbox_id = s.sandbox_id) < ${maxPerSandbox}
      on conflict (run_id) do nothing returning 1`,
     [execution.executionId, execution.startedAt, execution.deadline, execution.sandboxId],
   );

@@ -13,7 +13,7 @@ import { WebhookEndpoint } from './webhook-endpoint.entity.ts';
  * The maximum number of endpoints of one user, and the same for the account itself. Each event makes a delivery for
  * every endpoint that subscribes to it.
  */
-export const mostEndpoints = 50;
+export const maxEndpoints = 50;
 
 /** How long the previous key and secret still sign after a roll. */
 const overlapMs = 24 * 3_600_000;
@@ -154,9 +154,9 @@ async function requireBelowLimit(
   { accountId, userId }: { accountId: AccountId; userId?: UserId | null },
 ) {
   await lockRow(tx, 'accounts', accountId);
-  if ((await tx.count(WebhookEndpoint, { accountId, userId: userId ?? null })) < mostEndpoints) return;
+  if ((await tx.count(WebhookEndpoint, { accountId, userId: userId ?? null })) < maxEndpoints) return;
   const whose = userId ? 'A user' : 'An account';
-  throw new AppError('webhook_limit_reached', `${whose} may have ${mostEndpoints} webhooks; delete one first`);
+  throw new AppError('webhook_limit_reached', `${whose} may have ${maxEndpoints} webhooks; delete one first`);
 }
 
 async function lockEndpoint(tx: EntityManager, scope: Scope, endpointId: WebhookEndpointId): Promise<WebhookEndpoint> {

@@ -1,5 +1,5 @@
 import type { FreeCapacity, Use } from './capacity.ts';
-import type { RegionWish } from './regions.ts';
+import type { RegionPreference } from './regions.ts';
 
 /** The total that sandboxes may take of a host, and the amount that they take already. No capacity: unlimited. */
 export interface Limit {
@@ -45,7 +45,7 @@ export type Resource = 'cpu' | 'memory' | 'disk' | 'udp_ports' | 'starts';
  * A client that waits for a create should not wait longer than this for the starts of others. It can do something
  * better with the time: try later, or elsewhere.
  */
-export const patienceSeconds = 10;
+export const maxStartWaitSeconds = 10;
 
 /** Hosts are filled up to this part of their memory before emptier hosts are used. */
 const wellFilled = 3 / 4;
@@ -54,16 +54,16 @@ const wellFilled = 3 / 4;
 export function chooseHost(
   hosts: readonly HostCapacity[],
   needed: RequiredCapacity,
-  wish: RegionWish,
+  preference: RegionPreference,
 ): HostCapacity | null {
-  for (const region of wish.forced ? wish.nearest.slice(0, 1) : wish.nearest) {
+  for (const region of preference.forced ? preference.nearest.slice(0, 1) : preference.nearest) {
     const host = bestFit(
       hosts.filter((each) => each.region === region),
       needed,
     );
     if (host) return host;
   }
-  return wish.forced ? null : bestFit(hosts, needed);
+  return preference.forced ? null : bestFit(hosts, needed);
 }
 
 /**
@@ -112,7 +112,7 @@ export function shortOf(host: HostCapacity, needed: RequiredCapacity): Resource[
 }
 
 /** The resources that are short on every host, taken from the host that lacks the fewest. */
-export function leastShort(hosts: readonly HostCapacity[], needed: RequiredCapacity): Resource[] {
+export function fewestShortages(hosts: readonly HostCapacity[], needed: RequiredCapacity): Resource[] {
   const shortages = hosts.map((host) => shortOf(host, needed));
   return shortages.sort((a, b) => a.length - b.length)[0] ?? [];
 }

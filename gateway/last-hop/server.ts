@@ -35,7 +35,7 @@ export interface PlacedSandbox {
 /** The places of sandboxes, with announcements of changes. This is the gateway's own table of routes. */
 export interface SandboxPlaces {
   find(sandboxId: SandboxId): Promise<PlacedSandbox | null>;
-  suspect(sandboxId: SandboxId): boolean;
+  dropUnlessNew(sandboxId: SandboxId): boolean;
   onChange(listener: (sandboxId: SandboxId | null) => void): void;
 }
 
@@ -335,7 +335,7 @@ export class LastHopServer {
       const address = route?.status === 'running' && this.#isHere(route) ? route.address : null;
       if (address) return (await this.#isOwnAddress(address)) ? address : null;
       // The cached route may be older than the route that the peer has read.
-      if (isSecondTry || !routes.suspect(sandboxId)) return null;
+      if (isSecondTry || !routes.dropUnlessNew(sandboxId)) return null;
     }
   }
 

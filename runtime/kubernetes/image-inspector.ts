@@ -72,7 +72,7 @@ export class ImageInspector {
     const { cluster, watch, starts, ends, options, podStartSeconds: seconds } = this.#parts;
     const hash = createHash('sha256').update(image).digest('hex').slice(0, 20);
     const name = `look-${options.hostId}-${hash}`.slice(0, 63);
-    const leave = await starts.take('images');
+    const release = await starts.take('images');
     const signal = AbortSignal.timeout(seconds * 1000);
     try {
       // The driver made this policy when it was opened, but it may have been deleted since.
@@ -87,7 +87,7 @@ export class ImageInspector {
       };
       return readImageFacts(await watch.until(name, said, { seconds, late: notPulled }));
     } finally {
-      await ends.end(name).finally(leave);
+      await ends.end(name).finally(release);
     }
   }
 }

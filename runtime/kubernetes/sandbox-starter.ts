@@ -73,10 +73,10 @@ export class SandboxStarter {
     await ends.endOf(sandboxId, signal);
     const withEviction = <Result>(act: () => Promise<Result>) => (warm ? warm.eviction.within(act, signal) : act());
     const over = new AbortController();
-    let leave = () => {};
+    let release = () => {};
     try {
       const facts = await images.factsOf(spec, signal);
-      leave = await starts.take(spec.accountId, signal);
+      release = await starts.take(spec.accountId, signal);
       const diskName = watch.diskOf(sandboxId)?.metadata?.name ?? sandboxId;
       const disk = await withEviction(() => cluster.applyDisk(diskOf(spec, facts, options, diskName), signal));
       const owner = { name: diskName, uid: disk.metadata!.uid! };
@@ -92,7 +92,7 @@ export class SandboxStarter {
       const during = { name: sandboxId, uid, seconds: seconds.podStart + seconds.agentStart + 3600, signal };
       await whileRunning(watch, during, async (alive) => {
         // A bucket may answer slowly, so other starts do not wait for it.
-        if (spec.storage) leave();
+        if (spec.storage) release();
         // The mounts must exist before the first program of the sandbox runs.
         slots = await this.#applyMounts(spec, pod, alive);
         await this.boot(pod, spec, facts, alive);
@@ -101,7 +101,7 @@ export class SandboxStarter {
         const agent = new AgentClient(address, spec.platformToken);
         await agent.whenReady(sandboxId, seconds.agentStart, alive);
         // The ready probe of a template may take long, so other starts do not wait for it.
-        leave();
+        release();
         await whenReady(spec, { address, agent }, alive);
       });
       await phases.finish();
@@ -114,7 +114,7 @@ export class SandboxStarter {
       throw error;
     } finally {
       over.abort();
-      leave();
+      release();
     }
   }
 

@@ -52,7 +52,7 @@ export class WarmPodMaker {
     this.#names.add(name);
     try {
       const facts = await images.factsOfImage(options.imageOf(shape.image), signal);
-      const leave = await starts.take('warm', signal);
+      const release = await starts.take('warm', signal);
       try {
         // The policy must exist before the pod runs.
         await cluster.applyPolicy(warmPolicyOf(options), signal);
@@ -69,7 +69,7 @@ export class WarmPodMaker {
         const owner = { name, uid: disk.metadata!.uid! };
         return { name, uid: applied.metadata!.uid!, disk: owner, shape, token };
       } finally {
-        leave();
+        release();
       }
     } catch (error) {
       await (signal.aborted ? this.drop(name) : this.discard(name));

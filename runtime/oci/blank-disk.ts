@@ -16,8 +16,8 @@ const building = new Map<string, Promise<string>>();
 export function ensureBlankDisk(folder: string, storageGb: number): Promise<string> {
   const file = path.join(folder, 'blank', `${storageGb}gb.ext4`);
   if (isBlankDisk(file, storageGb)) return Promise.resolve(file);
-  const underway = building.get(file);
-  if (underway) return underway;
+  const inProgress = building.get(file);
+  if (inProgress) return inProgress;
   const work = makeBlankDisk(file, storageGb).finally(() => building.delete(file));
   building.set(file, work);
   return work;

@@ -135,8 +135,8 @@ test('a doubted route is looked up again, but not right after a lookup', async (
   const { routes, cache } = cacheOf({ shortTtlMs: 5000 });
   routes.set({ sandboxId: 'sbx-a' });
   await cache.find('sbx-a');
-  expect(cache.suspect('sbx-a')).toBe(false);
-  await until(() => cache.suspect('sbx-a'));
+  expect(cache.dropUnlessNew('sbx-a')).toBe(false);
+  await until(() => cache.dropUnlessNew('sbx-a'));
   await cache.find('sbx-a');
   expect(routes.lookups).toHaveLength(2);
 });

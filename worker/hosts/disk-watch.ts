@@ -192,7 +192,7 @@ export class DiskWatch {
     const { reserveBytes } = limits;
     const kept = bytes < reserveBytes ? Math.max(reserveBytes / 2, bytes - reserveBytes / 8) : reserveBytes;
     await fence.keepFree(Math.floor(kept));
-    if (fence.isClosed) await lease.letRunIfHeld();
+    if (fence.isClosed) await lease.openFenceIfHeld();
   }
 
   async #refillBallast(): Promise<void> {
@@ -224,7 +224,7 @@ interface DiskWatchParts {
   diskFolder: string;
   driver: Pick<HostDriver, 'diskSpace' | 'diskUse' | 'halt' | 'endAtOnce'>;
   fence: Pick<DiskFence, 'keepFree' | 'isClosed'>;
-  lease: { letRunIfHeld(): Promise<void> };
+  lease: { openFenceIfHeld(): Promise<void> };
   facts: Pick<SandboxFacts, 'diskPressure'>;
   hostId: string;
   cacheDir: string;

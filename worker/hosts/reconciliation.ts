@@ -2,11 +2,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { PlanCatalog } from '../../db/billing/plans.ts';
 import {
-  type RestingSandbox,
-  restingSandboxes,
   runningSandboxes,
+  type StableSandbox,
   sandboxesBoundTo,
   sandboxesOnHost,
+  stableSandboxes,
 } from '../../db/hosts/hosts.ts';
 import type { Orm } from '../../db/orm.ts';
 import type { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
@@ -45,7 +45,7 @@ export class HostReconciliation {
   readonly #specOf: (row: Sandbox) => SandboxSpec;
   readonly #logger: Logger;
   readonly #stopping = new AbortController();
-  readonly #reports = new Map<SandboxId, { run: number | null; lost: Loss; sentAtMs: number; underWay: boolean }>();
+  readonly #reports = new Map<SandboxId, { run: number | null; lost: Loss; sentAtMs: number; inProgress: boolean }>();
   #running: Promise<void> | null = null;
 
   constructor(deps: {
@@ -83,7 +83,7 @@ export class HostReconciliation {
         await life.releaseCapacity(row.sandboxId);
       });
     }
-    for (const row of living) await this.#alone(row.sandboxId, () => this.#bringToRest(row));
+    for (const row of living) await this.#alone(row.sandboxId, () => this.#settle(row));
     await this.#compareAll(lastAlive);
     this.#logger.info(
       { sandboxes: living.length, cleaned: rows.length - living.length },
@@ -114,7 +114,7 @@ export class HostReconciliation {
   /**
    * A pause or resume may have succeeded although the workflow gave it up while this host was away. The row decides.
    */
-  async #bringToRest(row: Sandbox): Promise<void> {
+  async #settle(row: Sandbox): Promise<void> {
     if (row.status !== 'running' && row.status !== 'paused') return;
     const found = await this.#driver.inspect(row.sandboxId);
     const { state } = found;
@@ -150,23 +150,23 @@ export class HostReconciliation {
   }
 
   async #compareAll(lastAlive: Date): Promise<void> {
-    const resting = await restingSandboxes(this.#orm.em, this.#hostId);
-    const ids = new Set(resting.map(({ sandboxId }) => sandboxId));
+    const stable = await stableSandboxes(this.#orm.em, this.#hostId);
+    const ids = new Set(stable.map(({ sandboxId }) => sandboxId));
     for (const sandboxId of this.#reports.keys()) if (!ids.has(sandboxId)) this.#reports.delete(sandboxId);
-    for (const row of resting) await this.#alone(row.sandboxId, () => this.#compare(row, lastAlive));
-    await this.#driver.repairLinks(resting);
-    await this.#restartAgents(resting);
+    for (const row of stable) await this.#alone(row.sandboxId, () => this.#compare(row, lastAlive));
+    await this.#driver.repairLinks(stable);
+    await this.#restartAgents(stable);
   }
 
   /** Runs in the background, so that a sandbox that cannot start a process does not delay the check of others. */
-  async #restartAgents(resting: readonly RestingSandbox[]): Promise<void> {
-    const running = resting.flatMap(({ sandboxId, status }) => (status === 'running' ? [sandboxId] : []));
+  async #restartAgents(stable: readonly StableSandbox[]): Promise<void> {
+    const running = stable.flatMap(({ sandboxId, status }) => (status === 'running' ? [sandboxId] : []));
     for (const row of await runningSandboxes(this.#orm.em, this.#hostId, this.#driver.withoutAgent(running))) {
       void this.#alone(row.sandboxId, async () => this.#driver.restartAgent(this.#specOf(row)));
     }
   }
 
-  async #compare(row: RestingSandbox, lastAlive: Date): Promise<void> {
+  async #compare(row: StableSandbox, lastAlive: Date): Promise<void> {
     const { sandboxId, status, holdsCompute } = row;
     const found = await this.#driver.inspect(sandboxId);
     if (found.state === 'running' || found.state === 'paused') return;
@@ -186,8 +186,8 @@ export class HostReconciliation {
     const before = this.#reports.get(sandboxId);
     const isRecent =
       before?.run === run && before.lost === lost && performance.now() - before.sentAtMs < reportAgainAfterMs;
-    if (before?.underWay || isRecent) return;
-    const report = { run, lost, sentAtMs: performance.now(), underWay: true };
+    if (before?.inProgress || isRecent) return;
+    const report = { run, lost, sentAtMs: performance.now(), inProgress: true };
     this.#reports.set(sandboxId, report);
     send()
       .catch((error) => {
@@ -195,7 +195,7 @@ export class HostReconciliation {
         this.#logger.warn({ err: error, sandboxId }, 'a report was not accepted; the next check repeats it');
       })
       .finally(() => {
-        report.underWay = false;
+        report.inProgress = false;
       });
   }
 }

@@ -2,9 +2,9 @@ import { expect, test } from '@jest/globals';
 import type { FreeCapacity } from '../../../domain/hosts/capacity.ts';
 import {
   bestFit,
+  fewestShortages,
   fits,
   type HostCapacity,
-  leastShort,
   type RequiredCapacity,
   shortOf,
 } from '../../../domain/hosts/placement.ts';
@@ -77,6 +77,6 @@ test('a host under pressure refuses new sandboxes and lets frozen ones resume', 
 test('if no host has enough, the one that lacks least determines the reported shortage', () => {
   const hosts = [measured('a', { cpu: 0, memoryMb: 0 }), measured('b', { memoryMb: 0 })];
   expect(bestFit(hosts, needed)).toBeNull();
-  expect(leastShort(hosts, needed)).toEqual(['memory']);
-  expect(leastShort([], needed)).toEqual([]);
+  expect(fewestShortages(hosts, needed)).toEqual(['memory']);
+  expect(fewestShortages([], needed)).toEqual([]);
 });

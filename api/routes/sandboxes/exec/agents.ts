@@ -4,7 +4,7 @@ import { findSandboxStatus } from '../../../../db/sandboxes/sandbox-status.ts';
 import { AppError, type ErrorCode } from '../../../../domain/errors.ts';
 import type { SandboxId } from '../../../../domain/ids.ts';
 import type { SandboxStatus } from '../../../../domain/sandboxes/state.ts';
-import { LastHopUnavailable, type SandboxWays } from '../../../../gateway/last-hop/last-hops.ts';
+import { type HostTunnels, LastHopUnavailable } from '../../../../gateway/last-hop/last-hops.ts';
 import { openTunnel } from '../../../../gateway/last-hop/tunnel.ts';
 import {
   type AgentEndpoint,
@@ -103,15 +103,15 @@ export class AgentUnreachable extends Error {
 /** Calls the paths of agents that are only for the platform. Every method throws `AgentUnreachable`. */
 export class SandboxAgents {
   readonly #platformToken: PlatformSecrets['platformToken'];
-  readonly #ways: SandboxWays | null;
+  readonly #tunnels: HostTunnels | null;
 
   /**
    * @param platformToken derives the token for the platform's paths of a sandbox
-   * @param ways null: every sandbox is reached directly
+   * @param tunnels null: every sandbox is reached directly
    */
-  constructor(platformToken: PlatformSecrets['platformToken'], ways: SandboxWays | null = null) {
+  constructor(platformToken: PlatformSecrets['platformToken'], tunnels: HostTunnels | null = null) {
     this.#platformToken = platformToken;
-    this.#ways = ways;
+    this.#tunnels = tunnels;
   }
 
   /** Starts a command. @throws {AgentRefusal} `in_progress`, `invalid_cwd`, `too_long`, `invalid`, `cannot_start` */
@@ -170,11 +170,11 @@ export class SandboxAgents {
   /** @throws {AgentUnreachable} when the sandbox's machine is unreachable */
   async #endpoint({ sandboxId, secretKeyNumber, hostId, address, port }: AgentPlace): Promise<AgentEndpoint> {
     const endpoint = { address, port, platformToken: this.#platformToken(sandboxId, secretKeyNumber) };
-    if (!this.#ways || !hostId) return endpoint;
+    if (!this.#tunnels || !hostId) return endpoint;
     try {
-      const way = await this.#ways.wayTo(hostId);
-      return way
-        ? { ...endpoint, openTunnel: () => openTunnel(way, { sandboxId, port, wantsReply: false }) }
+      const tunnel = await this.#tunnels.tunnelTo(hostId);
+      return tunnel
+        ? { ...endpoint, openTunnel: () => openTunnel(tunnel, { sandboxId, port, wantsReply: false }) }
         : endpoint;
     } catch (cause) {
       if (cause instanceof LastHopUnavailable) {

@@ -71,14 +71,14 @@ const untilEnds = async (count: number): Promise<Json[]> => {
 class LyingAgent {
   readonly #server: http.Server;
   /** The maximum number of requests that were open at the same time. */
-  mostOpen = 0;
+  maxOpen = 0;
   #open = 0;
 
   /** @param answer gets a start, or null for a question; if it returns null, there is no answer */
   private constructor(answer: (start: Json | null) => object | null) {
     this.#server = http.createServer(async (request, response) => {
       this.#open += 1;
-      this.mostOpen = Math.max(this.mostOpen, this.#open);
+      this.maxOpen = Math.max(this.maxOpen, this.#open);
       response.on('close', () => {
         this.#open -= 1;
       });
@@ -234,7 +234,7 @@ test('an agent that accepts everything and lies causes one event per start, at m
     expect(data.duration_ms).toBeLessThan(600_000);
   }
   // A process asks a sandbox one question at a time.
-  expect(lying.mostOpen).toBe(1);
+  expect(lying.maxOpen).toBe(1);
   await lying.stop();
 });
 
