@@ -26,7 +26,7 @@ export class TestContexts {
     return (await this.contexts.create({ language, cwd }, never)).id;
   }
 
-  /** The events of a run as they arrive. */
+  /** The events of an execution as they arrive. */
   stream(
     run: { contextId?: string; language?: string; code: string; envVars?: Record<string, string>; wantsData?: boolean },
     signal: AbortSignal = never,
@@ -48,12 +48,12 @@ export class TestContexts {
 /** A signal that never aborts. */
 const never = new AbortController().signal;
 
-/** The output of a run. */
+/** The output of an execution. */
 export interface ExecutionRecord {
   events: ExecuteEvent[];
   stdout: string;
   stderr: string;
-  /** The result that ended the run. */
+  /** The result that ended the execution. */
   main: ExecutionResult | undefined;
   displays: ExecutionResult[];
   error: ExecutionError | undefined;

@@ -139,7 +139,7 @@ test('the end of a command without readers is an event for subscribers of its ty
   expect(await rows('select * from watched_runs')).toEqual([]);
 });
 
-test("events belong to the sandbox's owner, regardless of the caller; runs without a subscriber are not watched", async () => {
+test("events belong to the sandbox's owner, regardless of the caller; executions without a subscriber are not watched", async () => {
   const [member, stranger] = [await api.addUser(api.root), await api.addAccount()];
   await subscribe(api.root, 'exec.finished');
   await subscribe(stranger, 'exec.finished');

@@ -286,7 +286,7 @@ test('running a command is an access', async () => {
   expect(Math.abs(Date.now() - (await row()).lastAccessedAt!.getTime())).toBeLessThan(120_000);
 });
 
-test('a token is valid only for its own run in its own sandbox, and for a limited time', async () => {
+test('a token is valid only for its own execution in its own sandbox, and for a limited time', async () => {
   const { body } = await exec({ command: 'true' });
   const [path, token] = body.stream_path.split('?token=');
   for (const wrong of [
