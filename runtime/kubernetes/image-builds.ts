@@ -112,11 +112,11 @@ export class ClusterImageBuilds implements ImageBuilds {
         stageBytes: diskBytes + stageExtraBytes,
       };
       return await this.#withPod(of, signal, async (name) => {
-        const pack = (act: 'scan' | 'pack', seconds: number, until: AbortSignal) => {
+        const pack = (act: 'look' | 'pack', seconds: number, until: AbortSignal) => {
           const words = [act, buildDisk, buildStage, `${maxLayerFiles}`, `${diskBytes}`, ...folders];
           return this.#do(name, nodeWords(['pack-changes.cjs', ...words]), seconds, until);
         };
-        await pack('scan', scanSeconds, signal);
+        await pack('look', scanSeconds, signal);
         const standstillMs = await host.alone(sandboxId, signal, async (alive) => {
           const pod = this.#requirePod(sandboxId);
           if (pod.metadata!.uid !== running.metadata!.uid) throw packedNothing('the sandbox has started again');
