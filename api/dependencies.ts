@@ -24,7 +24,7 @@ import type { PasswordResets } from './routes/accounts/sign-in/password-resets.t
 import type { CardLinks } from './routes/billing/card-links.ts';
 import type { SandboxCommands } from './routes/sandboxes/commands.ts';
 import type { SandboxAgents } from './routes/sandboxes/exec/agents.ts';
-import type { RunEndWatch } from './routes/sandboxes/exec/run-end-watch.ts';
+import type { ExecutionEndWatch } from './routes/sandboxes/exec/execution-end-watch.ts';
 import type { ExecTokens } from './routes/sandboxes/exec/tokens.ts';
 
 /** The dependencies of the API on its process. */
@@ -47,7 +47,7 @@ export interface ApiDependencies {
   paymentProcessor: PaymentProcessor | null;
   cardLinks: CardLinks;
   sandboxAgents: SandboxAgents;
-  runEndWatch: RunEndWatch;
+  executionEndWatch: ExecutionEndWatch;
   execTokens: ExecTokens;
   accessTokens: AccessTokens;
   passwords: PasswordHashes;

@@ -126,11 +126,11 @@ const joinedBytes = 16 * 1024;
 const keptPieces = 64;
 /**
  * From this many pieces on, the connection is closed if the body's pieces are on average smaller than
- * `leastAverageBytes`. No client's HTTP library sends such a body, and Node takes up to 20 ms to parse 64 KiB of
+ * `minAverageBytes`. No client's HTTP library sends such a body, and Node takes up to 20 ms to parse 64 KiB of
  * one-byte chunks.
  */
 const countedPieces = 1024;
-const leastAverageBytes = 16;
+const minAverageBytes = 16;
 
 /**
  * A request with bounded memory per byte of its body. A client may send one-byte chunks, and Node makes a buffer of
@@ -196,7 +196,7 @@ class JoiningRequest extends IncomingMessage {
   #isTinyPieces(piece: Buffer): boolean {
     this.#arrivedPieces++;
     this.#arrivedBytes += piece.length;
-    return this.#arrivedPieces >= countedPieces && this.#arrivedBytes < this.#arrivedPieces * leastAverageBytes;
+    return this.#arrivedPieces >= countedPieces && this.#arrivedBytes < this.#arrivedPieces * minAverageBytes;
   }
 
   #flush(): boolean {

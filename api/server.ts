@@ -26,7 +26,7 @@ import { TemporalPasswordResets } from './routes/accounts/sign-in/password-reset
 import { CardLinks } from './routes/billing/card-links.ts';
 import { TemporalSandboxCommands } from './routes/sandboxes/commands.ts';
 import { SandboxAgents } from './routes/sandboxes/exec/agents.ts';
-import { RunEndWatch } from './routes/sandboxes/exec/run-end-watch.ts';
+import { ExecutionEndWatch } from './routes/sandboxes/exec/execution-end-watch.ts';
 import { ExecTokens } from './routes/sandboxes/exec/tokens.ts';
 
 /** How long a stopping process waits for requests in progress. */
@@ -40,8 +40,8 @@ const { secrets, stopFollowing } = await openSecrets(orm, settings, logger);
 const tokens = operatorTokens(settings);
 const client = createTemporalClient(settings, secrets, () => auditedRequest.getStore()?.requestId);
 const lastHops = await openLastHops(settings, { orm, logger });
-const sandboxAgents = new SandboxAgents(secrets.platformToken, lastHops?.ways);
-const runEndWatch = new RunEndWatch({ orm, sandboxAgents, logger });
+const sandboxAgents = new SandboxAgents(secrets.platformToken, lastHops?.tunnels);
+const executionEndWatch = new ExecutionEndWatch({ orm, sandboxAgents, logger });
 const app = createApp({
   orm,
   plans: loadPlans(settings.PLATFORM_PLANS_FILE),
@@ -55,7 +55,7 @@ const app = createApp({
   paymentProcessor: PaymentProcessor.of(settings),
   cardLinks: new CardLinks(secrets.cardLinkKeys),
   sandboxAgents,
-  runEndWatch,
+  executionEndWatch,
   execTokens: new ExecTokens(secrets.execTokenKeys),
   accessTokens: new AccessTokens(secrets),
   passwords: new PasswordHashes(secrets),
@@ -83,7 +83,7 @@ const metricsServer = settings.PLATFORM_API_METRICS_PORT
       onError: (error) => logger.warn({ err: error }, 'the metrics port could not be served'),
     })
   : null;
-runEndWatch.start();
+executionEndWatch.start();
 logger.info({ address }, 'ready');
 
 await stopSignal();
@@ -94,7 +94,7 @@ await app.drained();
 app.server.closeAllConnections();
 await closed;
 await metricsServer?.close();
-await runEndWatch.stop();
+await executionEndWatch.stop();
 await lastHops?.stop();
 await client.connection.close();
 stopFollowing();

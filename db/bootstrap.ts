@@ -1,5 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import type { TemplateUse } from '../domain/hosts/room.ts';
+import type { TemplateUse } from '../domain/hosts/capacity.ts';
 import { Account } from './accounts/account.entity.ts';
 import {
   type AccountIds,
@@ -11,7 +11,7 @@ import {
 import { loadPlans } from './billing/plans.ts';
 import { newId } from './core/new-id.ts';
 import { query } from './core/query.ts';
-import { guessTemplateUse } from './hosts/host-rooms.ts';
+import { guessTemplateUse } from './hosts/host-capacities.ts';
 import type { Orm } from './orm.ts';
 import { Template } from './templates/template.entity.ts';
 

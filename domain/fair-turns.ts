@@ -14,7 +14,7 @@ export class FairTurns {
     this.#leftInTurn = perTurn;
   }
 
-  /** Runs `task` now if this turn has room, otherwise in a later turn. It must not throw. */
+  /** Runs `task` now if this turn has a free place, otherwise in a later turn. It must not throw. */
   run(client: string, task: () => void): void {
     this.#schedule();
     if (this.#leftInTurn > 0) {

@@ -16,7 +16,7 @@ export const idPrefixes = {
   subscription: 'sub',
   host: 'host',
   batch: 'bat',
-  execRun: 'run',
+  execution: 'run',
   /** A request that creates no object. */
   request: 'req',
   session: 'ses',

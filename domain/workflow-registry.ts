@@ -198,8 +198,9 @@ interface WorkflowKind {
 }
 
 /**
- * `pinned`: a run ends on the worker version that it began on, so an upgrade waits for it. For runs that end within an
- * hour unless a service is away. `auto`: the next task of a run goes to the current version. For runs that live longer.
+ * `pinned`: a workflow run ends on the worker version that it began on, so an upgrade waits for it. For runs that end
+ * within an hour unless a service is away. `auto`: the next task of a run goes to the current version. For runs that
+ * live longer.
  */
 export type UpgradeBehavior = 'pinned' | 'auto';
 

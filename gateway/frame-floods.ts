@@ -58,7 +58,7 @@ export class FrameFloods {
   /** The bytes that a client may still send, for each client that is not quiet. Negative: its debt. */
   readonly #allowances = new Map<string, number>();
   #timer: NodeJS.Timeout | null = null;
-  #lookedAtMs = 0;
+  #refilledAtMs = 0;
 
   constructor(options: FrameFloodsOptions) {
     this.#options = options;
@@ -73,7 +73,7 @@ export class FrameFloods {
     const watched: Connection = { connection, useful: 0, overhead: 0 };
     this.#connections.add(watched);
     if (!this.#timer) {
-      this.#lookedAtMs = performance.now();
+      this.#refilledAtMs = performance.now();
       this.#timer = setInterval(() => this.#check(), checkEveryMs).unref();
     }
     return {
@@ -121,8 +121,8 @@ export class FrameFloods {
 
   #refill(): void {
     const now = performance.now();
-    const bytes = ((now - this.#lookedAtMs) / 1000) * this.#options.maxBytesPerSecond;
-    this.#lookedAtMs = now;
+    const bytes = ((now - this.#refilledAtMs) / 1000) * this.#options.maxBytesPerSecond;
+    this.#refilledAtMs = now;
     for (const [clientKey, allowance] of this.#allowances) {
       if (allowance + bytes >= this.#burst) this.#allowances.delete(clientKey);
       else this.#allowances.set(clientKey, allowance + bytes);

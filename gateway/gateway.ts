@@ -9,7 +9,7 @@ import type { Exchange, ExchangeListener } from './exchange.ts';
 import { FrameFloods } from './frame-floods.ts';
 import { Http1Front } from './http1-front.ts';
 import { Http2Front } from './http2-front.ts';
-import type { SandboxWays } from './last-hop/last-hops.ts';
+import type { HostTunnels } from './last-hop/last-hops.ts';
 import { Listener } from './listener.ts';
 import type { PageAssets } from './pages/page-assets.ts';
 import type { SocketHandle } from './processes/bound-socket.ts';
@@ -24,8 +24,8 @@ export interface GatewayOptions {
   baseDomain: string;
   trustProxy: boolean;
   routes: RouteTable;
-  /** The ways to sandboxes of other machines. Absent: all sandboxes are reached directly. */
-  ways?: SandboxWays | null;
+  /** The tunnels to sandboxes of other machines. Absent: all sandboxes are reached directly. */
+  tunnels?: HostTunnels | null;
   certificates: CertificateSource;
   /** The pages `/terminal` and `/files`. */
   pages: PageAssets;
@@ -64,7 +64,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   const { baseDomain, trustProxy, routes, certificates, pages, logger } = options;
   const counts = options.counts ?? noOtherProcesses;
   const limits = { ...defaultLimits, ...options.limits };
-  const pool = new UpstreamPool(routes, options.ways);
+  const pool = new UpstreamPool(routes, options.tunnels);
   const recorder = new AccessRecorder(options.recordAccess, logger, options.accessIntervalMs);
   const onAccess = (sandboxId: SandboxId) => recorder.touch(sandboxId);
   const log = new BoundedLog(logger);
@@ -117,7 +117,7 @@ export function createGateway(options: GatewayOptions): Gateway {
       certificates.close();
       await recorder.close();
     },
-    stats: () => ({ connections: listener.connectionCount, ...proxy.underWay }),
+    stats: () => ({ connections: listener.connectionCount, ...proxy.inProgress }),
   };
 }
 

@@ -175,7 +175,7 @@ export class Listener {
     };
     socket.once('close', stopWaiting);
     let first: Buffer = Buffer.alloc(0);
-    const look = guarded(
+    const detect = guarded(
       this.#options.log,
       () => {
         const bytes: Buffer | null = socket.read();
@@ -188,7 +188,7 @@ export class Listener {
         socket.unshift(first);
         stopWaiting();
         socket.off('close', stopWaiting);
-        socket.off('readable', look);
+        socket.off('readable', detect);
         this.#starts.run(this.clientOf(socket).key, () =>
           begin(first[0] === tlsHandshakeByte, start === http2PrefaceStart),
         );
@@ -205,7 +205,7 @@ export class Listener {
       },
       () => socket.destroy(),
     );
-    socket.on('readable', look);
+    socket.on('readable', detect);
   }
 
   #startTls(socket: net.Socket): void {

@@ -3,7 +3,7 @@ import type { SandboxId } from '../domain/ids.ts';
 import type { Exchange } from './exchange.ts';
 import type { RouteTable } from './routes.ts';
 
-/** The number of concurrent look-ups after an interruption of the notifications, when any route may have changed. */
+/** The number of concurrent lookups after an interruption of the notifications, when any route may have changed. */
 const lookupsAtOnce = 8;
 
 /**
@@ -32,7 +32,7 @@ export class OpenPrivateExchanges {
     const open = this.#open.get(sandboxId) ?? new Map<Exchange, { endsWithPause: boolean }>();
     this.#open.set(sandboxId, open);
     open.set(exchange, ends);
-    // A change may have been announced after this exchange's look-up and before this line.
+    // A change may have been announced after this exchange's lookup and before this line.
     void this.#check(sandboxId);
     return () => {
       open.delete(exchange);

@@ -12,13 +12,13 @@ export interface RouteCacheOptions {
   maxEntries?: number;
   /** How long a route is cached while changes are not announced, and how long an unknown id is always cached. */
   shortTtlMs?: number;
-  /** The time limit of a look-up. After it, the waiting requests fail. */
+  /** The time limit of a lookup. After it, the waiting requests fail. */
   lookupTimeoutMs?: number;
 }
 
 /**
- * Caches routes until a change is announced. If a sandbox changes during its look-up, waiting callers get the result,
- * but it is not cached, and later callers start a new look-up. When announcements are interrupted, the cache is
+ * Caches routes until a change is announced. If a sandbox changes during its lookup, waiting callers get the result,
+ * but it is not cached, and later callers start a new lookup. When announcements are interrupted, the cache is
  * emptied, and routes are then cached only for a second.
  */
 export class RouteCache implements RouteTable {
@@ -73,7 +73,7 @@ export class RouteCache implements RouteTable {
     for (const listener of this.#listeners) listener(sandboxId);
   }
 
-  suspect(sandboxId: SandboxId): boolean {
+  dropUnlessNew(sandboxId: SandboxId): boolean {
     const entry = this.#entries.get(sandboxId);
     if (entry && performance.now() - entry.lookedUpAtMs < this.#shortTtlMs) return false;
     this.drop(sandboxId);

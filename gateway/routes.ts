@@ -40,9 +40,9 @@ export interface RouteSource {
 export interface RouteTable extends RouteSource {
   /**
    * Call this when the address of a route is unreachable. Drops the route unless it was just looked up. Returns true
-   * when it was dropped, so that another look-up may give a new result.
+   * when it was dropped, so that another lookup may give a new result.
    */
-  suspect(sandboxId: SandboxId): boolean;
+  dropUnlessNew(sandboxId: SandboxId): boolean;
   /**
    * Calls back with the id of a sandbox whose route may have changed, or with null when all routes may have changed.
    */

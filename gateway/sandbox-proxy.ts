@@ -86,7 +86,7 @@ export class SandboxProxy {
   }
 
   /** The number of sandboxes and clients with requests in progress. */
-  get underWay(): { sandboxes: number; clients: number } {
+  get inProgress(): { sandboxes: number; clients: number } {
     return { sandboxes: this.#perSandbox.size, clients: this.#perClient.size };
   }
 
@@ -148,7 +148,7 @@ export class SandboxProxy {
         if (exchange.isClosed) return;
         const isSlow = performance.now() - triedAtMs > retryWithinMs;
         failure = refusalFor(error, context.port);
-        if (isSlow || triedAddress !== null || !this.#options.routes.suspect(sandboxId)) throw failure;
+        if (isSlow || triedAddress !== null || !this.#options.routes.dropUnlessNew(sandboxId)) throw failure;
         triedAddress = route.address;
       }
     }

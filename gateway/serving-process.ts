@@ -50,7 +50,7 @@ await serveAsMember(logger, async (membership) => {
     baseDomain,
     trustProxy: settings.PLATFORM_TRUST_PROXY,
     routes,
-    ways: lastHops?.ways ?? null,
+    tunnels: lastHops?.tunnels ?? null,
     certificates,
     pages: loadPageAssets(),
     limits: {

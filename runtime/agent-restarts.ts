@@ -17,7 +17,7 @@ interface Restarts {
   /** Consecutive restarts. */
   count: number;
   lastMs: number;
-  isUnderWay: boolean;
+  isInProgress: boolean;
 }
 
 /**
@@ -38,7 +38,7 @@ export class AgentRestarts {
     const before = this.#restarts.get(sandboxId);
     if (!before) return true;
     const waitMs = Math.min(longestWaitMs, firstWaitMs * 2 ** (before.count - 1));
-    return !before.isUnderWay && performance.now() - before.lastMs >= waitMs;
+    return !before.isInProgress && performance.now() - before.lastMs >= waitMs;
   }
 
   /**
@@ -53,7 +53,7 @@ export class AgentRestarts {
   ): Promise<void> {
     const before = this.#restarts.get(sandboxId);
     const isSteady = before !== undefined && performance.now() - before.lastMs > steadyMs;
-    const now = { count: before && !isSteady ? before.count + 1 : 1, lastMs: performance.now(), isUnderWay: true };
+    const now = { count: before && !isSteady ? before.count + 1 : 1, lastMs: performance.now(), isInProgress: true };
     this.#restarts.set(sandboxId, now);
     let turn: Permit | undefined;
     try {
@@ -67,7 +67,7 @@ export class AgentRestarts {
     } finally {
       turn?.release();
       now.lastMs = performance.now();
-      now.isUnderWay = false;
+      now.isInProgress = false;
     }
   }
 

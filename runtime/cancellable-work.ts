@@ -5,7 +5,7 @@ import type { KeyedLock } from './process/keyed-lock.ts';
 /** Runs the work of a driver, with at most one work per sandbox at a time. */
 export class CancellableWork {
   readonly #lock: KeyedLock;
-  readonly #underway = new Map<SandboxId, Set<AbortController>>();
+  readonly #inProgress = new Map<SandboxId, Set<AbortController>>();
 
   constructor(lock: KeyedLock) {
     this.#lock = lock;
@@ -13,12 +13,12 @@ export class CancellableWork {
 
   /** Some work is in progress or waits for its turn. */
   get isBusy(): boolean {
-    return this.#underway.size > 0;
+    return this.#inProgress.size > 0;
   }
 
   /** Work of this sandbox is in progress or waits for its turn. */
   isBusyWith(sandboxId: SandboxId): boolean {
-    return this.#underway.has(sandboxId);
+    return this.#inProgress.has(sandboxId);
   }
 
   /**
@@ -32,8 +32,8 @@ export class CancellableWork {
   ): Promise<Result> {
     const stopper = new AbortController();
     const signal = callersSignal ? AbortSignal.any([callersSignal, stopper.signal]) : stopper.signal;
-    const underway = this.#underway.get(sandboxId) ?? new Set();
-    this.#underway.set(sandboxId, underway.add(stopper));
+    const inProgress = this.#inProgress.get(sandboxId) ?? new Set();
+    this.#inProgress.set(sandboxId, inProgress.add(stopper));
     try {
       return await this.#lock.run(sandboxId, async () => {
         signal.throwIfAborted();
@@ -43,13 +43,13 @@ export class CancellableWork {
       if (!signal.aborted || error instanceof DriverError) throw error;
       throw new DriverError('aborted', 'The work was cancelled', { cause: error });
     } finally {
-      underway.delete(stopper);
-      if (underway.size === 0) this.#underway.delete(sandboxId);
+      inProgress.delete(stopper);
+      if (inProgress.size === 0) this.#inProgress.delete(sandboxId);
     }
   }
 
   /** Cancels all work of a sandbox. `message` is the reason in the error `aborted`. */
   cancel(sandboxId: SandboxId, message: string): void {
-    for (const stopper of this.#underway.get(sandboxId) ?? []) stopper.abort(new DriverError('aborted', message));
+    for (const stopper of this.#inProgress.get(sandboxId) ?? []) stopper.abort(new DriverError('aborted', message));
   }
 }

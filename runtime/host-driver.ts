@@ -1,5 +1,5 @@
 import type { SandboxId } from '../domain/ids.ts';
-import type { DiskRoom } from './disk/disk-room.ts';
+import type { DiskSpace } from './disk/disk-space.ts';
 import type { SandboxDriver, SandboxSpec } from './driver.ts';
 
 /** An inclusive range of ports of the host. */
@@ -19,7 +19,7 @@ export interface HostFence {
   readonly isClosed: boolean;
   /**
    * Thaws them, except paused ones.
-   * @returns false when none is frozen, or when they stay frozen because the disk has no room for their writes
+   * @returns false when none is frozen, or when they stay frozen because the disk has no space for their writes
    */
   open(): Promise<boolean>;
 }
@@ -97,7 +97,7 @@ export interface HostDriver extends SandboxDriver {
   readonly subnet: string;
   /** Ports of the host that may be forwarded to UDP ports of sandboxes. Null: none. */
   readonly udpRange: PortRange | null;
-  /** The resources and the load of this host, which determine its room for sandboxes. */
+  /** The resources and the load of this host, which determine its capacity for sandboxes. */
   readonly load: HostLoad;
   /** The seconds by which each starting sandbox delays those behind it. Null or absent: not known. */
   readonly secondsPerStart?: number | null;
@@ -106,7 +106,7 @@ export interface HostDriver extends SandboxDriver {
   /** The folder of the sandboxes' disks. Null: the disks are on no file system of this machine. */
   readonly diskFolder: string | null;
   /** Free space in that folder, less written data that is not on the disk yet. */
-  diskRoom(): DiskRoom;
+  diskSpace(): DiskSpace;
   /** The sum of free space and the sandboxes' disks. It does not depend on how much they have written. */
   diskCapacityBytes(): number;
   /** The disk use of each sandbox that is not paused. */

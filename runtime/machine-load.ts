@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import os from 'node:os';
-import { freeMemoryMb, memoryReserveMb } from '../domain/hosts/room.ts';
+import { freeMemoryMb, memoryReserveMb } from '../domain/hosts/capacity.ts';
 import type { HostLoad, HostMemory } from './host-driver.ts';
 
 /** Reads the load of the machine by all of its processes. */

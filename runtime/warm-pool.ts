@@ -46,8 +46,8 @@ interface WarmPoolParts<Shape, Member> {
   budgetMb: () => number;
   /** How much memory one member of the shape uses. */
   memoryMbOf: (shape: Shape) => number;
-  /** Whether there is room for one more member in addition to the present ones. */
-  hasRoom: (shape: Shape, present: readonly Shape[]) => boolean;
+  /** Whether there is capacity for one more member in addition to the present ones. */
+  hasCapacity: (shape: Shape, present: readonly Shape[]) => boolean;
   /** Whether creates are in progress. A refill waits for them for a while. */
   isBusy: () => boolean;
   logger: DriverLogger;
@@ -123,11 +123,11 @@ export class WarmPool<Shape extends { image: string }, Member extends { name: st
   }
 
   /**
-   * Ends up to `count` members for a sandbox that has no room, and cancels the members that are being made. Members of
-   * the shape that was created longest ago end first. No new member is made for a minute.
+   * Ends up to `count` members for a sandbox that finds no capacity, and cancels the members that are being made.
+   * Members of the shape that was created longest ago end first. No new member is made for a minute.
    * @returns how many members were ended or cancelled
    */
-  async giveWay(count: number): Promise<number> {
+  async evict(count: number): Promise<number> {
     this.#heldUntilMs = performance.now() + holdMs;
     const begun = [...this.#pools.values()].reduce((sum, { making }) => sum + making, 0);
     this.#makings.abort();
@@ -231,12 +231,12 @@ export class WarmPool<Shape extends { image: string }, Member extends { name: st
       return nowMs >= heldUntilMs && fresh.length + making < demand.size(nowMs);
     });
     const mayGrow = (pool: ShapePool<Shape, Member>) =>
-      this.#parts.hasRoom(pool.shape, this.#present()) && this.#makeRoomFor(pool);
+      this.#parts.hasCapacity(pool.shape, this.#present()) && this.#fitsAfterEviction(pool);
     return [...wanting.filter(isBelowLeast), ...wanting].find(mayGrow) ?? null;
   }
 
   /** Whether one more member fits into the budget, after others were ended. */
-  #makeRoomFor(pool: ShapePool<Shape, Member>): boolean {
+  #fitsAfterEviction(pool: ShapePool<Shape, Member>): boolean {
     const { budgetMb, memoryMbOf, size } = this.#parts;
     const fits = () => {
       const present = this.#present();

@@ -4,7 +4,7 @@ import { NativeConnection } from '@temporalio/worker';
 import { pino } from 'pino';
 import { toSpec } from '../activities/sandboxes/spec.ts';
 import { loadPlans } from '../db/billing/plans.ts';
-import { takeHostSeat } from '../db/hosts/host-seat.ts';
+import { acquireHostLock } from '../db/hosts/host-lock.ts';
 import { askForHostWatch, lastAliveAt, recordLastHop, recordSandboxNetwork, rejoin } from '../db/hosts/hosts.ts';
 import { openSecrets } from '../db/open-secrets.ts';
 import { createOrm, poolCounts } from '../db/orm.ts';
@@ -24,14 +24,14 @@ import { SandboxMetrics } from '../platform/monitoring/sandbox-metrics.ts';
 import { createTemporalClient } from '../platform/temporal/client.ts';
 import { temporalConnectionOptions } from '../platform/temporal/connection-options.ts';
 import { prepareHostDriver } from '../runtime/choose-driver.ts';
-import { hasRoomToAdmit, readDiskRoom } from '../runtime/disk/disk-room.ts';
+import { hasSpaceToAdmit, readDiskSpace } from '../runtime/disk/disk-space.ts';
 import { createHostWorkers } from './host-worker.ts';
+import { CapacityReporter } from './hosts/capacity-reporter.ts';
 import { DiskWatch } from './hosts/disk-watch.ts';
 import { describeHost, hostIdOf } from './hosts/identity.ts';
 import { HostLease } from './hosts/lease.ts';
 import { requireOwnDataFolder } from './hosts/own-data-folder.ts';
 import { HostReconciliation, whenGivenUp } from './hosts/reconciliation.ts';
-import { RoomReporter } from './hosts/room-reporter.ts';
 import { serverAddresses } from './hosts/server-addresses.ts';
 import { logTemporalThrough } from './logging.ts';
 import { SandboxFacts } from './sandboxes/facts.ts';
@@ -73,9 +73,9 @@ if (settings.PLATFORM_DRIVER === 'kubernetes') {
 }
 // The host of a cluster belongs to no machine, so a process elsewhere in the cluster could act as this host at the same
 // time.
-const seat =
+const hostLock =
   settings.PLATFORM_DRIVER === 'kubernetes'
-    ? await takeHostSeat({
+    ? await acquireHostLock({
         databaseUrl: settings.DATABASE_URL,
         hostId,
         onWait: () => logger.info({ hostId }, 'another process acts as this host; waiting for its end'),
@@ -162,18 +162,18 @@ await offerUdpPorts(orm.em, hostId, {
   publicAddress: settings.PLATFORM_HOST_PUBLIC_ADDRESS ?? driver.hostAddress,
   ports: driver.udpRange,
 });
-const room = new RoomReporter({
+const capacity = new CapacityReporter({
   orm,
   driver,
   hostId,
   memoryReserveMb: settings.PLATFORM_HOST_MEMORY_RESERVE_MB,
   logger,
 });
-await room.start();
+await capacity.start();
 await lease.offer();
 await askForHostWatch(orm.em, hostId);
-const onLook = room.take.bind(room);
-const sampler = new MetricsSampler({ orm, driver, hostId, logger, onLook });
+const onSample = capacity.take.bind(capacity);
+const sampler = new MetricsSampler({ orm, driver, hostId, logger, onSample });
 sampler.start();
 reconciliation.start();
 const pooledImages = new PooledImages({ orm, databaseUrl: settings.DATABASE_URL, driver, logger });
@@ -183,12 +183,12 @@ const builtinImages = new BuiltinImageKeeper({
   images: driver.builtinImages,
   hostId,
   ahead: settings.PLATFORM_IMAGES_AHEAD,
-  hasRoom: () => hasRoomToAdmit(readDiskRoom(settings.PLATFORM_CACHE_DIR)),
+  hasSpace: () => hasSpaceToAdmit(readDiskSpace(settings.PLATFORM_CACHE_DIR)),
   logger,
 });
 await builtinImages.start();
 createHostGauges(registry, () => ({
-  ...room.latest,
+  ...capacity.latest,
   warmSandboxes: driver.poolReady,
   isFenced: driver.fence.isClosed,
 }));
@@ -203,7 +203,7 @@ logger.info({ hostId }, 'ready');
 const stopped = stopSignal();
 await Promise.all(workers.map((worker) => worker.runUntil(stopped)));
 await diskWatch?.stop();
-await Promise.all([sampler.stop(), room.stop(), reconciliation.stop(), pooledImages.stop()]);
+await Promise.all([sampler.stop(), capacity.stop(), reconciliation.stop(), pooledImages.stop()]);
 await builtinImages.stop();
 await metrics?.close();
 await lease.giveUp();
@@ -213,7 +213,7 @@ await driver.close();
 await driver
   .leaveIfEmpty()
   .catch((error) => logger.warn({ err: error }, 'the network of sandboxes could not be removed'));
-await seat?.leave();
+await hostLock?.release();
 await connection.close();
 stopFollowing();
 await orm.close();

@@ -150,7 +150,7 @@ export const outside: Readonly<Record<OutsideKind, ActivityOptions>> = {
     retry: { initialInterval: '5s', maximumInterval: '10m' },
   },
   /**
-   * Sends one mail. Each attempt has the same Message-ID. The attempts end after two days. The timeout has room for a
+   * Sends one mail. Each attempt has the same Message-ID. The attempts end after two days. The timeout allows a
    * server that takes its time for each step of the conversation.
    */
   mail: {

@@ -120,7 +120,7 @@ export function createAccountMailActivities(deps: {
 
 export type AccountMailActivities = ReturnType<typeof createAccountMailActivities>;
 
-/** The mail's id, which is the same for each attempt at one activity of one run. */
+/** The mail's id, which is the same for each attempt at one activity of one workflow run. */
 function mailId(): string {
   const { workflowExecution, activityId } = activityInfo();
   return createHash('sha256').update(`${workflowExecution!.runId} ${activityId}`).digest('hex').slice(0, 32);

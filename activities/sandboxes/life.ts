@@ -66,7 +66,7 @@ export function createSandboxLifeActivities({
     async recordStopped(sandboxId: SandboxId, atMs: number): Promise<void> {
       await refusing(life.stop(sandboxId, new Date(atMs)));
     },
-    /** @param cleaned false when the host was unreachable; its reconciliation then releases the room */
+    /** @param cleaned false when the host was unreachable; its reconciliation then releases the capacity */
     async recordTerminated(
       sandboxId: SandboxId,
       outcome: LifecycleOutcome,
@@ -88,7 +88,7 @@ export function createSandboxLifeActivities({
       await refusing(life.loseMemory(sandboxId));
     },
     async recordCleaned(sandboxId: SandboxId): Promise<void> {
-      await refusing(life.releaseRoom(sandboxId));
+      await refusing(life.releaseCapacity(sandboxId));
     },
     async recordForgotten(sandboxId: SandboxId, atMs: number): Promise<void> {
       await refusing(life.forget(sandboxId, new Date(atMs)));

@@ -118,7 +118,7 @@ export function createSandboxHostActivities(
         return shares.run(before.accountId, signal, async () => {
           const row = await life.beginResume(sandboxId, run);
           const spec = toSpec(row, deps, { ...plan, bestEffort });
-          return placeOf(await deps.driver.resume(spec, { signal }).catch(refuseWithoutRoom));
+          return placeOf(await deps.driver.resume(spec, { signal }).catch(refuseWithoutSpace));
         });
       });
     },
@@ -167,7 +167,7 @@ export type SandboxHostActivities = ReturnType<typeof createSandboxHostActivitie
 type Credentials = Record<number, MountCredentials>;
 
 /** Refuses the resume if the disk filled up after the resume was admitted. */
-function refuseWithoutRoom(error: unknown): never {
+function refuseWithoutSpace(error: unknown): never {
   if (!(error instanceof DriverError && error.code === 'host_disk_full')) throw error;
   throw new AppError('no_capacity', 'The host of this sandbox has no free disk space now; try again later');
 }

@@ -72,7 +72,7 @@ export function createImageImportActivities({ orm, plans, secrets, settings, reg
         to: plan,
         onFound: ({ manifest, sizeBytes }) => {
           attempt.note(`found ${plan.externalImageUrl}: ${manifest.layers.length} layers, ${sizeBytes} bytes`);
-          return requireRoom(plan, blobsOf(manifest));
+          return requireStorageLeft(plan, blobsOf(manifest));
         },
         onProgress: (progress) => attempt.report(progress),
         onLine: (line) => attempt.note(line),
@@ -113,7 +113,7 @@ export function createImageImportActivities({ orm, plans, secrets, settings, reg
     return { username, password };
   }
 
-  async function requireRoom(plan: ImportPlan, blobs: ReturnType<typeof blobsOf>): Promise<void> {
+  async function requireStorageLeft(plan: ImportPlan, blobs: ReturnType<typeof blobsOf>): Promise<void> {
     const em = orm.em.fork();
     const template = await em.findOne(Template, { templateId: plan.templateId });
     if (!template) throw final('import_over', 'The import is over');
@@ -141,7 +141,7 @@ export function createImageImportActivities({ orm, plans, secrets, settings, reg
     completeImport: (jobId: ImportJobId, image: TemplateImage): Promise<ImportEnd> =>
       completeImport(orm.em, plans, jobId, image),
     failImport: (jobId: ImportJobId, reason: string): Promise<void> => failImport(orm.em, jobId, reason),
-    failForRoom: (jobId: ImportJobId): Promise<void> => failImport(orm.em, jobId, noRoomText),
+    failForRoom: (jobId: ImportJobId): Promise<void> => failImport(orm.em, jobId, overStorageText),
     /**
      * Removes the blobs and manifests that a cancelled or refused import has pushed, unless something refers to them.
      */
@@ -154,7 +154,7 @@ export function createImageImportActivities({ orm, plans, secrets, settings, reg
   };
 }
 
-const noRoomText = 'The image is beyond the storage for images of templates that the plan or a quota allows';
+const overStorageText = 'The image is beyond the storage for images of templates that the plan or a quota allows';
 
 /** A failure that further attempts cannot resolve. */
 function final(type: string, message: string): ApplicationFailure {

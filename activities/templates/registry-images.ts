@@ -18,7 +18,7 @@ import { sweepEmbeddedRegistry } from '../../integrations/registry/sweep.ts';
 import type { Settings } from '../../platform/config/settings.ts';
 
 /** The number of repositories that are read concurrently. */
-const looksAtOnce = 4;
+const readsAtOnce = 4;
 /** The number of images that one round removes. */
 const maxRemovals = 1000;
 
@@ -33,7 +33,7 @@ export type SweepResult = 'swept' | 'not_ours' | Exclude<SweepStart, 'begun'>;
 
 /** Upkeep of the images in the platform's registry. */
 export function createRegistryImageActivities({ orm, settings, registry }: RegistryImageDeps) {
-  async function look(path: string): Promise<void> {
+  async function readRepository(path: string): Promise<void> {
     await rememberImages(orm.em, path, await registry!.taggedDigests(path));
   }
 
@@ -53,8 +53,8 @@ export function createRegistryImageActivities({ orm, settings, registry }: Regis
       const own = await findOwnProjects(orm.em, [...new Set(listed.map((path) => registry.projectOf(path)))]);
       const ours = listed.filter((path) => own.has(registry.projectOf(path)));
       const paths = [...new Set([...ours, ...(await knownRepositories(orm.em))])];
-      const turns = pLimit(looksAtOnce);
-      await Promise.all(paths.map((path) => turns(() => look(path))));
+      const turns = pLimit(readsAtOnce);
+      await Promise.all(paths.map((path) => turns(() => readRepository(path))));
       await forgetLeftovers(orm.em.fork(), false);
       return findUnusedImages(orm.em, settings.PLATFORM_UNUSED_IMAGES_KEPT_HOURS, maxRemovals);
     },

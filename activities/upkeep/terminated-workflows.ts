@@ -12,8 +12,8 @@ import { isWorkflowType, type WorkflowType, workflowKinds } from '../../domain/w
 
 const enums = proto.temporal.api.enums.v1;
 
-/** The number of closed workflows that one round looks at. */
-const mostLooks = 10_000;
+/** The number of closed workflows that one round checks. */
+const maxChecked = 10_000;
 
 /** An operator has terminated the workflow, or Temporal has, because its history was too long. */
 const terminated = ['TERMINATED', 'TIMED_OUT'];
@@ -28,10 +28,10 @@ export function createTerminatedWorkflowActivities({ orm }: { orm: Orm }) {
     async replaceTerminatedWorkflows(): Promise<number> {
       const client = getClient();
       const query = 'ExecutionStatus = "Terminated" OR ExecutionStatus = "TimedOut"';
-      let [looks, replaced] = [0, 0];
+      let [checked, replaced] = [0, 0];
       for await (const { workflowId, runId, type } of client.workflow.list({ query })) {
-        looks += 1;
-        if (looks > mostLooks) break;
+        checked += 1;
+        if (checked > maxChecked) break;
         if (!isWorkflowType(type)) continue;
         const { terminate } = workflowKinds[type];
         if (terminate === 'ended') replaced += Number(await endSandbox(client, workflowId as SandboxId));

@@ -36,7 +36,7 @@ export function createWebhookDeliveryActivities(deps: {
   });
 
   async function attemptOnce(held: HeldDelivery, spacingMs?: number): Promise<void> {
-    if (held.endpoint && attempts.inFlight.roomOf(held.endpointId) <= 0) throw busy();
+    if (held.endpoint && attempts.inFlight.freeSlots(held.endpointId) <= 0) throw busy();
     const heartbeat = setInterval(() => Context.current().heartbeat(), heartbeatMs);
     try {
       if (!(await attempts.attempt(held, () => beginAttempt(orm.em, held), spacingMs))) throw busy();

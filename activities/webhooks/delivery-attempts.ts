@@ -6,13 +6,13 @@ import type { WebhookKeys } from '../../integrations/webhooks/keys.ts';
 import type { WebhookSender } from '../../integrations/webhooks/sender.ts';
 import { signedHeaders } from '../../integrations/webhooks/signature.ts';
 
-/** Attempts at held deliveries, of a relay or of workflows: each takes a place, sends, judges and records. */
+/** Attempts at held deliveries, of a relay or of workflows: each takes a slot, sends, judges and records. */
 export class DeliveryAttempts {
   readonly inFlight: InFlight;
   readonly #webhooks: { keys: WebhookKeys; sender: WebhookSender };
   readonly #record: (result: DeliveryResult) => Promise<void>;
 
-  /** @param deps.record resolves when the result is written, because an attempt keeps its place until then */
+  /** @param deps.record resolves when the result is written, because an attempt keeps its slot until then */
   constructor(deps: {
     webhooks: { keys: WebhookKeys; sender: WebhookSender };
     limits: InFlightLimits;
@@ -26,7 +26,7 @@ export class DeliveryAttempts {
   /**
    * Makes the next attempt at a delivery, and records it. Without an endpoint, records that the delivery has failed.
    * @param begin runs before the request
-   * @returns false if there is no room; then nothing is recorded
+   * @returns false if there is no free slot; then nothing is recorded
    */
   async attempt(held: HeldDelivery, begin?: () => Promise<void>, givenSpacingMs?: number): Promise<boolean> {
     const { endpoint } = held;
@@ -34,8 +34,8 @@ export class DeliveryAttempts {
       await this.#record({ held, kind: 'given_up', error: 'The webhook is deleted or not active' });
       return true;
     }
-    const place = this.inFlight.enter(held.endpointId, held.accountId);
-    if (!place) return false;
+    const slot = this.inFlight.enter(held.endpointId, held.accountId);
+    if (!slot) return false;
     try {
       await begin?.();
       const body = bodyOf(held.event);
@@ -43,14 +43,14 @@ export class DeliveryAttempts {
       const { url, timeoutSeconds } = endpoint;
       // Every attempt has a new signature.
       const outcome = await this.#webhooks.sender.send({ url, headers, body, timeoutSeconds });
-      place.answered();
+      slot.answered();
       const attempt = held.attemptNumber - held.roundFrom + 1;
       const spacingMs = givenSpacingMs ?? retrySpacingMs(attempt, Math.random());
       const verdict = judge(outcome, { attempt, maxRetries: endpoint.maxRetries, spacingMs });
       await this.#record({ held, kind: 'attempted', outcome, verdict });
       return true;
     } finally {
-      place.leave();
+      slot.release();
     }
   }
 }

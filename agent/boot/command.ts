@@ -10,7 +10,7 @@ const tailBytes = 8 * 1024;
 const tailWriteMs = 100;
 
 /** A command line, its folder and its user. */
-export interface CommandRun {
+export interface CommandLine {
   words: string[];
   cwd?: string;
   user?: string;
@@ -19,14 +19,14 @@ export interface CommandRun {
 /**
  * Starts `words` in a session of their own, with the sandbox's environment. Errors arrive as the child's `error` event.
  */
-export function spawnWords(run: CommandRun, environment: AgentEnvironment): ChildProcess {
-  const ids = run.user === undefined ? undefined : identity(run.user);
+export function spawnWords(line: CommandLine, environment: AgentEnvironment): ChildProcess {
+  const ids = line.user === undefined ? undefined : identity(line.user);
   const env = { ...environment.variables(), ...ids?.env };
-  const [command, ...args] = run.words as [string, ...string[]];
+  const [command, ...args] = line.words as [string, ...string[]];
   const file = command.includes('/') ? command : findExecutable(command, environment.searchPath(env));
   const child = spawn(file ?? command, args, {
     argv0: command,
-    cwd: run.cwd ?? environment.home(),
+    cwd: line.cwd ?? environment.home(),
     env,
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: true,

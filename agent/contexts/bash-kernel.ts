@@ -2,13 +2,13 @@ import path from 'node:path';
 import { Code } from '@connectrpc/connect';
 import { findExecutable } from '../process/find-executable.ts';
 import { ConnectError } from '../rpc/connect-error.ts';
-import type { KernelStart, Run } from './kernel.ts';
-import { type CurrentRun, ScriptKernel, startScript } from './script-kernel.ts';
+import type { Execution, KernelStart } from './kernel.ts';
+import { type CurrentExecution, ScriptKernel, startScript } from './script-kernel.ts';
 
 /** A bash that keeps its state between runs. `kernels/bash_kernel.bash` maintains it. */
 export class BashKernel extends ScriptKernel {
   #text = '';
-  /** Whether the code of the current run has begun. An earlier signal would be lost. */
+  /** Whether the code of the current execution has begun. An earlier signal would be lost. */
   #begun = false;
 
   /** @throws {ConnectError} `failed_precondition` when there is no bash */
@@ -19,7 +19,7 @@ export class BashKernel extends ScriptKernel {
     return new BashKernel('bash', process, pipes);
   }
 
-  protected request({ code, envVars }: Run): Buffer {
+  protected request({ code, envVars }: Execution): Buffer {
     this.#begun = false;
     const { before, after } = environmentCode(envVars);
     // Bash cannot store a NUL.
@@ -28,7 +28,7 @@ export class BashKernel extends ScriptKernel {
   }
 
   /** One signal is not enough: if it arrives while bash starts a command that ignores it, bash continues. */
-  protected stop(current: CurrentRun): void {
+  protected stop(current: CurrentExecution): void {
     if (this.#begun) this.signalUntilEnded(current, 0);
   }
 
@@ -54,7 +54,9 @@ export class BashKernel extends ScriptKernel {
   }
 }
 
-/** Code that sets variables for one run and restores them afterwards. The names were checked to be valid in bash. */
+/**
+ * Code that sets variables for one execution and restores them afterwards. The names were checked to be valid in bash.
+ */
 function environmentCode(envVars: Record<string, string>): { before: string; after: string } {
   const before: string[] = [];
   const after: string[] = [];

@@ -1,8 +1,8 @@
 import { Code } from '@connectrpc/connect';
 import { ConnectError } from '../rpc/connect-error.ts';
-import type { Kernel, Outcome, Run } from './kernel.ts';
+import type { ExecutionOutput } from './execution-output.ts';
+import type { Execution, Kernel, Outcome } from './kernel.ts';
 import type { KernelLanguage } from './languages.ts';
-import type { RunOutput } from './run-output.ts';
 
 /** The reply of CreateContext. */
 export interface ContextInfo {
@@ -14,21 +14,21 @@ export interface ContextInfo {
   envVars: Record<string, string>;
 }
 
-type RunRequest = Pick<Run, 'code' | 'envVars' | 'wantsData'>;
+type ExecutionRequest = Pick<Execution, 'code' | 'envVars' | 'wantsData'>;
 
-/** One interpreter and its waiting runs. */
+/** One interpreter and its waiting executions. */
 export class Context {
   readonly info: ContextInfo;
   readonly language: KernelLanguage;
   readonly #kernel: Kernel;
   readonly #interruptGraceMs: number;
   #queue: Promise<void> = Promise.resolve();
-  #runs = 0;
+  #executions = 0;
   #closed = false;
   /** The kernel died or was ended, so no code can run in this context any more. */
   #dead_ = false;
 
-  /** @param interruptGraceMs how long an interrupted run may take to end before its kernel is killed */
+  /** @param interruptGraceMs how long an interrupted execution may take to end before its kernel is killed */
   constructor(info: ContextInfo, language: KernelLanguage, kernel: Kernel, interruptGraceMs: number) {
     this.info = info;
     this.language = language;
@@ -41,11 +41,11 @@ export class Context {
   }
 
   /**
-   * Runs code after the earlier runs have ended. Writes its output to `output`, and the main result or the error last.
-   * When `signal` aborts, the run is interrupted or not started, and has no result.
+   * Runs code after the earlier executions have ended. Writes its output to `output`, and the main result or the error
+   * last. When `signal` aborts, the execution is interrupted or not started, and has no result.
    */
-  run(request: RunRequest, output: RunOutput, signal: AbortSignal): void {
-    this.#queue = this.#queue.then(() => this.#runNow(request, output, signal));
+  run(request: ExecutionRequest, output: ExecutionOutput, signal: AbortSignal): void {
+    this.#queue = this.#queue.then(() => this.#executeNow(request, output, signal));
   }
 
   /** Ends the interpreter and all processes of its group. */
@@ -54,11 +54,11 @@ export class Context {
     await this.#kernel.close();
   }
 
-  async #runNow(request: RunRequest, output: RunOutput, signal: AbortSignal): Promise<void> {
+  async #executeNow(request: ExecutionRequest, output: ExecutionOutput, signal: AbortSignal): Promise<void> {
     if (signal.aborted) return;
     const { code, envVars, wantsData } = request;
     const startedAt = new Date();
-    const count = ++this.#runs;
+    const count = ++this.#executions;
     let escalation: NodeJS.Timeout | undefined;
     const interrupt = () => {
       this.#kernel.interrupt();
@@ -72,7 +72,7 @@ export class Context {
     this.#report(outcome, output, startedAt, count);
   }
 
-  #report(outcome: Outcome, output: RunOutput, startedAt: Date, count: number): void {
+  #report(outcome: Outcome, output: ExecutionOutput, startedAt: Date, count: number): void {
     if (this.#closed) {
       const value = 'the context was destroyed while it ran this code';
       output.push({ type: 'error', error: { name: 'ContextDestroyed', value, traceback: '' } });

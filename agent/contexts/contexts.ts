@@ -9,12 +9,12 @@ import { ConnectError } from '../rpc/connect-error.ts';
 import { isSystemError, toConnectError } from '../rpc/errors.ts';
 import { BashKernel } from './bash-kernel.ts';
 import { Context, type ContextInfo, checkEnvVars } from './context.ts';
+import { type ExecuteEvent, ExecutionOutput } from './execution-output.ts';
 import { startInstalledKernel } from './jupyter/installed-kernel.ts';
 import { startPython } from './jupyter/python.ts';
 import type { Kernel, KernelStart } from './kernel.ts';
 import { type KernelLanguage, kernelLanguage } from './languages.ts';
 import { NodeKernel } from './node-kernel.ts';
-import { type ExecuteEvent, RunOutput } from './run-output.ts';
 
 export interface ContextsOptions {
   environment: AgentEnvironment;
@@ -22,7 +22,7 @@ export interface ContextsOptions {
   scripts: string;
   /** The Node binary for JavaScript and TypeScript. The default is this process's binary. */
   node?: string;
-  /** How long an interrupted run may take to end before its kernel is killed. */
+  /** How long an interrupted execution may take to end before its kernel is killed. */
   interruptGraceMs?: number;
   /**
    * The folder of contexts without an own one. The default is `/workspace`, or the home directory if that is missing.
@@ -71,8 +71,8 @@ export class Contexts {
   /**
    * Starts an interpreter and returns when it can run code.
    * @throws {ConnectError} `invalid_argument` for an unknown language or a `cwd` that cannot be a folder,
-   * `failed_precondition` when the template lacks the language, `resource_exhausted` when the sandbox has no memory or no
-   * process left for it
+   * `failed_precondition` when the template lacks the language, `resource_exhausted` when the sandbox has no memory or
+   * no process left for it
    */
   async create(request: { language: string; cwd: string }, signal: AbortSignal): Promise<ContextInfo> {
     const context = await this.#start(request.language || defaultLanguage, request.cwd, signal);
@@ -94,7 +94,7 @@ export class Contexts {
   async *execute(request: ExecuteRequest, signal: AbortSignal): AsyncGenerator<ExecuteEvent> {
     const context = await this.#contextFor(request, signal);
     checkEnvVars(context.language, request.envVars);
-    const output = new RunOutput();
+    const output = new ExecutionOutput();
     const cancel = new AbortController();
     const leave = () => {
       output.discard();
@@ -141,8 +141,8 @@ export class Contexts {
   /** Replaces a default context whose kernel has died. Clients do not know its id, so they cannot destroy it. */
   #defaultContext(language: string): Promise<Context> {
     const kernel = kernelLanguage(language);
-    // Starts run in sequence, so that two first runs of a language share a context. After a failed start the next run
-    // tries again.
+    // Starts run in sequence, so that two first executions of a language share a context. After a failed start the next
+    // execution tries again.
     const before = this.#defaults.get(kernel)?.catch(() => undefined) ?? Promise.resolve(undefined);
     const context = before.then(async (known) => {
       if (known && !known.dead) return known;

@@ -1,37 +1,37 @@
-import type { Representations, RunError, RunOutput } from './run-output.ts';
+import type { ExecutionError, ExecutionOutput, Representations } from './execution-output.ts';
 
-/** One interpreter with its state. It executes one run at a time. */
+/** One interpreter with its state. It runs one execution at a time. */
 export interface Kernel {
   /**
    * Runs `code` and resolves with its outcome, after its whole output was written to `output`. Never rejects: if the
-   * kernel has died, before or during the run, the outcome is an error with that explanation.
+   * kernel has died, before or during the execution, the outcome is an error with that explanation.
    */
-  execute(run: Run, output: RunOutput): Promise<Outcome>;
+  execute(execution: Execution, output: ExecutionOutput): Promise<Outcome>;
 
   /** Asks the running code to stop, as Ctrl-C does. */
   interrupt(): void;
 
-  /** Ends the interpreter at once. A run in progress ends with an error. */
+  /** Ends the interpreter at once. An execution in progress ends with an error. */
   kill(): void;
 
   /** Ends the interpreter and all processes of its group, and removes its files. */
   close(): Promise<void>;
 }
 
-export interface Run {
+export interface Execution {
   code: string;
-  /** Variables of this run only. They override those of the context. */
+  /** Variables of this execution only. They override those of the context. */
   envVars: Record<string, string>;
   startedAt: Date;
   /** The caller asks for `data` of tables. */
   wantsData: boolean;
-  /** The number of runs in the context so far, including this one. */
+  /** The number of executions in the context so far, including this one. */
   count: number;
 }
 
 export type Outcome =
   | { ok: true; exitCode: number; value: Representations; executionCount?: number }
-  | { ok: false; error: RunError };
+  | { ok: false; error: ExecutionError };
 
 /** The parameters of a kernel's start. */
 export interface KernelStart {
@@ -47,8 +47,8 @@ export interface KernelStart {
   signal: AbortSignal;
 }
 
-/** The error of a run after the death of its kernel. */
-export function kernelDied(language: string, how: string, lastWords: string): RunError {
+/** The error of an execution after the death of its kernel. */
+export function kernelDied(language: string, how: string, lastWords: string): ExecutionError {
   const memory = how.includes('SIGKILL') ? ' (often for lack of memory)' : '';
   return {
     name: 'KernelDied',

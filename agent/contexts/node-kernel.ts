@@ -1,12 +1,12 @@
 import path from 'node:path';
 import { StringDecoder } from 'node:string_decoder';
 import { parseExactly } from './exact-json.ts';
+import { displayEvent, type ExecutionError } from './execution-output.ts';
 import { FrameReader } from './frames.ts';
-import type { KernelStart, Run } from './kernel.ts';
+import type { Execution, KernelStart } from './kernel.ts';
 import { type KernelProcess, pipesRead } from './kernel-process.ts';
 import { type MimeBundle, representations } from './representations.ts';
-import { displayEvent, type RunError } from './run-output.ts';
-import { type CurrentRun, ScriptKernel, type ScriptPipes, startScript } from './script-kernel.ts';
+import { type CurrentExecution, ScriptKernel, type ScriptPipes, startScript } from './script-kernel.ts';
 
 /** If the script takes longer than this to answer, its code counts as busy. */
 const busyMs = 100;
@@ -16,7 +16,7 @@ type Message =
   | { type: 'ready' }
   | { type: 'display'; data: MimeBundle }
   | { type: 'done'; value: MimeBundle; exitCode: number; error?: undefined }
-  | { type: 'done'; error: RunError };
+  | { type: 'done'; error: ExecutionError };
 
 /** JavaScript or TypeScript in its own Node process, which runs `kernels/node_kernel.mjs`. */
 export class NodeKernel extends ScriptKernel {
@@ -49,7 +49,7 @@ export class NodeKernel extends ScriptKernel {
       await kernel.close();
       throw error;
     } finally {
-      failed.catch(() => {}); // From now on the runs report the end of the process.
+      failed.catch(() => {}); // From now on the executions report the end of the process.
       start.signal.removeEventListener('abort', kill);
     }
   }
@@ -59,13 +59,13 @@ export class NodeKernel extends ScriptKernel {
     this.#typescript = language === 'typescript';
   }
 
-  protected request({ code, envVars, count }: Run): string {
+  protected request({ code, envVars, count }: Execution): string {
     return `${JSON.stringify({ code, typescript: this.#typescript, envVars, count })}\n`;
   }
 
   /** The script itself ends code that awaits. Signals end code that keeps the script busy. */
-  protected stop(current: CurrentRun): void {
-    this.pipes.requests.write(`${JSON.stringify({ interrupt: current.run.count })}\n`);
+  protected stop(current: CurrentExecution): void {
+    this.pipes.requests.write(`${JSON.stringify({ interrupt: current.execution.count })}\n`);
     this.signalUntilEnded(current, busyMs);
   }
 
@@ -80,7 +80,7 @@ export class NodeKernel extends ScriptKernel {
   #receiveMessage(message: Message): void {
     if (message.type === 'ready') this.#resolveReady();
     else if (message.type === 'display') {
-      if (this.current) this.current.output.push(displayEvent(representations(message.data), this.current.run));
+      if (this.current) this.current.output.push(displayEvent(representations(message.data), this.current.execution));
     } else if (message.error) this.current?.finish({ ok: false, error: message.error });
     else this.current?.finish({ ok: true, exitCode: message.exitCode, value: representations(message.value) });
   }

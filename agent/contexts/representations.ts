@@ -1,5 +1,5 @@
 import { parseChart } from './chart.ts';
-import type { Representations } from './run-output.ts';
+import type { Representations } from './execution-output.ts';
 
 /** A Jupyter MIME bundle: one value in several formats. */
 export type MimeBundle = Record<string, unknown>;

@@ -1,19 +1,19 @@
 import fs from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
-import { type Kernel, type KernelStart, kernelDied, type Outcome, type Run } from './kernel.ts';
+import type { ExecutionOutput } from './execution-output.ts';
+import { type Execution, type Kernel, type KernelStart, kernelDied, type Outcome } from './kernel.ts';
 import { KernelProcess, makeKernelFolder, makeOutputPipes, type OutputPipes, pipesRead } from './kernel-process.ts';
-import type { RunOutput } from './run-output.ts';
 
 const repeatMs = 100;
 
-/** A run in progress. */
-export interface CurrentRun {
-  readonly run: Run;
-  readonly output: RunOutput;
-  /** Whether the run was asked to stop. */
+/** An execution in progress. */
+export interface CurrentExecution {
+  readonly execution: Execution;
+  readonly output: ExecutionOutput;
+  /** Whether the execution was asked to stop. */
   interrupted: boolean;
-  /** Ends the run when the kernel's pipes have been read. */
+  /** Ends the execution when the kernel's pipes have been read. */
   finish(outcome: Outcome): void;
 }
 
@@ -22,7 +22,7 @@ export interface ScriptPipes {
   /** The output of the script's code and of its subprocesses. */
   stdout: Readable;
   stderr: Readable;
-  /** The script's reports on its runs. */
+  /** The script's reports on its executions. */
   replies: Readable;
   requests: Writable;
 }
@@ -68,7 +68,7 @@ export async function startScript(
 export abstract class ScriptKernel implements Kernel {
   protected readonly process: KernelProcess;
   protected readonly pipes: ScriptPipes;
-  protected current: CurrentRun | undefined;
+  protected current: CurrentExecution | undefined;
   readonly #language: string;
 
   constructor(language: string, process: KernelProcess, pipes: ScriptPipes) {
@@ -86,17 +86,17 @@ export abstract class ScriptKernel implements Kernel {
     });
   }
 
-  execute(run: Run, output: RunOutput): Promise<Outcome> {
+  execute(execution: Execution, output: ExecutionOutput): Promise<Outcome> {
     if (this.process.ending !== undefined) return Promise.resolve(this.#died());
     return new Promise((resolve) => {
       this.current = {
-        run,
+        execution,
         output,
         interrupted: false,
         finish: async (outcome) => {
           // While the reader of the output is behind, the pipes are not read.
           do {
-            await output.room();
+            await output.drained();
             await pipesRead();
           } while (output.isFull);
           this.current = undefined;
@@ -106,7 +106,7 @@ export abstract class ScriptKernel implements Kernel {
         },
       };
       output.onFlow((flowing) => this.#setFlowing(flowing));
-      this.pipes.requests.write(this.request(run));
+      this.pipes.requests.write(this.request(execution));
     });
   }
 
@@ -126,17 +126,17 @@ export abstract class ScriptKernel implements Kernel {
     for (const pipe of Object.values(this.pipes)) pipe.destroy();
   }
 
-  /** The message that asks the script to run `run`. */
-  protected abstract request(run: Run): Buffer | string;
+  /** The message that asks the script to run the code of `execution`. */
+  protected abstract request(execution: Execution): Buffer | string;
 
   /** Processes the next bytes from the script. */
   protected abstract receive(chunk: Buffer): void;
 
-  /** Makes the script end the run. */
-  protected abstract stop(current: CurrentRun): void;
+  /** Makes the script end the execution. */
+  protected abstract stop(current: CurrentExecution): void;
 
-  /** Interrupts the process group repeatedly until the run has ended. */
-  protected signalUntilEnded(current: CurrentRun, delayMs: number): void {
+  /** Interrupts the process group repeatedly until the execution has ended. */
+  protected signalUntilEnded(current: CurrentExecution, delayMs: number): void {
     setTimeout(() => {
       if (this.current !== current) return;
       this.process.signalGroup('SIGINT');

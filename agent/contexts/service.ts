@@ -13,7 +13,7 @@ import {
 import { type AgentService, agentService } from '../rpc/service.ts';
 import type { Chart, ChartElement, Point } from './chart.ts';
 import type { Contexts } from './contexts.ts';
-import type { ExecuteEvent } from './run-output.ts';
+import type { ExecuteEvent } from './execution-output.ts';
 
 /** `sandboxagent.ContextService` and `sandboxagent.ExecutionService`. */
 export function contextServices(environment: AgentEnvironment): AgentService[] {

@@ -24,7 +24,7 @@ const dayMs = 86_400_000;
 export type OutputChannel = 'stdout' | 'stderr';
 export type ExecEnd = { type: 'end'; exitCode: number } | { type: 'error'; code: string; message: string };
 
-/** One event of a run. Sequence numbers count from 1, which is `start`. A gap means that output was dropped. */
+/** One event of an execution. Sequence numbers count from 1, which is `start`. A gap means that output was dropped. */
 export type ExecEvent = { sequence: number } & (
   | { type: OutputChannel; bytes: Buffer }
   | { type: 'start'; pid: number }
@@ -51,8 +51,8 @@ interface Reader {
 }
 
 /**
- * The events of one run: its start, the newest MiB of its output, its end. Each reader reads at its own speed from any
- * event. A reader that stalls loses the oldest output and does not slow the others.
+ * The events of one execution: its start, the newest MiB of its output, its end. Each reader reads at its own speed
+ * from any event. A reader that stalls loses the oldest output and does not slow the others.
  */
 export class EventRing {
   readonly #start: ExecEvent;
@@ -140,7 +140,7 @@ export class EventRing {
    * Resolves when the process may write more: at once, unless all readers are far behind. Then readers get a moment to
    * catch up, so that the fastest reader gets everything.
    */
-  async room(): Promise<void> {
+  async drained(): Promise<void> {
     if (this.#isReaderExpected && this.#heldBytes > comfortableLagBytes) {
       await this.#progress.within(firstReaderMs);
       this.#isReaderExpected = false;

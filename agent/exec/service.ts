@@ -6,21 +6,21 @@ import { readJson, replyJson } from '../http/json-exchange.ts';
 import { drained } from '../http/response-flow.ts';
 import { ConnectError } from '../rpc/connect-error.ts';
 import { isSystemError, toConnectError } from '../rpc/errors.ts';
-import { Run, type RunEnd } from './run.ts';
-import { RunEnds } from './run-ends.ts';
-import { parseRunRequest, type RunRequest } from './run-request.ts';
+import { Execution, type ExecutionEnd } from './execution.ts';
+import { ExecutionEnds } from './execution-ends.ts';
+import { type ExecutionRequest, parseExecutionRequest } from './execution-request.ts';
 import { eventFrame, readyFrame } from './stream-frames.ts';
 
-/** How long an ended run can be read, unless another run begins. */
+/** How long an ended execution can be read, unless another execution begins. */
 const endedKeptMs = 300_000;
-/** How long readers of an ended run may continue when another run begins. */
+/** How long readers of an ended execution may continue when another execution begins. */
 const lastReadersMs = 10_000;
 
-/** How long a request for the end of a run may wait for it. */
+/** How long a request for the end of an execution may wait for it. */
 const longestWaitMs = 30_000;
 
 /** A refusal with a code that the platform maps to its own. */
-class RunRefused extends Error {
+class ExecutionRefused extends Error {
   readonly status: number;
   readonly code: string;
   constructor(status: number, code: string, message: string) {
@@ -37,11 +37,11 @@ class RunRefused extends Error {
 export class ExecService {
   readonly #state: SandboxState;
   readonly #environment: AgentEnvironment;
-  #claim: Promise<Run> | undefined;
+  #claim: Promise<Execution> | undefined;
   #claimedBy: string | undefined;
-  #run: Run | undefined;
+  #execution: Execution | undefined;
   #forgetting: NodeJS.Timeout | undefined;
-  readonly #ends = new RunEnds();
+  readonly #ends = new ExecutionEnds();
 
   constructor(state: SandboxState, environment: AgentEnvironment) {
     this.#state = state;
@@ -53,13 +53,13 @@ export class ExecService {
     try {
       if (url.pathname === '/platform/exec/events' && req.method === 'GET') await this.#serveEvents(url, req, res);
       else if (url.pathname === '/platform/exec/end' && req.method === 'GET') await this.#serveEnd(url, req, res);
-      else if (url.pathname !== '/platform/exec') throw new RunRefused(404, 'not_found', 'not found');
+      else if (url.pathname !== '/platform/exec') throw new ExecutionRefused(404, 'not_found', 'not found');
       else if (req.method === 'POST') await this.#serveStart(req, res);
       else if (req.method === 'GET') replyJson(req, res, 200, { run: this.#describe() });
       else if (req.method === 'DELETE') await this.#serveCancel(req, res);
-      else throw new RunRefused(404, 'not_found', 'not found');
+      else throw new ExecutionRefused(404, 'not_found', 'not found');
     } catch (error) {
-      if (error instanceof RunRefused) {
+      if (error instanceof ExecutionRefused) {
         replyJson(req, res, error.status, { code: error.code, message: error.message });
       } else if (error instanceof TypeError || error instanceof SyntaxError) {
         replyJson(req, res, 400, { code: 'invalid', message: error.message });
@@ -68,51 +68,52 @@ export class ExecService {
   }
 
   async #serveStart(req: IncomingMessage, res: ServerResponse): Promise<void> {
-    const request = parseRunRequest(await readJson(req));
-    if (!this.#state.init) throw new RunRefused(409, 'not_ready', 'the sandbox is not ready yet');
-    // The same run id again: the first reply was lost, and the platform repeats the request.
-    const isRepeated = [this.#claimedBy, this.#run?.request.runId].includes(request.runId);
+    const request = parseExecutionRequest(await readJson(req));
+    if (!this.#state.init) throw new ExecutionRefused(409, 'not_ready', 'the sandbox is not ready yet');
+    // The same execution id again: the first reply was lost, and the platform repeats the request.
+    const isRepeated = [this.#claimedBy, this.#execution?.request.executionId].includes(request.executionId);
     if (!isRepeated) {
-      if (this.#claim) throw new RunRefused(409, 'in_progress', 'another command is running');
-      this.#claimedBy = request.runId;
+      if (this.#claim) throw new ExecutionRefused(409, 'in_progress', 'another command is running');
+      this.#claimedBy = request.executionId;
       this.#claim = this.#start(request);
       this.#claim.catch(() => this.#release());
     }
     await this.#claim;
-    replyJson(req, res, 201, { runId: request.runId });
+    replyJson(req, res, 201, { runId: request.executionId });
   }
 
-  async #start(request: RunRequest): Promise<Run> {
+  async #start(request: ExecutionRequest): Promise<Execution> {
     const cwd = await workingDirectory(request.cwd, this.#environment.home());
     try {
-      const run = await Run.start(request, cwd, this.#environment, (end) => this.#onEnd(run, end));
+      const execution = await Execution.start(request, cwd, this.#environment, (end) => this.#onEnd(execution, end));
       this.#forget(lastReadersMs);
-      this.#run = run;
-      return run;
+      this.#execution = execution;
+      return execution;
     } catch (error) {
       if (!isSystemError(error)) throw error;
-      if (error.code === 'E2BIG') throw new RunRefused(400, 'too_long', 'the command and its environment are too long');
+      if (error.code === 'E2BIG')
+        throw new ExecutionRefused(400, 'too_long', 'the command and its environment are too long');
       const reason =
         error.code === 'ENOENT' ? 'the sandbox has no bash and no sh' : toConnectError(error, 'bash').rawMessage;
-      throw new RunRefused(422, 'cannot_start', reason);
+      throw new ExecutionRefused(422, 'cannot_start', reason);
     }
   }
 
   async #serveCancel(req: IncomingMessage, res: ServerResponse): Promise<void> {
-    const run = await this.#claim;
-    if (!run || run.hasEnded) throw new RunRefused(404, 'no_run', 'no command is running');
-    await run.cancel();
+    const execution = await this.#claim;
+    if (!execution || execution.hasEnded) throw new ExecutionRefused(404, 'no_run', 'no command is running');
+    await execution.cancel();
     replyJson(req, res, 200, { cancelled: true });
   }
 
   async #serveEvents(url: URL, req: IncomingMessage, res: ServerResponse): Promise<void> {
-    const run = this.#run;
+    const execution = this.#execution;
     const after = Number(url.searchParams.get('after') ?? 0);
     if (!Number.isSafeInteger(after) || after < 0) throw new TypeError('after must be a number of an event');
-    if (!run || run.request.runId !== url.searchParams.get('run')) {
-      throw new RunRefused(404, 'no_run', 'there is no such run');
+    if (!execution || execution.request.executionId !== url.searchParams.get('run')) {
+      throw new ExecutionRefused(404, 'no_run', 'there is no such run');
     }
-    const { lastSequence } = run.events;
+    const { lastSequence } = execution.events;
     if (lastSequence !== undefined && after >= lastSequence) {
       res.writeHead(204).end();
       return;
@@ -122,8 +123,8 @@ export class ExecService {
     res.once('close', () => left.abort());
     res.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' });
     res.write(readyFrame);
-    for await (const event of run.events.read(after, left.signal)) {
-      res.write(eventFrame(run.request.runId, event));
+    for await (const event of execution.events.read(after, left.signal)) {
+      res.write(eventFrame(execution.request.executionId, event));
       await drained(res);
     }
     res.end();
@@ -131,33 +132,39 @@ export class ExecService {
     res.once('close', () => clearTimeout(giveUp));
   }
 
-  /** Replies with the end of a run. If the run has not ended, waits for the end as long as the request allows. */
+  /**
+   * Replies with the end of an execution. If the execution has not ended, waits for the end as long as the request
+   * allows.
+   */
   async #serveEnd(url: URL, req: IncomingMessage, res: ServerResponse): Promise<void> {
-    const runId = url.searchParams.get('run') ?? '';
+    const executionId = url.searchParams.get('run') ?? '';
     const waitMs = Number(url.searchParams.get('waitMs') ?? 0);
     if (!(waitMs >= 0 && waitMs <= longestWaitMs)) throw new TypeError(`waitMs must be 0 to ${longestWaitMs}`);
     const left = new AbortController();
     res.once('close', () => left.abort());
     const untilMs = performance.now() + waitMs;
     for (;;) {
-      const end = this.#ends.find(runId);
-      if (end) return replyJson(req, res, 200, { ended: true, ...end });
-      if (this.#claimedBy !== runId) throw new RunRefused(404, 'no_run', 'there is no such run');
+      const end = this.#ends.find(executionId);
+      if (end) {
+        const { executionId: _, ...rest } = end;
+        return replyJson(req, res, 200, { ended: true, runId: executionId, ...rest });
+      }
+      if (this.#claimedBy !== executionId) throw new ExecutionRefused(404, 'no_run', 'there is no such run');
       const restMs = untilMs - performance.now();
-      if (restMs <= 0 || left.signal.aborted) return replyJson(req, res, 200, { ended: false, runId });
+      if (restMs <= 0 || left.signal.aborted) return replyJson(req, res, 200, { ended: false, runId: executionId });
       await this.#ends.next(restMs, left.signal);
     }
   }
 
   #describe(): object | null {
-    if (!this.#run) return null;
-    const { runId, owner, command, cwd, startedAt, deadline } = this.#run.request;
-    return { runId, owner, command, cwd, startedAt, deadline, running: !this.#run.hasEnded };
+    if (!this.#execution) return null;
+    const { executionId, owner, command, cwd, startedAt, deadline } = this.#execution.request;
+    return { runId: executionId, owner, command, cwd, startedAt, deadline, running: !this.#execution.hasEnded };
   }
 
-  #onEnd(run: Run, end: RunEnd): void {
+  #onEnd(execution: Execution, end: ExecutionEnd): void {
     this.#ends.add(end);
-    if (this.#claimedBy === run.request.runId) this.#release();
+    if (this.#claimedBy === execution.request.executionId) this.#release();
     clearTimeout(this.#forgetting);
     this.#forgetting = setTimeout(() => this.#forget(0), endedKeptMs).unref();
   }
@@ -167,25 +174,25 @@ export class ExecService {
     this.#claimedBy = undefined;
   }
 
-  /** Drops the ended run. Its current readers may continue for `readersMs`. */
+  /** Drops the ended execution. Its current readers may continue for `readersMs`. */
   #forget(readersMs: number): void {
     clearTimeout(this.#forgetting);
-    const events = this.#run?.events;
-    this.#run = undefined;
+    const events = this.#execution?.events;
+    this.#execution = undefined;
     if (events?.hasReaders) setTimeout(() => events.close(), readersMs).unref();
     else events?.close();
   }
 }
 
-/** @throws {RunRefused} */
+/** @throws {ExecutionRefused} */
 async function workingDirectory(given: string, home: string): Promise<string> {
   try {
     const resolved = given.startsWith('~') ? resolvePath(given, home, 'cwd') : resolvePath(given, '/', 'cwd');
     if ((await statOf(resolved)).isDirectory()) return resolved;
-    throw new RunRefused(400, 'invalid_cwd', `${resolved}: not a directory`);
+    throw new ExecutionRefused(400, 'invalid_cwd', `${resolved}: not a directory`);
   } catch (error) {
     if (error instanceof ConnectError || isSystemError(error)) {
-      throw new RunRefused(400, 'invalid_cwd', toConnectError(error, given).rawMessage);
+      throw new ExecutionRefused(400, 'invalid_cwd', toConnectError(error, given).rawMessage);
     }
     throw error;
   }

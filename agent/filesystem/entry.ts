@@ -2,7 +2,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { type EntryInfoSchema, FileType } from '../proto/gen/sandboxagent_pb.js';
-import { looksMayHang } from './hanging-mounts.ts';
+import { callsMayHang } from './hanging-mounts.ts';
 import { groups, users } from './owners.ts';
 import { nameOfBytes, systemPath } from './path.ts';
 
@@ -67,7 +67,7 @@ export interface Entry {
  */
 export function entryAt(absolutePath: string): Entry | Promise<Entry> {
   const target = systemPath(absolutePath);
-  if (looksMayHang()) return entryAtSlowly(absolutePath, target);
+  if (callsMayHang()) return entryAtSlowly(absolutePath, target);
   const stat = fs.lstatSync(target);
   const entry = entryOf(absolutePath, stat);
   if (!stat.isSymbolicLink()) return entry;

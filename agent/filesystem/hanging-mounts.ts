@@ -11,7 +11,7 @@ let known = false;
  * Whether a call on a file may hang, because a remote file system is mounted somewhere (any path may contain a link to
  * it). Then calls are made on the thread pool. Otherwise they are made directly, which is three times as fast.
  */
-export function looksMayHang(): boolean {
+export function callsMayHang(): boolean {
   const now = performance.now();
   if (now - checkedAt > recheckMs) {
     checkedAt = now;

@@ -2,7 +2,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { Code } from '@connectrpc/connect';
 import { ConnectError } from '../rpc/connect-error.ts';
-import { looksMayHang } from './hanging-mounts.ts';
+import { callsMayHang } from './hanging-mounts.ts';
 
 /**
  * In names that are not UTF-8, each stray byte b becomes the code point U+F700 + b (U+F780 to U+F7FF, private use). So
@@ -77,5 +77,5 @@ export function resolvePath(given: string, home: string, field = 'path'): string
  */
 export async function statOf(absolutePath: string): Promise<fs.Stats> {
   const target = systemPath(absolutePath);
-  return looksMayHang() ? fs.promises.stat(target) : fs.statSync(target);
+  return callsMayHang() ? fs.promises.stat(target) : fs.statSync(target);
 }

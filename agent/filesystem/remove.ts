@@ -1,6 +1,6 @@
 import fs from 'node:fs';
 import { promisify } from 'node:util';
-import { looksMayHang } from './hanging-mounts.ts';
+import { callsMayHang } from './hanging-mounts.ts';
 import { systemPath } from './path.ts';
 
 /** How long a removal may block the event loop before other requests get a turn. */
@@ -30,7 +30,7 @@ const pathOnly = 0o10000000;
  * @throws errno
  */
 export async function remove(absolutePath: string): Promise<void> {
-  const calls = looksMayHang() ? onThreads : atOnce;
+  const calls = callsMayHang() ? onThreads : atOnce;
   const given = Buffer.from(systemPath(absolutePath));
   let sliceEnd = performance.now() + sliceMs;
   const turn = async () => {

@@ -4,7 +4,7 @@ import { release } from '../memory/released-bytes.ts';
 import { libc } from '../native/libc.ts';
 
 const firstBytes = 16 * 1024;
-const mostBytes = 256 * 1024;
+const maxBytes = 256 * 1024;
 const setPipeSize = 1031;
 const pipeBytes = 1024 * 1024;
 /** POLLIN of poll(2). */
@@ -29,7 +29,7 @@ export class OutputPipe {
       buffer: () => this.#buffer,
       callback: (length: number, buffer: Uint8Array) => {
         const bytes = Buffer.from(buffer.buffer, buffer.byteOffset, length);
-        if (length === this.#buffer.length && length < mostBytes) {
+        if (length === this.#buffer.length && length < maxBytes) {
           this.#buffer = Buffer.allocUnsafeSlow(length * 4);
           // A larger pipe wakes the writer less often. Beyond the user's share of pipe memory the call fails, which is
           // acceptable.

@@ -5,7 +5,7 @@ import { ConnectError } from './connect-error.ts';
 import { maxMessageBytes } from './procedure.ts';
 
 /** Shorter replies are not compressed. */
-const leastBytes = 1024;
+const minBytes = 1024;
 
 /** zlib is loaded when the first client uses it. */
 function gzip(): typeof zlib {
@@ -39,7 +39,7 @@ export function decompress(bytes: Buffer): Promise<Buffer> {
 /** Whether the client of a unary call accepts a compressed reply, and the reply is long enough. */
 export function wantsGzip(req: IncomingMessage, replyBytes: number): boolean {
   const accepted = req.headers['accept-encoding'];
-  if (accepted === undefined || replyBytes < leastBytes) return false;
+  if (accepted === undefined || replyBytes < minBytes) return false;
   return String(accepted)
     .split(',')
     .some((item) => /^\s*gzip\s*(;\s*q=(1|0?\.\d*[1-9]\d*)\s*)?$/i.test(item));

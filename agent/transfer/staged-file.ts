@@ -10,7 +10,7 @@ import { FileRequestError } from './file-error.ts';
 
 const newFileMode = 0o666;
 /** The limit of the kernel. */
-const mostLinks = 40;
+const maxLinks = 40;
 
 /**
  * Content on its way to a file. It is written beside its destination, and moved there when it is complete. So readers
@@ -85,7 +85,7 @@ export class StagedFile {
  */
 export async function writtenPath(destination: string): Promise<Buffer> {
   let given = destination;
-  for (let links = 0; links < mostLinks; links += 1) {
+  for (let links = 0; links < maxLinks; links += 1) {
     const name = systemPath(given);
     try {
       return await fs.realpath(name, 'buffer');

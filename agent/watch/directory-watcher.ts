@@ -151,7 +151,7 @@ export class DirectoryWatcher {
     if (stat.isDirectory()) this.#enter(name, true);
   }
 
-  /** Reports an entry that a look at the file system has found. */
+  /** Reports an entry that a read of the file system has found. */
   #announce(name: string): void {
     if (this.#scanned.size >= queueMax) this.#scanned.clear();
     this.#scanned.set(name, Date.now() + scannedMs);

@@ -17,7 +17,7 @@ const maxBytes = 64 * 1024 * 1024;
 export const bodies = fp(
   async (app) => {
     const parseJson = app.getDefaultJsonParser('error', 'error');
-    const underWay = new BodiesUnderWay();
+    const inProgress = new BodiesInProgress();
     app.removeAllContentTypeParsers();
     app.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
       const text = body as string;
@@ -42,11 +42,11 @@ export const bodies = fp(
       const isChunked = request.headers['transfer-encoding'] !== undefined;
       const length = isChunked ? limit : Number(request.headers['content-length'] ?? 0);
       if (length === 0 || length > limit) return;
-      if (!underWay.tryAdd(request, length)) {
+      if (!inProgress.tryAdd(request, length)) {
         reply.header('retry-after', 1);
         throw new AppError('too_many_requests', 'Too many large requests are being processed; try again in 1 s');
       }
-      onRequestEnd(reply, () => underWay.remove(request, length));
+      onRequestEnd(reply, () => inProgress.remove(request, length));
       if (request.headers.expect?.toLowerCase() === '100-continue') reply.raw.writeContinue();
     });
 
@@ -68,7 +68,7 @@ export const bodies = fp(
 );
 
 /** Adds up the bodies in memory, so that requests are refused before memory is exhausted. */
-class BodiesUnderWay {
+class BodiesInProgress {
   readonly #ofCallers = new Map<string, number>();
   #total = 0;
 

@@ -35,7 +35,7 @@ export interface CodecServerOptions {
  */
 export const codecServer = fp<CodecServerOptions>(
   async (app, { codec, accessTokens, webUiOrigin }) => {
-    let underWay = 0;
+    let inProgress = 0;
     const requireToken = async (request: FastifyRequest, reply: FastifyReply) => {
       const { token } = request.params as { token: string };
       if (!accessTokens.some((accepted) => same(token, accepted))) {
@@ -65,11 +65,11 @@ export const codecServer = fp<CodecServerOptions>(
         config: { access: anyone({ requestsPerMinute }), quiet: true, bodyBytes: maxBodyBytes, jsonBounds },
         // This runs before the body is read, so that a waiting body takes no memory.
         preParsing: async (_request, reply) => {
-          if (underWay >= maxConcurrent) {
+          if (inProgress >= maxConcurrent) {
             throw new AppError('temporarily_unavailable', 'Too many payloads are being decoded; try again');
           }
-          underWay++;
-          onRequestEnd(reply, () => underWay--);
+          inProgress++;
+          onRequestEnd(reply, () => inProgress--);
         },
         handler: async (request, reply) => {
           const done = await inSlices(payloadsIn(request.body), (slice) => codec[direction](slice));

@@ -7,19 +7,19 @@ import fp from 'fastify-plugin';
  */
 export const draining = fp(
   async (app) => {
-    let underWay = 0;
+    let inProgress = 0;
     let waiting: (() => void)[] = [];
     app.addHook('onRequest', async (_request, reply) => {
-      underWay++;
+      inProgress++;
       onRequestEnd(reply, () => {
-        underWay--;
-        if (underWay > 0) return;
+        inProgress--;
+        if (inProgress > 0) return;
         for (const resolve of waiting) resolve();
         waiting = [];
       });
     });
     app.decorate('drained', () => {
-      return underWay === 0 ? Promise.resolve() : new Promise<void>((resolve) => waiting.push(resolve));
+      return inProgress === 0 ? Promise.resolve() : new Promise<void>((resolve) => waiting.push(resolve));
     });
   },
   { name: 'draining' },

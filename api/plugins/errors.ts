@@ -87,7 +87,7 @@ function errorBody(error: AppError, requestId: string) {
 
 /** Default `Retry-After` of errors that do not set it. Every 429 has one. */
 const usualRetrySeconds: Record<TooManyCode | 'no_capacity', number> & { [code in ErrorCode]?: number } = {
-  // Another sandbox may end or pause, and make room, at any time.
+  // Another sandbox may end or pause, and free capacity, at any time.
   no_capacity: 30,
   concurrent_limit_reached: 30,
   too_many_requests: 1,

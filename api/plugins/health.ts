@@ -93,12 +93,12 @@ function presentQueues(ages: readonly TaskQueueAge[]): Readiness['queues'] {
 
 /** A check with a time limit. Concurrent probes share one check, so many probes cost no more than one. */
 function sharedCheck<Result>(check: () => Promise<Result>): () => Promise<Result> {
-  let underWay: Promise<Result> | null = null;
+  let inProgress: Promise<Result> | null = null;
   return () => {
-    underWay ??= withinLimit(check()).finally(() => {
-      underWay = null;
+    inProgress ??= withinLimit(check()).finally(() => {
+      inProgress = null;
     });
-    return underWay;
+    return inProgress;
   };
 }
 

@@ -8,7 +8,7 @@ import fp from 'fastify-plugin';
  */
 const lingerMs = 1000;
 const lingerBytes = 1024 * 1024;
-const lookMs = 50;
+const pollMs = 50;
 
 /**
  * Ends the connection of a request that was answered before its body has arrived, so that the API never has to read a
@@ -41,10 +41,10 @@ function lingerBeforeClose(socket: Socket): void {
     const endsAt = Date.now() + lingerMs;
     socket.end();
     discard(socket);
-    const look = setInterval(() => {
+    const poll = setInterval(() => {
       if (Date.now() >= endsAt || socket.bytesRead - readBefore > lingerBytes) socket.destroy();
-    }, lookMs);
-    socket.once('close', () => clearInterval(look));
+    }, pollMs);
+    socket.once('close', () => clearInterval(poll));
   };
 }
 

@@ -6,7 +6,7 @@ import type { Id, IdKind } from '../../domain/ids.ts';
 import { parseTime } from '../../domain/usage/metrics-range.ts';
 
 /**
- * An id from a caller, typed by its kind. A text of another form is not refused here; a look-up finds nothing for it.
+ * An id from a caller, typed by its kind. A text of another form is not refused here; a lookup finds nothing for it.
  */
 export const givenId = <Kind extends IdKind>(_kind: Kind, schema = z.string()) =>
   schema as unknown as z.ZodType<Id<Kind>, string>;

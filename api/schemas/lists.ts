@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type Listing, mostCountedRows } from '../../db/core/page.ts';
+import { type Listing, maxCountedRows } from '../../db/core/page.ts';
 import type { Scope } from '../../db/core/scope.ts';
 import { AppError } from '../../domain/errors.ts';
 import type { UserId } from '../../domain/ids.ts';
@@ -53,7 +53,7 @@ export const paginationSchema = z
   .object({
     page: z.int().min(1),
     limit: z.int().min(1),
-    total: z.int().min(0).max(mostCountedRows),
+    total: z.int().min(0).max(maxCountedRows),
     total_pages: z.int().min(0).describe('Of `total`; with `total_is_capped`, there are further pages'),
     offset: z.int().min(0),
     total_is_capped: z.literal(true).optional().describe('There are more items than `total`. Otherwise left out'),
@@ -65,14 +65,14 @@ export function paginationOf(
   page: { limit: number; offset: number },
   counted: number,
 ): z.output<typeof paginationSchema> {
-  const total = Math.min(counted, mostCountedRows);
+  const total = Math.min(counted, maxCountedRows);
   return {
     page: Math.floor(page.offset / page.limit) + 1,
     limit: page.limit,
     total,
     total_pages: Math.ceil(total / page.limit),
     offset: page.offset,
-    ...(counted > mostCountedRows && { total_is_capped: true as const }),
+    ...(counted > maxCountedRows && { total_is_capped: true as const }),
   };
 }
 

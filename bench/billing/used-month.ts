@@ -23,7 +23,7 @@ interface Kind {
   /** The number of small units in one unit that has a price. */
   perUnit: bigint;
   /** Small units per millisecond. */
-  mostRate: number;
+  maxRate: number;
   price: string;
   /** The price in the second half of the month. */
   laterPrice: string;
@@ -38,8 +38,8 @@ const kinds: readonly Kind[] = [
   ['template_storage_gb_seconds', 1_024_000n, 9000, '0.00000003', '0.00000003', true] as const,
   // Measured but not charged.
   ['cpu_seconds_used', 1000n, 16, '0.000014', '0.000014', false] as const,
-].map(([type, perUnit, mostRate, price, laterPrice, isCharged]) => ({
-  ...{ type, perUnit, mostRate, price, laterPrice, isCharged },
+].map(([type, perUnit, maxRate, price, laterPrice, isCharged]) => ({
+  ...{ type, perUnit, maxRate, price, laterPrice, isCharged },
 }));
 
 /**
@@ -63,7 +63,7 @@ export function usedMonth(
   for (const hour of starts) {
     for (const kind of kinds) {
       state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0;
-      const rate = BigInt(1 + ((state >>> 16) % kind.mostRate));
+      const rate = BigInt(1 + ((state >>> 16) % kind.maxRate));
       const price = hour < halfMs ? kind.price : kind.laterPrice;
       hours.push({ type: kind.type, startMs: hour, amount: rate * BigInt(hourMs), price });
       const withinMs = Math.min(hour + hourMs, endMs) - Math.max(hour, startMs);

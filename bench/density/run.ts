@@ -136,10 +136,10 @@ function readIfThere(file: string): string | null {
 
 /** The percentage of a core that each part of the platform uses without requests. */
 async function idleRows(supervisor: number): Promise<Row[]> {
-  const look = () => ({ atMs: performance.now(), groups: platformUse(supervisor, platform.dataDir) });
-  const first = look();
+  const sample = () => ({ atMs: performance.now(), groups: platformUse(supervisor, platform.dataDir) });
+  const first = sample();
   await delay(idleSeconds * 1000);
-  const last = look();
+  const last = sample();
   const pct = (ms: number) => `${((100 * ms) / (last.atMs - first.atMs)).toFixed(1)}`;
   const spentMs = (use?: GroupUse) => (use ? use.cpuMs + use.endedCpuMs : 0);
   const ofGroup = (name: string, use: GroupUse) => spentMs(use) - spentMs(first.groups.get(name));

@@ -7,7 +7,7 @@ import { createGateway } from '../../gateway/gateway.ts';
 import { loadPageAssets } from '../../gateway/pages/page-assets.ts';
 import { RouteCache } from '../../gateway/route-cache.ts';
 import { openCertificates } from '../../gateway/tls/certificates.ts';
-import { benchHostId, waysThrough } from '../last-hop/credentials.ts';
+import { benchHostId, tunnelsThrough } from '../last-hop/credentials.ts';
 
 /**
  * The gateway with one route and without a database. `one-sandbox-gateway.ts <agent port> [<folder of an authority>
@@ -39,7 +39,7 @@ const gateway = createGateway({
   routes: new RouteCache({ find: async (sandboxId) => (sandboxId === route.sandboxId ? route : null) }, changes),
   certificates: await openCertificates({ dataDir, baseDomain, certFile: undefined, keyFile: undefined, logger }),
   pages: loadPageAssets(),
-  ...(authorityFolder && { ways: await waysThrough(authorityFolder, Number(lastHopPort)) }),
+  ...(authorityFolder && { tunnels: await tunnelsThrough(authorityFolder, Number(lastHopPort)) }),
   recordAccess: async () => undefined,
   logger,
 });

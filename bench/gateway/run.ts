@@ -37,7 +37,7 @@ class DownloadCosts {
   }
 
   /** The least seconds for a GiB: each process has one thread, and all of them share the cores. */
-  get leastSeconds(): number {
+  get minSeconds(): number {
     return Math.max(...Object.values(this.cheapest), sumOf(this.cheapest) / os.availableParallelism());
   }
 
@@ -100,7 +100,7 @@ function report(
   console.log(`p50 ÷ (direct + one bare hop)    ${hop.toFixed(2)}   goal ≤ 1.00   ${verdict(hop <= 1)}`);
   console.log(`requests/s ÷ bare proxy's        ${rate.toFixed(2)}   goal ≥ 0.80   ${verdict(rate >= 0.8)}`);
   console.log(`256 MiB speed ÷ the agent's own  ${bytes.toFixed(2)}   goal ≥ 0.80   ${verdict(bytes >= 0.8)}`);
-  const most = costs.direct.leastSeconds / costs.gateway.leastSeconds;
+  const most = costs.direct.minSeconds / costs.gateway.minSeconds;
   console.log(
     `  … what ${os.availableParallelism()} cores allow of it      ${most.toFixed(2)}   by what a GiB costs, in CPU seconds:`,
   );

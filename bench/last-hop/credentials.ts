@@ -28,8 +28,8 @@ export const hostPlaces = (lastHopPort: number | null) =>
     isLost: false,
   }));
 
-/** The ways of a gateway on another machine. */
-export async function waysThrough(authorityFolder: string, lastHopPort: number): Promise<LastHops> {
+/** The tunnels of a gateway on another machine. */
+export async function tunnelsThrough(authorityFolder: string, lastHopPort: number): Promise<LastHops> {
   const current = await credentialOf({ role: 'gateway', name: 'gateway-a' }, authorityFolder);
   return new LastHops({
     credential: { current },

@@ -11,7 +11,7 @@ const sandbox = { sandboxId: 'sbx-bench' as SandboxId, hostId: benchHostId, stat
 const server = new LastHopServer({
   credential: { identity, current, onNewer: () => undefined },
   revocations: noRevocations,
-  routes: { find: async () => sandbox, suspect: () => false, onChange: () => undefined },
+  routes: { find: async () => sandbox, dropUnlessNew: () => false, onChange: () => undefined },
   hosts: hostPlaces(null),
   logger: pino({ level: 'warn' }, pino.destination(2)),
 });

@@ -12,7 +12,7 @@ import {
   throughput,
   throughputRequests,
 } from '../gateway/load.ts';
-import { benchHostId, waysThrough } from './credentials.ts';
+import { benchHostId, tunnelsThrough } from './credentials.ts';
 
 /**
  * The cost of a sandbox on another machine: compares a gateway that reaches the agent through the last hop of its host
@@ -34,7 +34,7 @@ try {
     direct: (await start(gateway, `${agent.port}`)).port,
     'last hop': (await start(gateway, `${agent.port}`, authority, `${end.port}`)).port,
   };
-  const place = (await (await waysThrough(authority, end.port)).wayTo(benchHostId))!;
+  const place = (await (await tunnelsThrough(authority, end.port)).tunnelTo(benchHostId))!;
   const target = { sandboxId: 'sbx-bench' as SandboxId, port: agent.port, wantsReply: true };
   /** Measured until the sandbox's port has accepted the connection. */
   const open = {

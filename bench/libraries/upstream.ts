@@ -17,7 +17,7 @@ export async function withUpstreamRivals(compare: (rivals: readonly Rivals[]) =>
   const address = '127.0.0.1';
   const connection = await Http1Connection.connect(
     address,
-    directOpening({ sandboxId: 'sbx-bench', address, way: null }, port),
+    directOpening({ sandboxId: 'sbx-bench', address, tunnel: null }, port),
   );
   const ours = (path: string) => getByOurs(connection, path);
   const library = (path: string) => getByUndici(pool, path);

@@ -9,7 +9,7 @@ import { measureSamplesCost } from './samples-cost.ts';
 
 /** The cost of samples of many sandboxes, and the time to read a week of one sandbox. `npm run bench -- metrics` */
 const sandboxes = 1000;
-const looks = 36;
+const samples = 36;
 const days = 7;
 /** The number of sandboxes with a week of samples. One of them is read. */
 const withWeek = 8;
@@ -23,14 +23,14 @@ try {
   const orm = await createOrm(runningPlatformEnv(platform.dataDir, {}).DATABASE_URL!, 1);
   try {
     const ids = await copySandbox(orm, source, sandboxes);
-    const cost = await measureSamplesCost(orm, ids, looks);
+    const cost = await measureSamplesCost(orm, ids, samples);
     const totalMs = cost.samplerMs + cost.databaseMs;
     await fillWeek(orm, ids.slice(0, withWeek));
     const week = summarize(await readWeek(client, ids[0]!));
     const { rows, bytes } = await sizeOf(orm);
     printTable('Metrics', [
-      { measure: `a look at ${sandboxes}: host worker`, value: cost.samplerMs.toFixed(1), unit: 'ms of a core' },
-      { measure: `a look at ${sandboxes}: Postgres`, value: cost.databaseMs.toFixed(1), unit: 'ms of a core' },
+      { measure: `a sample at ${sandboxes}: host worker`, value: cost.samplerMs.toFixed(1), unit: 'ms of a core' },
+      { measure: `a sample at ${sandboxes}: Postgres`, value: cost.databaseMs.toFixed(1), unit: 'ms of a core' },
       {
         measure: '… both, every 5 s',
         value: ((100 * totalMs) / 5000).toFixed(2),

@@ -27,7 +27,7 @@ export interface SamplesCost {
 export async function measureSamplesCost(
   orm: Orm,
   sandboxIds: readonly SandboxId[],
-  looks: number,
+  samples: number,
 ): Promise<SamplesCost> {
   const cgroups = new Cgroups(`bench-metrics-${process.pid}`);
   const processes: ChildProcess[] = [];
@@ -51,18 +51,18 @@ export async function measureSamplesCost(
       logger: pino({ level: 'silent' }),
       clock: () => nowMs,
     });
-    const look = async () => {
-      await sampler.look();
+    const sample = async () => {
+      await sampler.sample();
       nowMs += intervalMs;
     };
-    for (let warmUp = 0; warmUp < 3; warmUp++) await look();
+    for (let warmUp = 0; warmUp < 3; warmUp++) await sample();
     const [{ pid }] = (await orm.em.fork().execute('select pg_backend_pid() as pid')) as [{ pid: number }];
     const [own, database] = [process.cpuUsage(), cpuMsOf(pid)];
-    for (let index = 0; index < looks; index++) await look();
+    for (let index = 0; index < samples; index++) await sample();
     const used = process.cpuUsage(own);
     return {
-      samplerMs: (used.user + used.system) / 1000 / looks,
-      databaseMs: (cpuMsOf(pid) - database) / looks,
+      samplerMs: (used.user + used.system) / 1000 / samples,
+      databaseMs: (cpuMsOf(pid) - database) / samples,
     };
   } finally {
     await Promise.all(processes.map((each) => each.kill('SIGKILL') && once(each, 'exit')));

@@ -20,7 +20,7 @@ export interface ApiKeyView {
 }
 
 /** The limit includes disabled keys. They do not count towards the plan's limit, but each takes a row. */
-const mostKeysOfUser = 100;
+const maxKeysPerUser = 100;
 
 export const apiKeySortColumns = ['created_at', 'updated_at', 'last_used_at', 'name'] as const;
 
@@ -78,11 +78,11 @@ export async function createApiKey(
   const secret = makeApiKey(randomBytes(32));
   return accountTransaction(em, owner.accountId, async (tx) => {
     const limit = await lockForOneMore(tx, owner.userId, planLimit);
-    const mostKeys = Math.max(limit, mostKeysOfUser);
-    if ((await tx.count(ApiKey, { userId: owner.userId })) >= mostKeys) {
+    const maxKeys = Math.max(limit, maxKeysPerUser);
+    if ((await tx.count(ApiKey, { userId: owner.userId })) >= maxKeys) {
       throw new AppError(
         'api_key_limit_reached',
-        `A user may have ${mostKeys} API keys, disabled ones included; delete one first`,
+        `A user may have ${maxKeys} API keys, disabled ones included; delete one first`,
       );
     }
     const key = tx.create(ApiKey, {

@@ -221,15 +221,15 @@ async function create(tx: EntityManager, email: string, identity: ProvenIdentity
   return tx.findOneOrFail(User, { userId });
 }
 
-/** The first valid name of `wishes` that no other user of the account has. The caller has locked the account. */
+/** The first valid name of `wanted` that no other user of the account has. The caller has locked the account. */
 async function freeUsername(
   tx: EntityManager,
   accountId: AccountId,
-  wishes: readonly (string | null)[],
+  wanted: readonly (string | null)[],
 ): Promise<string> {
-  const names = wishes
-    .map((wish) =>
-      (wish ?? '')
+  const names = wanted
+    .map((name) =>
+      (name ?? '')
         .replaceAll(/[^A-Za-z0-9._@+-]/g, '-')
         .replace(/^[^A-Za-z0-9]+/, '')
         .slice(0, 50),

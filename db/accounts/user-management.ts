@@ -14,7 +14,7 @@ import { Project } from './project.entity.ts';
 import { User } from './user.entity.ts';
 
 /** The maximum number of users of an account, including disabled ones. */
-export const mostUsersOfAccount = 1000;
+export const maxUsersPerAccount = 1000;
 
 export interface NewUser {
   userId: UserId;
@@ -89,8 +89,8 @@ export async function addUser(
   accountId: AccountId,
   wanted: NewUser & Partial<UserIdentity>,
 ): Promise<void> {
-  if ((await tx.count(User, { accountId })) >= mostUsersOfAccount) {
-    throw new AppError('user_limit_reached', `An account may have ${mostUsersOfAccount} users; delete one first`);
+  if ((await tx.count(User, { accountId })) >= maxUsersPerAccount) {
+    throw new AppError('user_limit_reached', `An account may have ${maxUsersPerAccount} users; delete one first`);
   }
   tx.create(User, { ...wanted, accountId });
   await tx.flush();

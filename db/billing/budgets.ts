@@ -11,7 +11,7 @@ import { type BudgetRules, checkLocked, endRestriction } from './budget-checks.t
 import { type Budget, lockBudget } from './budget-rows.ts';
 
 /** The settings of an account's budget. */
-export interface BudgetWish {
+export interface BudgetInput {
   amount: Amount;
   alertThresholds: readonly AlertThreshold[];
   limitType: LimitType;
@@ -28,7 +28,7 @@ export async function createBudget(
   rules: BudgetRules,
   accountId: AccountId,
   key: string,
-  wish: BudgetWish,
+  input: BudgetInput,
 ): Promise<Budget> {
   return accountTransaction(em, accountId, async (tx) => {
     await query(
@@ -36,8 +36,8 @@ export async function createBudget(
       `insert into budgets (budget_key, account_id, amount, currency, alert_thresholds, limit_type, notification_emails)
        values (?, ?, ?::numeric, ?, ?::jsonb, ?, ?::jsonb)`,
       [
-        ...[key, accountId, wish.amount, rules.currency, JSON.stringify(wish.alertThresholds), wish.limitType],
-        JSON.stringify(wish.notificationEmails),
+        ...[key, accountId, input.amount, rules.currency, JSON.stringify(input.alertThresholds), input.limitType],
+        JSON.stringify(input.notificationEmails),
       ],
     );
     const made = (await lockBudget(tx, accountId))!;
@@ -57,20 +57,20 @@ export async function changeBudget(
   em: EntityManager,
   rules: BudgetRules,
   accountId: AccountId,
-  wish: { [field in keyof BudgetWish]?: BudgetWish[field] | undefined } & { isActive?: boolean | undefined },
+  input: { [field in keyof BudgetInput]?: BudgetInput[field] | undefined } & { isActive?: boolean | undefined },
 ): Promise<Budget> {
   return accountTransaction(em, accountId, async (tx) => {
     const before = await lockBudget(tx, accountId);
     if (!before) throw notFound('Budget');
     const now = new Date();
-    const isNewAmount = wish.amount !== undefined && compare(wish.amount, before.amount) !== 0;
+    const isNewAmount = input.amount !== undefined && compare(input.amount, before.amount) !== 0;
     const after: Budget = {
       ...before,
-      amount: wish.amount ?? before.amount,
-      alertThresholds: wish.alertThresholds ?? before.alertThresholds,
-      limitType: wish.limitType ?? before.limitType,
-      notificationEmails: wish.notificationEmails ?? before.notificationEmails,
-      isActive: wish.isActive ?? before.isActive,
+      amount: input.amount ?? before.amount,
+      alertThresholds: input.alertThresholds ?? before.alertThresholds,
+      limitType: input.limitType ?? before.limitType,
+      notificationEmails: input.notificationEmails ?? before.notificationEmails,
+      isActive: input.isActive ?? before.isActive,
       amountSetAtMs: isNewAmount ? now.getTime() : before.amountSetAtMs,
       updatedAt: now,
     };

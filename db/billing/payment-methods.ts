@@ -30,7 +30,7 @@ export async function keepCustomer(em: EntityManager, accountId: AccountId, cust
 }
 
 /** @throws {AppError} `payment_method_limit_reached`, `too_many_requests` */
-export async function requireRoomForMethod(em: EntityManager, accountId: AccountId): Promise<void> {
+export async function requireMethodLimit(em: EntityManager, accountId: AccountId): Promise<void> {
   const [row] = await query<{ methods: number; setups: number }>(
     em.fork(),
     `select (select count(*)::int from payment_methods where account_id = ? and not is_deleted) as methods,

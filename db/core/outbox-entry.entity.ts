@@ -13,7 +13,7 @@ export const OutboxEntry = defineEntity({
     /** The single argument of the workflow or the signal. It is never a secret. */
     input: p.json<Record<string, unknown>>(),
     attempts: p.integer().default(0),
-    /** Attempts that failed although Temporal was reachable. After `mostRefusals` the entry is dead. */
+    /** Attempts that failed although Temporal was reachable. After `maxRefusals` the entry is dead. */
     refusals: p.integer().default(0),
     /** The error of the last failed attempt. */
     lastError: p.string().nullable(),

@@ -14,7 +14,7 @@ import { type EntityRow, readRow } from './read-row.ts';
  * An entry is dead after this many attempts that Temporal refused, which takes about six minutes. An outage of Temporal
  * does not count.
  */
-const mostRefusals = 10;
+const maxRefusals = 10;
 
 /** The maximum length of a stored error, in characters. */
 const errorLength = 1000;
@@ -60,8 +60,8 @@ const accountOfEntry = "coalesce(input->>'accountId', input->'plan'->>'accountId
 
 /**
  * Takes up to `limit` due entries of a lane, in turn from each account, and postpones their next attempt. So several
- * relays never hold the same entry at once, and the entries of a relay that dies become due again. The comparison allows
- * for `not_before` being rounded up to the next millisecond, so that a new entry is due at once.
+ * relays never hold the same entry at once, and the entries of a relay that dies become due again. The comparison
+ * allows for `not_before` being rounded up to the next millisecond, so that a new entry is due at once.
  */
 export async function takeDueEntries(em: EntityManager, lane: OutboxLane, limit: number): Promise<OutboxEntry[]> {
   const rows = await query<EntityRow<OutboxEntry>>(
@@ -106,7 +106,7 @@ export async function recordFailedAttempt(
   const [row] = await query<{ dead: boolean }>(
     em.fork(),
     `update outbox set last_error = ?, refusals = refusals + ?,
-            dead_at = case when refusals + ? >= ${mostRefusals} then now() end
+            dead_at = case when refusals + ? >= ${maxRefusals} then now() end
       where id = ? returning dead_at is not null as dead`,
     [attempt.error.slice(0, errorLength), Number(attempt.isRefusal), Number(attempt.isRefusal), attempt.id],
   );

@@ -3,7 +3,7 @@ import { query } from './query.ts';
 import { allOf, type SqlCondition } from './scope.ts';
 
 /** Matching rows above this number are not counted, because that would read all of them for each page. */
-export const mostCountedRows = 10_000;
+export const maxCountedRows = 10_000;
 
 /** The requested part of a list, and its order. */
 export interface Listing<Column extends string = 'created_at'> {
@@ -36,7 +36,7 @@ export interface ListedTable {
 
 /**
  * A page of the rows that meet all conditions, and the number of such rows, which is at most one above
- * `mostCountedRows`. The page is selected before the joins, so
+ * `maxCountedRows`. The page is selected before the joins, so
  * that its cost does not grow with the table.
  */
 export async function readPage<Row extends object>(
@@ -59,7 +59,7 @@ export async function readPage<Row extends object>(
     ),
     query<{ total: number }>(
       em,
-      `select count(*)::int as total from (select 1 from ${matching} limit ${mostCountedRows + 1}) counted`,
+      `select count(*)::int as total from (select 1 from ${matching} limit ${maxCountedRows + 1}) counted`,
       where.values,
     ),
   ]);

@@ -16,7 +16,7 @@ export interface HostView {
   state: 'ready' | 'draining' | 'away' | 'lost';
   drainingSince: Date | null;
   leaseExpiresAt: Date;
-  /** Measured room for more sandboxes. Null: the host has not measured itself yet. */
+  /** Measured capacity for more sandboxes. Null: the host has not measured itself yet. */
   free: { cpu: number; memoryMb: number; diskMb: number } | null;
   /** Used-up resources. */
   shortOf: string[];

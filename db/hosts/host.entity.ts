@@ -14,7 +14,7 @@ export const Host = defineEntity({
     diskGbCapacity: p.integer().nullable(),
     /** The memory of the machine. Null: the host has not measured itself yet. */
     memoryMbTotal: p.integer().nullable(),
-    /** Room for more sandboxes at `measuredAt`, without the reserves. Negative: the host is under pressure. */
+    /** Capacity for more sandboxes at `measuredAt`, without the reserves. Negative: the host is under pressure. */
     cpuFree: p.float().nullable(),
     /** The seconds by which each starting sandbox delays those behind it. Null: not measured. */
     secondsPerStart: p.float().nullable(),

@@ -170,7 +170,7 @@ export async function countDisksOn(em: EntityManager, hostId: string): Promise<n
 }
 
 /** A sandbox without work in progress, for reconciliation. */
-export interface RestingSandbox {
+export interface StableSandbox {
   sandboxId: SandboxId;
   status: 'running' | 'paused';
   holdsCompute: boolean;
@@ -178,7 +178,7 @@ export interface RestingSandbox {
 }
 
 /** Read every few seconds, so it leaves out the wide columns of the row. */
-export async function restingSandboxes(em: EntityManager, hostId: string): Promise<RestingSandbox[]> {
+export async function stableSandboxes(em: EntityManager, hostId: string): Promise<StableSandbox[]> {
   const rows = await em
     .fork()
     .find(
@@ -188,7 +188,7 @@ export async function restingSandboxes(em: EntityManager, hostId: string): Promi
     );
   return rows.map(({ sandboxId, status, holdsCompute, allowInternetAccess }) => ({
     sandboxId,
-    status: status as RestingSandbox['status'],
+    status: status as StableSandbox['status'],
     holdsCompute,
     allowInternetAccess,
   }));

@@ -1,18 +1,18 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { checkPlanLimits, type Plan } from '../../domain/billing/plans.ts';
 import { AppError, notFound } from '../../domain/errors.ts';
+import { expectedUse } from '../../domain/hosts/capacity.ts';
 import {
   chooseHost,
+  fewestShortages,
   fits,
-  type HostRoom,
-  leastShort,
-  patienceSeconds,
+  type HostCapacity,
+  maxStartWaitSeconds,
+  type RequiredCapacity,
   type Resource,
-  type RoomNeeded,
   shortOf,
 } from '../../domain/hosts/placement.ts';
-import { anyRegion, type RegionWish } from '../../domain/hosts/regions.ts';
-import { expectedUse } from '../../domain/hosts/room.ts';
+import { anyRegion, type RegionPreference } from '../../domain/hosts/regions.ts';
 import type { AccountId, TemplateId, UserId } from '../../domain/ids.ts';
 import { lifeStartOf } from '../../domain/sandboxes/life-plan.ts';
 import { udpPortsOf } from '../../domain/sandboxes/ports.ts';
@@ -26,7 +26,7 @@ import { accountTransaction } from '../core/account-transaction.ts';
 import { lockRow } from '../core/lock-row.ts';
 import { requestSignal, requestStart } from '../core/outbox.ts';
 import { query } from '../core/query.ts';
-import { readRooms, templateUse } from '../hosts/host-rooms.ts';
+import { readHostCapacities, templateUse } from '../hosts/host-capacities.ts';
 import { limitsWhatIsMetered, requireMeteredQuota } from '../usage/metered-quotas.ts';
 import { Sandbox } from './sandbox.entity.ts';
 import { recordSandboxEvent } from './sandbox-events.ts';
@@ -62,8 +62,8 @@ export type NewSandbox = Pick<
   Partial<Pick<Sandbox, 'secretKeyNumber' | 'objectStorage' | 'startImageCommand' | 'directMount' | 's3fsPath'>>;
 
 /**
- * Admits a sandbox and places it, in one transaction: a lock of the account, the plan's limits, room on a live host,
- * the row as `created`, its first event, and the outbox row that starts its workflow. So concurrent creates never
+ * Admits a sandbox and places it, in one transaction: a lock of the account, the plan's limits, capacity on a live
+ * host, the row as `created`, its first event, and the outbox row that starts its workflow. So concurrent creates never
  * exceed the plan.
  * @throws {AppError} `plan_limit_exceeded`, `concurrent_limit_reached`, `quota_used_up`, `budget_restricted`,
  * `account_suspended`, `subscription_past_due`, `no_capacity`, `start_queue_full`, `locality_constraint_failed`,
@@ -74,15 +74,15 @@ export async function admitSandbox(
   em: EntityManager,
   plans: PlanCatalog,
   asked: NewSandbox,
-  wish: RegionWish,
+  preference: RegionPreference,
   { waits = false }: { waits?: boolean } = {},
 ): Promise<Sandbox> {
   return accountTransaction(em, asked.accountId, async (tx) => {
     const plan = await lockAccountForOneMore(tx, plans, asked);
     checkPlanLimits(plan, asked);
     await keepTemplate(tx, asked.templateId);
-    const needed = { ...(await roomFor(tx, asked)), ...(waits && { maxStartWaitSeconds: patienceSeconds }) };
-    const host = await reserveHost(tx, needed, { wish, accountId: asked.accountId });
+    const needed = { ...(await requiredCapacity(tx, asked)), ...(waits && { maxStartWaitSeconds }) };
+    const host = await reserveHost(tx, needed, { preference, accountId: asked.accountId });
     const sandbox = tx.create(Sandbox, {
       ...asked,
       status: 'created',
@@ -90,8 +90,8 @@ export async function admitSandbox(
       persistenceDays: plan.persistenceDays,
       diskRates: plan.maxDiskRatesPerSandbox ?? null,
       region: host.region,
-      nearestRegions: wish.nearest,
-      regionForced: wish.forced,
+      nearestRegions: preference.nearest,
+      regionForced: preference.forced,
       hostId: host.hostId,
       udpHostPorts: await takeUdpPorts(tx, host.hostId, udpPortsOf(asked)),
     });
@@ -115,8 +115,8 @@ async function keepTemplate(tx: EntityManager, templateId: TemplateId): Promise<
  */
 export async function admitResume(tx: EntityManager, plans: PlanCatalog, sandbox: Sandbox): Promise<void> {
   await lockAccountForOneMore(tx, plans, sandbox);
-  const asked = await roomFor(tx, sandbox);
-  // The host's figures already include the sandbox's disk and most of its memory. Only the rest needs room.
+  const asked = await requiredCapacity(tx, sandbox);
+  // The host's figures already include the sandbox's disk and most of its memory. Only the rest is needed.
   const memory = sandbox.holdsCompute ? 0 : asked.memoryMb;
   const expected = { cpu: 0, memoryMb: sandbox.holdsCompute ? 0 : asked.expected.memoryMb, diskMb: 0 };
   const needed = { ...asked, diskGb: 0, udpPorts: 0, memoryMb: memory, expected };
@@ -125,8 +125,8 @@ export async function admitResume(tx: EntityManager, plans: PlanCatalog, sandbox
 
 type Sized = Pick<Sandbox, 'templateId' | 'cpuCount' | 'memoryMb' | 'storageGb' | 'templatePorts' | 'customPorts'>;
 
-/** The room that a sandbox needs: its promised resources, and the measured use of its template's sandboxes. */
-export async function roomFor(tx: EntityManager, sandbox: Sized): Promise<RoomNeeded> {
+/** The capacity that a sandbox needs: its promised resources, and the measured use of its template's sandboxes. */
+export async function requiredCapacity(tx: EntityManager, sandbox: Sized): Promise<RequiredCapacity> {
   const nominal = { cpu: sandbox.cpuCount, memoryMb: sandbox.memoryMb, diskGb: sandbox.storageGb };
   const expected = expectedUse(nominal, await templateUse(tx, sandbox.templateId));
   return { ...nominal, udpPorts: udpPortsOf(sandbox).length, expected };
@@ -225,32 +225,34 @@ async function countConcurrent(tx: EntityManager, accountId: AccountId, userId: 
 }
 
 /**
- * Finds a live host with room and locks its row until the transaction ends, so that no other transaction takes the same
- * room. Only the selected host is locked, so creates on different hosts do not wait for each other.
+ * Finds a live host with capacity and locks its row until the transaction ends, so that no other transaction takes the
+ * same capacity. Only the selected host is locked, so creates on different hosts do not wait for each other.
  */
 export async function reserveHost(
   tx: EntityManager,
-  needed: RoomNeeded,
-  where: { wish?: RegionWish; hostId?: string; except?: string; accountId?: AccountId },
-): Promise<HostRoom> {
+  needed: RequiredCapacity,
+  where: { preference?: RegionPreference; hostId?: string; except?: string; accountId?: AccountId },
+): Promise<HostCapacity> {
   const full = new Set<string>(where.except ? [where.except] : []);
   let short: Resource[] = [];
   for (;;) {
-    const open = (await readRooms(tx, where.hostId ?? null, where.accountId)).filter((room) => !full.has(room.hostId));
+    const open = (await readHostCapacities(tx, where.hostId ?? null, where.accountId)).filter(
+      (host) => !full.has(host.hostId),
+    );
     if (where.hostId && full.size === 0 && open.length === 0) {
       throw new AppError(
         'host_unavailable',
         'The host of this sandbox is down or accepts no sandboxes now; try again when it is back',
       );
     }
-    const chosen = chooseHost(open, needed, where.wish ?? anyRegion);
-    if (!chosen) throw noRoom(where, open.length > 0 ? leastShort(open, needed) : short);
+    const chosen = chooseHost(open, needed, where.preference ?? anyRegion);
+    if (!chosen) throw noCapacity(where, open.length > 0 ? fewestShortages(open, needed) : short);
     await lockRow(tx, 'hosts', chosen.hostId);
-    const [locked] = await readRooms(tx, chosen.hostId, where.accountId);
+    const [locked] = await readHostCapacities(tx, chosen.hostId, where.accountId);
     if (locked && fits(locked, needed)) return locked;
     full.add(chosen.hostId);
     short = locked ? shortOf(locked, needed) : [];
-    if (where.hostId) throw noRoom(where, short);
+    if (where.hostId) throw noCapacity(where, short);
   }
 }
 
@@ -263,15 +265,18 @@ const resourceNames: Record<Resource, string> = {
 };
 
 /** @param short the resources that the hosts lack; empty: no host takes sandboxes */
-function noRoom({ wish, hostId }: { wish?: RegionWish; hostId?: string }, short: readonly Resource[]): AppError {
+function noCapacity(
+  { preference, hostId }: { preference?: RegionPreference; hostId?: string },
+  short: readonly Resource[],
+): AppError {
   if (short.length > 0 && short.every((resource) => resource === 'starts')) {
-    const message = `Too many sandboxes are starting now: this one would wait for more than ${patienceSeconds} seconds`;
+    const message = `Too many sandboxes are starting now: this one would wait for more than ${maxStartWaitSeconds} seconds`;
     return new AppError('start_queue_full', message);
   }
   const what =
     short.length === 0 ? 'room' : `enough free ${short.map((resource) => resourceNames[resource]).join(' and ')}`;
-  if (wish?.forced) {
-    const message = `No host of the region ${wish.nearest[0]} has ${what} for this sandbox now`;
+  if (preference?.forced) {
+    const message = `No host of the region ${preference.nearest[0]} has ${what} for this sandbox now`;
     return new AppError('locality_constraint_failed', message);
   }
   const who = hostId ? 'The host of this sandbox does not have' : 'No host has';

@@ -38,20 +38,30 @@ export function recordSandboxEvent(em: EntityManager, sandbox: Sandbox, type: Sa
   em.create(Event, newSandboxEvent(sandbox, type, at), { persist: true });
 }
 
-/** Records the end of a command. It is the only event of a run, which is its own object. */
-export function recordRunEnd(
+/** Records the end of a command. It is the only event of an execution, which is its own object. */
+export function recordExecutionEnd(
   em: EntityManager,
   sandbox: { sandboxId: SandboxId; accountId: AccountId; ownerUserId: UserId },
-  run: { runId: string; startedAt: string; exitCode: number | null; error: string | null; durationMs: number | null },
+  execution: {
+    executionId: string;
+    startedAt: string;
+    exitCode: number | null;
+    error: string | null;
+    durationMs: number | null;
+  },
 ): void {
-  const object = { objectId: `run-${run.runId}`, accountId: sandbox.accountId, userId: sandbox.ownerUserId };
+  const object = {
+    objectId: `run-${execution.executionId}`,
+    accountId: sandbox.accountId,
+    userId: sandbox.ownerUserId,
+  };
   const data = {
     sandbox_id: sandbox.sandboxId,
-    run_id: run.runId,
-    started_at: run.startedAt,
-    exit_code: run.exitCode,
-    error: run.error,
-    duration_ms: run.durationMs,
+    run_id: execution.executionId,
+    started_at: execution.startedAt,
+    exit_code: execution.exitCode,
+    error: execution.error,
+    duration_ms: execution.durationMs,
   };
   em.create(Event, newEvent(object, 1, 'exec.finished', data, new Date()), { persist: true });
 }

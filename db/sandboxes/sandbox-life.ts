@@ -21,7 +21,7 @@ import { replaceRow } from '../core/replace-row.ts';
 import { hasLease } from '../hosts/hosts.ts';
 import { secretKeyInUse } from '../upkeep/secret-keys.ts';
 import { usageStatements } from '../usage/usage-events.ts';
-import { admitResume, reserveHost, roomFor } from './admission.ts';
+import { admitResume, requiredCapacity, reserveHost } from './admission.ts';
 import { Sandbox, type SandboxFailure } from './sandbox.entity.ts';
 import { newSandboxEvent, type SandboxEventType } from './sandbox-events.ts';
 import { takeUdpPorts } from './udp-ports.ts';
@@ -226,19 +226,19 @@ export class SandboxLifeRepository {
 
   /**
    * `terminating` → `terminated`. A failed sandbox keeps its outcome.
-   * @param cleaned false when its host was unreachable: its room stays reserved until reconciliation has cleaned up
+   * @param cleaned false when its host was unreachable: its capacity stays reserved until reconciliation has cleaned up
    */
   endTermination(sandboxId: SandboxId, outcome: LifecycleOutcome, at: Date, cleaned: boolean): Promise<Sandbox> {
     return this.#move(sandboxId, 'terminated', (row, record) => {
       endPhase(row, at, record);
-      if (cleaned) giveBackRoom(row);
+      if (cleaned) clearReservations(row);
       row.endedAt ??= at;
       row.lifecycleOutcome ??= outcome;
       record('sandbox.terminated');
     });
   }
 
-  /** → `failed`, with the explanation. `stop` and `releaseRoom` release its room. */
+  /** → `failed`, with the explanation. `stop` and `releaseCapacity` release its capacity. */
   fail(sandboxId: SandboxId, reason: SandboxReason, failure: SandboxFailure, at: Date): Promise<Sandbox> {
     return this.#move(sandboxId, 'failed', (row, record) => {
       row.reason = reason;
@@ -258,12 +258,12 @@ export class SandboxLifeRepository {
   }
 
   /** Records that nothing of the sandbox is left on its host. */
-  releaseRoom(sandboxId: SandboxId): Promise<Sandbox> {
-    return this.#change(sandboxId, giveBackRoom);
+  releaseCapacity(sandboxId: SandboxId): Promise<Sandbox> {
+    return this.#change(sandboxId, clearReservations);
   }
 
   /**
-   * Moves a sandbox that has not started yet to another host with room, with its original region preferences.
+   * Moves a sandbox that has not started yet to another host with free capacity, with its original region preferences.
    * @throws {AppError} `no_capacity`
    */
   placeAgain(sandboxId: SandboxId): Promise<Sandbox> {
@@ -271,8 +271,8 @@ export class SandboxLifeRepository {
       sandboxId,
       async (row, _tell, tx) => {
         if (row.status !== 'created' && row.status !== 'starting') return;
-        const host = await reserveHost(tx!, await roomFor(tx!, row), {
-          wish: { nearest: row.nearestRegions, forced: row.regionForced },
+        const host = await reserveHost(tx!, await requiredCapacity(tx!, row), {
+          preference: { nearest: row.nearestRegions, forced: row.regionForced },
           except: row.hostId,
         });
         row.hostId = host.hostId;
@@ -396,7 +396,7 @@ function setPhase(row: Sandbox, kind: 'running' | 'paused' | null, at: Date): vo
   row.phaseSince = clock.phase?.since ?? null;
 }
 
-function giveBackRoom(row: Sandbox): void {
+function clearReservations(row: Sandbox): void {
   row.holdsCompute = false;
   row.holdsDisk = false;
   row.udpHostPorts = {};

@@ -61,7 +61,7 @@ export const Sandbox = defineEntity({
     /** The sandbox's own s3fs mounts its buckets: the program at this path, or if empty the one in its `PATH`. */
     directMount: p.boolean().default(false),
     s3fsPath: p.string().default(''),
-    /** The host's UDP ports by the sandbox's UDP ports. They are released together with the room. */
+    /** The host's UDP ports by the sandbox's UDP ports. They are released together with the capacity. */
     udpHostPorts: p.json<Record<string, number>>().onCreate(() => ({})),
     persistenceDays: p.integer().nullable(),
 

@@ -17,7 +17,7 @@ const isInUse = `(number = 1 or created_at < clock_timestamp() - interval '${onl
 
 /** The number of rows that are encrypted again in one statement. */
 const batchSize = 500;
-const mostReported = 20;
+const maxReported = 20;
 
 interface KeyRow {
   number: number;
@@ -140,7 +140,7 @@ export async function resealAll(
         try {
           return [{ ...row, resealed: reseal(secrets, row.id, row.sealed) }];
         } catch {
-          if (unreadable.length < mostReported) unreadable.push(`${table}.${column} of ${row.id}`);
+          if (unreadable.length < maxReported) unreadable.push(`${table}.${column} of ${row.id}`);
           return [];
         }
       });

@@ -13,7 +13,7 @@ import { WebhookEndpoint } from './webhook-endpoint.entity.ts';
  * The maximum number of endpoints of one user, and the same for the account itself. Each event makes a delivery for
  * every endpoint that subscribes to it.
  */
-export const mostEndpoints = 50;
+export const maxEndpoints = 50;
 
 /** How long the previous key and secret still sign after a roll. */
 const overlapMs = 24 * 3_600_000;
@@ -68,7 +68,7 @@ export async function listWebhookEndpoints(
 /** @throws {AppError} `webhook_limit_reached` */
 export function createWebhookEndpoint(em: EntityManager, wanted: NewWebhookEndpoint): Promise<WebhookEndpoint> {
   return accountTransaction(em, wanted.accountId, async (tx) => {
-    await requireRoom(tx, wanted);
+    await requireBelowLimit(tx, wanted);
     const endpoint = tx.create(WebhookEndpoint, wanted);
     await recordAudit(tx, {
       accountId: wanted.accountId,
@@ -94,7 +94,7 @@ export function changeWebhookEndpoint(
     const endpoint = await lockEndpoint(tx, scope, endpointId);
     const before = { ...endpoint };
     change(endpoint);
-    if (before.userId !== endpoint.userId) await requireRoom(tx, endpoint);
+    if (before.userId !== endpoint.userId) await requireBelowLimit(tx, endpoint);
     if (endpoint.isActive && !before.isActive) {
       endpoint.disabledReason = null;
       endpoint.consecutiveFailures = 0;
@@ -149,11 +149,14 @@ export async function deleteWebhookEndpoint(
 }
 
 /** Creates of the same account run one after the other, so that they do not exceed the limit. */
-async function requireRoom(tx: EntityManager, { accountId, userId }: { accountId: AccountId; userId?: UserId | null }) {
+async function requireBelowLimit(
+  tx: EntityManager,
+  { accountId, userId }: { accountId: AccountId; userId?: UserId | null },
+) {
   await lockRow(tx, 'accounts', accountId);
-  if ((await tx.count(WebhookEndpoint, { accountId, userId: userId ?? null })) < mostEndpoints) return;
+  if ((await tx.count(WebhookEndpoint, { accountId, userId: userId ?? null })) < maxEndpoints) return;
   const whose = userId ? 'A user' : 'An account';
-  throw new AppError('webhook_limit_reached', `${whose} may have ${mostEndpoints} webhooks; delete one first`);
+  throw new AppError('webhook_limit_reached', `${whose} may have ${maxEndpoints} webhooks; delete one first`);
 }
 
 async function lockEndpoint(tx: EntityManager, scope: Scope, endpointId: WebhookEndpointId): Promise<WebhookEndpoint> {

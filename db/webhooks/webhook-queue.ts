@@ -24,8 +24,8 @@ const endpointOf = `(select to_jsonb(w) from webhook_endpoints w where w.endpoin
 /**
  * Claims due deliveries in turn from each endpoint, so that the many deliveries of one endpoint do not delay others.
  * Only one relay at a time holds a delivery. The deliveries of a relay that dies are due again after ten seconds.
- * @param wanted.rooms the number of further deliveries of an endpoint or an account that may be claimed, if it differs
- * from the usual one
+ * @param wanted.freeSlots the number of further deliveries of an endpoint or an account that may be claimed, if it
+ * differs from the usual one
  */
 export async function claimDeliveries(
   em: EntityManager,
@@ -34,11 +34,15 @@ export async function claimDeliveries(
     limit: number;
     perEndpoint: number;
     perAccount: number;
-    rooms: { endpoints: ReadonlyMap<string, number>; accounts: ReadonlyMap<string, number> };
+    freeSlots: { endpoints: ReadonlyMap<string, number>; accounts: ReadonlyMap<string, number> };
   },
 ): Promise<HeldDelivery[]> {
-  const rooms = JSON.stringify([...wanted.rooms.endpoints].map(([endpoint_id, room]) => ({ endpoint_id, room })));
-  const accountRooms = JSON.stringify([...wanted.rooms.accounts].map(([account_id, room]) => ({ account_id, room })));
+  const endpointSlots = JSON.stringify(
+    [...wanted.freeSlots.endpoints].map(([endpoint_id, slots]) => ({ endpoint_id, slots })),
+  );
+  const accountSlots = JSON.stringify(
+    [...wanted.freeSlots.accounts].map(([account_id, slots]) => ({ account_id, slots })),
+  );
   const rows = await query<HeldRow>(
     em.fork(),
     `with recursive waiting(endpoint_id) as (
@@ -52,24 +56,24 @@ export async function claimDeliveries(
          from (select * from waiting where endpoint_id is not null order by random() limit ${endpointsAtOnce}) w
      ), due as materialized (
        select delivery_id, created_at from (
-         select d.delivery_id, d.created_at, coalesce(full_account.room, ?) as room,
+         select d.delivery_id, d.created_at, coalesce(full_account.slots, ?) as slots,
                 row_number() over (partition by d.account_id order by d.turn) as nth
            from chosen c
-           left join jsonb_to_recordset(?::jsonb) as busy(endpoint_id text, room int) on busy.endpoint_id = c.endpoint_id
+           left join jsonb_to_recordset(?::jsonb) as busy(endpoint_id text, slots int) on busy.endpoint_id = c.endpoint_id
           cross join lateral (
             select first.*, row_number() over () as turn from (
               select delivery_id, created_at, account_id from webhook_deliveries
                where endpoint_id = c.endpoint_id and relay_at <= now() + interval '1 millisecond'
-               order by relay_at limit greatest(0, least(coalesce(busy.room, ?), c.share)) for update skip locked) first) d
-           left join jsonb_to_recordset(?::jsonb) as full_account(account_id text, room int)
+               order by relay_at limit greatest(0, least(coalesce(busy.slots, ?), c.share)) for update skip locked) first) d
+           left join jsonb_to_recordset(?::jsonb) as full_account(account_id text, slots int)
              on full_account.account_id = d.account_id) picked
-        where nth <= room order by nth limit ?
+        where nth <= slots order by nth limit ?
      )
      update webhook_deliveries d
         set holder = ?, relay_at = clock_timestamp() + interval '${leaseSeconds} seconds', status = 'delivering'
        from due where d.delivery_id = due.delivery_id and d.created_at = due.created_at
      returning d.*, ${endpointOf}`,
-    [wanted.limit, wanted.perAccount, rooms, wanted.perEndpoint, accountRooms, wanted.limit, holder],
+    [wanted.limit, wanted.perAccount, endpointSlots, wanted.perEndpoint, accountSlots, wanted.limit, holder],
   );
   return rows.map((row) => readHeld(em, row));
 }

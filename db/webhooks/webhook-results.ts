@@ -40,17 +40,18 @@ export async function recordResults(em: EntityManager, results: readonly Deliver
     for (const result of done) startWorkflow(tx, result);
     return endpoints;
   });
-  if (recovered.length > 0) await giveBackToRelays(em, recovered);
+  if (recovered.length > 0) await returnToRelays(em, recovered);
 }
 
-/** The number of waiting starts that one statement looks through. */
+/** The number of waiting starts that one statement reads. */
 const startsAtOnce = 1000;
 
 /**
  * Gives deliveries that no one has attempted back to relays, instead of starting their workflows. Not those whose start
- * was attempted: a workflow that found its delivery taken would end, and its id cannot be started again after a failure.
+ * was attempted: a workflow that found its delivery taken would end, and its id cannot be started again after a
+ * failure.
  */
-async function giveBackToRelays(em: EntityManager, endpoints: readonly WebhookEndpointId[]): Promise<void> {
+async function returnToRelays(em: EntityManager, endpoints: readonly WebhookEndpointId[]): Promise<void> {
   for (let after: string | null = '0'; after !== null; ) {
     const [row]: { last: string | null }[] = await query<{ last: string | null }>(
       em.fork(),

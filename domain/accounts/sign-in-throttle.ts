@@ -11,7 +11,7 @@ import { createHash } from 'node:crypto';
  * The last two do not apply to an address from which the user has signed in during the last 90 days, so an attacker
  * elsewhere cannot lock owners out of their accounts. An owner at a new address, or at the attacker's address, can
  * still use the link to set a new password, which is mailed only to the owner. Using the link makes the address a known
- * one. An attempt before the end of a wait is refused without a look at its password, and does not prolong the wait.
+ * one. An attempt before the end of a wait is refused without a check of its password, and does not prolong the wait.
  */
 export interface SignInThrottle {
   key: string;

@@ -1,5 +1,5 @@
-import type { RegionWish } from './regions.ts';
-import type { FreeRoom, Use } from './room.ts';
+import type { FreeCapacity, Use } from './capacity.ts';
+import type { RegionPreference } from './regions.ts';
 
 /** The total that sandboxes may take of a host, and the amount that they take already. No capacity: unlimited. */
 export interface Limit {
@@ -7,8 +7,8 @@ export interface Limit {
   reserved: number;
 }
 
-/** The room of a host, by its limits and by its measurements. */
-export interface HostRoom {
+/** The capacity of a host, by its limits and by its measurements. */
+export interface HostCapacity {
   hostId: string;
   region: string;
   /** Promised resources, even if the sandboxes use little of them. */
@@ -17,8 +17,8 @@ export interface HostRoom {
   diskGb: Limit;
   /** The host's UDP ports that may be forwarded to sandboxes. */
   udpPorts: Limit;
-  /** The measured room for more sandboxes. Null: the host has not measured itself yet. */
-  free: FreeRoom | null;
+  /** The measured capacity for more sandboxes. Null: the host has not measured itself yet. */
+  free: FreeCapacity | null;
   /** The disk that is nearly full: the disk of the sandboxes, or the disk of the unpacked images. */
   fullDisk?: FullDisk | null;
   /** The expected wait of one more start, before it begins. Absent: not measured. */
@@ -27,7 +27,7 @@ export interface HostRoom {
 
 export type FullDisk = 'data' | 'cache';
 
-export interface RoomNeeded {
+export interface RequiredCapacity {
   cpu: number;
   memoryMb: number;
   diskGb: number;
@@ -45,28 +45,32 @@ export type Resource = 'cpu' | 'memory' | 'disk' | 'udp_ports' | 'starts';
  * A client that waits for a create should not wait longer than this for the starts of others. It can do something
  * better with the time: try later, or elsewhere.
  */
-export const patienceSeconds = 10;
+export const maxStartWaitSeconds = 10;
 
 /** Hosts are filled up to this part of their memory before emptier hosts are used. */
 const wellFilled = 3 / 4;
 
-/** The best host in the nearest region with room. Null: no host has room, or no host of the forced region has room. */
-export function chooseHost(hosts: readonly HostRoom[], needed: RoomNeeded, wish: RegionWish): HostRoom | null {
-  for (const region of wish.forced ? wish.nearest.slice(0, 1) : wish.nearest) {
+/** The best host in the nearest region with capacity. Null: no host has capacity, or none of the forced region. */
+export function chooseHost(
+  hosts: readonly HostCapacity[],
+  needed: RequiredCapacity,
+  preference: RegionPreference,
+): HostCapacity | null {
+  for (const region of preference.forced ? preference.nearest.slice(0, 1) : preference.nearest) {
     const host = bestFit(
       hosts.filter((each) => each.region === region),
       needed,
     );
     if (host) return host;
   }
-  return wish.forced ? null : bestFit(hosts, needed);
+  return preference.forced ? null : bestFit(hosts, needed);
 }
 
 /**
- * The fullest host below the fill level, so that large sandboxes find room later. If there is none, the emptiest host,
- * because sandboxes may later use more than was measured. Null: no host has room.
+ * The fullest host below the fill level, so that large sandboxes find a host later. If there is none, the emptiest
+ * host, because sandboxes may later use more than was measured. Null: no host has capacity.
  */
-export function bestFit(hosts: readonly HostRoom[], needed: RoomNeeded): HostRoom | null {
+export function bestFit(hosts: readonly HostCapacity[], needed: RequiredCapacity): HostCapacity | null {
   const fitting = hosts
     .filter((host) => fits(host, needed))
     .map((host) => ({ host, left: memoryLeft(host, needed) }))
@@ -76,14 +80,14 @@ export function bestFit(hosts: readonly HostRoom[], needed: RoomNeeded): HostRoo
 }
 
 /** The part of a host's memory that is free after one more sandbox. */
-function memoryLeft({ free, memoryMb }: HostRoom, needed: RoomNeeded): number {
+function memoryLeft({ free, memoryMb }: HostCapacity, needed: RequiredCapacity): number {
   if (free) return (free.memoryMb - needed.expected.memoryMb) / Math.max(1, free.memoryTotalMb);
   if (memoryMb.capacity === null) return 1;
   return (memoryMb.capacity - memoryMb.reserved - needed.memoryMb) / Math.max(1, memoryMb.capacity);
 }
 
-/** Whether a host has room for this. */
-export function fits(host: HostRoom, needed: RoomNeeded): boolean {
+/** Whether a host has capacity for this. */
+export function fits(host: HostCapacity, needed: RequiredCapacity): boolean {
   return shortOf(host, needed).length === 0;
 }
 
@@ -91,7 +95,7 @@ export function fits(host: HostRoom, needed: RoomNeeded): boolean {
  * The resources that a host has too little of for this sandbox. A resource that the sandbox does not need is never
  * short.
  */
-export function shortOf(host: HostRoom, needed: RoomNeeded): Resource[] {
+export function shortOf(host: HostCapacity, needed: RequiredCapacity): Resource[] {
   const isOver = ({ capacity, reserved }: Limit, amount: number) => capacity !== null && reserved + amount > capacity;
   const lacks = (resource: keyof Use) => {
     const amount = needed.expected[resource];
@@ -108,12 +112,12 @@ export function shortOf(host: HostRoom, needed: RoomNeeded): Resource[] {
 }
 
 /** The resources that are short on every host, taken from the host that lacks the fewest. */
-export function leastShort(hosts: readonly HostRoom[], needed: RoomNeeded): Resource[] {
+export function fewestShortages(hosts: readonly HostCapacity[], needed: RequiredCapacity): Resource[] {
   const shortages = hosts.map((host) => shortOf(host, needed));
   return shortages.sort((a, b) => a.length - b.length)[0] ?? [];
 }
 
 /** Whether a nearly full disk of the host prevents this. A resumed sandbox already has its image and its disk. */
-function isDiskFull(host: HostRoom, needed: RoomNeeded): boolean {
+function isDiskFull(host: HostCapacity, needed: RequiredCapacity): boolean {
   return host.fullDisk === 'data' || (host.fullDisk === 'cache' && needed.diskGb > 0);
 }

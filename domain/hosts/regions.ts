@@ -1,5 +1,5 @@
 /** Where a new sandbox should run. */
-export interface RegionWish {
+export interface RegionPreference {
   /** Regions to try first, nearest first; all others follow. */
   nearest: readonly string[];
   /** Only the first region is allowed. */
@@ -7,7 +7,7 @@ export interface RegionWish {
 }
 
 /** No preference. */
-export const anyRegion: RegionWish = { nearest: [], forced: false };
+export const anyRegion: RegionPreference = { nearest: [], forced: false };
 
 /**
  * A region, followed by the others in the order of their distance if the operator configured it.

@@ -12,16 +12,16 @@ export class LastHopUnavailable extends Error {
 }
 
 /** Determines how this process reaches the sandboxes of a host. */
-export interface SandboxWays {
+export interface HostTunnels {
   /**
    * Null: directly, because they are on this machine or their network is routed to it.
    * @throws {LastHopUnavailable}
    */
-  wayTo(hostId: string): Promise<TunnelPlace | null>;
+  tunnelTo(hostId: string): Promise<TunnelPlace | null>;
 }
 
-/** The ways of a gateway or an API with a join token. */
-export class LastHops implements SandboxWays {
+/** The tunnels of a gateway or an API with a join token. */
+export class LastHops implements HostTunnels {
   readonly #credential: Pick<OwnCredential, 'current'>;
   readonly #places: HostPlaces;
   readonly #revocations: Pick<Revocations, 'isRevoked'>;
@@ -40,7 +40,7 @@ export class LastHops implements SandboxWays {
     this.#localHostId = deps.localHostId;
   }
 
-  async wayTo(hostId: string): Promise<TunnelPlace | null> {
+  async tunnelTo(hostId: string): Promise<TunnelPlace | null> {
     if (hostId === this.#localHostId()) return null;
     const address = (await this.#places.find(hostId))?.lastHopAddress;
     if (!address) return null;
@@ -53,11 +53,11 @@ export class LastHops implements SandboxWays {
   }
 }
 
-/** The ways of a process, with the resources that they need. */
+/** The tunnels of a process, with the resources that they need. */
 export interface OpenLastHops {
   /** When the process's certificate expires. Null: it has none. */
   expiresAt(): Date | null;
-  ways: SandboxWays;
+  tunnels: HostTunnels;
   stop(): Promise<void>;
 }
 
@@ -82,7 +82,7 @@ export async function openLastHops(
   const places = HostPlaces.of(deps.orm);
   return {
     expiresAt: () => credential.current?.expiresAt ?? null,
-    ways: new LastHops({ credential, places, revocations, localHostId: localHostId(settings) }),
+    tunnels: new LastHops({ credential, places, revocations, localHostId: localHostId(settings) }),
     async stop() {
       await Promise.all([credential.stop(), revocations.stop()]);
     },

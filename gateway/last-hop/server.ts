@@ -35,7 +35,7 @@ export interface PlacedSandbox {
 /** The places of sandboxes, with announcements of changes. This is the gateway's own table of routes. */
 export interface SandboxPlaces {
   find(sandboxId: SandboxId): Promise<PlacedSandbox | null>;
-  suspect(sandboxId: SandboxId): boolean;
+  dropUnlessNew(sandboxId: SandboxId): boolean;
   onChange(listener: (sandboxId: SandboxId | null) => void): void;
 }
 
@@ -330,12 +330,12 @@ export class LastHopServer {
   /** The address of a sandbox that runs here. Null: it does not run here, or this host may not serve it. */
   async #addressOf(sandboxId: SandboxId): Promise<string | null> {
     const { routes } = this.#options;
-    for (let isSecondLook = false; ; isSecondLook = true) {
+    for (let isSecondTry = false; ; isSecondTry = true) {
       const route = await routes.find(sandboxId);
       const address = route?.status === 'running' && this.#isHere(route) ? route.address : null;
       if (address) return (await this.#isOwnAddress(address)) ? address : null;
       // The cached route may be older than the route that the peer has read.
-      if (isSecondLook || !routes.suspect(sandboxId)) return null;
+      if (isSecondTry || !routes.dropUnlessNew(sandboxId)) return null;
     }
   }
 

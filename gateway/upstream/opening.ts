@@ -24,18 +24,18 @@ export interface Opening {
   reply: string;
 }
 
-/** A place of a sandbox. `way`: through the sandbox's machine; null: its address is reached directly. */
+/** A place of a sandbox. `tunnel`: through the sandbox's machine; null: its address is reached directly. */
 export interface SandboxPlace {
   sandboxId: SandboxId;
   address: string;
-  way: TunnelPlace | null;
+  tunnel: TunnelPlace | null;
 }
 
 /** Opens a connection to the port at the sandbox's address. */
-export function directOpening({ sandboxId, address, way }: SandboxPlace, port: number): Opening {
-  if (way) {
+export function directOpening({ sandboxId, address, tunnel }: SandboxPlace, port: number): Opening {
+  if (tunnel) {
     const target = { sandboxId, port, wantsReply: true };
-    return { open: (onread) => openTunnel(way, target, onread ? { onread } : {}), reply: lastHopReplies.connected };
+    return { open: (onread) => openTunnel(tunnel, target, onread ? { onread } : {}), reply: lastHopReplies.connected };
   }
   return {
     open: (onread) =>

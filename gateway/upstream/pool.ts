@@ -1,5 +1,5 @@
 import type { SandboxId } from '../../domain/ids.ts';
-import type { SandboxWays } from '../last-hop/last-hops.ts';
+import type { HostTunnels } from '../last-hop/last-hops.ts';
 import type { TunnelPlace } from '../last-hop/tunnel.ts';
 import type { RouteTable, SandboxRoute } from '../routes.ts';
 import { GrpcSession, openSocket } from './grpc-session.ts';
@@ -41,15 +41,15 @@ interface SandboxUpstreams {
  */
 export class UpstreamPool {
   readonly #routes: RouteTable;
-  readonly #ways: SandboxWays | null;
+  readonly #tunnels: HostTunnels | null;
   readonly #sandboxes = new Map<SandboxId, SandboxUpstreams>();
   readonly #owners = new WeakMap<Http1Connection, SandboxUpstreams>();
   readonly #sweeper: NodeJS.Timeout;
 
-  /** @param ways null: every sandbox is reached directly */
-  constructor(routes: RouteTable, ways: SandboxWays | null = null) {
+  /** @param tunnels null: every sandbox is reached directly */
+  constructor(routes: RouteTable, tunnels: HostTunnels | null = null) {
     this.#routes = routes;
-    this.#ways = ways;
+    this.#tunnels = tunnels;
     routes.onChange((sandboxId) => {
       if (sandboxId !== null) void this.#recheck(sandboxId);
       else for (const id of this.#sandboxes.keys()) void this.#recheck(id);
@@ -159,7 +159,7 @@ export class UpstreamPool {
    */
   async #open<T>(upstreams: SandboxUpstreams, port: number, connect: (opening: Opening) => Promise<T>): Promise<T> {
     const { sandboxId, address, agent } = upstreams;
-    const place = { sandboxId, address, way: await this.#wayTo(upstreams.hostId) };
+    const place = { sandboxId, address, tunnel: await this.#tunnelTo(upstreams.hostId) };
     try {
       return await connect(directOpening(place, port));
     } catch (error) {
@@ -172,9 +172,9 @@ export class UpstreamPool {
   }
 
   /** Null: directly. */
-  async #wayTo(hostId: string | null): Promise<TunnelPlace | null> {
+  async #tunnelTo(hostId: string | null): Promise<TunnelPlace | null> {
     try {
-      return this.#ways && hostId ? await this.#ways.wayTo(hostId) : null;
+      return this.#tunnels && hostId ? await this.#tunnels.tunnelTo(hostId) : null;
     } catch (error) {
       throw new SandboxUnreachable('its machine is not reached', { cause: error });
     }

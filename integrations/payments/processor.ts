@@ -88,7 +88,7 @@ type PaymentSettings = Pick<
   | 'PLATFORM_STRIPE_WEBHOOK_SECRET_FILE'
 >;
 
-/** The time limit of one request. A call makes at most two: one, and a look at what came of it. */
+/** The time limit of one request. A call makes at most two: one, and a query for its outcome. */
 export const requestTimeoutMs = 20_000;
 interface ProcessorKeys {
   publishable: string;

@@ -95,7 +95,7 @@ function header(document: Document): void {
   rule(document);
 }
 
-/** Draws cells in a row, on the next page if this one has no room for them. */
+/** Draws cells in a row, on the next page if this one is too full for them. */
 function row(document: Document, cells: readonly string[], of = columns): void {
   const heights = cells.map((cell, index) => document.heightOfString(cell, { width: of[index]!.width - gap }));
   const bottom = document.page.height - margin - 20;

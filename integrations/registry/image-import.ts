@@ -56,10 +56,10 @@ export class ImageImports {
     settings: Settings,
     registry: PlatformRegistry,
     sandboxNetworks: () => Promise<readonly string[]>,
-    mostGrowth = growth,
+    maxGrowth = growth,
   ) {
     this.#registry = registry;
-    this.#growth = mostGrowth;
+    this.#growth = maxGrowth;
     this.#external = new ExternalRegistries(settings, sandboxNetworks);
   }
 
@@ -93,7 +93,7 @@ export class ImageImports {
         toPlainHttp: this.#registry.origin.startsWith('http:'),
         toCa: this.#registry.ca,
         asGzip: hasZstdLayers(image.manifest),
-        mostBytesSent: this.#growth.factor * image.sizeBytes + this.#growth.bytes,
+        maxBytesSent: this.#growth.factor * image.sizeBytes + this.#growth.bytes,
         onSent: (bytes) => {
           bytesSent = bytes;
         },

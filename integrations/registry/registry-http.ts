@@ -9,9 +9,9 @@ import type { OutboundGuard } from './outbound-guard.ts';
 export const headMs = 30_000;
 const silenceMs = 60_000;
 /** The maximum number of 1xx replies before the final one. */
-const mostInterimReplies = 20;
+const maxInterimReplies = 20;
 /** The bytes and the time after which the rest of an unwanted body is not read any more. */
-const mostDiscardedBytes = 65_536;
+const maxDiscardedBytes = 65_536;
 const discardMs = 10_000;
 /** The time limit of a body that is kept in memory. */
 const readMs = 120_000;
@@ -106,7 +106,7 @@ export class RegistryHttp {
       let interim = 0;
       sent.on('information', () => {
         interim += 1;
-        if (interim > mostInterimReplies) sent.destroy(new Error(`${url.host} sends too many interim replies`));
+        if (interim > maxInterimReplies) sent.destroy(new Error(`${url.host} sends too many interim replies`));
       });
       sent.on('response', (reply) => {
         clearTimeout(head);
@@ -148,6 +148,6 @@ export function discard(body: Readable): void {
   body.on('close', () => clearTimeout(late));
   body.on('data', (chunk: Buffer) => {
     size += chunk.length;
-    if (size > mostDiscardedBytes) body.destroy();
+    if (size > maxDiscardedBytes) body.destroy();
   });
 }

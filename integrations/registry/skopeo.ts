@@ -32,7 +32,7 @@ export interface SkopeoCopy {
   /** Compress layers again with gzip. */
   asGzip: boolean;
   /** The copy ends when the tool has sent more bytes. */
-  mostBytesSent: number;
+  maxBytesSent: number;
   /** Called with all bytes that the tool has sent so far. */
   onSent(bytes: number): void;
   onLine(line: string): void;
@@ -103,7 +103,7 @@ async function run(copy: SkopeoCopy, folder: string): Promise<string> {
   const checking = setInterval(() => {
     const sent = bytesWritten(child.pid);
     if (sent > 0) copy.onSent(sent);
-    if (sent <= copy.mostBytesSent) return;
+    if (sent <= copy.maxBytesSent) return;
     sentTooMuch = true;
     child.kill('SIGKILL');
   }, sentCheckMs);

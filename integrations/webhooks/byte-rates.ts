@@ -3,17 +3,17 @@ import type { Socket } from 'node:net';
 const checkMs = 250;
 
 /**
- * Closes connections that receive too many bytes per second. It is for HTTP/2, where a server can go on sending the body
- * of a reply that we have cancelled, and the connection stays in use for other requests.
+ * Closes connections that receive too many bytes per second. It is for HTTP/2, where a server can go on sending the
+ * body of a reply that we have cancelled, and the connection stays in use for other requests.
  */
 export class ByteRates {
-  readonly #mostBytesPerCheck: number;
+  readonly #maxBytesPerCheck: number;
   /** By connection: the number of bytes at the last check. */
   readonly #received = new Map<Socket, number>();
   #timer: NodeJS.Timeout | null = null;
 
-  constructor(mostBytesPerSecond: number) {
-    this.#mostBytesPerCheck = (mostBytesPerSecond * checkMs) / 1000;
+  constructor(maxBytesPerSecond: number) {
+    this.#maxBytesPerCheck = (maxBytesPerSecond * checkMs) / 1000;
   }
 
   watch(socket: Socket): void {
@@ -24,7 +24,7 @@ export class ByteRates {
 
   #check(): void {
     for (const [socket, before] of this.#received) {
-      if (socket.bytesRead - before > this.#mostBytesPerCheck) socket.destroy(new Error('too many bytes per second'));
+      if (socket.bytesRead - before > this.#maxBytesPerCheck) socket.destroy(new Error('too many bytes per second'));
       else this.#received.set(socket, socket.bytesRead);
     }
   }

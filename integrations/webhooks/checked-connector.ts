@@ -29,10 +29,10 @@ export interface Egress {
   /** Nameservers as `address` or `address:port`. The default is the machine's nameservers. */
   nameservers?: readonly string[];
   /** The limit of one HTTP/2 connection. The default is far above the replies of many requests. */
-  mostBytesPerSecond?: number | undefined;
+  maxBytesPerSecond?: number | undefined;
 }
 
-const mostAddresses = 4;
+const maxAddresses = 4;
 const connectTimeoutMs = 10_000;
 /** The limit of one HTTP/2 connection: 64 requests at once, whose replies have 64 KiB, four times a second. */
 const defaultBytesPerSecond = 16 * 1024 * 1024;
@@ -59,7 +59,7 @@ export class CheckedConnector {
 
   constructor(egress: Egress) {
     this.#egress = egress;
-    this.#rates = new ByteRates(egress.mostBytesPerSecond ?? defaultBytesPerSecond);
+    this.#rates = new ByteRates(egress.maxBytesPerSecond ?? defaultBytesPerSecond);
     if (egress.nameservers) this.#resolver.setServers([...egress.nameservers]);
     this.#connectTo = buildConnector({
       allowH2: true,
@@ -86,7 +86,7 @@ export class CheckedConnector {
     }
     if (allowed.length === 0) throw new AddressRefusedError();
     let failure: unknown;
-    for (const address of allowed.slice(0, mostAddresses)) {
+    for (const address of allowed.slice(0, maxAddresses)) {
       try {
         const socket = await this.#connectOnce({ ...options, hostname: address, ...servernameOf(options) });
         if (socket.remoteAddress && (await this.#isAllowed(socket.remoteAddress, port))) return socket;

@@ -9,18 +9,18 @@ export interface InFlightLimits {
   perSlowEndpoint: number;
 }
 
-/** First attempts and attempts of workflows are counted separately, so that neither uses the other's room. */
+/** First attempts and attempts of workflows are counted separately, so that neither uses the other's slots. */
 export const firstAttemptLimits: InFlightLimits = { total: 2048, perAccount: 128, perEndpoint: 64, perSlowEndpoint: 4 };
 export const retryLimits: InFlightLimits = { total: 256, perAccount: 64, perEndpoint: 8, perSlowEndpoint: 4 };
 
 const slowAfterMs = 1000;
 
 /** A request that counts until its outcome is recorded. */
-export interface Place {
+export interface Slot {
   /** The request has ended. From now on it does not count as a slow one. */
   answered(): void;
   /** The outcome is recorded, so the request no longer counts. */
-  leave(): void;
+  release(): void;
 }
 
 /**
@@ -43,28 +43,28 @@ export class InFlight {
   }
 
   /** The number of requests that may still begin, for all endpoints together. */
-  get room(): number {
+  get freeTotal(): number {
     return this.#limits.total - this.#total;
   }
 
   /** Endpoints and accounts with requests in flight, and the number of further requests that each may have. */
-  rooms(): { endpoints: Map<WebhookEndpointId, number>; accounts: Map<string, number> } {
+  freeSlotsByOwner(): { endpoints: Map<WebhookEndpointId, number>; accounts: Map<string, number> } {
     const { perAccount } = this.#limits;
     return {
-      endpoints: new Map([...this.#endpoints.keys()].map((endpointId) => [endpointId, this.roomOf(endpointId)])),
+      endpoints: new Map([...this.#endpoints.keys()].map((endpointId) => [endpointId, this.freeSlots(endpointId)])),
       accounts: new Map([...this.#accounts].map(([accountId, count]) => [accountId, perAccount - count])),
     };
   }
 
   /**
-   * Takes a place. An endpoint that became slow after the check of its room still gets one, because a claimed delivery
-   * costs less as a request than as a workflow.
-   * @returns null when there is no room
+   * Takes a slot. An endpoint that became slow after the check of its free slots still gets one, because a claimed
+   * delivery costs less as a request than as a workflow.
+   * @returns null when there is no free slot
    */
-  enter(endpointId: WebhookEndpointId, accountId: AccountId): Place | null {
+  enter(endpointId: WebhookEndpointId, accountId: AccountId): Slot | null {
     const ofAccount = this.#accounts.get(accountId) ?? 0;
     const endpoint = this.#endpoints.get(endpointId) ?? { count: 0, unanswered: new Set() };
-    if (this.room <= 0 || ofAccount >= this.#limits.perAccount || endpoint.count >= this.#limits.perEndpoint)
+    if (this.freeTotal <= 0 || ofAccount >= this.#limits.perAccount || endpoint.count >= this.#limits.perEndpoint)
       return null;
     const request = { sinceMs: Date.now() };
     this.#endpoints.set(endpointId, endpoint);
@@ -72,12 +72,12 @@ export class InFlight {
     endpoint.count += 1;
     this.#accounts.set(accountId, ofAccount + 1);
     this.#total += 1;
-    let hasLeft = false;
+    let isReleased = false;
     return {
       answered: () => void endpoint.unanswered.delete(request),
-      leave: () => {
-        if (hasLeft) return;
-        hasLeft = true;
+      release: () => {
+        if (isReleased) return;
+        isReleased = true;
         endpoint.unanswered.delete(request);
         endpoint.count -= 1;
         if (endpoint.count === 0) this.#endpoints.delete(endpointId);
@@ -90,7 +90,7 @@ export class InFlight {
   }
 
   /** The number of further requests that an endpoint may have now. */
-  roomOf(endpointId: WebhookEndpointId): number {
+  freeSlots(endpointId: WebhookEndpointId): number {
     const endpoint = this.#endpoints.get(endpointId);
     if (!endpoint) return this.#limits.perEndpoint;
     // The oldest is the first of the set.

@@ -3,11 +3,13 @@ import { type AttemptOutcome, keptReplyBytes } from '../../domain/webhooks/deliv
 import { readRetryAfter } from '../../domain/webhooks/schedule.ts';
 import { AddressRefusedError, CheckedConnector, type Egress, NameNotResolvedError } from './checked-connector.ts';
 
-/** The maximum number of bytes of a reply's body. After this many, the connection, or with HTTP/2 the stream, is closed. */
-const mostReplyBytes = 65_536;
-const mostHeaderBytes = 16_384;
+/**
+ * The maximum number of bytes of a reply's body. After this many, the connection, or with HTTP/2 the stream, is closed.
+ */
+const maxReplyBytes = 65_536;
+const maxHeaderBytes = 16_384;
 /** The maximum number of 1xx replies before the final one. */
-const mostInterimReplies = 20;
+const maxInterimReplies = 20;
 const idleConnectionMs = 10_000;
 
 export interface WebhookRequest {
@@ -31,7 +33,7 @@ export class WebhookSender {
       pipelining: 1,
       keepAliveTimeout: idleConnectionMs,
       keepAliveMaxTimeout: idleConnectionMs,
-      maxHeaderSize: mostHeaderBytes,
+      maxHeaderSize: maxHeaderBytes,
       headersTimeout: 0,
       bodyTimeout: 0,
     });
@@ -69,7 +71,7 @@ export class WebhookSender {
       signal: giveUp.signal,
       onInfo: () => {
         interim += 1;
-        if (interim > mostInterimReplies) giveUp.abort(new Error('too many interim replies'));
+        if (interim > maxInterimReplies) giveUp.abort(new Error('too many interim replies'));
       },
     });
     // Leaving the loop destroys the stream, and the loop reports the error.
@@ -88,7 +90,7 @@ export class WebhookSender {
         keptBytes += part.length;
         // A copy, because a slice would keep the whole chunk in memory.
         if (part.length > 0) kept.push(Buffer.from(part));
-        if (bytes > mostReplyBytes) break;
+        if (bytes > maxReplyBytes) break;
       }
     } finally {
       // Postgres cannot store NUL in text.

@@ -17,7 +17,7 @@ export interface PlatformSecrets {
   agentToken(sandboxId: SandboxId, secretKeyNumber: number): string;
   /** The token for the agent's platform paths. It never leaves the platform. */
   platformToken(sandboxId: SandboxId, secretKeyNumber: number): string;
-  /** Sign the tokens that open the stream of one run. Of these and all lists of keys, the first signs, all verify. */
+  /** Sign the tokens that open the stream of one execution. Of these and all lists of keys, the first signs, all verify. */
   execTokenKeys(): Buffer[];
   /** Sign the links that add a card. */
   cardLinkKeys(): Buffer[];

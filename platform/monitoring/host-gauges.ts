@@ -2,7 +2,7 @@ import { Gauge, type Registry } from 'prom-client';
 
 /** The current figures of a host. */
 export interface HostFigures {
-  /** The measured room for more sandboxes. Negative: under pressure. Null: not measured yet. */
+  /** The measured capacity for more sandboxes. Negative: under pressure. Null: not measured yet. */
   free: { cpu: number; memoryMb: number; diskMb: number } | null;
   /** Resources that are used up. */
   shortOf: readonly string[];
@@ -25,15 +25,15 @@ export function createHostGauges(registry: Registry, read: () => HostFigures): v
       },
     });
   };
-  const room = (name: string, help: string, of: (free: NonNullable<HostFigures['free']>) => number) =>
+  const freeGauge = (name: string, help: string, of: (free: NonNullable<HostFigures['free']>) => number) =>
     gauge(name, help, (target) => {
       const { free } = read();
       if (free) target.set(of(free));
       else target.remove();
     });
-  room('host_free_cpu_cores', 'Cores that are free for more sandboxes', ({ cpu }) => cpu);
-  room('host_free_memory_bytes', 'Memory that is free for more sandboxes', ({ memoryMb }) => memoryMb * mb);
-  room('host_free_disk_bytes', 'Disk that is free for more sandboxes', ({ diskMb }) => diskMb * mb);
+  freeGauge('host_free_cpu_cores', 'Cores that are free for more sandboxes', ({ cpu }) => cpu);
+  freeGauge('host_free_memory_bytes', 'Memory that is free for more sandboxes', ({ memoryMb }) => memoryMb * mb);
+  freeGauge('host_free_disk_bytes', 'Disk that is free for more sandboxes', ({ diskMb }) => diskMb * mb);
   gauge(
     'host_short_of',
     'Whether the host takes no sandboxes for lack of a resource',

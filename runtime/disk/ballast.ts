@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { runCommand } from '../process/command.ts';
-import { ballastFiles, hasRoomToAdmit, readDiskRoom } from './disk-room.ts';
+import { ballastFiles, hasSpaceToAdmit, readDiskSpace } from './disk-space.ts';
 import { isOutOfSpace } from './out-of-space.ts';
 
 /** With less free space than this, the platform's own writes are about to fail. */
@@ -9,17 +9,17 @@ const emergencyBytes = 24 * 1024 ** 2;
 const emergencyInodes = 48;
 
 /**
- * Makes the missing parts of a folder's ballast if there is room for them: a file of allocated blocks and a folder of
+ * Makes the missing parts of a folder's ballast if there is space for them: a file of allocated blocks and a folder of
  * empty files. Removing the ballast gives the platform space when the rest of the disk is used up.
  */
 export async function ensureBallast(folder: string): Promise<void> {
-  const room = readDiskRoom(folder);
-  if (!hasRoomToAdmit(room)) return;
+  const space = readDiskSpace(folder);
+  if (!hasSpaceToAdmit(space)) return;
   const files = ballastFiles(folder);
-  const { ballastBytes, ballastInodes } = room.limits;
+  const { ballastBytes, ballastInodes } = space.limits;
   mkdirSync(files.folder, { recursive: true, mode: 0o700 });
   try {
-    if (room.freeBytes - room.bytes > 0) {
+    if (space.freeBytes - space.bytes > 0) {
       // File systems that cannot preallocate fill the file with zeros.
       await runCommand('fallocate', ['--posix', '--length', String(ballastBytes), files.space]);
     }
@@ -36,7 +36,7 @@ export async function ensureBallast(folder: string): Promise<void> {
  */
 export function releaseBallastIfFull(folder: string): boolean {
   if (!existsSync(folder)) return false;
-  const { freeBytes, freeInodes } = readDiskRoom(folder);
+  const { freeBytes, freeInodes } = readDiskSpace(folder);
   if (freeBytes >= emergencyBytes && freeInodes >= emergencyInodes) return false;
   return releaseBallast(folder);
 }

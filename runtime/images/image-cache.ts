@@ -4,7 +4,7 @@ import path from 'node:path';
 import { runCommand } from '../process/command.ts';
 import { withFileLock } from '../process/file-lock.ts';
 import { forgetImageUsers, hasImageUser, noteImageUser } from './image-users.ts';
-import { imageFolder, isImageWhole, readUnpackedImage, type UnpackedImage } from './unpacked-image.ts';
+import { imageFolder, isImageIntact, readUnpackedImage, type UnpackedImage } from './unpacked-image.ts';
 
 interface Logger {
   info(fields: object, message: string): void;
@@ -44,7 +44,7 @@ export class ImageCache {
   async get(make: () => Promise<UnpackedImage>): Promise<UnpackedImage> {
     let image = await make();
     if (!this.#known.has(image.digest)) {
-      if (!(await isImageWhole(image))) {
+      if (!(await isImageIntact(image))) {
         this.#logger.error({ digest: image.digest }, 'an unpacked image is damaged; making it again');
         await this.#setAside(image);
         image = await make();
@@ -81,7 +81,7 @@ export class ImageCache {
     const folder = imageFolder(this.#cacheDir, digest);
     await withFileLock(`${folder}.lock`, async () => {
       const present = await readUnpackedImage(folder);
-      if (present && !(await isImageWhole(present))) await rename(folder, `${folder}.damaged-${Date.now()}`);
+      if (present && !(await isImageIntact(present))) await rename(folder, `${folder}.damaged-${Date.now()}`);
     });
   }
 

@@ -59,7 +59,7 @@ export async function writeUnpackedImage(folder: string, digest: string, config:
 }
 
 /** Whether the tree is as it was made, as far as that shows without reading the files. */
-export async function isImageWhole({ rootfs, fingerprint }: UnpackedImage): Promise<boolean> {
+export async function isImageIntact({ rootfs, fingerprint }: UnpackedImage): Promise<boolean> {
   return fingerprint === (await fingerprintOf(rootfs));
 }
 

@@ -10,26 +10,26 @@ const connectionsAtOnce = 32;
  */
 export class AgentProbes {
   #gone = new Set<string>();
-  #looking: Promise<void> | null = null;
+  #checking: Promise<void> | null = null;
 
-  /** Whether the last look found no agent in the sandbox. */
+  /** Whether the last check found no agent in the sandbox. */
   isGone(sandboxId: string): boolean {
     return this.#gone.has(sandboxId);
   }
 
-  /** Starts to look at the agents at these addresses, unless a look is in progress. */
-  look(places: readonly { sandboxId: string; address: string; port: number }[]): void {
-    this.#looking ??= this.#look(places).finally(() => {
-      this.#looking = null;
+  /** Starts to check the agents at these addresses, unless a check is in progress. */
+  check(places: readonly { sandboxId: string; address: string; port: number }[]): void {
+    this.#checking ??= this.#check(places).finally(() => {
+      this.#checking = null;
     });
   }
 
-  /** Returns when the current look has ended. */
+  /** Returns when the current check has ended. */
   async close(): Promise<void> {
-    await this.#looking;
+    await this.#checking;
   }
 
-  async #look(places: readonly { sandboxId: string; address: string; port: number }[]): Promise<void> {
+  async #check(places: readonly { sandboxId: string; address: string; port: number }[]): Promise<void> {
     const gone = new Set<string>();
     await pLimit(connectionsAtOnce).map(places, async ({ sandboxId, address, port }) => {
       if (await refusesConnections(address, port)) gone.add(sandboxId);

@@ -5,7 +5,7 @@ import { uptimeSeconds } from '../uptime.ts';
 import type { Cluster } from './cluster.ts';
 import { LeaseWatch } from './lease-watch.ts';
 
-const lookEveryMs = 1000;
+const checkEveryMs = 1000;
 /** A longer time between two readings of the lease counts as a gap in the observation. */
 const gapMs = 4000;
 /**
@@ -77,7 +77,7 @@ export class FenceGuard {
     this.#running = this.#run();
   }
 
-  /** Returns when the current look has ended. */
+  /** Returns when the current check has ended. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     await this.#running;
@@ -87,17 +87,17 @@ export class FenceGuard {
     const { signal } = this.#stopping;
     const { logger, hostId } = this.#options;
     for (;;) {
-      await this.look().catch((error) => {
+      await this.check().catch((error) => {
         if (!signal.aborted) logger.warn({ err: error, hostId }, "the host's lease could not be read on the cluster");
       });
       if (signal.aborted) return;
-      await sleep(lookEveryMs, undefined, { signal }).catch(() => {});
+      await sleep(checkEveryMs, undefined, { signal }).catch(() => {});
       if (signal.aborted) return;
     }
   }
 
   /** Reads the lease once and ends the pods if it is over. @throws {Error} when the cluster does not answer in time */
-  async look(): Promise<void> {
+  async check(): Promise<void> {
     const { cluster, hostId, logger } = this.#options;
     const reading = await cluster.readLease(hostId, gapMs / 2);
     const isOver = this.#watch.read(reading, performance.now());
@@ -105,7 +105,7 @@ export class FenceGuard {
       logger.error({ hostId }, "the host's lease is over; the pods of its sandboxes are ended");
     if (!isOver && this.#isClosed) logger.warn({ hostId }, "the host's lease is valid again");
     this.#isClosed = isOver;
-    // Each look ends the pods again, because a start that was in progress may have made a new pod.
+    // Each check ends the pods again, because a start that was in progress may have made a new pod.
     if (isOver) await cluster.endSandboxPods(hostId);
   }
 }

@@ -127,7 +127,7 @@ export class ClusterWatch {
     { seconds, late, signal }: { seconds: number; late: () => Error; signal?: AbortSignal },
   ): Promise<Answer> {
     const found = Promise.withResolvers<Answer>();
-    const look = () => {
+    const check = () => {
       try {
         const value = answer();
         if (value !== undefined) found.resolve(value);
@@ -138,16 +138,16 @@ export class ClusterWatch {
     const abort = () => found.reject(signal?.reason);
     const timer = setTimeout(() => found.reject(late()), seconds * 1000);
     const waiting = this.#waiting.get(name) ?? new Set();
-    this.#waiting.set(name, waiting.add(look));
+    this.#waiting.set(name, waiting.add(check));
     signal?.addEventListener('abort', abort, { once: true });
     if (signal?.aborted) abort();
-    look();
+    check();
     try {
       return await found.promise;
     } finally {
       clearTimeout(timer);
       signal?.removeEventListener('abort', abort);
-      waiting.delete(look);
+      waiting.delete(check);
       if (waiting.size === 0) this.#waiting.delete(name);
     }
   }
@@ -166,7 +166,7 @@ export class ClusterWatch {
     // When a watch begins again, it reports a deletion before it removes the object from its list.
     queueMicrotask(() => {
       for (const key of new Set([object.metadata!.name!, sandboxOf(object)])) {
-        for (const look of [...(this.#waiting.get(key ?? '') ?? [])]) look();
+        for (const check of [...(this.#waiting.get(key ?? '') ?? [])]) check();
       }
     });
   }

@@ -1,4 +1,4 @@
-import type { CountedPod } from './cluster-room.ts';
+import type { CountedPod } from './cluster-capacity.ts';
 import type { ClusterWatch } from './cluster-watch.ts';
 import { isFreeWarm, isFrozen, sandboxContainer, sandboxOf } from './names.ts';
 import { isReady } from './pod-place.ts';
@@ -6,7 +6,7 @@ import { endOf } from './pod-state.ts';
 import { bytesOf } from './quantities.ts';
 import { useBeforeOf } from './use-before.ts';
 
-/** The pods of a host that use room of its cluster. */
+/** The pods of a host that use capacity of its cluster. */
 export function* countedPods(watch: ClusterWatch): Generator<CountedPod> {
   for (const pod of watch.pods()) {
     if (endOf(pod)) continue;

@@ -2,7 +2,7 @@ import type { V1Pod } from '@kubernetes/client-node';
 import type { SandboxId } from '../../domain/ids.ts';
 import type { UdpMapping } from '../../domain/sandboxes/ports.ts';
 import { CancellableWork } from '../cancellable-work.ts';
-import type { DiskRoom } from '../disk/disk-room.ts';
+import type { DiskSpace } from '../disk/disk-space.ts';
 import {
   type CreateOptions,
   DriverError,
@@ -19,14 +19,14 @@ import { PhaseReports } from '../phase-reports.ts';
 import { KeyedLock } from '../process/keyed-lock.ts';
 import { requireSandboxName } from '../sandbox-name.ts';
 import { Cluster } from './cluster.ts';
+import { ClusterCapacity } from './cluster-capacity.ts';
 import { ClusterFence } from './cluster-fence.ts';
 import { NamedImages } from './cluster-images.ts';
-import { ClusterRoom } from './cluster-room.ts';
 import { ClusterWatch } from './cluster-watch.ts';
 import { countedPods } from './counted-pods.ts';
 import { EndReports, exitOf, isByItself, type SandboxEnd } from './end-reports.ts';
 import { ClusterImageBuilds } from './image-builds.ts';
-import { ImageLooks } from './image-looks.ts';
+import { ImageInspector } from './image-inspector.ts';
 import { LostAgents } from './lost-agents.ts';
 import { closedPolicyOf, requestShareOf } from './manifests.ts';
 import { mountsOf, type PodMounts, requireMountable } from './mounts/pod-mounts.ts';
@@ -76,7 +76,7 @@ export class KubernetesDriver implements HostDriver {
   readonly subnet: string;
   readonly udpRange: PortRange | null;
   readonly diskFolder = null;
-  readonly load: ClusterRoom;
+  readonly load: ClusterCapacity;
   readonly fence: ClusterFence;
   readonly builds: ImageBuilds;
   readonly builtinImages: NamedImages;
@@ -89,7 +89,7 @@ export class KubernetesDriver implements HostDriver {
   readonly #agents: LostAgents;
   readonly #reports: EndReports;
   readonly #ends: PodEnds;
-  readonly #looks: ImageLooks;
+  readonly #images: ImageInspector;
   readonly #starter: SandboxStarter;
   readonly #freezer: PodFreezer;
   /** Null: this host makes no images. */
@@ -124,7 +124,7 @@ export class KubernetesDriver implements HostDriver {
     const memoryShare = requestShareOf(options).memory;
     const pods = () => countedPods(this.#watch);
     const summaries = summariesOf(options.config, options.nodeFigures);
-    this.load = new ClusterRoom({ cluster: this.#cluster, summaries, namespace, memoryShare, pods, logger });
+    this.load = new ClusterCapacity({ cluster: this.#cluster, summaries, namespace, memoryShare, pods, logger });
     const starts = new PodStarts({ atOnce: options.startsAtOnce, coreCount: () => this.load.coreCount });
     const { podStartTimeoutSeconds = 120, podEndTimeoutSeconds = 60, agentStartTimeoutSeconds = 30 } = options;
     this.#seconds = {
@@ -137,13 +137,13 @@ export class KubernetesDriver implements HostDriver {
     this.#mounts = mountsOf(options, this.#cluster, this.#watch, podStartTimeoutSeconds);
     this.#reports = new EndReports(this.#cluster, this.#watch, logger);
     const reports = this.#reports;
-    const common = { cluster: this.#cluster, watch: this.#watch, room: this.load, options, starts, reports };
+    const common = { cluster: this.#cluster, watch: this.#watch, capacity: this.load, options, starts, reports };
     this.#ends = new PodEnds({ ...common, mounts: this.#mounts, seconds: podEndTimeoutSeconds });
-    this.#looks = new ImageLooks({ ...common, ends: this.#ends, podStartSeconds: podStartTimeoutSeconds });
+    this.#images = new ImageInspector({ ...common, ends: this.#ends, podStartSeconds: podStartTimeoutSeconds });
     const warm = options.warm
       ? setUpWarmPods(options.warm, {
           ...common,
-          looks: this.#looks,
+          images: this.#images,
           ends: this.#ends,
           load: this.load,
           fence: this.fence,
@@ -154,7 +154,7 @@ export class KubernetesDriver implements HostDriver {
     this.#warm = warm?.pods ?? null;
     this.#starter = new SandboxStarter({
       ...common,
-      looks: this.#looks,
+      images: this.#images,
       ends: this.#ends,
       freezer: this.#freezer,
       udp: this.#udp,
@@ -162,7 +162,7 @@ export class KubernetesDriver implements HostDriver {
       warm,
       seconds: this.#seconds,
     });
-    this.#agents = new LostAgents({ work: this.#work, starter: this.#starter, looks: this.#looks, logger });
+    this.#agents = new LostAgents({ work: this.#work, starter: this.#starter, images: this.#images, logger });
   }
 
   async open(): Promise<void> {
@@ -296,7 +296,7 @@ export class KubernetesDriver implements HostDriver {
       const fields = { err: result.reason, sandboxId: unknown[at] };
       this.#options.logger.error(fields, 'an unknown sandbox could not be removed');
     }
-    await this.#looks.removeAbandoned();
+    await this.#images.removeAbandoned();
     await this.#builds?.removeAbandoned();
     await this.#mounts?.removeOrphans();
     await this.#warm?.removeAbandoned();
@@ -320,8 +320,8 @@ export class KubernetesDriver implements HostDriver {
     return this.load.usage();
   }
 
-  diskRoom(): DiskRoom {
-    return this.load.diskRoom();
+  diskSpace(): DiskSpace {
+    return this.load.diskSpace();
   }
 
   diskCapacityBytes(): number {
@@ -329,7 +329,7 @@ export class KubernetesDriver implements HostDriver {
       .disks()
       .filter((disk) => !isFreeWarm(disk))
       .reduce((sum, { spec }) => sum + bytesOf(spec?.resources?.requests?.storage ?? '0'), 0);
-    return this.diskRoom().freeBytes + promised;
+    return this.diskSpace().freeBytes + promised;
   }
 
   /** Empty, because each disk has a fixed size. A full disk affects only its own sandbox. */
@@ -408,7 +408,7 @@ export class KubernetesDriver implements HostDriver {
       options: this.#options,
       podStartSeconds: this.#seconds.podStart,
       podOf: (sandboxId) => this.#starter.readyPod(sandboxId),
-      factsOf: (image, signal) => this.#looks.factsOfImage(image, signal),
+      factsOf: (image, signal) => this.#images.factsOfImage(image, signal),
       alone: (sandboxId, signal, work) => this.#work.run(sandboxId, signal, work),
     });
   }

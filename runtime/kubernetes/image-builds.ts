@@ -29,7 +29,7 @@ import { duringStandstill } from './standstill.ts';
 const fetchesAtOnce = 2;
 /** The longest time for which a build may stop the processes of a sandbox. After it the build fails. */
 const longestStandstillSeconds = 120;
-const lookSeconds = 300;
+const scanSeconds = 300;
 const fetchSeconds = 1800;
 /** The workflow of a build that was not discarded within this time is gone. */
 const forgottenMs = 24 * 3600 * 1000;
@@ -116,12 +116,12 @@ export class ClusterImageBuilds implements ImageBuilds {
           const words = [act, buildDisk, buildStage, `${maxLayerFiles}`, `${diskBytes}`, ...folders];
           return this.#do(name, nodeWords(['pack-changes.cjs', ...words]), seconds, until);
         };
-        await pack('look', lookSeconds, signal);
+        await pack('look', scanSeconds, signal);
         const standstillMs = await host.alone(sandboxId, signal, async (alive) => {
           const pod = this.#requirePod(sandboxId);
           if (pod.metadata!.uid !== running.metadata!.uid) throw packedNothing('the sandbox has started again');
           if (isFrozen(pod)) {
-            await pack('pack', lookSeconds, alive);
+            await pack('pack', scanSeconds, alive);
             return 0;
           }
           // `never` lets the command survive an abort, because it must let the processes continue afterwards.
@@ -237,7 +237,7 @@ export class ClusterImageBuilds implements ImageBuilds {
 
   /** The variables of the image, without those that the cluster adds. */
   async #variablesOf(name: string, signal: AbortSignal): Promise<string[]> {
-    const timed = AbortSignal.any([signal, AbortSignal.timeout(lookSeconds * 1000)]);
+    const timed = AbortSignal.any([signal, AbortSignal.timeout(scanSeconds * 1000)]);
     const command = await this.#start(name, [env, '--null'], timed);
     let [words, bytes] = ['', 0];
     for await (const chunk of command.output) {

@@ -133,7 +133,7 @@ class Probe {
   }
 
   #when<Answer>(name: string, answer: (pod: V1Pod) => Answer | null): Promise<Answer> {
-    const look = () => {
+    const check = () => {
       const pod = this.#watch.pod(name);
       const found = pod && answer(pod);
       const failure = pod && found === null && startFailureOf(pod);
@@ -141,7 +141,7 @@ class Probe {
       return found ?? undefined;
     };
     const late = () => new IsolationError(`A pod that tries the cluster's isolation did not run in time: ${name}`);
-    return this.#watch.until(name, look, { seconds: this.#seconds, late, signal: this.#signal });
+    return this.#watch.until(name, check, { seconds: this.#seconds, late, signal: this.#signal });
   }
 
   async #removeAbandoned(): Promise<void> {

@@ -5,7 +5,7 @@ import type { SandboxSpec } from '../driver.ts';
 import type { DriverLogger } from '../driver-logger.ts';
 import { agentPort } from '../sandbox-agent/agent-client.ts';
 import { AgentProbes, refusesConnections } from './agent-probes.ts';
-import type { ImageLooks } from './image-looks.ts';
+import type { ImageInspector } from './image-inspector.ts';
 import { isFreezeWanted } from './names.ts';
 import { addressOf } from './pod-state.ts';
 import type { SandboxStarter } from './sandbox-starter.ts';
@@ -17,25 +17,25 @@ const agentRestartTimeoutMs = 20_000;
 export class LostAgents {
   readonly #work: CancellableWork;
   readonly #starter: SandboxStarter;
-  readonly #looks: ImageLooks;
+  readonly #images: ImageInspector;
   readonly #probes = new AgentProbes();
   readonly #restarts: AgentRestarts;
 
-  constructor(parts: { work: CancellableWork; starter: SandboxStarter; looks: ImageLooks; logger: DriverLogger }) {
+  constructor(parts: { work: CancellableWork; starter: SandboxStarter; images: ImageInspector; logger: DriverLogger }) {
     this.#work = parts.work;
     this.#starter = parts.starter;
-    this.#looks = parts.looks;
+    this.#images = parts.images;
     this.#restarts = new AgentRestarts(parts.logger);
   }
 
-  /** As `HostDriver.withoutAgent`. Each call returns the result of an earlier look and starts the next one. */
+  /** As `HostDriver.withoutAgent`. Each call returns the result of an earlier check and starts the next one. */
   lost(sandboxIds: Iterable<SandboxId>): SandboxId[] {
     const idle = [...sandboxIds].filter((sandboxId) => !this.#work.isBusyWith(sandboxId));
     const places = idle.flatMap((sandboxId) => {
       const pod = this.#starter.readyPod(sandboxId);
       return pod && !isFreezeWanted(pod) ? [{ sandboxId, address: addressOf(pod)!, port: agentPort }] : [];
     });
-    this.#probes.look(places);
+    this.#probes.check(places);
     return idle.filter((sandboxId) => this.#probes.isGone(sandboxId) && this.#restarts.isDue(sandboxId));
   }
 
@@ -53,7 +53,7 @@ export class LostAgents {
           const pod = this.#starter.readyPod(sandboxId);
           if (!pod || !(await isGone())) return false;
           // The template's command already ran when the sandbox started.
-          await this.#starter.boot(pod, { ...spec, command: null }, await this.#looks.factsOf(spec, signal), signal);
+          await this.#starter.boot(pod, { ...spec, command: null }, await this.#images.factsOf(spec, signal), signal);
           return true;
         }),
       async () => !(await isGone()),

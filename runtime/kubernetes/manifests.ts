@@ -179,7 +179,7 @@ export function imagePodOf(
 }
 
 /** A pod that writes the facts about an image to its termination message. */
-export function lookPodOf(name: string, image: string, options: ManifestOptions): V1Pod {
+export function inspectionPod(name: string, image: string, options: ManifestOptions): V1Pod {
   return {
     apiVersion: 'v1',
     kind: 'Pod',
@@ -229,7 +229,7 @@ export function policyOf(
 }
 
 /**
- * Closes all pods of a host in both directions. Pods that look at an image or work for a build have no other policy.
+ * Closes all pods of a host in both directions. Pods that inspect an image or work for a build have no other policy.
  * The policies of sandboxes and mounts open what they need, because the rules of all policies of a pod are combined.
  */
 export function closedPolicyOf(options: Pick<ManifestOptions, 'hostId' | 'namespace'>): V1NetworkPolicy {

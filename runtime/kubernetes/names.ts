@@ -53,13 +53,13 @@ export const annotations = {
 
 export const selectorOf = (hostId: string) => `${labels.managedBy}=${fieldManager},${labels.host}=${hostId}`;
 
-/** Selects the sandboxes' own objects and warm pods, without pods that look at an image. */
+/** Selects the sandboxes' own objects and warm pods, without pods that inspect an image. */
 export const sandboxesOf = (hostId: string) => `${selectorOf(hostId)},${labels.sandbox}`;
 
 /** Whether an object is a warm pod, or the disk of one, that no sandbox has taken yet. */
 export const isFreeWarm = ({ metadata }: KubernetesObject) => metadata?.annotations?.[annotations.warm] === 'free';
 
-/** The sandbox that an object belongs to. Null: it belongs to no sandbox, for example a pod that looks at an image. */
+/** The sandbox that an object belongs to. Null: it belongs to no sandbox, for example a pod that inspects an image. */
 export function sandboxOf(object: KubernetesObject): SandboxId | null {
   if (isFreeWarm(object)) return null;
   const { labels: own, annotations: notes } = object.metadata ?? {};

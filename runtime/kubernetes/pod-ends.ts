@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { V1Pod } from '@kubernetes/client-node';
 import type { SandboxId } from '../../domain/ids.ts';
 import type { Cluster } from './cluster.ts';
-import type { ClusterRoom } from './cluster-room.ts';
+import type { ClusterCapacity } from './cluster-capacity.ts';
 import type { ClusterWatch } from './cluster-watch.ts';
 import type { EndReports } from './end-reports.ts';
 import type { PodMounts } from './mounts/pod-mounts.ts';
@@ -14,7 +14,7 @@ const askAgainMs = 200;
 export class PodEnds {
   readonly #cluster: Cluster;
   readonly #watch: ClusterWatch;
-  readonly #room: ClusterRoom;
+  readonly #capacity: ClusterCapacity;
   readonly #reports: EndReports;
   readonly #mounts: PodMounts | null;
   readonly #seconds: number;
@@ -23,14 +23,14 @@ export class PodEnds {
   constructor(of: {
     cluster: Cluster;
     watch: ClusterWatch;
-    room: ClusterRoom;
+    capacity: ClusterCapacity;
     reports: EndReports;
     mounts: PodMounts | null;
     seconds: number;
   }) {
     this.#cluster = of.cluster;
     this.#watch = of.watch;
-    this.#room = of.room;
+    this.#capacity = of.capacity;
     this.#reports = of.reports;
     this.#mounts = of.mounts;
     this.#seconds = of.seconds;
@@ -94,6 +94,6 @@ export class PodEnds {
 
   /** Whether a pod is being deleted on a node that does not answer. Its processes may run until the node is back. */
   isStuck({ metadata, spec }: V1Pod): boolean {
-    return metadata?.deletionTimestamp !== undefined && this.#room.isAway(spec?.nodeName ?? '');
+    return metadata?.deletionTimestamp !== undefined && this.#capacity.isAway(spec?.nodeName ?? '');
   }
 }

@@ -137,13 +137,13 @@ export class PodFreezer {
     const { watch } = this.#options;
     const { name, uid } = metadata!;
     const late = new Error('the helper of the node has not answered in time');
-    const look = (): Outcome | undefined => {
+    const check = (): Outcome | undefined => {
       const seen = watch.pod(name!);
       if (!seen || seen.metadata?.uid !== uid || endOf(seen)) return 'ended';
       return isDone(seen) ? 'done' : undefined;
     };
     return watch
-      .until(name!, look, { seconds, late: () => late, ...(signal && { signal }) })
+      .until(name!, check, { seconds, late: () => late, ...(signal && { signal }) })
       .catch((error): Outcome => {
         if (error === late) return 'late';
         throw error;

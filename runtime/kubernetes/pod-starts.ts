@@ -4,7 +4,7 @@ import type { AccountId } from '../../domain/ids.ts';
 /** The limit of concurrent pod starts for each core of the nodes. More of them do not start faster. */
 const startsPerCore = 8;
 
-/** The reason for a start: a sandbox of an account, a look at an image, or a warm pod. */
+/** The reason for a start: a sandbox of an account, an inspection of an image, or a warm pod. */
 type Starter = AccountId | 'images' | 'warm';
 
 /**

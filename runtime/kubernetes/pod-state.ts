@@ -109,7 +109,7 @@ export function isUnschedulable(pod: V1Pod): boolean {
 
 /** The scheduler's messages for a disk on another node: up to Kubernetes 1.32, from 1.33 on, and for another zone. */
 const diskElsewhere = /volume node affinity|PersistentVolume's node affinity|no available volume zone/;
-/** The scheduler's messages for a node without room, which may be the node with the disk. */
+/** The scheduler's messages for a node without capacity, which may be the node with the disk. */
 const fullNode = /Insufficient|Too many pods/;
 
 /** Whether a pod cannot start because its disk is bound to a node that takes no pods now: cordoned, away or gone. */
@@ -130,6 +130,6 @@ const shortages = /Insufficient |Too many pods|exceed max volume count/;
  * Whether a pod would get a node if other pods ended. For example, a pod that waits for its disk would not, and neither
  * would one for which the scheduler already ends pods of lower priority.
  */
-export function lacksRoom(pod: V1Pod): boolean {
+export function lacksCapacity(pod: V1Pod): boolean {
   return !pod.status?.nominatedNodeName && shortages.test(schedulerRefusal(pod) ?? '');
 }

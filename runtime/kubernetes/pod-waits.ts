@@ -3,13 +3,13 @@ import type { SandboxId } from '../../domain/ids.ts';
 import { DriverError } from '../driver.ts';
 import type { ClusterWatch } from './cluster-watch.ts';
 import { isReady } from './pod-place.ts';
-import { addressOf, isDiskOnClosedNode, isUnschedulable, lacksRoom, startFailureOf } from './pod-state.ts';
+import { addressOf, isDiskOnClosedNode, isUnschedulable, lacksCapacity, startFailureOf } from './pod-state.ts';
 import { absent, diskAway, noCapacity, notStarted } from './start-errors.ts';
 
 /**
  * Waits until the first process of a pod runs.
- * @param of.onShortage called after each change while no node has room for the pod; an error that it throws ends the
- *   wait
+ * @param of.onShortage called after each change while no node has capacity for the pod; an error that it throws ends
+ * the wait
  * @throws {DriverError} when the pod cannot start, or does not start in time
  */
 export function whenRunning(
@@ -20,7 +20,7 @@ export function whenRunning(
   const { seconds, signal, onShortage } = of;
   const running = () => {
     const pod = watch.pod(name);
-    if (pod && lacksRoom(pod)) onShortage?.();
+    if (pod && lacksCapacity(pod)) onShortage?.();
     const failure = pod && startFailureOf(pod);
     if (failure) throw failure;
     if (pod && isDiskOnClosedNode(pod)) throw diskAway();
@@ -58,13 +58,13 @@ export async function whileRunning(
   act: (signal: AbortSignal) => Promise<void>,
 ): Promise<void> {
   const stopped = new AbortController();
-  const look = () => {
+  const check = () => {
     const pod = watch.pod(name);
     const failure = pod?.metadata?.uid === uid ? startFailureOf(pod) : notStarted('its pod is gone');
     if (failure) throw failure;
     return undefined as true | undefined;
   };
-  const ended = watch.until(name, look, { seconds, late: absent, signal: stopped.signal });
+  const ended = watch.until(name, check, { seconds, late: absent, signal: stopped.signal });
   const cut = new AbortController();
   ended.catch((error) => cut.abort(error));
   try {

@@ -5,10 +5,10 @@ import type { SandboxPlace, SandboxSpec } from '../driver.ts';
 import { AgentClient } from '../sandbox-agent/agent-client.ts';
 import { whenReady } from '../sandbox-agent/ready-probe.ts';
 import type { Cluster } from './cluster.ts';
-import type { ClusterRoom } from './cluster-room.ts';
+import type { ClusterCapacity } from './cluster-capacity.ts';
 import type { ClusterWatch } from './cluster-watch.ts';
 import type { ImageFacts } from './image-facts.ts';
-import type { ImageLooks } from './image-looks.ts';
+import type { ImageInspector } from './image-inspector.ts';
 import { diskOf, podOf, policyOf, startAgentWords } from './manifests.ts';
 import type { PodMounts } from './mounts/pod-mounts.ts';
 import { annotations, sandboxContainer } from './names.ts';
@@ -21,8 +21,8 @@ import { addressOf, endOf } from './pod-state.ts';
 import { notInTime, whenMarkedReady, whenRunning, whileRunning } from './pod-waits.ts';
 import { nodeAway, noNodeFor } from './start-errors.ts';
 import type { StartWork } from './start-work.ts';
-import type { TakenRoom } from './taken-room.ts';
 import type { UdpPorts } from './udp-ports.ts';
+import type { WarmPodEviction } from './warm-pod-eviction.ts';
 import type { WarmStarter } from './warm-starter.ts';
 
 /** How long the agent may take to answer after a thaw. */
@@ -31,9 +31,9 @@ const thawSeconds = 5;
 interface StarterParts {
   cluster: Cluster;
   watch: ClusterWatch;
-  room: ClusterRoom;
+  capacity: ClusterCapacity;
   options: KubernetesDriverOptions;
-  looks: ImageLooks;
+  images: ImageInspector;
   starts: PodStarts;
   ends: PodEnds;
   freezer: PodFreezer;
@@ -42,7 +42,7 @@ interface StarterParts {
   /** Null: sandboxes have no mounts of object storage. */
   mounts: PodMounts | null;
   /** Null: there are no warm pods. */
-  warm: { starter: WarmStarter; room: TakenRoom } | null;
+  warm: { starter: WarmStarter; eviction: WarmPodEviction } | null;
   seconds: { podStart: number; podEnd: number; agentStart: number };
 }
 
@@ -63,28 +63,28 @@ export class SandboxStarter {
   }
 
   async #startCold({ spec, phases, signal }: StartWork): Promise<SandboxPlace> {
-    const { cluster, watch, room, options, looks, starts, ends, udp, warm, seconds } = this.#parts;
+    const { cluster, watch, capacity, options, images, starts, ends, udp, warm, seconds } = this.#parts;
     const { sandboxId } = spec;
     phases.report('deploying');
     const last = watch.podOf(sandboxId);
     // The processes on the lost node may still run and write to the disk.
     if (last && (endOf(last)?.reason === 'node_lost' || ends.isStuck(last))) throw nodeAway();
-    if (!room.hasNodeFor(spec.memoryMb)) throw noNodeFor(spec.memoryMb);
+    if (!capacity.hasNodeFor(spec.memoryMb)) throw noNodeFor(spec.memoryMb);
     await ends.endOf(sandboxId, signal);
-    const inRoom = <Result>(act: () => Promise<Result>) => (warm ? warm.room.within(act, signal) : act());
+    const withEviction = <Result>(act: () => Promise<Result>) => (warm ? warm.eviction.within(act, signal) : act());
     const over = new AbortController();
-    let leave = () => {};
+    let release = () => {};
     try {
-      const facts = await looks.factsOf(spec, signal);
-      leave = await starts.take(spec.accountId, signal);
+      const facts = await images.factsOf(spec, signal);
+      release = await starts.take(spec.accountId, signal);
       const diskName = watch.diskOf(sandboxId)?.metadata?.name ?? sandboxId;
-      const disk = await inRoom(() => cluster.applyDisk(diskOf(spec, facts, options, diskName), signal));
+      const disk = await withEviction(() => cluster.applyDisk(diskOf(spec, facts, options, diskName), signal));
       const owner = { name: diskName, uid: disk.metadata!.uid! };
       // The policy must exist before the sandbox runs.
       await cluster.applyPolicy(policyOf(spec, owner, options), signal);
       await udp?.lead(disk, spec.udpPorts, signal);
-      const applied = await inRoom(() => cluster.applyPod(podOf(spec, facts, options, diskName), signal));
-      const onShortage = warm?.room.forPod(sandboxId, AbortSignal.any([signal, over.signal]));
+      const applied = await withEviction(() => cluster.applyPod(podOf(spec, facts, options, diskName), signal));
+      const onShortage = warm?.eviction.forPod(sandboxId, AbortSignal.any([signal, over.signal]));
       const pod = await whenRunning(watch, sandboxId, { seconds: seconds.podStart, signal, onShortage });
       phases.report('initializing');
       const uid = applied.metadata!.uid!;
@@ -92,7 +92,7 @@ export class SandboxStarter {
       const during = { name: sandboxId, uid, seconds: seconds.podStart + seconds.agentStart + 3600, signal };
       await whileRunning(watch, during, async (alive) => {
         // A bucket may answer slowly, so other starts do not wait for it.
-        if (spec.storage) leave();
+        if (spec.storage) release();
         // The mounts must exist before the first program of the sandbox runs.
         slots = await this.#applyMounts(spec, pod, alive);
         await this.boot(pod, spec, facts, alive);
@@ -101,7 +101,7 @@ export class SandboxStarter {
         const agent = new AgentClient(address, spec.platformToken);
         await agent.whenReady(sandboxId, seconds.agentStart, alive);
         // The ready probe of a template may take long, so other starts do not wait for it.
-        leave();
+        release();
         await whenReady(spec, { address, agent }, alive);
       });
       await phases.finish();
@@ -114,7 +114,7 @@ export class SandboxStarter {
       throw error;
     } finally {
       over.abort();
-      leave();
+      release();
     }
   }
 

@@ -3,7 +3,7 @@ import type { KubernetesObject, V1Pod } from '@kubernetes/client-node';
 import { AgentClient } from '../sandbox-agent/agent-client.ts';
 import type { Cluster } from './cluster.ts';
 import type { ClusterWatch } from './cluster-watch.ts';
-import type { ImageLooks } from './image-looks.ts';
+import type { ImageInspector } from './image-inspector.ts';
 import { type OwnerDisk, startAgentWords } from './manifests.ts';
 import { isFreeWarm, sandboxContainer } from './names.ts';
 import type { KubernetesDriverOptions, WarmShape } from './options.ts';
@@ -29,7 +29,7 @@ export interface MakerParts {
   cluster: Cluster;
   watch: ClusterWatch;
   options: KubernetesDriverOptions;
-  looks: ImageLooks;
+  images: ImageInspector;
   starts: PodStarts;
   ends: PodEnds;
   seconds: { podStart: number; podEnd: number; agentStart: number };
@@ -47,12 +47,12 @@ export class WarmPodMaker {
 
   /** Makes a warm pod. @throws after the pod and its disk are removed; after an abort, only their removal has begun */
   async make(shape: WarmShape, signal: AbortSignal): Promise<WarmPod> {
-    const { cluster, watch, options, looks, starts, seconds } = this.#parts;
+    const { cluster, watch, options, images, starts, seconds } = this.#parts;
     const name = `warm-${randomBytes(8).toString('hex')}`;
     this.#names.add(name);
     try {
-      const facts = await looks.factsOfImage(options.imageOf(shape.image), signal);
-      const leave = await starts.take('warm', signal);
+      const facts = await images.factsOfImage(options.imageOf(shape.image), signal);
+      const release = await starts.take('warm', signal);
       try {
         // The policy must exist before the pod runs.
         await cluster.applyPolicy(warmPolicyOf(options), signal);
@@ -69,7 +69,7 @@ export class WarmPodMaker {
         const owner = { name, uid: disk.metadata!.uid! };
         return { name, uid: applied.metadata!.uid!, disk: owner, shape, token };
       } finally {
-        leave();
+        release();
       }
     } catch (error) {
       await (signal.aborted ? this.drop(name) : this.discard(name));

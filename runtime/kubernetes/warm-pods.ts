@@ -26,13 +26,13 @@ interface WarmPodsParts {
   budgetMb: () => number;
   /** How much memory one pod of the shape requests. */
   requestedMb: (shape: WarmShape) => number;
-  /** Whether the cluster has room for one more pod in addition to the present ones. */
-  hasRoom: (shape: WarmShape, present: readonly WarmShape[]) => boolean;
+  /** Whether the cluster has capacity for one more pod in addition to the present ones. */
+  hasCapacity: (shape: WarmShape, present: readonly WarmShape[]) => boolean;
   isBusy: () => boolean;
   logger: DriverLogger;
 }
 
-/** Pods that are ready before their sandbox is created. They use only room that sandboxes do not need. */
+/** Pods that are ready before their sandbox is created. They use only capacity that sandboxes do not need. */
 export class WarmPods {
   readonly #maker: WarmPodsParts['maker'];
   readonly #logger: DriverLogger;
@@ -96,9 +96,9 @@ export class WarmPods {
     this.#maker.forget(pod.name);
   }
 
-  /** As `WarmPool.giveWay`. */
-  giveWay(count: number): Promise<number> {
-    return this.#pool.giveWay(count);
+  /** As `WarmPool.evict`. */
+  evict(count: number): Promise<number> {
+    return this.#pool.evict(count);
   }
 
   /**

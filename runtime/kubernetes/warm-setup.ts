@@ -1,9 +1,9 @@
 import type { HostFence } from '../host-driver.ts';
-import type { ClusterRoom } from './cluster-room.ts';
+import type { ClusterCapacity } from './cluster-capacity.ts';
 import { requestShareOf } from './manifests.ts';
 import type { WarmOptions } from './options.ts';
-import { TakenRoom } from './taken-room.ts';
 import { WarmClaims } from './warm-claims.ts';
+import { WarmPodEviction } from './warm-pod-eviction.ts';
 import { type MakerParts, WarmPodMaker } from './warm-pod-maker.ts';
 import { WarmPods } from './warm-pods.ts';
 import { WarmStarter } from './warm-starter.ts';
@@ -12,7 +12,7 @@ import { WarmStarter } from './warm-starter.ts';
 const memoryShare = 1 / 16;
 
 interface SetupParts extends MakerParts {
-  load: ClusterRoom;
+  load: ClusterCapacity;
   fence: HostFence;
   isBusy: () => boolean;
 }
@@ -21,7 +21,7 @@ interface SetupParts extends MakerParts {
 export interface WarmParts {
   pods: WarmPods;
   starter: WarmStarter;
-  room: TakenRoom;
+  eviction: WarmPodEviction;
 }
 
 export function setUpWarmPods({ base, size, memoryMb }: WarmOptions, parts: SetupParts): WarmParts {
@@ -33,8 +33,9 @@ export function setUpWarmPods({ base, size, memoryMb }: WarmOptions, parts: Setu
     size,
     budgetMb: () => memoryMb ?? load.memory().totalMb * memoryShare,
     requestedMb: (shape) => shape.memoryMb * requestShareOf(options).memory,
-    // `availableMb` counts the room of the present warm pods as free. One more shape's memory stays free for a sandbox.
-    hasRoom: (shape, present) => {
+    // `availableMb` counts the memory of the present warm pods as free. One more shape's memory stays free for a
+    // sandbox.
+    hasCapacity: (shape, present) => {
       const wantedMb = present.reduce((sum, each) => sum + each.memoryMb, 2 * shape.memoryMb);
       return !fence.isClosed && load.memory().availableMb >= wantedMb;
     },
@@ -45,6 +46,6 @@ export function setUpWarmPods({ base, size, memoryMb }: WarmOptions, parts: Setu
   return {
     pods,
     starter: new WarmStarter({ ...parts, pods, claims }),
-    room: new TakenRoom(watch, pods, options.logger),
+    eviction: new WarmPodEviction(watch, pods, options.logger),
   };
 }

@@ -3,7 +3,7 @@ import type { SandboxPlace, SandboxSpec } from '../driver.ts';
 import { AgentClient } from '../sandbox-agent/agent-client.ts';
 import { whenReady } from '../sandbox-agent/ready-probe.ts';
 import type { Cluster } from './cluster.ts';
-import type { ClusterRoom } from './cluster-room.ts';
+import type { ClusterCapacity } from './cluster-capacity.ts';
 import type { ClusterWatch } from './cluster-watch.ts';
 import { readImageFacts } from './image-facts.ts';
 import { policyOf } from './manifests.ts';
@@ -29,7 +29,7 @@ interface WarmStarterParts {
   ends: PodEnds;
   pods: WarmPods;
   claims: WarmClaims;
-  load: ClusterRoom;
+  load: ClusterCapacity;
   seconds: { podStart: number; podEnd: number; agentStart: number };
 }
 

@@ -2,7 +2,7 @@ import { closeSync, existsSync, fstatSync, openSync, readSync } from 'node:fs';
 import { mkdir, open, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { renameDurably } from '../../platform/config/durable-file.ts';
-import { hasRoomToAdmit, readDiskRoom } from '../disk/disk-room.ts';
+import { hasSpaceToAdmit, readDiskSpace } from '../disk/disk-space.ts';
 import { DriverError } from '../driver.ts';
 import { runCommand } from '../process/command.ts';
 
@@ -16,8 +16,8 @@ const building = new Map<string, Promise<string>>();
 export function ensureBlankDisk(folder: string, storageGb: number): Promise<string> {
   const file = path.join(folder, 'blank', `${storageGb}gb.ext4`);
   if (isBlankDisk(file, storageGb)) return Promise.resolve(file);
-  const underway = building.get(file);
-  if (underway) return underway;
+  const inProgress = building.get(file);
+  if (inProgress) return inProgress;
   const work = makeBlankDisk(file, storageGb).finally(() => building.delete(file));
   building.set(file, work);
   return work;
@@ -54,8 +54,8 @@ async function makeBlankDisk(file: string, storageGb: number): Promise<string> {
   return file;
 }
 
-/** @throws {DriverError} `host_disk_full` when the file system of the disks has no room for one more sandbox */
+/** @throws {DriverError} `host_disk_full` when the file system of the disks has no space for one more sandbox */
 export function requireHostDisk(folder: string): void {
-  if (hasRoomToAdmit(readDiskRoom(folder))) return;
+  if (hasSpaceToAdmit(readDiskSpace(folder))) return;
   throw new DriverError('host_disk_full', "The host's disk is full", { retryable: true });
 }

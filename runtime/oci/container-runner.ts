@@ -20,8 +20,8 @@ import { ownFileTexts } from './own-files.ts';
 import { forgetLastRun, readAgent, readPids } from './sandbox-folder.ts';
 import type { SeccompConfig } from './seccomp.ts';
 
-/** One run of a container in a sandbox's folder. */
-export interface ContainerRun {
+/** One execution of a container in a sandbox's folder. */
+export interface ContainerSpec {
   folder: string;
   /** The name of the container and its cgroup. */
   instance: string;
@@ -51,7 +51,7 @@ const endTimeoutSeconds = 10;
 const mountPatienceSeconds = 5;
 /**
  * If the host runs out of memory, the kernel kills sandboxes before the platform's processes. The agent's score leaves
- * room for higher scores of its children.
+ * space for higher scores of its children.
  */
 const sandboxOomScore = 300;
 const sysResourceCapability = 24n;
@@ -85,38 +85,38 @@ export class ContainerRunner {
    * Starts a container on the folder's disk, or on a blank one. Its agent waits for the boot document from `Boot`.
    * @throws {DriverError} after which no process of the container runs
    */
-  async start(run: ContainerRun): Promise<Boot> {
-    const { folder, instance, connection } = run;
+  async start(spec: ContainerSpec): Promise<Boot> {
+    const { folder, instance, connection } = spec;
     // A member of the pool may use all processors until it is claimed.
-    const processors = run.prepares
+    const processors = spec.prepares
       ? this.#cgroups.pins.all()
-      : this.#cgroups.pins.choose(instance, run.limits.cpuCount);
-    const limits = { ...run.limits, processors };
+      : this.#cgroups.pins.choose(instance, spec.limits.cpuCount);
+    const limits = { ...spec.limits, processors };
     const own = ownFileTexts({ memoryMb: limits.memoryMb, processors });
-    const [blank] = await Promise.all([ensureBlankDisk(this.#copy.folder, run.storageGb), forgetLastRun(folder)]);
+    const [blank] = await Promise.all([ensureBlankDisk(this.#copy.folder, spec.storageGb), forgetLastRun(folder)]);
     const config = containerConfig({
       runtime: this.#runtime.name,
-      hostname: run.hostname,
+      hostname: spec.hostname,
       cgroupPath: `/${this.#copy.cgroup}/${instance}`,
       resources: this.#cgroups.resources(limits, processLimit),
       connection,
       seccomp: this.#seccomp,
     });
     await writeFile(path.join(folder, 'config.json'), JSON.stringify(config), { mode: 0o600 });
-    await writeFile(path.join(folder, 'agent.json'), JSON.stringify(agentProcess(run.prepares ?? false)), {
+    await writeFile(path.join(folder, 'agent.json'), JSON.stringify(agentProcess(spec.prepares ?? false)), {
       mode: 0o600,
     });
-    const files = Object.entries(this.#network.files(run.hostname, connection.address));
+    const files = Object.entries(this.#network.files(spec.hostname, connection.address));
     const boot = await launch({
       folder,
-      onStep: run.onStep,
-      signal: run.signal,
+      onStep: spec.onStep,
+      signal: spec.signal,
       args: {
         arch: process.arch,
         id: instance,
         runtime: this.#runtime.path,
         hide: this.#runtime.hide ?? '',
-        image: run.image.rootfs,
+        image: spec.image.rootfs,
         platform: this.#runtimeFolder,
         blank,
         uidBase: connection.uidBase,
@@ -145,8 +145,8 @@ export class ContainerRunner {
     });
     const { pid } = readPids(folder)!.shim;
     // The first limit of a device takes up to 50 ms, for which a claim must not wait.
-    await this.limitDisk(instance, pid, run.prepares ? anyRates : run.diskRates);
-    if (run.prepares) await this.#cgroups.rates.lift(instance);
+    await this.limitDisk(instance, pid, spec.prepares ? anyRates : spec.diskRates);
+    if (spec.prepares) await this.#cgroups.rates.lift(instance);
     // So far only the agent runs, and it waits for its document.
     return boot;
   }

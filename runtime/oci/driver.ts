@@ -1,7 +1,7 @@
 import type { SandboxId } from '../../domain/ids.ts';
 import type { UdpMapping } from '../../domain/sandboxes/ports.ts';
 import { CancellableWork } from '../cancellable-work.ts';
-import { type DiskRoom, hasRoomToAdmit } from '../disk/disk-room.ts';
+import { type DiskSpace, hasSpaceToAdmit } from '../disk/disk-space.ts';
 import { isOutOfSpace } from '../disk/out-of-space.ts';
 import {
   type CreateOptions,
@@ -40,7 +40,7 @@ import type { ReconcileReport } from './reconcile.ts';
 import { SandboxDisks } from './sandbox-disks.ts';
 import { SandboxEnds } from './sandbox-ends.ts';
 import { hasDisk, readExit, type SandboxRecord } from './sandbox-folder.ts';
-import { placeOf, SandboxLooks } from './sandbox-looks.ts';
+import { placeOf, SandboxInspector } from './sandbox-inspector.ts';
 import { SandboxMeters } from './sandbox-meters.ts';
 import { SandboxRecords } from './sandbox-records.ts';
 import { SandboxStarter, type StartTimeouts, type Work } from './sandbox-starter.ts';
@@ -73,7 +73,7 @@ export class LocalDriver implements HostDriver {
   readonly #meters: SandboxMeters;
   readonly #ends: SandboxEnds;
   readonly #disks: SandboxDisks;
-  readonly #looks: SandboxLooks;
+  readonly #inspector: SandboxInspector;
   readonly #agents: LostAgents;
   readonly #links: LinkRepair;
   readonly #udp: ExposedPorts;
@@ -112,7 +112,7 @@ export class LocalDriver implements HostDriver {
     };
     this.#records = new SandboxRecords({ ...parts, logger: parts.options.logger });
     this.#disks = new SandboxDisks({ ...parts, records: this.#records });
-    this.#looks = new SandboxLooks({ ...parts, records: this.#records });
+    this.#inspector = new SandboxInspector({ ...parts, records: this.#records });
     this.#starter = new SandboxStarter({
       ...parts,
       records: this.#records,
@@ -144,7 +144,7 @@ export class LocalDriver implements HostDriver {
       alone: (sandboxId, signal, work) => this.#work.run(sandboxId, signal, work),
       freeze: (record, signal) => this.#freeze(record, signal),
       imageOf: (reference, signal) => this.#images.get(reference, signal),
-      diskRoom: () => this.diskRoom(),
+      diskSpace: () => this.diskSpace(),
       availableMemoryBytes: () => this.load.memory().availableMb * 1024 * 1024,
     });
     this.#exits = new ExitWatch({
@@ -176,7 +176,7 @@ export class LocalDriver implements HostDriver {
       base: baseImageName,
       imageOf: (reference, signal) => this.#images.get(reference, signal),
       isBusy: () => this.#work.isBusy,
-      hasRoom: () => hasRoomToAdmit(this.diskRoom()) && this.load.hasFreeMemory,
+      hasCapacity: () => hasSpaceToAdmit(this.diskSpace()) && this.load.hasFreeMemory,
       logger: this.#options.logger,
     });
     this.#pools.open();
@@ -291,15 +291,15 @@ export class LocalDriver implements HostDriver {
   }
 
   inspect(sandboxId: SandboxId): Promise<SandboxInspection> {
-    return this.#looks.inspect(sandboxId);
+    return this.#inspector.inspect(sandboxId);
   }
 
   list(): Promise<SandboxInspection[]> {
-    return this.#looks.list();
+    return this.#inspector.list();
   }
 
   sandboxAt(address: string): Promise<SandboxId | null> {
-    return this.#looks.sandboxAt(address);
+    return this.#inspector.sandboxAt(address);
   }
 
   usage(): Promise<SandboxUsage[]> {
@@ -314,8 +314,8 @@ export class LocalDriver implements HostDriver {
     return this.#copy.folder;
   }
 
-  diskRoom(): DiskRoom {
-    return this.#disks.room();
+  diskSpace(): DiskSpace {
+    return this.#disks.space();
   }
 
   diskCapacityBytes(): number {

@@ -25,7 +25,7 @@ export class ExitWatch {
   readonly #watched = new Map<SandboxId, ProcessIdentity | undefined>();
   readonly #listeners: ExitListener[] = [];
   readonly #timer: NodeJS.Timeout;
-  #looks = 0;
+  #checks = 0;
 
   constructor(parts: {
     lock: KeyedLock;
@@ -38,7 +38,7 @@ export class ExitWatch {
     this.#records = parts.records;
     this.#end = parts.end;
     this.#logger = parts.logger;
-    this.#timer = setInterval(() => this.#look(), intervalMs).unref();
+    this.#timer = setInterval(() => this.#check(), intervalMs).unref();
   }
 
   /** Begins to watch a sandbox that runs, or that has ended without a report. */
@@ -54,17 +54,17 @@ export class ExitWatch {
   /** The first listener also gets the ends that were detected before it was added. */
   onExit(listener: ExitListener): void {
     this.#listeners.push(listener);
-    this.#look();
+    this.#check();
   }
 
   close(): void {
     clearInterval(this.#timer);
   }
 
-  #look(): void {
+  #check(): void {
     if (this.#listeners.length === 0) return;
-    const isThere = this.#looks % exactEvery === 0 ? isAlive : mayBeAlive;
-    this.#looks += 1;
+    const isThere = this.#checks % exactEvery === 0 ? isAlive : mayBeAlive;
+    this.#checks += 1;
     for (const [sandboxId, shim] of this.#watched) {
       if (shim && isThere(shim)) continue;
       this.#watched.delete(sandboxId);

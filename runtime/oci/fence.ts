@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { open, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { readDiskRoom } from '../disk/disk-room.ts';
+import { readDiskSpace } from '../disk/disk-space.ts';
 import { isOutOfSpace } from '../disk/out-of-space.ts';
 import type { DiskFence } from '../host-driver.ts';
 import type { Cgroups } from './cgroups.ts';
@@ -33,7 +33,7 @@ export class Fence implements DiskFence {
     this.#cgroups = cgroups;
     this.#folder = copy.folder;
     this.#leaseFile = path.join(copy.folder, 'lease');
-    this.#keptBytes = readDiskRoom(copy.folder).limits.reserveBytes;
+    this.#keptBytes = readDiskSpace(copy.folder).limits.reserveBytes;
   }
 
   async keepOpenUntil(uptimeSeconds: number): Promise<void> {
@@ -62,7 +62,7 @@ export class Fence implements DiskFence {
   }
 
   async open(): Promise<boolean> {
-    const { bytes } = readDiskRoom(this.#folder);
+    const { bytes } = readDiskSpace(this.#folder);
     if (bytes - this.#cgroups.unwrittenBytes('') < this.#keptBytes) return false;
     await this.#cgroups.freezer.liftFence();
     return true;
@@ -81,7 +81,7 @@ export class Fence implements DiskFence {
   }
 
   async #replace(): Promise<void> {
-    const { freeBytes, bytes } = readDiskRoom(this.#folder);
+    const { freeBytes, bytes } = readDiskSpace(this.#folder);
     const missingBallast = freeBytes - bytes;
     const text = `${this.#untilSeconds} ${this.#keptBytes + missingBallast}`.padEnd(leaseLength);
     try {

@@ -6,7 +6,7 @@ import { FairSemaphore } from '../../domain/fair-semaphore.ts';
 import type { AccountId, SandboxId } from '../../domain/ids.ts';
 import { writeFileDurably } from '../../platform/config/durable-file.ts';
 import { readDocumentOrSetAside } from '../../platform/config/readable-document.ts';
-import { type DiskRoom, hasRoomToAdmit } from '../disk/disk-room.ts';
+import { type DiskSpace, hasSpaceToAdmit } from '../disk/disk-space.ts';
 import { isOutOfSpace } from '../disk/out-of-space.ts';
 import { type DiskCopy, DriverError, type ImageBuilds, type PackedImage, type PackedLayer } from '../driver.ts';
 import { packLayer, UnpackableTreeError } from '../images/pack-layer.ts';
@@ -49,7 +49,7 @@ interface BuildHost {
   /** @throws {DriverError} `pause_failed` */
   freeze(record: SandboxRecord, signal: AbortSignal): Promise<void>;
   imageOf(reference: string, signal: AbortSignal): Promise<UnpackedImage>;
-  diskRoom(): DiskRoom;
+  diskSpace(): DiskSpace;
   availableMemoryBytes(): number;
 }
 
@@ -94,7 +94,7 @@ export class LocalImageBuilds implements ImageBuilds {
     const record = this.#host.recordOf(sandboxId);
     const folder = this.#host.folderOf(sandboxId);
     const disk = path.join(folder, 'disk.ext4');
-    this.#requireRoom(2 * statSync(disk).blocks * 512);
+    this.#requireSpace(2 * statSync(disk).blocks * 512);
     const staysFrozen = cgroups.freezer.isFrozen(record.instance);
     let limitAgain: (() => Promise<void>) | undefined;
     try {
@@ -176,9 +176,9 @@ export class LocalImageBuilds implements ImageBuilds {
     }
   }
 
-  #requireRoom(bytes: number): void {
-    const room = this.#host.diskRoom();
-    if (hasRoomToAdmit(room) && room.bytes - bytes >= room.limits.admitBytes) return;
+  #requireSpace(bytes: number): void {
+    const space = this.#host.diskSpace();
+    if (hasSpaceToAdmit(space) && space.bytes - bytes >= space.limits.admitBytes) return;
     throw new DriverError('host_disk_full', "The host's disk has no room for a copy of the sandbox's", {
       retryable: true,
     });

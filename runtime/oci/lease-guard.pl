@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # Freezes all sandboxes of a host when the host's lease was not renewed in time, or when their writes are about to use
 # the platform's reserve on the disk. It works in every state of the host worker: killed, stopped, hanging or without
-# network. It never thaws sandboxes. The worker thaws them when it has its lease and the disk has room.
+# network. It never thaws sandboxes. The worker thaws them when it has its lease and the disk has space.
 #
 # Arguments: the lease's file, the file and the text that freeze the group of all sandboxes, the folder of their disks,
 # the number of the system call statfs, the group's memory.stat, the folders of control groups that the guard moves to.

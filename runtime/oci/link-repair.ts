@@ -7,11 +7,11 @@ import type { KeyedLock } from '../process/keyed-lock.ts';
 import type { ContainerRunner } from './container-runner.ts';
 import type { SandboxConnection, SandboxNetwork } from './network.ts';
 import { readPids, type SandboxRecord } from './sandbox-folder.ts';
-import { hostRoutes, isLinkWhole, repairLink } from './sandbox-link.ts';
+import { hostRoutes, isLinkIntact, repairLink } from './sandbox-link.ts';
 import type { SandboxRecords } from './sandbox-records.ts';
 
 /** The number of links that are checked before the event loop gets a turn, which takes a few milliseconds. */
-const looksAtOnce = 50;
+const checksAtOnce = 50;
 
 /** Restores links and routes of sandboxes that something outside the platform has removed. */
 export class LinkRepair {
@@ -47,10 +47,10 @@ export class LinkRepair {
     const repaired: SandboxId[] = [];
     const routes = hostRoutes();
     for (const [at, { sandboxId, allowInternetAccess }] of sandboxes.entries()) {
-      if (at % looksAtOnce === looksAtOnce - 1) await nextTurn();
+      if (at % checksAtOnce === checksAtOnce - 1) await nextTurn();
       const pids = readPids(this.#records.folderOf(sandboxId));
       const connection = this.#connectionOf(sandboxId, allowInternetAccess);
-      if (!pids || !connection || isLinkWhole(connection, pids.initPid, routes)) continue;
+      if (!pids || !connection || isLinkIntact(connection, pids.initPid, routes)) continue;
       // The lock is taken only now, because a start or an end may hold it for long.
       if (this.#work.isBusyWith(sandboxId)) continue;
       await this.#lock.run(sandboxId, async () => {
@@ -67,7 +67,7 @@ export class LinkRepair {
     const connection = this.#connectionOf(record.sandboxId, allowInternetAccess);
     const pids = readPids(folder);
     if (!connection || !pids || !this.#runner.isRunning(folder)) return false;
-    if (isLinkWhole(connection, pids.initPid, hostRoutes())) return false;
+    if (isLinkIntact(connection, pids.initPid, hostRoutes())) return false;
     await repairLink(connection, pids.initPid);
     this.#logger.warn({ sandboxId: record.sandboxId }, 'the link or route of a sandbox was missing and was restored');
     this.#onRepair(record);

@@ -90,7 +90,7 @@ export class OwnFigures {
   #next(pauseMs: number): void {
     if (this.#stopped) return;
     this.#timer = setTimeout(() => {
-      this.#round = this.#look()
+      this.#round = this.#showAll()
         .catch((error) => {
           this.#logger.warn({ err: error }, 'the usage files of sandboxes could not be written');
           return longestPauseMs;
@@ -101,7 +101,7 @@ export class OwnFigures {
   }
 
   /** @returns the pause until the next round */
-  async #look(): Promise<number> {
+  async #showAll(): Promise<number> {
     let spentMs = 0;
     let turn = 0;
     for (const [sandboxId, shown] of this.#shown) {

@@ -60,7 +60,7 @@ export class PoolMembers {
   }
 
   /** Whether the member and its agent run. */
-  isWhole({ folder }: PoolMember): boolean {
+  isIntact({ folder }: PoolMember): boolean {
     const agent = readAgent(folder);
     return this.#runner.isRunning(folder) && agent !== null && isAlive(agent) && !isKilled(agent.pid);
   }

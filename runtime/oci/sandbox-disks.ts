@@ -1,7 +1,7 @@
 import { readdirSync, statfsSync, statSync } from 'node:fs';
 import path from 'node:path';
 import type { SandboxId } from '../../domain/ids.ts';
-import { type DiskRoom, readDiskRoom } from '../disk/disk-room.ts';
+import { type DiskSpace, readDiskSpace } from '../disk/disk-space.ts';
 import type { DiskUse } from '../host-driver.ts';
 import type { Cgroups } from './cgroups.ts';
 import type { Copy } from './copy.ts';
@@ -19,10 +19,10 @@ export class SandboxDisks {
     this.#records = parts.records;
   }
 
-  /** As `HostDriver.diskRoom`. */
-  room(): DiskRoom {
-    const room = readDiskRoom(this.#copy.folder);
-    return { ...room, bytes: room.bytes - this.#cgroups.unwrittenBytes('') };
+  /** As `HostDriver.diskSpace`. */
+  space(): DiskSpace {
+    const space = readDiskSpace(this.#copy.folder);
+    return { ...space, bytes: space.bytes - this.#cgroups.unwrittenBytes('') };
   }
 
   /** As `HostDriver.diskCapacityBytes`. */

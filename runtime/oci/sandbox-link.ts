@@ -18,8 +18,8 @@ export function hostRoutes(): Routes {
  * route. It makes only a few small reads from the kernel, so that every sandbox can be checked every few seconds.
  * @param initPid the sandbox's first process, whose network namespace has the other end
  */
-export function isLinkWhole(connection: SandboxConnection, initPid: number, ofHost: Routes): boolean {
-  return isHostEndWhole(connection, ofHost) && isInnerEndWhole(connection, initPid);
+export function isLinkIntact(connection: SandboxConnection, initPid: number, ofHost: Routes): boolean {
+  return isHostEndIntact(connection, ofHost) && isInnerEndIntact(connection, initPid);
 }
 
 /**
@@ -35,7 +35,7 @@ export async function repairLink(connection: SandboxConnection, initPid: number)
   const batch = (command: string, words: string[], input: string) =>
     runCommand(command, words, { input, timeoutSeconds: commandTimeoutSeconds });
   const isThere = existsSync(`/sys/class/net/${name}`);
-  const isNew = !isThere || !isInnerEndWhole(connection, initPid);
+  const isNew = !isThere || !isInnerEndIntact(connection, initPid);
   const removed = isThere && isNew ? `link delete dev ${name}\n` : '';
   const made = isNew
     ? `link add name ${name} address ${other} mtu ${mtu} group ${group} type veth peer name eth0 address ${own} mtu ${mtu} netns ${initPid}
@@ -64,12 +64,12 @@ route replace default via ${gateway}
   );
 }
 
-function isHostEndWhole({ address, interface: name, group }: SandboxConnection, routes: Routes): boolean {
+function isHostEndIntact({ address, interface: name, group }: SandboxConnection, routes: Routes): boolean {
   const found = readIfThere(`/sys/class/net/${name}/netdev_group`);
   return Number(found ?? -1) === group && routes.has(routeTo(address, name));
 }
 
-function isInnerEndWhole({ gateway }: SandboxConnection, initPid: number): boolean {
+function isInnerEndIntact({ gateway }: SandboxConnection, initPid: number): boolean {
   const routes = readRoutes(`/proc/${initPid}/net/route`);
   return routes.has(routeTo('0.0.0.0', 'eth0')) && routes.has(routeTo(gateway, 'eth0'));
 }

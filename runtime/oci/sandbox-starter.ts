@@ -11,7 +11,7 @@ import { runCommand } from '../process/command.ts';
 import { AgentClient, AgentError, type AgentInit } from '../sandbox-agent/agent-client.ts';
 import { whenReady } from '../sandbox-agent/ready-probe.ts';
 import type { Stopwatch } from '../stopwatch.ts';
-import { startAgentAgain } from './agent-door.ts';
+import { startAgentAgain } from './agent-socket.ts';
 import { requireHostDisk } from './blank-disk.ts';
 import type { Cgroups } from './cgroups.ts';
 import type { ContainerRunner } from './container-runner.ts';

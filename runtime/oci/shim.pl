@@ -33,7 +33,7 @@ my ($at_fdcwd, $cloexec, $tail_bytes, $slice_ns, $starter_seconds) = (-100, 0200
 my ($child, $init, $init_status, $stopping, $disk, $upper_disk, @loop_names, $fresh, $staged);
 # The runtime while it starts the agent, the time since then, the agent, its log, its socket; and handles that become
 # readable when a process ends.
-my ($starter, $starter_since, $agent, $agent_log, $door, $init_end, $starter_end, $agent_end);
+my ($starter, $starter_since, $agent, $agent_log, $agent_socket, $init_end, $starter_end, $agent_end);
 my $step = 'begin';
 $SIG{PIPE} = $SIG{HUP} = $SIG{INT} = 'IGNORE';
 $SIG{TERM} = sub { $stopping = 1; kill 'KILL', grep { $_ } $child, $starter, $init; lift_disk_rates(); thaw() };
@@ -342,9 +342,9 @@ sub runtime_log { return -e "$staging/run.log" ? substr read_file("$staging/run.
 sub listen_for_starts {
     my ($local, $stream) = (1, 1);
     unlink 'agent.sock';
-    socket $door, $local, $stream, 0 or die "socket: $!";
-    bind $door, pack 'S a108', $local, 'agent.sock' or die "bind: $!";
-    listen $door, 1 or die "listen: $!";
+    socket $agent_socket, $local, $stream, 0 or die "socket: $!";
+    bind $agent_socket, pack 'S a108', $local, 'agent.sock' or die "bind: $!";
+    listen $agent_socket, 1 or die "listen: $!";
 }
 
 # Starts the agent with the runtime and with its boot document as standard input. It does not wait, because in a control
@@ -397,11 +397,11 @@ sub end_of {
 # Waits until a process ends, a start of the agent is requested, or a signal arrives.
 sub serve {
     my $ready = '';
-    vec($ready, fileno $_, 1) = 1 for grep { $_ } $door, $init_end, $starter_end, $agent_end;
+    vec($ready, fileno $_, 1) = 1 for grep { $_ } $agent_socket, $init_end, $starter_end, $agent_end;
     my $found = select $ready, undef, undef, undef;
     while ((my $pid = waitpid -1, 1) > 0) { reap($pid) }
-    return if $found <= 0 || !vec($ready, fileno $door, 1) || defined $init_status;
-    accept my $document, $door or return;
+    return if $found <= 0 || !vec($ready, fileno $agent_socket, 1) || defined $init_status;
+    accept my $document, $agent_socket or return;
     # The agent's file may be lost, so that the host believes that the agent has ended.
     if ($agent) { record_agent() }
     elsif (!$starter) { start_agent($document) }

@@ -47,12 +47,12 @@ export class WarmPools {
       memoryMb?: number | undefined;
       imageOf: (reference: string, signal: AbortSignal) => Promise<UnpackedImage>;
       isBusy: () => boolean;
-      /** Whether the host has room for more members. */
-      hasRoom: () => boolean;
+      /** Whether the host has capacity for more members. */
+      hasCapacity: () => boolean;
       logger: DriverLogger;
     },
   ) {
-    const { base, size, memoryMb, imageOf, isBusy, hasRoom, logger } = parts;
+    const { base, size, memoryMb, imageOf, isBusy, hasCapacity, logger } = parts;
     const members = new PoolMembers(parts);
     this.#members = members;
     this.#base = base;
@@ -65,7 +65,7 @@ export class WarmPools {
         const { digest, storageGb } = this.#askedOf(image);
         const isOfAsked =
           member.storageGb === mostFrequent(storageGb) && member.image.digest === (digest ?? member.image.digest);
-        return !isOfAsked || !members.isWhole(member);
+        return !isOfAsked || !members.isIntact(member);
       },
       madeAtOnce,
       keyOf: ({ image }) => image,
@@ -73,7 +73,7 @@ export class WarmPools {
       size,
       budgetMb: () => memoryMb ?? (os.totalmem() / 1024 / 1024) * memoryFraction,
       memoryMbOf: () => memberMemoryMb,
-      hasRoom,
+      hasCapacity,
       isBusy,
       logger,
     });
@@ -96,7 +96,7 @@ export class WarmPools {
     const sizes = [...this.#askedOf(reference).storageGb, storageGb].slice(-rememberedSizes);
     this.#asked.set(reference, { digest, storageGb: sizes });
     const fits = (member: PoolMember) =>
-      member.storageGb === storageGb && member.image.digest === digest && this.#members.isWhole(member);
+      member.storageGb === storageGb && member.image.digest === digest && this.#members.isIntact(member);
     const member = this.#pool.claim({ image: reference }, fits);
     const kept = [this.#base, ...this.#pool.images];
     for (const each of this.#asked.keys()) if (!kept.includes(each)) this.#asked.delete(each);

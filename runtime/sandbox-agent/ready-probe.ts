@@ -8,7 +8,7 @@ import { type AgentClient, AgentError } from './agent-client.ts';
 
 /** Without a ready command, a template's command must run, or end with 0, for this time. */
 const commandRunsMs = 300;
-const commandLookMs = 20;
+const commandPollMs = 20;
 
 type Started = Pick<SandboxSpec, 'sandboxId' | 'run' | 'command' | 'readyProbe'>;
 interface Probed {
@@ -27,7 +27,7 @@ export async function whenReady(spec: Started, sandbox: Probed, signal: AbortSig
   };
   if (readyProbe) return whenProbeSucceeds(readyProbe, sandbox, requireCommand, signal);
   for (const end = performance.now() + commandRunsMs; command && performance.now() < end; ) {
-    await sleep(commandLookMs, undefined, { signal });
+    await sleep(commandPollMs, undefined, { signal });
     await requireCommand();
   }
 }

@@ -37,7 +37,7 @@ test('the result has the exit code, and bash’s messages name the line of the c
   expect((await run('')).main!.exitCode).toBe(0);
 });
 
-test('a run that exits passes its state to the next', async () => {
+test('an execution that exits passes its state to the next', async () => {
   const fresh = await bash.create('bash');
   const there = (code: string) => bash.run({ contextId: fresh, code });
   const left = await there(
@@ -66,7 +66,7 @@ test('output arrives while the code runs, and completely before the end', async 
   expect(stderr).toBe('err\ntee\n');
 });
 
-test('variables of one run are removed after it, regardless of earlier values and its end', async () => {
+test('variables of one execution are removed after it, regardless of earlier values and its end', async () => {
   expect((await run('printenv ONE', { ONE: `it's "é"\n` })).stdout).toBe(`it's "é"\n\n`);
   expect((await run('echo "${ONE-unset}"')).stdout).toBe('unset\n');
   await run('TWO=before');
@@ -80,7 +80,7 @@ test('code with any content arrives completely', async () => {
   expect((await run('echo a\0b')).stdout).toBe('ab\n');
 });
 
-test('jobs continue in the background and do not delay the run', async () => {
+test('jobs continue in the background and do not delay the execution', async () => {
   const { stdout } = await run('sleep 1000 & echo $!');
   const pid = Number(stdout);
   expect((await run('jobs -p')).stdout).toBe(stdout);
@@ -109,7 +109,7 @@ test.each([
   expect((await run('f')).stdout).toBe('f 1\n');
 });
 
-test('a client that disconnects at once interrupts the run, too, and the next run is separate', async () => {
+test('a client that disconnects at once interrupts the execution, too, and the next execution is separate', async () => {
   for (let turn = 0; turn < 10; turn++) {
     const abort = new AbortController();
     const next = bash.stream({ contextId, code: 'sleep 1000' }, abort.signal).next();

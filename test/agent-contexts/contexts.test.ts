@@ -40,12 +40,12 @@ test('an empty context id is the default context of the language, the same for a
   expect((await contexts.run({ language: 'typescript', code: 'typeof seen' })).main!.text).toBe("'undefined'");
 });
 
-test('two first concurrent runs share the default context', async () => {
+test('two first concurrent executions share the default context', async () => {
   const ran = await Promise.all([1, 2, 3].map(() => contexts.run({ language: 'bash', code: 'echo $PPID' })));
   expect(new Set(ran.map(({ stdout }) => stdout)).size).toBe(1);
 });
 
-test('runs of one context are sequential, in the order of their requests', async () => {
+test('executions of one context are sequential, in the order of their requests', async () => {
   const contextId = await contexts.create('bash');
   const log = path.join(contexts.home, 'log');
   const code = (name: string) => `echo "${name} begins" >>${log}; sleep 0.05; echo "${name} ends" >>${log}`;
@@ -54,7 +54,7 @@ test('runs of one context are sequential, in the order of their requests', async
   expect(fs.readFileSync(log, 'utf8').trim().split('\n')).toEqual(lines);
 });
 
-test('a waiting run whose client disconnects never begins', async () => {
+test('a waiting execution whose client disconnects never begins', async () => {
   const contextId = await contexts.create('bash');
   const mark = path.join(contexts.home, 'mark');
   const go = path.join(contexts.home, 'go');
@@ -69,7 +69,7 @@ test('a waiting run whose client disconnects never begins', async () => {
   expect(fs.existsSync(mark)).toBe(false);
 });
 
-test('destroying a context ends all of its processes, and the run in progress reports it', async () => {
+test('destroying a context ends all of its processes, and the execution in progress reports it', async () => {
   const contextId = await contexts.create('bash');
   const stream = contexts.stream({ contextId, code: 'sleep 1000 & echo $! $$; wait' });
   const first = await stream.next();

@@ -40,7 +40,7 @@ describe('R, through IRkernel', () => {
     expect(Buffer.from(main!.png!, 'base64').subarray(1, 4).toString()).toBe('PNG');
   });
 
-  test('errors are reported, and variables of one run are removed after it', async () => {
+  test('errors are reported, and variables of one execution are removed after it', async () => {
     expect((await run('stop("boom")')).error!.value).toContain('boom');
     expect((await run('Sys.getenv("ONE")', { ONE: 'a "b" é' })).main!.text).toBe('[1] "a \\"b\\" é"');
     expect((await run('Sys.getenv("ONE", "unset")')).main!.text).toBe('[1] "unset"');
@@ -89,7 +89,7 @@ describe('Java, through JJava', () => {
     expect((await run('x')).main!.text).toBe('5');
   });
 
-  test('refuses variables for one run with the reason', async () => {
+  test('refuses variables for one execution with the reason', async () => {
     await expect(java.run({ contextId, code: '1', envVars: { ONE: '1' } })).rejects.toMatchObject({
       rawMessage: expect.stringContaining('java cannot change its environment'),
     });

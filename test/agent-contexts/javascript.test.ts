@@ -31,7 +31,7 @@ describe('JavaScript', () => {
     expect(main!.text).toBe('7');
   });
 
-  test('a promise that can never settle is an error, not an endless run', async () => {
+  test('a promise that can never settle is an error, not an endless execution', async () => {
     expect((await run('await new Promise(() => {})')).error!.value).toContain('nothing can settle');
     // The garbage collector finds such promises: while they are awaited, and after their run was given up.
     await run(
@@ -125,7 +125,7 @@ display({ type: "line", title: "T", elements: [{ label: "l", points: [[1, 2], ["
     expect(main!.text).toBe("'on'");
   });
 
-  test('process.exit ends the run with its code, and the context stays', async () => {
+  test('process.exit ends the execution with its code, and the context stays', async () => {
     await run('let kept = 1');
     const { main, stdout } = await run('console.log("before"); process.exit(3); console.log("after"); kept = 2');
     expect(stdout).toBe('before\n');
@@ -133,7 +133,7 @@ display({ type: "line", title: "T", elements: [{ label: "l", points: [[1, 2], ["
     expect((await run('kept')).main).toMatchObject({ text: '1', exitCode: 0 });
   });
 
-  test('variables of one run are removed after it', async () => {
+  test('variables of one execution are removed after it', async () => {
     expect((await run('process.env.ONE', { ONE: 'é' })).main!.text).toBe("'é'");
     expect((await run('process.env.ONE')).main!.text).toBeUndefined();
   });
@@ -175,7 +175,7 @@ display({ type: "line", title: "T", elements: [{ label: "l", points: [[1, 2], ["
     expect([after.error, after.main?.text]).toEqual([undefined, '1']);
   });
 
-  test('a client that disconnects at once interrupts the run, too', async () => {
+  test('a client that disconnects at once interrupts the execution, too', async () => {
     const abort = new AbortController();
     const stream = node.stream({ contextId, code: 'while (true) {}' }, abort.signal);
     const next = stream.next();

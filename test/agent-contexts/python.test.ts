@@ -23,7 +23,7 @@ const table = (of: string) => {
 const elsewhere = (name: string) => path.join(python.home, name);
 
 describe('results', () => {
-  test('the last expression is the main result, and state lasts until the next run', async () => {
+  test('the last expression is the main result, and state lasts until the next execution', async () => {
     await run('numbers = [1, 2, 3]');
     const { main } = await run('sum(numbers)');
     expect(main).toMatchObject({ text: '6', exitCode: 0, isMainResult: true });
@@ -181,7 +181,7 @@ for turn in (1, 2):
     expect(outline(ran)).toEqual([...turn, `out é\n${'a\n'}`, ...turn.slice(1), 'out é\n', 'result']);
   });
 
-  test('of subprocesses, also of forked ones, arrives before the end of the run', async () => {
+  test('of subprocesses, also of forked ones, arrives before the end of the execution', async () => {
     const ran = await run(`
 import multiprocessing
 child = multiprocessing.get_context("fork").Process(target=lambda: print("from a fork"))
@@ -227,7 +227,7 @@ describe('errors', () => {
     expect((await run('1 + 1')).main!.text).toBe('2');
   });
 
-  test('of syntax are errors, and exit() ends the run but not the context', async () => {
+  test('of syntax are errors, and exit() ends the execution but not the context', async () => {
     expect((await run('1 +')).error).toMatchObject({ name: 'SyntaxError' });
     await run('kept = 1');
     const left = await run('exit(3)\nkept = 2');
@@ -241,7 +241,7 @@ describe('errors', () => {
   });
 });
 
-describe('variables of one run', () => {
+describe('variables of one execution', () => {
   test('are visible to it and its subprocesses, and removed after it', async () => {
     const code =
       'import os, subprocess\nos.environ.get("ONE"), subprocess.check_output("printf %s \\"$ONE\\"", shell=True)';
@@ -271,7 +271,7 @@ describe('a client that leaves', () => {
     expect((await run('kept')).main!.text).toBe('1');
   });
 
-  test('does not delay the next run', async () => {
+  test('does not delay the next execution', async () => {
     const abort = new AbortController();
     const first = python.stream({ contextId, code: 'print("on")\nimport time; time.sleep(1000)' }, abort.signal);
     await first.next();
@@ -308,7 +308,7 @@ while True: pass`;
 });
 
 describe('a kernel that dies', () => {
-  test('is reported in the run, after its output, and the context can be destroyed', async () => {
+  test('is reported in the execution, after its output, and the context can be destroyed', async () => {
     const doomed = await python.create('python3');
     const go = elsewhere('die');
     const code = `import os, time

@@ -26,7 +26,7 @@ const ask = async (method: string, path = '', body?: object): Promise<{ status: 
   return { status: reply.status, json: reply.status === 204 ? null : await reply.json() };
 };
 
-/** A run of a failed test must not fail the next tests. */
+/** An execution of a failed test must not fail the next tests. */
 afterEach(async () => {
   await ask('DELETE');
 });
@@ -60,7 +60,7 @@ const eventOf = (frame: string): Event => {
   return { id: field('id'), type: field('event')!, data: JSON.parse(field('data')!) };
 };
 
-/** The events up to the end of the run, or of the connection. */
+/** The events up to the end of the execution, or of the connection. */
 async function events(run: string, { after = 0, onOpen = () => {} } = {}): Promise<Event[]> {
   const reply = await fetch(`${agent.address}/platform/exec/events?run=${run}&after=${after}`, {
     headers: { 'x-platform-token': platformToken },
@@ -91,7 +91,7 @@ async function stalledReader(run: string): Promise<http.ClientRequest> {
   return reading;
 }
 
-test('a run reports its start, both outputs and its end, in order and numbered', async () => {
+test('an execution reports its start, both outputs and its end, in order and numbered', async () => {
   const run = await start('echo out; echo err >&2; exit 3');
   const received = await events(run);
   expect(received[0]).toEqual({ id: undefined, type: 'ready', data: {} });
@@ -120,7 +120,7 @@ test.each([
   expect([text(next, 'stdout'), next.at(-1)?.data]).toEqual(['next\n', { exit_code: 0 }]);
 });
 
-test('variables with line ends, quotes and no text arrive unchanged, and only in their own run', async () => {
+test('variables with line ends, quotes and no text arrive unchanged, and only in their own execution', async () => {
   const env = { LINES: 'one\ntwo "three" \u20ac\n', QUOTED: `it's`, EMPTY: '' };
   const run = await start('printf "%s|%s|%s" "$LINES" "$QUOTED" "${EMPTY-unset}"', { env });
   expect(text(await events(run), 'stdout')).toBe(`${env.LINES}|it's|`);
@@ -139,7 +139,7 @@ test('a command that a signal ended has 128 and its number', async () => {
   expect((await events(await start('kill -TERM $$'))).at(-1)?.data).toEqual({ exit_code: 143 });
 });
 
-test('one at a time: a second run is refused until the first has ended, also for concurrent requests', async () => {
+test('one at a time: a second execution is refused until the first has ended, also for concurrent requests', async () => {
   const replies = await Promise.all(Array.from({ length: 8 }, () => ask('POST', '', request('sleep 30'))));
   expect(replies.map(({ status }) => status).sort()).toEqual([201, 409, 409, 409, 409, 409, 409, 409]);
   expect(replies.find(({ status }) => status === 409)!.json.code).toBe('in_progress');
@@ -147,11 +147,11 @@ test('one at a time: a second run is refused until the first has ended, also for
   expect((await events(await start('true'))).at(-1)?.type).toBe('end');
 });
 
-test('a client that has read the end can start the next run at once', async () => {
+test('a client that has read the end can start the next execution at once', async () => {
   for (let i = 0; i < 30; i++) expect((await events(await start('true'))).at(-1)?.type).toBe('end');
 });
 
-test('a repeated request starts nothing, during the run and after its end', async () => {
+test('a repeated request starts nothing, during the execution and after its end', async () => {
   const counted = agent.path('counted');
   const wanted = request(`echo once >> ${counted}; sleep 0.2`);
   const both = await Promise.all([ask('POST', '', wanted), ask('POST', '', wanted)]);
@@ -162,7 +162,7 @@ test('a repeated request starts nothing, during the run and after its end', asyn
   expect(fs.readFileSync(counted, 'utf8')).toBe('once\n');
 });
 
-test('a run is shown with its request, and with its end', async () => {
+test('an execution is shown with its request, and with its end', async () => {
   const wanted = request('sleep 30', { cwd: '/tmp' });
   await ask('POST', '', wanted);
   const { runId, owner, command, cwd, startedAt, deadline } = wanted;
@@ -246,7 +246,7 @@ test('cancel ends children, processes in other sessions, and orphans; the stream
   });
 });
 
-test('at its deadline a run is killed with all of its processes, and reports it', async () => {
+test('at its deadline an execution is killed with all of its processes, and reports it', async () => {
   const pids = agent.path('deadline-pids');
   // On a busy machine the deadline may come before the shell has started.
   for (let timeoutMs = 2000; readIfThere(pids) === ''; timeoutMs *= 2) {
@@ -256,7 +256,7 @@ test('at its deadline a run is killed with all of its processes, and reports it'
   expect(isAlive(Number(readIfThere(pids)))).toBe(false);
 });
 
-test('background processes continue after the end of the run, without further events', async () => {
+test('background processes continue after the end of the execution, without further events', async () => {
   const file = agent.path('background');
   const run = await start(`(sleep 0.5; echo late; echo written > ${file}) & echo now`);
   const received = await events(run);
@@ -318,10 +318,10 @@ test('before the sandbox has its name commands are refused', async () => {
   await nameless.stop();
 });
 
-describe('the end of a run', () => {
+describe('the end of an execution', () => {
   const endOf = (runId: string, waitMs = 0) => ask('GET', `/end?run=${runId}&waitMs=${waitMs}`);
 
-  test('is returned immediately, and also later, after other runs', async () => {
+  test('is returned immediately, and also later, after other executions', async () => {
     const go = agent.path('go-to-end');
     const runId = await start(`until [ -e ${go} ]; do sleep 0.01; done; sleep 0.2; exit 3`);
     expect(await endOf(runId)).toEqual({ status: 200, json: { ended: false, runId } });

@@ -436,7 +436,7 @@ async function addImport(owner: Caller): Promise<Pick<Names, 'template_id' | 'jo
 }
 
 /** The host is too small for the sandboxes of all callers of all routes. */
-async function giveRoomBack(sandboxId: SandboxId): Promise<void> {
+async function releaseCapacity(sandboxId: SandboxId): Promise<void> {
   const ended = { status: 'terminated' as const, holdsCompute: false, holdsDisk: false };
   await api.orm.em.fork().nativeUpdate(Sandbox, { sandboxId }, ended);
 }
@@ -588,7 +588,7 @@ test.each(Object.entries(table))('%s', async (name, row) => {
     }
     if (row.after) await outcomeOf(row.after, table[row.after]!, callers[kind], objects);
     outcomes[kind] = (await outcomeOf(name, row, callers[kind], objects)).outcome;
-    if (![names, suspendedNames].includes(objects)) await giveRoomBack(objects.sandbox_id);
+    if (![names, suspendedNames].includes(objects)) await releaseCapacity(objects.sandbox_id);
   }
   expect(outcomes).toEqual(wanted);
 });

@@ -40,12 +40,12 @@ async function connected(handler: Handler): Promise<() => string> {
 const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`;
 
 test('requests that arrive at once run one after another and are answered in order', async () => {
-  let underWay = 0;
+  let inProgress = 0;
   let most = 0;
   const received = await connected(({ url }, response) => {
-    most = Math.max(most, ++underWay);
+    most = Math.max(most, ++inProgress);
     setImmediate(() => {
-      underWay--;
+      inProgress--;
       response.end(`<${url}>`);
     });
   });

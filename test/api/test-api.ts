@@ -12,7 +12,7 @@ import type { PasswordResets } from '../../api/routes/accounts/sign-in/password-
 import { CardLinks } from '../../api/routes/billing/card-links.ts';
 import type { SandboxCommands } from '../../api/routes/sandboxes/commands.ts';
 import { SandboxAgents } from '../../api/routes/sandboxes/exec/agents.ts';
-import { RunEndWatch } from '../../api/routes/sandboxes/exec/run-end-watch.ts';
+import { ExecutionEndWatch } from '../../api/routes/sandboxes/exec/execution-end-watch.ts';
 import { ExecTokens } from '../../api/routes/sandboxes/exec/tokens.ts';
 import { Account } from '../../db/accounts/account.entity.ts';
 import { createAccount, type MadeAccount } from '../../db/accounts/accounts.ts';
@@ -119,7 +119,7 @@ export async function startApi(
     paymentProcessor: PaymentProcessor.of(settings),
     cardLinks: new CardLinks(secrets.cardLinkKeys),
     sandboxAgents,
-    runEndWatch: new RunEndWatch({ orm, sandboxAgents, logger }),
+    executionEndWatch: new ExecutionEndWatch({ orm, sandboxAgents, logger }),
     execTokens: new ExecTokens(() => [Buffer.alloc(32, 9)]),
     accessTokens: new AccessTokens(secrets),
     passwords: new PasswordHashes(secrets, cheapHashes),

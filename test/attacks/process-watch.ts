@@ -13,13 +13,13 @@ export interface SeenProcess {
 }
 
 const everyMs = 4;
-/** A process that was looked at so often is no longer a fork that is about to start another program. */
-const looksAtEach = 25;
+/** A process that was checked so often is no longer a fork that is about to start another program. */
+const checksOfEach = 25;
 
 /** Continuously watches every process of this machine, including those that live only for milliseconds. */
 export class ProcessWatch {
   readonly #seen = new Map<string, SeenProcess>();
-  #looks = new Map<number, number>();
+  #checks = new Map<number, number>();
   #isOn = true;
   readonly #ended = this.#watch();
 
@@ -27,26 +27,26 @@ export class ProcessWatch {
   async stop(): Promise<SeenProcess[]> {
     this.#isOn = false;
     await this.#ended;
-    this.#looks.clear();
-    this.#look();
+    this.#checks.clear();
+    this.#check();
     return [...this.#seen.values()];
   }
 
   async #watch(): Promise<void> {
     while (this.#isOn) {
-      this.#look();
+      this.#check();
       await delay(everyMs);
     }
   }
 
-  #look(): void {
-    const looks = new Map<number, number>();
+  #check(): void {
+    const checks = new Map<number, number>();
     for (const pid of readdirSync('/proc').map(Number).filter(Boolean)) {
-      const before = this.#looks.get(pid) ?? 0;
-      looks.set(pid, before + 1);
-      if (before < looksAtEach) this.#note(pid);
+      const before = this.#checks.get(pid) ?? 0;
+      checks.set(pid, before + 1);
+      if (before < checksOfEach) this.#note(pid);
     }
-    this.#looks = looks;
+    this.#checks = checks;
   }
 
   #note(pid: number): void {

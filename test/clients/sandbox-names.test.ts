@@ -23,7 +23,7 @@ afterAll(async () => {
 test.each<[string, () => ReturnType<typeof connection>]>([
   ['at the host of the API', () => connection('http://127.0.0.1:7080')],
   ['at the gateway that is given', () => connection('http://api.invalid', `http://127.0.0.1:${started.port}`)],
-])('a sandbox is reached %s, without a look-up of its name', async (_, at) => {
+])('a sandbox is reached %s, without a lookup of its name', async (_, at) => {
   const lookup = jest.spyOn(dns, 'lookup');
   try {
     const domain = `${hostOf('sbx-one')}:${started.port}`;

@@ -100,7 +100,7 @@ test('a statement on a server that hangs fails, and the pool then connects to a 
   }
 }, 60_000);
 
-test('a full disk is reported as temporary, and the next attempt succeeds when the disk has room', async () => {
+test('a full disk is reported as temporary, and the next attempt succeeds when the disk has space', async () => {
   const disk = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-full-'));
   const em = orm.em.fork();
   const [setting] = await em.execute<{ data_directory: string }[]>('show data_directory');

@@ -5,7 +5,7 @@ import type { RunningPlatform } from '../support/running-platform.ts';
 import { until } from '../support/until.ts';
 
 const wanted = { cpu_count: 1, memory_mb: 256, storage_gb: 1, allow_internet_access: false };
-const mostSandboxes = 4;
+const maxSandboxes = 4;
 /** A sandbox that is paused during a request answers it after its resume, which may never come. */
 const patienceMs = 10_000;
 /** Reasons for pauses that no request caused. */
@@ -90,7 +90,7 @@ export class AcknowledgedWork {
     for (let number = 0; !this.#isOver; number += 1) {
       await delay(300);
       const live = [...this.#sandboxes].filter(([, { status }]) => status !== 'terminated');
-      if (live.length >= mostSandboxes) await this.#command(api, live[0]![0], 'terminate', 'terminated');
+      if (live.length >= maxSandboxes) await this.#command(api, live[0]![0], 'terminate', 'terminated');
       const made = await answer(api.request<SandboxView>('POST', '/v1/sandboxes', wanted));
       if (made?.status !== 201) {
         this.#refused.sandboxes += 1;

@@ -126,7 +126,7 @@ async function begin(holds: Holds, subject: Subject): Promise<void> {
   await holds.holdStatement(accountId);
 }
 
-/** Has charges with an unknown outcome looked at now. By default this happens after minutes. */
+/** Has charges with an unknown outcome checked now. By default this happens after minutes. */
 async function hurry(subjects: readonly Subject[]): Promise<void> {
   for (const { accountId } of subjects.filter(({ kind }) => kind === 'invoice')) {
     const waiting = await platform.rows(

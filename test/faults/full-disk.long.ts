@@ -79,7 +79,7 @@ function watchFreeSpace(): { stop(): Promise<string[]>; note(text: string): void
   const rows: string[] = [];
   let last = '';
   const stopping = new AbortController();
-  const look = (remark = '') => {
+  const note = (remark = '') => {
     const free = Object.entries({ data: made.data, cache: made.cache }).flatMap(([name, disk]) =>
       disk ? `${name} ${disk.freeMib()} MiB ${disk.freeInodes} inodes` : [],
     );
@@ -90,12 +90,12 @@ function watchFreeSpace(): { stop(): Promise<string[]>; note(text: string): void
   };
   const watching = (async () => {
     while (!stopping.signal.aborted) {
-      look();
+      note();
       await delay(1000, undefined, { signal: stopping.signal }).catch(() => {});
     }
   })();
   return {
-    note: look,
+    note: note,
     async stop() {
       stopping.abort();
       await watching;

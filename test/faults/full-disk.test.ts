@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { SandboxView } from '../../ops/development/client/platform-client.ts';
-import { ballastFiles } from '../../runtime/disk/disk-room.ts';
+import { ballastFiles } from '../../runtime/disk/disk-space.ts';
 import { until } from '../support/until.ts';
 import { FaultyPlatform, removeHost } from './faulty-platform.ts';
 import { remains } from './matrix.ts';

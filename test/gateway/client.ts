@@ -11,7 +11,7 @@ export interface Reply {
   body: Buffer;
   text: string;
   /** The body as JSON. */
-  // biome-ignore lint/suspicious/noExplicitAny: replies of all shapes are looked at
+  // biome-ignore lint/suspicious/noExplicitAny: replies of all shapes are read
   json: any;
 }
 

@@ -98,7 +98,7 @@ test('exchanges also end when the change is noticed only after an interruption',
   expect(socket.readyState).toBe(WebSocket.CLOSED);
 });
 
-test('a look-up that is outdated by a change does not keep a request open', async () => {
+test('a lookup that is outdated by a change does not keep a request open', async () => {
   const sandboxId = 'sbx-new';
   const ports = [{ servicePort: sandbox.port, protocol: 'TCP' as const, port: protectedPort, isProtected: true }];
   started.routes.set({ sandboxId, address: sandbox.address, accessToken: agentToken, ports });

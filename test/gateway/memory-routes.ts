@@ -6,9 +6,9 @@ export class MemoryRoutes implements RouteSource, RouteChanges {
   readonly #routes = new Map<string, SandboxRoute>();
   readonly #changeListeners: ((sandboxId: SandboxId) => void)[] = [];
   readonly #liveListeners: ((live: boolean) => void)[] = [];
-  /** Ids of the look-ups in their order. */
+  /** Ids of the lookups in their order. */
   readonly lookups: string[] = [];
-  /** Look-ups wait for it, and fail if it rejects. */
+  /** Lookups wait for it, and fail if it rejects. */
   gate: Promise<void> = Promise.resolve();
   live = true;
 

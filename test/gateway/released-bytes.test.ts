@@ -17,7 +17,7 @@ afterAll(() => sandbox.stop());
 
 function openConnection(): Promise<Http1Connection> {
   const { address, port } = sandbox;
-  return Http1Connection.connect(address, directOpening({ sandboxId: 'sbx-one', address, way: null }, port));
+  return Http1Connection.connect(address, directOpening({ sandboxId: 'sbx-one', address, tunnel: null }, port));
 }
 
 /** Sends a request. `onBody` gets views of the read buffer. */

@@ -18,7 +18,7 @@ test('a route is looked up once and kept until a change arrives', async () => {
   expect(routes.lookups).toEqual(['sbx-a']);
 });
 
-test('simultaneous misses share one look-up', async () => {
+test('simultaneous misses share one lookup', async () => {
   const { routes, cache } = cacheOf();
   routes.set({ sandboxId: 'sbx-a' });
   const found = await Promise.all(Array.from({ length: 100 }, () => cache.find('sbx-a')));
@@ -26,7 +26,7 @@ test('simultaneous misses share one look-up', async () => {
   expect(routes.lookups).toEqual(['sbx-a']);
 });
 
-test('the next look-up sees an arrived change', async () => {
+test('the next lookup sees an arrived change', async () => {
   const { routes, cache } = cacheOf();
   routes.set({ sandboxId: 'sbx-a', address: '10.0.0.1' });
   routes.set({ sandboxId: 'sbx-b' });
@@ -37,7 +37,7 @@ test('the next look-up sees an arrived change', async () => {
   expect(routes.lookups).toEqual(['sbx-a', 'sbx-b', 'sbx-a']);
 });
 
-test('a look-up that a change outdated is neither kept nor returned to callers after the change', async () => {
+test('a lookup that a change outdated is neither kept nor returned to callers after the change', async () => {
   const { routes, cache } = cacheOf();
   const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   routes.gate = first.promise;
@@ -55,7 +55,7 @@ test('a look-up that a change outdated is neither kept nor returned to callers a
   expect(routes.lookups).toHaveLength(2);
 });
 
-test('an outdated look-up leaves nothing behind', async () => {
+test('an outdated lookup leaves nothing behind', async () => {
   const { routes, cache } = cacheOf();
   const gate = Promise.withResolvers<void>();
   routes.gate = gate.promise;
@@ -69,7 +69,7 @@ test('an outdated look-up leaves nothing behind', async () => {
 });
 
 test('an unknown id is remembered only briefly, and known as soon as its change arrives', async () => {
-  // Longer than a busy machine can delay this process between two look-ups.
+  // Longer than a busy machine can delay this process between two lookups.
   const { routes, cache } = cacheOf({ shortTtlMs: 5000 });
   expect(await cache.find('sbx-a')).toBeNull();
   expect(await cache.find('sbx-a')).toBeNull();
@@ -81,7 +81,7 @@ test('an unknown id is remembered only briefly, and known as soon as its change 
   await until(async () => (await cache.find('sbx-b')) !== null);
 });
 
-test('a failed look-up is not kept', async () => {
+test('a failed lookup is not kept', async () => {
   const { routes, cache } = cacheOf();
   routes.set({ sandboxId: 'sbx-a' });
   routes.gate = Promise.reject(new Error('down'));
@@ -90,7 +90,7 @@ test('a failed look-up is not kept', async () => {
   expect(await cache.find('sbx-a')).not.toBeNull();
 });
 
-test('a look-up that never ends fails after its time limit, and does not block the next', async () => {
+test('a lookup that never ends fails after its time limit, and does not block the next', async () => {
   const { routes, cache } = cacheOf({ lookupTimeoutMs: 50 });
   routes.set({ sandboxId: 'sbx-a' });
   routes.gate = new Promise(() => undefined);
@@ -130,13 +130,13 @@ test('it keeps its limit, and guessed ids do not displace used routes', async ()
   expect(routes.lookups).toEqual([]);
 });
 
-test('a doubted route is looked up again, but not right after a look-up', async () => {
+test('a doubted route is looked up again, but not right after a lookup', async () => {
   // Longer than a busy machine can delay this process.
   const { routes, cache } = cacheOf({ shortTtlMs: 5000 });
   routes.set({ sandboxId: 'sbx-a' });
   await cache.find('sbx-a');
-  expect(cache.suspect('sbx-a')).toBe(false);
-  await until(() => cache.suspect('sbx-a'));
+  expect(cache.dropUnlessNew('sbx-a')).toBe(false);
+  await until(() => cache.dropUnlessNew('sbx-a'));
   await cache.find('sbx-a');
   expect(routes.lookups).toHaveLength(2);
 });

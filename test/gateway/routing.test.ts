@@ -138,7 +138,7 @@ test('routes that cannot be looked up answer 503', async () => {
   expect(reply.text).not.toContain('database');
 });
 
-test('a sandbox that moved without an announcement is found by another look-up, and the request succeeds', async () => {
+test('a sandbox that moved without an announcement is found by another lookup, and the request succeeds', async () => {
   const { routes, port } = started;
   const before = await startHttpUpstream((_request, response) => response.end('before'), '127.0.0.3');
   const after = await startHttpUpstream((_request, response) => response.end('after'), '127.0.0.4', {}, before.port);

@@ -173,7 +173,7 @@ test('the nodes measure the use of a sandbox and the capacity of the cluster', a
   expect(await host.driver.sandboxAt(place.address)).toBeNull();
 }, 240_000);
 
-test('with a full quota the host reports no room, and a start is refused with `no_capacity`', async () => {
+test('with a full quota the host reports no free capacity, and a start is refused with `no_capacity`', async () => {
   const spec = await host.spec(image);
   const name = 'full';
   const quota = { metadata: { name }, spec: { hard: { pods: '0' } } };

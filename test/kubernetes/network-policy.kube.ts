@@ -6,7 +6,7 @@ import path from 'node:path';
 import type { V1Pod } from '@kubernetes/client-node';
 import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
 import { probeIsolation, requireIsolation } from '../../runtime/kubernetes/isolation-probe.ts';
-import { lookPodOf } from '../../runtime/kubernetes/manifests.ts';
+import { inspectionPod } from '../../runtime/kubernetes/manifests.ts';
 import { agentPort } from '../../runtime/sandbox-agent/agent-client.ts';
 import { shell } from '../runtime/local-host.ts';
 import { until } from '../support/until.ts';
@@ -117,13 +117,13 @@ test('the platform reaches sandboxes with and without internet access, from its 
   }
 });
 
-test('a pod that looks at an image cannot open connections, and no connection to it succeeds', async () => {
-  const look = lookPodOf('look-of-the-test', agentImage, host.options);
-  look.spec!.containers[0]!.command = listenWords;
-  const pod = await readyPod(cluster, look);
+test('a pod that inspects an image cannot open connections, and no connection to it succeeds', async () => {
+  const inspection = inspectionPod('inspection-of-the-test', agentImage, host.options);
+  inspection.spec!.containers[0]!.command = listenWords;
+  const pod = await readyPod(cluster, inspection);
   const itself = { ...listeningAt(pod), host: '127.0.0.1' };
   expect(await tries(inPod(pod), { open: { itself }, shut: { ...never, public: outside.public } })).toEqual([]);
-  const fromElsewhere = { look: listeningAt(pod) };
+  const fromElsewhere = { inspection: listeningAt(pod) };
   expect(await tries(inPod(stranger), { open: {}, shut: fromElsewhere })).toEqual([]);
   expect(await tries(inPod(platformPod), { open: {}, shut: fromElsewhere })).toEqual([]);
 }, 120_000);

@@ -17,7 +17,7 @@ let watch: AbortController;
 const made: SandboxId[] = [];
 /** The sandboxes that have a pod now. */
 const present = new Set<SandboxId>();
-const mostAtOnce = { all: 0, first: 0 };
+const maxAtOnce = { all: 0, first: 0 };
 let ofFirst: SandboxSpec[];
 
 beforeAll(async () => {
@@ -34,9 +34,9 @@ beforeAll(async () => {
     if (phase === 'ADDED') made.push(name);
     if (phase === 'ADDED') present.add(name);
     if (phase === 'DELETED') present.delete(name);
-    mostAtOnce.all = Math.max(mostAtOnce.all, present.size);
+    maxAtOnce.all = Math.max(maxAtOnce.all, present.size);
     const first = ofFirst.filter(({ sandboxId }) => present.has(sandboxId)).length;
-    mostAtOnce.first = Math.max(mostAtOnce.first, first);
+    maxAtOnce.first = Math.max(maxAtOnce.first, first);
   };
   watch = await new Watch(cluster.config).watch(`/api/v1/namespaces/${namespace}/pods`, {}, note, () => {});
 }, 120_000);
@@ -46,7 +46,7 @@ afterAll(async () => {
   await cluster?.stop();
 }, 60_000);
 
-/** Makes a sandbox with a disk. The disk has the facts about the image, so that no pod looks at the image. */
+/** Makes a sandbox with a disk. The disk has the facts about the image, so that no pod inspects the image. */
 async function specOf(accountId: AccountId): Promise<SandboxSpec> {
   const spec = await host.spec(image, { accountId });
   const { namespace } = host;
@@ -80,6 +80,6 @@ test('starts above the limit wait without using their time, and one account gets
   // Every start got its pod before its time ran out, and the second account did not wait for the first.
   expect([...made].sort()).toEqual([...ofFirst, ofSecond].map(({ sandboxId }) => sandboxId).sort());
   expect(made.at(-1)).not.toBe(ofSecond.sandboxId);
-  expect(mostAtOnce).toEqual({ all: 3, first: 2 });
+  expect(maxAtOnce).toEqual({ all: 3, first: 2 });
   await until(() => present.size === 0);
 }, 120_000);

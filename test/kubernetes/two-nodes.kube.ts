@@ -81,7 +81,7 @@ async function memoryOf(name: string): Promise<number> {
   return bytesOf((await cluster.core.readNode({ name })).status!.allocatable!.memory!);
 }
 
-test('sandboxes run on both nodes, and the room of the host is the sum of the nodes that take pods', async () => {
+test('sandboxes run on both nodes, and the capacity of the host is the sum of the nodes that take pods', async () => {
   const { load } = host.driver;
   const sizes = { one: await memoryOf('node-1'), two: await memoryOf('node-2') };
   expect(sizes.one - sizes.two).toBe(4 * 1024 * mib);
@@ -108,7 +108,7 @@ test('sandboxes run on both nodes, and the room of the host is the sum of the no
   await removeAll(sandboxes);
 }, 240_000);
 
-test('a sandbox that fits on no single node is refused and leaves nothing, even if the sum of the nodes has room', async () => {
+test('a sandbox that fits on no single node is refused and leaves nothing, even if the sum of the nodes has capacity', async () => {
   const larger = (await memoryOf('node-1')) / mib;
   const spec = await host.spec(image, { memoryMb: Math.ceil(larger) + 1 });
   expect(host.driver.load.memory().totalMb).toBeGreaterThan(spec.memoryMb);

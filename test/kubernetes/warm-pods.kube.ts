@@ -222,7 +222,7 @@ test('a deleted warm pod is replaced, and warm pods of an image without a templa
   await host.start({ warm: warm() });
 }, 240_000);
 
-test('warm pods end when a quota or the nodes have no room for a sandbox', async () => {
+test('warm pods end when a quota or the nodes have no capacity for a sandbox', async () => {
   await filled();
   const { namespace, core } = host;
   const { pods } = await host.objects();
@@ -249,7 +249,7 @@ test('warm pods end when a quota or the nodes have no room for a sandbox', async
   await host.driver.remove(other.sandboxId);
 }, 400_000);
 
-test('a sandbox takes the room of a placeholder pod with a lower priority, and the warm pods stay', async () => {
+test('a sandbox takes the capacity of a placeholder pod with a lower priority, and the warm pods stay', async () => {
   const placeholders = { metadata: { name: 'placeholder' }, value: -10 };
   await cluster.config.makeApiClient(SchedulingV1Api).createPriorityClass({ body: placeholders });
   await filled();

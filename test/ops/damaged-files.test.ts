@@ -52,10 +52,10 @@ describe.each(Object.entries(damages))('a file that is %s', (_, damage) => {
     expect(await claimPorts(dir, async (others) => ({ others: others.size }))).toEqual({ others: 0 });
     const data = path.join(dir, 'data');
     mkdirSync(data);
-    const wishes = [{ name: 'PLATFORM_API_PORT', preferred: 20_100 }] as const;
-    await choosePorts(data, wishes, dir);
+    const requests = [{ name: 'PLATFORM_API_PORT', preferred: 20_100 }] as const;
+    await choosePorts(data, requests, dir);
     damage(path.join(data, 'ports.json'));
-    expect((await choosePorts(data, wishes, dir)).PLATFORM_API_PORT).toBeGreaterThanOrEqual(20_100);
+    expect((await choosePorts(data, requests, dir)).PLATFORM_API_PORT).toBeGreaterThanOrEqual(20_100);
   });
 
   test('of settings: commands report that no platform runs', () => {

@@ -59,7 +59,7 @@ async function killAgent(): Promise<void> {
 }
 
 /** Does what the host worker's reconciliation does every few seconds. */
-async function look(spec: SandboxSpec): Promise<void> {
+async function askAgent(spec: SandboxSpec): Promise<void> {
   for (const _ of host.driver.withoutAgent([spec.sandboxId])) await host.driver.restartAgent(spec);
 }
 
@@ -68,10 +68,10 @@ async function isHealthy(place: SandboxPlace): Promise<boolean> {
   return reply?.ok ?? false;
 }
 
-/** Repeats the look until the agent answers. */
+/** Asks again until the agent answers. */
 async function untilHealthy(place: SandboxPlace, spec: SandboxSpec, seconds = 60): Promise<void> {
   const answers = async () => {
-    await look(spec);
+    await askAgent(spec);
     return isHealthy(place);
   };
   await until('the agent answers', answers, seconds);
@@ -206,7 +206,7 @@ describe('on a host', () => {
     const file = path.join(host.dataDir, 'oci/sandboxes', spec.sandboxId, 'agent');
     const text = readFileSync(file, 'latin1');
     rmSync(file);
-    await look(spec);
+    await askAgent(spec);
     await until('the file is back', () => readIfThere(file) === text);
     expect(await pids()).toEqual(before);
     expect(host.driver.withoutAgent([spec.sandboxId])).toEqual([]);

@@ -15,7 +15,7 @@ import path from 'node:path';
 import { afterAll, afterEach, beforeEach, expect, test } from '@jest/globals';
 import { ImageCache } from '../../runtime/images/image-cache.ts';
 import { makeImageOnce } from '../../runtime/images/make-once.ts';
-import { imageFolder, isImageWhole, readUnpackedImage, rootfsOf } from '../../runtime/images/unpacked-image.ts';
+import { imageFolder, isImageIntact, readUnpackedImage, rootfsOf } from '../../runtime/images/unpacked-image.ts';
 
 /** The unpacked images of a machine: which ones are kept, removed and unpacked again. */
 const root = mkdtempSync(path.join(os.tmpdir(), 'image-cache-'));
@@ -132,9 +132,9 @@ test('a copy on another file system is whole', async () => {
     execFileSync('cp', ['--archive', '--no-target-directory', path.dirname(made.rootfs), memory]);
     const copy = await readUnpackedImage(memory);
     expect(statSync(path.join(copy!.rootfs, 'folder')).size).not.toBe(statSync(path.join(made.rootfs, 'folder')).size);
-    expect(await isImageWhole(copy!)).toBe(true);
+    expect(await isImageIntact(copy!)).toBe(true);
     writeFileSync(path.join(copy!.rootfs, 'folder', files[0]!), 'longer text');
-    expect(await isImageWhole(copy!)).toBe(false);
+    expect(await isImageIntact(copy!)).toBe(false);
   } finally {
     rmSync(memory, { recursive: true });
   }

@@ -29,7 +29,7 @@ export class LoadedApi {
   }
 
   /** The maximum resident memory since the start of the process. */
-  mostResidentMib(): number {
+  maxResidentMib(): number {
     const status = fs.readFileSync(`/proc/${this.#api.pid}/status`, 'utf8');
     return Math.round(Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)![1]) / 1024);
   }

@@ -4,7 +4,7 @@ import path from 'node:path';
 const root = path.resolve(import.meta.dirname, '../..');
 
 /** The result of an operator's command. */
-export interface OperatorRun {
+export interface OperatorResult {
   code: number;
   stdout: string;
   stderr: string;
@@ -16,7 +16,7 @@ export function runOperator(
   dataDir: string,
   args: readonly string[],
   timeoutMs = 120_000,
-): Promise<OperatorRun> {
+): Promise<OperatorResult> {
   const words = {
     admin: ['ops/operator/admin.ts'],
     temporal: ['ops/local-stack/temporal-cli.ts'],

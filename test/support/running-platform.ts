@@ -133,7 +133,7 @@ export class RunningPlatform {
             .split('\0')
             .includes(`PLATFORM_DATA_DIR=${this.dataDir}`);
         } catch (error) {
-          // It ended while we looked.
+          // It ended while this was read.
           if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return false;
           throw error;
         }

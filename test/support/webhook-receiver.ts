@@ -19,7 +19,7 @@ export const answerWith =
 export class WebhookReceiver {
   readonly received: Received[] = [];
   /** The maximum number of requests that were open at the same time. */
-  mostOpen = 0;
+  maxOpen = 0;
   #open = 0;
   #answer: Answer;
   readonly #server: http.Server;
@@ -28,7 +28,7 @@ export class WebhookReceiver {
     this.#answer = answer;
     this.#server = http.createServer((request, response) => {
       this.#open += 1;
-      this.mostOpen = Math.max(this.mostOpen, this.#open);
+      this.maxOpen = Math.max(this.maxOpen, this.#open);
       response.on('close', () => {
         this.#open -= 1;
       });

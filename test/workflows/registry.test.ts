@@ -57,7 +57,7 @@ test('a workflow starts under its own id with its search attributes', () => {
   expect(startOptions('maintenance', '', undefined).args).toEqual([]);
 });
 
-test('an activity has room for all of its calls', () => {
+test('an activity has time for all of its calls', () => {
   const ms = (profile: ActivityOptions) => msToNumber(profile.startToCloseTimeout!);
   // A plan change at worst: read, cancel, read, prepare, confirm, read; then cancel, read.
   expect(ms(profiles.outside.money)).toBeGreaterThan(8 * requestTimeoutMs);

@@ -5,7 +5,7 @@ import type { Orm } from '../../db/orm.ts';
 import type { FullDisk } from '../../domain/hosts/placement.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { ensureBallast, releaseBallastIfFull } from '../../runtime/disk/ballast.ts';
-import { type DiskRoom, hasRoomToAdmit, readDiskRoom } from '../../runtime/disk/disk-room.ts';
+import { type DiskSpace, hasSpaceToAdmit, readDiskSpace } from '../../runtime/disk/disk-space.ts';
 import type { DiskFence, DiskUse, HostDriver } from '../../runtime/host-driver.ts';
 import type { SandboxFacts } from '../sandboxes/facts.ts';
 
@@ -40,7 +40,7 @@ export class DiskWatch {
   /** The state of one disk. */
   readonly #folders: string[];
   #timer: NodeJS.Timeout | null = null;
-  #looking: Promise<void> = Promise.resolve();
+  #checking: Promise<void> = Promise.resolve();
   /** A write of the host's row is in progress. */
   #writing: Promise<void> | null = null;
   #stopped = false;
@@ -61,7 +61,7 @@ export class DiskWatch {
 
   /** Checks once, so that a host with a full disk is not offered. Then checks repeatedly. */
   async start(): Promise<void> {
-    await this.look();
+    await this.check();
     await this.#writing;
     this.#next();
   }
@@ -70,42 +70,42 @@ export class DiskWatch {
   async stop(): Promise<void> {
     this.#stopped = true;
     if (this.#timer) clearTimeout(this.#timer);
-    await this.#looking;
+    await this.#checking;
     await Promise.allSettled([this.#writing]);
   }
 
   #next(): void {
     if (this.#stopped) return;
-    const { bytes, limits } = this.#deps.driver.diskRoom();
+    const { bytes, limits } = this.#deps.driver.diskSpace();
     const untilPressureMs = ((bytes - limits.pauseBytes) / bytesPerSecond) * 1000;
     const pauseMs = Math.min(longestPauseMs, Math.max(shortestPauseMs, untilPressureMs));
     this.#timer = setTimeout(() => {
-      this.#looking = this.look()
+      this.#checking = this.check()
         .catch((error) => this.#deps.logger.warn({ err: error }, 'the disk could not be checked; trying again'))
         .then(() => this.#next());
     }, pauseMs);
   }
 
   /** Runs one check. It never waits for the database, which may be out of space on this same disk. */
-  async look(): Promise<void> {
+  async check(): Promise<void> {
     const { driver, cacheDir } = this.#deps;
-    const room = driver.diskRoom();
-    const uses = await this.#measure(room);
-    if (room.bytes < room.limits.pauseBytes) await this.#pauseWriters(room, uses);
-    await this.#keepReserve(driver.diskRoom());
+    const space = driver.diskSpace();
+    const uses = await this.#measure(space);
+    if (space.bytes < space.limits.pauseBytes) await this.#pauseWriters(space, uses);
+    await this.#keepReserve(driver.diskSpace());
     for (const folder of this.#folders) {
       if (releaseBallastIfFull(folder))
         this.#deps.logger.error({ folder }, 'the disk is full; its reserve was released');
     }
     await this.#refillBallast();
-    const cache = this.#folders.length > 1 ? readDiskRoom(cacheDir) : null;
-    this.#startWriting(room, cache);
+    const cache = this.#folders.length > 1 ? readDiskSpace(cacheDir) : null;
+    this.#startWriting(space, cache);
   }
 
   /** Writes run one at a time. The next check writes later changes. */
-  #startWriting(room: DiskRoom, cache: DiskRoom | null): void {
+  #startWriting(space: DiskSpace, cache: DiskSpace | null): void {
     if (this.#writing) return;
-    this.#writing = this.#writeFullDisk(room, cache).finally(() => {
+    this.#writing = this.#writeFullDisk(space, cache).finally(() => {
       this.#writing = null;
     });
     this.#writing.catch((error) => {
@@ -116,8 +116,8 @@ export class DiskWatch {
     });
   }
 
-  async #measure(room: DiskRoom): Promise<DiskUse[]> {
-    if (room.bytes > 4 * room.limits.admitBytes) {
+  async #measure(space: DiskSpace): Promise<DiskUse[]> {
+    if (space.bytes > 4 * space.limits.admitBytes) {
       this.#measures = [];
       this.#halted.clear();
       return [];
@@ -140,22 +140,22 @@ export class DiskWatch {
     return bytes - Math.min(bytes, ...before);
   }
 
-  async #pauseWriters(room: DiskRoom, uses: readonly DiskUse[]): Promise<void> {
+  async #pauseWriters(space: DiskSpace, uses: readonly DiskUse[]): Promise<void> {
     const free = uses.filter((use) => !this.#halted.has(use.sandboxId));
     const growths = free.map((use) => ({ ...use, growth: this.#growthOf(use) }));
     const fastest = Math.max(0, ...growths.map(({ growth }) => growth));
-    const lastRoom = room.bytes < room.limits.reserveBytes / 2;
+    const isReserveHalfUsed = space.bytes < space.limits.reserveBytes / 2;
     const least = Math.max(smallGrowthBytes, fastest * shareOfFastest);
-    const writers = growths.filter(({ growth }) => lastRoom || growth >= least);
+    const writers = growths.filter(({ growth }) => isReserveHalfUsed || growth >= least);
     await Promise.all(writers.map(({ sandboxId }) => this.#deps.driver.halt(sandboxId)));
     for (const { sandboxId, run, growth } of writers) {
-      this.#deps.logger.warn({ sandboxId, growth, room: room.bytes }, 'paused: the disk is nearly full');
+      this.#deps.logger.warn({ sandboxId, growth, space: space.bytes }, 'paused: the disk is nearly full');
       this.#ask(sandboxId, run);
     }
     for (const { sandboxId, run, isFrozen } of uses) {
       if (this.#ended.has(sandboxId) || !this.#halted.has(sandboxId)) continue;
       // A system call in progress may still write gigabytes. Only ending the processes stops it.
-      if (!isFrozen && lastRoom) await this.#end(sandboxId, run);
+      if (!isFrozen && isReserveHalfUsed) await this.#end(sandboxId, run);
       else if (performance.now() - this.#halted.get(sandboxId)! > askAgainMs) this.#ask(sandboxId, run);
     }
   }
@@ -187,12 +187,12 @@ export class DiskWatch {
    * When the writers are frozen one by one, the other sandboxes are thawed, although part of the reserve is used. At
    * least half of the reserve is kept.
    */
-  async #keepReserve({ bytes, limits }: DiskRoom): Promise<void> {
+  async #keepReserve({ bytes, limits }: DiskSpace): Promise<void> {
     const { fence, lease } = this.#deps;
     const { reserveBytes } = limits;
     const kept = bytes < reserveBytes ? Math.max(reserveBytes / 2, bytes - reserveBytes / 8) : reserveBytes;
     await fence.keepFree(Math.floor(kept));
-    if (fence.isClosed) await lease.letRunIfHeld();
+    if (fence.isClosed) await lease.openFenceIfHeld();
   }
 
   async #refillBallast(): Promise<void> {
@@ -201,18 +201,18 @@ export class DiskWatch {
     for (const folder of this.#folders) await ensureBallast(folder);
   }
 
-  async #writeFullDisk(data: DiskRoom, cache: DiskRoom | null): Promise<void> {
+  async #writeFullDisk(data: DiskSpace, cache: DiskSpace | null): Promise<void> {
     const ease = this.#fullDisk ? recovered : 1;
     // A start writes little to the cache, so the cache counts as full only at its reserve.
     const cacheIsFull =
       cache !== null &&
       (cache.bytes < cache.limits.reserveBytes * ease || cache.inodes < cache.limits.reserveInodes * ease);
     const eased = { ...data, bytes: data.bytes / ease, inodes: data.inodes / ease };
-    const fullDisk = hasRoomToAdmit(eased) ? (cacheIsFull ? 'cache' : null) : 'data';
+    const fullDisk = hasSpaceToAdmit(eased) ? (cacheIsFull ? 'cache' : null) : 'data';
     if (fullDisk === this.#fullDisk) return;
     await setFullDisk(this.#deps.orm.em, this.#deps.hostId, fullDisk);
     if (fullDisk)
-      this.#deps.logger.warn({ fullDisk, room: data }, 'the disk is nearly full; this host takes no more sandboxes');
+      this.#deps.logger.warn({ fullDisk, space: data }, 'the disk is nearly full; this host takes no more sandboxes');
     else if (this.#fullDisk) this.#deps.logger.info('the disk has room again');
     this.#fullDisk = fullDisk;
   }
@@ -222,9 +222,9 @@ interface DiskWatchParts {
   orm: Orm;
   /** The folder of the sandboxes' disks. */
   diskFolder: string;
-  driver: Pick<HostDriver, 'diskRoom' | 'diskUse' | 'halt' | 'endAtOnce'>;
+  driver: Pick<HostDriver, 'diskSpace' | 'diskUse' | 'halt' | 'endAtOnce'>;
   fence: Pick<DiskFence, 'keepFree' | 'isClosed'>;
-  lease: { letRunIfHeld(): Promise<void> };
+  lease: { openFenceIfHeld(): Promise<void> };
   facts: Pick<SandboxFacts, 'diskPressure'>;
   hostId: string;
   cacheDir: string;

@@ -44,13 +44,13 @@ export class HostLease {
   }
 
   /**
-   * Renews the lease without offering room yet.
+   * Renews the lease without offering capacity yet.
    * @returns whether the host had been given up; then its sandboxes stay frozen until `offer`
    * @throws when Postgres is unreachable
    */
   async hold(): Promise<{ lost: boolean }> {
     const { lost } = await this.#renew();
-    if (!lost) await this.#letRun();
+    if (!lost) await this.#openFence();
     this.#timer = setInterval(() => this.#tick(), (this.#leaseSeconds * 1000) / 4);
     return { lost };
   }
@@ -70,8 +70,8 @@ export class HostLease {
   }
 
   /** Thaws the sandboxes that were frozen because of the lease, if the lease is valid. */
-  async letRunIfHeld(): Promise<void> {
-    if (uptimeSeconds() < this.#heldUntilSeconds) await this.#letRun();
+  async openFenceIfHeld(): Promise<void> {
+    if (uptimeSeconds() < this.#heldUntilSeconds) await this.#openFence();
   }
 
   /** Takes no new sandboxes from now on. The existing ones continue. */
@@ -94,7 +94,7 @@ export class HostLease {
 
   async #renewAgain(): Promise<void> {
     const { lost } = await this.#renew();
-    if (!lost) await this.#letRun();
+    if (!lost) await this.#openFence();
     else if (this.#offers) this.#onLost();
   }
 
@@ -110,7 +110,7 @@ export class HostLease {
     return { lost };
   }
 
-  async #letRun(): Promise<void> {
+  async #openFence(): Promise<void> {
     if (!this.#fence.isClosed || !(await this.#fence.open())) return;
     this.#logger.warn('sandboxes were frozen, because the lease or room on the disk was missing; they continue');
   }

@@ -2,11 +2,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { PlanCatalog } from '../../db/billing/plans.ts';
 import {
-  type RestingSandbox,
-  restingSandboxes,
   runningSandboxes,
+  type StableSandbox,
   sandboxesBoundTo,
   sandboxesOnHost,
+  stableSandboxes,
 } from '../../db/hosts/hosts.ts';
 import type { Orm } from '../../db/orm.ts';
 import type { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
@@ -22,10 +22,10 @@ export type ReconcilingDriver = SandboxDriver &
   Pick<HostDriver, 'reconcile' | 'repairLinks' | 'withoutAgent' | 'restartAgent'>;
 
 /**
- * Why a sandbox is reported. `room`: it is frozen and the disk has no room for it. A report with a changed reason is
- * sent at once.
+ * Why a sandbox is reported. `disk_space`: it is frozen and the disk has no space for it. A report with a changed
+ * reason is sent at once.
  */
-type Loss = 'processes' | 'disk' | 'room';
+type Loss = 'processes' | 'disk' | 'disk_space';
 
 const everyMs = 4000;
 /** A workflow normally acts on a report much sooner. If it has not, the report is sent again after this time. */
@@ -45,7 +45,7 @@ export class HostReconciliation {
   readonly #specOf: (row: Sandbox) => SandboxSpec;
   readonly #logger: Logger;
   readonly #stopping = new AbortController();
-  readonly #reports = new Map<SandboxId, { run: number | null; lost: Loss; sentAtMs: number; underWay: boolean }>();
+  readonly #reports = new Map<SandboxId, { run: number | null; lost: Loss; sentAtMs: number; inProgress: boolean }>();
   #running: Promise<void> | null = null;
 
   constructor(deps: {
@@ -67,8 +67,8 @@ export class HostReconciliation {
   }
 
   /**
-   * Call this before the host takes work. It removes sandboxes that no row needs, releases the room of ended ones, and
-   * reports processes that ended while the host was away.
+   * Call this before the host takes work. It removes sandboxes that no row needs, releases the capacity of ended ones,
+   * and reports processes that ended while the host was away.
    * @param lastAlive when this host was last known to be up; after a restart of the host, its processes ended then
    */
   async takeOver(lastAlive: Date): Promise<void> {
@@ -80,11 +80,11 @@ export class HostReconciliation {
       await this.#alone(row.sandboxId, async () => {
         await this.#driver.stop(row.sandboxId);
         await this.#driver.remove(row.sandboxId);
-        await life.releaseRoom(row.sandboxId);
+        await life.releaseCapacity(row.sandboxId);
       });
     }
-    for (const row of living) await this.#alone(row.sandboxId, () => this.#bringToRest(row));
-    await this.#look(lastAlive);
+    for (const row of living) await this.#alone(row.sandboxId, () => this.#settle(row));
+    await this.#compareAll(lastAlive);
     this.#logger.info(
       { sandboxes: living.length, cleaned: rows.length - living.length },
       'the sandboxes of the host were reconciled with their rows',
@@ -102,7 +102,7 @@ export class HostReconciliation {
 
   /** Starts the repeated checks. */
   start(): void {
-    this.#running ??= this.#lookOn();
+    this.#running ??= this.#repeatChecks();
   }
 
   /** Stops after the current check. */
@@ -114,7 +114,7 @@ export class HostReconciliation {
   /**
    * A pause or resume may have succeeded although the workflow gave it up while this host was away. The row decides.
    */
-  async #bringToRest(row: Sandbox): Promise<void> {
+  async #settle(row: Sandbox): Promise<void> {
     if (row.status !== 'running' && row.status !== 'paused') return;
     const found = await this.#driver.inspect(row.sandboxId);
     const { state } = found;
@@ -134,39 +134,39 @@ export class HostReconciliation {
     } catch (error) {
       if (!(error instanceof DriverError && error.code === 'host_disk_full')) throw error;
       const pressure = { run: found.run, ended: false };
-      this.#report(row.sandboxId, found, 'room', () => this.#facts.diskPressure(row.sandboxId, pressure));
+      this.#report(row.sandboxId, found, 'disk_space', () => this.#facts.diskPressure(row.sandboxId, pressure));
     }
   }
 
-  async #lookOn(): Promise<void> {
+  async #repeatChecks(): Promise<void> {
     const { signal } = this.#stopping;
     while (!signal.aborted) {
       await delay(everyMs, undefined, { signal }).catch(ignoreAbort);
       if (signal.aborted) return;
-      await this.#look(new Date()).catch((error) => {
+      await this.#compareAll(new Date()).catch((error) => {
         this.#logger.warn({ err: error }, 'the sandboxes of this host could not be compared with their rows');
       });
     }
   }
 
-  async #look(lastAlive: Date): Promise<void> {
-    const resting = await restingSandboxes(this.#orm.em, this.#hostId);
-    const ids = new Set(resting.map(({ sandboxId }) => sandboxId));
+  async #compareAll(lastAlive: Date): Promise<void> {
+    const stable = await stableSandboxes(this.#orm.em, this.#hostId);
+    const ids = new Set(stable.map(({ sandboxId }) => sandboxId));
     for (const sandboxId of this.#reports.keys()) if (!ids.has(sandboxId)) this.#reports.delete(sandboxId);
-    for (const row of resting) await this.#alone(row.sandboxId, () => this.#compare(row, lastAlive));
-    await this.#driver.repairLinks(resting);
-    await this.#restartAgents(resting);
+    for (const row of stable) await this.#alone(row.sandboxId, () => this.#compare(row, lastAlive));
+    await this.#driver.repairLinks(stable);
+    await this.#restartAgents(stable);
   }
 
   /** Runs in the background, so that a sandbox that cannot start a process does not delay the check of others. */
-  async #restartAgents(resting: readonly RestingSandbox[]): Promise<void> {
-    const running = resting.flatMap(({ sandboxId, status }) => (status === 'running' ? [sandboxId] : []));
+  async #restartAgents(stable: readonly StableSandbox[]): Promise<void> {
+    const running = stable.flatMap(({ sandboxId, status }) => (status === 'running' ? [sandboxId] : []));
     for (const row of await runningSandboxes(this.#orm.em, this.#hostId, this.#driver.withoutAgent(running))) {
       void this.#alone(row.sandboxId, async () => this.#driver.restartAgent(this.#specOf(row)));
     }
   }
 
-  async #compare(row: RestingSandbox, lastAlive: Date): Promise<void> {
+  async #compare(row: StableSandbox, lastAlive: Date): Promise<void> {
     const { sandboxId, status, holdsCompute } = row;
     const found = await this.#driver.inspect(sandboxId);
     if (found.state === 'running' || found.state === 'paused') return;
@@ -186,8 +186,8 @@ export class HostReconciliation {
     const before = this.#reports.get(sandboxId);
     const isRecent =
       before?.run === run && before.lost === lost && performance.now() - before.sentAtMs < reportAgainAfterMs;
-    if (before?.underWay || isRecent) return;
-    const report = { run, lost, sentAtMs: performance.now(), underWay: true };
+    if (before?.inProgress || isRecent) return;
+    const report = { run, lost, sentAtMs: performance.now(), inProgress: true };
     this.#reports.set(sandboxId, report);
     send()
       .catch((error) => {
@@ -195,7 +195,7 @@ export class HostReconciliation {
         this.#logger.warn({ err: error, sandboxId }, 'a report was not accepted; the next check repeats it');
       })
       .finally(() => {
-        report.underWay = false;
+        report.inProgress = false;
       });
   }
 }

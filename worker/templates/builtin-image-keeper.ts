@@ -77,10 +77,10 @@ export class BuiltinImageKeeper {
     );
   }
 
-  /** Makes an image only if the disk has room, so that sandboxes can use a nearly full disk. */
+  /** Makes an image only if the disk has space, so that sandboxes can use a nearly full disk. */
   async #make(image: string, signal: AbortSignal): Promise<void> {
-    const { images, hasRoom, logger } = this.#options;
-    if (hasRoom() || (await images.isMade(image))) {
+    const { images, hasSpace, logger } = this.#options;
+    if (hasSpace() || (await images.isMade(image))) {
       await images.get(image, signal);
       return;
     }
@@ -123,8 +123,8 @@ interface KeeperOptions {
   orm: Orm;
   images: HostImages;
   hostId: string;
-  /** Whether the disk has room for another image. */
-  hasRoom: () => boolean;
+  /** Whether the disk has space for another image. */
+  hasSpace: () => boolean;
   /** Names of the built-in templates whose images are made ahead. */
   ahead: readonly string[];
   /** The delays after the first failed build, the second, and so on. The last value repeats. */

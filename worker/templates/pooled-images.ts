@@ -5,14 +5,14 @@ import { imagesOfTemplates } from '../../db/templates/template-images.ts';
 import type { HostDriver } from '../../runtime/host-driver.ts';
 
 /** The poll interval, because notifications may be lost. */
-const lookMs = 60_000;
+const pollMs = 60_000;
 
 /** When a template is deleted, its host ends the frozen sandboxes that it keeps of that template. */
 export class PooledImages {
   readonly #options: { orm: Orm; driver: Pick<HostDriver, 'pooledImages' | 'dropPooled'>; logger: Logger };
   readonly #listener: NotificationListener;
   #timer: NodeJS.Timeout | undefined;
-  #looking: Promise<void> = Promise.resolve();
+  #checking: Promise<void> = Promise.resolve();
 
   constructor(options: {
     orm: Orm;
@@ -25,31 +25,31 @@ export class PooledImages {
       databaseUrl: options.databaseUrl,
       channel: 'template_images_changed',
       logger: options.logger,
-      onNotification: () => this.#lookSoon(),
+      onNotification: () => this.#checkSoon(),
       // Notifications are lost while there is no connection.
-      onLiveChange: () => this.#lookSoon(),
+      onLiveChange: () => this.#checkSoon(),
     });
   }
 
   start(): void {
     this.#listener.start();
-    this.#timer = setInterval(() => this.#lookSoon(), lookMs);
+    this.#timer = setInterval(() => this.#checkSoon(), pollMs);
   }
 
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     await this.#listener.close();
-    await this.#looking;
+    await this.#checking;
   }
 
-  #lookSoon(): void {
+  #checkSoon(): void {
     const { logger } = this.#options;
-    this.#looking = this.#looking
-      .then(() => this.#look())
+    this.#checking = this.#checking
+      .then(() => this.#check())
       .catch((error) => logger.warn({ err: error }, 'the templates of frozen sandboxes could not be read'));
   }
 
-  async #look(): Promise<void> {
+  async #check(): Promise<void> {
     const { orm, driver } = this.#options;
     const pooled = driver.pooledImages;
     if (pooled.length === 0) return;

@@ -25,9 +25,9 @@ export class MetricsSampler {
   readonly #hostId: string;
   readonly #logger: Logger;
   readonly #clock: () => number;
-  readonly #onLook: (metered: readonly MeteredUsage[]) => void;
+  readonly #onSample: (metered: readonly MeteredUsage[]) => void;
   #timer: NodeJS.Timeout | null = null;
-  #looking: Promise<void> = Promise.resolve();
+  #sampling: Promise<void> = Promise.resolve();
   #stopped = false;
   /** The last stored sample of each sandbox. */
   #previous = new Map<SandboxId, SandboxUsage>();
@@ -36,7 +36,7 @@ export class MetricsSampler {
 
   /**
    * @param deps.clock Unix milliseconds
-   * @param deps.onLook called with each sample, even if it could not be stored
+   * @param deps.onSample called with each sample, even if it could not be stored
    */
   constructor(deps: {
     orm: Orm;
@@ -44,18 +44,18 @@ export class MetricsSampler {
     hostId: string;
     logger: Logger;
     clock?: () => number;
-    onLook?: (metered: readonly MeteredUsage[]) => void;
+    onSample?: (metered: readonly MeteredUsage[]) => void;
   }) {
     this.#orm = deps.orm;
     this.#driver = deps.driver;
     this.#hostId = deps.hostId;
     this.#logger = deps.logger;
     this.#clock = deps.clock ?? Date.now;
-    this.#onLook = deps.onLook ?? (() => {});
+    this.#onSample = deps.onSample ?? (() => {});
   }
 
   start(): void {
-    const next = () => this.#lookAt((Math.floor(this.#clock() / intervalMs) + 1) * intervalMs, next);
+    const next = () => this.#sampleAt((Math.floor(this.#clock() / intervalMs) + 1) * intervalMs, next);
     next();
   }
 
@@ -63,16 +63,16 @@ export class MetricsSampler {
   async stop(): Promise<void> {
     this.#stopped = true;
     if (this.#timer) clearTimeout(this.#timer);
-    await this.#looking;
+    await this.#sampling;
   }
 
-  #lookAt(atMs: number, next: () => void): void {
+  #sampleAt(atMs: number, next: () => void): void {
     if (this.#stopped) return;
     this.#timer = setTimeout(() => {
       // Timers use another clock and may fire early. An early sample would count for the previous five seconds.
       const missingMs = atMs - this.#clock();
-      if (missingMs > 0 && missingMs < intervalMs) return this.#lookAt(atMs, next);
-      this.#looking = this.look()
+      if (missingMs > 0 && missingMs < intervalMs) return this.#sampleAt(atMs, next);
+      this.#sampling = this.sample()
         .catch((error) =>
           this.#logger.warn({ err: error }, 'metrics could not be stored; the next sample covers their time'),
         )
@@ -81,12 +81,12 @@ export class MetricsSampler {
   }
 
   /** Takes one sample of all sandboxes. */
-  async look(): Promise<void> {
+  async sample(): Promise<void> {
     const nowMs = Math.floor(this.#clock() / intervalMs) * intervalMs;
     await this.#addUpBefore(Math.floor(nowMs / minuteMs) * minuteMs);
     const usages = await this.#driver.usage();
     const metered = usages.flatMap((usage) => sinceLast(usage, this.#previous.get(usage.sandboxId)));
-    this.#onLook(metered);
+    this.#onSample(metered);
     await insertSamples(this.#orm.em, new Date(nowMs), metered);
     this.#previous = new Map(usages.map((usage) => [usage.sandboxId, usage]));
     for (const { sandboxId } of metered) this.#minute!.sandboxIds.add(sandboxId);

@@ -97,10 +97,10 @@ export class WebhookRelay {
   /** @returns the number of claimed deliveries */
   async #claim(): Promise<number> {
     const { inFlight } = this.#attempts;
-    const limit = Math.min(batchSize, inFlight.room);
+    const limit = Math.min(batchSize, inFlight.freeTotal);
     if (limit <= 0) return 0;
     const { perEndpoint, perAccount } = firstAttemptLimits;
-    const wanted = { limit, perEndpoint, perAccount, rooms: inFlight.rooms() };
+    const wanted = { limit, perEndpoint, perAccount, freeSlots: inFlight.freeSlotsByOwner() };
     const claimed = await claimDeliveries(this.#orm.em, this.#holder, wanted);
     for (const held of claimed) {
       // If the lease of a delivery has expired during its attempt, the delivery is still in flight.
@@ -122,7 +122,7 @@ export class WebhookRelay {
   async #deliver(held: HeldDelivery): Promise<void> {
     const isUnhealthy = held.endpoint !== null && held.endpoint.consecutiveFailures >= failuresUntilUnhealthy;
     if (!isUnhealthy && (await this.#attempts.attempt(held))) return;
-    // The workflow can wait until there is room.
+    // The workflow can wait until there is a free slot.
     await this.#record({ held, kind: 'handed_over' });
   }
 
@@ -134,9 +134,9 @@ export class WebhookRelay {
   }
 
   /**
-   * Writes outcomes as they arrive, batch by batch, until there are none. Each write makes room for more requests. So a
-   * killed relay leaves at most as many unwritten outcomes as it may have requests in flight. Postgres may be away for
-   * a while.
+   * Writes outcomes as they arrive, batch by batch, until there are none. Each write frees slots for more requests. So
+   * a killed relay leaves at most as many unwritten outcomes as it may have requests in flight. Postgres may be away
+   * for a while.
    */
   async #writeAll(): Promise<void> {
     while (this.#results.length > 0) {

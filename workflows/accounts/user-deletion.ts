@@ -25,9 +25,9 @@ export interface DeletionProgress {
 
 export const progressQuery = defineQuery<DeletionProgress>('progress');
 
-const firstLookMs = 500;
+const firstPollMs = 500;
 /** The longest wait between two counts. A sandbox with an absent host ends after some minutes. */
-const longestLookMs = 30_000;
+const longestPollMs = 30_000;
 
 const rows = proxyLocalActivities<UserDeletionActivities>(database);
 
@@ -51,7 +51,7 @@ export async function userDeletion(input: UserDeletionInput): Promise<void> {
     let outcome = await rows.removeUser(userId);
     for (; outcome === 'more'; outcome = await rows.removeUser(userId)) await next(input);
     if (outcome === 'done') break;
-    await sleep(firstLookMs);
+    await sleep(firstPollMs);
   }
   await endPasswordReset(userId);
   progress.status = 'completed';
@@ -62,7 +62,7 @@ export async function userDeletion(input: UserDeletionInput): Promise<void> {
 async function endSandboxes(input: UserDeletionInput, progress: DeletionProgress): Promise<void> {
   const { accountId, userId } = input;
   const asked = new Set<string>();
-  for (let waitMs = firstLookMs; ; waitMs = Math.min(2 * waitMs, longestLookMs)) {
+  for (let waitMs = firstPollMs; ; waitMs = Math.min(2 * waitMs, longestPollMs)) {
     const { sandboxIds, total } = await rows.findSandboxesToEnd(userId);
     progress.sandboxesLeft = total;
     if (total === 0) return;

@@ -18,7 +18,7 @@ export const checkBudgetSignal = defineSignal<[Workflows['budget']['signals']['c
 const rows = proxyLocalActivities<BudgetActivities>(database);
 
 /** The shortest time between two checks. One check covers all sandboxes that were made meanwhile. */
-const leastBetweenMs = 1000;
+const minBetweenMs = 1000;
 
 /**
  * Watches an account's budget while it exists. Compares the usage with the budget every few minutes, when a period
@@ -43,7 +43,7 @@ export async function budget({ accountId }: BudgetInput): Promise<void> {
     // The next run begins with a check, so a pending signal is not lost.
     if (workflowInfo().continueAsNewSuggested) await continueAsNew<typeof budget>({ accountId });
     const isEarly = await condition(() => isAsked, Math.max(1, (nextAtMs ?? 0) - Date.now()));
-    const restMs = checkedAtMs + leastBetweenMs - Date.now();
+    const restMs = checkedAtMs + minBetweenMs - Date.now();
     if (isEarly && restMs > 0) await sleep(restMs);
   }
 }

@@ -22,7 +22,7 @@ const { sandboxesBoundTo } = proxyLocalActivities<Pick<HostWatchActivities, 'san
 const pageSize = 200;
 const longestPauseSeconds = 60;
 /** The number of rounds in which one run of this workflow signals the same sandbox. */
-const mostSignals = 8;
+const maxSignals = 8;
 
 /**
  * Watches the lease of a machine that runs sandboxes. When the lease is lost, the workflow signals each sandbox with
@@ -73,7 +73,7 @@ async function signalLoss(hostId: string, { after, pauseSeconds }: LossProgress)
     const key = `${sandboxId} ${run}`;
     const times = (signalled.get(key) ?? 0) + 1;
     signalled.set(key, times);
-    return times <= mostSignals;
+    return times <= maxSignals;
   }
 }
 

@@ -2,13 +2,13 @@ import { proxyActivities, sleep } from '@temporalio/workflow';
 import type { RegistryImageActivities, SweepResult } from '../../activities/templates/registry-images.ts';
 import { outside, upkeep } from '../activity-profiles.ts';
 
-const looking = proxyActivities<RegistryImageActivities>(upkeep);
+const reading = proxyActivities<RegistryImageActivities>(upkeep);
 const removing = proxyActivities<RegistryImageActivities>(outside.registry);
 
 export const imagesAtOnce = 20;
 const closingMs = 30_000;
 /** Attempts at an import end within an hour. */
-const maxClosingLooks = 150;
+const maxClosingPolls = 150;
 
 /** The result of one round. */
 export interface CollectionReport {
@@ -22,15 +22,15 @@ export interface CollectionReport {
  * free their disk space. A schedule starts this workflow. Workflow id: `image-collection`.
  */
 export async function imageCollection(): Promise<CollectionReport> {
-  const images = await looking.findUnusedImages();
+  const images = await reading.findUnusedImages();
   let removed = 0;
   for (let at = 0; at < images.length; at += imagesAtOnce) {
     removed += await removing.removeUnusedImages(images.slice(at, at + imagesAtOnce));
   }
-  let sweep = await looking.sweepRegistry();
-  for (let looks = 0; sweep === 'closing' && looks < maxClosingLooks; looks++) {
+  let sweep = await reading.sweepRegistry();
+  for (let polls = 0; sweep === 'closing' && polls < maxClosingPolls; polls++) {
     await sleep(closingMs, { summary: 'imports that write to the registry end' });
-    sweep = await looking.sweepRegistry();
+    sweep = await reading.sweepRegistry();
   }
   return { found: images.length, removed, sweep };
 }

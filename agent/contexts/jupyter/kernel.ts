@@ -1,8 +1,8 @@
 import { StringDecoder } from 'node:string_decoder';
-import { type Kernel, kernelDied, type Outcome, type Run } from '../kernel.ts';
+import { displayEvent, type ExecutionOutput, type Representations } from '../execution-output.ts';
+import { type Execution, type Kernel, kernelDied, type Outcome } from '../kernel.ts';
 import { type KernelProcess, pipesRead } from '../kernel-process.ts';
 import { type MimeBundle, representations } from '../representations.ts';
-import { displayEvent, type Representations, type RunOutput } from '../run-output.ts';
 import type { KernelConnection } from './connection.ts';
 import type { JupyterMessage } from './messages.ts';
 
@@ -15,20 +15,21 @@ export interface KernelTraits {
   /** `message`: the kernel is interrupted by a request and not by a signal. */
   interruptMode: 'signal' | 'message';
   /**
-   * Code that sets and restores variables around a run. Undefined: the kernel takes them from the request's metadata.
+   * Code that sets and restores variables around an execution. Undefined: the kernel takes them from the request's
+   * metadata.
    */
   environmentCode?: (envVars: Record<string, string>) => { before: string; after: string };
-  /** The kernel publishes the value of a run as its last display. */
+  /** The kernel publishes the value of an execution as its last display. */
   valueIsLastDisplay: boolean;
   /** The process's own output is output of the code, and not only an explanation of the process's end. */
   processOutputIsCode: boolean;
 }
 
-/** The state of the current run. */
-interface RunState {
+/** The state of the current execution. */
+interface ExecutionState {
   readonly id: string;
-  readonly run: Run;
-  readonly output: RunOutput;
+  readonly execution: Execution;
+  readonly output: ExecutionOutput;
   main: Representations | undefined;
   executionCount: number | undefined;
   error: { name: string; value: string; traceback: string } | undefined;
@@ -47,7 +48,7 @@ export class JupyterKernel implements Kernel {
   readonly #process: KernelProcess;
   readonly #connection: KernelConnection;
   readonly #traits: KernelTraits;
-  #current: RunState | undefined;
+  #current: ExecutionState | undefined;
   #lost = false;
 
   constructor(process: KernelProcess, connection: KernelConnection, traits: KernelTraits) {
@@ -66,13 +67,13 @@ export class JupyterKernel implements Kernel {
     if (stderr) process.keepLastWords(stderr);
   }
 
-  async execute(run: Run, output: RunOutput): Promise<Outcome> {
+  async execute(execution: Execution, output: ExecutionOutput): Promise<Outcome> {
     output.onFlow((flowing) => this.#setFlowing(flowing));
     try {
-      const around = this.#traits.environmentCode?.(run.envVars);
-      if (around?.before) await this.#request(around.before, true, run, output);
-      const state = await this.#request(run.code, false, run, output);
-      if (around?.after && !this.#lost) await this.#request(around.after, true, run, output);
+      const around = this.#traits.environmentCode?.(execution.envVars);
+      if (around?.before) await this.#request(around.before, true, execution, output);
+      const state = await this.#request(execution.code, false, execution, output);
+      if (around?.after && !this.#lost) await this.#request(around.after, true, execution, output);
       return this.#outcome(state);
     } finally {
       output.onFlow(undefined);
@@ -107,7 +108,12 @@ export class JupyterKernel implements Kernel {
     this.#connection.close();
   }
 
-  async #request(code: string, silent: boolean, run: Run, output: RunOutput): Promise<RunState> {
+  async #request(
+    code: string,
+    silent: boolean,
+    execution: Execution,
+    output: ExecutionOutput,
+  ): Promise<ExecutionState> {
     return new Promise((resolve) => {
       const content = {
         code,
@@ -117,10 +123,12 @@ export class JupyterKernel implements Kernel {
         allow_stdin: false,
         stop_on_error: false,
       };
-      const metadata = this.#traits.environmentCode ? {} : { env_vars: run.envVars, wants_data: run.wantsData };
-      const state: RunState = {
+      const metadata = this.#traits.environmentCode
+        ? {}
+        : { env_vars: execution.envVars, wants_data: execution.wantsData };
+      const state: ExecutionState = {
         id: this.#lost ? '' : this.#connection.request('shell', 'execute_request', content, metadata),
-        run,
+        execution,
         output,
         main: undefined,
         executionCount: undefined,
@@ -140,7 +148,7 @@ export class JupyterKernel implements Kernel {
     });
   }
 
-  #outcome(state: RunState): Outcome {
+  #outcome(state: ExecutionState): Outcome {
     if (!state.idle || !state.replied) {
       const how = this.#process.ending ?? 'it closed its sockets';
       return { ok: false, error: kernelDied(this.#traits.language, how, this.#process.lastWords) };
@@ -174,7 +182,7 @@ export class JupyterKernel implements Kernel {
     }
     switch (type) {
       case 'stream':
-        // Threads of earlier runs also write. Their output is sent while a run is in progress.
+        // Threads of earlier executions also write. Their output is sent while an execution is in progress.
         this.#publishHeld(state);
         state.output.write(content.name === 'stderr' ? 'stderr' : 'stdout', String(content.text));
         return;
@@ -194,8 +202,10 @@ export class JupyterKernel implements Kernel {
     }
   }
 
-  /** If an interrupt hits the kernel's own code instead of the run's, the kernel sends no reply to the request. */
-  #finishWithoutReply(state: RunState): void {
+  /**
+   * If an interrupt hits the kernel's own code instead of the execution's, the kernel sends no reply to the request.
+   */
+  #finishWithoutReply(state: ExecutionState): void {
     setTimeout(() => {
       if (this.#current !== state) return;
       state.replied = true;
@@ -204,15 +214,15 @@ export class JupyterKernel implements Kernel {
     }, lateReplyMs);
   }
 
-  #display(state: RunState, data: MimeBundle): void {
+  #display(state: ExecutionState, data: MimeBundle): void {
     this.#publishHeld(state);
     const shown = representations(data);
     if (this.#traits.valueIsLastDisplay) state.held = shown;
-    else state.output.push(displayEvent(shown, state.run));
+    else state.output.push(displayEvent(shown, state.execution));
   }
 
-  #publishHeld(state: RunState): void {
-    if (state.held) state.output.push(displayEvent(state.held, state.run));
+  #publishHeld(state: ExecutionState): void {
+    if (state.held) state.output.push(displayEvent(state.held, state.execution));
     state.held = undefined;
   }
 
@@ -239,7 +249,7 @@ export class JupyterKernel implements Kernel {
       const state = this.#current;
       if (!state) return;
       do {
-        await state.output.room();
+        await state.output.drained();
         await pipesRead();
       } while (state.output.isFull);
       if (this.#current === state) state.finish();
@@ -247,7 +257,7 @@ export class JupyterKernel implements Kernel {
   }
 }
 
-function errorOf(content: Record<string, unknown>): RunState['error'] {
+function errorOf(content: Record<string, unknown>): ExecutionState['error'] {
   const traceback = Array.isArray(content.traceback) ? content.traceback.join('\n') : String(content.traceback ?? '');
   return {
     name: String(content.ename ?? 'Error'),

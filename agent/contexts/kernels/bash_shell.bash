@@ -6,7 +6,7 @@ trap '' INT
 # Read-only, so that the loaded state of the previous shell cannot replace them.
 declare -r __sandbox_folder=$1 __sandbox_turn=$2
 
-# Reads a request: three lengths in bytes on a line, then the code before the run, of the run, and after it.
+# Reads a request: three lengths in bytes on a line, then the code before the execution, of the execution, and after it.
 __sandbox_next() {
   local lengths
   if ! IFS=' ' read -r -u 4 -a lengths; then

@@ -95,7 +95,7 @@ hidden('display', (value, { raw = false } = {}) => {
 
 /**
  * The formats of a value: its own (`Symbol.for('Jupyter.display')`), or else the REPL's text, and plain data that
- * the code displays as JSON. A value of the run may be a chart, too.
+ * the code displays as JSON. A value of the execution may be a chart, too.
  */
 function describe(value, isDisplay) {
   const own = value?.[Symbol.for('Jupyter.display')];
@@ -153,7 +153,7 @@ function stripTypes(code) {
 class ProcessExit extends Error {}
 
 /** One request to run code. It ends once: with its value, its error, or a cancellation. */
-class Run {
+class Execution {
   constructor(request, done) {
     this.request = request;
     this.done = done;
@@ -162,8 +162,8 @@ class Run {
   }
 
   end(message) {
-    if (run !== this) return;
-    run = undefined;
+    if (execution !== this) return;
+    execution = undefined;
     for (const [name, value] of this.savedEnv) {
       if (value === undefined) delete process.env[name];
       else process.env[name] = value;
@@ -178,7 +178,7 @@ class Run {
 
   async evaluate() {
     let script = await prepare(this.request.code, this.request.typescript);
-    if (run !== this) return;
+    if (execution !== this) return;
     script += `\n//# sourceURL=run-${this.request.count}`;
     const value = await this.evaluateInterruptibly(script);
     const awaited = util.types.isPromise(value) ? await value : value;
@@ -222,12 +222,11 @@ function argumentOf({ objectId, unserializableValue, value }) {
 }
 
 /**
- * Code in V8's REPL mode, which supports await at top level, and allows later runs to declare `const`, `let` and
+ * Code in V8's REPL mode, which supports await at top level, and allows later executions to declare `const`, `let` and
  * classes again.
- *
  * The inspector awaits the promise of the evaluation by a weak reference, and crashes the process if the promise is
- * collected (because it can never be settled, or its run was cancelled). The promise of the evaluation is the first one
- * that the evaluation makes, so that promise is held until the inspector has replied.
+ * collected (because it can never be settled, or its execution was cancelled). The promise of the evaluation is the
+ * first one that the evaluation makes, so that promise is held until the inspector has replied.
  */
 class Evaluation {
   constructor(expression) {
@@ -252,7 +251,7 @@ class Evaluation {
 }
 const heldPromises = new Set();
 
-let run;
+let execution;
 let startEvaluation;
 let takeValue;
 fixed('__start__', () => startEvaluation());
@@ -265,7 +264,7 @@ function describeError(thrown) {
     return { name: 'Error', value: typeof thrown === 'string' ? thrown : util.inspect(thrown), traceback: '' };
   }
   const stack = String(thrown.stack ?? thrown);
-  // Frames below the code of the run belong to this script.
+  // Frames below the code of the execution belong to this script.
   const own = stack.search(
     /\n +at (?:Session\.post|.*node:context|.*node_kernel\.mjs|.*node:internal\/(?:modules\/typescript|process\/task_queues))/,
   );
@@ -282,7 +281,7 @@ const pauseScript = new vm.Script('__pause__()', { filename: 'node:context' });
 
 /**
  * A SIGINT at the end of a script may end the next script instead, because the semaphore of Node's watchdog keeps the
- * count (`SigintWatchdogHelper` in src/node_watchdog.cc). So a script of our own consumes it before the next run.
+ * count (`SigintWatchdogHelper` in src/node_watchdog.cc). So a script of our own consumes it before the next execution.
  */
 function takeLateInterrupts() {
   for (let isInterrupted = true; isInterrupted; ) {
@@ -302,25 +301,26 @@ requests.on('close', () => process.reallyExit(0));
 readline.createInterface({ input: requests }).on('line', (line) => {
   const request = JSON.parse(line);
   if (request.interrupt !== undefined) {
-    if (run?.request.count === request.interrupt) run.end({ error: interrupted() });
+    if (execution?.request.count === request.interrupt) execution.end({ error: interrupted() });
     else takeLateInterrupts();
     return;
   }
-  // If the event loop is empty while a run awaits, its promise can never settle.
+  // If the event loop is empty while an execution awaits, its promise can never settle.
   requests.unref();
-  run = new Run(request, () => requests.ref());
-  const current = run;
-  run.evaluate().catch((error) => {
+  execution = new Execution(request, () => requests.ref());
+  const current = execution;
+  execution.evaluate().catch((error) => {
     if (error?.code === 'ERR_SCRIPT_EXECUTION_INTERRUPTED') current.end({ error: interrupted() });
     else current.fail(error);
   });
 });
 
 const interrupted = () => ({ name: 'Interrupted', value: 'the run was interrupted', traceback: '' });
-// Runs that await are ended by a request. Signals are for code that keeps this process busy, and for its subprocesses.
+// Executions that await are ended by a request. Signals are for code that keeps this process busy, and for its
+// subprocesses.
 process.on('SIGINT', () => {});
 process.on('beforeExit', () => {
-  run?.end({
+  execution?.end({
     error: { name: 'Error', value: 'the run awaits a promise that nothing can settle any more', traceback: '' },
   });
 });
@@ -329,9 +329,9 @@ process.on('uncaughtException', (thrown) => {
   const { name, value, traceback } = describeError(thrown);
   stderr.write(`Uncaught ${traceback || `${name}: ${value}`}\n`);
 });
-// `process.exit()` ends the run as it would end a script. The context stays.
+// `process.exit()` ends the execution as it would end a script. The context stays.
 process.exit = (code = process.exitCode ?? 0) => {
-  run?.end({ value: {}, exitCode: Number(code) });
+  execution?.end({ value: {}, exitCode: Number(code) });
   throw new ProcessExit('process.exit');
 };
 

@@ -1,4 +1,4 @@
-"""The IPython kernel of a context, with the agent's additions: ordered streams, variables of one run, charts."""
+"""The IPython kernel of a context, with the agent's additions: ordered streams, variables of one execution, charts."""
 
 import faulthandler
 import os
@@ -76,9 +76,9 @@ def start(connection_file, agent_fd):
         ]
     )
     shell = app.shell
-    run_environment = RunEnvironment(shell)
-    shell.events.register("pre_run_cell", run_environment.set)
-    shell.events.register("post_run_cell", run_environment.restore)
+    execution_environment = ExecutionEnvironment(shell)
+    shell.events.register("pre_run_cell", execution_environment.set)
+    shell.events.register("post_run_cell", execution_environment.restore)
     shell.user_ns["exit"] = shell.user_ns["quit"] = leave
     shell.user_ns_hidden.update({"exit": leave, "quit": leave})
     # The message is meant for people at a prompt.
@@ -88,12 +88,12 @@ def start(connection_file, agent_fd):
 
 
 def leave(*code):
-    """`exit()` ends the run as it would end a script, and the context stays."""
+    """`exit()` ends the execution as it would end a script, and the context stays."""
     raise SystemExit(*code)
 
 
-class RunEnvironment:
-    """Environment variables of one run: set before the run and restored after it."""
+class ExecutionEnvironment:
+    """Environment variables of one execution: set before it and restored after it."""
 
     def __init__(self, shell):
         self.shell = shell

@@ -162,7 +162,7 @@ export function createBudget(api: Api, deps: ApiDependencies): void {
       const { accountId } = callerOf(request);
       const { budget_amount: amount, limit_type: limitType, alert_thresholds: thresholds } = request.body;
       const em = deps.orm.em.fork();
-      const wish = {
+      const input = {
         ...{ amount, limitType, alertThresholds: thresholds ?? defaultAlertThresholds },
         notificationEmails: readEmails(request.body.notification_emails),
       };
@@ -171,7 +171,7 @@ export function createBudget(api: Api, deps: ApiDependencies): void {
           const found = await findBudget(em.fork(), accountId);
           return found?.key === key ? found : null;
         },
-        create: (key) => addBudget(em, budgetRulesOf(deps), accountId, key, wish),
+        create: (key) => addBudget(em, budgetRulesOf(deps), accountId, key, input),
       });
       return reply.code(201).send(success(presentBudget(made)));
     },

@@ -7,7 +7,7 @@ import {
   findSetup,
   keepCustomer,
   keepMethod,
-  requireRoomForMethod,
+  requireMethodLimit,
 } from '../../../db/billing/payment-methods.ts';
 import type { Orm } from '../../../db/orm.ts';
 import type { AccountId } from '../../../domain/ids.ts';
@@ -27,7 +27,7 @@ export async function beginSetup(
   { orm, processor }: Setups,
   accountId: AccountId,
 ): Promise<{ setupIntentId: string; clientSecret: string }> {
-  await requireRoomForMethod(orm.em, accountId);
+  await requireMethodLimit(orm.em, accountId);
   const customerId = (await findCustomer(orm.em, accountId)) ?? (await makeCustomer({ orm, processor }, accountId));
   const begun = await processor.createSetup(customerId);
   await addSetup(orm.em, accountId, begun.setupIntentId);

@@ -136,7 +136,7 @@ export function getSubscription(api: Api, deps: ApiDependencies): void {
 
 /** How long a request waits for the charge. The charge continues after that. */
 const waitMs = 20_000;
-const lookMs = 200;
+const pollMs = 200;
 
 /** `POST /v1/user-management/account/subscription`: changes the plan. */
 export function changeSubscription(api: Api, deps: ApiDependencies): void {
@@ -197,7 +197,7 @@ async function outcomeOf({ orm }: ApiDependencies, changeId: PlanChangeId): Prom
     const change = await findPlanChange(orm.em, changeId);
     if (!change) throw notFound('Change of the plan');
     if (change.status !== 'running' || Date.now() >= endsAt) return change;
-    await sleep(lookMs);
+    await sleep(pollMs);
   }
 }
 

@@ -66,7 +66,7 @@ async function runBatch(
       if (!sandbox) throw notFound('Sandbox');
       return { sandbox_id: sandboxId, status: await act(sandbox) };
     } catch (error) {
-      return { sandbox_id: sandboxId, status: 'failed', ...toldOf(error, request) };
+      return { sandbox_id: sandboxId, status: 'failed', ...publicFailure(error, request) };
     }
   });
   const accepted = results.filter(({ status }) => status !== 'failed').map((each) => sandboxes.get(each.sandbox_id)!);
@@ -78,7 +78,7 @@ async function runBatch(
   return success({ total: results.length, successful, failed, results }, message);
 }
 
-function toldOf(error: unknown, request: FastifyRequest): { error: string; code: string } {
+function publicFailure(error: unknown, request: FastifyRequest): { error: string; code: string } {
   if (error instanceof AppError) return { error: error.message, code: error.code };
   request.log.error({ err: error }, 'an action of a batch failed');
   return { error: 'An internal error occurred', code: 'internal_error' };

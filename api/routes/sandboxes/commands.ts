@@ -163,8 +163,8 @@ export class TemporalSandboxCommands implements SandboxCommands {
   terminate(sandbox: Sandbox, { forget }: { forget: boolean }): Promise<{ alreadyTerminated: boolean }> {
     const { accountId, sandboxId } = sandbox;
     const key = `${sandboxId} ${forget}`;
-    const underWay = this.#terminations.get(key);
-    if (underWay) return underWay;
+    const inProgress = this.#terminations.get(key);
+    if (inProgress) return inProgress;
     const termination = this.#terminate(sandbox, forget)
       .catch((error) => this.#endThroughOutbox({ accountId, sandboxIds: [sandboxId], forget }, error))
       .finally(() => this.#terminations.delete(key));
@@ -343,11 +343,13 @@ function asNotRunning(error: unknown): never {
 
 /** Converts an error to the error for the caller of a command. */
 function asAppError(error: unknown): unknown {
-  return isRunOver(error) ? ended('ending') : (workflowError(error) ?? error);
+  return isWorkflowClosed(error) ? ended('ending') : (workflowError(error) ?? error);
 }
 
-/** The update was accepted, but the run ended, or was cancelled by an operator, before its handler had replied. */
-function isRunOver(error: unknown): boolean {
+/**
+ * The update was accepted, but the workflow run ended, or was cancelled by an operator, before its handler had replied.
+ */
+function isWorkflowClosed(error: unknown): boolean {
   const isCancelled = error instanceof WorkflowUpdateFailedError && error.cause instanceof CancelledFailure;
   return isCancelled || hasFailureType(error, 'AcceptedUpdateCompletedWorkflow');
 }

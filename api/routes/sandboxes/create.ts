@@ -14,7 +14,7 @@ import type { Template } from '../../../db/templates/template.entity.ts';
 import { findTemplateByNameOrId } from '../../../db/templates/templates.ts';
 import { checkPlanLimits, defaultStorageGb } from '../../../domain/billing/plans.ts';
 import { AppError, notFound } from '../../../domain/errors.ts';
-import { nearestTo, type RegionWish } from '../../../domain/hosts/regions.ts';
+import { nearestTo, type RegionPreference } from '../../../domain/hosts/regions.ts';
 import type { ProjectId, SandboxId } from '../../../domain/ids.ts';
 import { checkSandboxName, generateSandboxName } from '../../../domain/names.ts';
 import { type MountSlot, planMounts } from '../../../domain/sandboxes/object-storage.ts';
@@ -142,10 +142,12 @@ async function admit(
       return sandbox && { sandbox, awaitsImage: false };
     },
     create: async (sandboxId) => {
-      const wish = await regionWish(em, deps.settings, request, body.locality);
+      const preference = await regionPreference(em, deps.settings, request, body.locality);
       const template = await usableTemplate(em, { caller, scope }, body.template);
       const wanted = await newSandbox(em, deps, { caller, scope }, body, { sandboxId, template });
-      const sandbox = await admitSandbox(em, deps.plans, { ...wanted, objectStorage }, wish, { waits: !body.is_async });
+      const sandbox = await admitSandbox(em, deps.plans, { ...wanted, objectStorage }, preference, {
+        waits: !body.is_async,
+      });
       return { sandbox, awaitsImage: template.status !== 'available' };
     },
   });
@@ -176,7 +178,7 @@ async function usableTemplate(
   return { ...template, image: template.image };
 }
 
-/** Checks the request except for the room, and fills in defaults. */
+/** Checks the request except for the capacity, and fills in defaults. */
 async function newSandbox(
   em: EntityManager,
   deps: ApiDependencies,
@@ -253,27 +255,27 @@ function templateError(code: 'template_not_found' | 'template_not_usable', messa
  * `auto_detect`.
  * @throws {AppError} `invalid_region`
  */
-async function regionWish(
+async function regionPreference(
   em: EntityManager,
   settings: Settings,
   request: Pick<FastifyRequest, 'headers' | 'ip'>,
   locality: CreateBody['locality'],
-): Promise<RegionWish> {
+): Promise<RegionPreference> {
   const { region: named, auto_detect: autoDetect = false } = locality ?? {};
   const force = !autoDetect && (locality?.force ?? false);
-  const wish = (region: string, forced: boolean) => ({
+  const preference = (region: string, forced: boolean) => ({
     nearest: nearestTo(region, settings.PLATFORM_REGIONS_NEAREST),
     forced,
   });
   if (named !== undefined) {
-    if (await isKnownRegion(em, named)) return wish(named, force);
+    if (await isKnownRegion(em, named)) return preference(named, force);
     throw new AppError('invalid_region', 'There is no such region', {
       details: [{ path: 'locality.region', reason: 'there is no such region' }],
     });
   }
   const detected = autoDetect ? callerRegion(settings, request) : null;
-  if (detected !== null && (await isKnownRegion(em, detected))) return wish(detected, force);
-  return wish(settings.PLATFORM_REGION, false);
+  if (detected !== null && (await isKnownRegion(em, detected))) return preference(detected, force);
+  return preference(settings.PLATFORM_REGION, false);
 }
 
 /** The region of this caller according to the operator's settings. Null: unknown. */

@@ -155,7 +155,7 @@ function chartOption(lines: ChartSeries, limits: ReferenceLimits, range: Metrics
       name: `${title} (${unit})`,
       nameTextStyle: { align: 'left' },
       min: 0,
-      // Leaves room above the limit, so that its line is visible.
+      // Leaves a margin above the limit, so that its line is visible.
       max: Math.ceil(limits[name].data[0]!.yAxis * 1.1),
       splitNumber: 4,
       axisLabel: { showMaxLabel: false },

@@ -124,7 +124,7 @@ export function importTemplate(api: Api, deps: ApiDependencies): void {
   });
 }
 
-/** Null: the registry is away, or there is no room for another image. */
+/** Null: the registry is away, or there is no storage left for another image. */
 async function placeOf(deps: ApiDependencies, template: NewTemplate) {
   try {
     const registry = await requireRegistryUp(deps.registry);

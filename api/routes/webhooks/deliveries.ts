@@ -44,14 +44,14 @@ export function sendTestEvent(api: Api, deps: ApiDependencies): void {
   });
 }
 
-const mostDeliveries = 200;
+const maxDeliveries = 200;
 /** With this limit a page of 200 deliveries with many attempts stays below a few MB. */
 const listedReplyLength = 256;
 
 const query = z.object({
   limit: optionalNonZeroQuery(z.coerce.number().int().min(1).max(2_000_000_000))
-    .transform((asked) => Math.min(asked ?? 50, mostDeliveries))
-    .describe(`Default 50; more than ${mostDeliveries} are cut to that`),
+    .transform((asked) => Math.min(asked ?? 50, maxDeliveries))
+    .describe(`Default 50; more than ${maxDeliveries} are cut to that`),
 });
 
 /** `GET /v1/webhooks/{endpoint_id}/deliveries`. */

@@ -38,14 +38,12 @@ import {
 import { presentWebhook, readWebhook, webhookPath, webhookSchema } from './schema.ts';
 
 /** Enough for all types and families, even if each is listed twice. */
-const mostEventTypes = 100;
+const maxEventTypes = 100;
 
 const urlField = z.string().min(1).max(webhookUrlLength).describe('`http://` or `https://`');
-const eventTypesField = counted(
-  mostEventTypes,
-  'event types',
-  z.array(z.string().max(64)).max(mostEventTypes),
-).describe('Types, families such as `sandbox.*`, or `*`; see `GET /v1/webhooks/event-types`');
+const eventTypesField = counted(maxEventTypes, 'event types', z.array(z.string().max(64)).max(maxEventTypes)).describe(
+  'Types, families such as `sandbox.*`, or `*`; see `GET /v1/webhooks/event-types`',
+);
 
 const secretReason = 'must be whsec_ and base64 of 24 to 64 bytes';
 const secretField = z

@@ -11,7 +11,7 @@ export class PortTakenError extends Error {
   override name = 'PortTakenError';
 }
 
-export interface PortWish {
+export interface PortRequest {
   /** The key in the data folder's file, and the setting's name in errors, such as `PLATFORM_API_PORT`. */
   name: string;
   /** The port that the operator has set. 0 is any free port. */
@@ -43,15 +43,15 @@ export function isPortFree(port: number, host = '127.0.0.1'): Promise<boolean> {
  */
 export async function choosePorts<Name extends string>(
   dataDir: string,
-  wishes: readonly (PortWish & { name: Name })[],
+  requests: readonly (PortRequest & { name: Name })[],
   claimsDir = path.join(cacheDir(), 'locks'),
 ): Promise<Record<Name, number>> {
-  return claimPorts(claimsDir, (claimedByOthers) => choose(dataDir, wishes, claimedByOthers));
+  return claimPorts(claimsDir, (claimedByOthers) => choose(dataDir, requests, claimedByOthers));
 }
 
 async function choose<Name extends string>(
   dataDir: string,
-  wishes: readonly (PortWish & { name: Name })[],
+  requests: readonly (PortRequest & { name: Name })[],
   claimedByOthers: ReadonlySet<number>,
 ): Promise<Record<Name, number>> {
   const file = path.join(dataDir, 'ports.json');
@@ -60,14 +60,14 @@ async function choose<Name extends string>(
   const isUsable = async (port: number, host?: string) =>
     ![...chosen.values()].includes(port) && !claimedByOthers.has(port) && (await isPortFree(port, host));
 
-  for (const { name, explicit, host } of wishes) {
+  for (const { name, explicit, host } of requests) {
     if (!explicit) continue;
     if (!(await isUsable(explicit, host))) {
       throw new PortTakenError(`${name}: port ${explicit} is taken on ${host ?? '127.0.0.1'}`);
     }
     chosen.set(name, explicit);
   }
-  for (const { name, explicit, preferred, host } of wishes) {
+  for (const { name, explicit, preferred, host } of requests) {
     if (explicit) continue;
     const before = remembered[name];
     const candidates = [

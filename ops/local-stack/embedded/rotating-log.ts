@@ -6,7 +6,7 @@ const retryMs = 500;
 
 /**
  * A bounded log file: above its limit it becomes `<file>.1`, which replaces the previous one. Writing never throws:
- * while the disk is full, output is dropped and counted, and the count is written when there is room again.
+ * while the disk is full, output is dropped and counted, and the count is written when there is space again.
  */
 export class RotatingLog {
   readonly path: string;

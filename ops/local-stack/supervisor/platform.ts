@@ -5,7 +5,7 @@ import { loadSettings, type Settings } from '../../../platform/config/settings.t
 import { clientConnectionOptions } from '../../../platform/temporal/client-connection-options.ts';
 import { ensureNamespace } from '../../../platform/temporal/namespace.ts';
 import { releaseBallastIfFull } from '../../../runtime/disk/ballast.ts';
-import { hasRoomToAdmit, readDiskRoom } from '../../../runtime/disk/disk-room.ts';
+import { hasSpaceToAdmit, readDiskSpace } from '../../../runtime/disk/disk-space.ts';
 import { cacheDir } from '../../setup/toolchain/locations.mjs';
 import type { ProgramHome } from '../embedded/child-program.ts';
 import { reachable, settleAddresses } from './addresses.ts';
@@ -158,13 +158,13 @@ export class Platform {
   }
 }
 
-/** Releases the space that is reserved for a start on a full disk, and reports disks without room for sandboxes. */
+/** Releases the space that is reserved for a start on a full disk, and reports disks without space for sandboxes. */
 function reportFullDisks(folders: readonly string[], report: (text: string) => void): void {
   for (const folder of folders.filter((each) => fs.existsSync(each))) {
     if (releaseBallastIfFull(folder)) report(`the disk of ${folder} is full; the reserve there was released`);
-    const room = readDiskRoom(folder);
-    if (hasRoomToAdmit(room)) continue;
-    const free = `${Math.floor(room.freeBytes / 1024 ** 2)} MiB and ${room.freeInodes} inodes are free`;
+    const space = readDiskSpace(folder);
+    if (hasSpaceToAdmit(space)) continue;
+    const free = `${Math.floor(space.freeBytes / 1024 ** 2)} MiB and ${space.freeInodes} inodes are free`;
     report(`the disk of ${folder} is nearly full (${free}); delete sandboxes, or make room otherwise`);
   }
 }

@@ -6,7 +6,7 @@ import type { SandboxId } from '../../../domain/ids.ts';
 import { OperatorError, reportProgress } from './operator-command.ts';
 
 /** The interval at which a drain checks the running sandboxes. */
-const lookMs = 1000;
+const pollMs = 1000;
 /** A sandbox that still runs this long after the request to pause is asked again. */
 const askAgainMs = 60_000;
 
@@ -44,7 +44,7 @@ export async function untilDrained(
     if (line !== reported) reportProgress(`${hostId}: ${line}`);
     reported = line;
     if (!wait || busyCount(sandboxes) === 0) return;
-    await delay(lookMs);
+    await delay(pollMs);
   }
 }
 

@@ -12,7 +12,7 @@ export interface CopiedDisk {
 }
 
 /** A start may write to a disk for minutes before the host can copy it. */
-const mostTries = 600;
+const maxTries = 600;
 const retryMs = 1000;
 const diskFile = 'disk.ext4';
 /** The other files in a sandbox's folder are about processes, which a backup does not contain. */
@@ -27,7 +27,9 @@ export class DiskBackup {
   readonly #copied = new Set<string>();
   longestStandstillMs = 0;
 
-  /** @param parts.links a folder for hard links to the disks, which keep them if their sandboxes are deleted meanwhile */
+  /**
+   * @param parts.links a folder for hard links to the disks, which keep them if their sandboxes are deleted meanwhile
+   */
   constructor(parts: {
     from: string;
     links: string;
@@ -85,7 +87,7 @@ export class DiskBackup {
     if (!fs.existsSync(link)) return false;
     const target = path.join(this.#to, name, diskFile);
     fs.mkdirSync(path.dirname(target), { recursive: true, mode: 0o700 });
-    for (let tries = 0; tries < mostTries; tries += 1) {
+    for (let tries = 0; tries < maxTries; tries += 1) {
       const made = await this.#copyDisk(name);
       if (made) {
         this.longestStandstillMs = Math.max(this.longestStandstillMs, made.standstillMs);

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { emptyIsUnset, positive, positiveOrUnset, text, whole } from './field-types.ts';
 
-/** One host: its name, driver, room, lease and warm pool. */
+/** One host: its name, driver, capacity, lease and warm pool. */
 export const hostSettings = {
   /** This machine's host id. Empty: an id is generated and kept in the data folder. */
   PLATFORM_HOST_ID: text(),
@@ -9,7 +9,7 @@ export const hostSettings = {
   PLATFORM_HOST_MEMORY_RESERVE_MB: positiveOrUnset(),
   /**
    * The most that all sandboxes of this host are promised together, as a multiple of what the machine has, independent of
-   * what they use. Empty: not limited; the host takes sandboxes as long as it has free room.
+   * what they use. Empty: not limited; the host takes sandboxes as long as it has free capacity.
    */
   PLATFORM_HOST_CPU_OVERCOMMIT: positiveOrUnset(),
   PLATFORM_HOST_MEMORY_OVERCOMMIT: positiveOrUnset(),

@@ -11,7 +11,7 @@ class Refusal extends Error {}
 
 // Names are latin1 strings: each character is one byte.
 const bytesOf = (name) => Buffer.from(name, 'latin1');
-const look = (name) => fs.lstatSync(bytesOf(name), { bigint: true, throwIfNoEntry: false });
+const stat = (name) => fs.lstatSync(bytesOf(name), { bigint: true, throwIfNoEntry: false });
 const isFolder = (stat) => stat?.isDirectory() === true;
 
 // The entries in reverse order, so that `pop` returns the first one. The order is the same in each run.
@@ -34,12 +34,12 @@ function findChanges({ disk, image, folders, maxFiles, maxBytes }, preparedNs, o
     .map((name) => ({ name, inImage: true }));
   for (let next = left.pop(); next; next = left.pop()) {
     const { name, inImage } = next;
-    const there = look(`${disk}/${name}`);
+    const there = stat(`${disk}/${name}`);
     if (!there) continue;
     if (++files > maxFiles) throw new Refusal(`more than ${maxFiles} files`);
     // A socket is useless without its process, which is not in the image. Devices cannot be made in a sandbox.
     if (!there.isFile() && !there.isDirectory() && !there.isSymbolicLink() && !there.isFIFO()) continue;
-    const before = inImage ? look(`${image}/${name}`) : undefined;
+    const before = inImage ? stat(`${image}/${name}`) : undefined;
     if (isChanged(name, there, before)) {
       if (there.isFile()) bytes += there.size;
       if (bytes > BigInt(maxBytes)) throw new Refusal('files that are larger than its disk, holes included');

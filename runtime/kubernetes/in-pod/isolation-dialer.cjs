@@ -9,8 +9,8 @@ const [file, targets] = process.argv.slice(2);
 const tryMs = 700;
 // Some clusters apply a policy some time after the pod has started. On a busy node an attempt may take longer than
 // `tryMs`.
-const leastMs = 10_000;
-const leastTries = 15;
+const minMs = 10_000;
+const minTries = 15;
 const fromMs = performance.now();
 
 Promise.all(Object.entries(JSON.parse(targets)).map(async ([name, target]) => [name, await reach(target)])).then(
@@ -23,7 +23,7 @@ Promise.all(Object.entries(JSON.parse(targets)).map(async ([name, target]) => [n
 async function reach({ wanted, ...target }) {
   let failures = 0;
   let lastMs = null;
-  for (let tries = 0; tries < leastTries || performance.now() - fromMs < leastMs; tries += 1) {
+  for (let tries = 0; tries < minTries || performance.now() - fromMs < minMs; tries += 1) {
     const triedMs = performance.now();
     if (await connect(target)) {
       lastMs = Math.round(triedMs - fromMs);

@@ -1,5 +1,5 @@
 // Usage: pack-changes.cjs <look|pack> <disk> <stage> <most files> <most bytes> <folder>… Runs in a pod of a sandbox's
-// image with the sandbox's disk mounted read-only. Packs the differences between them. `look` only searches, so that
+// image with the sandbox's disk mounted read-only. Packs the differences between them. `look` only scans, so that
 // the kernel has cached the names before the sandbox is stopped. `pack` writes the archive to `<stage>/changes.tar`.
 // The exit code is 3 if the disk has something that an image cannot contain; standard error says what.
 const { spawnSync } = require('node:child_process');

@@ -15,8 +15,8 @@ process.stdin.on('error', () => goOn(exitCodes.asked));
 stopAll(performance.now() + stopWithinMs);
 
 /**
- * Stops processes until two looks one after the other find none that runs, because a new process may start during a
- * look.
+ * Stops processes until two scans one after the other find none that runs, because a new process may start during a
+ * scan.
  */
 function stopAll(endMs, quiet = 0) {
   if (quiet === 2) return process.stdout.write('still\n');

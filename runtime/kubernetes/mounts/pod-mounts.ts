@@ -195,7 +195,7 @@ export class PodMounts {
   /** Waits until the mount helper reports this state. */
   async #when({ slot, pod: name }: MadeMount, wanted: 'ready' | 'bound' | 'unbound', signal: AbortSignal) {
     const isPulled = () => this.#watch.pod(name)?.status?.containerStatuses?.[0]?.state?.running !== undefined;
-    const look = () => {
+    const check = () => {
       const pod = this.#watch.pod(name);
       const state = pod && stateOf(pod);
       if (state?.state === 'failed') throw mountFailure(slot, state.reason);
@@ -206,11 +206,11 @@ export class PodMounts {
       return undefined;
     };
     const late = () => mountFailure(slot, isPulled() ? noHelper : 'its pod did not start in time');
-    const started = () => (isPulled() ? true : look());
+    const started = () => (isPulled() ? true : check());
     if (wanted === 'ready') {
       await this.#watch.until(name, started, { seconds: this.#options.podStartSeconds, late, signal });
     }
-    await this.#watch.until(name, look, { seconds: helperSeconds, late, signal });
+    await this.#watch.until(name, check, { seconds: helperSeconds, late, signal });
   }
 
   /** Removes everything that a failed call has made. Secrets of earlier calls stay. */

@@ -2,7 +2,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { Contexts } from '../../../agent/contexts/contexts.ts';
-import type { ExecuteEvent, RunError, RunResult } from '../../../agent/contexts/run-output.ts';
+import type { ExecuteEvent, ExecutionError, ExecutionResult } from '../../../agent/contexts/execution-output.ts';
 
 /** Contexts with real kernels, in a separate home folder. */
 export class TestContexts {
@@ -26,7 +26,7 @@ export class TestContexts {
     return (await this.contexts.create({ language, cwd }, never)).id;
   }
 
-  /** The events of a run as they arrive. */
+  /** The events of an execution as they arrive. */
   stream(
     run: { contextId?: string; language?: string; code: string; envVars?: Record<string, string>; wantsData?: boolean },
     signal: AbortSignal = never,
@@ -35,7 +35,7 @@ export class TestContexts {
   }
 
   /** Runs code to its end. */
-  async run(run: Parameters<TestContexts['stream']>[0]): Promise<RunRecord> {
+  async run(run: Parameters<TestContexts['stream']>[0]): Promise<ExecutionRecord> {
     return record(this.stream(run));
   }
 
@@ -48,19 +48,26 @@ export class TestContexts {
 /** A signal that never aborts. */
 const never = new AbortController().signal;
 
-/** The output of a run. */
-export interface RunRecord {
+/** The output of an execution. */
+export interface ExecutionRecord {
   events: ExecuteEvent[];
   stdout: string;
   stderr: string;
-  /** The result that ended the run. */
-  main: RunResult | undefined;
-  displays: RunResult[];
-  error: RunError | undefined;
+  /** The result that ended the execution. */
+  main: ExecutionResult | undefined;
+  displays: ExecutionResult[];
+  error: ExecutionError | undefined;
 }
 
-export async function record(events: AsyncIterable<ExecuteEvent>): Promise<RunRecord> {
-  const found: RunRecord = { events: [], stdout: '', stderr: '', main: undefined, displays: [], error: undefined };
+export async function record(events: AsyncIterable<ExecuteEvent>): Promise<ExecutionRecord> {
+  const found: ExecutionRecord = {
+    events: [],
+    stdout: '',
+    stderr: '',
+    main: undefined,
+    displays: [],
+    error: undefined,
+  };
   for await (const event of events) {
     found.events.push(event);
     if (event.type === 'error') found.error = event.error;
@@ -75,7 +82,7 @@ export async function record(events: AsyncIterable<ExecuteEvent>): Promise<RunRe
 }
 
 /** The output in its order, with adjacent pieces joined: `['out a', 'err b', 'display']`. */
-export function outline({ events }: RunRecord): string[] {
+export function outline({ events }: ExecutionRecord): string[] {
   const lines: string[] = [];
   for (const event of events) {
     const name = { stdout: 'out', stderr: 'err', result: 'result', error: 'error' }[event.type];

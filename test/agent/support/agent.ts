@@ -158,11 +158,11 @@ export function sandbox(changes: object = {}): object {
 const patienceMs = 90_000;
 
 /** Resolves with the first truthy value. */
-export async function eventually<T>(look: () => T | Promise<T>): Promise<NonNullable<T>> {
+export async function eventually<T>(attempt: () => T | Promise<T>): Promise<NonNullable<T>> {
   for (const giveUp = Date.now() + patienceMs; Date.now() < giveUp; ) {
-    const value = await look();
+    const value = await attempt();
     if (value) return value;
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
-  throw new Error(`waited in vain for: ${look}`);
+  throw new Error(`waited in vain for: ${attempt}`);
 }

@@ -36,7 +36,11 @@ beforeEach(async () => {
   tokens = {
     'an API key': root.key,
     'an access token': await api.dependencies.accessTokens.make(session!, userId),
-    'a stream token': api.dependencies.execTokens.make(sandboxId, { runId: 'run', credentialId: keyId }, expiresAt),
+    'a stream token': api.dependencies.execTokens.make(
+      sandboxId,
+      { executionId: 'run', credentialId: keyId },
+      expiresAt,
+    ),
     'the token of a reset': reset,
     'the token of an e-mail change': current,
     'the token of a link that adds a card': await api.dependencies.cardLinks.make(

@@ -1,6 +1,6 @@
 import { createApp } from '../../../api/app.ts';
 import { User } from '../../../db/accounts/user.entity.ts';
-import { mostUsersOfAccount } from '../../../db/accounts/user-management.ts';
+import { maxUsersPerAccount } from '../../../db/accounts/user-management.ts';
 import type { UserId } from '../../../domain/ids.ts';
 import { ContractClient, type Json, type Reply } from '../contract-client.ts';
 import { type Caller, startApi, type TestApi } from '../test-api.ts';
@@ -171,7 +171,7 @@ describe('create', () => {
     await api.orm.em.fork().execute(
       `insert into users (user_id, account_id, email, username, display_name)
        select 'usr-' || md5(? || n), ?, md5(? || n) || '@example.com', 'many-' || n, 'Many' from generate_series(1, ?) n`,
-      [root.userId, root.accountId, root.userId, mostUsersOfAccount - 3],
+      [root.userId, root.accountId, root.userId, maxUsersPerAccount - 3],
     );
     const replies = await Promise.all([create(), create(), create()]);
     expect(replies.map(codeOf).filter(([status]) => status !== 201)).toEqual(

@@ -44,7 +44,7 @@ const from = (remoteAddress: string) => ({ remoteAddress });
 const withLease = (region: string, leaseExpiresAt: Date) =>
   api.orm.em.fork().nativeUpdate(Host, { hostId: hosts[region]! }, { leaseExpiresAt });
 
-test('the public list has the regions of live hosts with room, by id and name', async () => {
+test('the public list has the regions of live hosts with capacity, by id and name', async () => {
   const { status, body } = await api.send(null, 'GET', '/v1/platform-regions');
   expect(status).toBe(200);
   const all = ['far', 'local', 'near'].map((region) => ({ id: region, name: region }));

@@ -168,16 +168,16 @@ test('a batch that cannot be delivered is refused as a whole', async () => {
 
 test('up to 50 are handled at the same time', async () => {
   const ids = await Promise.all(Array.from({ length: 60 }, () => addSandbox()));
-  let underWay = 0;
+  let inProgress = 0;
   let most = 0;
   const full = Promise.withResolvers<void>();
   const pause = async () => {
-    most = Math.max(most, ++underWay);
-    if (underWay === 50) full.resolve();
+    most = Math.max(most, ++inProgress);
+    if (inProgress === 50) full.resolve();
     // The first ones wait for each other, and then long enough to detect one too many.
     await full.promise;
     await new Promise((resolve) => setTimeout(resolve, 20));
-    underWay--;
+    inProgress--;
   };
   const commands: SandboxCommands = Object.create(api.commands, { pause: { value: pause } });
   const counting = await startApi({ on: { orm: api.orm, account: { ...api.root, apiKey: api.root.key }, commands } });

@@ -113,7 +113,7 @@ test('signatures of the former key are accepted while the settings have it; a pa
   const alone = await readSecrets(orm, key(b));
   const later = new Date(Date.now() + 60_000);
 
-  const run = { runId: 'run', credentialId: 'key-x' };
+  const run = { executionId: 'run', credentialId: 'key-x' };
   const stream = new ExecTokens(former.execTokenKeys).make(sandbox, run, later);
   const opened = [both, alone].map((secrets) => new ExecTokens(secrets.execTokenKeys).open(sandbox, stream));
   expect(opened).toEqual([run, null]);

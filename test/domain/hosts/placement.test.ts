@@ -1,12 +1,19 @@
 import { expect, test } from '@jest/globals';
-import { bestFit, fits, type HostRoom, leastShort, type RoomNeeded, shortOf } from '../../../domain/hosts/placement.ts';
-import type { FreeRoom } from '../../../domain/hosts/room.ts';
+import type { FreeCapacity } from '../../../domain/hosts/capacity.ts';
+import {
+  bestFit,
+  fewestShortages,
+  fits,
+  type HostCapacity,
+  type RequiredCapacity,
+  shortOf,
+} from '../../../domain/hosts/placement.ts';
 
 const unlimited = { capacity: null, reserved: 100_000 };
 const gib = 1024;
 
 /** A host that has measured itself, without a limit on promises. */
-const measured = (hostId: string, free: Partial<FreeRoom> = {}): HostRoom => ({
+const measured = (hostId: string, free: Partial<FreeCapacity> = {}): HostCapacity => ({
   hostId,
   region: 'local',
   cpu: unlimited,
@@ -16,7 +23,7 @@ const measured = (hostId: string, free: Partial<FreeRoom> = {}): HostRoom => ({
   free: { memoryTotalMb: 16 * gib, cpu: 30, memoryMb: 10 * gib, diskMb: 50 * gib, ...free },
 });
 /** A host that has not measured itself. */
-const promised = (hostId: string, reservedMb: number, cpu = 0): HostRoom => ({
+const promised = (hostId: string, reservedMb: number, cpu = 0): HostCapacity => ({
   hostId,
   region: 'local',
   cpu: { capacity: 8, reserved: cpu },
@@ -25,7 +32,7 @@ const promised = (hostId: string, reservedMb: number, cpu = 0): HostRoom => ({
   udpPorts: { capacity: 4, reserved: 0 },
   free: null,
 });
-const needed: RoomNeeded = {
+const needed: RequiredCapacity = {
   ...{ cpu: 2, memoryMb: 1024, diskGb: 10, udpPorts: 0 },
   expected: { cpu: 0.5, memoryMb: 100, diskMb: 256 },
 };
@@ -40,7 +47,7 @@ test('takes the fullest host with ample free resources, or else the emptiest', (
 });
 
 test('promised resources do not count without a limit; free ones do', () => {
-  expect(shortOf(measured('roomy'), needed)).toEqual([]);
+  expect(shortOf(measured('spacious'), needed)).toEqual([]);
   expect(shortOf(measured('exact', { cpu: 0.5, memoryMb: 100, diskMb: 256 }), needed)).toEqual([]);
   expect(shortOf(measured('busy', { cpu: 0.4 }), needed)).toEqual(['cpu']);
   expect(shortOf(measured('full', { cpu: -1, memoryMb: 99, diskMb: 255 }), needed)).toEqual(['cpu', 'memory', 'disk']);
@@ -70,6 +77,6 @@ test('a host under pressure refuses new sandboxes and lets frozen ones resume', 
 test('if no host has enough, the one that lacks least determines the reported shortage', () => {
   const hosts = [measured('a', { cpu: 0, memoryMb: 0 }), measured('b', { memoryMb: 0 })];
   expect(bestFit(hosts, needed)).toBeNull();
-  expect(leastShort(hosts, needed)).toEqual(['memory']);
-  expect(leastShort([], needed)).toEqual([]);
+  expect(fewestShortages(hosts, needed)).toEqual(['memory']);
+  expect(fewestShortages([], needed)).toEqual([]);
 });

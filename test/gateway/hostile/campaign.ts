@@ -146,7 +146,7 @@ export async function playCampaign(options: CampaignOptions): Promise<CampaignRe
     const idleDeadline = performance.now() + closeTimeoutMs;
     do {
       afterwards.cpuMs = await cpuMsIn(cpuWindowMs, gateway);
-    } while (afterwards.cpuMs > mostCpuMs(afterwards) && performance.now() < idleDeadline);
+    } while (afterwards.cpuMs > maxCpuMs(afterwards) && performance.now() < idleDeadline);
     return result;
   } finally {
     clients.close();
@@ -157,7 +157,7 @@ export async function playCampaign(options: CampaignOptions): Promise<CampaignRe
 }
 
 /** An idle gateway's timers need a few milliseconds. An endless exchange uses all of a processor. */
-export function mostCpuMs({ idleCpuMs }: Pick<CampaignResult['afterwards'], 'idleCpuMs'>): number {
+export function maxCpuMs({ idleCpuMs }: Pick<CampaignResult['afterwards'], 'idleCpuMs'>): number {
   return Math.max(60, 3 * idleCpuMs);
 }
 

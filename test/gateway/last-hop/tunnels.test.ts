@@ -54,7 +54,7 @@ let place: HostPlace;
 let routesOfB: MemoryRoutes;
 let end: { server: LastHopServer; port: number };
 let gateway: StartedGateway;
-let ways: LastHops;
+let tunnels: LastHops;
 const stops: (() => Promise<unknown>)[] = [];
 
 beforeAll(async () => {
@@ -69,8 +69,8 @@ beforeEach(async () => {
   end = await startEnd();
   place.lastHopAddress = `127.0.0.1:${end.port}`;
   const credential = { current: await credentialOf(gatewayA) };
-  ways = new LastHops({ credential, revocations, places: places(), localHostId: () => 'host-a' });
-  gateway = await startGateway({ ways });
+  tunnels = new LastHops({ credential, revocations, places: places(), localHostId: () => 'host-a' });
+  gateway = await startGateway({ tunnels });
   stops.push(() => gateway.stop());
 });
 afterEach(async () => {
@@ -263,11 +263,11 @@ test('the API calls an agent of another machine', async () => {
   });
   stops.push(() => upstream.stop());
   put(upstream);
-  const agents = new SandboxAgents(() => 'token', ways);
+  const agents = new SandboxAgents(() => 'token', tunnels);
   const agent = { sandboxId, secretKeyNumber: 1, hostId: 'host-b', address: nowhere, port: upstream.port };
-  expect(await agents.findRun(agent)).toBeNull();
+  expect(await agents.findExecution(agent)).toBeNull();
   routesOfB.set({ sandboxId, status: 'paused' });
-  await expect(agents.findRun(agent)).rejects.toThrow('does not answer');
+  await expect(agents.findExecution(agent)).rejects.toThrow('does not answer');
 });
 
 test('sandboxes of this machine, and of hosts without a last hop, are reached directly', async () => {
@@ -353,7 +353,7 @@ test('a machine without a certificate of the sandbox’s host gets no request', 
       ...{ credential: { current: await credentialOf(gatewayA) }, revocations, places: places() },
       localHostId: () => null,
     });
-    const socket = openTunnel((await fresh.wayTo('host-b'))!, { sandboxId, port: upstream.port, wantsReply: true });
+    const socket = openTunnel((await fresh.tunnelTo('host-b'))!, { sandboxId, port: upstream.port, wantsReply: true });
     const [error] = await once(socket, 'error');
     expect([why, (error as Error).message]).toEqual([why, expect.stringMatching(/not the host|certificate|purpose/)]);
     expect(upstream.accepted()).toBe(0);
@@ -380,7 +380,7 @@ test('only gateways are accepted: no certificate, another role, authority or tim
 
 test('a revoked gateway is refused, and its open connections end; a revoked host gets no requests', async () => {
   const upstream = await httpSandbox();
-  const socket = openTunnel((await ways.wayTo('host-b'))!, { sandboxId, port: upstream.port, wantsReply: true });
+  const socket = openTunnel((await tunnels.tunnelTo('host-b'))!, { sandboxId, port: upstream.port, wantsReply: true });
   const closed = closeOf(socket);
   expect(String((await once(socket, 'data'))[0])).toBe('+');
   revoked.add('gateway gateway-a');
@@ -391,7 +391,7 @@ test('a revoked gateway is refused, and its open connections end; a revoked host
   revoked.clear();
   revoked.add('host host-b');
   expect((await get()).status).toBe(502);
-  await expect(ways.wayTo('host-b')).rejects.toThrow('revoked');
+  await expect(tunnels.tunnelTo('host-b')).rejects.toThrow('revoked');
 });
 
 test('a first line that is malformed, too long or missing ends the connection', async () => {
@@ -438,7 +438,7 @@ test('tunnels, their bytes and refusals by reason are counted', async () => {
     );
   };
   const target = { sandboxId, port: upstream.port, wantsReply: true };
-  const socket = openTunnel((await ways.wayTo('host-b'))!, target);
+  const socket = openTunnel((await tunnels.tunnelTo('host-b'))!, target);
   const closed = closeOf(socket);
   let bytes = 0;
   socket.on('data', (chunk: Buffer) => {
@@ -514,8 +514,8 @@ test('bytes that a sandbox sends before it closes arrive, and a half-closed conn
   });
   stops.push(() => upstream.stop());
   put(upstream);
-  const way = (await ways.wayTo('host-b'))!;
-  const socket = openTunnel(way, { sandboxId, port: upstream.port, wantsReply: true });
+  const tunnel = (await tunnels.tunnelTo('host-b'))!;
+  const socket = openTunnel(tunnel, { sandboxId, port: upstream.port, wantsReply: true });
   socket.allowHalfOpen = true;
   socket.end('x'.repeat(200_000));
   let got = '';

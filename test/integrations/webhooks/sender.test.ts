@@ -34,14 +34,14 @@ function sender(options: {
   networks?: string[];
   ca?: string;
   nameservers?: string[];
-  mostBytesPerSecond?: number;
+  maxBytesPerSecond?: number;
 }): WebhookSender {
   const made = new WebhookSender({
     allowedRanges: options.ranges ?? [],
     ownServices: async () => options.services ?? [],
     sandboxNetworks: async () => options.networks ?? [],
     ca: options.ca,
-    mostBytesPerSecond: options.mostBytesPerSecond,
+    maxBytesPerSecond: options.maxBytesPerSecond,
     ...(options.nameservers && { nameservers: options.nameservers }),
   });
   senders.push(made);
@@ -299,7 +299,7 @@ describe('TLS', () => {
     });
     servers.push(server);
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const one = sender({ ranges: loopback, ca, mostBytesPerSecond: 50_000 });
+    const one = sender({ ranges: loopback, ca, maxBytesPerSecond: 50_000 });
     // The requests keep the connection from being closed as an idle one.
     await until(async () => {
       await one.send(request(`https://localhost:${portOf(server)}/`, 10));

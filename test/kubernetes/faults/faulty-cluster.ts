@@ -178,10 +178,10 @@ export class FaultyCluster {
     return [`policy closed-${this.host.namespace}`, `policy warm-${this.host.namespace}`];
   }
 
-  async #left(look: () => Promise<string[]>): Promise<string[]> {
+  async #left(read: () => Promise<string[]>): Promise<string[]> {
     let left: string[] = [];
     const isEmpty = async () => {
-      left = await look();
+      left = await read();
       return left.length === 0;
     };
     await until(isEmpty, goneTimeoutMs, 500).catch((error) => {

@@ -30,7 +30,7 @@ async function nothingIsLeft(): Promise<void> {
   expect(await faulty.disagreement()).toEqual([]);
 }
 
-test('with a full quota a create and a resume are refused with a reason, and both succeed when there is room again', async () => {
+test('with a full quota a create and a resume are refused with a reason, and both succeed when there is capacity again', async () => {
   const { driver, host, image } = faulty;
   const { namespace, core } = host;
   const paused = await host.spec(image);

@@ -18,7 +18,7 @@ export const localTests: readonly LocalTests[] = [
       'a sandbox is created, runs commands, pauses, resumes, stops and is removed':
         "it expects an address of the local driver's network",
       'space of deleted files is freed on the host': "it reads the file of the local driver's disk",
-      'a name that is a path is refused': "it also looks at the local driver's folder",
+      'a name that is a path is refused': "it also reads the local driver's folder",
     },
   },
   {

@@ -123,7 +123,7 @@ export class ClusterPlace {
     fs.rmSync(recordOf(this.number), { force: true });
   }
 
-  async giveBack(): Promise<void> {
+  async release(): Promise<void> {
     await this.removeRemains();
     await this.#release();
   }

@@ -89,7 +89,7 @@ export class KubernetesCluster {
       return cluster;
     } catch (error) {
       await node?.stop();
-      await place.giveBack();
+      await place.release();
       throw error;
     }
   }
@@ -129,7 +129,7 @@ export class KubernetesCluster {
       return added;
     } catch (error) {
       await node?.stop();
-      await place.giveBack();
+      await place.release();
       throw error;
     }
   }
@@ -183,11 +183,11 @@ export class KubernetesCluster {
     for (const { node, place } of this.#nodes.slice(1).reverse()) {
       place.groups.thaw();
       await node.stop();
-      await place.giveBack();
+      await place.release();
     }
     this.place.groups.thaw();
     await this.node.stop();
-    await this.place.giveBack();
+    await this.place.release();
   }
 
   /** Starts etcd and the API server. */

@@ -315,16 +315,23 @@ test('limits count bytes: a body of exactly the limit is read', async () => {
   await expect(tooLong).rejects.toThrow('the reply is too long');
 });
 
-test('an agent’s data about a run are validated before a route returns them', async () => {
+test('an agent’s data about an execution are validated before a route returns them', async () => {
   const run = {
     ...{ runId: 'a', owner: 'u', command: 'c', cwd: '/', running: true },
     ...{ startedAt: '2026-01-01T00:00:00.000000000Z', deadline: '2026-01-01T01:00:00.000000000Z' },
   };
   const find = (described: object) =>
     against(say(sized(JSON.stringify({ run: described }))), ({ address, port }) =>
-      new SandboxAgents(() => 'token').findRun({ sandboxId: 'sbx-a', secretKeyNumber: 1, hostId: null, address, port }),
+      new SandboxAgents(() => 'token').findExecution({
+        sandboxId: 'sbx-a',
+        secretKeyNumber: 1,
+        hostId: null,
+        address,
+        port,
+      }),
     );
-  await expect(find(run)).resolves.toEqual(run);
+  const { runId: executionId, ...rest } = run;
+  await expect(find(run)).resolves.toEqual({ executionId, ...rest });
   for (const forged of [
     { startedAt: 'yesterday' },
     { deadline: '2026-13-41T99:99:99.000000000Z' },

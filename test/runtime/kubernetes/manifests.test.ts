@@ -1,5 +1,5 @@
 import { readImageFacts } from '../../../runtime/kubernetes/image-facts.ts';
-import { closedPolicyOf, diskOf, lookPodOf, podOf, policyOf } from '../../../runtime/kubernetes/manifests.ts';
+import { closedPolicyOf, diskOf, inspectionPod, podOf, policyOf } from '../../../runtime/kubernetes/manifests.ts';
 import type { UdpOptions } from '../../../runtime/kubernetes/options.ts';
 import { trialServiceOf, udpMappingsOf, udpPolicyOf, udpServiceOf } from '../../../runtime/kubernetes/udp-manifests.ts';
 import { facts, options, specOf } from '../manifest-samples.ts';
@@ -18,7 +18,7 @@ test('every object of a sandbox is labelled with its owner', () => {
   for (const object of [pod, diskOf(spec, facts, options), policy]) {
     expect(object.metadata).toMatchObject({ name: 'sbx-one', namespace: 'sandboxes', labels: owner });
   }
-  expect(lookPodOf('look', 'image', options).metadata!.labels).toEqual({
+  expect(inspectionPod('inspection', 'image', options).metadata!.labels).toEqual({
     ...owner,
     'sandbox-platform/sandbox': undefined,
   });
@@ -26,8 +26,8 @@ test('every object of a sandbox is labelled with its owner', () => {
 });
 
 test('no container has privileges, a token or a secret of the sandbox', () => {
-  const looking = lookPodOf('look', 'image', options);
-  for (const { spec: made } of [pod, looking]) {
+  const inspection = inspectionPod('inspection', 'image', options);
+  for (const { spec: made } of [pod, inspection]) {
     expect(made).toMatchObject({
       automountServiceAccountToken: false,
       enableServiceLinks: false,
@@ -87,7 +87,7 @@ test("the image's folders are on the disk, which outlives the pod; the agent's f
 
 test('the operator’s settings for the cluster are in every pod', () => {
   const set = { ...options, runtimeClass: 'gvisor', ownUsers: true, dns: ['9.9.9.9'], storageClass: 'fast' };
-  for (const each of [podOf(spec, facts, set), lookPodOf('look', 'image', set)]) {
+  for (const each of [podOf(spec, facts, set), inspectionPod('inspection', 'image', set)]) {
     expect(each.spec).toMatchObject({
       runtimeClassName: 'gvisor',
       hostUsers: false,
@@ -222,10 +222,10 @@ test.each([
   expect(readImageFacts(JSON.stringify(facts))).toEqual(facts);
 });
 
-test('one policy closes every pod of the host in both directions, also those that look at an image', () => {
+test('one policy closes every pod of the host in both directions, also those that inspect an image', () => {
   const { spec: closed } = closedPolicyOf(options);
   expect(closed).toMatchObject({ policyTypes: ['Ingress', 'Egress'], ingress: [], egress: [] });
-  const { labels } = lookPodOf('look', 'an/image', options).metadata!;
+  const { labels } = inspectionPod('inspection', 'an/image', options).metadata!;
   expect(labels).toMatchObject(closed!.podSelector!.matchLabels!);
   expect(podOf(spec, facts, options).metadata!.labels).toMatchObject(closed!.podSelector!.matchLabels!);
 });

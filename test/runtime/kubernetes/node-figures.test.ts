@@ -7,7 +7,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { KubeConfig, type V1Node } from '@kubernetes/client-node';
 import { Cluster } from '../../../runtime/kubernetes/cluster.ts';
-import { ClusterRoom } from '../../../runtime/kubernetes/cluster-room.ts';
+import { ClusterCapacity } from '../../../runtime/kubernetes/cluster-capacity.ts';
 import { SummaryRefused, summariesOf } from '../../../runtime/kubernetes/summary-sources.ts';
 import { TestCa } from '../../support/test-ca.ts';
 
@@ -259,12 +259,12 @@ test('requests through the API server need another permission and use its usual 
   await expect((await prepare())(nodeAt(1))).rejects.toThrow('get on nodes/proxy');
 });
 
-describe('the room of a cluster', () => {
+describe('the capacity of a cluster', () => {
   let nodes: V1Node[];
   let warnings: { node?: string; err: Error }[];
-  let room: ClusterRoom;
+  let capacity: ClusterCapacity;
 
-  async function openRoom(): Promise<void> {
+  async function openCapacity(): Promise<void> {
     const api = await serve(({ url }, response) => {
       const items = url!.startsWith('/api/v1/nodes') ? nodes : [];
       response.setHeader('content-type', 'application/json');
@@ -273,7 +273,7 @@ describe('the room of a cluster', () => {
     const config = configOf(`https://${address}:${api}`);
     warnings = [];
     const warn = (fields: object) => warnings.push(fields as { err: Error });
-    room = new ClusterRoom({
+    capacity = new ClusterCapacity({
       cluster: new Cluster(config, 'sandboxes'),
       summaries: summariesOf(config),
       namespace: 'sandboxes',
@@ -281,11 +281,11 @@ describe('the room of a cluster', () => {
       pods: () => [],
       logger: { debug: () => {}, info: () => {}, warn, error: warn },
     });
-    await room.open();
+    await capacity.open();
   }
-  afterEach(() => room.close());
+  afterEach(() => capacity.close());
 
-  test('is the room of the nodes that answer; each other node is logged once, with the reason', async () => {
+  test('is the capacity of the nodes that answer; each other node is logged once, with the reason', async () => {
     const asked: string[] = [];
     const good = await serve((_request, response) => void response.end(summary));
     const broken = await serve(({ url }, response) => {
@@ -297,13 +297,13 @@ describe('the room of a cluster', () => {
       authority: await TestCa.create(),
     });
     nodes = Object.entries({ good, broken, forbidding, strange }).map(([name, port]) => nodeAt(port, name));
-    await openRoom();
-    expect(room.coreCount).toBe(8);
-    expect(room.memory()).toMatchObject({ totalMb: 4 * 4096, availableMb: 1024 });
-    expect(room.processorUsed()).toBe(0.5 / 8);
+    await openCapacity();
+    expect(capacity.coreCount).toBe(8);
+    expect(capacity.memory()).toMatchObject({ totalMb: 4 * 4096, availableMb: 1024 });
+    expect(capacity.processorUsed()).toBe(0.5 / 8);
     // The nodes are asked again after five seconds.
     while (asked.length < 2) await once(servers[1]!, 'request');
-    await room.close();
+    await capacity.close();
     expect(warnings.map(({ node }) => node).sort()).toEqual(['broken', 'forbidding', 'strange']);
     const messageOf = (name: string) => warnings.find(({ node }) => node === name)!.err.message;
     expect(messageOf('broken')).toMatch(/JSON/);
@@ -315,6 +315,6 @@ describe('the room of a cluster', () => {
   test('cannot be opened if no kubelet may be read', async () => {
     const forbidding = await serve((_request, response) => void response.writeHead(403).end());
     nodes = [nodeAt(forbidding)];
-    await expect(openRoom()).rejects.toThrow(SummaryRefused);
+    await expect(openCapacity()).rejects.toThrow(SummaryRefused);
   });
 });

@@ -4,7 +4,7 @@ import {
   endOf,
   isDiskOnClosedNode,
   isUnschedulable,
-  lacksRoom,
+  lacksCapacity,
   startFailureOf,
 } from '../../../runtime/kubernetes/pod-state.ts';
 
@@ -93,15 +93,15 @@ function prepared(name: string, message: string) {
   return { name, state: { terminated: { exitCode: 1, message } } } as never;
 }
 
-test('a pod lacks room when the nodes are full, but not while it waits for its disk', () => {
+test('a pod lacks capacity when the nodes are full, but not while it waits for its disk', () => {
   const unschedulable = (message: string): V1Pod => ({
     status: { conditions: [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message }] },
   });
-  expect(lacksRoom(unschedulable('0/1 nodes are available: 1 Insufficient memory.'))).toBe(true);
-  expect(lacksRoom(unschedulable('0/3 nodes are available: 3 Too many pods.'))).toBe(true);
+  expect(lacksCapacity(unschedulable('0/1 nodes are available: 1 Insufficient memory.'))).toBe(true);
+  expect(lacksCapacity(unschedulable('0/3 nodes are available: 3 Too many pods.'))).toBe(true);
   const nominated = unschedulable('0/1 nodes are available: 1 Insufficient memory.');
   nominated.status!.nominatedNodeName = 'node-1';
-  expect(lacksRoom(nominated)).toBe(false);
+  expect(lacksCapacity(nominated)).toBe(false);
   const waits = '0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.';
-  expect([lacksRoom(unschedulable(waits)), lacksRoom({ status: {} })]).toEqual([false, false]);
+  expect([lacksCapacity(unschedulable(waits)), lacksCapacity({ status: {} })]).toEqual([false, false]);
 });

@@ -3,9 +3,9 @@ import type { SandboxSpec } from '../../../runtime/driver.ts';
 import { diskOf, podOf, policyOf } from '../../../runtime/kubernetes/manifests.ts';
 import { isFreeWarm, sandboxOf } from '../../../runtime/kubernetes/names.ts';
 import type { WarmShape } from '../../../runtime/kubernetes/options.ts';
-import { TakenRoom } from '../../../runtime/kubernetes/taken-room.ts';
 import { useBeforeOf, withoutUseBefore, writeUseBefore } from '../../../runtime/kubernetes/use-before.ts';
 import { warmDiskOf, warmPodOf, warmPolicyOf } from '../../../runtime/kubernetes/warm-manifests.ts';
+import { WarmPodEviction } from '../../../runtime/kubernetes/warm-pod-eviction.ts';
 import type { WarmPod } from '../../../runtime/kubernetes/warm-pod-maker.ts';
 import { WarmPods } from '../../../runtime/kubernetes/warm-pods.ts';
 import { until } from '../../support/until.ts';
@@ -99,7 +99,7 @@ class Maker {
     this.tries += 1;
     if (this.failures > 0) {
       this.failures -= 1;
-      throw new Error('no room');
+      throw new Error('no capacity');
     }
     const name = `warm-${this.tries}`;
     const pod = { name, uid: `uid-${name}`, disk: { name, uid: `disk-${name}` }, shape, token: `token-${name}` };
@@ -117,19 +117,19 @@ class Maker {
 describe('warm pods', () => {
   let pods: WarmPods;
   let maker: Maker;
-  const room = { isThere: true, budgetMb: 1024 };
+  const capacity = { isThere: true, budgetMb: 1024 };
 
   beforeEach(async () => {
     maker = new Maker();
-    Object.assign(room, { isThere: true, budgetMb: 1024 });
+    Object.assign(capacity, { isThere: true, budgetMb: 1024 });
     pods = new WarmPods({
       maker,
       imageOf: options.imageOf,
       base,
       size: { least: 2, most: 4 },
-      budgetMb: () => room.budgetMb,
+      budgetMb: () => capacity.budgetMb,
       requestedMb: ({ memoryMb }) => memoryMb / 4,
-      hasRoom: () => room.isThere,
+      hasCapacity: () => capacity.isThere,
       isBusy: () => false,
       logger,
     });
@@ -183,11 +183,11 @@ describe('warm pods', () => {
   test('end for a sandbox, starting with the shape that was created longest ago, and are not made again for a while', async () => {
     expect(pods.claim(specOf({ image: 'other' }))).toBeNull();
     await until(() => pods.ready('other') === 1);
-    expect(await pods.giveWay(2)).toBe(2);
+    expect(await pods.evict(2)).toBe(2);
     expect([pods.ready('base'), pods.ready('other')]).toEqual([0, 1]);
     expect(maker.gone).toEqual(['warm-1', 'warm-2']);
     expect(pods.claim(specOf())).toBeNull();
-    expect([await pods.giveWay(8), await pods.giveWay(1)]).toEqual([1, 0]);
+    expect([await pods.evict(8), await pods.evict(1)]).toEqual([1, 0]);
     const { tries } = maker;
     await new Promise((next) => setTimeout(next, 1500));
     expect(maker.tries).toBe(tries);
@@ -195,7 +195,7 @@ describe('warm pods', () => {
 
   test('stay within a memory budget, and pods of shapes that were created earlier end for newer ones', async () => {
     // Each pod requests 64 MB.
-    room.budgetMb = 4 * 64;
+    capacity.budgetMb = 4 * 64;
     for (let time = 0; time < 2; time += 1) pods.claim(specOf({ image: 'one' }));
     await until(() => pods.ready('one') === 2);
     pods.claim(specOf({ image: 'two' }));
@@ -211,12 +211,12 @@ describe('warm pods', () => {
     expect([pods.ready('two'), pods.ready()]).toEqual([1, 4]);
   });
 
-  test('are not made without room, and a failed attempt is not repeated at once', async () => {
-    room.isThere = false;
+  test('are not made without capacity, and a failed attempt is not repeated at once', async () => {
+    capacity.isThere = false;
     pods.claim(specOf());
     await new Promise((next) => setTimeout(next, 1200));
     expect(maker.tries).toBe(2);
-    room.isThere = true;
+    capacity.isThere = true;
     maker.failures = 10;
     pods.claim(specOf());
     await until(() => maker.tries > 2);
@@ -240,8 +240,8 @@ describe('a sandbox that a quota refuses', () => {
 
   test('succeeds after warm pods have ended', async () => {
     const asked: number[] = [];
-    const giveWay = async (count: number) => asked.push(count);
-    const taken = new TakenRoom({} as never, { giveWay }, logger);
+    const evict = async (count: number) => asked.push(count);
+    const taken = new WarmPodEviction({} as never, { evict }, logger);
     let tries = 0;
     const act = async () => {
       tries += 1;
@@ -253,7 +253,7 @@ describe('a sandbox that a quota refuses', () => {
   });
 
   test('is refused when no warm pods are left, and other errors are passed on', async () => {
-    const taken = new TakenRoom({} as never, { giveWay: async () => 0 }, logger);
+    const taken = new WarmPodEviction({} as never, { evict: async () => 0 }, logger);
     await expect(taken.within(() => Promise.reject(overQuota()), signal)).rejects.toMatchObject({ code: 403 });
     await expect(taken.within(() => Promise.reject(new Error('other')), signal)).rejects.toThrow('other');
   });

@@ -96,7 +96,7 @@ async function host(options: { ahead?: string[]; isThere?: boolean; hostId?: str
     images,
     hostId,
     ahead: options.ahead ?? ['code-interpreter'],
-    hasRoom: () => !isDiskFull,
+    hasSpace: () => !isDiskFull,
     retrySeconds: [0.05, 0.3],
     logger: pino({ level: 'silent' }),
   });

@@ -29,8 +29,8 @@ beforeAll(async () => {
   const account = (await bootstrap(orm, { email, planName: 'pro', baseImage: 'builtin:base' }))!;
   hostId = newId('host');
   const em = orm.em.fork();
-  const room = { cpuCapacity: 10, memoryMbCapacity: 10_000, diskGbCapacity: 100 };
-  em.create(Host, { hostId, region: 'local', regionName: 'Local', ...room, leaseExpiresAt: new Date() });
+  const capacity = { cpuCapacity: 10, memoryMbCapacity: 10_000, diskGbCapacity: 100 };
+  em.create(Host, { hostId, region: 'local', regionName: 'Local', ...capacity, leaseExpiresAt: new Date() });
   await em.flush();
   await em.execute(
     `insert into sandboxes (sandbox_id, account_id, owner_user_id, project_id, name, template_id, template_name,
@@ -77,12 +77,12 @@ const rows = (table = 'sandbox_metrics') =>
 
 test('each sample stores the use since the previous one, at multiples of five seconds', async () => {
   nowMs += 40;
-  await sampler.look();
+  await sampler.sample();
   expect(await rows()).toEqual([]);
   pass(5, 5);
-  await sampler.look();
+  await sampler.sample();
   pass(5.2, 2.6);
-  await sampler.look();
+  await sampler.sample();
   expect(await rows()).toEqual([
     { at: 5000, cpu: 50, received: 50 },
     { at: 10_000, cpu: 25, received: 52 },
@@ -92,25 +92,25 @@ test('each sample stores the use since the previous one, at multiples of five se
 test('the first sample stores the use since the sandbox began to run', async () => {
   pass(2, 1);
   nowMs += 3000;
-  await sampler.look();
+  await sampler.sample();
   expect(await rows()).toEqual([{ at: 5000, cpu: 25, received: 20 }]);
 });
 
 test('after a pause and a new run no sample covers earlier time', async () => {
-  await sampler.look();
+  await sampler.sample();
   running = false;
   pass(5, 0);
-  await sampler.look();
+  await sampler.sample();
   const run = (sinceMs: number) => ({ ...usage, sinceMs, cpuSeconds: 0, receivedBytes: 0, sentBytes: 0 });
   running = true;
   usage = run(6000);
   pass(5, 3);
-  await sampler.look();
+  await sampler.sample();
   pass(5, 1);
-  await sampler.look();
+  await sampler.sample();
   usage = run(19_000);
   pass(5, 0.2);
-  await sampler.look();
+  await sampler.sample();
   expect(await rows()).toEqual([
     // Covers four seconds: it began at the sixth.
     { at: 10_000, cpu: 37.5, received: 50 },
@@ -120,10 +120,10 @@ test('after a pause and a new run no sample covers earlier time', async () => {
 });
 
 test('a timer that fires before the clock takes no sample for the previous five seconds', async () => {
-  const looks: number[] = [];
+  const samples: number[] = [];
   let asked = 0;
-  const looksAt = async () => {
-    looks.push(nowMs - noon);
+  const usage = async () => {
+    samples.push(nowMs - noon);
     return [];
   };
   const clock = () => {
@@ -133,7 +133,7 @@ test('a timer that fires before the clock takes no sample for the previous five 
   const started = new MetricsSampler({
     orm,
     hostId,
-    driver: { usage: looksAt },
+    driver: { usage: usage },
     logger: pino({ level: 'silent' }),
     clock,
   });
@@ -143,43 +143,43 @@ test('a timer that fires before the clock takes no sample for the previous five 
   const askedAtStart = asked;
   await until(() => asked > askedAtStart);
   nowMs = noon + 5000;
-  await until(() => looks.length > 0);
+  await until(() => samples.length > 0);
   await started.stop();
-  expect(looks).toEqual([5000]);
+  expect(samples).toEqual([5000]);
 });
 
 test('a sample that could not be stored is covered by the next', async () => {
-  await sampler.look();
+  await sampler.sample();
   pass(5, 10);
   await orm.em.fork().execute('alter table sandbox_metrics rename to gone');
-  await expect(sampler.look()).rejects.toThrow(/sandbox_metrics/);
+  await expect(sampler.sample()).rejects.toThrow(/sandbox_metrics/);
   await orm.em.fork().execute('alter table gone rename to sandbox_metrics');
   pass(5, 0);
-  await sampler.look();
+  await sampler.sample();
   expect(await rows()).toEqual([{ at: 10_000, cpu: 50, received: 100 }]);
 });
 
 test('a minute is summed up when it is over, also for a sandbox that ended in it, and also after a restart', async () => {
-  for (let look = 0; look < 6; look++) {
-    await sampler.look();
+  for (let sample = 0; sample < 6; sample++) {
+    await sampler.sample();
     pass(5, 5);
   }
   running = false;
-  for (let look = 0; look < 7; look++) {
-    await sampler.look();
+  for (let sample = 0; sample < 7; sample++) {
+    await sampler.sample();
     pass(5, 0);
   }
   expect(await rows('sandbox_metrics_minutes')).toEqual([{ at: 0, cpu: 50, received: 250, samples: 5 }]);
 
   running = true;
   usage = { ...usage, sinceMs: usage.atMs, cpuSeconds: 0, receivedBytes: 0, sentBytes: 0 };
-  await sampler.look();
+  await sampler.sample();
   pass(5, 10);
-  await sampler.look();
+  await sampler.sample();
   // The process dies here, and the next one starts in the following minute.
   pass(50, 0);
   sampler = newSampler();
-  await sampler.look();
+  await sampler.sample();
   expect(await rows('sandbox_metrics_minutes')).toEqual([
     { at: 0, cpu: 50, received: 250, samples: 5 },
     { at: 60_000, cpu: 100, received: 50, samples: 1 },
@@ -187,15 +187,15 @@ test('a minute is summed up when it is over, also for a sandbox that ended in it
 });
 
 test('after its start it samples until it is stopped, also after a failure', async () => {
-  let looks = 0;
+  let samples = 0;
   const began = performance.now();
   const ownClock = new MetricsSampler({
     orm,
     hostId,
     driver: {
       async usage() {
-        looks += 1;
-        if (looks === 2) throw new Error('the kernel says no');
+        samples += 1;
+        if (samples === 2) throw new Error('the kernel says no');
         return [];
       },
     },
@@ -204,9 +204,9 @@ test('after its start it samples until it is stopped, also after a failure', asy
     clock: () => noon + (performance.now() - began) * 200,
   });
   ownClock.start();
-  await until(() => looks >= 4);
+  await until(() => samples >= 4);
   await ownClock.stop();
-  const looksAtStop = looks;
+  const samplesAtStop = samples;
   await delay(50);
-  expect(looks).toBe(looksAtStop);
+  expect(samples).toBe(samplesAtStop);
 });

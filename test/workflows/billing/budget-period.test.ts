@@ -25,9 +25,9 @@ test('a new period lifts a restriction when it begins, without a request', async
   const { em } = plane.orm;
   await endPeriodIn(em, accountId, '12 minutes');
   await addUsage(em, accountId, '10');
-  const wish = { amount: '10.00', limitType: 'hard' as const, notificationEmails: [] };
+  const input = { amount: '10.00', limitType: 'hard' as const, notificationEmails: [] };
   await createBudget(em.fork(), { currency: 'USD', isBilled: true, pausesSandboxes: false }, accountId, 'bgt-period', {
-    ...{ ...wish, alertThresholds: defaultAlertThresholds },
+    ...{ ...input, alertThresholds: defaultAlertThresholds },
   });
   const isRestricted = async () => (await findBudget(em.fork(), accountId))?.isRestricted;
   expect(await isRestricted()).toBe(true);

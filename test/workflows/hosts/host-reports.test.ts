@@ -150,7 +150,7 @@ test('a report on the new processes that arrives during the resume takes effect 
   expect(await plane.row(sandbox.sandboxId)).toMatchObject({ status: 'paused', reason: 'host_restarted' });
 });
 
-describe('a sandbox whose disk is lost fails, gives its room back, and can be deleted:', () => {
+describe('a sandbox whose disk is lost fails, releases its capacity, and can be deleted:', () => {
   const pause = (sandbox: Sandbox) => plane.commands.pause(sandbox, { wait: true });
   const before: Record<string, (sandbox: Sandbox) => Promise<unknown>> = {
     'while it runs': async () => {},

@@ -120,7 +120,7 @@ describe('starting', () => {
     expect(driver.calls.filter((call) => call === `create ${sandboxId}`)).toHaveLength(1);
   });
 
-  test('a failed start records its reason, exit code and last output, and gives its room back', async () => {
+  test('a failed start records its reason, exit code and last output, and releases its capacity', async () => {
     driver.failNext.set(
       'create',
       new DriverError('not_ready', 'The ready probe never succeeded', {

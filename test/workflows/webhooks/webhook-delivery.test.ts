@@ -392,7 +392,7 @@ test('an endpoint that never answers has few open requests, and another one stil
   const ids = [...(await happen(200)), ...(await happen(200))];
   await until(() => healthy.distinctIds.length >= ids.length);
   expect(healthy.distinctIds.sort()).toEqual([...ids].sort());
-  expect(silent.mostOpen).toBeLessThanOrEqual(firstAttemptLimits.perEndpoint + 8);
+  expect(silent.maxOpen).toBeLessThanOrEqual(firstAttemptLimits.perEndpoint + 8);
   await until(async () => (await endpointOf(fast)).successful_deliveries === ids.length);
   expect(await statusesOf(slow)).not.toContain('delivered');
 });
@@ -422,7 +422,7 @@ test('a delivery of a dead relay is made by another after its lease; two relays 
   const ids = await happen(100);
   const claimed = await claimDeliveries(orm.em, 'relay-dead', {
     ...{ limit: 10, perEndpoint: 10, perAccount: 10 },
-    rooms: { endpoints: new Map(), accounts: new Map() },
+    freeSlots: { endpoints: new Map(), accounts: new Map() },
   });
   expect(claimed).toHaveLength(10);
   const lease = (until: string) =>
@@ -461,7 +461,7 @@ test('a relay takes deliveries from the endpoints in turn, even if one endpoint 
   await happen(50);
   const claimed = await claimDeliveries(plane.orm.em, 'relay-1', {
     ...{ limit: 256, perEndpoint: 64, perAccount: 30 },
-    rooms: { endpoints: new Map([[endpoints[0]!, 4]]), accounts: new Map() },
+    freeSlots: { endpoints: new Map([[endpoints[0]!, 4]]), accounts: new Map() },
   });
   const taken = endpoints.map((id) => claimed.filter(({ endpointId }) => endpointId === id).length);
   expect(taken).toEqual([4, 13, 13]);

@@ -21,13 +21,7 @@ import {
   timeoutUpdate,
 } from './messages.ts';
 import type { SandboxState } from './state.ts';
-import {
-  requireChangeableTimeout,
-  requireLiving,
-  requirePaused,
-  requireResting,
-  requireRunning,
-} from './validators.ts';
+import { requireChangeableTimeout, requireLiving, requirePaused, requireRunning, requireStable } from './validators.ts';
 
 /**
  * Sets the handler of each message of `messages.ts`. Keep the order: messages that arrive before the workflow's first
@@ -43,7 +37,7 @@ export function handleMessages(state: SandboxState): void {
     validator: (_: { wait: boolean }) => requirePaused(state),
   });
   setHandler(restartUpdate, ({ storage }) => commands.restart(storage), {
-    validator: (_: { storage: StorageChange | null }) => requireResting(state),
+    validator: (_: { storage: StorageChange | null }) => requireStable(state),
   });
   setHandler(storageCredentialsUpdate, ({ sealed, wait }) => commands.receiveCredentials(sealed, wait));
   setHandler(connectUpdate, ({ timeoutSeconds }) => commands.connect(timeoutSeconds), {

@@ -1,9 +1,9 @@
 import { condition } from '@temporalio/workflow';
 import { expiryWarningMs, persistenceExpiresAt } from '../../../domain/sandboxes/persistence.ts';
 import { rows } from './activities.ts';
+import { shouldContinueAsNew } from './continue-as-new.ts';
 import { fail } from './ending.ts';
 import { diskLostFailure } from './failure.ts';
-import { shouldContinueInNextRun } from './next-run.ts';
 import type { SandboxState } from './state.ts';
 
 /** Waits for the next event of a paused sandbox (request, report, warning or expiry) and acts on it. */
@@ -12,7 +12,7 @@ export async function stayPaused(state: SandboxState): Promise<void> {
   const expiresMs = persistenceExpiresAt(new Date(state.pausedAtMs), persistenceDays)?.getTime() ?? null;
   const warnAtMs = expiresMs === null || state.expiryWarned ? null : expiresMs - expiryWarningMs(persistenceDays!);
   const wakeAtMs = warnAtMs ?? expiresMs;
-  const hasEvent = () => hasRequest(state) || state.inbox.concerns(state.run) || shouldContinueInNextRun(state);
+  const hasEvent = () => hasRequest(state) || state.inbox.concerns(state.run) || shouldContinueAsNew(state);
   const woken =
     wakeAtMs === null
       ? await condition(hasEvent).then(() => true)

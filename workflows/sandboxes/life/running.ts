@@ -3,11 +3,11 @@ import type { HostedPlace } from '../../../activities/sandboxes/on-host.ts';
 import type { SandboxReason } from '../../../domain/sandboxes/state.ts';
 import { nextWarning } from '../../../domain/sandboxes/timeout-warnings.ts';
 import { rows } from './activities.ts';
+import { shouldContinueAsNew } from './continue-as-new.ts';
 import { fail } from './ending.ts';
 import { diskLostFailure, exitFailure } from './failure.ts';
 import { hostLostFailure } from './host-loss.ts';
 import type { HostReport } from './messages.ts';
-import { shouldContinueInNextRun } from './next-run.ts';
 import type { SandboxState } from './state.ts';
 import { recordUsage, usageDueIn } from './usage.ts';
 
@@ -43,7 +43,7 @@ export async function stayRunning(state: SandboxState): Promise<void> {
       state.inbox.concerns(state.run) ||
       state.hostLoss.happened ||
       state.timeoutRevision !== revision ||
-      shouldContinueInNextRun(state),
+      shouldContinueAsNew(state),
     usageDueMs ?? waitMs,
     { summary: usageDueMs === null ? timerSummary(warning, state.plan.autoPause) : 'usage of the last hour' },
   );

@@ -67,7 +67,7 @@ async function leaveFullHost(state: SandboxState, failure: HostFailure): Promise
   await moveToAnotherHost(state, failure);
 }
 
-/** @param otherwise the failure of the sandbox when no other host has room */
+/** @param otherwise the failure of the sandbox when no other host has capacity */
 async function moveToAnotherHost(state: SandboxState, otherwise?: HostFailure): Promise<void> {
   try {
     Object.assign(state.plan, await rows.placeAgain(state.id));

@@ -25,7 +25,7 @@ export function requirePaused(state: SandboxState): void {
 }
 
 /** Requires that the sandbox is running or paused and no transition is in progress. */
-export function requireResting(state: SandboxState): void {
+export function requireStable(state: SandboxState): void {
   requireLiving(state);
   if (state.status !== 'running' && state.status !== 'paused') {
     throw refused('sandbox_busy', `The sandbox is ${state.statusForCaller()}, neither running nor paused`);

@@ -1,10 +1,10 @@
 import { CancellationScope } from '@temporalio/workflow';
 import { isOver } from '../../../domain/sandboxes/state.ts';
 import { actFor } from '../../request-ids.ts';
+import { continueLifeAsNew, shouldContinueAsNew } from './continue-as-new.ts';
 import { close, terminate } from './ending.ts';
 import { handleMessages } from './handlers.ts';
 import type { SandboxWorkflowInput } from './messages.ts';
-import { continueInNextRun, shouldContinueInNextRun } from './next-run.ts';
 import { stayPaused } from './paused.ts';
 import { pause } from './pausing.ts';
 import { restart } from './restarting.ts';
@@ -37,7 +37,7 @@ async function life(input: SandboxWorkflowInput): Promise<void> {
     else if (state.resume) await resume(state, state.resume);
     else if (state.status === 'running') await stayRunning(state);
     else await stayPaused(state);
-    if (shouldContinueInNextRun(state)) await continueInNextRun(state);
+    if (shouldContinueAsNew(state)) await continueLifeAsNew(state);
   }
   await close(state);
 }

@@ -45,7 +45,7 @@ const metadataFreshMs = 3_600_000;
  * The maximum number of sign-ins at one provider that this process finishes at once, and the maximum number of waiting
  * ones.
  */
-const underWayAtMost = 16;
+const maxInProgress = 16;
 const waitingAtMost = 32;
 
 /**
@@ -58,7 +58,7 @@ export class IdentityProvider {
   readonly #redirectUri: string;
   readonly #logger: Logger;
   readonly #timeoutMs: number;
-  readonly #finishing = pLimit(underWayAtMost);
+  readonly #finishing = pLimit(maxInProgress);
   #known: { configuration: oidc.Configuration; readAt: number } | null = null;
   #reading: Promise<oidc.Configuration> | null = null;
 

@@ -9,7 +9,7 @@ const type = 'at+jwt';
 const issuer = 'sandbox-platform';
 const audience = 'sandbox-platform-api';
 const maxLength = 1024;
-const mostKeys = 100;
+const maxKeys = 100;
 
 /** The claims of a genuine token. The database knows whether its session still exists. */
 interface AccessClaims {
@@ -78,7 +78,7 @@ export class AccessTokens {
     const known = this.#derived.get(name);
     if (known) return known;
     // The cache is bounded, because callers choose the key ids in their tokens.
-    if (this.#derived.size >= mostKeys) this.#derived.clear();
+    if (this.#derived.size >= maxKeys) this.#derived.clear();
     const key = createSecretKey(this.#secrets.accessTokenKey(keyId, secretKeyNumber));
     this.#derived.set(name, key);
     return key;

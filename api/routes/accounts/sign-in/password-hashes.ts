@@ -8,7 +8,7 @@ import { numbered, numberOf, type PlatformSecrets } from '../../../../platform/c
 /** OWASP's first choice for argon2id (algorithm 2): 19 MiB, two passes, one thread. */
 const usualCost = { algorithm: 2, memoryCost: 19_456, timeCost: 2, parallelism: 1 };
 
-/** Each hash takes a processor and one of libuv's four threads, which name look-ups and files need too. */
+/** Each hash takes a processor and one of libuv's four threads, which name lookups and files need too. */
 const atOnce = Math.min(2, Math.max(1, Math.floor(os.availableParallelism() / 2)));
 /** A longer queue would take seconds, so further callers get an error and should retry. */
 const waitingAtMost = 100;

@@ -24,7 +24,7 @@ interface SignInAttempt {
  * Concurrent sign-ins in this process. Further sign-ins wait here, so that they do not take database connections from
  * other requests.
  */
-const underWay = pLimit(4);
+const inProgress = pLimit(4);
 /** A longer queue would take seconds, so further callers should retry later. */
 const waitingAtMost = 100;
 
@@ -35,10 +35,10 @@ const waitingAtMost = 100;
  * @throws {AppError} `invalid_credentials`, `too_many_sign_ins`, `account_suspended`, `temporarily_unavailable`
  */
 export async function signIn(deps: ApiDependencies, attempt: SignInAttempt): Promise<AccessToken> {
-  if (underWay.pendingCount >= waitingAtMost) {
+  if (inProgress.pendingCount >= waitingAtMost) {
     throw new AppError('temporarily_unavailable', 'Too many sign-ins are being processed; try again in some seconds');
   }
-  return underWay(() => signInNow(deps, attempt));
+  return inProgress(() => signInNow(deps, attempt));
 }
 
 async function signInNow(deps: ApiDependencies, { password, ...asked }: SignInAttempt): Promise<AccessToken> {

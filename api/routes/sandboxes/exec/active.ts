@@ -5,7 +5,7 @@ import type { Api, ApiDependencies } from '../../../dependencies.ts';
 import { failures, ofMutations } from '../../../schemas/replies.ts';
 import { sandboxOf } from '../read.ts';
 import { sandboxPath } from '../schema.ts';
-import { askAgent, ofAgentCalls, runTime } from './agents.ts';
+import { askAgent, executionTime, ofAgentCalls } from './agents.ts';
 import { streamPath } from './stream.ts';
 
 const activeExec = z.discriminatedUnion('active', [
@@ -15,8 +15,8 @@ const activeExec = z.discriminatedUnion('active', [
     stream_path: z.string(),
     command: z.string(),
     cwd: z.string(),
-    started_at: runTime,
-    deadline: runTime,
+    started_at: executionTime,
+    deadline: executionTime,
   }),
 ]);
 
@@ -39,20 +39,20 @@ export function getActiveExec(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const sandbox = await sandboxOf(deps, request, request.params.sandbox_id);
-      const run = await askAgent(deps, sandbox, (place) => deps.sandboxAgents.findRun(place));
-      if (!run?.running || run.owner !== callerOf(request).userId) return { active: false as const };
+      const execution = await askAgent(deps, sandbox, (place) => deps.sandboxAgents.findExecution(place));
+      if (!execution?.running || execution.owner !== callerOf(request).userId) return { active: false as const };
       return {
         active: true as const,
         stream_path: streamPath(
           deps,
           sandbox.sandboxId,
-          { runId: run.runId, credentialId: credentialOf(callerOf(request)) },
-          new Date(run.deadline),
+          { executionId: execution.executionId, credentialId: credentialOf(callerOf(request)) },
+          new Date(execution.deadline),
         ),
-        command: run.command,
-        cwd: run.cwd,
-        started_at: run.startedAt,
-        deadline: run.deadline,
+        command: execution.command,
+        cwd: execution.cwd,
+        started_at: execution.startedAt,
+        deadline: execution.deadline,
       };
     },
   });
@@ -80,7 +80,7 @@ export function cancelExec(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const sandbox = await sandboxOf(deps, request, request.params.sandbox_id);
-      await askAgent(deps, sandbox, (place) => deps.sandboxAgents.cancelRun(place));
+      await askAgent(deps, sandbox, (place) => deps.sandboxAgents.cancelExecution(place));
       return { cancelled: true as const };
     },
   });

@@ -4,7 +4,7 @@ import { findSandboxStatus } from '../../../../db/sandboxes/sandbox-status.ts';
 import { AppError, type ErrorCode } from '../../../../domain/errors.ts';
 import type { SandboxId } from '../../../../domain/ids.ts';
 import type { SandboxStatus } from '../../../../domain/sandboxes/state.ts';
-import { LastHopUnavailable, type SandboxWays } from '../../../../gateway/last-hop/last-hops.ts';
+import { type HostTunnels, LastHopUnavailable } from '../../../../gateway/last-hop/last-hops.ts';
 import { openTunnel } from '../../../../gateway/last-hop/tunnel.ts';
 import {
   type AgentEndpoint,
@@ -18,11 +18,11 @@ import type { PlatformSecrets } from '../../../../platform/config/secrets.ts';
 
 /** The time limit of an agent for a reply, and for the first byte of a stream. */
 const replyMs = 10_000;
-/** A described run contains its command, and JSON escapes may make the command six times longer. */
+/** A described execution contains its command, and JSON escapes may make the command six times longer. */
 const maxReplyBytes = 1024 * 1024;
 /** A message for users. */
 const maxMessageLength = 1024;
-/** The end of a run has only a few numbers. */
+/** The end of an execution has only a few numbers. */
 const maxEndBytes = 4096;
 const endReplyMs = 5000;
 
@@ -38,8 +38,8 @@ export interface AgentPlace {
 }
 
 /** A command for an agent (agent/BOOT.md). */
-interface RunRequest {
-  runId: string;
+interface ExecutionRequest {
+  executionId: string;
   command: string;
   cwd: string;
   env: Record<string, string>;
@@ -50,22 +50,24 @@ interface RunRequest {
   timeoutMs: number;
 }
 
-/** A time of a run, with nine decimals. */
-export const runTime = z.string().regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$/);
+/** A time of an execution, with nine decimals. */
+export const executionTime = z.string().regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$/);
 
-/** An agent's state of its newest run. Root inside a sandbox can forge it, but only for that sandbox. */
-const describedRun = z.object({
-  runId: z.string().regex(/^\w{1,64}$/),
-  owner: z.string().max(128),
-  command: z.string().max(128 * 1024),
-  cwd: z.string().max(4096),
-  startedAt: runTime,
-  deadline: runTime.refine((time) => !Number.isNaN(Date.parse(time))),
-  running: z.boolean(),
-});
-export type DescribedRun = z.output<typeof describedRun>;
+/** An agent's state of its newest execution. Root inside a sandbox can forge it, but only for that sandbox. */
+const describedExecution = z
+  .object({
+    runId: z.string().regex(/^\w{1,64}$/),
+    owner: z.string().max(128),
+    command: z.string().max(128 * 1024),
+    cwd: z.string().max(4096),
+    startedAt: executionTime,
+    deadline: executionTime.refine((time) => !Number.isNaN(Date.parse(time))),
+    running: z.boolean(),
+  })
+  .transform(({ runId, ...rest }) => ({ executionId: runId, ...rest }));
+export type DescribedExecution = z.output<typeof describedExecution>;
 
-/** An agent's report of a run's end. */
+/** An agent's report of an execution's end. */
 const describedEnd = z.discriminatedUnion('ended', [
   z.object({ ended: z.literal(false) }),
   z.object({
@@ -101,37 +103,37 @@ export class AgentUnreachable extends Error {
 /** Calls the paths of agents that are only for the platform. Every method throws `AgentUnreachable`. */
 export class SandboxAgents {
   readonly #platformToken: PlatformSecrets['platformToken'];
-  readonly #ways: SandboxWays | null;
+  readonly #tunnels: HostTunnels | null;
 
   /**
    * @param platformToken derives the token for the platform's paths of a sandbox
-   * @param ways null: every sandbox is reached directly
+   * @param tunnels null: every sandbox is reached directly
    */
-  constructor(platformToken: PlatformSecrets['platformToken'], ways: SandboxWays | null = null) {
+  constructor(platformToken: PlatformSecrets['platformToken'], tunnels: HostTunnels | null = null) {
     this.#platformToken = platformToken;
-    this.#ways = ways;
+    this.#tunnels = tunnels;
   }
 
   /** Starts a command. @throws {AgentRefusal} `in_progress`, `invalid_cwd`, `too_long`, `invalid`, `cannot_start` */
-  async startRun(place: AgentPlace, run: RunRequest): Promise<void> {
-    await this.#json(place, 'POST', '/platform/exec', z.object({ runId: z.literal(run.runId) }), run);
+  async startExecution(place: AgentPlace, { executionId: runId, ...command }: ExecutionRequest): Promise<void> {
+    await this.#json(place, 'POST', '/platform/exec', z.object({ runId: z.literal(runId) }), { runId, ...command });
   }
 
-  /** The newest run, also for a while after its end. */
-  async findRun(place: AgentPlace): Promise<DescribedRun | null> {
-    return (await this.#json(place, 'GET', '/platform/exec', z.object({ run: describedRun.nullable() }))).run;
+  /** The newest execution, also for a while after its end. */
+  async findExecution(place: AgentPlace): Promise<DescribedExecution | null> {
+    return (await this.#json(place, 'GET', '/platform/exec', z.object({ run: describedExecution.nullable() }))).run;
   }
 
   /**
-   * The end of a run. Null: it has not ended within the time.
+   * The end of an execution. Null: it has not ended within the time.
    * @throws {AgentRefusal} `no_run`; the signal's reason when it aborts
    */
-  async readRunEnd(
+  async readExecutionEnd(
     place: AgentPlace,
-    runId: string,
+    executionId: string,
     { waitMs, signal }: { waitMs: number; signal: AbortSignal },
   ): Promise<DescribedEnd | null> {
-    const path = `/platform/exec/end?${new URLSearchParams({ run: runId, waitMs: String(waitMs) })}`;
+    const path = `/platform/exec/end?${new URLSearchParams({ run: executionId, waitMs: String(waitMs) })}`;
     const call = { method: 'GET', path, deadlineMs: waitMs + endReplyMs, maxReplyBytes: maxEndBytes, signal };
     const reply = await usable(callAgent(await this.#endpoint(place), call));
     if (reply.status >= 300) throw refusalIn(reply);
@@ -140,17 +142,17 @@ export class SandboxAgents {
   }
 
   /** Kills the running command. Returns when the command has ended. @throws {AgentRefusal} `no_run` */
-  async cancelRun(place: AgentPlace): Promise<void> {
+  async cancelExecution(place: AgentPlace): Promise<void> {
     await this.#json(place, 'DELETE', '/platform/exec', z.object({ cancelled: z.literal(true) }));
   }
 
   /**
-   * A run's events after number `after`, as the agent's server-sent events. Null: there are no further events. The
-   * caller destroys the stream.
+   * An execution's events after number `after`, as the agent's server-sent events. Null: there are no further events.
+   * The caller destroys the stream.
    * @throws {AgentRefusal} `no_run`
    */
-  async readRun(place: AgentPlace, runId: string, after: number): Promise<SandboxStream | null> {
-    const query = new URLSearchParams({ run: runId, after: String(after) });
+  async readEvents(place: AgentPlace, executionId: string, after: number): Promise<SandboxStream | null> {
+    const query = new URLSearchParams({ run: executionId, after: String(after) });
     const call = { method: 'GET', path: `/platform/exec/events?${query}`, deadlineMs: replyMs, maxReplyBytes };
     const reply = await usable(callAgentForStream(await this.#endpoint(place), call));
     if (reply instanceof SandboxStream) return reply;
@@ -168,11 +170,11 @@ export class SandboxAgents {
   /** @throws {AgentUnreachable} when the sandbox's machine is unreachable */
   async #endpoint({ sandboxId, secretKeyNumber, hostId, address, port }: AgentPlace): Promise<AgentEndpoint> {
     const endpoint = { address, port, platformToken: this.#platformToken(sandboxId, secretKeyNumber) };
-    if (!this.#ways || !hostId) return endpoint;
+    if (!this.#tunnels || !hostId) return endpoint;
     try {
-      const way = await this.#ways.wayTo(hostId);
-      return way
-        ? { ...endpoint, openTunnel: () => openTunnel(way, { sandboxId, port, wantsReply: false }) }
+      const tunnel = await this.#tunnels.tunnelTo(hostId);
+      return tunnel
+        ? { ...endpoint, openTunnel: () => openTunnel(tunnel, { sandboxId, port, wantsReply: false }) }
         : endpoint;
     } catch (cause) {
       if (cause instanceof LastHopUnavailable) {

@@ -4,7 +4,7 @@ const frameEnd = Buffer.from('\n\n');
 const frameShape =
   /^(?:retry: \d{1,6}\n)?(?:id: \w{1,64}-\d{1,16}\n)?event: (ready|start|stdout|stderr|end|error)\ndata: [^\r\n]*$/;
 
-/** Why a stream ends without the last event of its run. */
+/** Why a stream ends without the last event of its execution. */
 export interface ExecFailure {
   code: string;
   message: string;
@@ -77,7 +77,8 @@ class EventSplitter {
   #searched = 0;
 
   /**
-   * The events that `chunk` completes, up to the run's last event. `isForeign`: the following bytes are not an event.
+   * The events that `chunk` completes, up to the execution's last event. `isForeign`: the following bytes are not an
+   * event.
    */
   add(chunk: Buffer): { frames: Buffer; isLast: boolean; isForeign: boolean } {
     this.#append(chunk);

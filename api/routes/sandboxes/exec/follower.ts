@@ -12,19 +12,19 @@ import { isOver } from '../../../../domain/sandboxes/state.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
 import { type AgentRow, askAgent } from './agents.ts';
 import { type ExecFailure, execStream } from './events.ts';
-import type { StreamedRun } from './tokens.ts';
+import type { StreamedExecution } from './tokens.ts';
 
 const keepaliveMs = 15_000;
 /**
- * The agent of a silent run is asked about it once a minute. The stream ends when the agent fails to confirm the run
- * three times.
+ * The agent of a silent execution is asked about it once a minute. The stream ends when the agent fails to confirm the
+ * execution three times.
  */
 const silencesPerQuestion = 4;
 const unconfirmedLimit = 3;
 /** The reads of all streams in one turn of the event loop. An agent may send 64 KiB of tiny events, which take 3 ms. */
 const readsPerTurn = 1;
 
-/** Follows runs for the replies of this process: for streams, and for callers who wait for the end. */
+/** Follows executions for the replies of this process: for streams, and for callers who wait for the end. */
 class ExecFollower {
   readonly #deps: ApiDependencies;
   readonly #limits: ExecStreamLimits;
@@ -42,8 +42,8 @@ class ExecFollower {
   }
 
   /**
-   * Counts a reply that follows a run. @returns a function that removes it from the count @throws {AppError} when there
-   * are too many
+   * Counts a reply that follows an execution. @returns a function that removes it from the count @throws {AppError}
+   * when there are too many
    */
   admit(caller: string, sandboxId: SandboxId): () => void {
     return this.#limits.add(caller, sandboxId);
@@ -55,11 +55,11 @@ class ExecFollower {
    */
   async follow(
     row: AgentRow,
-    { runId, credentialId, after }: StreamedRun & { after: number },
+    { executionId, credentialId, after }: StreamedExecution & { after: number },
     reply: FastifyReply,
   ): Promise<AsyncGenerator<Buffer> | null> {
     const deps = this.#deps;
-    const events = await askAgent(deps, row, (place) => deps.sandboxAgents.readRun(place, runId, after));
+    const events = await askAgent(deps, row, (place) => deps.sandboxAgents.readEvents(place, executionId, after));
     if (!events) return null;
     reply.raw.once('close', () => events.destroy());
     if (reply.raw.destroyed) events.destroy();
@@ -74,7 +74,7 @@ class ExecFollower {
       keepaliveMs,
       signal: this.#closing.signal,
       turn: () => new Promise((resolve) => this.#turns.run(credentialId, resolve)),
-      onSilence: silenceWatch(deps, row.sandboxId, runId),
+      onSilence: silenceWatch(deps, row.sandboxId, executionId),
       onBreak: async () => {
         if (reply.raw.destroyed) return null;
         return isRevoked ? credentialRevoked : ((await endOf(deps, row.sandboxId)) ?? interrupted);
@@ -104,9 +104,13 @@ const interrupted: ExecFailure = {
 
 /**
  * Runs after each silence. A command may be silent while it runs, and a paused sandbox for days. So a silent stream
- * only ends when the sandbox has ended, or when the sandbox runs and its agent no longer confirms the run.
+ * only ends when the sandbox has ended, or when the sandbox runs and its agent no longer confirms the execution.
  */
-function silenceWatch(deps: ApiDependencies, sandboxId: SandboxId, runId: string): () => Promise<ExecFailure | null> {
+function silenceWatch(
+  deps: ApiDependencies,
+  sandboxId: SandboxId,
+  executionId: string,
+): () => Promise<ExecFailure | null> {
   let silences = 0;
   let unconfirmed = 0;
   return async () => {
@@ -117,15 +121,15 @@ function silenceWatch(deps: ApiDependencies, sandboxId: SandboxId, runId: string
     }
     silences += 1;
     if (silences % silencesPerQuestion !== 0) return null;
-    const confirmed = await isRunThere(deps, { ...route, agentAddress: route.address }, runId);
+    const confirmed = await isExecutionThere(deps, { ...route, agentAddress: route.address }, executionId);
     unconfirmed = confirmed ? 0 : unconfirmed + 1;
     return unconfirmed < unconfirmedLimit ? null : interrupted;
   };
 }
 
-async function isRunThere(deps: ApiDependencies, row: AgentRow, runId: string): Promise<boolean> {
+async function isExecutionThere(deps: ApiDependencies, row: AgentRow, executionId: string): Promise<boolean> {
   try {
-    return (await askAgent(deps, row, (place) => deps.sandboxAgents.findRun(place)))?.runId === runId;
+    return (await askAgent(deps, row, (place) => deps.sandboxAgents.findExecution(place)))?.executionId === executionId;
   } catch (error) {
     if (error instanceof AppError) return false;
     throw error;

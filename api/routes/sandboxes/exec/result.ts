@@ -2,7 +2,7 @@ import { z } from 'zod';
 
 /** A result has at most this much output, the newest. The agent keeps the same amount. */
 const maxBytes = 1024 * 1024;
-/** Extra room in the buffers, so that the kept output is not moved for each piece. */
+/** Spare bytes in the buffers, so that the kept output is not moved for each piece. */
 const slackBytes = 256 * 1024;
 
 type Channel = 'stdout' | 'stderr';
@@ -30,7 +30,7 @@ const output = z.object({ data_b64: z.base64() });
 const end = z.object({ exit_code: z.int() });
 const failure = z.object({ code: z.string().max(64), message: z.string().max(4096) });
 
-/** Collects the result of a run from its events. @throws {ExecEndedEarly} */
+/** Collects the result of an execution from its events. @throws {ExecEndedEarly} */
 export async function execResult(events: AsyncIterable<Buffer>): Promise<ExecResult> {
   const kept = new NewestOutput();
   let sequence = 0;
@@ -83,7 +83,7 @@ class NewestOutput {
   #length = 0;
 
   add(channel: Channel, bytes: Buffer): void {
-    this.#makeRoom(bytes.length);
+    this.#grow(bytes.length);
     bytes.copy(this.#bytes, this.#length);
     this.#channels.fill(channelNumbers[channel], this.#length, this.#length + bytes.length);
     this.#length += bytes.length;
@@ -95,7 +95,7 @@ class NewestOutput {
   }
 
   /** Makes the buffers larger up to their bound. Then moves the newest bytes to the start. */
-  #makeRoom(count: number): void {
+  #grow(count: number): void {
     if (this.#length + count <= this.#bytes.length) return;
     const from = Math.max(0, this.#length - maxBytes);
     const needed = this.#length - from + count;

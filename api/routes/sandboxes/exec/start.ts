@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { credentialOf } from '../../../../db/accounts/identities.ts';
 import { recordAccess } from '../../../../db/sandboxes/sandbox-routes.ts';
-import { confirmRun, forgetRun, watchRun } from '../../../../db/usage/watched-runs.ts';
+import { confirmExecution, forgetExecution, watchExecution } from '../../../../db/usage/watched-executions.ts';
 import { AppError, type ErrorCode } from '../../../../domain/errors.ts';
 import { timeoutAt } from '../../../../domain/sandboxes/clock.ts';
 import { anyUser, callerOf } from '../../../access.ts';
@@ -13,7 +13,7 @@ import { failures, ofIdempotency, ofMutations } from '../../../schemas/replies.t
 import { envVars } from '../create-body.ts';
 import { sandboxOf } from '../read.ts';
 import { sandboxPath } from '../schema.ts';
-import { askAgent, type DescribedRun, ofAgentCalls, runTime } from './agents.ts';
+import { askAgent, type DescribedExecution, executionTime, ofAgentCalls } from './agents.ts';
 import { execFollowerOf } from './follower.ts';
 import { ExecEndedEarly, execResult } from './result.ts';
 import { streamPath } from './stream.ts';
@@ -36,8 +36,8 @@ const execBody = z.object({
 
 const started = z.object({
   stream_path: z.string().describe('With a token that opens only this stream; a repeated reply has no token'),
-  started_at: runTime,
-  deadline: runTime.describe('The command is killed at this time; later changes of the timeout do not change it'),
+  started_at: executionTime,
+  deadline: executionTime.describe('The command is killed at this time; later changes of the timeout do not change it'),
 });
 
 const finished = z.object({
@@ -59,7 +59,7 @@ export function startExec(api: Api, deps: ApiDependencies): void {
       // A command, variables and input of 128 KiB each, with every character escaped.
       bodyBytes: 2560 * 1024,
       idempotency: {
-        makes: 'execRun',
+        makes: 'execution',
         secrets: ['stream_path'],
         // The restored reply has the stream without a token, because the caller who repeats the request has the key.
         restore: (reply, request) =>
@@ -98,35 +98,34 @@ export function startExec(api: Api, deps: ApiDependencies): void {
       const { wait, ...asked } = request.body;
       // The follower is counted first, so that no command begins if its caller may not wait for the result.
       if (wait) onRequestEnd(reply, follower.admit(callerOf(request).userId, sandboxId));
-      const run = await createOnce<Pick<DescribedRun, 'runId' | 'startedAt' | 'deadline'>, 'execRun'>(
-        request,
-        'execRun',
-        {
-          find: async (id) => {
-            const newest = await askAgent(deps, sandbox, (place) => deps.sandboxAgents.findRun(place));
-            return newest?.runId === runIdOf(id) ? newest : null;
-          },
-          create: async (id) => {
-            const wanted = {
-              ...asked,
-              runId: runIdOf(id),
-              owner: callerOf(request).userId,
-              startedAt: inNanoseconds(startedAt),
-              deadline: inNanoseconds(deadline),
-              timeoutMs: Math.max(1, deadline.getTime() - startedAt.getTime()),
-            };
-            await startWatched(deps, { ...wanted, sandboxId }, () =>
-              askAgent(deps, sandbox, (place) => deps.sandboxAgents.startRun(place, wanted)),
-            );
-            return wanted;
-          },
+      const execution = await createOnce<
+        Pick<DescribedExecution, 'executionId' | 'startedAt' | 'deadline'>,
+        'execution'
+      >(request, 'execution', {
+        find: async (id) => {
+          const newest = await askAgent(deps, sandbox, (place) => deps.sandboxAgents.findExecution(place));
+          return newest?.executionId === runIdOf(id) ? newest : null;
         },
-      );
+        create: async (id) => {
+          const wanted = {
+            ...asked,
+            executionId: runIdOf(id),
+            owner: callerOf(request).userId,
+            startedAt: inNanoseconds(startedAt),
+            deadline: inNanoseconds(deadline),
+            timeoutMs: Math.max(1, deadline.getTime() - startedAt.getTime()),
+          };
+          await startWatched(deps, { ...wanted, sandboxId }, () =>
+            askAgent(deps, sandbox, (place) => deps.sandboxAgents.startExecution(place, wanted)),
+          );
+          return wanted;
+        },
+      });
       if (startedAt.getTime() - (sandbox.lastAccessedAt?.getTime() ?? 0) >= accessRecordedMs) {
         await recordAccess(deps.orm.em, [sandboxId], startedAt);
       }
       if (wait) {
-        const streamed = { runId: run.runId, credentialId: credentialOf(callerOf(request)) };
+        const streamed = { executionId: execution.executionId, credentialId: credentialOf(callerOf(request)) };
         const events = await follower.follow(sandbox, { ...streamed, after: 0 }, reply);
         const result = await execResult(events ?? noEvents()).catch(asRefusal);
         return reply.code(200).send({
@@ -134,24 +133,24 @@ export function startExec(api: Api, deps: ApiDependencies): void {
           stdout: result.stdout,
           stderr: result.stderr,
           truncated: result.truncated,
-          duration_ms: Math.max(0, Date.now() - Date.parse(run.startedAt)),
+          duration_ms: Math.max(0, Date.now() - Date.parse(execution.startedAt)),
         });
       }
       return reply.code(201).send({
         stream_path: streamPath(
           deps,
           sandboxId,
-          { runId: run.runId, credentialId: credentialOf(callerOf(request)) },
-          new Date(run.deadline),
+          { executionId: execution.executionId, credentialId: credentialOf(callerOf(request)) },
+          new Date(execution.deadline),
         ),
-        started_at: run.startedAt,
-        deadline: run.deadline,
+        started_at: execution.startedAt,
+        deadline: execution.deadline,
       });
     },
   });
 }
 
-/** The id without its prefix: ids of events are `<run>-<number>`. */
+/** The id without its prefix: ids of events are `<id>-<number>`. */
 function runIdOf(id: string): string {
   return id.slice(id.indexOf('-') + 1);
 }
@@ -159,23 +158,23 @@ function runIdOf(id: string): string {
 /** With these errors the agent gave no answer, so the command may be running. The watch will find out. */
 const mayHaveStarted = new Set<ErrorCode>(['temporarily_unavailable', 'sandbox_not_running']);
 
-/** Starts a run. If a webhook subscribes to its end, the run is watched from before its start. */
+/** Starts an execution. If a webhook subscribes to its end, the execution is watched from before its start. */
 async function startWatched(
   deps: ApiDependencies,
-  run: Parameters<typeof watchRun>[1],
+  execution: Parameters<typeof watchExecution>[1],
   start: () => Promise<void>,
 ): Promise<void> {
-  const isWatched = await watchRun(deps.orm.em, run);
+  const isWatched = await watchExecution(deps.orm.em, execution);
   try {
     await start();
   } catch (error) {
     if (isWatched && error instanceof AppError && !mayHaveStarted.has(error.code))
-      await forgetRun(deps.orm.em, run.runId);
+      await forgetExecution(deps.orm.em, execution.executionId);
     throw error;
   }
   if (!isWatched) return;
-  await confirmRun(deps.orm.em, run.runId);
-  deps.runEndWatch.wake();
+  await confirmExecution(deps.orm.em, execution.executionId);
+  deps.executionEndWatch.wake();
 }
 
 async function* noEvents(): AsyncGenerator<Buffer> {}
@@ -192,7 +191,7 @@ function asRefusal(error: unknown): never {
   throw new AppError(endings.get(error.code) ?? 'exec_interrupted', error.message, { cause: error });
 }
 
-/** The times of a run in the format of the contract. The clocks have a precision of milliseconds. */
+/** The times of an execution in the format of the contract. The clocks have a precision of milliseconds. */
 function inNanoseconds(time: Date): string {
   return time.toISOString().replace('Z', '000000Z');
 }

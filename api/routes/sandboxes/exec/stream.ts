@@ -14,10 +14,10 @@ import { sandboxOf } from '../read.ts';
 import { sandboxPath } from '../schema.ts';
 import { type AgentRow, askAgent, ofAgentCalls } from './agents.ts';
 import { execFollowerOf } from './follower.ts';
-import type { StreamedRun } from './tokens.ts';
+import type { StreamedExecution } from './tokens.ts';
 
 const stalledReaderMs = 60_000;
-/** A token opens its stream until this long after the run's deadline, for readers who come back late. */
+/** A token opens its stream until this long after the execution's deadline, for readers who come back late. */
 const tokenGraceMs = 600_000;
 
 const headers = z.looseObject({
@@ -35,9 +35,14 @@ const query = z.object({
     .describe('The token of `stream_path`, or an access token; replaces an API key'),
 });
 
-/** The address of a run's stream, with a token that opens only this stream. */
-export function streamPath(deps: ApiDependencies, sandboxId: SandboxId, run: StreamedRun, deadline: Date): string {
-  const token = deps.execTokens.make(sandboxId, run, new Date(deadline.getTime() + tokenGraceMs));
+/** The address of an execution's stream, with a token that opens only this stream. */
+export function streamPath(
+  deps: ApiDependencies,
+  sandboxId: SandboxId,
+  execution: StreamedExecution,
+  deadline: Date,
+): string {
+  const token = deps.execTokens.make(sandboxId, execution, new Date(deadline.getTime() + tokenGraceMs));
   return `/v1/sandboxes/${sandboxId}/exec/stream?token=${token}`;
 }
 
@@ -75,12 +80,17 @@ export function streamExec(api: Api, deps: ApiDependencies): void {
       // The token in the address is the only credential, and cookies are not used. So pages of every origin may read
       // the stream.
       reply.header('access-control-allow-origin', '*');
-      const { row, runId, credentialId } = await runOf(deps, request, request.params.sandbox_id, request.query.token);
-      const after = lastSeen(request.headers['last-event-id'], runId);
+      const { row, executionId, credentialId } = await runOf(
+        deps,
+        request,
+        request.params.sandbox_id,
+        request.query.token,
+      );
+      const after = lastSeen(request.headers['last-event-id'], executionId);
       // The address with its token is enough to read the stream, so such readers are counted by client address.
       const caller = request.identity ? request.identity.userId : clientKey(request.ip);
       onRequestEnd(reply, follower.admit(caller, row.sandboxId));
-      const stream = await follower.follow(row, { runId, credentialId, after }, reply);
+      const stream = await follower.follow(row, { executionId, credentialId, after }, reply);
       if (!stream) return reply.code(204).send(null);
       reply.raw.setTimeout(deps.stalledReaderMs ?? stalledReaderMs, () => reply.raw.destroy());
       return reply
@@ -91,40 +101,40 @@ export function streamExec(api: Api, deps: ApiDependencies): void {
   });
 }
 
-/** The run that the token opens, or the caller's newest. @throws {AppError} */
+/** The execution that the token opens, or the caller's newest. @throws {AppError} */
 async function runOf(
   deps: ApiDependencies,
   request: FastifyRequest,
   sandboxId: SandboxId,
   token: string | undefined,
-): Promise<{ row: AgentRow } & StreamedRun> {
+): Promise<{ row: AgentRow } & StreamedExecution> {
   // `authentication` has already checked an access token in the address.
   if (token !== undefined && !request.identity) {
-    const run = deps.execTokens.open(sandboxId, token);
-    if (!run || !(await usableCredentials(deps.orm.em, [run.credentialId])).size) {
+    const execution = deps.execTokens.open(sandboxId, token);
+    if (!execution || !(await usableCredentials(deps.orm.em, [execution.credentialId])).size) {
       throw new AppError('unauthenticated', 'The token is not valid for this stream, or has expired');
     }
     const route = await findSandboxRoute(deps.orm.em, sandboxId);
     if (!route) throw notFound('Sandbox');
-    return { row: { ...route, agentAddress: route.address }, ...run };
+    return { row: { ...route, agentAddress: route.address }, ...execution };
   }
   const row = await sandboxOf(deps, request, sandboxId);
-  const run = await askAgent(deps, row, (place) => deps.sandboxAgents.findRun(place));
+  const execution = await askAgent(deps, row, (place) => deps.sandboxAgents.findExecution(place));
   const caller = callerOf(request);
-  if (run?.owner !== caller.userId) throw noRun();
-  return { row, runId: run.runId, credentialId: credentialOf(caller) };
+  if (execution?.owner !== caller.userId) throw noExecution();
+  return { row, executionId: execution.executionId, credentialId: credentialOf(caller) };
 }
 
 /**
  * The number of the last event that the reader has. @throws {AppError} `exec_not_found` when it is an event of another
- * run
+ * execution
  */
-function lastSeen(lastEventId: string | undefined, runId: string): number {
-  const [, run, sequence] = /^(\w+)-(\d{1,15})$/.exec(lastEventId ?? '') ?? [];
-  if (run !== undefined && run !== runId) throw noRun();
+function lastSeen(lastEventId: string | undefined, executionId: string): number {
+  const [, execution, sequence] = /^(\w+)-(\d{1,15})$/.exec(lastEventId ?? '') ?? [];
+  if (execution !== undefined && execution !== executionId) throw noExecution();
   return Number(sequence ?? 0);
 }
 
-function noRun(): AppError {
+function noExecution(): AppError {
   return new AppError('exec_not_found', 'No such command is running in the sandbox');
 }

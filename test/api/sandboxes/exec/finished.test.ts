@@ -1,7 +1,7 @@
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals';
-import { RunEndWatch } from '../../../../api/routes/sandboxes/exec/run-end-watch.ts';
+import { ExecutionEndWatch } from '../../../../api/routes/sandboxes/exec/execution-end-watch.ts';
 import { Sandbox } from '../../../../db/sandboxes/sandbox.entity.ts';
 import type { SandboxId } from '../../../../domain/ids.ts';
 import { sandbox as bootOf, platformToken, TestAgent } from '../../../agent/support/agent.ts';
@@ -13,7 +13,7 @@ import { type Caller, startApi, type TestApi } from '../../test-api.ts';
 /** Ends of commands without readers, as events: the API, Postgres and a real agent. */
 let api: TestApi;
 let agent: TestAgent;
-let watches: RunEndWatch[] = [];
+let watches: ExecutionEndWatch[] = [];
 
 beforeAll(async () => {
   agent = await TestAgent.start({ boot: { platformToken, init: bootOf({}) } });
@@ -39,8 +39,8 @@ beforeEach(async () => {
 const rows = async (query: string): Promise<Json[]> => (await api.orm.em.fork().execute(query)) as Json[];
 
 /** Starts the watch that each process of the API has. */
-function startWatch(): RunEndWatch {
-  const watch = new RunEndWatch(api.dependencies);
+function startWatch(): ExecutionEndWatch {
+  const watch = new ExecutionEndWatch(api.dependencies);
   watches.push(watch);
   watch.start();
   return watch;
@@ -71,14 +71,14 @@ const untilEnds = async (count: number): Promise<Json[]> => {
 class LyingAgent {
   readonly #server: http.Server;
   /** The maximum number of requests that were open at the same time. */
-  mostOpen = 0;
+  maxOpen = 0;
   #open = 0;
 
   /** @param answer gets a start, or null for a question; if it returns null, there is no answer */
   private constructor(answer: (start: Json | null) => object | null) {
     this.#server = http.createServer(async (request, response) => {
       this.#open += 1;
-      this.mostOpen = Math.max(this.mostOpen, this.#open);
+      this.maxOpen = Math.max(this.maxOpen, this.#open);
       response.on('close', () => {
         this.#open -= 1;
       });
@@ -139,7 +139,7 @@ test('the end of a command without readers is an event for subscribers of its ty
   expect(await rows('select * from watched_runs')).toEqual([]);
 });
 
-test("events belong to the sandbox's owner, regardless of the caller; runs without a subscriber are not watched", async () => {
+test("events belong to the sandbox's owner, regardless of the caller; executions without a subscriber are not watched", async () => {
   const [member, stranger] = [await api.addUser(api.root), await api.addAccount()];
   await subscribe(api.root, 'exec.finished');
   await subscribe(stranger, 'exec.finished');
@@ -234,7 +234,7 @@ test('an agent that accepts everything and lies causes one event per start, at m
     expect(data.duration_ms).toBeLessThan(600_000);
   }
   // A process asks a sandbox one question at a time.
-  expect(lying.mostOpen).toBe(1);
+  expect(lying.maxOpen).toBe(1);
   await lying.stop();
 });
 

@@ -286,7 +286,7 @@ test('running a command is an access', async () => {
   expect(Math.abs(Date.now() - (await row()).lastAccessedAt!.getTime())).toBeLessThan(120_000);
 });
 
-test('a token is valid only for its own run in its own sandbox, and for a limited time', async () => {
+test('a token is valid only for its own execution in its own sandbox, and for a limited time', async () => {
   const { body } = await exec({ command: 'true' });
   const [path, token] = body.stream_path.split('?token=');
   for (const wrong of [
@@ -303,7 +303,7 @@ test('a token is valid only for its own run in its own sandbox, and for a limite
   refuses(await streamOf(`/v1/sandboxes/${other}/exec/stream?token=${token}`), 401, 'unauthenticated');
   const expired = new ExecTokens(() => [Buffer.alloc(32, 9)]).make(
     id,
-    { runId: token.split('.')[0]!, credentialId: member.keyId },
+    { executionId: token.split('.')[0]!, credentialId: member.keyId },
     new Date(Date.now() - 1000),
   );
   refuses(await streamOf(`${path}?token=${expired}`), 401, 'unauthenticated');
@@ -493,7 +493,7 @@ test('readers get the end of the sandbox, or the loss of its agent, as an event'
   const paths = sandboxes.map((sandboxId) => {
     const own = new ExecTokens(() => [Buffer.alloc(32, 9)]).make(
       sandboxId,
-      { runId: token[0]!, credentialId: member.keyId },
+      { executionId: token[0]!, credentialId: member.keyId },
       new Date(Date.now() + 60_000),
     );
     return `/v1/sandboxes/${sandboxId}/exec/stream?token=${own}`;
@@ -573,7 +573,7 @@ test.each<[string, 'key' | 'token', Revoke]>([
   const others = await one.addUser(one.root);
   const token = new ExecTokens(() => [Buffer.alloc(32, 9)]).make(
     sandboxId,
-    { runId: body.stream_path.split('token=')[1].split('.')[0], credentialId: others.keyId },
+    { executionId: body.stream_path.split('token=')[1].split('.')[0], credentialId: others.keyId },
     new Date(Date.now() + 60_000),
   );
   const unaffected = await follow(`${path}/stream?token=${token}`);
@@ -608,7 +608,7 @@ test('a manipulated agent has no effect: invalid events, and data after the end,
   refuses(await one.send(member, 'GET', `/v1/sandboxes/${sandboxId}/exec/active`), 503, 'temporarily_unavailable');
   const token = new ExecTokens(() => [Buffer.alloc(32, 9)]).make(
     sandboxId,
-    { runId: 'run', credentialId: member.keyId },
+    { executionId: 'run', credentialId: member.keyId },
     new Date(Date.now() + 60_000),
   );
   const seen: string[][] = [];
@@ -630,7 +630,7 @@ test.each(['constructor', '__proto__', 'toString', 'hasOwnProperty', 'valueOf', 
     const path = `/v1/sandboxes/${sandboxId}/exec`;
     const token = new ExecTokens(() => [Buffer.alloc(32, 9)]).make(
       sandboxId,
-      { runId: 'run', credentialId: member.keyId },
+      { executionId: 'run', credentialId: member.keyId },
       new Date(Date.now() + 60_000),
     );
     for (const reply of [

@@ -6,7 +6,7 @@ import type { SandboxState } from './state.ts';
 const maxHistoryLength = 6000;
 
 /** Whether the history is long and nothing is in progress. */
-export function shouldContinueInNextRun(state: SandboxState): boolean {
+export function shouldContinueAsNew(state: SandboxState): boolean {
   // The server suggests to continue as new after a long history or many updates. The limits differ between servers.
   const { continueAsNewSuggested, historyLength } = workflowInfo();
   return (
@@ -19,9 +19,9 @@ export function shouldContinueInNextRun(state: SandboxState): boolean {
 }
 
 /** Continues as new when every handler has replied, unless a request arrives meanwhile. */
-export async function continueInNextRun(state: SandboxState): Promise<void> {
-  await condition(() => allHandlersFinished() || !shouldContinueInNextRun(state));
-  if (!shouldContinueInNextRun(state)) return;
+export async function continueLifeAsNew(state: SandboxState): Promise<void> {
+  await condition(() => allHandlersFinished() || !shouldContinueAsNew(state));
+  if (!shouldContinueAsNew(state)) return;
   const { id: sandboxId, plan, timeoutSeconds } = state;
   const input = { sandboxId, plan, timeoutSeconds, carried: state.carry() };
   await continueAsNew<(input: SandboxWorkflowInput) => Promise<void>>(input);

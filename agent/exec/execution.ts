@@ -6,15 +6,15 @@ import { type Launched, launchWithPipes } from '../process/launch.ts';
 import { RunningProcess } from '../process/running-process.ts';
 import { ProcessConfigSchema } from '../proto/gen/sandboxagent_pb.js';
 import { EventRing, type ExecEnd } from './event-ring.ts';
-import { killRun, runVariable } from './kill-run.ts';
-import type { RunRequest } from './run-request.ts';
+import type { ExecutionRequest } from './execution-request.ts';
+import { executionVariable, killExecution } from './kill-execution.ts';
 
 /** The longest timer of Node, 25 days. */
 const longestTimerMs = 2 ** 31 - 1;
 
-/** The end of a run. */
-export interface RunEnd {
-  runId: string;
+/** The end of an execution. */
+export interface ExecutionEnd {
+  executionId: string;
   /** Null: it was cancelled, or reached its deadline. */
   exitCode: number | null;
   /** `cancelled` or `deadline_exceeded`. Null: it ended by itself. */
@@ -26,16 +26,16 @@ export interface RunEnd {
  * One command from its start to its end, deadline or cancellation. If it ends by itself, its background processes
  * continue.
  */
-export class Run {
-  readonly request: RunRequest;
+export class Execution {
+  readonly request: ExecutionRequest;
   readonly events: EventRing;
   readonly #process: RunningProcess;
   readonly #deadline: NodeJS.Timeout;
-  readonly #onEnd: (end: RunEnd) => void;
+  readonly #onEnd: (end: ExecutionEnd) => void;
   readonly #startedMs = performance.now();
   #killing: Promise<void> | undefined;
 
-  private constructor(request: RunRequest, launched: Launched, onEnd: (end: RunEnd) => void) {
+  private constructor(request: ExecutionRequest, launched: Launched, onEnd: (end: ExecutionEnd) => void) {
     this.request = request;
     this.#onEnd = onEnd;
     this.events = new EventRing(launched.pid);
@@ -47,16 +47,16 @@ export class Run {
   /**
    * Starts the command with bash, or with sh in an image without bash.
    * @param cwd an absolute path of a directory
-   * @param onEnd called right before the last event, so that a reader of that event can start the next run
+   * @param onEnd called right before the last event, so that a reader of that event can start the next execution
    * @throws errno of execve(2)
    */
   static async start(
-    request: RunRequest,
+    request: ExecutionRequest,
     cwd: string,
     environment: AgentEnvironment,
-    onEnd: (end: RunEnd) => void,
-  ): Promise<Run> {
-    const env = { ...environment.variables(), ...request.env, [runVariable]: request.runId };
+    onEnd: (end: ExecutionEnd) => void,
+  ): Promise<Execution> {
+    const env = { ...environment.variables(), ...request.env, [executionVariable]: request.executionId };
     const searchPath = environment.searchPath(env);
     const launch = (command: string) =>
       launchWithPipes({ command, args: ['-c', request.command], env, searchPath, cwd });
@@ -66,14 +66,14 @@ export class Run {
       return launch('sh');
     });
     feed(stdin!, request.stdin);
-    return new Run(request, launched, onEnd);
+    return new Execution(request, launched, onEnd);
   }
 
   get hasEnded(): boolean {
     return this.events.lastSequence !== undefined;
   }
 
-  /** Kills every process of the run. Resolves when its last event is written. */
+  /** Kills every process of the execution. Resolves when its last event is written. */
   cancel(): Promise<void> {
     return this.#kill({ type: 'error', code: 'cancelled', message: 'The command was cancelled' });
   }
@@ -83,7 +83,7 @@ export class Run {
   }
 
   #kill(end: ExecEnd): Promise<void> {
-    this.#killing ??= killRun(this.#process.pid, this.request.runId).then(() => this.#finish(end));
+    this.#killing ??= killExecution(this.#process.pid, this.request.executionId).then(() => this.#finish(end));
     return this.#killing;
   }
 
@@ -91,7 +91,7 @@ export class Run {
     if (this.hasEnded) return;
     clearTimeout(this.#deadline);
     this.#onEnd({
-      runId: this.request.runId,
+      executionId: this.request.executionId,
       exitCode: end.type === 'end' ? end.exitCode : null,
       error: end.type === 'error' ? end.code : null,
       durationMs: Math.round(performance.now() - this.#startedMs),
@@ -105,9 +105,10 @@ export class Run {
       if (event?.case === 'data' && event.value.output?.case && event.value.output.case !== 'pty') {
         const { case: channel, value } = event.value.output;
         this.events.addOutput(channel, value as Buffer);
-        await this.events.room();
+        await this.events.drained();
       } else if (event?.case === 'end') {
-        // A run that is being killed ends with the event of the kill, not with the exit code that the kill causes.
+        // An execution that is being killed ends with the event of the kill, not with the exit code that the kill
+        // causes.
         await this.#killing;
         this.#finish({ type: 'end', exitCode: event.value.exitCode ?? -1 });
       }

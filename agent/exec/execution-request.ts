@@ -1,6 +1,6 @@
 /** A command of the platform. Its times are the platform's, and the agent returns them unchanged. */
-export interface RunRequest {
-  runId: string;
+export interface ExecutionRequest {
+  executionId: string;
   /** The argument of `bash -c`. */
   command: string;
   cwd: string;
@@ -8,7 +8,7 @@ export interface RunRequest {
   env: Record<string, string>;
   /** The standard input of the command. */
   stdin: string;
-  /** The user of the run, in a form that the platform chooses. */
+  /** The user of the execution, in a form that the platform chooses. */
   owner: string;
   startedAt: string;
   deadline: string;
@@ -17,7 +17,7 @@ export interface RunRequest {
 }
 
 /** Reads a request from a JSON document. @throws {TypeError} with the name of the wrong field */
-export function parseRunRequest(document: unknown): RunRequest {
+export function parseExecutionRequest(document: unknown): ExecutionRequest {
   const given = (document ?? {}) as Record<string, unknown>;
   const text = (name: string): string => {
     const value = given[name];
@@ -29,7 +29,7 @@ export function parseRunRequest(document: unknown): RunRequest {
   const { timeoutMs } = given;
   if (typeof timeoutMs !== 'number' || !(timeoutMs > 0)) throw new TypeError('timeoutMs must be positive');
   return {
-    runId: text('runId'),
+    executionId: text('runId'),
     command: text('command'),
     cwd: text('cwd'),
     env: environment(given.env ?? {}),

@@ -1,27 +1,27 @@
 import fs from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** Set in the environment of a run's processes, so that processes that left its session can still be found. */
-export const runVariable = 'SANDBOX_EXEC_RUN';
+/** Set in the environment of an execution's processes, so that processes that left its session can still be found. */
+export const executionVariable = 'SANDBOX_EXEC_RUN';
 
 const roundMs = 10;
 /** How long to repeat the kill. A process that survives it waits inside the kernel, and dies when that wait ends. */
 const limitMs = 2000;
 
 /**
- * Kills every process of a run: its session, its process group, its descendants, and processes with its variable.
- * Repeats until none is left, because processes may start others meanwhile. A process that has left the session, lost
- * its parent and cleared its environment is not found.
- * @param pid the leader of the run's session
+ * Kills every process of an execution: its session, its process group, its descendants, and processes with its
+ * variable. Repeats until none is left, because processes may start others meanwhile. A process that has left the
+ * session, lost its parent and cleared its environment is not found.
+ * @param pid the leader of the execution's session
  */
-export async function killRun(pid: number, runId: string): Promise<void> {
-  const mark = Buffer.from(`${runVariable}=${runId}\0`);
+export async function killExecution(pid: number, executionId: string): Promise<void> {
+  const mark = Buffer.from(`${executionVariable}=${executionId}\0`);
   for (const giveUpMs = performance.now() + limitMs; performance.now() < giveUpMs; await delay(roundMs)) {
-    const found = processesOfRun(pid, mark);
+    const found = processesOfExecution(pid, mark);
     if (found.length === 0) return;
     for (const each of found) kill(each);
   }
-  console.error(`agent: processes of run ${runId} have not ended`);
+  console.error(`agent: processes of execution ${executionId} have not ended`);
 }
 
 interface Process {
@@ -31,7 +31,7 @@ interface Process {
   session: number;
 }
 
-function processesOfRun(leader: number, mark: Buffer): number[] {
+function processesOfExecution(leader: number, mark: Buffer): number[] {
   const all = fs
     .readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))

@@ -7,7 +7,7 @@ import {
   lessExpected,
   memoryReserveMb,
   wantedCores,
-} from '../../../domain/hosts/room.ts';
+} from '../../../domain/hosts/capacity.ts';
 
 describe('memory', () => {
   const machine = { totalMb: 24_000, availableMb: 10_000, reserveMb: 2400, stalledPct: 0 };

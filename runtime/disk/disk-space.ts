@@ -20,7 +20,7 @@ export interface DiskLimits {
 }
 
 /** The free space on the file system of a folder. */
-export interface DiskRoom {
+export interface DiskSpace {
   /** The free bytes, less the missing part of the ballast. */
   bytes: number;
   /** The free inodes, less the missing part of the ballast. `Infinity` on file systems without a limit of inodes. */
@@ -56,7 +56,7 @@ export function diskLimits(totalBytes: number, totalInodes: number): DiskLimits 
 }
 
 /** Makes only a few system calls, so it may be called many times a second. */
-export function readDiskRoom(folder: string): DiskRoom {
+export function readDiskSpace(folder: string): DiskSpace {
   const { bavail, bsize, blocks, ffree, files } = statfsSync(folder);
   const limits = diskLimits(blocks * bsize, files);
   const held = ballastFiles(folder);
@@ -72,7 +72,7 @@ export function readDiskRoom(folder: string): DiskRoom {
   };
 }
 
-/** Whether the disk has room for new sandboxes. */
-export function hasRoomToAdmit({ bytes, inodes, limits }: DiskRoom): boolean {
+/** Whether the disk has space for new sandboxes. */
+export function hasSpaceToAdmit({ bytes, inodes, limits }: DiskSpace): boolean {
   return bytes >= limits.admitBytes && inodes >= limits.admitInodes;
 }

@@ -1,8 +1,8 @@
 import type { V1ResourceQuota } from '@kubernetes/client-node';
 import { bytesOf, countOf } from './quantities.ts';
 
-/** The room that the quotas of a namespace leave. `Infinity`: no quota limits it. */
-export interface QuotaRoom {
+/** What the quotas of a namespace leave. `Infinity`: no quota limits it. */
+export interface RemainingQuota {
   /** The sum of memory limits that new sandboxes may have. */
   memoryBytes: number;
   /** The sum of sizes that new disks may have. */
@@ -12,7 +12,7 @@ export interface QuotaRoom {
 }
 
 /** @param memoryShare the memory request of a pod as a share of its limit */
-export function quotaRoom(quotas: readonly V1ResourceQuota[], memoryShare: number): QuotaRoom {
+export function remainingQuota(quotas: readonly V1ResourceQuota[], memoryShare: number): RemainingQuota {
   const left = (names: readonly string[], read: (quantity: string) => number) =>
     Math.min(
       ...quotas.flatMap(({ status }) =>

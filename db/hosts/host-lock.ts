@@ -1,32 +1,32 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 
-/** How often a waiting process asks for the seat, and how often the process with the seat checks its connection. */
+/** How often a waiting process asks for the lock, and how often the process with the lock checks its connection. */
 const everyMs = 1000;
-/** The server ends a session after about this much silence of its client. Then a waiting process gets the seat. */
+/** The server ends a session after about this much silence of its client. Then a waiting process gets the lock. */
 const keepalive = '-c tcp_keepalives_idle=15 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3';
 
-export interface HostSeat {
-  /** Gives the seat to a waiting process. */
-  leave(): Promise<void>;
+export interface HostLock {
+  /** Gives the lock to a waiting process. */
+  release(): Promise<void>;
 }
 
 /**
- * Waits until no other process acts as this host. A process has the seat while its session with Postgres lives (an
+ * Waits until no other process acts as this host. A process has the lock while its session with Postgres lives (an
  * advisory lock).
  * @param options.timeoutMs a statement that takes longer ends the session; this must be much shorter than the time in
  * which the server ends it
- * @param options.onWait called once if another process has the seat
+ * @param options.onWait called once if another process has the lock
  * @param options.onLost called when the session has ended: from now on another process may act as this host
- * @throws {Error} when Postgres does not answer before the seat is taken
+ * @throws {Error} when Postgres does not answer before the lock is taken
  */
-export async function takeHostSeat(options: {
+export async function acquireHostLock(options: {
   databaseUrl: string;
   hostId: string;
   timeoutMs?: number;
   onWait: () => void;
   onLost: (error: Error) => void;
-}): Promise<HostSeat> {
+}): Promise<HostLock> {
   const { databaseUrl, hostId, timeoutMs = 5000, onWait, onLost } = options;
   const client = new Client({
     connectionString: databaseUrl,
@@ -65,7 +65,7 @@ export async function takeHostSeat(options: {
     if (!stopping.signal.aborted) onLost(error);
   });
   return {
-    async leave() {
+    async release() {
       stopping.abort();
       await holding;
       await client.end();

@@ -8,7 +8,7 @@ import { hasDisk, readExit, type SandboxRecord } from './sandbox-folder.ts';
 import type { SandboxRecords } from './sandbox-records.ts';
 
 /** Tells the state of sandboxes from their records and from the kernel. */
-export class SandboxLooks {
+export class SandboxInspector {
   readonly #records: SandboxRecords;
   readonly #runner: ContainerRunner;
   readonly #cgroups: Cgroups;

@@ -2,12 +2,12 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import type { AccountId, SandboxId, UserId } from '../../domain/ids.ts';
 import type { SandboxStatus } from '../../domain/sandboxes/state.ts';
 import { query } from '../core/query.ts';
-import { recordRunEnd } from '../sandboxes/sandbox-events.ts';
+import { recordExecutionEnd } from '../sandboxes/sandbox-events.ts';
 
 /**
  * The maximum number of unreported ends of one sandbox. Root in the sandbox controls the agent, which may never answer.
  */
-const mostOfSandbox = 64;
+const maxPerSandbox = 64;
 
 /** After this time, an unconfirmed start is checked at the agent. */
 const startSeconds = 20;
@@ -15,15 +15,15 @@ const startSeconds = 20;
 /** How long a process may take to ask for the ends of a sandbox, before another process asks. */
 const leaseSeconds = 60;
 
-export interface WatchedRun {
-  runId: string;
+export interface WatchedExecution {
+  executionId: string;
   /** The same time as in the reply to the start. */
   startedAt: string;
   deadline: Date;
   hasStarted: boolean;
 }
 
-/** Watched runs of one sandbox, oldest first. */
+/** Watched executions of one sandbox, oldest first. */
 export interface WatchedSandbox {
   sandboxId: SandboxId;
   accountId: AccountId;
@@ -33,10 +33,10 @@ export interface WatchedSandbox {
   agentAddress: string | null;
   agentPort: number | null;
   secretKeyNumber: number;
-  runs: WatchedRun[];
+  executions: WatchedExecution[];
 }
 
-/** The end of a run in the form of its event. */
+/** The end of an execution in the form of its event. */
 export interface ReportedEnd {
   exitCode: number | null;
   error: string | null;
@@ -44,12 +44,12 @@ export interface ReportedEnd {
 }
 
 /**
- * Watches for the end of a run that is about to start, if a webhook subscribes to such events.
- * @returns whether the run is watched
+ * Watches for the end of an execution that is about to start, if a webhook subscribes to such events.
+ * @returns whether the execution is watched
  */
-export async function watchRun(
+export async function watchExecution(
   em: EntityManager,
-  run: { runId: string; sandboxId: SandboxId; startedAt: string; deadline: string },
+  execution: { executionId: string; sandboxId: SandboxId; startedAt: string; deadline: string },
 ): Promise<boolean> {
   const rows = await query(
     em.fork(),
@@ -60,27 +60,27 @@ export async function watchRun(
         and exists (select 1 from webhook_endpoints w
           where w.account_id = s.account_id and w.is_active and w.event_types && '{exec.finished,exec.*}'
             and (w.user_id is null or w.user_id = s.owner_user_id))
-        and (select count(*) from watched_runs r where r.sandbox_id = s.sandbox_id) < ${mostOfSandbox}
+        and (select count(*) from watched_runs r where r.sandbox_id = s.sandbox_id) < ${maxPerSandbox}
      on conflict (run_id) do nothing returning 1`,
-    [run.runId, run.startedAt, run.deadline, run.sandboxId],
+    [execution.executionId, execution.startedAt, execution.deadline, execution.sandboxId],
   );
   return rows.length > 0;
 }
 
 /** The agent has confirmed the start. From now on its end is queried. */
-export async function confirmRun(em: EntityManager, runId: string): Promise<void> {
+export async function confirmExecution(em: EntityManager, executionId: string): Promise<void> {
   await query(em.fork(), 'update watched_runs set has_started = true, ask_at = clock_timestamp() where run_id = ?', [
-    runId,
+    executionId,
   ]);
 }
 
-/** The run did not start. */
-export async function forgetRun(em: EntityManager, runId: string): Promise<void> {
-  await query(em.fork(), 'delete from watched_runs where run_id = ?', [runId]);
+/** The execution did not start. */
+export async function forgetExecution(em: EntityManager, executionId: string): Promise<void> {
+  await query(em.fork(), 'delete from watched_runs where run_id = ?', [executionId]);
 }
 
 /** Claims sandboxes with ends to query. Other processes do not query these ends until the lease expires. */
-export async function claimWatchedRuns(
+export async function claimWatchedExecutions(
   em: EntityManager,
   limit: { sandboxes: number; perAccount: number },
 ): Promise<WatchedSandbox[]> {
@@ -104,7 +104,7 @@ export async function claimWatchedRuns(
        select sandbox_id from (
          select sandbox_id, min(asked) as asked, row_number() over (partition by account_id order by min(asked)) as nth from (
            select r.sandbox_id, s.account_id, r.ask_at as asked
-             from watched_runs r join sandboxes s using (sandbox_id) where r.ask_at <= clock_timestamp()) each_run
+             from watched_runs r join sandboxes s using (sandbox_id) where r.ask_at <= clock_timestamp()) each_execution
           group by sandbox_id, account_id) of_account
         where nth <= ? order by asked limit ?
      ), claimed as (
@@ -129,11 +129,11 @@ export async function claimWatchedRuns(
       agentAddress: row.agent_address,
       agentPort: row.agent_port,
       secretKeyNumber: row.secret_key_number,
-      runs: [],
+      executions: [],
     };
     sandboxes.set(row.sandbox_id, sandbox);
-    sandbox.runs.push({
-      runId: row.run_id,
+    sandbox.executions.push({
+      executionId: row.run_id,
       startedAt: row.started_at,
       deadline: new Date(row.deadline),
       hasStarted: row.has_started,
@@ -143,24 +143,24 @@ export async function claimWatchedRuns(
 }
 
 /** Schedules the next query of these ends. */
-export async function askAgain(em: EntityManager, runIds: readonly string[], afterMs: number): Promise<void> {
+export async function askAgain(em: EntityManager, executionIds: readonly string[], afterMs: number): Promise<void> {
   await query(
     em.fork(),
     `update watched_runs set ask_at = clock_timestamp() + ? * interval '1 millisecond'
         where run_id in (select jsonb_array_elements_text(?::jsonb))`,
-    [afterMs, JSON.stringify(runIds)],
+    [afterMs, JSON.stringify(executionIds)],
   );
 }
 
-/** Records the end of a run as an event. A run that is reported twice has one event. */
-export async function reportRunEnd(
+/** Records the end of an execution as an event. An execution that is reported twice has one event. */
+export async function reportExecutionEnd(
   em: EntityManager,
   sandbox: Pick<WatchedSandbox, 'sandboxId' | 'accountId' | 'ownerUserId'>,
-  run: WatchedRun,
+  execution: WatchedExecution,
   end: ReportedEnd,
 ): Promise<void> {
   await em.fork().transactional(async (tx) => {
-    const taken = await query(tx, 'delete from watched_runs where run_id = ? returning 1', [run.runId]);
-    if (taken.length > 0) recordRunEnd(tx, sandbox, { ...run, ...end });
+    const taken = await query(tx, 'delete from watched_runs where run_id = ? returning 1', [execution.executionId]);
+    if (taken.length > 0) recordExecutionEnd(tx, sandbox, { ...execution, ...end });
   });
 }

@@ -1,5 +1,5 @@
 import { Client } from 'pg';
-import { takeHostSeat } from '../../../db/hosts/host-seat.ts';
+import { acquireHostLock } from '../../../db/hosts/host-lock.ts';
 import { type TestDatabase, testDatabase } from '../../support/stack.ts';
 import { until } from '../../support/until.ts';
 
@@ -16,10 +16,10 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** Requests the seat of a host and records the result. */
+/** Requests the lock of a host and records the result. */
 function seeker(hostId: string) {
-  const seen = { waits: 0, lost: 0, hasSeat: false };
-  const seat = takeHostSeat({
+  const seen = { waits: 0, lost: 0, hasLock: false };
+  const lock = acquireHostLock({
     databaseUrl: database.url,
     hostId,
     onWait: () => {
@@ -29,31 +29,31 @@ function seeker(hostId: string) {
       seen.lost += 1;
     },
   }).then((taken) => {
-    seen.hasSeat = true;
+    seen.hasLock = true;
     return taken;
   });
-  return { seen, seat };
+  return { seen, lock };
 }
 
 test('one process works as a host; the next waits until it leaves, and those of other hosts do not wait', async () => {
   const first = seeker('host-one');
-  const firstSeat = await first.seat;
+  const firstLock = await first.lock;
   const second = seeker('host-one');
   await until(() => second.seen.waits === 1);
-  expect(second.seen.hasSeat).toBe(false);
-  const other = await seeker('host-two').seat;
-  await firstSeat.leave();
-  await (await second.seat).leave();
-  await other.leave();
+  expect(second.seen.hasLock).toBe(false);
+  const other = await seeker('host-two').lock;
+  await firstLock.release();
+  await (await second.lock).release();
+  await other.release();
   expect([first.seen, second.seen]).toEqual([
-    { waits: 0, lost: 0, hasSeat: true },
-    { waits: 1, lost: 0, hasSeat: true },
+    { waits: 0, lost: 0, hasLock: true },
+    { waits: 1, lost: 0, hasLock: true },
   ]);
 });
 
-test('a process whose session ends has lost its seat, and the next gets it', async () => {
+test('a process whose session ends has lost its lock, and the next gets it', async () => {
   const first = seeker('host-one');
-  await first.seat;
+  await first.lock;
   const second = seeker('host-one');
   await until(() => second.seen.waits === 1);
   await admin.query(
@@ -61,6 +61,6 @@ test('a process whose session ends has lost its seat, and the next gets it', asy
       where l.locktype = 'advisory' and l.granted and d.datname = current_database()`,
   );
   await until(() => first.seen.lost === 1);
-  await (await second.seat).leave();
-  expect(second.seen).toEqual({ waits: 1, lost: 0, hasSeat: true });
+  await (await second.lock).release();
+  expect(second.seen).toEqual({ waits: 1, lost: 0, hasLock: true });
 });

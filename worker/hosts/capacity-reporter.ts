@@ -1,10 +1,9 @@
 import type { Logger } from 'pino';
-import { type SizedSandbox, sizesOf, storeRoom } from '../../db/hosts/host-rooms.ts';
+import { type SizedSandbox, sizesOf, storeCapacity } from '../../db/hosts/host-capacities.ts';
 import type { Orm } from '../../db/orm.ts';
 import type { MeteredUsage } from '../../db/usage/sandbox-metrics.ts';
-import type { Resource } from '../../domain/hosts/placement.ts';
 import {
-  type FreeRoom,
+  type FreeCapacity,
   freeCores,
   freeDiskMb,
   freeMemoryMb,
@@ -12,7 +11,8 @@ import {
   type ProcessorUse,
   type TemplateUse,
   wantedCores,
-} from '../../domain/hosts/room.ts';
+} from '../../domain/hosts/capacity.ts';
+import type { Resource } from '../../domain/hosts/placement.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import type { HostDriver } from '../../runtime/host-driver.ts';
 
@@ -28,22 +28,22 @@ const settledSeconds = 2;
  * The same statement marks the sandboxes that these figures include, and stores the use of new sandboxes of each
  * template.
  */
-export class RoomReporter {
-  readonly #deps: RoomReporterParts;
+export class CapacityReporter {
+  readonly #deps: CapacityReporterParts;
   #timer: NodeJS.Timeout | null = null;
   #reporting: Promise<void> = Promise.resolve();
   #stopped = false;
   /** The result of the last sample of the sandboxes. Null after it was reported. */
-  #look: readonly MeteredUsage[] | null = null;
+  #sample: readonly MeteredUsage[] | null = null;
   #uses: ProcessorUse[] = [];
   readonly #sizes = new Map<SandboxId, SizedSandbox>();
   /** Sandboxes whose rows are marked as measured. */
   readonly #measured = new Set<SandboxId>();
   #disk: { atMs: number; freeMb: number }[] = [];
   #shortOf: readonly Resource[] = [];
-  #latestFree: FreeRoom | null = null;
+  #latestFree: FreeCapacity | null = null;
 
-  constructor(deps: RoomReporterParts) {
+  constructor(deps: CapacityReporterParts) {
     this.#deps = deps;
   }
 
@@ -61,13 +61,13 @@ export class RoomReporter {
   }
 
   /** The figures of the last report. `free` is null before the first. */
-  get latest(): { free: FreeRoom | null; shortOf: readonly Resource[] } {
+  get latest(): { free: FreeCapacity | null; shortOf: readonly Resource[] } {
     return { free: this.#latestFree, shortOf: this.#shortOf };
   }
 
   /** Keeps the use of running sandboxes for the next report. */
-  take(look: readonly MeteredUsage[]): void {
-    this.#look = look;
+  take(sample: readonly MeteredUsage[]): void {
+    this.#sample = sample;
   }
 
   #next(): void {
@@ -83,21 +83,21 @@ export class RoomReporter {
 
   async report(): Promise<void> {
     const { orm, hostId, logger } = this.#deps;
-    const settled = (this.#look ?? []).filter((usage) => usage.overSeconds >= settledSeconds);
-    const isNewLook = this.#look !== null;
-    this.#look = null;
-    if (isNewLook) await this.#learn(settled);
-    // Read after the sample, so that the free room includes the sample's sandboxes.
+    const settled = (this.#sample ?? []).filter((usage) => usage.overSeconds >= settledSeconds);
+    const hasNewSample = this.#sample !== null;
+    this.#sample = null;
+    if (hasNewSample) await this.#learn(settled);
+    // Read after the sample, so that the free capacity includes the sample's sandboxes.
     const free = this.#free();
     const shortOf = (['cpu', 'memory', 'disk'] as const).filter((resource) => free[keyOf[resource]] <= 0);
     const fresh = settled.filter(({ sandboxId }) => !this.#measured.has(sandboxId));
     const measuredIds = fresh.map(({ sandboxId }) => sandboxId);
-    await storeRoom(orm.em, hostId, {
+    await storeCapacity(orm.em, hostId, {
       ...{ free, shortOf, measuredIds, templates: this.#templateUses(fresh) },
       secondsPerStart: this.#deps.driver.secondsPerStart ?? null,
     });
     this.#latestFree = free;
-    if (isNewLook) {
+    if (hasNewSample) {
       this.#measured.clear();
       for (const { sandboxId } of settled) this.#measured.add(sandboxId);
     }
@@ -121,12 +121,12 @@ export class RoomReporter {
     });
   }
 
-  #free(): FreeRoom {
+  #free(): FreeCapacity {
     const { driver } = this.#deps;
     const { load } = driver;
     const memory = load.memory();
     const reserveMb = this.#deps.memoryReserveMb ?? memoryReserveMb(memory.totalMb);
-    const { bytes, limits } = driver.diskRoom();
+    const { bytes, limits } = driver.diskSpace();
     const disk = { freeMb: bytes / mb, reserveMb: limits.admitBytes / mb };
     return {
       memoryTotalMb: Math.floor(memory.totalMb),
@@ -163,9 +163,9 @@ const keyOf = { cpu: 'cpu', memory: 'memoryMb', disk: 'diskMb' } as const;
 
 const coresOf = (usage: MeteredUsage) => Math.max(0, usage.cpuSeconds / usage.overSeconds);
 
-interface RoomReporterParts {
+interface CapacityReporterParts {
   orm: Orm;
-  driver: Pick<HostDriver, 'diskRoom' | 'load' | 'secondsPerStart'>;
+  driver: Pick<HostDriver, 'diskSpace' | 'load' | 'secondsPerStart'>;
   hostId: string;
   /** The memory in MB to keep free of sandboxes. Undefined: a part of the machine's memory. */
   memoryReserveMb?: number | undefined;

@@ -3,13 +3,13 @@ import type { Logger } from 'pino';
 import type { Orm } from '../../../../db/orm.ts';
 import {
   askAgain,
-  claimWatchedRuns,
-  forgetRun,
+  claimWatchedExecutions,
+  forgetExecution,
   type ReportedEnd,
-  reportRunEnd,
-  type WatchedRun,
+  reportExecutionEnd,
+  type WatchedExecution,
   type WatchedSandbox,
-} from '../../../../db/usage/watched-runs.ts';
+} from '../../../../db/usage/watched-executions.ts';
 import type { AccountId } from '../../../../domain/ids.ts';
 import { isOver } from '../../../../domain/sandboxes/state.ts';
 import { type AgentPlace, AgentRefusal, AgentUnreachable, type DescribedEnd, type SandboxAgents } from './agents.ts';
@@ -24,18 +24,20 @@ const pollMs = 2000;
 const troubleMs = 5000;
 /** A paused or unreachable sandbox is asked again after this time. */
 const laterMs = 5000;
-/** An agent ends a run at its deadline. After the deadline, an unreachable agent is asked for this much longer. */
+/**
+ * An agent ends an execution at its deadline. After the deadline, an unreachable agent is asked for this much longer.
+ */
 const graceMs = 300_000;
 
 /** The errors of an end that an agent may report. */
 const knownErrors = new Set(['cancelled', 'deadline_exceeded']);
 
 /**
- * Reports the ends of watched commands as events, even if no client reads their output. The watched runs are in
- * Postgres, so any API process continues the watch when another stops. Each run that the platform started has one
+ * Reports the ends of watched commands as events, even if no client reads their output. The watched executions are in
+ * Postgres, so any API process continues the watch when another stops. Each execution that the platform started has one
  * event, so a hostile agent cannot cause more.
  */
-export class RunEndWatch {
+export class ExecutionEndWatch {
   readonly #orm: Orm;
   readonly #agents: SandboxAgents;
   readonly #logger: Logger;
@@ -62,7 +64,7 @@ export class RunEndWatch {
     await Promise.all([...this.#asked.values()].map(({ done }) => done));
   }
 
-  /** Call this when there is a new run to watch. */
+  /** Call this when there is a new execution to watch. */
   wake(): void {
     this.#wake();
   }
@@ -87,11 +89,11 @@ export class RunEndWatch {
   }
 
   async #askDue(): Promise<void> {
-    const room = most.sandboxes - this.#asked.size;
-    for (const sandbox of await claimWatchedRuns(this.#orm.em, { ...most, sandboxes: room })) {
-      const runIds = sandbox.runs.map(({ runId }) => runId);
+    const freeSlots = most.sandboxes - this.#asked.size;
+    for (const sandbox of await claimWatchedExecutions(this.#orm.em, { ...most, sandboxes: freeSlots })) {
+      const executionIds = sandbox.executions.map(({ executionId }) => executionId);
       if (this.#asked.has(sandbox.sandboxId) || this.#countOf(sandbox.accountId) >= most.perAccount) {
-        await askAgain(this.#orm.em, runIds, idleMs);
+        await askAgain(this.#orm.em, executionIds, idleMs);
         continue;
       }
       const done = this.#askAll(sandbox)
@@ -109,42 +111,46 @@ export class RunEndWatch {
 
   async #askAll(sandbox: WatchedSandbox): Promise<void> {
     const { em } = this.#orm;
-    for (const [index, run] of sandbox.runs.entries()) {
-      const isNewest = index === sandbox.runs.length - 1;
-      const answer = this.#stopping.signal.aborted ? { askAgainMs: 0 } : await this.#ask(sandbox, run, isNewest);
+    for (const [index, execution] of sandbox.executions.entries()) {
+      const isNewest = index === sandbox.executions.length - 1;
+      const answer = this.#stopping.signal.aborted ? { askAgainMs: 0 } : await this.#ask(sandbox, execution, isNewest);
       if ('askAgainMs' in answer) {
-        // Runs that began later have not ended either, so they wait as long.
-        const rest = sandbox.runs.slice(index).map(({ runId }) => runId);
+        // Executions that began later have not ended either, so they wait as long.
+        const rest = sandbox.executions.slice(index).map(({ executionId }) => executionId);
         await askAgain(em, rest, answer.askAgainMs);
         if (answer.askAgainMs === 0) this.#wake();
         return;
       }
-      if (run.hasStarted || answer.isKnown) await reportRunEnd(em, sandbox, run, answer.end);
-      else await forgetRun(em, run.runId);
+      if (execution.hasStarted || answer.isKnown) await reportExecutionEnd(em, sandbox, execution, answer.end);
+      else await forgetExecution(em, execution.executionId);
     }
   }
 
   async #ask(
     sandbox: WatchedSandbox,
-    run: WatchedRun,
+    execution: WatchedExecution,
     mayWait: boolean,
   ): Promise<{ askAgainMs: number } | { end: ReportedEnd; isKnown: boolean }> {
     const { status, hostId, agentAddress, agentPort, sandboxId, secretKeyNumber } = sandbox;
     if (status === 'terminating' || isOver(status)) return { end: without('sandbox_ended'), isKnown: false };
     if (status !== 'running' || !agentAddress || !agentPort) return { askAgainMs: laterMs };
     const place: AgentPlace = { sandboxId, secretKeyNumber, hostId, address: agentAddress, port: agentPort };
-    const isRoomy = this.#asked.size <= most.sandboxes / 2 && this.#countOf(sandbox.accountId) <= most.perAccount / 2;
+    const hasFreeSlots =
+      this.#asked.size <= most.sandboxes / 2 && this.#countOf(sandbox.accountId) <= most.perAccount / 2;
     const { signal } = this.#stopping;
     try {
-      const end = await this.#agents.readRunEnd(place, run.runId, { waitMs: mayWait && isRoomy ? waitMs : 0, signal });
-      if (!end) return { askAgainMs: isRoomy ? 0 : pollMs };
-      return { end: believable(end, run), isKnown: true };
+      const end = await this.#agents.readExecutionEnd(place, execution.executionId, {
+        waitMs: mayWait && hasFreeSlots ? waitMs : 0,
+        signal,
+      });
+      if (!end) return { askAgainMs: hasFreeSlots ? 0 : pollMs };
+      return { end: believable(end, execution), isKnown: true };
     } catch (error) {
       if (signal.aborted) return { askAgainMs: 0 };
-      // The agent was restarted, or does not know the run for another reason.
+      // The agent was restarted, or does not know the execution for another reason.
       if (error instanceof AgentRefusal) return { end: without('exec_interrupted'), isKnown: false };
       if (!(error instanceof AgentUnreachable)) throw error;
-      if (Date.now() < run.deadline.getTime() + graceMs) return { askAgainMs: laterMs };
+      if (Date.now() < execution.deadline.getTime() + graceMs) return { askAgainMs: laterMs };
       return { end: without('exec_interrupted'), isKnown: false };
     }
   }
@@ -153,8 +159,8 @@ export class RunEndWatch {
 const without = (error: string): ReportedEnd => ({ exitCode: null, error, durationMs: null });
 
 /** Corrects an agent's answer to possible values, because root in a sandbox may have replaced the agent. */
-function believable(answer: DescribedEnd, run: WatchedRun): ReportedEnd {
-  const elapsedMs = Math.max(0, Date.now() - Date.parse(run.startedAt));
+function believable(answer: DescribedEnd, execution: WatchedExecution): ReportedEnd {
+  const elapsedMs = Math.max(0, Date.now() - Date.parse(execution.startedAt));
   const durationMs = Math.min(answer.durationMs, elapsedMs);
   const { error, exitCode } = answer;
   if (error !== null && knownErrors.has(error)) return { exitCode: null, error, durationMs };

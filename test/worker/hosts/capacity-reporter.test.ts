@@ -13,7 +13,7 @@ import { Template } from '../../../db/templates/template.entity.ts';
 import { anyRegion } from '../../../domain/hosts/regions.ts';
 import type { SandboxId, TemplateId } from '../../../domain/ids.ts';
 import { MachineLoad } from '../../../runtime/machine-load.ts';
-import { RoomReporter } from '../../../worker/hosts/room-reporter.ts';
+import { CapacityReporter } from '../../../worker/hosts/capacity-reporter.ts';
 import { type TestDatabase, testDatabase } from '../../support/stack.ts';
 
 /** The free resources that hosts report, and how many sandboxes are then admitted, on a real database. */
@@ -22,7 +22,7 @@ let orm: Orm;
 let life: SandboxLifeRepository;
 let hostId: string;
 let templateId: TemplateId;
-let reporter: RoomReporter;
+let reporter: CapacityReporter;
 const accounts: MadeAccount[] = [];
 const plans = loadPlans();
 const mb = 1024 ** 2;
@@ -59,19 +59,19 @@ beforeEach(async () => {
   memory = { totalMb: 16_384, availableMb: 2048, stalledPct: 0 };
   processorUsed = 0.1;
   diskFreeMb = 100_000;
-  const limits = { admitBytes: 5000 * mb } as ReturnType<Driver['diskRoom']>['limits'];
-  reporter = new RoomReporter({
+  const limits = { admitBytes: 5000 * mb } as ReturnType<Driver['diskSpace']>['limits'];
+  reporter = new CapacityReporter({
     orm,
     hostId,
     driver: {
-      diskRoom: () => ({ bytes: diskFreeMb * mb, inodes: 1e6, freeBytes: diskFreeMb * mb, freeInodes: 1e6, limits }),
+      diskSpace: () => ({ bytes: diskFreeMb * mb, inodes: 1e6, freeBytes: diskFreeMb * mb, freeInodes: 1e6, limits }),
       load: { coreCount: 2, memory: () => memory, processorUsed: () => processorUsed },
     },
     memoryReserveMb: 1024,
     logger: pino({ level: 'silent' }),
   });
 });
-type Driver = ConstructorParameters<typeof RoomReporter>[0]['driver'];
+type Driver = ConstructorParameters<typeof CapacityReporter>[0]['driver'];
 
 const admit = async (account = accounts[0]!, size: { memoryMb?: number; cpuCount?: number } = {}) => {
   const { accountId, userId: ownerUserId, projectId } = account;

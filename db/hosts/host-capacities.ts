@@ -1,6 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import type { FullDisk, HostRoom } from '../../domain/hosts/placement.ts';
-import { expectedUse, type FreeRoom, lessExpected, type TemplateUse } from '../../domain/hosts/room.ts';
+import { expectedUse, type FreeCapacity, lessExpected, type TemplateUse } from '../../domain/hosts/capacity.ts';
+import type { FullDisk, HostCapacity } from '../../domain/hosts/placement.ts';
 import type { AccountId, SandboxId, TemplateId } from '../../domain/ids.ts';
 import { query } from '../core/query.ts';
 
@@ -14,7 +14,7 @@ const peakHalfLifeSeconds = 3600;
 /** The weight of the newest sandboxes in the mean of a template's processor use. */
 const newestPart = 0.2;
 
-interface RoomRow {
+interface CapacityRow {
   host_id: string;
   region: string;
   cpu_capacity: number | null;
@@ -43,16 +43,16 @@ interface RoomRow {
 const longestStartSeconds = 60;
 
 /**
- * The rooms of hosts that currently take sandboxes. Lock the row of one host first to rely on its room.
+ * The capacity of hosts that currently take sandboxes. Lock the row of one host first to rely on its figures.
  * @param accountId the account that wants to start a sandbox: it may have half of a host's starts
  */
-export async function readRooms(
+export async function readHostCapacities(
   tx: EntityManager,
   hostId: string | null = null,
   accountId: AccountId | null = null,
-): Promise<HostRoom[]> {
+): Promise<HostCapacity[]> {
   const isStarting = `s.status in ('created', 'starting') and s.created_at > now() - make_interval(secs => ${longestStartSeconds})`;
-  const rows = await query<RoomRow>(
+  const rows = await query<CapacityRow>(
     tx,
     `select h.host_id, h.region, h.cpu_capacity, h.memory_mb_capacity, h.disk_gb_capacity, h.full_disk,
             h.measured_at > now() - make_interval(secs => ${staleAfterSeconds}) as is_fresh,
@@ -88,7 +88,7 @@ export async function readRooms(
   }));
 }
 
-function freeOf(row: RoomRow): FreeRoom | null {
+function freeOf(row: CapacityRow): FreeCapacity | null {
   if (row.is_fresh === null) return null;
   const memoryTotalMb = row.memory_mb_total!;
   if (!row.is_fresh) return { memoryTotalMb, cpu: 0, memoryMb: 0, diskMb: 0 };
@@ -120,10 +120,10 @@ export async function guessTemplateUse(em: EntityManager, templateId: TemplateId
 }
 
 /** A host's measurements. */
-export interface RoomReport {
+export interface CapacityReport {
   /** Null: not measured. */
   secondsPerStart: number | null;
-  free: FreeRoom;
+  free: FreeCapacity;
   shortOf: readonly string[];
   /** The sandboxes that the host's figures include from now on. */
   measuredIds: readonly string[];
@@ -132,7 +132,7 @@ export interface RoomReport {
 }
 
 /** Stores a host's measurements in one statement, so that an admission sees all or none of them. */
-export async function storeRoom(em: EntityManager, hostId: string, report: RoomReport): Promise<void> {
+export async function storeCapacity(em: EntityManager, hostId: string, report: CapacityReport): Promise<void> {
   const { free, shortOf, measuredIds, templates } = report;
   const column = (of: (use: TemplateUse) => number) => `{${[...templates.values()].map(of).join(',')}}`;
   // Sandbox rows are locked before the host's row, in the same order as in a resume.

@@ -5,7 +5,7 @@ import type { ClusterWatch } from './cluster-watch.ts';
 import type { EndReports } from './end-reports.ts';
 import { isOfBuild } from './image-builds.ts';
 import { type ImageFacts, readImageFacts } from './image-facts.ts';
-import { closedPolicyOf, lookPodOf } from './manifests.ts';
+import { closedPolicyOf, inspectionPod } from './manifests.ts';
 import { isMountPod } from './mounts/names.ts';
 import { annotations, isFreeWarm, sandboxOf } from './names.ts';
 import type { KubernetesDriverOptions } from './options.ts';
@@ -13,7 +13,7 @@ import type { PodEnds } from './pod-ends.ts';
 import type { PodStarts } from './pod-starts.ts';
 import { startFailureOf } from './pod-state.ts';
 
-interface LookParts {
+interface ImageInspectorParts {
   cluster: Cluster;
   watch: ClusterWatch;
   starts: PodStarts;
@@ -24,12 +24,12 @@ interface LookParts {
 }
 
 /** Finds the facts about images: on the disk of a sandbox that was made of the image, or with a pod of the image. */
-export class ImageLooks {
-  readonly #parts: LookParts;
-  /** The facts by image. A failed look is not kept. */
+export class ImageInspector {
+  readonly #parts: ImageInspectorParts;
+  /** The facts by image. A failed inspection is not kept. */
   readonly #facts = new Map<string, Promise<ImageFacts>>();
 
-  constructor(parts: LookParts) {
+  constructor(parts: ImageInspectorParts) {
     this.#parts = parts;
   }
 
@@ -43,41 +43,41 @@ export class ImageLooks {
 
   /**
    * @param image the reference by which nodes pull the image
-   * @param signal ends this wait; the look continues for other callers
+   * @param signal ends this wait; the inspection continues for other callers
    * @throws {DriverError}
    */
   factsOfImage(image: string, signal: AbortSignal): Promise<ImageFacts> {
     let found = this.#facts.get(image);
     if (!found) {
-      found = this.#look(image);
+      found = this.#inspect(image);
       this.#facts.set(image, found);
       found.catch(() => this.#facts.delete(image));
     }
     return untilAborted(found, signal);
   }
 
-  /** Ends the pods with which an earlier process looked at images. */
+  /** Ends the pods with which an earlier process inspected images. */
   async removeAbandoned(): Promise<void> {
     const { watch, reports, cluster } = this.#parts;
-    const looks = watch.pods().filter((pod) => {
+    const abandoned = watch.pods().filter((pod) => {
       if (sandboxOf(pod) !== null || isOfBuild(pod) || isMountPod(pod) || isFreeWarm(pod)) return false;
       return !reports.isExpected(pod);
     });
-    for (const pod of looks) {
+    for (const pod of abandoned) {
       if (!this.#facts.has(pod.spec!.containers[0]!.image!)) await cluster.deletePod(pod.metadata!.name!);
     }
   }
 
-  async #look(image: string): Promise<ImageFacts> {
+  async #inspect(image: string): Promise<ImageFacts> {
     const { cluster, watch, starts, ends, options, podStartSeconds: seconds } = this.#parts;
     const hash = createHash('sha256').update(image).digest('hex').slice(0, 20);
     const name = `look-${options.hostId}-${hash}`.slice(0, 63);
-    const leave = await starts.take('images');
+    const release = await starts.take('images');
     const signal = AbortSignal.timeout(seconds * 1000);
     try {
       // The driver made this policy when it was opened, but it may have been deleted since.
       await cluster.applyPolicy(closedPolicyOf(options), signal);
-      await cluster.applyPod(lookPodOf(name, image, options), signal);
+      await cluster.applyPod(inspectionPod(name, image, options), signal);
       const said = () => {
         const pod = watch.pod(name);
         const terminated = pod?.status?.containerStatuses?.[0]?.state?.terminated;
@@ -87,7 +87,7 @@ export class ImageLooks {
       };
       return readImageFacts(await watch.until(name, said, { seconds, late: notPulled }));
     } finally {
-      await ends.end(name).finally(leave);
+      await ends.end(name).finally(release);
     }
   }
 }

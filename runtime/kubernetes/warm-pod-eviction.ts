@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { DriverLogger } from '../driver-logger.ts';
 import { isOverQuota } from './api-errors.ts';
 import type { ClusterWatch } from './cluster-watch.ts';
-import { lacksRoom } from './pod-state.ts';
+import { lacksCapacity } from './pod-state.ts';
 import type { WarmPods } from './warm-pods.ts';
 
 /** How long a quota may still count deleted objects. */
@@ -11,13 +11,13 @@ const askAgainMs = 300;
 /** How long the scheduler gets to place the pod after warm pods are gone. */
 const scheduleMs = 1500;
 
-/** Ends warm pods for sandboxes that find no room: at first one pod, then twice as many each time. */
-export class TakenRoom {
+/** Evicts warm pods for sandboxes that find no capacity: at first one pod, then twice as many each time. */
+export class WarmPodEviction {
   readonly #watch: ClusterWatch;
-  readonly #pods: Pick<WarmPods, 'giveWay'>;
+  readonly #pods: Pick<WarmPods, 'evict'>;
   readonly #logger: DriverLogger;
 
-  constructor(watch: ClusterWatch, pods: Pick<WarmPods, 'giveWay'>, logger: DriverLogger) {
+  constructor(watch: ClusterWatch, pods: Pick<WarmPods, 'evict'>, logger: DriverLogger) {
     this.#watch = watch;
     this.#pods = pods;
     this.#logger = logger;
@@ -32,7 +32,7 @@ export class TakenRoom {
       } catch (error) {
         if (!isOverQuota(error) || signal.aborted) throw error;
         if (performance.now() >= retryUntilMs) {
-          if ((await this.#pods.giveWay(count)) === 0) throw error;
+          if ((await this.#pods.evict(count)) === 0) throw error;
           count *= 2;
           retryUntilMs = performance.now() + quotaMs;
         }
@@ -44,32 +44,32 @@ export class TakenRoom {
   /**
    * Ends warm pods until a pod of a sandbox has a node.
    * @param signal ends this
-   * @returns a function to be called each time that no node has room for the pod
+   * @returns a function to be called each time that no node has capacity for the pod
    */
   forPod(name: string, signal: AbortSignal): () => void {
-    let isMaking = false;
+    let isEvicting = false;
     return () => {
-      if (isMaking) return;
-      isMaking = true;
-      this.#makeFor(name, signal)
+      if (isEvicting) return;
+      isEvicting = true;
+      this.#evictFor(name, signal)
         .catch((error) => {
           if (!signal.aborted) this.#logger.warn({ err: error, pod: name }, 'warm pods could not give way');
         })
         .finally(() => {
-          isMaking = false;
+          isEvicting = false;
         });
     };
   }
 
-  async #makeFor(name: string, signal: AbortSignal): Promise<void> {
-    for (let count = 1; !signal.aborted && this.#lacksRoom(name); count *= 2) {
-      if ((await this.#pods.giveWay(count)) === 0) return;
+  async #evictFor(name: string, signal: AbortSignal): Promise<void> {
+    for (let count = 1; !signal.aborted && this.#lacksCapacity(name); count *= 2) {
+      if ((await this.#pods.evict(count)) === 0) return;
       await sleep(scheduleMs, undefined, { signal });
     }
   }
 
-  #lacksRoom(name: string): boolean {
+  #lacksCapacity(name: string): boolean {
     const pod = this.#watch.pod(name);
-    return pod !== null && lacksRoom(pod);
+    return pod !== null && lacksCapacity(pod);
   }
 }

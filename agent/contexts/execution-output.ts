@@ -1,10 +1,10 @@
 import type { Chart } from './chart.ts';
 
-/** An event of an Execute. The last event of a run is the main result or the error. */
+/** An event of an Execute. The last event of an execution is the main result or the error. */
 export type ExecuteEvent =
   | { type: 'stdout' | 'stderr'; content: string }
-  | { type: 'result'; result: RunResult }
-  | { type: 'error'; error: RunError };
+  | { type: 'result'; result: ExecutionResult }
+  | { type: 'error'; error: ExecutionError };
 
 /** The representations of a value in the form of the contract's Result: text, or base64 for binary formats. */
 export interface Representations {
@@ -24,7 +24,7 @@ export interface Representations {
   extra?: Record<string, string>;
 }
 
-export interface RunResult extends Representations {
+export interface ExecutionResult extends Representations {
   exitCode: number;
   startedAt: Date;
   finishedAt: Date;
@@ -32,16 +32,16 @@ export interface RunResult extends Representations {
   isMainResult: boolean;
 }
 
-export interface RunError {
+export interface ExecutionError {
   name: string;
   value: string;
   traceback: string;
 }
 
 /** A result that the code displayed before its end. */
-export function displayEvent(shown: Representations, run: { startedAt: Date; count: number }): ExecuteEvent {
+export function displayEvent(shown: Representations, execution: { startedAt: Date; count: number }): ExecuteEvent {
   const finishedAt = new Date();
-  const { startedAt, count: executionCount } = run;
+  const { startedAt, count: executionCount } = execution;
   return {
     type: 'result',
     result: { ...shown, exitCode: 0, startedAt, finishedAt, executionCount, isMainResult: false },
@@ -49,15 +49,16 @@ export function displayEvent(shown: Representations, run: { startedAt: Date; cou
 }
 
 const fullBytes = 1024 * 1024;
-const roomBytes = 256 * 1024;
+const resumeBytes = 256 * 1024;
 const longestChunk = 64 * 1024;
 const separateLines = 64;
 
 /**
- * The output of one run that its reader has not taken yet. When too much waits, `onFlow` makes the kernel stop reading
- * its sources until the reader has caught up. So memory stays bounded, and a slow reader slows the code that writes.
+ * The output of one execution that its reader has not taken yet. When too much waits, `onFlow` makes the kernel stop
+ * reading its sources until the reader has caught up. So memory stays bounded, and a slow reader slows the code that
+ * writes.
  */
-export class RunOutput implements AsyncIterable<ExecuteEvent> {
+export class ExecutionOutput implements AsyncIterable<ExecuteEvent> {
   readonly #waiting: { event: ExecuteEvent; bytes: number }[] = [];
   #waitingBytes = 0;
   #full = false;
@@ -123,8 +124,8 @@ export class RunOutput implements AsyncIterable<ExecuteEvent> {
     return this.#full;
   }
 
-  /** Resolves when the reader has room for more. */
-  room(): Promise<void> {
+  /** Resolves when the reader has taken enough to write more. */
+  drained(): Promise<void> {
     if (!this.#full) return Promise.resolve();
     return new Promise((resolve) => this.#wakeWriters.push(resolve));
   }
@@ -134,7 +135,7 @@ export class RunOutput implements AsyncIterable<ExecuteEvent> {
       const next = this.#waiting.shift();
       if (next) {
         this.#waitingBytes -= next.bytes;
-        if (this.#waitingBytes <= roomBytes) this.#goOn();
+        if (this.#waitingBytes <= resumeBytes) this.#goOn();
         yield next.event;
       } else if (this.#finished || this.#discarded) return;
       else {

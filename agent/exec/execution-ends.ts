@@ -1,25 +1,25 @@
-import type { RunEnd } from './run.ts';
+import type { ExecutionEnd } from './execution.ts';
 
 /** The number of kept ends. The platform asks for each end soon. */
 const kept = 64;
 
-/** The ends of the last runs, for the platform's reports. */
-export class RunEnds {
-  readonly #ends = new Map<string, RunEnd>();
+/** The ends of the last executions, for the platform's reports. */
+export class ExecutionEnds {
+  readonly #ends = new Map<string, ExecutionEnd>();
   readonly #waiters = new Set<() => void>();
 
-  add(end: RunEnd): void {
-    this.#ends.set(end.runId, end);
+  add(end: ExecutionEnd): void {
+    this.#ends.set(end.executionId, end);
     const [oldest] = this.#ends.keys();
     if (this.#ends.size > kept) this.#ends.delete(oldest!);
     for (const wake of [...this.#waiters]) wake();
   }
 
-  find(runId: string): RunEnd | undefined {
-    return this.#ends.get(runId);
+  find(executionId: string): ExecutionEnd | undefined {
+    return this.#ends.get(executionId);
   }
 
-  /** Resolves at the next end of any run, after `waitMs`, or on `signal`. */
+  /** Resolves at the next end of any execution, after `waitMs`, or on `signal`. */
   async next(waitMs: number, signal: AbortSignal): Promise<void> {
     if (signal.aborted) return;
     await new Promise<void>((resolve) => {

@@ -4,7 +4,7 @@ import { imageNames, NamedImages } from '../../../runtime/kubernetes/cluster-ima
 import { LeaseWatch } from '../../../runtime/kubernetes/lease-watch.ts';
 import { readNodeSummary } from '../../../runtime/kubernetes/node-summary.ts';
 import { bytesOf, countOf } from '../../../runtime/kubernetes/quantities.ts';
-import { quotaRoom } from '../../../runtime/kubernetes/quota-room.ts';
+import { remainingQuota } from '../../../runtime/kubernetes/remaining-quota.ts';
 
 const of = { namespace: 'sandboxes', containerName: 'sandbox', volumeName: 'disk' };
 
@@ -84,9 +84,9 @@ test('quantities of Kubernetes are read as numbers', () => {
   for (const wrong of ['', 'Gi', '1x', '1 Gi', '1mi']) expect(() => countOf(wrong)).toThrow('is no quantity');
 });
 
-test('the smallest quota counts, and a request that is a share of the limit leaves room for more', () => {
+test('the smallest quota counts, and a request that is a share of the limit leaves capacity for more', () => {
   const quota = (hard: Record<string, string>, used: Record<string, string> = {}) => ({ status: { hard, used } });
-  expect(quotaRoom([], 0.25)).toEqual({
+  expect(remainingQuota([], 0.25)).toEqual({
     memoryBytes: Number.POSITIVE_INFINITY,
     storageBytes: Number.POSITIVE_INFINITY,
     count: Number.POSITIVE_INFINITY,
@@ -98,7 +98,7 @@ test('the smallest quota counts, and a request that is a share of the limit leav
       { persistentvolumeclaims: '9' },
     ),
   ];
-  expect(quotaRoom(quotas, 0.25)).toEqual({ memoryBytes: 4 * 2 ** 30, storageBytes: 50 * 2 ** 30, count: 0 });
+  expect(remainingQuota(quotas, 0.25)).toEqual({ memoryBytes: 4 * 2 ** 30, storageBytes: 50 * 2 ** 30, count: 0 });
 });
 
 test('an image comes from the registry, from the operator or from its own reference; a template without one is refused', async () => {

@@ -10,7 +10,7 @@ export interface Use {
  * The resources that a host could still give to sandboxes at its last measurement. Negative: the host is under
  * pressure.
  */
-export interface FreeRoom extends Use {
+export interface FreeCapacity extends Use {
   /** The total memory of the machine, to compare hosts of different sizes. */
   memoryTotalMb: number;
 }
@@ -24,7 +24,7 @@ const stalledPctUnderPressure = 5;
 /** The part of the memory that is kept free under pressure. */
 const memoryReserveUnderPressure = 1 / 4;
 const memoryReserve = 1 / 10;
-const leastMemoryReserveMb = 512;
+const minMemoryReserveMb = 512;
 /** A growing use of memory or disk is counted as if it continued to grow for this long. */
 const growthSeconds = 10;
 /** From this processor use on, sandboxes may get less than they want. */
@@ -33,11 +33,11 @@ const saturatedPart = 0.9;
  * A busy sandbox gets at least this part of each of its cores, even if other processes use the rest of the processor. A
  * sandbox that uses less is idle.
  */
-const leastBusyShare = 1 / (4 * busyCoresPerCore);
+const minBusyShare = 1 / (4 * busyCoresPerCore);
 
 /** @returns the memory in MB that a host keeps free of sandboxes */
 export function memoryReserveMb(totalMb: number): number {
-  return Math.max(leastMemoryReserveMb, Math.floor(totalMb * memoryReserve));
+  return Math.max(minMemoryReserveMb, Math.floor(totalMb * memoryReserve));
 }
 
 /**
@@ -78,7 +78,7 @@ export interface ProcessorUse {
 export function wantedCores(uses: readonly ProcessorUse[], usedPart: number): number {
   const share = ({ cores, cpuCount }: ProcessorUse) => cores / cpuCount;
   const hungriest = Math.max(0, ...uses.map(share));
-  const least = Math.max(leastBusyShare, hungriest / 2);
+  const least = Math.max(minBusyShare, hungriest / 2);
   const isHeldBack = (use: ProcessorUse) => usedPart >= saturatedPart && share(use) >= least;
   return uses.reduce((sum, use) => sum + (isHeldBack(use) ? use.cpuCount : use.cores), 0);
 }
@@ -123,8 +123,8 @@ export function expectedUse(nominal: NominalUse, known: TemplateUse | null): Use
   };
 }
 
-/** The room of a host after the expected use of its unmeasured sandboxes. */
-export function lessExpected(free: FreeRoom, expected: readonly Use[]): FreeRoom {
+/** The free capacity of a host after the expected use of its unmeasured sandboxes. */
+export function lessExpected(free: FreeCapacity, expected: readonly Use[]): FreeCapacity {
   const sum = (of: (use: Use) => number) => expected.reduce((total, use) => total + of(use), 0);
   return {
     memoryTotalMb: free.memoryTotalMb,

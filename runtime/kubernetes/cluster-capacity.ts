@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { V1Node } from '@kubernetes/client-node';
 import pLimit from 'p-limit';
 import type { SandboxId } from '../../domain/ids.ts';
-import type { DiskRoom } from '../disk/disk-room.ts';
+import type { DiskSpace } from '../disk/disk-space.ts';
 import type { SandboxUsage } from '../driver.ts';
 import type { DriverLogger } from '../driver-logger.ts';
 import type { HostLoad, HostMemory } from '../host-driver.ts';
@@ -11,7 +11,7 @@ import { diskVolume } from './manifests.ts';
 import { sandboxContainer } from './names.ts';
 import { type NodeSummary, type PodFigures, readNodeSummary } from './node-summary.ts';
 import { bytesOf, countOf } from './quantities.ts';
-import { type QuotaRoom, quotaRoom } from './quota-room.ts';
+import { type RemainingQuota, remainingQuota } from './remaining-quota.ts';
 import { type AskNode, type PrepareSummaries, SummaryRefused } from './summary-sources.ts';
 import { type UseBefore, withoutUseBefore } from './use-before.ts';
 
@@ -24,7 +24,7 @@ const staleMs = 30_000;
 /** The reported disk space without a quota: more than any cluster has, but the platform's database can store it. */
 const unlimitedBytes = 2 ** 50;
 
-/** The facts about a pod from which the room and the use of the host are computed. */
+/** The facts about a pod from which the capacity and the use of the host are computed. */
 export interface CountedPod {
   uid: string;
   sandboxId: SandboxId | null;
@@ -34,7 +34,7 @@ export interface CountedPod {
   limitBytes: number;
   diskBytes: number;
   isRunning: boolean;
-  /** The pod waits for a sandbox, and ends when a sandbox needs its room. */
+  /** The pod waits for a sandbox, and ends when a sandbox needs its capacity. */
   isFree: boolean;
   useBefore: UseBefore | null;
 }
@@ -44,7 +44,7 @@ export interface CountedPod {
  * figures of each node from its kubelet. It does so every five seconds and in a bounded time, for any number of
  * sandboxes.
  */
-export class ClusterRoom implements HostLoad {
+export class ClusterCapacity implements HostLoad {
   readonly #cluster: Cluster;
   readonly #prepareSummaries: PrepareSummaries;
   readonly #namespace: string;
@@ -53,7 +53,7 @@ export class ClusterRoom implements HostLoad {
   readonly #pods: () => Iterable<CountedPod>;
   readonly #stopping = new AbortController();
   #nodes: readonly V1Node[] = [];
-  #quota: QuotaRoom = quotaRoom([], 1);
+  #quota: RemainingQuota = remainingQuota([], 1);
   #summaries = new Map<string, NodeSummary>();
   /** Nodes whose kubelet did not answer last time. */
   readonly #silent = new Set<string>();
@@ -79,11 +79,11 @@ export class ClusterRoom implements HostLoad {
 
   /** Reads everything once. @throws {Error} when the cluster does not answer or does not allow the reads */
   async open(): Promise<void> {
-    await this.#look();
-    this.#running = this.#lookOn();
+    await this.#read();
+    this.#running = this.#repeatReads();
   }
 
-  /** Returns when the current look has ended. */
+  /** Returns when the current read has ended. */
   async close(): Promise<void> {
     this.#stopping.abort();
     await this.#running;
@@ -117,7 +117,7 @@ export class ClusterRoom implements HostLoad {
       const free = figures.node.availableBytes ?? allocatable;
       availableBytes += Math.max(0, Math.min(allocatable, schedulable, free));
     }
-    const { memoryBytes, count, storageBytes } = this.#roomOfQuota();
+    const { memoryBytes, count, storageBytes } = this.#remainingQuota();
     const isStale = performance.now() - this.#readAtMs > staleMs;
     const quotaBytes = count >= 1 && storageBytes > 0 && !isStale ? memoryBytes : 0;
     return {
@@ -150,8 +150,8 @@ export class ClusterRoom implements HostLoad {
   }
 
   /** The storage that the quota leaves. Each disk has a fixed size of its own, so no reserve is kept free. */
-  diskRoom(): DiskRoom {
-    const bytes = Math.min(unlimitedBytes, this.#roomOfQuota().storageBytes);
+  diskSpace(): DiskSpace {
+    const bytes = Math.min(unlimitedBytes, this.#remainingQuota().storageBytes);
     const limits = {
       admitBytes: 0,
       pauseBytes: 0,
@@ -196,16 +196,16 @@ export class ClusterRoom implements HostLoad {
     return null;
   }
 
-  /** The room of the quota, including the room that warm pods without a sandbox would give back. */
-  #roomOfQuota(): QuotaRoom {
-    const room = { ...this.#quota };
+  /** The remaining quota, including the part that warm pods without a sandbox hold. */
+  #remainingQuota(): RemainingQuota {
+    const remaining = { ...this.#quota };
     for (const { isFree, limitBytes, diskBytes } of this.#pods()) {
       if (!isFree) continue;
-      room.count += 1;
-      room.memoryBytes += limitBytes;
-      room.storageBytes += diskBytes;
+      remaining.count += 1;
+      remaining.memoryBytes += limitBytes;
+      remaining.storageBytes += diskBytes;
     }
-    return room;
+    return remaining;
   }
 
   /** The nodes on which the scheduler may place pods of sandboxes. */
@@ -217,25 +217,25 @@ export class ClusterRoom implements HostLoad {
     });
   }
 
-  async #lookOn(): Promise<void> {
+  async #repeatReads(): Promise<void> {
     const { signal } = this.#stopping;
     for (;;) {
       await sleep(everyMs, undefined, { signal }).catch(() => {});
       if (signal.aborted) return;
-      await this.#look().catch((error) => {
+      await this.#read().catch((error) => {
         if (!signal.aborted) this.#logger.warn({ err: error }, 'the room of the cluster could not be read');
       });
     }
   }
 
-  async #look(): Promise<void> {
+  async #read(): Promise<void> {
     const [nodes, quotas, askNode] = await Promise.all([
       this.#cluster.listNodes(listMs),
       this.#cluster.listQuotas(listMs),
       this.#prepareSummaries(),
     ]);
     this.#nodes = nodes;
-    this.#quota = quotaRoom(quotas, this.#memoryShare);
+    this.#quota = remainingQuota(quotas, this.#memoryShare);
     const summaries = new Map<string, NodeSummary>();
     let forbidden: SummaryRefused | null = null;
     await pLimit(nodesAskedAtOnce).map(nodes, async (node) => {
@@ -243,7 +243,7 @@ export class ClusterRoom implements HostLoad {
       if (answer instanceof SummaryRefused) forbidden = answer;
       else if (answer) summaries.set(node.metadata!.name!, answer);
     });
-    // If every node refuses, the right is missing, and the host would have no room. A single node may refuse for
+    // If every node refuses, the right is missing, and the host would have no capacity. A single node may refuse for
     // reasons of its own.
     if (forbidden && summaries.size === 0) throw forbidden;
     this.#summaries = summaries;
