@@ -1,7 +1,7 @@
 import { type ApplicationFailure, isCancellation } from '@temporalio/workflow';
 import { rows, startingOn } from './activities.ts';
 import { asRefusal, endingRefusal, neverStarted } from './failure.ts';
-import { HostLostError, hostUnavailable } from './host-loss.ts';
+import { HostLostError, hostUnavailable } from './host-reports.ts';
 import { enterRunning } from './running.ts';
 import type { Resume, SandboxState } from './state.ts';
 

@@ -2,7 +2,7 @@ import { CancellationScope, condition, isCancellation } from '@temporalio/workfl
 import { cleaningOn, rows, startingOn } from './activities.ts';
 import { fail } from './ending.ts';
 import { type HostFailure, isNoLife, neverStarted, readExit, readHostFailure } from './failure.ts';
-import { HostLostError, hostLostFailure } from './host-loss.ts';
+import { HostLostError, hostLostFailure } from './host-reports.ts';
 import { enterRunning } from './running.ts';
 import type { SandboxState } from './state.ts';
 
