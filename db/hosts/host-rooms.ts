@@ -1,6 +1,12 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import type { FullDisk, HostRoom } from '../../domain/hosts/placement.ts';
-import { expectedUse, type FreeRoom, lessExpected, type TemplateUse } from '../../domain/hosts/room.ts';
+import {
+  expectedUse,
+  type FullDisk,
+  type HostRoom,
+  lessExpected,
+  type TemplateUse,
+} from '../../domain/hosts/placement.ts';
+import type { FreeRoom } from '../../domain/hosts/room.ts';
 import type { AccountId, SandboxId, TemplateId } from '../../domain/ids.ts';
 import { query } from '../core/query.ts';
 

@@ -8,7 +8,7 @@ import { OutboxEntry } from '../../db/core/outbox-entry.entity.ts';
 import { admitSandbox } from '../../db/sandboxes/admission.ts';
 import { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
 import { Template } from '../../db/templates/template.entity.ts';
-import { anyRegion } from '../../domain/hosts/regions.ts';
+import { anyRegion } from '../../domain/hosts/placement.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { lifeStartOf } from '../../domain/sandboxes/life-plan.ts';
 import { controlTaskQueues } from '../../domain/task-queues.ts';

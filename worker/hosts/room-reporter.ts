@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import { type SizedSandbox, sizesOf, storeRoom } from '../../db/hosts/host-rooms.ts';
 import type { Orm } from '../../db/orm.ts';
 import type { MeteredUsage } from '../../db/usage/sandbox-metrics.ts';
-import type { Resource } from '../../domain/hosts/placement.ts';
+import type { Resource, TemplateUse } from '../../domain/hosts/placement.ts';
 import {
   type FreeRoom,
   freeCores,
@@ -10,7 +10,6 @@ import {
   freeMemoryMb,
   memoryReserveMb,
   type ProcessorUse,
-  type TemplateUse,
   wantedCores,
 } from '../../domain/hosts/room.ts';
 import type { SandboxId } from '../../domain/ids.ts';

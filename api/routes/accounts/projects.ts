@@ -7,7 +7,7 @@ import {
   type ProjectView,
   deleteProject as removeProject,
 } from '../../../db/accounts/projects.ts';
-import { planHeldBy } from '../../../db/billing/subscriptions.ts';
+import { planHeldBy } from '../../../db/billing/plans.ts';
 import type { Scope } from '../../../db/core/scope.ts';
 import { notFound } from '../../../domain/errors.ts';
 import type { ProjectId } from '../../../domain/ids.ts';

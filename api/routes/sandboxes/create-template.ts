@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Identity } from '../../../db/accounts/identities.ts';
-import { planHeldBy } from '../../../db/billing/subscriptions.ts';
+import { planHeldBy } from '../../../db/billing/plans.ts';
 import { requestStart } from '../../../db/core/outbox.ts';
 import type { Sandbox } from '../../../db/sandboxes/sandbox.entity.ts';
 import { Template } from '../../../db/templates/template.entity.ts';
@@ -28,8 +28,7 @@ import { customCommand, portsBeside, readyCommand, templateName, templatePorts }
 import { requireVisibility } from '../templates/create.ts';
 import { requireRegistryUp, requireStorage } from '../templates/images.ts';
 import { templateStatus, templateVisibility } from '../templates/schema.ts';
-import { sandboxOf } from './read.ts';
-import { sandboxPath } from './schema.ts';
+import { sandboxOf, sandboxPath } from './reply.ts';
 
 const body = z.object({
   name: templateName(),

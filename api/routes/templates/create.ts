@@ -1,7 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { z } from 'zod';
 import type { Identity } from '../../../db/accounts/identities.ts';
-import { planHeldBy } from '../../../db/billing/subscriptions.ts';
+import { planHeldBy } from '../../../db/billing/plans.ts';
 import type { Scope } from '../../../db/core/scope.ts';
 import { Template } from '../../../db/templates/template.entity.ts';
 import { createTemplate as addTemplate, type NewTemplate } from '../../../db/templates/template-changes.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Identity } from '../../../db/accounts/identities.ts';
-import { planHeldBy } from '../../../db/billing/subscriptions.ts';
+import { planHeldBy } from '../../../db/billing/plans.ts';
 import { newId } from '../../../db/core/new-id.ts';
 import { addImportJob, findNewestImport, importTargetOf, pendingImport } from '../../../db/templates/import-jobs.ts';
 import { Template } from '../../../db/templates/template.entity.ts';

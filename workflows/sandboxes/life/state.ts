@@ -7,7 +7,7 @@ import {
 import type { SandboxId } from '../../../domain/ids.ts';
 import type { LifePlan } from '../../../domain/sandboxes/life-plan.ts';
 import type { StorageChange } from '../../../domain/sandboxes/object-storage.ts';
-import { persistenceExpiresAt } from '../../../domain/sandboxes/persistence.ts';
+import { persistenceExpiresAt } from '../../../domain/sandboxes/clock.ts';
 import { isOver, type SandboxReason, type SandboxStatus } from '../../../domain/sandboxes/state.ts';
 import type { PhaseTimeout } from '../../../domain/sandboxes/timeout-change.ts';
 import { sandboxSearchAttributes } from '../../../platform/temporal/search-attributes.ts';
