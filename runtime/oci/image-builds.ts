@@ -14,7 +14,7 @@ import { ociConfigOf, type UnpackedImage } from '../images/unpacked-image.ts';
 import type { Cgroups } from './cgroups.ts';
 import type { Copy } from './copy.ts';
 import { copyDisk, DiskCopyError } from './disk-copy.ts';
-import { readPids, type SandboxRecord } from './sandbox-folder.ts';
+import { readPids, type SandboxRecord } from './sandbox-records.ts';
 
 /** Packing keeps one processor busy, so only this many builds pack at once. */
 const packsAtOnce = 2;

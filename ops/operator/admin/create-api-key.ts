@@ -1,10 +1,10 @@
-import { planHeldBy } from '../../../db/billing/plans.ts';
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { Account } from '../../../db/accounts/account.entity.ts';
 import { createApiKey } from '../../../db/accounts/api-keys.ts';
 import { recordAudit } from '../../../db/accounts/audit-events.ts';
 import { User } from '../../../db/accounts/user.entity.ts';
 import { findUserOf } from '../../../db/accounts/users.ts';
+import { planHeldBy } from '../../../db/billing/plans.ts';
 import { findSubscription } from '../../../db/billing/subscriptions.ts';
 import { newId } from '../../../db/core/new-id.ts';
 import type { AccountId, UserId } from '../../../domain/ids.ts';
