@@ -15,7 +15,7 @@ import {
   shortOf,
 } from '../../domain/hosts/placement.ts';
 import type { AccountId, TemplateId, UserId } from '../../domain/ids.ts';
-import { lifeStartOf } from '../../domain/sandboxes/life-plan.ts';
+import type { LifeStart } from '../../domain/sandboxes/life-plan.ts';
 import { udpPortsOf } from '../../domain/sandboxes/ports.ts';
 import { concurrentStatuses } from '../../domain/sandboxes/state.ts';
 import { accountLimit, allowsOneMoreSandbox } from '../../domain/usage/quotas.ts';
@@ -99,6 +99,25 @@ export async function admitSandbox(
     requestStart(tx, 'sandbox', sandbox.sandboxId, lifeStartOf(sandbox));
     return sandbox;
   });
+}
+
+/** Makes the input of a sandbox's workflow from its row. */
+export function lifeStartOf(row: Sandbox): LifeStart {
+  return {
+    sandboxId: row.sandboxId,
+    timeoutSeconds: row.timeoutSeconds,
+    ...(row.objectStorage.length > 0 && { awaitsCredentials: true }),
+    plan: {
+      hostId: row.hostId,
+      accountId: row.accountId,
+      userId: row.ownerUserId,
+      projectId: row.projectId,
+      templateId: row.templateId,
+      region: row.region,
+      autoPause: row.autoPause,
+      persistenceDays: row.persistenceDays ?? null,
+    },
+  };
 }
 
 /** A template that is being deleted takes no more sandboxes, and a template with sandboxes cannot be deleted. */

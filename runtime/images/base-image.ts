@@ -1,8 +1,6 @@
 import { createHash } from 'node:crypto';
 import { CommandError } from '../process/command.ts';
 import { runContained } from '../process/contained.ts';
-import { ensureImage } from './image-store.ts';
-import type { ImageLimits } from './unpack-layers.ts';
 import {
   type ImageConfig,
   type ImageProgress,
@@ -11,7 +9,9 @@ import {
   readUnpackedImage,
   rootfsOf,
   type UnpackedImage,
-} from './unpacked-image.ts';
+} from './image-cache.ts';
+import { ensureImage } from './image-store.ts';
+import type { ImageLimits } from './unpack-layers.ts';
 
 export interface BaseImageOptions {
   cacheDir: string;

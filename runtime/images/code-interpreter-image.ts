@@ -10,7 +10,6 @@ import {
   makeFromPackages,
 } from './base-image.ts';
 import { ImageBuildError } from './image-build-error.ts';
-import { type InterpreterRecipe, interpreterDigest, readInterpreterRecipe } from './interpreter-recipe.ts';
 import {
   type ImageConfig,
   imageFolder,
@@ -18,7 +17,8 @@ import {
   readUnpackedImage,
   rootfsOf,
   type UnpackedImage,
-} from './unpacked-image.ts';
+} from './image-cache.ts';
+import { type InterpreterRecipe, interpreterDigest, readInterpreterRecipe } from './interpreter-recipe.ts';
 
 export interface CodeInterpreterImageOptions extends BaseImageOptions {
   /** The folder of the recipe. `interpreter-recipe.ts` describes its files. */

@@ -4,7 +4,7 @@ import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import type { DiskRates } from '../../domain/billing/plans.ts';
-import type { UnpackedImage } from '../images/unpacked-image.ts';
+import type { UnpackedImage } from '../images/image-cache.ts';
 import { isAlive, signalProcess } from '../process/process-identity.ts';
 import { until } from '../process/until.ts';
 import { processLimit } from '../process-limit.ts';

@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { ContextService, ExecutionService } from '../../agent/proto/gen/sandboxagent_pb.js';
 import { AgentClient } from '../../ops/development/client/agent-client.ts';
 import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
-import { imageFolder, makeImageOnce, rootfsOf } from '../../runtime/images/unpacked-image.ts';
+import { imageFolder, makeImageOnce, rootfsOf } from '../../runtime/images/image-cache.ts';
 import { cacheDir, LocalHost } from '../runtime/local-host.ts';
 import { muslTree } from '../support/musl-tree.ts';
 import { until } from '../support/until.ts';

@@ -14,7 +14,7 @@ import path from 'node:path';
 import type { HostImageState } from '../../runtime/host-driver.ts';
 import { baseRecipeDigest, ensureBaseImage } from '../../runtime/images/base-image.ts';
 import { BuiltinImages } from '../../runtime/images/builtin-images.ts';
-import { imageFolder, rootfsOf, writeUnpackedImage } from '../../runtime/images/unpacked-image.ts';
+import { imageFolder, rootfsOf, writeUnpackedImage } from '../../runtime/images/image-cache.ts';
 import { until } from '../support/until.ts';
 import { cacheDir } from './local-host.ts';
 

@@ -5,9 +5,9 @@ import {
   upsertSearchAttributes,
 } from '@temporalio/workflow';
 import type { SandboxId } from '../../../domain/ids.ts';
+import { persistenceExpiresAt } from '../../../domain/sandboxes/clock.ts';
 import type { LifePlan } from '../../../domain/sandboxes/life-plan.ts';
 import type { StorageChange } from '../../../domain/sandboxes/object-storage.ts';
-import { persistenceExpiresAt } from '../../../domain/sandboxes/clock.ts';
 import { isOver, type SandboxReason, type SandboxStatus } from '../../../domain/sandboxes/state.ts';
 import type { PhaseTimeout } from '../../../domain/sandboxes/timeout-change.ts';
 import { sandboxSearchAttributes } from '../../../platform/temporal/search-attributes.ts';
