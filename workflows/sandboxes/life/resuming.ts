@@ -2,7 +2,7 @@ import { type ApplicationFailure, isCancellation } from '@temporalio/workflow';
 import { rows, startingOn } from './activities.ts';
 import { asRefusal, endingRefusal, neverStarted } from './failure.ts';
 import { HostLostError, hostUnavailable } from './host-reports.ts';
-import { enterRunning } from './running.ts';
+import { enterRunning } from './starting.ts';
 import type { Resume, SandboxState } from './state.ts';
 
 /**

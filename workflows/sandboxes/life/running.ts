@@ -1,6 +1,4 @@
 import { condition } from '@temporalio/workflow';
-import type { HostedPlace } from '../../../activities/sandboxes/on-host.ts';
-import type { SandboxReason } from '../../../domain/sandboxes/state.ts';
 import { nextWarning } from '../../../domain/sandboxes/timeout-warnings.ts';
 import { rows } from './activities.ts';
 import { fail } from './ending.ts';
@@ -9,25 +7,6 @@ import { hostLostFailure } from './host-reports.ts';
 import type { HostReport } from './messages.ts';
 import { shouldContinueInNextRun } from './next-run.ts';
 import type { SandboxState } from './state.ts';
-
-/**
- * Records that the sandbox runs. All times of a sandbox come from the workflow's clock and never from a host's, so that
- * deadlines and totals agree even if the clocks of machines differ.
- */
-export async function enterRunning(
-  state: SandboxState,
-  place: HostedPlace,
-  run: number,
-  reason: SandboxReason = 'user_requested',
-): Promise<void> {
-  const atMs = Date.now();
-  await rows.recordRunning(state.id, place, atMs);
-  state.run = run;
-  state.timeoutFromMs = atMs;
-  state.usageRecordedMs = atMs;
-  state.failedAutoPauses = 0;
-  state.setStatus('running', reason);
-}
 
 /** Waits for the next event of a running sandbox (request, report, warning, timeout or a full hour) and acts on it. */
 export async function stayRunning(state: SandboxState): Promise<void> {
