@@ -62,18 +62,6 @@ export interface PlanCatalog {
   get(planName: string): Plan;
 }
 
-/** An account with the name of its plan, and the plan of its subscription. */
-interface PlanHolder {
-  planName: string;
-  /** Null: the account has no subscription yet. */
-  boughtPlan: Plan | null;
-}
-
-/** The limits that apply to an account: those of its subscription. */
-export function planHeldBy({ planName, boughtPlan }: PlanHolder, plans: PlanCatalog): Plan {
-  return boughtPlan ?? plans.get(planName);
-}
-
 /**
  * Reads the plans.
  * @param file JSON in the form of `db/billing/plans.json`, which is also the default

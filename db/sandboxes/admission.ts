@@ -1,5 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import { checkPlanLimits, type Plan } from '../../domain/billing/plans.ts';
+import { checkPlanLimits, type Plan, planHeldBy } from '../../domain/billing/plans.ts';
 import { AppError, notFound } from '../../domain/errors.ts';
 import {
   anyRegion,
@@ -21,7 +21,7 @@ import { concurrentStatuses } from '../../domain/sandboxes/state.ts';
 import { accountLimit, allowsOneMoreSandbox } from '../../domain/usage/quotas.ts';
 import type { Account } from '../accounts/account.entity.ts';
 import { budgetRestricted } from '../billing/budget-rows.ts';
-import { type PlanCatalog, planHeldBy } from '../billing/plans.ts';
+import type { PlanCatalog } from '../billing/plans.ts';
 import type { SubscriptionStatus } from '../billing/subscriptions.ts';
 import { accountTransaction } from '../core/account-transaction.ts';
 import { lockRow } from '../core/lock-row.ts';
