@@ -1,9 +1,8 @@
 import type { FastifyRequest } from 'fastify';
 import type { Identity } from '../db/accounts/identities.ts';
 import type { PlanCatalog } from '../db/billing/plans.ts';
-import { planHeldBy } from '../db/billing/subscriptions.ts';
 import type { Scope } from '../db/core/scope.ts';
-import type { Plan } from '../domain/billing/plans.ts';
+import { type Plan, planHeldBy } from '../domain/billing/plans.ts';
 
 /**
  * The rows that a route reads and changes:

@@ -1,5 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import type { TemplateUse } from '../domain/hosts/capacity.ts';
+import type { TemplateUse } from '../domain/hosts/placement.ts';
 import { Account } from './accounts/account.entity.ts';
 import {
   type AccountIds,

@@ -198,7 +198,7 @@ export interface DirectMount {
 export type CreatePhase = 'deploying' | 'initializing' | 'waiting_ready';
 
 export interface CreateOptions {
-  onPhase?: (phase: CreatePhase) => void | Promise<void>;
+  onPhase?: (phase: CreatePhase) => void;
   signal?: AbortSignal;
 }
 

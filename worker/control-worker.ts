@@ -19,7 +19,7 @@ import { createWebhookDeliveryActivities } from '../activities/webhooks/deliveri
 import type { PlanCatalog } from '../db/billing/plans.ts';
 import type { Orm } from '../db/orm.ts';
 import type { Retention } from '../db/upkeep/retention.ts';
-import type { SandboxMove } from '../domain/sandboxes/move.ts';
+import type { SandboxMove } from '../domain/sandboxes/state.ts';
 import { type ControlWork, controlTaskQueues } from '../domain/task-queues.ts';
 import type { Mailer } from '../integrations/mail/mailer.ts';
 import { PaymentProcessor } from '../integrations/payments/processor.ts';

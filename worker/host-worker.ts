@@ -1,12 +1,10 @@
 import { type ActivityInterceptorsFactory, type NativeConnection, Worker } from '@temporalio/worker';
-import { createSandboxHostActivities } from '../activities/sandboxes/on-host.ts';
-import type { SpecSources } from '../activities/sandboxes/spec.ts';
+import { createSandboxHostActivities, type SpecSources } from '../activities/sandboxes/on-host.ts';
 import { createTemplateBuildHostActivities } from '../activities/templates/build.ts';
 import { createDiskCopyHostActivities } from '../activities/templates/disk-copy.ts';
 import type { PlanCatalog } from '../db/billing/plans.ts';
 import type { Orm } from '../db/orm.ts';
-import type { SandboxMove } from '../domain/sandboxes/move.ts';
-import type { SandboxSubstatus } from '../domain/sandboxes/state.ts';
+import type { SandboxMove, SandboxSubstatus } from '../domain/sandboxes/state.ts';
 import { hostEndingTaskQueue, hostTaskQueue } from '../domain/task-queues.ts';
 import type { PlatformRegistry } from '../integrations/registry/platform-registry.ts';
 import { createDataConverter } from '../platform/temporal/data-converter.ts';

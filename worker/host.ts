@@ -2,13 +2,19 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { NativeConnection } from '@temporalio/worker';
 import { pino } from 'pino';
-import { toSpec } from '../activities/sandboxes/spec.ts';
+import { toSpec } from '../activities/sandboxes/on-host.ts';
 import { loadPlans } from '../db/billing/plans.ts';
 import { acquireHostLock } from '../db/hosts/host-lock.ts';
-import { askForHostWatch, lastAliveAt, recordLastHop, recordSandboxNetwork, rejoin } from '../db/hosts/hosts.ts';
+import {
+  askForHostWatch,
+  lastAliveAt,
+  offerUdpPorts,
+  recordLastHop,
+  recordSandboxNetwork,
+  rejoin,
+} from '../db/hosts/hosts.ts';
 import { openSecrets } from '../db/open-secrets.ts';
 import { createOrm, poolCounts } from '../db/orm.ts';
-import { offerUdpPorts } from '../db/sandboxes/udp-ports.ts';
 import { innerLoopbackAddress } from '../domain/outbound-addresses.ts';
 import { PlatformRegistry } from '../integrations/registry/platform-registry.ts';
 import { freeLoopbackPort } from '../platform/config/free-port.ts';

@@ -11,9 +11,13 @@ import {
 } from '../../db/sandboxes/sandbox-warnings.ts';
 import { AppError } from '../../domain/errors.ts';
 import type { SandboxId } from '../../domain/ids.ts';
-import type { SandboxMove } from '../../domain/sandboxes/move.ts';
-import type { LifecycleOutcome, SandboxReason, SandboxStatus } from '../../domain/sandboxes/state.ts';
-import { isOver } from '../../domain/sandboxes/state.ts';
+import {
+  isOver,
+  type LifecycleOutcome,
+  type SandboxMove,
+  type SandboxReason,
+  type SandboxStatus,
+} from '../../domain/sandboxes/state.ts';
 
 /**
  * The writes of a sandbox's workflow to its row. They are local activities on the workflow's own worker, because they

@@ -6,7 +6,6 @@ import { SandboxLifeRepository } from '../../db/sandboxes/sandbox-life.ts';
 import { AppError } from '../../domain/errors.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { noLife } from '../../domain/sandboxes/life-plan.ts';
-import type { SandboxMove } from '../../domain/sandboxes/move.ts';
 import {
   type MountCredentials,
   type MountPatch,
@@ -17,18 +16,20 @@ import {
   type StorageChange,
 } from '../../domain/sandboxes/object-storage.ts';
 import { udpMappings } from '../../domain/sandboxes/ports.ts';
-import type { SandboxReason, SandboxSubstatus } from '../../domain/sandboxes/state.ts';
+import type { SandboxMove, SandboxReason, SandboxSubstatus } from '../../domain/sandboxes/state.ts';
+import { parseCustomCommand, parseReadyCommand } from '../../domain/templates/commands.ts';
+import type { PlatformSecrets } from '../../platform/config/secrets.ts';
 import {
   type CreatePhase,
   DriverError,
   type PauseResult,
   type SandboxDriver,
   type SandboxPlace,
+  type SandboxSpec,
+  type WantedMounts,
 } from '../../runtime/driver.ts';
 import { AccountShares } from '../account-shares.ts';
 import { hostWork } from '../hosts/host-work.ts';
-import { type SpecSources, toSpec } from './spec.ts';
-import { StartSteps } from './start-steps.ts';
 
 /** The current place of a sandbox. */
 export interface HostedPlace {
@@ -174,4 +175,103 @@ function refuseWithoutSpace(error: unknown): never {
 
 function placeOf({ address, agentPort, slots }: SandboxPlace): HostedPlace {
   return { address, agentPort, ...(slots && { slots }) };
+}
+
+/** The inputs of a specification in addition to the row. The sandbox's own environment overrides the host's. */
+export interface SpecSources {
+  secrets: PlatformSecrets;
+  /** Variables for every sandbox of the host. */
+  environment?: Record<string, string>;
+  /** Variables for the sandboxes that may reach the internet. */
+  internetEnvironment?: Record<string, string>;
+}
+
+/** The specification of a sandbox from its row, with its secrets. */
+export function toSpec(
+  row: Sandbox,
+  { secrets, environment, internetEnvironment }: SpecSources,
+  mounts?: WantedMounts,
+): SandboxSpec {
+  return {
+    sandboxId: row.sandboxId,
+    run: row.run ?? null,
+    accountId: row.accountId,
+    image: row.image,
+    cpuCount: row.cpuCount,
+    memoryMb: row.memoryMb,
+    storageGb: row.storageGb,
+    ...(row.diskRates && { diskRates: row.diskRates }),
+    allowInternetAccess: row.allowInternetAccess,
+    env: { ...environment, ...(row.allowInternetAccess ? internetEnvironment : {}), ...row.envVars },
+    udpPorts: udpMappings(row),
+    accessToken: row.secure ? secrets.agentToken(row.sandboxId, row.secretKeyNumber) : null,
+    platformToken: secrets.platformToken(row.sandboxId, row.secretKeyNumber),
+    command: parseCustomCommand(row.templateCustomCommand ?? null),
+    startImageCommand: row.startImageCommand,
+    readyProbe: parseReadyCommand(row.templateReadyCommand ?? null),
+    ...(mounts && mounts.slots.length > 0 && { storage: { ...mounts, ...directOf(row) } }),
+  };
+}
+
+function directOf({ directMount, s3fsPath }: Sandbox): Pick<WantedMounts, 'direct'> {
+  return directMount ? { direct: { s3fsPath: s3fsPath || 's3fs' } } : {};
+}
+
+/**
+ * Steps are written only for starts that take longer than this. Most starts are shorter, and each write would slow down
+ * the create.
+ */
+const writtenAfterMs = 50;
+
+/**
+ * Writes the steps of one start to its row, concurrently with the work. Writes only the latest step, at most once in
+ * `writtenAfterMs`.
+ */
+class StartSteps {
+  readonly #write: (step: CreatePhase) => Promise<void>;
+  #latest: CreatePhase | null = null;
+  #timer: NodeJS.Timeout | undefined;
+  #written: Promise<void> = Promise.resolve();
+  readonly #onStep: (step: SandboxSubstatus, ms: number) => void;
+  #present: { step: SandboxSubstatus; sinceMs: number } = { step: 'allocating', sinceMs: performance.now() };
+
+  /** @param onStep called at the end of each step with the duration of the step */
+  constructor(
+    write: (step: CreatePhase) => Promise<void>,
+    onStep: (step: SandboxSubstatus, ms: number) => void = () => undefined,
+  ) {
+    this.#write = write;
+    this.#onStep = onStep;
+  }
+
+  enter(step: CreatePhase): void {
+    this.#endStep();
+    this.#present = { step, sinceMs: performance.now() };
+    this.#latest = step;
+    this.#timer ??= setTimeout(() => this.#writeLatest(), writtenAfterMs);
+  }
+
+  /** Stops further writes. */
+  stop(): void {
+    clearTimeout(this.#timer);
+  }
+
+  /** Stops further writes and waits for the current one. @throws the error of a write */
+  async end(): Promise<void> {
+    this.#endStep();
+    this.stop();
+    await this.#written;
+  }
+
+  #endStep(): void {
+    this.#onStep(this.#present.step, performance.now() - this.#present.sinceMs);
+  }
+
+  #writeLatest(): void {
+    this.#timer = undefined;
+    const step = this.#latest!;
+    this.#written = this.#written.then(() => this.#write(step));
+    // `end` throws the error.
+    this.#written.catch(() => {});
+  }
 }

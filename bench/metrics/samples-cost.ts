@@ -6,7 +6,7 @@ import { pino } from 'pino';
 import type { Orm } from '../../db/orm.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { Cgroups } from '../../runtime/oci/cgroups.ts';
-import { UsageMeter } from '../../runtime/oci/usage-meter.ts';
+import { UsageMeter } from '../../runtime/oci/sandbox-meters.ts';
 import { MetricsSampler } from '../../worker/usage/metrics-sampler.ts';
 import { cpuMsOf } from '../process-cpu.ts';
 

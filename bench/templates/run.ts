@@ -9,7 +9,7 @@ import { pushImage } from '../../integrations/registry/image-push.ts';
 import { PlatformRegistry } from '../../integrations/registry/platform-registry.ts';
 import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
 import { ensureBaseImage } from '../../runtime/images/base-image.ts';
-import { makeImageOnce } from '../../runtime/images/make-once.ts';
+import { makeImageOnce } from '../../runtime/images/image-cache.ts';
 import { RegistryPull } from '../../runtime/images/registry-pull.ts';
 import { runCommand } from '../../runtime/process/command.ts';
 import { cacheDir, LocalHost, shell } from '../../test/runtime/local-host.ts';

@@ -11,7 +11,7 @@ import { readUsageByDay, readUsageGroups, readUsageTotals } from '../../db/usage
 import { countSessions } from '../../db/usage/usage-sessions.ts';
 import { sumUsage } from '../../db/usage/usage-sums.ts';
 import { rollUpUsage } from '../../db/usage/usage-upkeep.ts';
-import { anyRegion } from '../../domain/hosts/regions.ts';
+import { anyRegion } from '../../domain/hosts/placement.ts';
 import { testDatabase } from '../../test/support/stack.ts';
 import { TestStack } from '../../test/support/test-stack.ts';
 import { inTurn, summarize, timed } from '../statistics.ts';

@@ -7,7 +7,6 @@ import { recordEvent } from '../core/events.ts';
 import { newId } from '../core/new-id.ts';
 import { requestStart } from '../core/outbox.ts';
 import { query } from '../core/query.ts';
-import type { PlanCatalog } from './plans.ts';
 
 export type SubscriptionStatus = 'active' | 'past_due' | 'canceled';
 
@@ -140,18 +139,6 @@ export function recordSubscriptionEvent(
     ...{ account_id: accountId, subscription_id: subscriptionId, plan_name: plan.planName, status },
     ...{ period_start: periodStart.toISOString(), period_end: periodEnd.toISOString() },
   });
-}
-
-/** An account with the name of its plan, and the plan of its subscription. */
-export interface PlanHolder {
-  planName: string;
-  /** Null: the account has no subscription yet. */
-  boughtPlan: Plan | null;
-}
-
-/** The limits that apply to an account: those of its subscription. */
-export function planHeldBy({ planName, boughtPlan }: PlanHolder, plans: PlanCatalog): Plan {
-  return boughtPlan ?? plans.get(planName);
 }
 
 const columns = `subscription_id, account_id, status, plan, opening_plan, anchor, period_start, period_end, planned_plan_name,

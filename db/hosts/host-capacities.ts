@@ -1,6 +1,12 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import { expectedUse, type FreeCapacity, lessExpected, type TemplateUse } from '../../domain/hosts/capacity.ts';
-import type { FullDisk, HostCapacity } from '../../domain/hosts/placement.ts';
+import type { FreeCapacity } from '../../domain/hosts/capacity.ts';
+import {
+  expectedUse,
+  type FullDisk,
+  type HostCapacity,
+  lessExpected,
+  type TemplateUse,
+} from '../../domain/hosts/placement.ts';
 import type { AccountId, SandboxId, TemplateId } from '../../domain/ids.ts';
 import { query } from '../core/query.ts';
 

@@ -223,3 +223,18 @@ export async function lastAliveAt(em: EntityManager, hostId: string): Promise<Da
   const row = await em.fork().findOne(Host, { hostId });
   return row?.updatedAt ?? null;
 }
+
+/** The UDP ports that a host offers to its sandboxes. */
+export interface UdpOffer {
+  /** The address or name at which clients reach the host. */
+  publicAddress: string;
+  /** The inclusive range of its ports. Null: it has none. */
+  ports: { first: number; last: number } | null;
+}
+
+/** Stores this host's offer at each of its starts. Sandboxes keep the ports that they already have. */
+export async function offerUdpPorts(em: EntityManager, hostId: string, offer: UdpOffer): Promise<void> {
+  const udpPortFirst = offer.ports?.first ?? null;
+  const udpPortLast = offer.ports?.last ?? null;
+  await em.fork().nativeUpdate(Host, { hostId }, { publicAddress: offer.publicAddress, udpPortFirst, udpPortLast });
+}

@@ -1,27 +1,28 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import { checkPlanLimits, type Plan } from '../../domain/billing/plans.ts';
+import { checkPlanLimits, type Plan, planHeldBy } from '../../domain/billing/plans.ts';
 import { AppError, notFound } from '../../domain/errors.ts';
-import { expectedUse } from '../../domain/hosts/capacity.ts';
 import {
+  anyRegion,
   chooseHost,
+  expectedUse,
   fewestShortages,
   fits,
   type HostCapacity,
   maxStartWaitSeconds,
+  type RegionPreference,
   type RequiredCapacity,
   type Resource,
   shortOf,
 } from '../../domain/hosts/placement.ts';
-import { anyRegion, type RegionPreference } from '../../domain/hosts/regions.ts';
 import type { AccountId, TemplateId, UserId } from '../../domain/ids.ts';
-import { lifeStartOf } from '../../domain/sandboxes/life-plan.ts';
+import type { LifeStart } from '../../domain/sandboxes/life-plan.ts';
 import { udpPortsOf } from '../../domain/sandboxes/ports.ts';
 import { concurrentStatuses } from '../../domain/sandboxes/state.ts';
 import { accountLimit, allowsOneMoreSandbox } from '../../domain/usage/quotas.ts';
 import type { Account } from '../accounts/account.entity.ts';
 import { budgetRestricted } from '../billing/budget-rows.ts';
 import type { PlanCatalog } from '../billing/plans.ts';
-import { planHeldBy, type SubscriptionStatus } from '../billing/subscriptions.ts';
+import type { SubscriptionStatus } from '../billing/subscriptions.ts';
 import { accountTransaction } from '../core/account-transaction.ts';
 import { lockRow } from '../core/lock-row.ts';
 import { requestSignal, requestStart } from '../core/outbox.ts';
@@ -30,7 +31,6 @@ import { readHostCapacities, templateUse } from '../hosts/host-capacities.ts';
 import { limitsWhatIsMetered, requireMeteredQuota } from '../usage/metered-quotas.ts';
 import { Sandbox } from './sandbox.entity.ts';
 import { recordSandboxEvent } from './sandbox-events.ts';
-import { takeUdpPorts } from './udp-ports.ts';
 
 /** The caller's choices for a new sandbox. The other fields follow from the plan and from placement. */
 export type NewSandbox = Pick<
@@ -99,6 +99,25 @@ export async function admitSandbox(
     requestStart(tx, 'sandbox', sandbox.sandboxId, lifeStartOf(sandbox));
     return sandbox;
   });
+}
+
+/** Makes the input of a sandbox's workflow from its row. */
+export function lifeStartOf(row: Sandbox): LifeStart {
+  return {
+    sandboxId: row.sandboxId,
+    timeoutSeconds: row.timeoutSeconds,
+    ...(row.objectStorage.length > 0 && { awaitsCredentials: true }),
+    plan: {
+      hostId: row.hostId,
+      accountId: row.accountId,
+      userId: row.ownerUserId,
+      projectId: row.projectId,
+      templateId: row.templateId,
+      region: row.region,
+      autoPause: row.autoPause,
+      persistenceDays: row.persistenceDays ?? null,
+    },
+  };
 }
 
 /** A template that is being deleted takes no more sandboxes, and a template with sandboxes cannot be deleted. */
@@ -254,6 +273,35 @@ export async function reserveHost(
     short = locked ? shortOf(locked, needed) : [];
     if (where.hostId) throw noCapacity(where, short);
   }
+}
+
+/**
+ * Finds a free port of the host for each of these ports of a sandbox. The host's row is locked until the transaction
+ * ends, so that no two sandboxes get the same port. The ports are taken when the sandbox's row is written.
+ * @returns the host's port by the sandbox's
+ * @throws {AppError} `no_capacity`
+ */
+export async function takeUdpPorts(
+  tx: EntityManager,
+  hostId: string,
+  ports: readonly number[],
+): Promise<Record<string, number>> {
+  if (ports.length === 0) return {};
+  await lockRow(tx, 'hosts', hostId);
+  const free = await query<{ port: number }>(
+    tx,
+    `select candidate as port
+       from hosts h, generate_series(h.udp_port_first, h.udp_port_last) candidate
+      where h.host_id = ? and candidate not in (
+        select taken.value::int from sandboxes s, jsonb_each_text(s.udp_host_ports) taken
+         where s.host_id = ? and (s.holds_compute or s.holds_disk))
+      order by random() limit ?`,
+    [hostId, hostId, ports.length],
+  );
+  if (free.length < ports.length) {
+    throw new AppError('no_capacity', 'The host of this sandbox has no UDP port left; try again later');
+  }
+  return Object.fromEntries(ports.map((port, at) => [port, free[at]!.port]));
 }
 
 const resourceNames: Record<Resource, string> = {

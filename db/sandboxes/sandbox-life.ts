@@ -2,13 +2,14 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import { AppError } from '../../domain/errors.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { stoppedClock, turn } from '../../domain/sandboxes/clock.ts';
-import { moveBetween, type SandboxMove } from '../../domain/sandboxes/move.ts';
 import type { MountSlot } from '../../domain/sandboxes/object-storage.ts';
 import { udpPortsOf } from '../../domain/sandboxes/ports.ts';
 import {
   canMove,
   isOver,
   type LifecycleOutcome,
+  moveBetween,
+  type SandboxMove,
   type SandboxReason,
   type SandboxStatus,
   type SandboxSubstatus,
@@ -21,10 +22,9 @@ import { replaceRow } from '../core/replace-row.ts';
 import { hasLease } from '../hosts/hosts.ts';
 import { secretKeyInUse } from '../upkeep/secret-keys.ts';
 import { usageStatements } from '../usage/usage-events.ts';
-import { admitResume, requiredCapacity, reserveHost } from './admission.ts';
+import { admitResume, requiredCapacity, reserveHost, takeUdpPorts } from './admission.ts';
 import { Sandbox, type SandboxFailure } from './sandbox.entity.ts';
 import { newSandboxEvent, type SandboxEventType } from './sandbox-events.ts';
-import { takeUdpPorts } from './udp-ports.ts';
 
 /** The place of a running sandbox, and its mounts after the start. Undefined mounts: unchanged. */
 export interface RunningPlace {

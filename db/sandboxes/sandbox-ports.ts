@@ -2,8 +2,8 @@ import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
 import { AppError } from '../../domain/errors.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { checkNewPort, findRemovablePort, type Port, udpPortsOf } from '../../domain/sandboxes/ports.ts';
+import { takeUdpPorts } from './admission.ts';
 import { Sandbox } from './sandbox.entity.ts';
-import { takeUdpPorts } from './udp-ports.ts';
 
 /**
  * Adds an own port to a running sandbox. A UDP port also gets a port of its host. A repeated change (`addedBy`) has no

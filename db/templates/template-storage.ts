@@ -1,12 +1,12 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import type { Plan } from '../../domain/billing/plans.ts';
+import { type Plan, planHeldBy } from '../../domain/billing/plans.ts';
 import type { AccountId, ImportJobId, TemplateId, UserId } from '../../domain/ids.ts';
 import type { ImageBlob } from '../../domain/templates/image-manifest.ts';
 import { bytesOfGb } from '../../domain/templates/storage.ts';
 import { accountLimit } from '../../domain/usage/quotas.ts';
 import { Account } from '../accounts/account.entity.ts';
 import type { PlanCatalog } from '../billing/plans.ts';
-import { findSubscription, planHeldBy } from '../billing/subscriptions.ts';
+import { findSubscription } from '../billing/subscriptions.ts';
 import { query } from '../core/query.ts';
 import { findActiveAllocation } from '../usage/quota-allocations.ts';
 import type { Template } from './template.entity.ts';

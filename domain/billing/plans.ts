@@ -49,6 +49,18 @@ export interface RequestedResources {
   timeoutSeconds: number;
 }
 
+/** An account with the name of its plan, and the plan of its subscription. */
+interface PlanHolder {
+  planName: string;
+  /** Null: the account has no subscription yet. */
+  boughtPlan: Plan | null;
+}
+
+/** The limits that apply to an account: those of its subscription. */
+export function planHeldBy({ planName, boughtPlan }: PlanHolder, plans: { get(planName: string): Plan }): Plan {
+  return boughtPlan ?? plans.get(planName);
+}
+
 /** Half of the plan's maximum, but at least 1 GB. */
 export function defaultStorageGb(plan: Plan): number {
   return Math.max(1, Math.floor(plan.maxStorageGbPerSandbox / 2));

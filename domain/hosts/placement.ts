@@ -1,8 +1,26 @@
 import type { FreeCapacity, Use } from './capacity.ts';
-import type { RegionPreference } from './regions.ts';
+
+/** Where a new sandbox should run. */
+export interface RegionPreference {
+  /** Regions to try first, nearest first; all others follow. */
+  nearest: readonly string[];
+  /** Only the first region is allowed. */
+  forced: boolean;
+}
+
+/** No preference. */
+export const anyRegion: RegionPreference = { nearest: [], forced: false };
+
+/**
+ * A region, followed by the others in the order of their distance if the operator configured it.
+ * @param distances for each region the other regions, nearest first
+ */
+export function nearestTo(region: string, distances: Readonly<Record<string, readonly string[]>>): string[] {
+  return [...new Set([region, ...(distances[region] ?? [])])];
+}
 
 /** The total that sandboxes may take of a host, and the amount that they take already. No capacity: unlimited. */
-export interface Limit {
+interface Limit {
   capacity: number | null;
   reserved: number;
 }
@@ -120,4 +138,50 @@ export function fewestShortages(hosts: readonly HostCapacity[], needed: Required
 /** Whether a nearly full disk of the host prevents this. A resumed sandbox already has its image and its disk. */
 function isDiskFull(host: HostCapacity, needed: RequiredCapacity): boolean {
   return host.fullDisk === 'data' || (host.fullDisk === 'cache' && needed.diskGb > 0);
+}
+
+/** The maximum use of a sandbox. */
+interface NominalUse {
+  cpu: number;
+  memoryMb: number;
+  diskGb: number;
+}
+
+/** The use of a template's sandboxes at their first measurement. */
+export interface TemplateUse {
+  /** Cores, as a mean, because too little processor time only slows sandboxes down. */
+  cpu: number;
+  /** The largest use of a single sandbox, in MB. */
+  memoryMb: number;
+}
+
+/** A sandbox of an unmeasured template counts with this many cores and with all of its memory. */
+const firstGuessCores = 0.25;
+/**
+ * The disk space in MB that a start and the first commands write. The growth of the whole disk shows sandboxes that
+ * write more.
+ */
+const firstWritesMb = 256;
+
+/**
+ * The use that a sandbox counts with until its host has measured it.
+ * @param known the measured use of the template's sandboxes; null: none was measured
+ */
+export function expectedUse(nominal: NominalUse, known: TemplateUse | null): Use {
+  return {
+    cpu: Math.min(nominal.cpu, known?.cpu ?? firstGuessCores),
+    memoryMb: Math.min(nominal.memoryMb, known?.memoryMb ?? nominal.memoryMb),
+    diskMb: Math.min(nominal.diskGb * 1024, firstWritesMb),
+  };
+}
+
+/** The room of a host after the expected use of its unmeasured sandboxes. */
+export function lessExpected(free: FreeCapacity, expected: readonly Use[]): FreeCapacity {
+  const sum = (of: (use: Use) => number) => expected.reduce((total, use) => total + of(use), 0);
+  return {
+    memoryTotalMb: free.memoryTotalMb,
+    cpu: free.cpu - sum((use) => use.cpu),
+    memoryMb: free.memoryMb - sum((use) => use.memoryMb),
+    diskMb: free.diskMb - sum((use) => use.diskMb),
+  };
 }

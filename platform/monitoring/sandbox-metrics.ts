@@ -1,5 +1,5 @@
 import { Counter, Histogram, type Registry } from 'prom-client';
-import type { SandboxMove } from '../../domain/sandboxes/move.ts';
+import type { SandboxMove } from '../../domain/sandboxes/state.ts';
 
 /** The buckets range from a warm start to a start that first pulls an image. */
 const startBuckets = [0.05, 0.1, 0.2, 0.3, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];

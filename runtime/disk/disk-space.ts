@@ -1,5 +1,6 @@
 import { existsSync, statfsSync, statSync } from 'node:fs';
 import path from 'node:path';
+import { DriverError } from '../driver.ts';
 
 /**
  * The reserve of a file system for the platform's own writes, and the limits at which its host acts. They are computed
@@ -75,4 +76,10 @@ export function readDiskSpace(folder: string): DiskSpace {
 /** Whether the disk has space for new sandboxes. */
 export function hasSpaceToAdmit({ bytes, inodes, limits }: DiskSpace): boolean {
   return bytes >= limits.admitBytes && inodes >= limits.admitInodes;
+}
+
+/** @throws {DriverError} `host_disk_full` when the file system of the disks has no room for one more sandbox */
+export function requireHostDisk(folder: string): void {
+  if (hasSpaceToAdmit(readDiskSpace(folder))) return;
+  throw new DriverError('host_disk_full', "The host's disk is full", { retryable: true });
 }

@@ -4,7 +4,7 @@ import type { HostImageState, HostImages } from '../host-driver.ts';
 import type { BaseImageOptions } from './base-image.ts';
 import { cachedCodeInterpreterImage, ensureCodeInterpreterImage } from './code-interpreter-image.ts';
 import { ImageBuildError } from './image-build-error.ts';
-import type { UnpackedImage } from './unpacked-image.ts';
+import type { UnpackedImage } from './image-cache.ts';
 
 /** The recipes of built-in templates for code, by image. */
 export const interpreterRecipes: Readonly<Record<string, string>> = Object.fromEntries(

@@ -2,12 +2,23 @@ import { existsSync } from 'node:fs';
 import { mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { runContained } from '../process/contained.ts';
-import { type BaseImageOptions, cachedBaseImage, ensureBaseImage, makeFromPackages } from './base-image.ts';
-import { baseRecipeDigest } from './base-recipe.ts';
+import {
+  type BaseImageOptions,
+  baseRecipeDigest,
+  cachedBaseImage,
+  ensureBaseImage,
+  makeFromPackages,
+} from './base-image.ts';
 import { ImageBuildError } from './image-build-error.ts';
+import {
+  type ImageConfig,
+  imageFolder,
+  makeImageOnce,
+  readUnpackedImage,
+  rootfsOf,
+  type UnpackedImage,
+} from './image-cache.ts';
 import { type InterpreterRecipe, interpreterDigest, readInterpreterRecipe } from './interpreter-recipe.ts';
-import { makeImageOnce } from './make-once.ts';
-import { type ImageConfig, imageFolder, readUnpackedImage, rootfsOf, type UnpackedImage } from './unpacked-image.ts';
 
 export interface CodeInterpreterImageOptions extends BaseImageOptions {
   /** The folder of the recipe. `interpreter-recipe.ts` describes its files. */

@@ -2,9 +2,8 @@ import { readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { readManifest } from '../../domain/templates/image-manifest.ts';
 import { runCommand } from '../process/command.ts';
-import { makeImageOnce } from './make-once.ts';
+import { type ImageConfig, imageConfigOf, makeImageOnce, rootfsOf, type UnpackedImage } from './image-cache.ts';
 import { type ImageLimits, ImageRefusedError, layerInFile, unpackLayers } from './unpack-layers.ts';
-import { type ImageConfig, imageConfigOf, rootfsOf, type UnpackedImage } from './unpacked-image.ts';
 
 export interface ImageOptions {
   cacheDir: string;

@@ -10,8 +10,8 @@ import {
   RegistryError,
 } from '../../integrations/registry/registry-client.ts';
 import { RegistryHttp } from '../../integrations/registry/registry-http.ts';
+import { type ImageConfig, imageConfigOf, rootfsOf } from './image-cache.ts';
 import { type ImageLimits, ImageRefusedError, type LayerSource, layerInFile, unpackLayers } from './unpack-layers.ts';
-import { type ImageConfig, imageConfigOf, rootfsOf } from './unpacked-image.ts';
 
 /** The platform's registry in a host's settings. */
 export interface HostRegistry {

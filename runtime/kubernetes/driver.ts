@@ -15,7 +15,6 @@ import {
   type SandboxUsage,
 } from '../driver.ts';
 import type { DiskUse, HostDriver, LinkedSandbox, PortRange } from '../host-driver.ts';
-import { PhaseReports } from '../phase-reports.ts';
 import { KeyedLock } from '../process/keyed-lock.ts';
 import { requireSandboxName } from '../sandbox-name.ts';
 import { Cluster } from './cluster.ts';
@@ -436,12 +435,12 @@ export class KubernetesDriver implements HostDriver {
     act: (work: StartWork) => Promise<SandboxPlace>,
   ): Promise<SandboxPlace> {
     requireSandboxName(spec.sandboxId);
-    const phases = new PhaseReports(options.onPhase);
+    const { onPhase = () => undefined } = options;
     return this.#work.run(spec.sandboxId, options.signal, async (signal) => {
       if (spec.udpPorts.length > 0 && !this.#udp) throw noUdpPorts();
       requireMountable(spec, { hasMounts: this.#mounts !== null, runtimeClass: this.#options.runtimeClass });
       try {
-        return await act({ spec, phases, signal });
+        return await act({ spec, onPhase, signal });
       } catch (error) {
         throw startFailure(error, signal);
       }

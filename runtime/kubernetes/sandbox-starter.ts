@@ -62,10 +62,10 @@ export class SandboxStarter {
     return (await this.#parts.warm?.starter.start(work)) ?? this.#startCold(work);
   }
 
-  async #startCold({ spec, phases, signal }: StartWork): Promise<SandboxPlace> {
+  async #startCold({ spec, onPhase, signal }: StartWork): Promise<SandboxPlace> {
     const { cluster, watch, capacity, options, images, starts, ends, udp, warm, seconds } = this.#parts;
     const { sandboxId } = spec;
-    phases.report('deploying');
+    onPhase('deploying');
     const last = watch.podOf(sandboxId);
     // The processes on the lost node may still run and write to the disk.
     if (last && (endOf(last)?.reason === 'node_lost' || ends.isStuck(last))) throw nodeAway();
@@ -86,7 +86,7 @@ export class SandboxStarter {
       const applied = await withEviction(() => cluster.applyPod(podOf(spec, facts, options, diskName), signal));
       const onShortage = warm?.eviction.forPod(sandboxId, AbortSignal.any([signal, over.signal]));
       const pod = await whenRunning(watch, sandboxId, { seconds: seconds.podStart, signal, onShortage });
-      phases.report('initializing');
+      onPhase('initializing');
       const uid = applied.metadata!.uid!;
       let slots: MountSlot[] | undefined;
       const during = { name: sandboxId, uid, seconds: seconds.podStart + seconds.agentStart + 3600, signal };
@@ -96,7 +96,7 @@ export class SandboxStarter {
         // The mounts must exist before the first program of the sandbox runs.
         slots = await this.#applyMounts(spec, pod, alive);
         await this.boot(pod, spec, facts, alive);
-        phases.report('waiting_ready');
+        onPhase('waiting_ready');
         const address = addressOf(pod)!;
         const agent = new AgentClient(address, spec.platformToken);
         await agent.whenReady(sandboxId, seconds.agentStart, alive);
@@ -104,7 +104,6 @@ export class SandboxStarter {
         release();
         await whenReady(spec, { address, agent }, alive);
       });
-      await phases.finish();
       signal.throwIfAborted();
       await cluster.annotatePod(sandboxId, uid, { [annotations.phase]: 'ready' });
       await whenMarkedReady(watch, sandboxId, { seconds: seconds.podEnd, signal });
@@ -119,7 +118,7 @@ export class SandboxStarter {
   }
 
   /** Thaws a sandbox whose memory was kept. @throws {DriverError} after the processes are frozen again */
-  async thaw({ spec, phases, signal }: StartWork, pod: V1Pod): Promise<SandboxPlace> {
+  async thaw({ spec, signal }: StartWork, pod: V1Pod): Promise<SandboxPlace> {
     const { sandboxId, run, platformToken } = spec;
     const slots = await this.#applyMounts(spec, pod, signal);
     // The thaw writes the new run number too, so that an end after the thaw belongs to this run.
@@ -127,7 +126,6 @@ export class SandboxStarter {
     await this.#parts.freezer.thaw(pod, numbered, signal, async () => {
       const agent = new AgentClient(addressOf(pod)!, platformToken);
       await agent.whenReady(sandboxId, thawSeconds, signal);
-      await phases.finish();
     });
     return placeOf(pod, 'thaw', slots);
   }

@@ -1,9 +1,8 @@
-import type { SandboxSpec } from '../driver.ts';
-import type { PhaseReports } from '../phase-reports.ts';
+import type { CreatePhase, SandboxSpec } from '../driver.ts';
 
 /** One call that starts, resumes or restarts a sandbox. */
 export interface StartWork {
   spec: SandboxSpec;
-  phases: PhaseReports;
+  onPhase: (phase: CreatePhase) => void;
   signal: AbortSignal;
 }

@@ -90,14 +90,14 @@ export class WarmStarter {
   }
 
   async #take(
-    { spec, phases, signal }: StartWork,
+    { spec, onPhase, signal }: StartWork,
     pod: WarmPod,
     progress: { isNamed: boolean },
   ): Promise<SandboxPlace> {
     const { cluster, watch, options, claims, load, seconds } = this.#parts;
     const { sandboxId } = spec;
     const { name, uid, disk } = pod;
-    phases.report('deploying');
+    onPhase('deploying');
     const run = spec.run ?? 0;
     const isOurs = await claims.takePod(pod, sandboxId, { run, before: load.figuresOf(uid) }, signal);
     if (!isOurs) throw notStarted(`the pod ${name} is gone, or another sandbox has it`);
@@ -107,7 +107,7 @@ export class WarmStarter {
       cluster.applyPolicy(policyOf(spec, disk, options), signal),
     ]);
     if (!isDiskOurs) throw notStarted(`the disk ${name} is gone, or another sandbox has it`);
-    phases.report('initializing');
+    onPhase('initializing');
     const during = { name, uid, seconds: seconds.podStart + seconds.agentStart + 3600, signal };
     await whileRunning(watch, during, async (alive) => {
       const seen = watch.pod(name)!;
@@ -116,11 +116,10 @@ export class WarmStarter {
       const agent = new AgentClient(address, spec.platformToken);
       await new AgentClient(address, pod.token).initialise(this.#initOf(spec, seen), alive);
       progress.isNamed = true;
-      phases.report('waiting_ready');
+      onPhase('waiting_ready');
       await agent.whenReady(sandboxId, seconds.agentStart, alive);
       await whenReady(spec, { address, agent }, alive);
     });
-    await phases.finish();
     signal.throwIfAborted();
     await cluster.annotatePod(name, uid, { [annotations.phase]: 'ready' });
     const ready = await whenMarkedReady(watch, sandboxId, { seconds: seconds.podEnd, signal });

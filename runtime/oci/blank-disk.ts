@@ -2,8 +2,6 @@ import { closeSync, existsSync, fstatSync, openSync, readSync } from 'node:fs';
 import { mkdir, open, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { renameDurably } from '../../platform/config/durable-file.ts';
-import { hasSpaceToAdmit, readDiskSpace } from '../disk/disk-space.ts';
-import { DriverError } from '../driver.ts';
 import { runCommand } from '../process/command.ts';
 
 const bytesPerGb = 1024 ** 3;
@@ -52,10 +50,4 @@ async function makeBlankDisk(file: string, storageGb: number): Promise<string> {
   await runCommand('mkfs.ext4', ['-q', '-F', ...features, draft]);
   await renameDurably(draft, file);
   return file;
-}
-
-/** @throws {DriverError} `host_disk_full` when the file system of the disks has no space for one more sandbox */
-export function requireHostDisk(folder: string): void {
-  if (hasSpaceToAdmit(readDiskSpace(folder))) return;
-  throw new DriverError('host_disk_full', "The host's disk is full", { retryable: true });
 }

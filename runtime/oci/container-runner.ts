@@ -1,8 +1,10 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { closeSync, existsSync, openSync, readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import { createInterface } from 'node:readline';
 import type { DiskRates } from '../../domain/billing/plans.ts';
-import type { UnpackedImage } from '../images/unpacked-image.ts';
+import type { UnpackedImage } from '../images/image-cache.ts';
 import { isAlive, signalProcess } from '../process/process-identity.ts';
 import { until } from '../process/until.ts';
 import { processLimit } from '../process-limit.ts';
@@ -11,17 +13,16 @@ import type { Cgroups, Limits } from './cgroups.ts';
 import { agentProcess, containerConfig, pathsBoundByShim } from './container-config.ts';
 import type { Copy } from './copy.ts';
 import { limitableDevice } from './disk-rates.ts';
-import { type Boot, type LaunchStep, launch } from './launch.ts';
 import { liveShims } from './live-shims.ts';
 import { endMounts } from './mounts/sandbox-mounts.ts';
 import type { SandboxConnection, SandboxNetwork } from './network.ts';
 import type { OciRuntime } from './oci-runtime.ts';
 import { ownFileTexts } from './own-files.ts';
-import { forgetLastRun, readAgent, readPids } from './sandbox-folder.ts';
+import { forgetLastRun, readAgent, readPids } from './sandbox-records.ts';
 import type { SeccompConfig } from './seccomp.ts';
 
 /** One execution of a container in a sandbox's folder. */
-export interface ContainerSpec {
+interface ContainerSpec {
   folder: string;
   /** The name of the container and its cgroup. */
   instance: string;
@@ -229,4 +230,73 @@ export class ContainerRunner {
 function ownsNamespaces(runtime: OciRuntime): boolean {
   const effective = /^CapEff:\s+([0-9a-f]+)/m.exec(readFileSync('/proc/self/status', 'latin1'))?.[1] ?? '0';
   return runtime.name === 'crun' || ((BigInt(`0x${effective}`) >> sysResourceCapability) & 1n) === 1n;
+}
+
+const shimFile = path.join(import.meta.dirname, 'shim.pl');
+
+/** A shim failed. The message is `<step> <reason>`. */
+export class LaunchError extends Error {
+  override name = 'LaunchError';
+}
+
+/** Steps that the shim reports, in their order. */
+type LaunchStep = 'disk' | 'root' | 'container' | 'network' | 'start';
+
+interface LaunchOptions {
+  /** The sandbox's folder. */
+  folder: string;
+  /** `key=value` for the shim. Visible in the machine's process list. */
+  args: Record<string, string | number>;
+  onStep?: (step: LaunchStep) => void;
+  signal?: AbortSignal;
+}
+
+/** Gives the agent its secret boot document, with which it starts. */
+export type Boot = (document: object) => void;
+
+/**
+ * Starts a sandbox under its own shim, which outlives this process. Its agent waits for the boot document.
+ * @returns the boot function, when the container runs and has its network
+ * @throws {LaunchError} with the shim's reason, after which no process of the sandbox runs
+ */
+async function launch(options: LaunchOptions): Promise<Boot> {
+  const log = openSync(path.join(options.folder, 'shim.log'), 'a', 0o600);
+  const words = Object.entries(options.args).map(([key, value]) => `${key}=${value}`);
+  const shim = spawn('perl', [shimFile, ...words], {
+    cwd: options.folder,
+    env: { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' },
+    detached: true,
+    stdio: ['pipe', 'pipe', log],
+  });
+  closeSync(log);
+  shim.unref();
+  const stdin = shim.stdin!;
+  // If the agent ends before it has read the document, the shim reports that.
+  stdin.on('error', () => {});
+  const abort = () => shim.kill('SIGTERM');
+  options.signal?.addEventListener('abort', abort, { once: true });
+  if (options.signal?.aborted) abort();
+  let failure = 'the shim ended without a word';
+  try {
+    const started = await new Promise<boolean>((resolve, reject) => {
+      let done = false;
+      shim.once('error', reject);
+      shim.once('exit', () => resolve(done));
+      createInterface({ input: shim.stdout! }).on('line', (line) => {
+        if (line.startsWith('error ')) failure = line.slice('error '.length);
+        else {
+          options.onStep?.(line as LaunchStep);
+          if (line === 'start') {
+            done = true;
+            resolve(true);
+          }
+        }
+      });
+    });
+    if (started) return (document) => stdin.end(JSON.stringify(document));
+  } finally {
+    options.signal?.removeEventListener('abort', abort);
+  }
+  stdin.destroy();
+  throw new LaunchError(failure);
 }

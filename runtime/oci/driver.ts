@@ -1,7 +1,7 @@
 import type { SandboxId } from '../../domain/ids.ts';
 import type { UdpMapping } from '../../domain/sandboxes/ports.ts';
 import { CancellableWork } from '../cancellable-work.ts';
-import { type DiskSpace, hasSpaceToAdmit } from '../disk/disk-space.ts';
+import { type DiskSpace, hasSpaceToAdmit, requireHostDisk } from '../disk/disk-space.ts';
 import { isOutOfSpace } from '../disk/out-of-space.ts';
 import {
   type CreateOptions,
@@ -16,15 +16,11 @@ import {
 import type { DiskUse, HostDriver, LinkedSandbox, PortRange } from '../host-driver.ts';
 import type { BuiltinImages } from '../images/builtin-images.ts';
 import { MachineLoad } from '../machine-load.ts';
-import { PhaseReports } from '../phase-reports.ts';
 import { KeyedLock } from '../process/keyed-lock.ts';
-import { Stopwatch } from '../stopwatch.ts';
-import { requireHostDisk } from './blank-disk.ts';
 import type { Cgroups } from './cgroups.ts';
 import type { ContainerRunner } from './container-runner.ts';
 import type { Copy } from './copy.ts';
 import { ExitWatch } from './exit-watch.ts';
-import { ExposedPorts } from './exposed-ports.ts';
 import { startFailure } from './failures.ts';
 import { Fence } from './fence.ts';
 import { freezeSandbox } from './freeze-sandbox.ts';
@@ -34,16 +30,15 @@ import { liveShims } from './live-shims.ts';
 import { LostAgents } from './lost-agents.ts';
 import { baseImageName, MachineImages } from './machine-images.ts';
 import type { SandboxMounts } from './mounts/sandbox-mounts.ts';
-import type { SandboxNetwork } from './network.ts';
+import { ExposedPorts, type SandboxNetwork } from './network.ts';
 import type { OciDriverOptions } from './options.ts';
 import type { ReconcileReport } from './reconcile.ts';
 import { SandboxDisks } from './sandbox-disks.ts';
 import { SandboxEnds } from './sandbox-ends.ts';
-import { hasDisk, readExit, type SandboxRecord } from './sandbox-folder.ts';
-import { placeOf, SandboxInspector } from './sandbox-inspector.ts';
+import { SandboxInspector } from './sandbox-inspector.ts';
 import { SandboxMeters } from './sandbox-meters.ts';
-import { SandboxRecords } from './sandbox-records.ts';
-import { SandboxStarter, type StartTimeouts, type Work } from './sandbox-starter.ts';
+import { hasDisk, placeOf, readExit, type SandboxRecord, SandboxRecords } from './sandbox-records.ts';
+import { SandboxStarter, type StartTimeouts, Stopwatch, type Work } from './sandbox-starter.ts';
 import { takeOver } from './take-over.ts';
 import { WarmPools } from './warm-pools.ts';
 
@@ -399,11 +394,11 @@ export class LocalDriver implements HostDriver {
   /** Runs a create or a resume, at most one at a time per sandbox. The caller or `stop` can cancel it. */
   #begin(spec: SandboxSpec, options: CreateOptions, act: (work: Work) => Promise<SandboxPlace>): Promise<SandboxPlace> {
     const folder = this.#folderOf(spec.sandboxId);
-    const phases = new PhaseReports(options.onPhase);
+    const { onPhase = () => undefined } = options;
     const watch = new Stopwatch();
     return this.#work.run(spec.sandboxId, options.signal, async (signal) => {
       try {
-        const place = await act({ spec, folder, phases, watch, signal });
+        const place = await act({ spec, folder, onPhase, watch, signal });
         await this.#udp.exposeAs(spec, place);
         watch.mark('done');
         this.#options.onTrace?.({ sandboxId: spec.sandboxId, from: place.from, steps: watch.steps });

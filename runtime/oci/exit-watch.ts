@@ -3,8 +3,7 @@ import type { SandboxExit } from '../driver.ts';
 import type { DriverLogger } from '../driver-logger.ts';
 import type { KeyedLock } from '../process/keyed-lock.ts';
 import { isAlive, mayBeAlive, type ProcessIdentity } from '../process/process-identity.ts';
-import { readExit, readPids, type SandboxRecord, unrecordedExit } from './sandbox-folder.ts';
-import type { SandboxRecords } from './sandbox-records.ts';
+import { readExit, readPids, type SandboxRecord, type SandboxRecords, unrecordedExit } from './sandbox-records.ts';
 
 const intervalMs = 1000;
 /** Each of this many checks is exact. The others are cheaper and may not detect a reused process number. */

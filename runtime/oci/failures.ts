@@ -5,7 +5,7 @@ import { ImageBuildError } from '../images/image-build-error.ts';
 import { ImageRefusedError } from '../images/unpack-layers.ts';
 import { CommandError } from '../process/command.ts';
 import { AgentError } from '../sandbox-agent/agent-client.ts';
-import { LaunchError } from './launch.ts';
+import { LaunchError } from './container-runner.ts';
 
 const finalRefusals =
   /unauthorized|authentication required|denied|manifest unknown|name unknown|not found|no such host/i;

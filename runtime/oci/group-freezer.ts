@@ -4,7 +4,7 @@ import path from 'node:path';
 import { uninterruptibleWait } from '../process/process-identity.ts';
 import { until } from '../process/until.ts';
 import { type CgroupTree, ignoreGoneGroup, ignoreGoneProcess, isGoneGroup, readPids } from './cgroup-tree.ts';
-import type { DiskRateLimits } from './disk-rate-limits.ts';
+import type { DiskRateLimits } from './disk-rates.ts';
 import type { StorageGroups } from './storage-groups.ts';
 
 /**

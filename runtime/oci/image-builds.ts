@@ -9,12 +9,12 @@ import { readDocumentOrSetAside } from '../../platform/config/readable-document.
 import { type DiskSpace, hasSpaceToAdmit } from '../disk/disk-space.ts';
 import { isOutOfSpace } from '../disk/out-of-space.ts';
 import { type DiskCopy, DriverError, type ImageBuilds, type PackedImage, type PackedLayer } from '../driver.ts';
+import { ociConfigOf, type UnpackedImage } from '../images/image-cache.ts';
 import { packLayer, UnpackableTreeError } from '../images/pack-layer.ts';
-import { ociConfigOf, type UnpackedImage } from '../images/unpacked-image.ts';
 import type { Cgroups } from './cgroups.ts';
 import type { Copy } from './copy.ts';
 import { copyDisk, DiskCopyError } from './disk-copy.ts';
-import { readPids, type SandboxRecord } from './sandbox-folder.ts';
+import { readPids, type SandboxRecord } from './sandbox-records.ts';
 
 /** Packing keeps one processor busy, so only this many builds pack at once. */
 const packsAtOnce = 2;

@@ -6,9 +6,8 @@ import type { LinkedSandbox } from '../host-driver.ts';
 import type { KeyedLock } from '../process/keyed-lock.ts';
 import type { ContainerRunner } from './container-runner.ts';
 import type { SandboxConnection, SandboxNetwork } from './network.ts';
-import { readPids, type SandboxRecord } from './sandbox-folder.ts';
 import { hostRoutes, isLinkIntact, repairLink } from './sandbox-link.ts';
-import type { SandboxRecords } from './sandbox-records.ts';
+import { readPids, type SandboxRecord, type SandboxRecords } from './sandbox-records.ts';
 
 /** The number of links that are checked before the event loop gets a turn, which takes a few milliseconds. */
 const checksAtOnce = 50;

@@ -1,11 +1,9 @@
 import { readRegistryImage } from '../../domain/templates/image.ts';
 import { type BaseImageOptions, ensureBaseImage } from '../images/base-image.ts';
 import { BuiltinImages } from '../images/builtin-images.ts';
-import { ImageCache } from '../images/image-cache.ts';
+import { ImageCache, makeImageOnce, type UnpackedImage } from '../images/image-cache.ts';
 import { defaultImageLimits, ensureImage } from '../images/image-store.ts';
-import { makeImageOnce } from '../images/make-once.ts';
 import { RegistryPull } from '../images/registry-pull.ts';
-import type { UnpackedImage } from '../images/unpacked-image.ts';
 import { imageFailure } from './failures.ts';
 import type { OciDriverOptions } from './options.ts';
 

@@ -3,6 +3,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import type { UdpMapping } from '../../domain/sandboxes/ports.ts';
 import type { OwnService } from '../../platform/config/own-services.ts';
+import type { SandboxPlace, SandboxSpec } from '../driver.ts';
 import type { DriverLogger } from '../driver-logger.ts';
 import type { PortRange } from '../host-driver.ts';
 import { runCommand } from '../process/command.ts';
@@ -15,6 +16,7 @@ import { type AddressRow, interfaceAddresses, routes } from './host-routes.ts';
 import { formatIpv4, formatIpv4Network, type Ipv4Network, parseIpv4, parseIpv4Network } from './ipv4.ts';
 import { firewallRules, type Server, type UdpRoute, udpRouteRules } from './nft-rules.ts';
 import { ownResolvers, upstreamResolvers } from './resolvers.ts';
+import type { SandboxRecord, SandboxRecords } from './sandbox-records.ts';
 import { chooseUdpRange } from './udp-range.ts';
 
 /** Interface groups, by which the firewall matches sandboxes. */
@@ -40,7 +42,7 @@ export interface SandboxConnection {
 }
 
 /** Options for the network of a copy. */
-export interface NetworkOptions {
+interface NetworkOptions {
   subnet?: string;
   dns?: string[];
   /** Undefined: a free block is selected. Null: none. */
@@ -374,5 +376,31 @@ route replace unreachable ${this.subnet}
     } catch (error) {
       if (existsSync(`/sys/class/net/${name}`)) throw error;
     }
+  }
+}
+
+/** The UDP ports of sandboxes that ports of the host lead to. */
+export class ExposedPorts {
+  readonly #records: SandboxRecords;
+  readonly #network: SandboxNetwork;
+
+  constructor(parts: { records: SandboxRecords; network: SandboxNetwork }) {
+    this.#records = parts.records;
+    this.#network = parts.network;
+  }
+
+  /** Applies the fields of the sandbox's row that are needed from its start. */
+  async exposeAs({ sandboxId, udpPorts }: SandboxSpec, { address }: SandboxPlace): Promise<void> {
+    if (udpPorts.length === 0 && !this.#network.isExposed(address)) return;
+    const record = this.#records.get(sandboxId);
+    if (record) await this.expose(record, udpPorts);
+  }
+
+  /** Writes the record first, so that after a crash another host worker restores the same ports. */
+  async expose(record: SandboxRecord, ports: readonly UdpMapping[]): Promise<void> {
+    if (JSON.stringify(ports) !== JSON.stringify(record.udpPorts ?? [])) {
+      await this.#records.write({ ...record, udpPorts: [...ports] });
+    }
+    await this.#network.expose(record.address, ports);
   }
 }

@@ -7,7 +7,7 @@ import type { ContainerRunner } from './container-runner.ts';
 import type { Copy } from './copy.ts';
 import { liveShims } from './live-shims.ts';
 import type { SandboxNetwork } from './network.ts';
-import { foldersIn, type SandboxRecord } from './sandbox-folder.ts';
+import { foldersIn, type SandboxRecord } from './sandbox-records.ts';
 
 /** The removed leftovers that belonged to no known sandbox. */
 export interface ReconcileReport {

@@ -6,9 +6,8 @@ import type { SandboxId } from '../../domain/ids.ts';
 import { isOutOfSpace } from '../disk/out-of-space.ts';
 import type { ContainerRunner } from './container-runner.ts';
 import type { Copy } from './copy.ts';
-import { readPids, type SandboxRecord } from './sandbox-folder.ts';
 import type { SandboxMeters } from './sandbox-meters.ts';
-import type { SandboxRecords } from './sandbox-records.ts';
+import { readPids, type SandboxRecord, type SandboxRecords } from './sandbox-records.ts';
 
 /** Ends the processes of sandboxes, and deletes their folders. */
 export class SandboxEnds {

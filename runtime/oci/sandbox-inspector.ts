@@ -1,11 +1,8 @@
 import type { SandboxId } from '../../domain/ids.ts';
-import type { MountSlot } from '../../domain/sandboxes/object-storage.ts';
-import type { SandboxInspection, SandboxPlace } from '../driver.ts';
-import { agentPort } from '../sandbox-agent/agent-client.ts';
+import type { SandboxInspection } from '../driver.ts';
 import type { Cgroups } from './cgroups.ts';
 import type { ContainerRunner } from './container-runner.ts';
-import { hasDisk, readExit, type SandboxRecord } from './sandbox-folder.ts';
-import type { SandboxRecords } from './sandbox-records.ts';
+import { hasDisk, placeOf, readExit, type SandboxRecords } from './sandbox-records.ts';
 
 /** Tells the state of sandboxes from their records and from the kernel. */
 export class SandboxInspector {
@@ -47,9 +44,4 @@ export class SandboxInspector {
       );
     return found?.sandboxId ?? null;
   }
-}
-
-/** The place of a sandbox at which others reach it. */
-export function placeOf(record: SandboxRecord, from: SandboxPlace['from'], slots?: MountSlot[]): SandboxPlace {
-  return { address: record.address, agentPort, from, ...(slots && { slots }) };
 }

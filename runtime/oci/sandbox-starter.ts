@@ -3,33 +3,34 @@ import os from 'node:os';
 import { FairSemaphore } from '../../domain/fair-semaphore.ts';
 import type { MountSlot } from '../../domain/sandboxes/object-storage.ts';
 import { syncFolder } from '../../platform/config/durable-file.ts';
-import { DriverError, type SandboxPlace, type SandboxSpec } from '../driver.ts';
-import type { ImageCache } from '../images/image-cache.ts';
-import type { UnpackedImage } from '../images/unpacked-image.ts';
-import type { PhaseReports } from '../phase-reports.ts';
+import { requireHostDisk } from '../disk/disk-space.ts';
+import { type CreatePhase, DriverError, type SandboxPlace, type SandboxSpec } from '../driver.ts';
+import type { ImageCache, UnpackedImage } from '../images/image-cache.ts';
 import { runCommand } from '../process/command.ts';
 import { AgentClient, AgentError, type AgentInit } from '../sandbox-agent/agent-client.ts';
 import { whenReady } from '../sandbox-agent/ready-probe.ts';
-import type { Stopwatch } from '../stopwatch.ts';
 import { startAgentAgain } from './agent-socket.ts';
-import { requireHostDisk } from './blank-disk.ts';
 import type { Cgroups } from './cgroups.ts';
-import type { ContainerRunner } from './container-runner.ts';
+import type { Boot, ContainerRunner } from './container-runner.ts';
 import type { Copy } from './copy.ts';
-import type { Boot } from './launch.ts';
 import type { SandboxMounts } from './mounts/sandbox-mounts.ts';
 import type { SandboxNetwork } from './network.ts';
 import { sizedFileTexts } from './own-files.ts';
-import type { PoolMember } from './pool-members.ts';
-import { hasDisk, readExit, readPids, type SandboxRecord, writeRecord } from './sandbox-folder.ts';
-import type { SandboxRecords } from './sandbox-records.ts';
-import type { WarmPools } from './warm-pools.ts';
+import {
+  hasDisk,
+  readExit,
+  readPids,
+  type SandboxRecord,
+  type SandboxRecords,
+  writeRecord,
+} from './sandbox-records.ts';
+import type { PoolMember, WarmPools } from './warm-pools.ts';
 
 /** The state of one create or resume. */
 export interface Work {
   spec: SandboxSpec;
   folder: string;
-  phases: PhaseReports;
+  onPhase: (phase: CreatePhase) => void;
   watch: Stopwatch;
   signal: AbortSignal;
   /** Its mounts, after they are made. */
@@ -104,8 +105,8 @@ export class SandboxStarter {
     before: SandboxRecord | null,
     pools: WarmPools | null,
   ): Promise<{ record: SandboxRecord; from: SandboxPlace['from'] }> {
-    const { spec, folder, phases, watch, signal } = work;
-    phases.report('deploying');
+    const { spec, folder, onPhase, watch, signal } = work;
+    onPhase('deploying');
     requireHostDisk(this.#copy.folder);
     if (before) await this.#runner.end(folder, before.instance, before.address);
     const image = await this.#imageOf(spec.image, signal);
@@ -115,7 +116,6 @@ export class SandboxStarter {
     const record = await begin;
     try {
       await this.#waitUntilReady(work, record);
-      await phases.finish();
       signal.throwIfAborted();
       const ready: SandboxRecord = { ...record, phase: 'ready' };
       await this.#records.write(ready);
@@ -141,7 +141,6 @@ export class SandboxStarter {
     try {
       if (isDirect) await this.#mount(work, record);
       await this.#waitForAgent(work, record, this.#timeouts.thawSeconds);
-      await work.phases.finish();
     } catch (error) {
       if (this.#runner.isRunning(work.folder)) {
         // If the resume was cancelled, a stop follows and waits for this.
@@ -195,7 +194,7 @@ export class SandboxStarter {
           onStep: (step) => watch.mark(step),
           signal,
         });
-        work.phases.report('initializing');
+        work.onPhase('initializing');
         // From here on the start only waits for the sandbox's storage and agent, so the permit is released.
         waiting = setTimeout(() => {
           releasedMs = performance.now();
@@ -253,7 +252,7 @@ export class SandboxStarter {
         ...own.map(([name, text]) => writeFile(`/proc/${member.shimPid}/root/mnt/own/${name}`, text)),
         named,
       ]);
-      work.phases.report('initializing');
+      work.onPhase('initializing');
       await this.#mount(work, record);
       await this.#cgroups.freezer.thaw(member.name);
       work.watch.mark('claimed');
@@ -268,7 +267,7 @@ export class SandboxStarter {
   /** Sends the agent its boot document, and waits until the agent answers. */
   async #boot(work: Work, record: SandboxRecord, image: UnpackedImage, boot: Boot): Promise<void> {
     boot(bootDocument(work.spec, image));
-    work.phases.report('waiting_ready');
+    work.onPhase('waiting_ready');
     await this.#waitForAgent(work, record, this.#timeouts.agentStartSeconds);
   }
 
@@ -347,6 +346,16 @@ export class SandboxStarter {
   async #giveUp(work: Work, record: SandboxRecord): Promise<void> {
     await this.#runner.end(work.folder, record.instance, record.address);
     await this.#records.write({ ...record, phase: 'stopped' });
+  }
+}
+
+/** Measures the milliseconds from its creation to each step. */
+export class Stopwatch {
+  readonly steps: Record<string, number> = {};
+  readonly #start = performance.now();
+
+  mark(step: string): void {
+    this.steps[step] = Math.round((performance.now() - this.#start) * 10) / 10;
   }
 }
 

@@ -1,6 +1,6 @@
 import path from 'node:path';
 import type { DriverLogger } from '../driver-logger.ts';
-import { noteImageUser } from '../images/image-users.ts';
+import { noteImageUser } from '../images/image-cache.ts';
 import type { Cgroups } from './cgroups.ts';
 import type { ContainerRunner } from './container-runner.ts';
 import type { Copy } from './copy.ts';
@@ -9,9 +9,8 @@ import { liveShims } from './live-shims.ts';
 import type { SandboxNetwork } from './network.ts';
 import { type ReconcileReport, removeOrphans } from './reconcile.ts';
 import type { SandboxEnds } from './sandbox-ends.ts';
-import { readExit, readPids, type SandboxRecord } from './sandbox-folder.ts';
 import type { SandboxMeters } from './sandbox-meters.ts';
-import type { SandboxRecords } from './sandbox-records.ts';
+import { readExit, readPids, type SandboxRecord, type SandboxRecords } from './sandbox-records.ts';
 
 interface TakeOverParts {
   copy: Copy;

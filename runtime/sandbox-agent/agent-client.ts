@@ -2,8 +2,13 @@ import type net from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import type { SandboxId } from '../../domain/ids.ts';
-import { type AgentEndpoint, callAgent, connectLoopback } from '../../platform/agent-client/platform-call.ts';
-import { canConnect, UnusableReply } from '../../platform/agent-client/sandbox-exchange.ts';
+import {
+  type AgentEndpoint,
+  callAgent,
+  canConnect,
+  connectLoopback,
+  UnusableReply,
+} from '../../platform/agent-client/sandbox-exchange.ts';
 
 /** The port of the agent in every sandbox. */
 export const agentPort = 49983;

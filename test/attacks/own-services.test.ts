@@ -9,7 +9,7 @@ import { Cgroups } from '../../runtime/oci/cgroups.ts';
 import { openCopy } from '../../runtime/oci/copy.ts';
 import { holdBucket } from '../../runtime/oci/mounts/bucket-mount.ts';
 import { findRuntime } from '../../runtime/oci/oci-runtime.ts';
-import { readPids } from '../../runtime/oci/sandbox-folder.ts';
+import { readPids } from '../../runtime/oci/sandbox-records.ts';
 import { seccompConfig } from '../../runtime/oci/seccomp.ts';
 import { ensureRuntimeFolder } from '../../runtime/sandbox-agent/runtime-folder.ts';
 import { LocalHost, nothing, onHost, shell } from '../runtime/local-host.ts';

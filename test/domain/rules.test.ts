@@ -5,7 +5,7 @@ import { isApiKeyShape, makeApiKey } from '../../domain/accounts/api-key.ts';
 import { checkPlanLimits, defaultStorageGb } from '../../domain/billing/plans.ts';
 import { isId, makeId } from '../../domain/ids.ts';
 import { checkApiKeyName, checkProjectName, checkSandboxName, generateSandboxName } from '../../domain/names.ts';
-import { expiryWarningMs, persistenceDaysRemaining, persistenceExpiresAt } from '../../domain/sandboxes/persistence.ts';
+import { expiryWarningMs, persistenceDaysRemaining, persistenceExpiresAt } from '../../domain/sandboxes/clock.ts';
 import { type Port, udpMappings, udpPortsOf, unionOfPorts } from '../../domain/sandboxes/ports.ts';
 import { nextWarning, timeoutWarnings } from '../../domain/sandboxes/timeout-warnings.ts';
 import { parseCustomCommand, parseReadyCommand } from '../../domain/templates/commands.ts';

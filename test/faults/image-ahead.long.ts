@@ -1,8 +1,8 @@
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { baseRecipeDigest } from '../../runtime/images/base-recipe.ts';
-import { imageFolder } from '../../runtime/images/unpacked-image.ts';
+import { baseRecipeDigest } from '../../runtime/images/base-image.ts';
+import { imageFolder } from '../../runtime/images/image-cache.ts';
 import { cacheDir } from '../runtime/local-host.ts';
 import { until } from '../support/until.ts';
 import { FaultyPlatform } from './faulty-platform.ts';

@@ -17,8 +17,7 @@ import { ProcessRecord } from '../../ops/local-stack/embedded/process-record.ts'
 import { openDataFolder } from '../../ops/local-stack/supervisor/data-folder.ts';
 import { NotRunningError, runningPlatformEnv } from '../../ops/local-stack/supervisor/running-platform.ts';
 import { loadSettings } from '../../platform/config/settings.ts';
-import { makeImageOnce } from '../../runtime/images/make-once.ts';
-import { imageFolder, rootfsOf } from '../../runtime/images/unpacked-image.ts';
+import { imageFolder, makeImageOnce, rootfsOf } from '../../runtime/images/image-cache.ts';
 import { ensureBlankDisk } from '../../runtime/oci/blank-disk.ts';
 import { hostIdOf } from '../../worker/hosts/identity.ts';
 

@@ -12,10 +12,9 @@ import {
 import os from 'node:os';
 import path from 'node:path';
 import type { HostImageState } from '../../runtime/host-driver.ts';
-import { ensureBaseImage } from '../../runtime/images/base-image.ts';
-import { baseRecipeDigest } from '../../runtime/images/base-recipe.ts';
+import { baseRecipeDigest, ensureBaseImage } from '../../runtime/images/base-image.ts';
 import { BuiltinImages } from '../../runtime/images/builtin-images.ts';
-import { imageFolder, rootfsOf, writeUnpackedImage } from '../../runtime/images/unpacked-image.ts';
+import { imageFolder, rootfsOf, writeUnpackedImage } from '../../runtime/images/image-cache.ts';
 import { until } from '../support/until.ts';
 import { cacheDir } from './local-host.ts';
 

@@ -13,9 +13,14 @@ import {
 import os from 'node:os';
 import path from 'node:path';
 import { afterAll, afterEach, beforeEach, expect, test } from '@jest/globals';
-import { ImageCache } from '../../runtime/images/image-cache.ts';
-import { makeImageOnce } from '../../runtime/images/make-once.ts';
-import { imageFolder, isImageIntact, readUnpackedImage, rootfsOf } from '../../runtime/images/unpacked-image.ts';
+import {
+  ImageCache,
+  imageFolder,
+  isImageIntact,
+  makeImageOnce,
+  readUnpackedImage,
+  rootfsOf,
+} from '../../runtime/images/image-cache.ts';
 
 /** The unpacked images of a machine: which ones are kept, removed and unpacked again. */
 const root = mkdtempSync(path.join(os.tmpdir(), 'image-cache-'));

@@ -5,7 +5,7 @@ import { Cgroups } from '../../runtime/oci/cgroups.ts';
 import type { Copy } from '../../runtime/oci/copy.ts';
 import { hasFirewall, udpRoutesInKernel } from '../../runtime/oci/firewall-table.ts';
 import { isOfHost, liveShims } from '../../runtime/oci/live-shims.ts';
-import { foldersIn } from '../../runtime/oci/sandbox-folder.ts';
+import { foldersIn } from '../../runtime/oci/sandbox-records.ts';
 
 /** All resources of one copy on the machine. Without sandboxes, only the firewall's table remains. */
 export interface Inventory {

@@ -4,7 +4,7 @@ import os from 'node:os';
 import path from 'node:path';
 import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
 import type { HostDriver } from '../../runtime/host-driver.ts';
-import { baseRecipeDigest } from '../../runtime/images/base-recipe.ts';
+import { baseRecipeDigest } from '../../runtime/images/base-image.ts';
 import { Cgroups } from '../../runtime/oci/cgroups.ts';
 import { type Copy, openCopy } from '../../runtime/oci/copy.ts';
 import { createOciDriver } from '../../runtime/oci/create-driver.ts';

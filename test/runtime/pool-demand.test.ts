@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { PoolDemand } from '../../runtime/pool-demand.ts';
+import { PoolDemand } from '../../runtime/warm-pool.ts';
 
 const minute = 60_000;
 

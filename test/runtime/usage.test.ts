@@ -4,7 +4,7 @@ import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { SandboxPlace, SandboxSpec, SandboxUsage } from '../../runtime/driver.ts';
 import { Cgroups } from '../../runtime/oci/cgroups.ts';
-import { UsageMeter } from '../../runtime/oci/usage-meter.ts';
+import { UsageMeter } from '../../runtime/oci/sandbox-meters.ts';
 import { LocalHost, shell } from './local-host.ts';
 
 /** The figures that the driver reads of real containers, compared with their work. */

@@ -17,7 +17,7 @@ import { admitSandbox, type NewSandbox } from '../../db/sandboxes/admission.ts';
 import { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
 import { Template } from '../../db/templates/template.entity.ts';
 import type { Retention } from '../../db/upkeep/retention.ts';
-import { anyRegion } from '../../domain/hosts/regions.ts';
+import { anyRegion } from '../../domain/hosts/placement.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { createMailer } from '../../integrations/mail/mailer.ts';
 import { PlatformRegistry } from '../../integrations/registry/platform-registry.ts';

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { imageFolder } from '../../runtime/images/unpacked-image.ts';
+import { imageFolder } from '../../runtime/images/image-cache.ts';
 import { cacheDir } from '../runtime/local-host.ts';
 import { freePort } from './free-port.ts';
 import { until } from './until.ts';

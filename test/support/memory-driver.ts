@@ -74,12 +74,12 @@ export class MemoryDriver implements SandboxDriver {
 
   async create(spec: SandboxSpec, options: CreateOptions = {}): Promise<SandboxPlace> {
     this.calls.push(`create ${spec.sandboxId}`);
-    await options.onPhase?.('deploying');
+    options.onPhase?.('deploying');
     if (this.hold) await Promise.race([this.hold, aborted(options.signal)]);
     await this.#hangIfAsked('create', spec.sandboxId, options.signal);
     this.#failIfAsked('create');
-    await options.onPhase?.('initializing');
-    await options.onPhase?.('waiting_ready');
+    options.onPhase?.('initializing');
+    options.onPhase?.('waiting_ready');
     this.states.set(spec.sandboxId, 'running');
     this.exposed.set(spec.sandboxId, spec.udpPorts);
     return this.#mounted(spec, 'cold');

@@ -10,7 +10,7 @@ import {
   takeDueEntries,
 } from '../../db/core/outbox.ts';
 import { OutboxEntry } from '../../db/core/outbox-entry.entity.ts';
-import { lifeStartOf } from '../../domain/sandboxes/life-plan.ts';
+import { lifeStartOf } from '../../db/sandboxes/admission.ts';
 import { OutboxRelay } from '../../worker/outbox-relay.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';

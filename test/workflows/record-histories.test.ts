@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { offerUdpPorts } from '../../db/sandboxes/udp-ports.ts';
+import { offerUdpPorts } from '../../db/hosts/hosts.ts';
 import { controlTaskQueues } from '../../domain/task-queues.ts';
 import { startOptions } from '../../platform/temporal/workflow-starts.ts';
 import { DriverError } from '../../runtime/driver.ts';

@@ -9,10 +9,9 @@ import {
   freeMemoryMb,
   memoryReserveMb,
   type ProcessorUse,
-  type TemplateUse,
   wantedCores,
 } from '../../domain/hosts/capacity.ts';
-import type { Resource } from '../../domain/hosts/placement.ts';
+import type { Resource, TemplateUse } from '../../domain/hosts/placement.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import type { HostDriver } from '../../runtime/host-driver.ts';
 

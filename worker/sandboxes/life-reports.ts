@@ -1,7 +1,6 @@
 import type { ActivityInterceptorsFactory } from '@temporalio/worker';
 import type { Logger } from 'pino';
-import type { SandboxMove } from '../../domain/sandboxes/move.ts';
-import type { SandboxSubstatus } from '../../domain/sandboxes/state.ts';
+import type { SandboxMove, SandboxSubstatus } from '../../domain/sandboxes/state.ts';
 import type { SandboxMetrics } from '../../platform/monitoring/sandbox-metrics.ts';
 import { activityRequest, readRequestId } from '../../platform/temporal/request-id.ts';
 

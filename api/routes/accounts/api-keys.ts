@@ -11,7 +11,7 @@ import {
   setApiKeyActive,
 } from '../../../db/accounts/api-keys.ts';
 import { findProfile } from '../../../db/accounts/users.ts';
-import { planHeldBy } from '../../../db/billing/subscriptions.ts';
+import { planHeldBy } from '../../../domain/billing/plans.ts';
 import { notFound } from '../../../domain/errors.ts';
 import { checkApiKeyName } from '../../../domain/names.ts';
 import { anyUser, callerOf, planOf, scopeOf } from '../../access.ts';

@@ -9,9 +9,28 @@ import { givenId } from '../../schemas/fields.ts';
 import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/lists.ts';
 import { envelope, failures, ofMutations, ofPaging, success } from '../../schemas/replies.ts';
 import { statusFilter } from '../sandboxes/list.ts';
-import { presentSandbox, sandboxOf } from '../sandboxes/read.ts';
-import { slimSandboxSchema } from '../sandboxes/schema.ts';
+import { allFields, presentSandbox, sandboxOf } from '../sandboxes/reply.ts';
 import { projectPath, readProject } from './projects.ts';
+
+/** An item of a project's list of sandboxes. */
+const slimSandboxSchema = allFields
+  .pick({
+    name: true,
+    description: true,
+    template_id: true,
+    owner_user_id: true,
+    project_id: true,
+    cpu_count: true,
+    memory_mb: true,
+    storage_gb: true,
+    status: true,
+    started_at: true,
+    stopped_at: true,
+    created_at: true,
+    updated_at: true,
+  })
+  .extend({ id: z.string().meta({ examples: ['sbx-5k2vq8m3w7xj4r6t9ypz1hdn'] }) })
+  .meta({ id: 'ProjectSandbox' });
 
 /** `GET /v1/projects/{project_id}/sandboxes`. */
 export function listProjectSandboxes(api: Api, deps: ApiDependencies): void {

@@ -7,8 +7,8 @@ import {
   type ProjectView,
   deleteProject as removeProject,
 } from '../../../db/accounts/projects.ts';
-import { planHeldBy } from '../../../db/billing/subscriptions.ts';
 import type { Scope } from '../../../db/core/scope.ts';
+import { planHeldBy } from '../../../domain/billing/plans.ts';
 import { notFound } from '../../../domain/errors.ts';
 import type { ProjectId } from '../../../domain/ids.ts';
 import { checkProjectName } from '../../../domain/names.ts';

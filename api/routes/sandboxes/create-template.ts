@@ -1,11 +1,10 @@
 import { z } from 'zod';
 import type { Identity } from '../../../db/accounts/identities.ts';
-import { planHeldBy } from '../../../db/billing/subscriptions.ts';
 import { requestStart } from '../../../db/core/outbox.ts';
 import type { Sandbox } from '../../../db/sandboxes/sandbox.entity.ts';
 import { Template } from '../../../db/templates/template.entity.ts';
 import { createTemplate, type NewTemplate } from '../../../db/templates/template-changes.ts';
-import { checkPlanLimits } from '../../../domain/billing/plans.ts';
+import { checkPlanLimits, planHeldBy } from '../../../domain/billing/plans.ts';
 import { AppError } from '../../../domain/errors.ts';
 import type { TemplateId } from '../../../domain/ids.ts';
 import { registryProjectOf } from '../../../domain/templates/image.ts';
@@ -28,8 +27,7 @@ import { customCommand, portsBeside, readyCommand, templateName, templatePorts }
 import { requireVisibility } from '../templates/create.ts';
 import { requireRegistryUp, requireStorage } from '../templates/images.ts';
 import { templateStatus, templateVisibility } from '../templates/schema.ts';
-import { sandboxOf } from './read.ts';
-import { sandboxPath } from './schema.ts';
+import { sandboxOf, sandboxPath } from './reply.ts';
 
 const body = z.object({
   name: templateName(),

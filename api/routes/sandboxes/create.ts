@@ -4,7 +4,6 @@ import type { FastifyRequest } from 'fastify';
 import ipaddr from 'ipaddr.js';
 import type { Identity } from '../../../db/accounts/identities.ts';
 import { findDefaultProjectId, findProjectView } from '../../../db/accounts/projects.ts';
-import { planHeldBy } from '../../../db/billing/subscriptions.ts';
 import type { Scope } from '../../../db/core/scope.ts';
 import { isKnownRegion } from '../../../db/hosts/hosts.ts';
 import { admitSandbox, type NewSandbox } from '../../../db/sandboxes/admission.ts';
@@ -12,9 +11,9 @@ import { Sandbox } from '../../../db/sandboxes/sandbox.entity.ts';
 import { findSecretKeyNumber } from '../../../db/sandboxes/sandbox-status.ts';
 import type { Template } from '../../../db/templates/template.entity.ts';
 import { findTemplateByNameOrId } from '../../../db/templates/templates.ts';
-import { checkPlanLimits, defaultStorageGb } from '../../../domain/billing/plans.ts';
+import { checkPlanLimits, defaultStorageGb, planHeldBy } from '../../../domain/billing/plans.ts';
 import { AppError, notFound } from '../../../domain/errors.ts';
-import { nearestTo, type RegionPreference } from '../../../domain/hosts/regions.ts';
+import { nearestTo, type RegionPreference } from '../../../domain/hosts/placement.ts';
 import type { ProjectId, SandboxId } from '../../../domain/ids.ts';
 import { checkSandboxName, generateSandboxName } from '../../../domain/names.ts';
 import { type MountSlot, planMounts } from '../../../domain/sandboxes/object-storage.ts';
@@ -26,10 +25,57 @@ import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { createOnce, idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { readNewPort } from '../../schemas/port.ts';
 import { envelope, failures, ofIdempotency, ofMutations, success } from '../../schemas/replies.ts';
-import { type CreateBody, createBody } from './create-body.ts';
-import { directMountOf, mountPath, requireOutbound } from './object-storage.ts';
-import { fullSandbox, networkProxy } from './read.ts';
-import { createdSandboxSchema } from './schema.ts';
+import { type CreateBody, createBody, directMountOf, mountPath, requireOutbound } from './bodies.ts';
+import { allFields, fullSandbox, networkProxy } from './reply.ts';
+
+/** The reply of create. */
+const createdSandboxSchema = allFields
+  .pick({
+    sandbox_id: true,
+    name: true,
+    description: true,
+    template_id: true,
+    template_name: true,
+    owner_user_id: true,
+    project_id: true,
+    cpu_count: true,
+    memory_mb: true,
+    storage_gb: true,
+    timeout: true,
+    auto_pause: true,
+    secure: true,
+    allow_internet_access: true,
+    metadata: true,
+    env_vars: true,
+    object_storage: true,
+    object_storage_single: true,
+    object_storage_direct_mount: true,
+    object_storage_s3fs_path: true,
+    ports: true,
+    template_ports: true,
+    custom_ports: true,
+    template_custom_command: true,
+    template_ready_command: true,
+    status: true,
+    substatus: true,
+    reason: true,
+    created_at: true,
+    updated_at: true,
+    started_at: true,
+    timeout_at: true,
+    uptime: true,
+    sandbox_domain: true,
+    sandbox_domain_internal: true,
+    web_terminal_available: true,
+    web_files_available: true,
+    envd_access_token: true,
+    persistence_days: true,
+    persistence_expires_at: true,
+    persistence_days_remaining: true,
+    network_proxy: true,
+    failure: true,
+  })
+  .meta({ id: 'CreatedSandbox' });
 
 /** `POST /v1/sandboxes`. */
 export function createSandbox(api: Api, deps: ApiDependencies): void {

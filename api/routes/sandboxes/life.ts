@@ -6,10 +6,8 @@ import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { optional, optionalBody, queryFlag, withDefault } from '../../schemas/fields.ts';
 import { envelope, failures, ofIdempotency, ofMutations, ofStarts, success } from '../../schemas/replies.ts';
-import { timeoutSeconds } from './create-body.ts';
-import { mountPatch, requireUsable } from './object-storage.ts';
-import { fullSandbox, sandboxOf } from './read.ts';
-import { sandboxPath, sandboxSchema } from './schema.ts';
+import { mountPatch, requireUsable, timeoutSeconds } from './bodies.ts';
+import { fullSandbox, sandboxOf, sandboxPath, sandboxSchema } from './reply.ts';
 
 const connectBody = optionalBody(
   z.object({

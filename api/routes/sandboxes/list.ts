@@ -3,7 +3,7 @@ import { listSandboxViews, sandboxSortColumns } from '../../../db/sandboxes/sand
 import { sandboxStatuses } from '../../../domain/sandboxes/state.ts';
 import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { givenId, optionalQuery } from '../../schemas/fields.ts';
+import { givenId, optionalQuery, personSchema } from '../../schemas/fields.ts';
 import {
   accountQuery,
   listingOf,
@@ -14,8 +14,7 @@ import {
   sortingQuery,
 } from '../../schemas/lists.ts';
 import { envelope, failures, ofPaging, success } from '../../schemas/replies.ts';
-import { presentSandbox } from './read.ts';
-import { sandboxStatus, sandboxSummarySchema } from './schema.ts';
+import { allFields, presentSandbox, sandboxStatus } from './reply.ts';
 
 /** One status, or several separated by commas. */
 export const statusFilter = optionalQuery(
@@ -43,6 +42,64 @@ const metadataFilter = optionalQuery(
   '`{"key":"value"}`, or `key=value` pairs separated by commas or &; a sandbox must have all of them. Keys and ' +
     'values of pairs may be percent-encoded once more than the query',
 );
+
+/** An item of the list. Account root callers also get `owner`. */
+const sandboxSummarySchema = allFields
+  .pick({
+    sandbox_id: true,
+    name: true,
+    description: true,
+    template_id: true,
+    template_name: true,
+    template_exists: true,
+    owner_user_id: true,
+    project_id: true,
+    project_name: true,
+    cpu_count: true,
+    memory_mb: true,
+    storage_gb: true,
+    timeout: true,
+    timeout_at: true,
+    remaining_seconds: true,
+    auto_pause: true,
+    secure: true,
+    allow_internet_access: true,
+    metadata: true,
+    env_vars: true,
+    object_storage: true,
+    object_storage_single: true,
+    object_storage_direct_mount: true,
+    object_storage_s3fs_path: true,
+    ports: true,
+    template_ports: true,
+    custom_ports: true,
+    template_custom_command: true,
+    template_ready_command: true,
+    template_source: true,
+    status: true,
+    substatus: true,
+    reason: true,
+    started_at: true,
+    stopped_at: true,
+    created_at: true,
+    updated_at: true,
+    sandbox_domain: true,
+    sandbox_domain_internal: true,
+    web_terminal_available: true,
+    web_files_available: true,
+    paused_at: true,
+    pausing_at: true,
+    resumed_at: true,
+    total_paused_seconds: true,
+    lifecycle_outcome: true,
+    persistence_days: true,
+    persistence_expires_at: true,
+    persistence_days_remaining: true,
+    uptime: true,
+    network_proxy: true,
+  })
+  .extend({ owner: personSchema.optional() })
+  .meta({ id: 'SandboxSummary' });
 
 /** Query of `GET /v1/sandboxes`. */
 const listQuery = z.object({

@@ -6,8 +6,7 @@ import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { time } from '../../schemas/fields.ts';
 import { envelope, failures, success } from '../../schemas/replies.ts';
 import { askedRange, metricsQuery } from './metrics.ts';
-import { sandboxOf } from './read.ts';
-import { sandboxPath, sandboxStatus } from './schema.ts';
+import { sandboxOf, sandboxPath, sandboxStatus } from './reply.ts';
 
 const mib = 1024 ** 2;
 

@@ -6,8 +6,7 @@ import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { optionalQuery, time, timeQuery } from '../../schemas/fields.ts';
 import { envelope, failures, success } from '../../schemas/replies.ts';
-import { sandboxOf, uptimeSeconds } from './read.ts';
-import { sandboxPath, sandboxStatus } from './schema.ts';
+import { sandboxOf, sandboxPath, sandboxStatus, uptimeSeconds } from './reply.ts';
 
 const bound = (defaultText: string) =>
   timeQuery().describe(`ISO 8601, Unix seconds or milliseconds; default ${defaultText}; swapped bounds are put right`);

@@ -12,8 +12,7 @@ import {
   success,
   successMessage,
 } from '../../schemas/replies.ts';
-import { readSandbox, sandboxOf } from './read.ts';
-import { sandboxPath } from './schema.ts';
+import { readSandbox, sandboxOf, sandboxPath } from './reply.ts';
 
 const portLists = z
   .object({

@@ -4,7 +4,7 @@ import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { givenId } from '../../schemas/fields.ts';
 import { failures, messageEnvelope, ofMutations, successMessage } from '../../schemas/replies.ts';
-import { sandboxPath } from './schema.ts';
+import { sandboxPath } from './reply.ts';
 
 /** `POST /v1/sandboxes/{sandbox_id}/switch-project`: for a running sandbox. */
 export function switchSandboxProject(api: Api, deps: ApiDependencies): void {

@@ -5,9 +5,8 @@ import { anyUser, planOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { time } from '../../schemas/fields.ts';
 import { envelope, failures, messageEnvelope, ofMutations, success, successMessage } from '../../schemas/replies.ts';
-import { timeoutBody } from './create-body.ts';
-import { sandboxOf } from './read.ts';
-import { sandboxPath } from './schema.ts';
+import { timeoutBody } from './bodies.ts';
+import { sandboxOf, sandboxPath } from './reply.ts';
 
 /** `PUT /v1/sandboxes/{sandbox_id}`: sets a timeout that must exceed the current one. */
 export function raiseSandboxTimeout(api: Api, deps: ApiDependencies): void {

@@ -6,8 +6,7 @@ import { turnSettings } from '../../../platform/config/turn-settings.ts';
 import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, failures, success } from '../../schemas/replies.ts';
-import { sandboxOf } from './read.ts';
-import { sandboxPath } from './schema.ts';
+import { sandboxOf, sandboxPath } from './reply.ts';
 
 const turnCredentialSchema = z
   .object({

@@ -1,12 +1,11 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { z } from 'zod';
 import type { Identity } from '../../../db/accounts/identities.ts';
-import { planHeldBy } from '../../../db/billing/subscriptions.ts';
 import type { Scope } from '../../../db/core/scope.ts';
 import { Template } from '../../../db/templates/template.entity.ts';
 import { createTemplate as addTemplate, type NewTemplate } from '../../../db/templates/template-changes.ts';
 import { findTemplateView } from '../../../db/templates/templates.ts';
-import { checkPlanLimits } from '../../../domain/billing/plans.ts';
+import { checkPlanLimits, planHeldBy } from '../../../domain/billing/plans.ts';
 import { AppError } from '../../../domain/errors.ts';
 import type { TemplateId } from '../../../domain/ids.ts';
 import { isBuiltin, mayReadProject, registryProjectOf } from '../../../domain/templates/image.ts';

@@ -1,11 +1,10 @@
 import { z } from 'zod';
 import type { Identity } from '../../../db/accounts/identities.ts';
-import { planHeldBy } from '../../../db/billing/subscriptions.ts';
 import { newId } from '../../../db/core/new-id.ts';
 import { addImportJob, findNewestImport, importTargetOf, pendingImport } from '../../../db/templates/import-jobs.ts';
 import { Template } from '../../../db/templates/template.entity.ts';
 import { createTemplate, type NewTemplate } from '../../../db/templates/template-changes.ts';
-import { checkPlanLimits } from '../../../domain/billing/plans.ts';
+import { checkPlanLimits, planHeldBy } from '../../../domain/billing/plans.ts';
 import { AppError } from '../../../domain/errors.ts';
 import type { TemplateId } from '../../../domain/ids.ts';
 import { checkTemplateName } from '../../../domain/templates/name.ts';

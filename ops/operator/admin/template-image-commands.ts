@@ -7,8 +7,8 @@ import { loadSettingsOf } from '../../../platform/config/settings.ts';
 import { type BaseImageOptions, ensureBaseImage } from '../../../runtime/images/base-image.ts';
 import { interpreterRecipes } from '../../../runtime/images/builtin-images.ts';
 import { ensureCodeInterpreterImage } from '../../../runtime/images/code-interpreter-image.ts';
+import { ociConfigOf, type UnpackedImage } from '../../../runtime/images/image-cache.ts';
 import { packLayer } from '../../../runtime/images/pack-layer.ts';
-import { ociConfigOf, type UnpackedImage } from '../../../runtime/images/unpacked-image.ts';
 import { type OfflineCommand, OperatorError, reportProgress, required, text } from './operator-command.ts';
 
 /** The project is beside those of users' images, and belongs to no account and no user. */

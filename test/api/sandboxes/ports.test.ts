@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import { Host } from '../../../db/hosts/host.entity.ts';
+import { offerUdpPorts } from '../../../db/hosts/hosts.ts';
 import { Sandbox } from '../../../db/sandboxes/sandbox.entity.ts';
-import { offerUdpPorts } from '../../../db/sandboxes/udp-ports.ts';
 import { AppError } from '../../../domain/errors.ts';
 import type { SandboxId } from '../../../domain/ids.ts';
 import type { Json } from '../contract-client.ts';

@@ -1,11 +1,12 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { toSpec } from '../../../activities/sandboxes/spec.ts';
+import { toSpec } from '../../../activities/sandboxes/on-host.ts';
 import { createAccount } from '../../../db/accounts/accounts.ts';
 import { issuePeriodInvoice, renew } from '../../../db/billing/billing-periods.ts';
 import { findInvoice, findPeriodInvoiceEndingAt } from '../../../db/billing/invoices.ts';
 import { loadPlans } from '../../../db/billing/plans.ts';
-import { currentPeriod, findSubscription, planHeldBy } from '../../../db/billing/subscriptions.ts';
+import { currentPeriod, findSubscription } from '../../../db/billing/subscriptions.ts';
 import { Sandbox } from '../../../db/sandboxes/sandbox.entity.ts';
+import { planHeldBy } from '../../../domain/billing/plans.ts';
 import type { SandboxId } from '../../../domain/ids.ts';
 import { deriveSecrets } from '../../../platform/config/secrets.ts';
 import { startApi, type TestApi } from '../../api/test-api.ts';

@@ -16,7 +16,7 @@ import {
   readUsageAverages,
   sandboxesSampledSince,
 } from '../../../db/usage/sandbox-metrics.ts';
-import { anyRegion } from '../../../domain/hosts/regions.ts';
+import { anyRegion } from '../../../domain/hosts/placement.ts';
 import type { SandboxId } from '../../../domain/ids.ts';
 import { type TestDatabase, testDatabase } from '../../support/stack.ts';
 

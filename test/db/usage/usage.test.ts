@@ -30,7 +30,7 @@ import {
   recordPausedUsage,
   rollUpUsage,
 } from '../../../db/usage/usage-upkeep.ts';
-import { anyRegion } from '../../../domain/hosts/regions.ts';
+import { anyRegion } from '../../../domain/hosts/placement.ts';
 import type { ProjectId, TemplateId } from '../../../domain/ids.ts';
 import type { UsageType } from '../../../domain/usage/types.ts';
 import { type TestDatabase, testDatabase } from '../../support/stack.ts';

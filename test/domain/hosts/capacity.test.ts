@@ -1,13 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import {
-  expectedUse,
-  freeCores,
-  freeDiskMb,
-  freeMemoryMb,
-  lessExpected,
-  memoryReserveMb,
-  wantedCores,
-} from '../../../domain/hosts/capacity.ts';
+import { freeCores, freeDiskMb, freeMemoryMb, memoryReserveMb, wantedCores } from '../../../domain/hosts/capacity.ts';
+import { expectedUse, lessExpected } from '../../../domain/hosts/placement.ts';
 
 describe('memory', () => {
   const machine = { totalMb: 24_000, availableMb: 10_000, reserveMb: 2400, stalledPct: 0 };

@@ -3,8 +3,15 @@ import net from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { expect, test } from '@jest/globals';
 import { SandboxAgents } from '../../../api/routes/sandboxes/exec/agents.ts';
-import { type AgentEndpoint, callAgent, callAgentForStream } from '../../../platform/agent-client/platform-call.ts';
-import { exchange, SandboxStream, statusOf, UnusableReply } from '../../../platform/agent-client/sandbox-exchange.ts';
+import {
+  type AgentEndpoint,
+  callAgent,
+  callAgentForStream,
+  exchange,
+  SandboxStream,
+  statusOf,
+  UnusableReply,
+} from '../../../platform/agent-client/sandbox-exchange.ts';
 import { until } from '../../support/until.ts';
 import { HostileServer } from './hostile-server.ts';
 

@@ -10,7 +10,7 @@ import { createOrm, type Orm } from '../../../db/orm.ts';
 import { admitSandbox } from '../../../db/sandboxes/admission.ts';
 import { SandboxLifeRepository } from '../../../db/sandboxes/sandbox-life.ts';
 import { Template } from '../../../db/templates/template.entity.ts';
-import { anyRegion } from '../../../domain/hosts/regions.ts';
+import { anyRegion } from '../../../domain/hosts/placement.ts';
 import type { SandboxId, TemplateId } from '../../../domain/ids.ts';
 import { MachineLoad } from '../../../runtime/machine-load.ts';
 import { CapacityReporter } from '../../../worker/hosts/capacity-reporter.ts';

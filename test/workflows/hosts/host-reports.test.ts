@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { WithStartWorkflowOperation } from '@temporalio/client';
+import { lifeStartOf } from '../../../db/sandboxes/admission.ts';
 import type { Sandbox } from '../../../db/sandboxes/sandbox.entity.ts';
-import { lifeStartOf } from '../../../domain/sandboxes/life-plan.ts';
 import { controlTaskQueues } from '../../../domain/task-queues.ts';
 import { DriverError } from '../../../runtime/driver.ts';
 import {

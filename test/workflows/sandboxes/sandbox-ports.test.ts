@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { offerUdpPorts } from '../../../db/sandboxes/udp-ports.ts';
+import { offerUdpPorts } from '../../../db/hosts/hosts.ts';
 import type { SandboxId } from '../../../domain/ids.ts';
 import type { Port } from '../../../domain/sandboxes/ports.ts';
 import { DriverError } from '../../../runtime/driver.ts';

@@ -9,7 +9,7 @@ import { outcomeOf, type SandboxReason } from '../../../domain/sandboxes/state.t
 import { actFor } from '../../request-ids.ts';
 import { cleaningOn, rows } from './activities.ts';
 import type { HostFailure } from './failure.ts';
-import { HostLostError } from './host-loss.ts';
+import { HostLostError } from './host-reports.ts';
 import type { SandboxState } from './state.ts';
 
 export async function terminate(state: SandboxState, reason: SandboxReason): Promise<void> {

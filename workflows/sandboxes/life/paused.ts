@@ -1,5 +1,5 @@
 import { condition } from '@temporalio/workflow';
-import { expiryWarningMs, persistenceExpiresAt } from '../../../domain/sandboxes/persistence.ts';
+import { expiryWarningMs, persistenceExpiresAt } from '../../../domain/sandboxes/clock.ts';
 import { rows } from './activities.ts';
 import { shouldContinueAsNew } from './continue-as-new.ts';
 import { fail } from './ending.ts';

@@ -2,7 +2,7 @@ import { isCancellation } from '@temporalio/workflow';
 import { cleaningOn, pausingOn, rows } from './activities.ts';
 import { fail } from './ending.ts';
 import { asRefusal, endingRefusal, neverStarted, refused } from './failure.ts';
-import { HostLostError, hostLostFailure, hostUnavailable } from './host-loss.ts';
+import { HostLostError, hostLostFailure, hostUnavailable } from './host-reports.ts';
 import type { Pause, SandboxState } from './state.ts';
 
 /**

@@ -1,6 +1,6 @@
 import { rows, startingOn } from './activities.ts';
 import { refusalOf } from './resuming.ts';
-import { enterRunning } from './running.ts';
+import { enterRunning } from './starting.ts';
 import type { Restart, SandboxState } from './state.ts';
 
 /** Ends the processes, running or frozen, and starts the sandbox on its disk. */

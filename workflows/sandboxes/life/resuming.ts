@@ -1,8 +1,8 @@
 import { type ApplicationFailure, isCancellation } from '@temporalio/workflow';
 import { rows, startingOn } from './activities.ts';
 import { asRefusal, endingRefusal, neverStarted } from './failure.ts';
-import { HostLostError, hostUnavailable } from './host-loss.ts';
-import { enterRunning } from './running.ts';
+import { HostLostError, hostUnavailable } from './host-reports.ts';
+import { enterRunning } from './starting.ts';
 import type { Resume, SandboxState } from './state.ts';
 
 /**

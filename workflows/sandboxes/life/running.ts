@@ -1,34 +1,12 @@
 import { condition } from '@temporalio/workflow';
-import type { HostedPlace } from '../../../activities/sandboxes/on-host.ts';
-import type { SandboxReason } from '../../../domain/sandboxes/state.ts';
 import { nextWarning } from '../../../domain/sandboxes/timeout-warnings.ts';
 import { rows } from './activities.ts';
 import { shouldContinueAsNew } from './continue-as-new.ts';
 import { fail } from './ending.ts';
 import { diskLostFailure, exitFailure } from './failure.ts';
-import { hostLostFailure } from './host-loss.ts';
+import { hostLostFailure } from './host-reports.ts';
 import type { HostReport } from './messages.ts';
 import type { SandboxState } from './state.ts';
-import { recordUsage, usageDueIn } from './usage.ts';
-
-/**
- * Records that the sandbox runs. All times of a sandbox come from the workflow's clock and never from a host's, so that
- * deadlines and totals agree even if the clocks of machines differ.
- */
-export async function enterRunning(
-  state: SandboxState,
-  place: HostedPlace,
-  run: number,
-  reason: SandboxReason = 'user_requested',
-): Promise<void> {
-  const atMs = Date.now();
-  await rows.recordRunning(state.id, place, atMs);
-  state.run = run;
-  state.timeoutFromMs = atMs;
-  state.usageRecordedMs = atMs;
-  state.failedAutoPauses = 0;
-  state.setStatus('running', reason);
-}
 
 /** Waits for the next event of a running sandbox (request, report, warning, timeout or a full hour) and acts on it. */
 export async function stayRunning(state: SandboxState): Promise<void> {
@@ -92,4 +70,23 @@ async function afterDiskPressure(state: SandboxState): Promise<void> {
   await rows.recordPaused(state.id, 'host_disk_pressure', atMs, false);
   state.enterPaused(atMs, 'host_disk_pressure', false);
   await rows.warnOfDiskPressure(state.id, atMs);
+}
+
+/** The usage of a running sandbox is recorded at least this often. Transitions record it too. */
+const recordEveryMs = 3_600_000;
+
+/**
+ * The number of milliseconds until usage is due to be recorded. Null: the wait ends before that. A paused sandbox is
+ * not woken for this, because the workflow `maintenance` records the disks of all paused sandboxes.
+ * @param waitMs the length of the wait
+ */
+function usageDueIn(state: SandboxState, waitMs: number): number | null {
+  const dueMs = Math.max(1, state.usageRecordedMs + recordEveryMs - Date.now());
+  return waitMs <= dueMs ? null : dueMs;
+}
+
+async function recordUsage(state: SandboxState): Promise<void> {
+  const atMs = Date.now();
+  await rows.recordUsage(state.id, atMs);
+  state.usageRecordedMs = atMs;
 }

@@ -1,9 +1,10 @@
 import { CancellationScope, condition, isCancellation } from '@temporalio/workflow';
+import type { HostedPlace } from '../../../activities/sandboxes/on-host.ts';
+import type { SandboxReason } from '../../../domain/sandboxes/state.ts';
 import { cleaningOn, rows, startingOn } from './activities.ts';
 import { fail } from './ending.ts';
 import { type HostFailure, isNoLife, neverStarted, readExit, readHostFailure } from './failure.ts';
-import { HostLostError, hostLostFailure } from './host-loss.ts';
-import { enterRunning } from './running.ts';
+import { HostLostError, hostLostFailure } from './host-reports.ts';
 import type { SandboxState } from './state.ts';
 
 /** How long a start waits for the credentials of its mounts. The API gives up sending them earlier. */
@@ -41,6 +42,25 @@ export async function start(state: SandboxState): Promise<'started' | 'nothing t
   }
   state.sealedCredentials = null;
   return 'started';
+}
+
+/**
+ * Records that the sandbox runs. All times of a sandbox come from the workflow's clock and never from a host's, so that
+ * deadlines and totals agree even if the clocks of machines differ.
+ */
+export async function enterRunning(
+  state: SandboxState,
+  place: HostedPlace,
+  run: number,
+  reason: SandboxReason = 'user_requested',
+): Promise<void> {
+  const atMs = Date.now();
+  await rows.recordRunning(state.id, place, atMs);
+  state.run = run;
+  state.timeoutFromMs = atMs;
+  state.usageRecordedMs = atMs;
+  state.failedAutoPauses = 0;
+  state.setStatus('running', reason);
 }
 
 /**

@@ -5,18 +5,15 @@ import {
   upsertSearchAttributes,
 } from '@temporalio/workflow';
 import type { SandboxId } from '../../../domain/ids.ts';
+import { persistenceExpiresAt } from '../../../domain/sandboxes/clock.ts';
 import type { LifePlan } from '../../../domain/sandboxes/life-plan.ts';
 import type { StorageChange } from '../../../domain/sandboxes/object-storage.ts';
-import { persistenceExpiresAt } from '../../../domain/sandboxes/persistence.ts';
 import { isOver, type SandboxReason, type SandboxStatus } from '../../../domain/sandboxes/state.ts';
 import type { PhaseTimeout } from '../../../domain/sandboxes/timeout-change.ts';
 import { sandboxSearchAttributes } from '../../../platform/temporal/search-attributes.ts';
 import { arrivingRequest } from '../../request-ids.ts';
-import { detailsOf } from './details.ts';
-import { HostLoss } from './host-loss.ts';
-import { SandboxInbox } from './inbox.ts';
+import { HostLoss, SandboxInbox } from './host-reports.ts';
 import type { CarriedState, SandboxLifeView, SandboxWorkflowInput, StatusReply } from './messages.ts';
-import { SandboxPorts } from './ports.ts';
 
 /** The delay before a failed auto-pause is tried again. */
 const autoPauseRetryMs = 20_000;
@@ -49,7 +46,7 @@ export interface Restart extends Transition {
 }
 
 /** A request to end the sandbox. */
-export interface End {
+interface End {
   reason: SandboxReason;
   /** Answer 404 for the sandbox when its data is gone. */
   forget: boolean;
@@ -61,7 +58,6 @@ export interface End {
 export class SandboxState {
   readonly id: SandboxId;
   readonly plan: LifePlan;
-  readonly ports: SandboxPorts;
   readonly hostLoss = new HostLoss();
   /** Reports of hosts. Each wait of a running or paused sandbox reads them. */
   readonly inbox: SandboxInbox;
@@ -111,7 +107,6 @@ export class SandboxState {
     this.plan = plan;
     this.timeoutSeconds = timeoutSeconds;
     this.awaitsCredentials = awaitsCredentials ?? false;
-    this.ports = new SandboxPorts(sandboxId);
     this.inbox = new SandboxInbox(carried?.reports);
     this.#published = carried ? '' : JSON.stringify(sandboxSearchAttributes(plan, this.#status));
     if (carried) this.#restore(carried);
@@ -266,3 +261,19 @@ const newTransition = (answerEarly: boolean): Transition => ({
   refusal: null,
   requestId: arrivingRequest(),
 });
+
+/** The workflow's current details, one line in the Temporal Web UI: the status and the next action. */
+function detailsOf({ status, reason, nextAction, nextDeadline, failure }: SandboxLifeView): string {
+  const at = nextDeadline === null ? '' : minuteOf(nextDeadline);
+  if (status === 'running') {
+    return nextAction === 'auto_pause'
+      ? `running; pauses at ${at} unless extended`
+      : `running; ends at ${at} unless extended`;
+  }
+  const shown = reason === null || reason === 'user_requested' ? status : `${status} (${reason})`;
+  if (status === 'paused') return `${shown}; ${at === '' ? 'kept without end' : `deleted at ${at} unless resumed`}`;
+  return failure === null ? shown : `${shown}: ${failure}`;
+}
+
+/** @param time RFC 3339 in UTC */
+const minuteOf = (time: string) => `${time.slice(0, 10)} ${time.slice(11, 16)} UTC`;

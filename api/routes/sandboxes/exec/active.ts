@@ -3,8 +3,7 @@ import { credentialOf } from '../../../../db/accounts/identities.ts';
 import { anyUser, callerOf } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
 import { failures, ofMutations } from '../../../schemas/replies.ts';
-import { sandboxOf } from '../read.ts';
-import { sandboxPath } from '../schema.ts';
+import { sandboxOf, sandboxPath } from '../reply.ts';
 import { askAgent, executionTime, ofAgentCalls } from './agents.ts';
 import { streamPath } from './stream.ts';
 

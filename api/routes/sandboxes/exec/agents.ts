@@ -12,8 +12,9 @@ import {
   callAgent,
   callAgentForStream,
   type PlatformCall,
-} from '../../../../platform/agent-client/platform-call.ts';
-import { SandboxStream, UnusableReply } from '../../../../platform/agent-client/sandbox-exchange.ts';
+  SandboxStream,
+  UnusableReply,
+} from '../../../../platform/agent-client/sandbox-exchange.ts';
 import type { PlatformSecrets } from '../../../../platform/config/secrets.ts';
 
 /** The time limit of an agent for a reply, and for the first byte of a stream. */
