@@ -55,20 +55,20 @@ export function publicRequestsPerMinute(access: Access | undefined): number | nu
 }
 
 /** The authenticated caller. Not for routes with the access `anyone`. */
-export function callerOf(request: FastifyRequest): Identity {
+export function requireCaller(request: FastifyRequest): Identity {
   if (!request.identity) throw new Error(`${request.routeOptions.url} has no authenticated caller`);
   return request.identity;
 }
 
 /** The rows that the route declares and this caller may see. Pass it to every query. */
-export function scopeOf(request: FastifyRequest): Scope {
+export function requireScope(request: FastifyRequest): Scope {
   if (!request.scope) throw new Error(`${request.routeOptions.url} declares no rows`);
   return request.scope;
 }
 
 /** The plan of the request's account, with the prices at the time of its purchase. */
-export function planOf(request: FastifyRequest, plans: PlanCatalog): Plan {
-  return planHeldBy(request.operatedAccount ?? callerOf(request), plans);
+export function requirePlan(request: FastifyRequest, plans: PlanCatalog): Plan {
+  return planHeldBy(request.operatedAccount ?? requireCaller(request), plans);
 }
 
 /** The rows of a declaration for one caller. Null: none. */

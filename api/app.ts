@@ -17,7 +17,7 @@ import { idempotency } from './plugins/idempotency.ts';
 import { metrics } from './plugins/metrics.ts';
 import { rateLimits } from './plugins/rate-limits.ts';
 import { requestLimits } from './plugins/request-limits.ts';
-import { requestIdOf, requestIds, requestLogs } from './plugins/request-logs.ts';
+import { readRequestId, requestIds, requestLogs } from './plugins/request-logs.ts';
 import { slicedReplies } from './plugins/sliced-replies.ts';
 import { unreadBodies } from './plugins/unread-bodies.ts';
 import { validatorCompiler } from './plugins/validation.ts';
@@ -33,7 +33,7 @@ export function createApp(deps: ApiDependencies): FastifyInstance {
   const app = Fastify({
     loggerInstance: deps.logger,
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
-    genReqId: requestIdOf,
+    genReqId: readRequestId,
     bodyLimit: unroutedBodyBytes,
     serverFactory: (handler) => {
       const perClient = settings.PLATFORM_TRUST_PROXY ? null : settings.PLATFORM_API_MAX_CONNECTIONS_PER_CLIENT;

@@ -65,7 +65,7 @@ export function createHttpServer(handler: Handler, limits: HttpServerLimits): ht
   const listeners = server.listeners('connection') as ((socket: Socket) => void)[];
   server.removeAllListeners('connection');
   server.on('connection', (socket) => {
-    const key = clientOf(socket);
+    const key = readClientKey(socket);
     if (key === null || (counts && !counts.tryAdd(key))) {
       socket.destroy();
       return;
@@ -114,7 +114,7 @@ function hasBody({ headers }: http.IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 }
 
-function clientOf(socket: Socket): string | null {
+function readClientKey(socket: Socket): string | null {
   return socket.remoteAddress ? clientKey(socket.remoteAddress) : null;
 }
 

@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
-import { cpuMsOf, endedChildrenCpuMsOf } from './process-cpu.ts';
+import { readCpuMs, readEndedChildrenCpuMs } from './process-cpu.ts';
 
 /** The total use of the processes of one kind. */
 export interface GroupUse {
@@ -34,25 +34,28 @@ const gone = new Set(['ENOENT', 'ESRCH', 'EACCES']);
  */
 export function platformUse(supervisorPid: number, dataDir: string): Map<string, GroupUse> {
   const processes = readProcesses();
-  const kindOf = new Map([[supervisorPid, 'supervisor']]);
+  const kindsByPid = new Map([[supervisorPid, 'supervisor']]);
   // A child usually has a higher number than its parent, but numbers wrap around.
-  for (let before = 0; before < kindOf.size; ) {
-    before = kindOf.size;
+  for (let before = 0; before < kindsByPid.size; ) {
+    before = kindsByPid.size;
     for (const { pid, parent, commandLine, folder } of processes) {
-      const parentKind = kindOf.get(parent);
-      if (kindOf.has(pid) || (!parentKind && !folder.startsWith(`${dataDir}/`))) continue;
+      const parentKind = kindsByPid.get(parent);
+      if (kindsByPid.has(pid) || (!parentKind && !folder.startsWith(`${dataDir}/`))) continue;
       const isInside = parentKind === 'shims' || parentKind === inside;
-      kindOf.set(pid, isInside ? inside : (kinds.find(([, pattern]) => pattern.test(commandLine))?.[0] ?? 'others'));
+      kindsByPid.set(
+        pid,
+        isInside ? inside : (kinds.find(([, pattern]) => pattern.test(commandLine))?.[0] ?? 'others'),
+      );
     }
   }
   const groups = new Map<string, GroupUse>();
-  for (const [pid, kind] of kindOf) {
+  for (const [pid, kind] of kindsByPid) {
     const group = groups.get(kind) ?? { processes: 0, cpuMs: 0, endedCpuMs: 0, residentMib: 0 };
     try {
-      const cpuMs = cpuMsOf(pid);
+      const cpuMs = readCpuMs(pid);
       group.residentMib += proportionalMib(pid);
       group.cpuMs += cpuMs;
-      group.endedCpuMs += endedChildrenCpuMsOf(pid);
+      group.endedCpuMs += readEndedChildrenCpuMs(pid);
       group.processes += 1;
     } catch (error) {
       if (!gone.has((error as NodeJS.ErrnoException).code ?? '')) throw error;

@@ -80,15 +80,15 @@ export async function createOrm(
     // All times in the database are UTC, regardless of this machine's time zone.
     forceUtcTimezone: true,
   });
-  poolsOf.set(orm, () => pool);
+  poolsByOrm.set(orm, () => pool);
   return orm;
 }
 
-const poolsOf = new WeakMap<Orm, () => Pool | null>();
+const poolsByOrm = new WeakMap<Orm, () => Pool | null>();
 
 /** The numbers of a process's connections, of idle ones, and of calls that wait for one. */
 export function poolCounts(...orms: Orm[]): { total: number; idle: number; waiting: number } {
-  const pools = orms.map((orm) => poolsOf.get(orm)?.());
+  const pools = orms.map((orm) => poolsByOrm.get(orm)?.());
   const sum = (count: 'totalCount' | 'idleCount' | 'waitingCount') =>
     pools.reduce((before, pool) => before + (pool?.[count] ?? 0), 0);
   return { total: sum('totalCount'), idle: sum('idleCount'), waiting: sum('waitingCount') };

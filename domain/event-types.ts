@@ -137,7 +137,7 @@ const families = new Map<string, Audience>(
 const audiences = new Map<string, Audience>(eventTypes.map(({ type, audience }) => [type, audience]));
 
 /** The audience of a subscription: a type, a family such as `sandbox.*`, or `*`. Null: the subscription is unknown. */
-export function audienceOf(subscription: string): Audience | null {
+export function findAudience(subscription: string): Audience | null {
   if (subscription === '*') return 'user';
   return audiences.get(subscription) ?? families.get(subscription) ?? null;
 }

@@ -83,7 +83,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   const front = {
     ...limits,
     log,
-    clientOf: (socket: net.Socket) => listener.clientOf(socket),
+    getClient: (socket: net.Socket) => listener.getClient(socket),
     onExchange: countingEnds(proxy.handle.bind(proxy), options.onRequestEnd),
   };
   const http1 = new Http1Front(front);

@@ -68,7 +68,7 @@ export class Http1Exchange implements Exchange {
     const [contentLength] = this.headers.contentLengths;
     this.hasBody =
       this.headers.transferEncodings.length > 0 || (contentLength !== undefined && !/^0+$/.test(contentLength));
-    this.#source = this.hasBody ? sourceOf(request) : null;
+    this.#source = this.hasBody ? toBodySource(request) : null;
     this.body = this.#source ? new JoinedBody(client.key, this.#source) : request;
     this.#awaitsContinue = this.headers.expect !== null && this.version === '1.1';
     response.on('close', () => this.#close());
@@ -151,7 +151,7 @@ export class Http1Exchange implements Exchange {
   finish(bytes: Buffer, trailers: string[], flushed: () => void): boolean {
     const response = this.#response;
     const { socket } = response;
-    if (trailers.length > 0 && this.version === '1.1') response.addTrailers(pairsOf(trailers));
+    if (trailers.length > 0 && this.version === '1.1') response.addTrailers(toPairs(trailers));
     let hasLeft = true;
     if (bytes.length === 0) response.end(flushed);
     else if (bytes.length <= copiedBodyBytes) {
@@ -241,7 +241,7 @@ export class Http1Exchange implements Exchange {
 }
 
 /** Pauses the connection and not the message, because a paused message would keep every small piece that was read. */
-function sourceOf(request: http.IncomingMessage): BodySource {
+function toBodySource(request: http.IncomingMessage): BodySource {
   const { socket } = request;
   let isPaused = false;
   const readMore = request._read.bind(request);
@@ -268,7 +268,7 @@ export function acceptableRequestId(id: string | null): string | null {
   return id !== null && /^[A-Za-z0-9._-]{1,128}$/.test(id) ? id : null;
 }
 
-function pairsOf(flat: string[]): [string, string][] {
+function toPairs(flat: string[]): [string, string][] {
   const pairs: [string, string][] = [];
   for (let i = 0; i < flat.length; i += 2) pairs.push([flat[i]!, flat[i + 1]!]);
   return pairs;

@@ -20,7 +20,7 @@ const drainCheckMs = 100;
 export interface Http1FrontOptions {
   maxHeaderBytes: number;
   headersTimeoutMs: number;
-  clientOf: (socket: net.Socket) => ClientConnection;
+  getClient: (socket: net.Socket) => ClientConnection;
   onExchange: ExchangeListener;
   log: BoundedLog;
 }
@@ -120,18 +120,18 @@ export class Http1Front {
     response: http.ServerResponse,
     { expects, isWebSocket }: { expects: boolean; isWebSocket: boolean },
   ): void {
-    const client = this.#options.clientOf(request.socket);
+    const client = this.#options.getClient(request.socket);
     const { log } = this.#options;
     const exchange = new Http1Exchange(request, response, client, isWebSocket, () => this.#isDraining, log);
     const exchanges = this.#open.get(request.socket)!;
     exchanges.add(exchange);
     exchange.onDone = () => exchanges.delete(exchange);
-    const problem = this.#problemOf(exchange, request, expects);
+    const problem = this.#findProblem(exchange, request, expects);
     if (problem) exchange.refuse(problem);
     else this.#options.onExchange(exchange);
   }
 
-  #problemOf(exchange: Http1Exchange, request: http.IncomingMessage, expects: boolean): GatewayError | null {
+  #findProblem(exchange: Http1Exchange, request: http.IncomingMessage, expects: boolean): GatewayError | null {
     const { headers } = exchange;
     if (request.httpVersion !== '1.1' && request.httpVersion !== '1.0') {
       return new GatewayError(505, 'http_version_not_supported', 'This version of HTTP is not supported', {
@@ -160,8 +160,8 @@ export class Http1Front {
     const isParseError = error.code?.startsWith('HPE_') || error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
     const isHalfAnswered = others.length > 0 || exchange?.isHeadSent;
     if (!isParseError || !socket.writable || isHalfAnswered) socket.destroy();
-    else if (exchange) exchange.refuse(refusalOf(error));
-    else refuseRaw(socket, refusalOf(error));
+    else if (exchange) exchange.refuse(toGatewayError(error));
+    else refuseRaw(socket, toGatewayError(error));
   }
 }
 
@@ -185,7 +185,7 @@ function isWebSocketRequest(request: http.IncomingMessage): boolean {
   );
 }
 
-function refusalOf(error: NodeJS.ErrnoException): GatewayError {
+function toGatewayError(error: NodeJS.ErrnoException): GatewayError {
   if (error.code === 'HPE_HEADER_OVERFLOW') return headersTooLarge();
   // The rest of the connection's bytes cannot be parsed.
   const options = { closesConnection: true };

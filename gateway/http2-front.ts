@@ -31,7 +31,7 @@ export interface Http2FrontOptions {
   /** The time limit for the first request of a connection. */
   headersTimeoutMs: number;
   maxStreamsPerConnection: number;
-  clientOf: (socket: net.Socket) => ClientConnection;
+  getClient: (socket: net.Socket) => ClientConnection;
   onExchange: ExchangeListener;
   floods: FrameFloods;
   log: BoundedLog;
@@ -87,7 +87,7 @@ export class Http2Front {
 
   /** Takes a connection. Its first bytes were read and put back. */
   take(socket: net.Socket): void {
-    if (!this.#options.floods.mayConnect(this.#options.clientOf(socket).key)) {
+    if (!this.#options.floods.mayConnect(this.#options.getClient(socket).key)) {
       socket.end(refusal, () => socket.destroy());
       return;
     }
@@ -105,7 +105,7 @@ export class Http2Front {
   }
 
   #watch(session: http2.ServerHttp2Session, socket: net.Socket): void {
-    const client = this.#options.clientOf(socket);
+    const client = this.#options.getClient(socket);
     const useful = this.#options.floods.watch({
       clientKey: client.key,
       receivedBytes: () => socket.bytesRead,

@@ -113,7 +113,7 @@ export class Listener {
     return ticketKeys ? { ticketKeys } : {};
   }
 
-  clientOf(socket: net.Socket): ClientConnection {
+  getClient(socket: net.Socket): ClientConnection {
     return this.#clients.get(socket)!;
   }
 
@@ -189,7 +189,7 @@ export class Listener {
         stopWaiting();
         socket.off('close', stopWaiting);
         socket.off('readable', detect);
-        this.#starts.run(this.clientOf(socket).key, () =>
+        this.#starts.run(this.getClient(socket).key, () =>
           begin(first[0] === tlsHandshakeByte, start === http2PrefaceStart),
         );
       },
@@ -209,8 +209,8 @@ export class Listener {
   }
 
   #startTls(socket: net.Socket): void {
-    const peer = peerOf(socket);
-    this.#handshakes.set(peer, this.clientOf(socket));
+    const peer = formatPeer(socket);
+    this.#handshakes.set(peer, this.getClient(socket));
     socket.once('close', () => this.#handshakes.delete(peer));
     this.#tls.emit('connection', socket);
   }
@@ -218,7 +218,7 @@ export class Listener {
   #onSecure(socket: tls.TLSSocket): void {
     socket.on('error', () => undefined);
     const serverName = typeof socket.servername === 'string' && socket.servername !== '' ? socket.servername : null;
-    const client = this.#handshakes.get(peerOf(socket));
+    const client = this.#handshakes.get(formatPeer(socket));
     if (!client) {
       socket.destroy();
       return;
@@ -229,6 +229,6 @@ export class Listener {
   }
 }
 
-function peerOf(socket: net.Socket): string {
+function formatPeer(socket: net.Socket): string {
   return `${socket.remoteAddress}|${socket.remotePort}`;
 }

@@ -92,7 +92,7 @@ export class SandboxProxy {
 
   async #serve(exchange: Exchange): Promise<void> {
     const { baseDomain, onAccess, logger } = this.#options;
-    const host = authorityOf(exchange);
+    const host = readAuthority(exchange);
     checkTarget(exchange);
     if (!isServerNameAllowed(exchange.client.serverName, baseDomain)) {
       throw new GatewayError(421, 'misdirected_request', 'This TLS connection was opened for another name');
@@ -137,7 +137,7 @@ export class SandboxProxy {
         onAccess(sandboxId);
         releases.push(() => onAccess(sandboxId));
       }
-      forwarding = forwardingOf(context);
+      forwarding = createForwarding(context);
       try {
         await forwarding.start();
         return;
@@ -299,7 +299,7 @@ function cutAt(exchange: Exchange, atMs: number | null): () => void {
   return () => clearTimeout(timer);
 }
 
-function forwardingOf(context: ForwardingContext): Forwarding {
+function createForwarding(context: ForwardingContext): Forwarding {
   const { exchange } = context;
   // `HttpForwarding` is the only forwarding that changes the heads of replies.
   if (context.page?.isPage) return new HttpForwarding(context);
@@ -309,7 +309,7 @@ function forwardingOf(context: ForwardingContext): Forwarding {
 }
 
 /** The one authority of the request. */
-function authorityOf(exchange: Exchange): string {
+function readAuthority(exchange: Exchange): string {
   const { hosts } = exchange.headers;
   const authority = exchange.targetAuthority ?? hosts[0];
   if (!authority || hosts.length > 1) throw invalidHost();

@@ -64,39 +64,39 @@ function clusterOptions(
   settings: Settings,
   { openServers, ownServices, logger }: HostServices,
 ): KubernetesDriverOptions {
-  const builtin = builtinImagesOf(settings);
+  const builtin = listBuiltinImages(settings);
   return {
     config: kubeConfig(settings),
     namespace: settings.PLATFORM_KUBERNETES_NAMESPACE,
     hostId: settings.PLATFORM_HOST_ID!,
     agentImage: settings.PLATFORM_KUBERNETES_AGENT_IMAGE!,
-    imageOf: imageNames({ registry: settings.PLATFORM_REGISTRY?.split('/', 1)[0] ?? null, builtin }),
+    resolveImage: imageNames({ registry: settings.PLATFORM_REGISTRY?.split('/', 1)[0] ?? null, builtin }),
     builtinImages: { names: Object.keys(interpreterRecipes), images: builtin },
     buildsFolder: path.join(settings.PLATFORM_DATA_DIR, 'builds'),
-    imageLimits: imageLimitsOf(settings),
+    imageLimits: toImageLimits(settings),
     pullSecret: settings.PLATFORM_KUBERNETES_PULL_SECRET,
     podNetwork: settings.PLATFORM_SANDBOX_SUBNET!,
     storageClass: settings.PLATFORM_KUBERNETES_STORAGE_CLASS,
     runtimeClass: settings.PLATFORM_KUBERNETES_RUNTIME_CLASS,
     clientRanges: settings.PLATFORM_KUBERNETES_CLIENT_RANGES,
     clientNamespaces: settings.PLATFORM_KUBERNETES_CLIENT_NAMESPACES,
-    closedRanges: closedRangesOf(settings),
-    nodeFigures: nodeFiguresOf(settings),
-    udp: udpOf(settings),
-    mounts: mountsOf(settings, ownServices),
+    closedRanges: listClosedRanges(settings),
+    nodeFigures: toNodeFiguresOptions(settings),
+    udp: toUdpOptions(settings),
+    mounts: toMountOptions(settings, ownServices),
     dns: settings.PLATFORM_SANDBOX_DNS?.split(',').map((address) => address.trim()),
     requestShare: {
       cpu: settings.PLATFORM_KUBERNETES_CPU_REQUEST_SHARE,
       memory: settings.PLATFORM_KUBERNETES_MEMORY_REQUEST_SHARE,
     },
     ownUsers: !settings.PLATFORM_KUBERNETES_HOST_USERS,
-    warm: warmOf(settings, builtin),
+    warm: toWarmOptions(settings, builtin),
     openServers,
     logger,
   };
 }
 
-function nodeFiguresOf(settings: Settings): NodeFiguresOptions {
+function toNodeFiguresOptions(settings: Settings): NodeFiguresOptions {
   if (settings.PLATFORM_KUBERNETES_NODE_FIGURES === 'api-server') return { via: 'api-server' };
   const [namespace, name] = settings.PLATFORM_KUBERNETES_KUBELET_ACCOUNT?.split('/') ?? [];
   return {
@@ -109,7 +109,7 @@ function nodeFiguresOf(settings: Settings): NodeFiguresOptions {
 /** What a sandbox of the base template has where its request and its account's plan say nothing else. */
 const baseShape = { cpuCount: 2, memoryMb: 512, storageGb: 10 };
 
-function warmOf(settings: Settings, builtin: Record<string, string>): WarmOptions | undefined {
+function toWarmOptions(settings: Settings, builtin: Record<string, string>): WarmOptions | undefined {
   const {
     PLATFORM_WARM_POOL_SIZE: least,
     PLATFORM_WARM_POOL_MAX_SIZE: most,
@@ -120,7 +120,7 @@ function warmOf(settings: Settings, builtin: Record<string, string>): WarmOption
   return { size: { least, most }, memoryMb: memoryMb || undefined, base: image ? { image, ...baseShape } : null };
 }
 
-function udpOf(settings: Settings): UdpOptions | undefined {
+function toUdpOptions(settings: Settings): UdpOptions | undefined {
   const range = settings.PLATFORM_UDP_PORTS;
   if (!range) return undefined;
   return {
@@ -132,13 +132,13 @@ function udpOf(settings: Settings): UdpOptions | undefined {
   };
 }
 
-function mountsOf(settings: Settings, ownServices: HostServices['ownServices']): MountOptions | undefined {
+function toMountOptions(settings: Settings, ownServices: HostServices['ownServices']): MountOptions | undefined {
   const s3fsImage = settings.PLATFORM_KUBERNETES_S3FS_IMAGE;
   return s3fsImage ? { s3fsImage, outboundRanges: settings.PLATFORM_OUTBOUND_RANGES, ownServices } : undefined;
 }
 
 /** The addresses of pods, and the address at which clients reach their UDP ports. */
-function closedRangesOf(settings: Settings): string[] {
+function listClosedRanges(settings: Settings): string[] {
   const { PLATFORM_UDP_PORTS: ports, PLATFORM_HOST_PUBLIC_ADDRESS: address = '' } = settings;
   return [
     ...settings.PLATFORM_KUBERNETES_CLOSED_RANGES,
@@ -148,7 +148,7 @@ function closedRangesOf(settings: Settings): string[] {
 }
 
 /** The images of the operator's settings, by `builtin:<template>`. */
-function builtinImagesOf(settings: Settings): Record<string, string> {
+function listBuiltinImages(settings: Settings): Record<string, string> {
   const images = Object.entries(settings.PLATFORM_KUBERNETES_TEMPLATE_IMAGES).map(
     ([template, [image]]) => [`builtin:${template}`, image!] as const,
   );
@@ -181,7 +181,7 @@ function createMachineDriver(settings: Settings, services: HostServices): Promis
     baseImage: settings.PLATFORM_BASE_IMAGE,
     interpreterRecipes,
     imageCacheBytes: imageCacheBytes(settings),
-    imageLimits: imageLimitsOf(settings),
+    imageLimits: toImageLimits(settings),
     registryInsecureHttp: settings.PLATFORM_REGISTRY_INSECURE_HTTP,
     ...(settings.PLATFORM_REGISTRY && {
       registry: {
@@ -197,7 +197,7 @@ function createMachineDriver(settings: Settings, services: HostServices): Promis
   });
 }
 
-const imageLimitsOf = ({ PLATFORM_IMAGE_MAX_GB: gb }: Settings) => ({
+const toImageLimits = ({ PLATFORM_IMAGE_MAX_GB: gb }: Settings) => ({
   ...defaultImageLimits,
   maxBytes: gb * 1024 ** 3,
 });

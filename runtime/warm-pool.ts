@@ -36,7 +36,7 @@ interface WarmPoolParts<Shape, Member> {
   /** The limit of members that are made at the same time. */
   madeAtOnce: number;
   /** Shapes with the same key share their members. */
-  keyOf: (shape: Shape) => string;
+  toKey: (shape: Shape) => string;
   /** The shape of which at least `least` members are kept. Null: there is none. */
   base: Shape | null;
   /** The minimum for the base shape, and the maximum for each shape, which bursts of creates can reach. */
@@ -44,7 +44,7 @@ interface WarmPoolParts<Shape, Member> {
   /** How much memory all members together may use now. */
   budgetMb: () => number;
   /** How much memory one member of the shape uses. */
-  memoryMbOf: (shape: Shape) => number;
+  toMemoryMb: (shape: Shape) => number;
   /** Whether there is capacity for one more member in addition to the present ones. */
   hasCapacity: (shape: Shape, present: readonly Shape[]) => boolean;
   /** Whether creates are in progress. A refill waits for them for a while. */
@@ -78,8 +78,8 @@ export class WarmPool<Shape extends { image: string }, Member extends { name: st
 
   /** Begins to make members in the background. */
   open(): void {
-    const { base, size, keyOf } = this.#parts;
-    if (base) this.#pools.set(keyOf(base), newPool(base, size));
+    const { base, size, toKey } = this.#parts;
+    if (base) this.#pools.set(toKey(base), newPool(base, size));
     this.#fill();
   }
 
@@ -98,8 +98,8 @@ export class WarmPool<Shape extends { image: string }, Member extends { name: st
 
   /** Takes a member that fits. The caller then owns it. Null: there is none. */
   claim(shape: Shape, fits: (member: Member) => boolean): Member | null {
-    const { keyOf, size } = this.#parts;
-    const key = keyOf(shape);
+    const { toKey, size } = this.#parts;
+    const key = toKey(shape);
     const pool = this.#pools.get(key) ?? newPool(shape, { least: 0, most: size.most });
     this.#pools.delete(key);
     this.#pools.set(key, pool);
@@ -194,7 +194,7 @@ export class WarmPool<Shape extends { image: string }, Member extends { name: st
 
   /** @returns false after a failure or a cancellation */
   async #makeOne(pool: ShapePool<Shape, Member>): Promise<boolean> {
-    const { make, keyOf, logger } = this.#parts;
+    const { make, toKey, logger } = this.#parts;
     const signal = AbortSignal.any([this.#makings.signal, this.#closing.signal]);
     pool.making += 1;
     // One of the stale members gives its place to the new one.
@@ -204,7 +204,7 @@ export class WarmPool<Shape extends { image: string }, Member extends { name: st
       const made = await make(pool.shape, signal);
       pool.failures = 0;
       // The pool may be gone meanwhile, because its template was deleted.
-      const isWanted = this.#pools.get(keyOf(pool.shape)) === pool && !this.#closing.signal.aborted;
+      const isWanted = this.#pools.get(toKey(pool.shape)) === pool && !this.#closing.signal.aborted;
       if (isWanted) pool.ready.push(made);
       else await this.remove(made);
       return true;
@@ -236,10 +236,10 @@ export class WarmPool<Shape extends { image: string }, Member extends { name: st
 
   /** Whether one more member fits into the budget, after others were ended. */
   #fitsAfterEviction(pool: ShapePool<Shape, Member>): boolean {
-    const { budgetMb, memoryMbOf, size } = this.#parts;
+    const { budgetMb, toMemoryMb, size } = this.#parts;
     const fits = () => {
       const present = this.#present();
-      const usedMb = [...present, pool.shape].reduce((sum, shape) => sum + memoryMbOf(shape), 0);
+      const usedMb = [...present, pool.shape].reduce((sum, shape) => sum + toMemoryMb(shape), 0);
       return present.length < size.least || usedMb <= budgetMb();
     };
     for (const other of this.#pools.values()) {

@@ -46,7 +46,7 @@ interface Slots {
 }
 
 const any = { activitiesPerSecond: null };
-const slotsOf: Readonly<Record<ControlWork, Slots>> = {
+const slotsByWork: Readonly<Record<ControlWork, Slots>> = {
   // The watch of each host is one activity that runs while the host exists. 2,000 cached workflows use about 290 MiB: see
   // `platform/config/heap-limits.ts`.
   sandboxes: { activities: 2000, accountShare: null, workflowTasks: 100, cachedWorkflows: 2000, ...any },
@@ -116,7 +116,7 @@ type WorkerDeps = Parameters<typeof createControlWorkers>[0];
 
 /** Each worker has all workflows and activities. The queue decides which of them it gets. */
 function createWorker(kind: typeof Worker, deps: WorkerDeps, work: ControlWork, activities: object): Promise<Worker> {
-  const { accountShare, ...slots } = slotsOf[work];
+  const { accountShare, ...slots } = slotsByWork[work];
   const interceptors = [
     ...(deps.activityInterceptor ? [deps.activityInterceptor] : []),
     ...(accountShare === null ? [] : [limitAccountSlots(accountShare)]),

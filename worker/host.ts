@@ -34,7 +34,7 @@ import { hasSpaceToAdmit, readDiskSpace } from '../runtime/disk/disk-space.ts';
 import { createHostWorkers } from './host-worker.ts';
 import { CapacityReporter } from './hosts/capacity-reporter.ts';
 import { DiskWatch } from './hosts/disk-watch.ts';
-import { describeHost, hostIdOf } from './hosts/identity.ts';
+import { describeHost, readHostId } from './hosts/identity.ts';
 import { HostLease } from './hosts/lease.ts';
 import { requireOwnDataFolder } from './hosts/own-data-folder.ts';
 import { HostReconciliation, whenGivenUp } from './hosts/reconciliation.ts';
@@ -54,7 +54,7 @@ const logger = pino({ level: settings.PLATFORM_LOG_LEVEL, name: 'host' }, logDes
 const sdkMetricsPort = settings.PLATFORM_HOST_METRICS_PORT ? await freeLoopbackPort(innerLoopbackAddress) : null;
 logTemporalThrough(logger, sdkMetricsPort);
 const plans = loadPlans(settings.PLATFORM_PLANS_FILE);
-const hostId = hostIdOf(settings);
+const hostId = readHostId(settings);
 const turn = turnSettings(settings);
 const proxy = sandboxProxy(settings);
 const [orm, connection, openDriver] = await Promise.all([
@@ -144,7 +144,7 @@ const reconciliation = new HostReconciliation({
   driver,
   facts,
   hostId,
-  specOf: (row) => toSpec(row, { secrets, ...environments }),
+  createSpec: (row) => toSpec(row, { secrets, ...environments }),
   logger,
 });
 await reconciliation.takeOver(lastAlive);

@@ -92,7 +92,7 @@ export class OutboxRelay {
     } catch (error) {
       const isDead = await recordFailedAttempt(this.#orm.em, {
         id,
-        error: textOf(error),
+        error: formatError(error),
         isRefusal: !isOutage(error),
       });
       const fields = { err: error, outboxId: id, workflowId, signal: entry.signal };
@@ -133,7 +133,7 @@ function isOutage(error: unknown): boolean {
   return isGrpcServiceError(cause) && outageCodes.has(Number(cause.code));
 }
 
-function textOf(error: unknown): string {
+function formatError(error: unknown): string {
   const { message, cause } = error as Error;
   return cause instanceof Error ? `${message}: ${cause.message}` : message;
 }

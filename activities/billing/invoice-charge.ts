@@ -1,7 +1,7 @@
 import {
   amountDue,
   balanceCovers,
-  payFromBalanceOf,
+  payInvoiceFromBalance,
   postponeCharge,
   recordFailedAttempt,
 } from '../../db/billing/invoice-payments.ts';
@@ -15,7 +15,7 @@ import {
 } from '../../db/billing/payment-intents.ts';
 import { findCustomer, findDefaultMethod } from '../../db/billing/payment-methods.ts';
 import type { Orm } from '../../db/orm.ts';
-import { type ChargeOutcome, outcomeOf } from '../../domain/billing/payments.ts';
+import { type ChargeOutcome, toChargeOutcome } from '../../domain/billing/payments.ts';
 import {
   type PaymentProcessor,
   type ProcessorCharge,
@@ -74,7 +74,7 @@ async function attempt(deps: ChargeDependencies, found: Invoice, at: Date): Prom
     }
   }
   // The amount of a prepared charge is fixed.
-  const invoice = intentId === null ? await payFromBalanceOf(orm.em, found, at) : found;
+  const invoice = intentId === null ? await payInvoiceFromBalance(orm.em, found, at) : found;
   if (invoice.status === 'paid') return 'succeeded';
   const [method, customerId] = [await findDefaultMethod(orm.em, accountId), await findCustomer(orm.em, accountId)];
   if (!processor || !method || customerId === null) return failed('no_payment_method');
@@ -88,7 +88,7 @@ async function attempt(deps: ChargeDependencies, found: Invoice, at: Date): Prom
   const key = `confirm ${intentId} ${chargeAttempts} ${paymentMethodId}`;
   const confirmed = processor.confirmCharge({ key, paymentIntentId: intentId, paymentMethodId });
   const { status, failureReason } = await readAndRecord(deps, confirmed);
-  const outcome = outcomeOf(status);
+  const outcome = toChargeOutcome(status);
   if (outcome === 'unknown') throw new ProcessorUnavailableError('The outcome of the charge is not known');
   return outcome === 'succeeded' ? outcome : failed(failureReason ?? status);
 }

@@ -33,7 +33,7 @@ export function hostWork() {
         const options = { message: error.message, type: 'share_in_use', nextRetryDelay: shareRetry } as const;
         throw ApplicationFailure.create(options);
       }
-      const failure = failureOf(error, tries);
+      const failure = toActivityError(error, tries);
       failed.delete(key);
       if (failure instanceof ApplicationFailure && !failure.nonRetryable) failed.set(key, tries);
       // An activity that is cancelled between two tries leaves its count behind.
@@ -45,7 +45,7 @@ export function hostWork() {
   };
 }
 
-function failureOf(error: unknown, tries: number): Error {
+function toActivityError(error: unknown, tries: number): Error {
   if (Context.current().cancellationSignal.aborted) return new CancelledFailure('The work on the host was cancelled');
   if (error instanceof ApplicationFailure) return error;
   if (error instanceof AppError) return ApplicationFailure.nonRetryable(error.message, error.code);

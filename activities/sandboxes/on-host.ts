@@ -60,7 +60,7 @@ export function createSandboxHostActivities(
   const onHost = hostWork();
   const life = new SandboxLifeRepository(deps.orm.em, deps.plans, deps.onMove);
 
-  const rowOf = async (sandboxId: SandboxId): Promise<Sandbox> => {
+  const readSandbox = async (sandboxId: SandboxId): Promise<Sandbox> => {
     const row = await life.find(sandboxId);
     if (!row) throw ApplicationFailure.nonRetryable(`There is no sandbox ${sandboxId}`, 'sandbox_absent');
     return row;
@@ -94,7 +94,7 @@ export function createSandboxHostActivities(
           try {
             const place = await deps.driver.create(spec, { signal, onPhase });
             await steps.end();
-            return placeOf(place);
+            return toHostedPlace(place);
           } finally {
             steps.stop();
           }
@@ -113,13 +113,13 @@ export function createSandboxHostActivities(
     /** `paused` → `resuming`, if admitted. Thaws the processes, or starts the sandbox again on its disk. */
     resumeSandbox(sandboxId: SandboxId, storage: StorageChange | null, run: number): Promise<HostedPlace> {
       return onHost(async (signal) => {
-        const before = await rowOf(sandboxId);
+        const before = await readSandbox(sandboxId);
         const { plan, bestEffort } = planMounts(before, storage);
         requireFresh(plan, bestEffort);
         return shares.run(before.accountId, signal, async () => {
           const row = await life.beginResume(sandboxId, run);
           const spec = toSpec(row, deps, { ...plan, bestEffort });
-          return placeOf(await deps.driver.resume(spec, { signal }).catch(refuseWithoutSpace));
+          return toHostedPlace(await deps.driver.resume(spec, { signal }).catch(refuseWithoutSpace));
         });
       });
     },
@@ -130,14 +130,14 @@ export function createSandboxHostActivities(
      */
     restartSandbox(sandboxId: SandboxId, storage: StorageChange | null, run: number): Promise<HostedPlace> {
       return onHost(async (signal) => {
-        const before = await rowOf(sandboxId);
+        const before = await readSandbox(sandboxId);
         const { plan, bestEffort } = planMounts(before, storage);
         requireAllCredentials(plan, bestEffort);
         const isBegun = before.status === 'resuming' && before.run === run;
         return shares.run(before.accountId, signal, async () => {
           if (!isBegun) await deps.driver.requireStartable(toSpec(before, deps), { signal });
           const row = await life.beginRestart(sandboxId, run, new Date());
-          return placeOf(await deps.driver.restart(toSpec(row, deps, { ...plan, bestEffort }), { signal }));
+          return toHostedPlace(await deps.driver.restart(toSpec(row, deps, { ...plan, bestEffort }), { signal }));
         });
       });
     },
@@ -147,7 +147,7 @@ export function createSandboxHostActivities(
      * @param removing a port to leave out
      */
     exposePorts(sandboxId: SandboxId, removing: number | null): Promise<void> {
-      return onHost(async () => deps.driver.exposeUdp(sandboxId, udpMappings(await rowOf(sandboxId), removing)));
+      return onHost(async () => deps.driver.exposeUdp(sandboxId, udpMappings(await readSandbox(sandboxId), removing)));
     },
 
     /** Ends the processes and keeps the disk. */
@@ -173,7 +173,7 @@ function refuseWithoutSpace(error: unknown): never {
   throw new AppError('no_capacity', 'The host of this sandbox has no free disk space now; try again later');
 }
 
-function placeOf({ address, agentPort, slots }: SandboxPlace): HostedPlace {
+function toHostedPlace({ address, agentPort, slots }: SandboxPlace): HostedPlace {
   return { address, agentPort, ...(slots && { slots }) };
 }
 
@@ -209,11 +209,11 @@ export function toSpec(
     command: parseCustomCommand(row.templateCustomCommand ?? null),
     startImageCommand: row.startImageCommand,
     readyProbe: parseReadyCommand(row.templateReadyCommand ?? null),
-    ...(mounts && mounts.slots.length > 0 && { storage: { ...mounts, ...directOf(row) } }),
+    ...(mounts && mounts.slots.length > 0 && { storage: { ...mounts, ...toDirectMount(row) } }),
   };
 }
 
-function directOf({ directMount, s3fsPath }: Sandbox): Pick<WantedMounts, 'direct'> {
+function toDirectMount({ directMount, s3fsPath }: Sandbox): Pick<WantedMounts, 'direct'> {
   return directMount ? { direct: { s3fsPath: s3fsPath || 's3fs' } } : {};
 }
 

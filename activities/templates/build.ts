@@ -38,7 +38,7 @@ export function createTemplateBuildHostActivities(deps: {
   const shares = new AccountShares(accountShare);
   const onHost = hostWork();
 
-  const buildOf = async (templateId: TemplateId, sandboxId: SandboxId) => {
+  const readBuild = async (templateId: TemplateId, sandboxId: SandboxId) => {
     const build = await findBuild(orm.em, templateId, sandboxId);
     if (!build) throw ApplicationFailure.nonRetryable('The template is gone', 'build_over');
     return build;
@@ -56,7 +56,7 @@ export function createTemplateBuildHostActivities(deps: {
     signal: AbortSignal,
   ): Promise<{ path: string; digest: string }> {
     const digest = await driver.builds.imageDigest(image, signal);
-    const path = to.pathOf({ project: treesProject, repository: 'trees' });
+    const path = to.formatPath({ project: treesProject, repository: 'trees' });
     const tag = digest.replace(':', '-');
     try {
       const there = await to.find(path, tag);
@@ -73,7 +73,7 @@ export function createTemplateBuildHostActivities(deps: {
     /** Copies the disk of the sandbox and packs its changes. */
     packSandbox(templateId: TemplateId, sandboxId: SandboxId): Promise<void> {
       return onHost(async (signal) => {
-        const { accountId } = await buildOf(templateId, sandboxId);
+        const { accountId } = await readBuild(templateId, sandboxId);
         await shares.run(accountId, signal, async () => {
           await driver.builds.copyDisk(templateId, sandboxId, signal).catch(sandboxGone);
           await driver.builds.packChanges(templateId, accountId, signal);
@@ -84,16 +84,16 @@ export function createTemplateBuildHostActivities(deps: {
     /** Pushes the packed changes as a layer over the image of the sandbox. @returns the image for the template */
     pushTemplate(templateId: TemplateId, sandboxId: SandboxId): Promise<TemplateImage> {
       return onHost(async (signal) => {
-        const { accountId, image, place } = await buildOf(templateId, sandboxId);
+        const { accountId, image, place } = await readBuild(templateId, sandboxId);
         if (!registry) throw ApplicationFailure.nonRetryable('The platform has no registry', 'build_failed');
         const changes = await driver.builds.packChanges(templateId, accountId, signal);
         const base = readRegistryImage(image) ?? (await pushedTree(registry, templateId, accountId, image, signal));
-        const path = registry.pathOf(place);
+        const path = registry.formatPath(place);
         try {
           const pushed = await pushImage(registry, { base, layer: changes, to: { path, tag: place.tag } }, signal);
           return {
             image: registryImage(path, pushed.digest),
-            registryImageUrl: registry.urlOf(place),
+            registryImageUrl: registry.formatUrl(place),
             registryProject: place.project,
             registryRepository: place.repository,
             registryTag: place.tag,

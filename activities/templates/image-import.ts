@@ -21,7 +21,7 @@ import { describeExcess, storageExcess } from '../../db/templates/template-stora
 import { FairSemaphore } from '../../domain/fair-semaphore.ts';
 import type { ImportJobId } from '../../domain/ids.ts';
 import { registryImage } from '../../domain/templates/image.ts';
-import { blobsOf } from '../../domain/templates/image-manifest.ts';
+import { listBlobs } from '../../domain/templates/image-manifest.ts';
 import { parseImageReference } from '../../domain/templates/image-reference.ts';
 import { UnusableImageError } from '../../integrations/registry/external-image.ts';
 import { ImageImports, type ImportProgress, TargetError } from '../../integrations/registry/image-import.ts';
@@ -68,18 +68,18 @@ export function createImageImportActivities({ orm, plans, secrets, settings, reg
     try {
       const image = await imports.copy({
         reference,
-        credentials: credentialsOf(plan),
+        credentials: openCredentials(plan),
         to: plan,
         onFound: ({ manifest, sizeBytes }) => {
           attempt.note(`found ${plan.externalImageUrl}: ${manifest.layers.length} layers, ${sizeBytes} bytes`);
-          return requireStorageLeft(plan, blobsOf(manifest));
+          return requireStorageLeft(plan, listBlobs(manifest));
         },
         onProgress: (progress) => attempt.report(progress),
         onLine: (line) => attempt.note(line),
         signal: attempt.signal,
       });
       await attempt.end(`copied; ${attempt.bytesRead} bytes read`);
-      const { project, repository } = placeOf(plan, registry.prefix);
+      const { project, repository } = parsePlace(plan, registry.prefix);
       return {
         image: registryImage(plan.path, image.digest),
         registryImageUrl: plan.url,
@@ -90,7 +90,7 @@ export function createImageImportActivities({ orm, plans, secrets, settings, reg
         imageBlobs: image.blobs,
       };
     } catch (error) {
-      const failure = attempt.isOver ? final('import_over', 'The import is over') : failureOf(error);
+      const failure = attempt.isOver ? final('import_over', 'The import is over') : toImportFailure(error);
       await attempt.end(attempt.isOver ? null : `failed: ${failure.message}`);
       context.cancellationSignal.throwIfAborted();
       throw failure;
@@ -107,13 +107,13 @@ export function createImageImportActivities({ orm, plans, secrets, settings, reg
     }
   }
 
-  function credentialsOf({ templateId, username, sealedPassword }: ImportPlan) {
+  function openCredentials({ templateId, username, sealedPassword }: ImportPlan) {
     if (!username) return null;
     const password = sealedPassword === null ? '' : secrets.openRegistryPassword(templateId, sealedPassword);
     return { username, password };
   }
 
-  async function requireStorageLeft(plan: ImportPlan, blobs: ReturnType<typeof blobsOf>): Promise<void> {
+  async function requireStorageLeft(plan: ImportPlan, blobs: ReturnType<typeof listBlobs>): Promise<void> {
     const em = orm.em.fork();
     const template = await em.findOne(Template, { templateId: plan.templateId });
     if (!template) throw final('import_over', 'The import is over');
@@ -162,7 +162,7 @@ function final(type: string, message: string): ApplicationFailure {
 }
 
 /** Converts an error to a failure with a public text, retryable if another attempt may succeed. */
-function failureOf(error: unknown): ApplicationFailure {
+function toImportFailure(error: unknown): ApplicationFailure {
   if (error instanceof ApplicationFailure) return error;
   if (error instanceof UnusableImageError) return final('image_unusable', error.message);
   if (error instanceof ForbiddenAddressError) return final('address_forbidden', error.message);
@@ -181,7 +181,7 @@ function failureOf(error: unknown): ApplicationFailure {
   );
 }
 
-function placeOf({ path }: ImportPlan, prefix: string): { project: string; repository: string } {
+function parsePlace({ path }: ImportPlan, prefix: string): { project: string; repository: string } {
   const [project = '', ...rest] = path.slice(prefix.length).split('/');
   return { project, repository: rest.join('/') };
 }

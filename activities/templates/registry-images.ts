@@ -50,8 +50,8 @@ export function createRegistryImageActivities({ orm, settings, registry }: Regis
     async findUnusedImages(): Promise<string[]> {
       if (!registry) return [];
       const listed = (await registry.repositories()) ?? [];
-      const own = await findOwnProjects(orm.em, [...new Set(listed.map((path) => registry.projectOf(path)))]);
-      const ours = listed.filter((path) => own.has(registry.projectOf(path)));
+      const own = await findOwnProjects(orm.em, [...new Set(listed.map((path) => registry.parseProject(path)))]);
+      const ours = listed.filter((path) => own.has(registry.parseProject(path)));
       const paths = [...new Set([...ours, ...(await knownRepositories(orm.em))])];
       const turns = pLimit(readsAtOnce);
       await Promise.all(paths.map((path) => turns(() => readRepository(path))));

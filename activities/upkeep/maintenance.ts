@@ -17,7 +17,7 @@ import {
   purgeWebhookDeliveries,
   type Retention,
 } from '../../db/upkeep/retention.ts';
-import { pauseSandboxesOf, warnOfQuotas } from '../../db/usage/metered-quotas.ts';
+import { pauseSandboxes, warnOfQuotas } from '../../db/usage/metered-quotas.ts';
 import { keepUsage, type UsageUpkeep } from '../../db/usage/usage-upkeep.ts';
 import type { Settings } from '../../platform/config/settings.ts';
 
@@ -49,7 +49,7 @@ export function createMaintenanceActivities({
       const refused = await countRefusedUsage(orm.em);
       if (refused > 0) log.error('usage was refused, because no sandbox or image can have used that much', { refused });
       for (const user of await warnOfQuotas(orm.em, new Date())) {
-        if (settings.PLATFORM_USED_UP_QUOTA === 'pause') await pauseSandboxesOf(orm.em, user);
+        if (settings.PLATFORM_USED_UP_QUOTA === 'pause') await pauseSandboxes(orm.em, user);
       }
       await reviveBudgetChecks(orm.em);
       return done;

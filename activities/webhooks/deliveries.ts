@@ -57,7 +57,7 @@ export function createWebhookDeliveryActivities(deps: {
       const { held, waitMs } = found;
       if (waitMs > 0) throw failedAttempt({ waitMs, error: 'The next attempt is not due yet' });
       await attemptOnce(held);
-      const result = resultOf(await findResult(orm.em, wanted));
+      const result = toAttemptResult(await findResult(orm.em, wanted));
       if (result.status === 'retrying') throw failedAttempt(result);
       return result;
     },
@@ -75,7 +75,7 @@ export function createWebhookDeliveryActivities(deps: {
 
 export type WebhookDeliveryActivities = ReturnType<typeof createWebhookDeliveryActivities>;
 
-function resultOf(result: StoredResult | null): AttemptResult {
+function toAttemptResult(result: StoredResult | null): AttemptResult {
   const error = result?.error ?? null;
   switch (result?.status) {
     case 'retrying':

@@ -1,5 +1,5 @@
 import type { DeliveryResult, HeldDelivery } from '../../db/webhooks/held-delivery.ts';
-import { bodyOf, judge } from '../../domain/webhooks/delivery.ts';
+import { formatBody, judge } from '../../domain/webhooks/delivery.ts';
 import { retrySpacingMs } from '../../domain/webhooks/schedule.ts';
 import { InFlight, type InFlightLimits } from '../../integrations/webhooks/in-flight.ts';
 import type { WebhookKeys } from '../../integrations/webhooks/keys.ts';
@@ -38,7 +38,7 @@ export class DeliveryAttempts {
     if (!slot) return false;
     try {
       await begin?.();
-      const body = bodyOf(held.event);
+      const body = formatBody(held.event);
       const headers = signedHeaders(this.#webhooks.keys, endpoint, { id: held.event.eventId, body }, new Date());
       const { url, timeoutSeconds } = endpoint;
       // Every attempt has a new signature.

@@ -4,7 +4,7 @@ import { ConnectError } from '../rpc/connect-error.ts';
 /** Languages with their own kernel. */
 export type KernelLanguage = 'python' | 'javascript' | 'typescript' | 'bash' | 'r' | 'java';
 
-const kernelOf: Record<string, KernelLanguage> = {
+const kernels: Record<string, KernelLanguage> = {
   python: 'python',
   python3: 'python',
   javascript: 'javascript',
@@ -22,8 +22,8 @@ const kernelOf: Record<string, KernelLanguage> = {
  * @throws {ConnectError} `invalid_argument` for an unknown name
  */
 export function kernelLanguage(name: string): KernelLanguage {
-  const known = Object.hasOwn(kernelOf, name.toLowerCase()) ? kernelOf[name.toLowerCase()] : undefined;
+  const known = Object.hasOwn(kernels, name.toLowerCase()) ? kernels[name.toLowerCase()] : undefined;
   if (known) return known;
-  const names = Object.keys(kernelOf).join(', ');
+  const names = Object.keys(kernels).join(', ');
   throw new ConnectError(`unknown language '${name}': expected one of ${names}`, Code.InvalidArgument);
 }

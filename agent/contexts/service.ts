@@ -39,7 +39,7 @@ export function contextServices(environment: AgentEnvironment): AgentService[] {
         const wantsData = call.header('accept-result-data') === '1';
         const request = { contextId, code, language, envVars: { ...envVars }, wantsData };
         const contexts = await open();
-        for await (const event of contexts.execute(request, call.signal)) yield { event: messageOf(event, wantsData) };
+        for await (const event of contexts.execute(request, call.signal)) yield { event: toMessage(event, wantsData) };
       },
     }),
   ];
@@ -50,7 +50,7 @@ function kernelScripts(): string {
   return path.join(path.dirname(process.argv[1]!), 'contexts', 'kernels');
 }
 
-function messageOf(event: ExecuteEvent, wantsData: boolean): MessageInitShape<typeof ExecuteResponseSchema>['event'] {
+function toMessage(event: ExecuteEvent, wantsData: boolean): MessageInitShape<typeof ExecuteResponseSchema>['event'] {
   switch (event.type) {
     case 'stdout':
     case 'stderr':

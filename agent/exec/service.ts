@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AgentEnvironment } from '../boot/environment.ts';
 import type { SandboxState } from '../boot/sandbox-state.ts';
-import { resolvePath, statOf } from '../filesystem/path.ts';
+import { resolvePath, statPath } from '../filesystem/path.ts';
 import { readJson, replyJson } from '../http/json-exchange.ts';
 import { drained } from '../http/response-flow.ts';
 import { ConnectError } from '../rpc/connect-error.ts';
@@ -188,7 +188,7 @@ export class ExecService {
 async function workingDirectory(given: string, home: string): Promise<string> {
   try {
     const resolved = given.startsWith('~') ? resolvePath(given, home, 'cwd') : resolvePath(given, '/', 'cwd');
-    if ((await statOf(resolved)).isDirectory()) return resolved;
+    if ((await statPath(resolved)).isDirectory()) return resolved;
     throw new ExecutionRefused(400, 'invalid_cwd', `${resolved}: not a directory`);
   } catch (error) {
     if (error instanceof ConnectError || isSystemError(error)) {

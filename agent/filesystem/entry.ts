@@ -69,7 +69,7 @@ export function entryAt(absolutePath: string): Entry | Promise<Entry> {
   const target = systemPath(absolutePath);
   if (callsMayHang()) return entryAtSlowly(absolutePath, target);
   const stat = fs.lstatSync(target);
-  const entry = entryOf(absolutePath, stat);
+  const entry = toEntry(absolutePath, stat);
   if (!stat.isSymbolicLink()) return entry;
   const link = fs.readlinkSync(target, 'buffer');
   return ofLink(entry, link, () => fs.statSync(target));
@@ -77,14 +77,14 @@ export function entryAt(absolutePath: string): Entry | Promise<Entry> {
 
 async function entryAtSlowly(absolutePath: string, target: string | Buffer): Promise<Entry> {
   const stat = await fs.promises.lstat(target);
-  const entry = entryOf(absolutePath, stat);
+  const entry = toEntry(absolutePath, stat);
   if (!stat.isSymbolicLink()) return entry;
   const link = await fs.promises.readlink(target, 'buffer');
   const reached = await fs.promises.stat(target).catch(() => undefined);
   return ofLink(entry, link, () => reached);
 }
 
-function entryOf(absolutePath: string, stat: fs.Stats): Entry {
+function toEntry(absolutePath: string, stat: fs.Stats): Entry {
   return {
     name: path.basename(absolutePath),
     type: typeOfMode(stat.mode),
@@ -92,8 +92,8 @@ function entryOf(absolutePath: string, stat: fs.Stats): Entry {
     size: stat.size,
     mode: stat.mode & 0o7777,
     permissions: permissionsText(stat.mode),
-    owner: users.nameOf(stat.uid),
-    group: groups.nameOf(stat.gid),
+    owner: users.findName(stat.uid),
+    group: groups.findName(stat.gid),
     modifiedMs: stat.mtimeMs,
     symlinkTarget: undefined,
     isDirectory: (stat.mode & kindMask) === kind.directory,

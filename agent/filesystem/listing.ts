@@ -3,7 +3,7 @@ import { Code } from '@connectrpc/connect';
 import { ConnectError } from '../rpc/connect-error.ts';
 import { toConnectError } from '../rpc/errors.ts';
 import { type Entry, entryAt } from './entry.ts';
-import { nameOfBytes, statOf, systemPath } from './path.ts';
+import { nameOfBytes, statPath, systemPath } from './path.ts';
 
 /** How long a listing may block the event loop before other requests get a turn. */
 const sliceMs = 8;
@@ -21,7 +21,7 @@ const maxDirectoryBytes = 32 * 1024 * 1024;
  */
 export async function* walk(root: string, depth: number): AsyncGenerator<Entry[]> {
   try {
-    if (!(await statOf(root)).isDirectory()) {
+    if (!(await statPath(root)).isDirectory()) {
       throw new ConnectError(`${root}: not a directory`, Code.InvalidArgument);
     }
     let slice: Entry[] = [];

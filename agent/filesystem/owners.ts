@@ -14,7 +14,7 @@ class NameTable {
   }
 
   /** The name of `id`, or the number itself if the file has no name for it. */
-  nameOf(id: number): string {
+  findName(id: number): string {
     const now = Date.now();
     if (now - this.#checkedAt > recheckMs) {
       this.#checkedAt = now;

@@ -75,7 +75,7 @@ export function resolvePath(given: string, home: string, field = 'path'): string
  * stat(2), which follows links.
  * @throws errno
  */
-export async function statOf(absolutePath: string): Promise<fs.Stats> {
+export async function statPath(absolutePath: string): Promise<fs.Stats> {
   const target = systemPath(absolutePath);
   return callsMayHang() ? fs.promises.stat(target) : fs.statSync(target);
 }

@@ -22,7 +22,7 @@ export function filesystemServices(environment: AgentEnvironment): AgentService[
     agentService(
       Filesystem,
       {
-        stat: async ({ path }) => ({ entry: entryMessage(await entryOf(resolve(path))) }),
+        stat: async ({ path }) => ({ entry: entryMessage(await readEntry(resolve(path))) }),
 
         async makeDir({ path: given }) {
           const absolute = resolve(given);
@@ -31,10 +31,10 @@ export function filesystemServices(environment: AgentEnvironment): AgentService[
             await fs.mkdir(systemPath(absolute));
           } catch (error) {
             if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw toConnectError(error, absolute);
-            const existing = (await entryOf(absolute)).isDirectory ? 'directory already exists' : 'already exists';
+            const existing = (await readEntry(absolute)).isDirectory ? 'directory already exists' : 'already exists';
             throw new ConnectError(`${absolute}: ${existing}`, Code.AlreadyExists);
           }
-          return { entry: entryMessage(await entryOf(absolute)) };
+          return { entry: entryMessage(await readEntry(absolute)) };
         },
 
         async move({ source, destination }) {
@@ -45,7 +45,7 @@ export function filesystemServices(environment: AgentEnvironment): AgentService[
           } catch (error) {
             throw toConnectError(error, from);
           }
-          return { entry: entryMessage(await entryOf(to)) };
+          return { entry: entryMessage(await readEntry(to)) };
         },
 
         async listDir({ path, depth }) {
@@ -73,7 +73,7 @@ export function filesystemServices(environment: AgentEnvironment): AgentService[
           watchDir: { frames: eventFrames },
           stat: {
             json({ path }) {
-              const entry = entryOf(resolve(path));
+              const entry = readEntry(resolve(path));
               const text = (entry: Entry) => `{"entry":${entryJson(entry)}}`;
               return entry instanceof Promise ? entry.then(text) : text(entry);
             },
@@ -110,7 +110,7 @@ export function filesystemServices(environment: AgentEnvironment): AgentService[
 }
 
 /** The entry. Its errors contain the path. */
-function entryOf(absolute: string): Entry | Promise<Entry> {
+function readEntry(absolute: string): Entry | Promise<Entry> {
   try {
     const entry = entryAt(absolute);
     return entry instanceof Promise ? entry.catch((error) => Promise.reject(toConnectError(error, absolute))) : entry;

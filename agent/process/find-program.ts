@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { statOf } from '../filesystem/path.ts';
+import { statPath } from '../filesystem/path.ts';
 import { systemError } from '../native/libc.ts';
 
 const anyMayExecute = 0o111;
@@ -14,7 +14,7 @@ export async function findProgram(command: string, searchPath: string, cwd: stri
   let denied = false;
   for (const folder of searchPath.split(':')) {
     const candidate = path.resolve(cwd, folder, command);
-    const stat = await statOf(candidate).catch(() => undefined);
+    const stat = await statPath(candidate).catch(() => undefined);
     if (!stat?.isFile()) continue;
     if (stat.mode & anyMayExecute) return candidate;
     denied = true;

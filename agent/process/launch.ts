@@ -1,7 +1,7 @@
 import { checked, libc, systemError } from '../native/libc.ts';
 import { findProgram } from './find-program.ts';
 import { endBeforeAgent } from './oom-score.ts';
-import { exitOf, type ProcessExit, watchForEnds } from './reaper.ts';
+import { type ProcessExit, waitForExit, watchForEnds } from './reaper.ts';
 
 export interface Program {
   command: string;
@@ -57,7 +57,7 @@ export async function launchWithPipes(program: Program): Promise<Launched> {
       dup2(actions, stderrWrite, 2);
     });
     for (const fd of [stdinRead, stdoutWrite, stderrWrite]) libc().close(fd);
-    return { pid, stdin: stdinWrite, stdout: stdoutRead, stderr: stderrRead, exited: exitOf(pid) };
+    return { pid, stdin: stdinWrite, stdout: stdoutRead, stderr: stderrRead, exited: waitForExit(pid) };
   } catch (error) {
     for (const fd of pipes) libc().close(fd);
     throw error;
@@ -83,7 +83,7 @@ export async function launchOnTerminal(program: Program, columns: number, rows: 
       dup2(actions, 0, 1);
       dup2(actions, 0, 2);
     });
-    return { pid, terminal, exited: exitOf(pid) };
+    return { pid, terminal, exited: waitForExit(pid) };
   } catch (error) {
     close(terminal);
     throw error;

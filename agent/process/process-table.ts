@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { Code } from '@connectrpc/connect';
 import type { AgentEnvironment } from '../boot/environment.ts';
-import { resolvePath, statOf } from '../filesystem/path.ts';
+import { resolvePath, statPath } from '../filesystem/path.ts';
 import {
   type ProcessConfig,
   ProcessConfigSchema,
@@ -98,7 +98,7 @@ export class ProcessTable {
     if (!cwd) return home;
     const resolved = resolvePath(cwd, home, 'cwd');
     try {
-      if ((await statOf(resolved)).isDirectory()) return resolved;
+      if ((await statPath(resolved)).isDirectory()) return resolved;
     } catch (error) {
       throw new ConnectError(`cwd ${toConnectError(error, resolved).rawMessage}`, Code.InvalidArgument);
     }

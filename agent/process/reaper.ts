@@ -14,7 +14,7 @@ const waiting = new Map<number, (exit: ProcessExit) => void>();
  * Waits for the child `pid` and resolves with its end. Children of `node:child_process` are not affected, because only
  * pids passed to this function are waited for.
  */
-export function exitOf(pid: number): Promise<ProcessExit> {
+export function waitForExit(pid: number): Promise<ProcessExit> {
   return new Promise((resolve) => {
     waiting.set(pid, resolve);
     // The child may have ended before this call.

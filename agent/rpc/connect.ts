@@ -4,7 +4,7 @@ import { endEarly } from '../http/end-early.ts';
 import { drained, sendHeadSoon, writeThrough } from '../http/response-flow.ts';
 import { compress, decompress, isGzip, wantsGzip } from './compression.ts';
 import { ConnectError } from './connect-error.ts';
-import { errorJson, httpStatusOf, toConnectError } from './errors.ts';
+import { errorJson, toConnectError, toHttpStatus } from './errors.ts';
 import { FrameParser, frame, frameFlag, frameHeadBytes, textFrame } from './frames.ts';
 import { type Codec, decodeRequest, encodeReply, maxMessageBytes, type Procedure } from './procedure.ts';
 import type { AgentCall } from './service.ts';
@@ -92,7 +92,7 @@ function readBody(req: IncomingMessage, maxBytes: number): Promise<Buffer> {
 /** Replies with a JSON error, even if the request was not read completely. */
 export function replyError(req: IncomingMessage, res: ServerResponse, error: ConnectError): void {
   const body = JSON.stringify(errorJson(error));
-  endEarly(req, res, httpStatusOf(error.code), { 'content-type': 'application/json' }, body);
+  endEarly(req, res, toHttpStatus(error.code), { 'content-type': 'application/json' }, body);
 }
 
 /** Serves one unary call with the content type `application/json` or `application/proto`. */
@@ -106,7 +106,7 @@ export async function serveUnary(
   try {
     checkVersion(req);
     const gzip = isGzip(req.headers['content-encoding']);
-    const timeoutMs = timeoutOf(req);
+    const timeoutMs = parseTimeout(req);
     const body = await readBody(req, maxMessageBytes);
     const request = decodeRequest(procedure, codec, gzip ? await decompress(body) : body);
     const contentType = codec === 'json' ? 'application/json' : 'application/proto';
@@ -161,7 +161,7 @@ function checkVersion(req: IncomingMessage): void {
  * Milliseconds of `Connect-Timeout-Ms`. @throws {ConnectError} `invalid_argument` when it is not a number of at most
  * ten digits
  */
-function timeoutOf(req: IncomingMessage): number | undefined {
+function parseTimeout(req: IncomingMessage): number | undefined {
   const given = req.headers['connect-timeout-ms'];
   if (given === undefined || given === '') return undefined;
   if (!/^\d{1,10}$/.test(String(given))) throw new ConnectError('malformed Connect-Timeout-Ms', Code.InvalidArgument);
@@ -207,7 +207,7 @@ async function* readMessages(req: IncomingMessage, procedure: Procedure, codec: 
   for await (const chunk of req) {
     for (const { flags, payload } of parser.push(chunk as Buffer)) {
       if (flags & frameFlag.endStream) return;
-      yield decodeRequest(procedure, codec, await payloadOf(flags, payload, gzip));
+      yield decodeRequest(procedure, codec, await decodePayload(flags, payload, gzip));
     }
   }
   if (!parser.atBoundary) throw new ConnectError('the stream ended within a frame', Code.InvalidArgument);
@@ -224,10 +224,10 @@ async function readOneMessage(req: IncomingMessage, procedure: Procedure, codec:
   if (second && !(second.flags & frameFlag.endStream)) {
     throw new ConnectError('expected one message, got more', Code.InvalidArgument);
   }
-  return decodeRequest(procedure, codec, await payloadOf(first.flags, first.payload, gzip));
+  return decodeRequest(procedure, codec, await decodePayload(first.flags, first.payload, gzip));
 }
 
-function payloadOf(flags: number, payload: Buffer, gzip: boolean): Buffer | Promise<Buffer> {
+function decodePayload(flags: number, payload: Buffer, gzip: boolean): Buffer | Promise<Buffer> {
   if (!(flags & frameFlag.compressed)) return payload;
   if (!gzip) throw new ConnectError('compressed frame without Connect-Content-Encoding', Code.InvalidArgument);
   return decompress(payload);
@@ -251,7 +251,7 @@ export async function serveStream(
   };
   try {
     checkVersion(req);
-    const timeoutMs = timeoutOf(req);
+    const timeoutMs = parseTimeout(req);
     if (timeoutMs !== undefined) deadline = setTimeout(() => call.cancel(pastDeadline()), timeoutMs);
     if (procedure.method.methodKind === 'client_streaming') {
       const reply = await procedure.handler(readMessages(req, procedure, codec), call);

@@ -72,7 +72,7 @@ const wire: Record<Code, readonly [number, string]> = {
   [Code.Unauthenticated]: [401, 'unauthenticated'],
 };
 
-export function httpStatusOf(code: Code): number {
+export function toHttpStatus(code: Code): number {
   return wire[code][0];
 }
 

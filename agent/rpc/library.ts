@@ -58,7 +58,7 @@ function implementation({ method, handler }: Procedure): unknown {
         res.writeHead = () => res;
       });
       try {
-        yield* handler(request, callOf(context));
+        yield* handler(request, toAgentCall(context));
       } catch (error) {
         throw toConnectError(error);
       }
@@ -66,13 +66,13 @@ function implementation({ method, handler }: Procedure): unknown {
   }
   return async (request: unknown, context: HandlerContext) => {
     try {
-      return await handler(request, callOf(context));
+      return await handler(request, toAgentCall(context));
     } catch (error) {
       throw toConnectError(error);
     }
   };
 }
 
-function callOf({ signal, requestHeader }: HandlerContext): AgentCall {
+function toAgentCall({ signal, requestHeader }: HandlerContext): AgentCall {
   return { signal, header: (name) => requestHeader.get(name) ?? undefined };
 }

@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import path from 'node:path';
 import { systemPath } from '../filesystem/path.ts';
 import { writeThrough } from '../http/response-flow.ts';
-import { FileRequestError, fileErrorOf, replyFileError } from './file-error.ts';
+import { FileRequestError, replyFileError, toFileError } from './file-error.ts';
 import { giveTransferBuffer, takeTransferBuffer } from './transfer-buffers.ts';
 
 /** Files and ranges up to this size are sent in one piece. */
@@ -22,7 +22,7 @@ export async function serveDownload(req: IncomingMessage, res: ServerResponse, a
     // The kernel makes up the size of a file in sysfs.
     const small = stat.size > 0 && stat.size <= smallBytes ? await readWhole(file, stat.size) : undefined;
     if (small) stat.size = small.length;
-    const etag = etagOf(stat);
+    const etag = formatEtag(stat);
     const headers: Record<string, string | number> = {
       'accept-ranges': 'bytes',
       etag,
@@ -41,7 +41,7 @@ export async function serveDownload(req: IncomingMessage, res: ServerResponse, a
       else await send(file, res, 0, Number.POSITIVE_INFINITY);
       return;
     }
-    const range = freshRange(req, stat, etag) ? rangeOf(req.headers.range, stat.size) : undefined;
+    const range = freshRange(req, stat, etag) ? parseRange(req.headers.range, stat.size) : undefined;
     const start = range?.start ?? 0;
     const end = range?.end ?? stat.size;
     if (range) headers['content-range'] = `bytes ${start}-${end - 1}/${stat.size}`;
@@ -51,14 +51,14 @@ export async function serveDownload(req: IncomingMessage, res: ServerResponse, a
     else if (small) res.end(small.subarray(start, end));
     else await send(file, res, start, end);
   } catch (error) {
-    replyFileError(req, res, fileErrorOf(error, absolutePath));
+    replyFileError(req, res, toFileError(error, absolutePath));
   } finally {
     await file?.close();
   }
 }
 
 /** A value that changes whenever the file's content may have changed. */
-function etagOf(stat: Stats): string {
+function formatEtag(stat: Stats): string {
   return `"${stat.ino.toString(36)}-${stat.size.toString(36)}-${stat.mtimeMs.toString(36)}"`;
 }
 
@@ -79,7 +79,7 @@ function freshRange(req: IncomingMessage, stat: Stats, etag: string): boolean {
  * The one requested range. Undefined: the whole file, also for several ranges and other units.
  * @throws {FileRequestError} 416 when the range is outside the file
  */
-export function rangeOf(header: string | undefined, size: number): { start: number; end: number } | undefined {
+export function parseRange(header: string | undefined, size: number): { start: number; end: number } | undefined {
   const match = /^bytes=\s*(\d*)\s*-\s*(\d*)\s*$/.exec(header ?? '');
   if (!match || (match[1] === '' && match[2] === '')) return undefined;
   const suffix = match[1] === '';

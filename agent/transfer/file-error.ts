@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { endEarly } from '../http/end-early.ts';
 import { ConnectError } from '../rpc/connect-error.ts';
-import { httpStatusOf, isSystemError, toConnectError } from '../rpc/errors.ts';
+import { isSystemError, toConnectError, toHttpStatus } from '../rpc/errors.ts';
 
 /** A file request fails with this HTTP status and a text for the client. */
 export class FileRequestError extends Error {
@@ -17,13 +17,13 @@ export class FileRequestError extends Error {
 }
 
 /** The reply for any error. A full disk is 507. */
-export function fileErrorOf(error: unknown, subject?: string): FileRequestError {
+export function toFileError(error: unknown, subject?: string): FileRequestError {
   if (error instanceof FileRequestError) return error;
   if (isSystemError(error) && (error.code === 'ENOSPC' || error.code === 'EDQUOT')) {
     return new FileRequestError(507, toConnectError(error, subject ?? '').rawMessage);
   }
   const known = error instanceof ConnectError ? error : toConnectError(error, subject);
-  return new FileRequestError(httpStatusOf(known.code), known.rawMessage);
+  return new FileRequestError(toHttpStatus(known.code), known.rawMessage);
 }
 
 /** Replies `{"message": …}`, even if the request was not read completely. */

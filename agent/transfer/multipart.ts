@@ -16,7 +16,7 @@ const maxPreambleBytes = 64 * 1024;
 const carriageReturn = 13;
 
 /** The boundary in a `multipart/form-data` content type. Undefined for other types, or without a boundary. */
-export function boundaryOf(contentType: string | undefined): string | undefined {
+export function parseBoundary(contentType: string | undefined): string | undefined {
   if (!contentType || !/^multipart\/form-data\s*(;|$)/i.test(contentType)) return undefined;
   const match = /;\s*boundary=(?:"([^"]{1,200})"|([^\s;"]{1,200}))/i.exec(contentType);
   return match?.[1] ?? match?.[2];

@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import os from 'node:os';
 import type { AgentEnvironment } from '../boot/environment.ts';
-import { resolvePath, statOf } from '../filesystem/path.ts';
+import { resolvePath, statPath } from '../filesystem/path.ts';
 import { judgeSignature, type SignatureVerdict } from '../http/access.ts';
 import { serveDownload } from './download.ts';
-import { FileRequestError, fileErrorOf, replyFileError } from './file-error.ts';
+import { FileRequestError, replyFileError, toFileError } from './file-error.ts';
 import { serveUpload, UnverifiedContent } from './upload.ts';
 
 /** The credentials of a file request. */
@@ -51,10 +51,10 @@ export async function serveFiles(
     // may not.
     const inHome =
       access.byHeader || isSignedFor(query, operation, given, access.accessToken) ? resolve(given) : absolute;
-    const missing = inHome !== absolute && (await statOf(absolute).catch(() => undefined)) === undefined;
-    await serveDownload(req, res, missing && (await statOf(inHome).catch(() => undefined)) ? inHome : absolute);
+    const missing = inHome !== absolute && (await statPath(absolute).catch(() => undefined)) === undefined;
+    await serveDownload(req, res, missing && (await statPath(inHome).catch(() => undefined)) ? inHome : absolute);
   } catch (error) {
-    replyFileError(req, res, fileErrorOf(error));
+    replyFileError(req, res, toFileError(error));
   }
 }
 

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import path from 'node:path';
 import { nameOfBytes } from '../filesystem/path.ts';
-import { FileRequestError, fileErrorOf, replyFileError } from './file-error.ts';
-import { boundaryOf, MultipartError, MultipartParser } from './multipart.ts';
+import { FileRequestError, replyFileError, toFileError } from './file-error.ts';
+import { MultipartError, MultipartParser, parseBoundary } from './multipart.ts';
 import { StagedFile, writtenPath } from './staged-file.ts';
 
 const maxPathBytes = 16 * 1024;
@@ -55,7 +55,7 @@ export class UnverifiedContent {
 export async function serveUpload(req: IncomingMessage, res: ServerResponse, rules: UploadRules): Promise<void> {
   let upload: Upload | undefined;
   try {
-    const boundary = boundaryOf(req.headers['content-type']);
+    const boundary = parseBoundary(req.headers['content-type']);
     if (boundary === undefined) throw new FileRequestError(400, 'expected multipart/form-data with a boundary');
     upload = new Upload(rules);
     const parser = new MultipartParser(boundary);
@@ -67,7 +67,7 @@ export async function serveUpload(req: IncomingMessage, res: ServerResponse, rul
   } catch (error) {
     await upload?.discard();
     const known = error instanceof MultipartError ? new FileRequestError(400, error.message) : error;
-    replyFileError(req, res, fileErrorOf(known, upload?.destination));
+    replyFileError(req, res, toFileError(known, upload?.destination));
   }
 }
 

@@ -128,7 +128,7 @@ export class DirectoryWatcher {
     // The entry is a temporary file of an upload in progress.
     if (isStagedName(own)) return;
     const isReplaced = (event.mask & mask.movedTo) !== 0 && wasReplaced(path.join(this.#root, name));
-    const type = isReplaced ? EventType.WRITE : typeOf(event.mask);
+    const type = isReplaced ? EventType.WRITE : toEventType(event.mask);
     if (type === EventType.UNSPECIFIED) return;
     const isDirectory = (event.mask & mask.isDirectory) !== 0;
     if (type === EventType.REMOVE || type === EventType.RENAME) this.#scanned.delete(name);
@@ -283,7 +283,7 @@ export class DirectoryWatcher {
   }
 }
 
-function typeOf(eventMask: number): EventType {
+function toEventType(eventMask: number): EventType {
   if (eventMask & (mask.create | mask.movedTo)) return EventType.CREATE;
   if (eventMask & mask.modify) return EventType.WRITE;
   if (eventMask & mask.delete) return EventType.REMOVE;

@@ -37,7 +37,7 @@ function completeOperation(operation: Part): void {
   delete operation[optionalBodyMark];
   addReplyExample(operation);
   if (operation.description) {
-    operation.description = describeOperation(operation.description, operation['x-access'], codesOf(operation));
+    operation.description = describeOperation(operation.description, operation['x-access'], listErrorCodes(operation));
   }
   for (const parameter of parameters) {
     if (parameter.in === 'path') parameter.example = parameter.schema?.example ?? fieldExamples[parameter.name];
@@ -50,7 +50,7 @@ function addReplyExample({ operationId, responses }: Part): void {
   if (media && example.body !== undefined) media.example = example.body;
 }
 
-function codesOf({ responses }: Part): Map<number, ErrorCode[]> {
+function listErrorCodes({ responses }: Part): Map<number, ErrorCode[]> {
   const schemas = Object.entries<Part>(responses).map(([status, { content }]) => {
     return [Number(status), content?.['application/json']?.schema.properties?.code?.enum ?? []] as const;
   });

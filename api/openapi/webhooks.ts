@@ -2,7 +2,7 @@ import { type EventType, eventTypes } from '../../domain/event-types.ts';
 
 /** The `webhooks` part of the OpenAPI document: the requests to endpoints, by event type. */
 export function webhookDocuments(): Record<string, object> {
-  return Object.fromEntries(eventTypes.map((each) => [each.type, { post: requestOf(each) }]));
+  return Object.fromEntries(eventTypes.map((each) => [each.type, { post: describeRequest(each) }]));
 }
 
 const eventId = 'evt-9ypjhn8d3fkq6w2mzx5v';
@@ -13,7 +13,7 @@ const headers = {
   'webhook-signature': ['v1a,<base64> v1,<base64>', 'Signatures of `id.timestamp.body`, separated by spaces'],
 } as const;
 
-function requestOf({ type, description, example }: EventType): object {
+function describeRequest({ type, description, example }: EventType): object {
   return {
     summary: description,
     tags: ['Webhooks'],

@@ -7,7 +7,7 @@ import { html } from '../../domain/html.ts';
 import { accountPageUrl, apiUrl } from '../../platform/config/public-urls.ts';
 import { anyone } from '../access.ts';
 import type { Api, ApiDependencies } from '../dependencies.ts';
-import { failureOf } from '../plugins/errors.ts';
+import { reportFailure } from '../plugins/errors.ts';
 import { confirmEmailChangePage, forgotPasswordPage, resetPasswordPage, signInPage } from './account-forms.ts';
 import { serveAddCard } from './add-card.ts';
 import { serveFormPage } from './form-page.ts';
@@ -33,7 +33,7 @@ export async function pagesForPeople(app: FastifyInstance, deps: ApiDependencies
   });
   await app.register(formbody);
   app.setErrorHandler((error, request, reply) => {
-    return sendProblemPage(reply, failureOf(asExpired(error), request, reply));
+    return sendProblemPage(reply, reportFailure(asExpired(error), request, reply));
   });
   app.get(stylePath, { config: { access: anyone({ requestsPerMinute: 120 }) }, schema: { hide: true } }, (_, reply) =>
     reply.type('text/css; charset=utf-8').header('cache-control', 'max-age=3600').send(style),

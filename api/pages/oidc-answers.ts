@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { accountPageUrl } from '../../platform/config/public-urls.ts';
 import type { Settings } from '../../platform/config/settings.ts';
-import { failureOf, sendError } from '../plugins/errors.ts';
+import { reportFailure, sendError } from '../plugins/errors.ts';
 import type { AccessToken } from '../routes/accounts/sign-in/with-password.ts';
 import { signedInPage } from './account-forms.ts';
 import { sendPage, sendProblemPage } from './frame.ts';
@@ -27,7 +27,7 @@ export function problemHandler(settings: Settings) {
   return (error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply => {
     reply.header('cache-control', 'no-store');
     if (!wantsPage(request)) return sendError(error, request, reply);
-    const failure = failureOf(error, request, reply);
+    const failure = reportFailure(error, request, reply);
     if (!settings.PLATFORM_CONSOLE_URL) return sendProblemPage(reply, failure);
     return redirectToConsole(reply, accountPageUrl(settings, 'sign-in', { error: failure.code }));
   };

@@ -18,7 +18,7 @@ export interface RouteAccess {
 
 /**
  * Enforces `config.access` of every route: refuses callers without access, and gives the handler its scope of rows
- * (`scopeOf`). The API does not start if a route lacks a declaration. `/openapi.json` shows each declaration as
+ * (`requireScope`). The API does not start if a route lacks a declaration. `/openapi.json` shows each declaration as
  * `x-access`.
  */
 export const access = fp<{ orm: Orm }>(
@@ -66,13 +66,13 @@ function declaredAccess(route: RouteOptions): RouteAccess[] {
   const methods = [route.method].flat();
   const access = config?.access;
   if (!access) throw new Error(`${methods} ${url} does not declare who may call it: set config.access`);
-  const documented = { 'x-access': { who: access.who, rows: access.rows }, ...securityOf(access) };
+  const documented = { 'x-access': { who: access.who, rows: access.rows }, ...describeSecurity(access) };
   route.schema = { ...schema, ...documented };
   return methods.map((method) => ({ method, url, access }));
 }
 
 /** Absent: the default security of the document applies. */
-function securityOf(access: Access): { security?: Record<string, string[]>[] } {
+function describeSecurity(access: Access): { security?: Record<string, string[]>[] } {
   if (access.who === 'anyone') return { security: [] };
   if (access.who === 'user' && access.orToken) {
     return { security: [{ apiKey: [] }, { authorization: [] }, { accessToken: [] }, {}] };

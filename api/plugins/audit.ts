@@ -17,7 +17,7 @@ export const audit = fp<{ orm: Orm }>(
 
     // The hook runs after the body was read, because the events of the body would lose the async context.
     app.addHook('preHandler', (request, _reply, done) => {
-      const about = auditedOf(request);
+      const about = toAuditedRequest(request);
       if (!about) return done();
       audited.set(request, about);
       auditedRequest.run(about, done);
@@ -30,7 +30,7 @@ export const audit = fp<{ orm: Orm }>(
       try {
         await insertAuditEvent(orm.em.fork(), about, {
           accountId,
-          objectId: objectOf(request),
+          objectId: findObjectId(request),
           before: null,
           after: null,
         });
@@ -47,7 +47,7 @@ export const audit = fp<{ orm: Orm }>(
  * Null: a known caller that only reads. A request without a caller is audited for every method, because a GET may be a
  * sign-in.
  */
-function auditedOf({ identity, scope, method, routeOptions, ip, id }: FastifyRequest): AuditedRequest | null {
+function toAuditedRequest({ identity, scope, method, routeOptions, ip, id }: FastifyRequest): AuditedRequest | null {
   if (identity && readingMethods.has(method)) return null;
   const { operationId } = (routeOptions.schema ?? {}) as { operationId?: string };
   return {
@@ -68,7 +68,7 @@ function isNewSuccess(reply: FastifyReply): boolean {
 }
 
 /** The created object, or the last object in the address. */
-function objectOf(request: FastifyRequest): string | null {
+function findObjectId(request: FastifyRequest): string | null {
   if (request.createdObject) return request.createdObject;
   const named = Object.entries((request.params ?? {}) as Record<string, string>).filter(([name]) =>
     name.endsWith('_id'),

@@ -32,7 +32,7 @@ export const authentication = fp<{ orm: Orm; accessTokens: AccessTokens }>(
       // The route has tokens of its own kind and checks them.
       if (inQuery !== null && !isAccessTokenShape(inQuery)) return app.rateLimits.perAddress(request, reply);
       const credential: Credential | null =
-        inQuery === null ? credentialOf(request) : { kind: 'token', secret: inQuery };
+        inQuery === null ? parseCredential(request) : { kind: 'token', secret: inQuery };
       request.identity = await identify(credential);
       if (!request.identity) {
         await app.rateLimits.perAddress(request, reply);
@@ -63,7 +63,7 @@ function tokenInQuery(request: FastifyRequest): string | null {
   return typeof token === 'string' ? token : null;
 }
 
-function credentialOf(request: FastifyRequest): Credential | null {
+function parseCredential(request: FastifyRequest): Credential | null {
   const header = request.headers['x-api-key'];
   if (typeof header === 'string' && header !== '') return { kind: 'key', secret: header.trim() };
   const [, scheme, secret] = /^(api-key|bearer) +(\S+) *$/i.exec(request.headers.authorization ?? '') ?? [];

@@ -18,7 +18,7 @@ export const errors = fp(
     app.addHook('onRoute', (route) => {
       patterns.push({
         methods: [route.method].flat(),
-        pattern: patternOf(route.url),
+        pattern: createPattern(route.url),
         parameters: parametersIn(route.url),
       });
     });
@@ -98,7 +98,7 @@ const usualRetrySeconds: Record<TooManyCode | 'no_capacity', number> & { [code i
 };
 
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const failure = failureOf(error, request, reply);
+  const failure = reportFailure(error, request, reply);
   // Serialized without a schema, because a code that the route did not document must still reach the caller.
   return reply
     .code(failure.status)
@@ -115,7 +115,7 @@ const faults: readonly ErrorCode[] = [
 ];
 
 /** The public part of an error. Logs the rest, and sets the headers of the error. */
-export function failureOf(error: unknown, request: FastifyRequest, reply: FastifyReply): AppError {
+export function reportFailure(error: unknown, request: FastifyRequest, reply: FastifyReply): AppError {
   const failure = toAppError(error, request);
   // `no_capacity` is an expected answer, not a fault.
   if (faults.includes(failure.code)) {
@@ -170,7 +170,7 @@ function toAppError(error: unknown, request: FastifyRequest): AppError {
 }
 
 /** A regular expression for concrete addresses of a route, with or without a trailing slash. */
-function patternOf(url: string): RegExp {
+function createPattern(url: string): RegExp {
   const parts = url
     .replace(/\/$/, '')
     .split('/')

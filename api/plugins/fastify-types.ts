@@ -11,9 +11,9 @@ import type { RouteLimits } from './request-limits.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Null on public routes. Read it with `callerOf`. */
+    /** Null on public routes. Read it with `requireCaller`. */
     identity: Identity | null;
-    /** Null when the route declares no rows, or there is no caller. Read it with `scopeOf`. */
+    /** Null when the route declares no rows, or there is no caller. Read it with `requireScope`. */
     scope: Scope | null;
     /**
      * The account that an admin gave, by one of its objects or by `account_id`. Null: the caller's own account, or all.

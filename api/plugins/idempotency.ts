@@ -15,7 +15,7 @@ import { newId } from '../../db/core/new-id.ts';
 import type { Orm } from '../../db/orm.ts';
 import { AppError } from '../../domain/errors.ts';
 import { type Id, type IdKind, isId } from '../../domain/ids.ts';
-import { callerOf } from '../access.ts';
+import { requireCaller } from '../access.ts';
 
 /** A route declares that it accepts `Idempotency-Key` with these options in its `config.idempotency`. */
 export interface IdempotencyOptions {
@@ -54,7 +54,7 @@ export const idempotency = fp<{ orm: Orm }>(
     app.addHook('preValidation', async (request) => {
       // The hash is made before validation, because validation fills in defaults that may change with a release.
       if (request.routeOptions.config.idempotency && request.headers['idempotency-key']) {
-        hashes.set(request, hashOf(request));
+        hashes.set(request, hashRequest(request));
       }
     });
 
@@ -62,7 +62,7 @@ export const idempotency = fp<{ orm: Orm }>(
       const options = request.routeOptions.config.idempotency;
       const requestHash = hashes.get(request);
       if (!options || !requestHash) return;
-      const identity = callerOf(request);
+      const identity = requireCaller(request);
       const caller = identity.keyId ?? identity.userId;
       const key = request.headers['idempotency-key'] as string;
       const objectId = newId(options.makes);
@@ -136,7 +136,7 @@ async function replay(
 }
 
 /** SHA-256 of the request. The order of a body's fields does not matter. */
-function hashOf(request: FastifyRequest): string {
+function hashRequest(request: FastifyRequest): string {
   const body = JSON.stringify(request.body ?? null, (_key, value) =>
     value !== null && typeof value === 'object' && !Array.isArray(value)
       ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))

@@ -41,11 +41,11 @@ export const rateLimits = fp<{ perKey: number; perAddress: number }>(
     const unlimited: RateLimiter = async () => {};
     app.decorate('rateLimits', {
       perKey: perKey ? limiter(perKey, (request) => request.identity!.keyId ?? request.identity!.userId) : unlimited,
-      perAddress: perAddress ? limiter(perAddress, addressOf) : unlimited,
+      perAddress: perAddress ? limiter(perAddress, readAddress) : unlimited,
       perPublicRoute: perAddress
         ? limiter(
             ({ routeOptions }) => publicRequestsPerMinute(routeOptions.config.access)!,
-            (request) => `${request.routeOptions.url} ${addressOf(request)}`,
+            (request) => `${request.routeOptions.url} ${readAddress(request)}`,
           )
         : unlimited,
     });
@@ -53,4 +53,4 @@ export const rateLimits = fp<{ perKey: number; perAddress: number }>(
   { name: 'rate-limits' },
 );
 
-const addressOf = (request: FastifyRequest) => normalizeIP(request.ip);
+const readAddress = (request: FastifyRequest) => normalizeIP(request.ip);

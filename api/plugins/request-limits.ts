@@ -29,7 +29,7 @@ export const requestLimits = fp(
     const routes: RouteOptions[] = [];
     app.decorate('routeLimits', limits);
     app.addHook('onRoute', (route) => {
-      route.bodyLimit = bodyLimitOf(route);
+      route.bodyLimit = findBodyLimit(route);
       routes.push(route);
     });
     // Plugins that are registered later may still declare a route public.
@@ -40,7 +40,7 @@ export const requestLimits = fp(
   { name: 'request-limits' },
 );
 
-function bodyLimitOf({ config, schema }: RouteOptions): number {
+function findBodyLimit({ config, schema }: RouteOptions): number {
   return config?.bodyBytes ?? (schema?.body ? withBodyBytes : withoutBodyBytes);
 }
 

@@ -13,7 +13,7 @@ export const requestLogs = fp(
       const line = {
         client_request_id: replacedRequestId(request.raw),
         method: request.method,
-        path: pathOf(request),
+        path: formatPath(request),
         route: request.routeOptions.url ?? null,
         status: reply.statusCode,
         duration_ms: Math.round(reply.elapsedTime * 10) / 10,
@@ -22,7 +22,7 @@ export const requestLogs = fp(
         user_id: request.identity?.userId,
         key_id: request.identity?.keyId,
         session_id: request.identity?.sessionId,
-        workflow_id: workflowIdOf(request),
+        workflow_id: findWorkflowId(request),
       };
       if (request.routeOptions.config.quiet && reply.statusCode < 500) request.log.debug(line, 'request');
       else request.log.info(line, 'request');
@@ -32,13 +32,13 @@ export const requestLogs = fp(
 );
 
 /** The path without the codec server's token, which a mistyped path may contain too. */
-function pathOf(request: FastifyRequest): string {
+function formatPath(request: FastifyRequest): string {
   const path = request.url.split('?', 1)[0]!;
   return path.startsWith('/codec/') ? '/codec/…' : path;
 }
 
 /** A sandbox's id is its workflow's id, so one search finds both the request and the history. */
-function workflowIdOf(request: FastifyRequest): string | undefined {
+function findWorkflowId(request: FastifyRequest): string | undefined {
   if (request.workflowId) return request.workflowId;
   const params = request.params as { sandbox_id?: SandboxId } | undefined;
   return params?.sandbox_id;
@@ -52,7 +52,7 @@ const fitsIntoLogLine = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
  * The caller's `X-Request-Id` if it is a UUID or a trace id, otherwise a new id. Request ids are unencrypted in the
  * headers of workflow histories, where all other data of a caller is encrypted. So a caller cannot choose a free text.
  */
-export function requestIdOf(request: IncomingMessage): string {
+export function readRequestId(request: IncomingMessage): string {
   const given = request.headers['x-request-id'];
   return typeof given === 'string' && usualForm.test(given) ? given : randomUUID();
 }

@@ -15,7 +15,7 @@ export const slicedReplies = fp(
     app.addHook('preSerialization', async (request, reply, payload) => {
       const schema = listIn(request, reply.statusCode, payload);
       if (schema === null) return payload;
-      const bytes = await bytesOf(schema, payload as Value);
+      const bytes = await serializeReply(schema, payload as Value);
       reply.serializer(() => bytes as unknown as string);
       return payload;
     });
@@ -36,7 +36,7 @@ function listIn(request: FastifyRequest, status: number, payload: unknown): z.Zo
 }
 
 /** The text of the usual serializer, as bytes: the conversion of a long text would be a long turn, too. */
-async function bytesOf(schema: z.ZodObject, payload: Value): Promise<Buffer> {
+async function serializeReply(schema: z.ZodObject, payload: Value): Promise<Buffer> {
   const pieces: Buffer[] = [];
   let began = performance.now();
   const write = async (type: z.ZodType, value: unknown, before: string): Promise<void> => {

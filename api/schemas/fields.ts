@@ -93,7 +93,7 @@ export const namePattern = '^[^\\x00-\\x1f\\x7f-\\x9f]*[^\\s\\x00-\\x1f\\x7f-\\x
 const blankNamePattern = '^[^\\x00-\\x1f\\x7f-\\x9f]*$';
 
 /** A name. The domain checks its rules and refuses it as `invalid_name`. The schema only documents them. */
-export const nameOf = (maxLength: number, { mayBeBlank = false } = {}) =>
+export const nameField = (maxLength: number, { mayBeBlank = false } = {}) =>
   z
     .string()
     .max(256)

@@ -14,8 +14,8 @@ const size = () =>
   );
 const start = () => optionalNonZeroQuery(z.coerce.number().int().min(0).max(2_000_000_000));
 
-/** Query parameters of a list. Spread them into the route's query schema. @param defaultLimit as for `listingOf` */
-export function pagingQueryOf(defaultLimit: number) {
+/** Query parameters of a list. Spread them into the route's query schema. @param defaultLimit as for `toListing` */
+export function createPagingQuery(defaultLimit: number) {
   return {
     page: optionalNonZeroQuery(z.coerce.number().int().min(1).max(10_000_000)).describe('Default 1'),
     limit: size().describe(`Items on a page, default ${defaultLimit}; more than ${maxPageSize} are cut to that`),
@@ -26,7 +26,7 @@ export function pagingQueryOf(defaultLimit: number) {
 }
 
 /** Query parameters of most lists. */
-export const pagingQuery = pagingQueryOf(50);
+export const pagingQuery = createPagingQuery(50);
 
 /** Query parameters of a sortable list, in addition to `pagingQuery`. @param columns the columns to sort by */
 export function sortingQuery<Column extends string>(columns: readonly Column[]) {
@@ -40,7 +40,7 @@ type PagingQuery = { [name in keyof typeof pagingQuery]?: number | undefined };
 type SortingQuery<Column extends string> = { sort_by?: Column | undefined; sort_order?: 'asc' | 'desc' | undefined };
 
 /** The requested page and order. The default order is newest first. */
-export function listingOf<Column extends string = 'created_at'>(
+export function toListing<Column extends string = 'created_at'>(
   query: PagingQuery & SortingQuery<Column>,
   defaultLimit: number,
 ): Listing<Column | 'created_at'> {
@@ -61,7 +61,7 @@ export const paginationSchema = z
   .meta({ id: 'Pagination' });
 
 /** The page of a reply, and the total number of items. */
-export function paginationOf(
+export function presentPagination(
   page: { limit: number; offset: number },
   counted: number,
 ): z.output<typeof paginationSchema> {

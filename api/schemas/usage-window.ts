@@ -31,7 +31,7 @@ interface AskedBounds {
  * The window of a report.
  * @throws {AppError} `invalid_date_range`
  */
-export function windowOf(asked: AskedBounds, now: Date): UsageWindow {
+export function resolveWindow(asked: AskedBounds, now: Date): UsageWindow {
   const end = asked.end ?? now;
   const start = asked.start ?? new Date(end.getTime() - defaultDays * dayMs);
   requireOrder({ start, end });
@@ -44,7 +44,7 @@ export function windowOf(asked: AskedBounds, now: Date): UsageWindow {
  * The bounds of a list.
  * @throws {AppError} `invalid_date_range`
  */
-export function boundsOf(asked: AskedBounds, now: Date): UsageWindow {
+export function resolveBounds(asked: AskedBounds, now: Date): UsageWindow {
   // An item that ends at this moment belongs to the list.
   const window = { start: asked.start ?? new Date(firstMs), end: asked.end ?? new Date(now.getTime() + dayMs) };
   requireOrder(window);

@@ -6,7 +6,7 @@ const fs = require('node:fs');
 const http = require('node:http');
 
 /** @param {string} path */
-function entryOf(path) {
+function readEntry(path) {
   const stat = fs.lstatSync(path);
   return {
     name: path.slice(path.lastIndexOf('/') + 1),
@@ -22,7 +22,7 @@ function entryOf(path) {
 }
 
 /** A Connect frame with a text. @param {string} text */
-function frameOf(text, flags = 0) {
+function createFrame(text, flags = 0) {
   const head = Buffer.alloc(5);
   head[0] = flags;
   head.writeUInt32BE(Buffer.byteLength(text), 1);
@@ -38,8 +38,8 @@ const answers = {
     children.get(pid).kill('SIGKILL');
     return {};
   },
-  Stat: ({ path }) => ({ entry: entryOf(path) }),
-  ListDir: ({ path }) => ({ entries: fs.readdirSync(path).map((name) => entryOf(`${path}/${name}`)) }),
+  Stat: ({ path }) => ({ entry: readEntry(path) }),
+  ListDir: ({ path }) => ({ entries: fs.readdirSync(path).map((name) => readEntry(`${path}/${name}`)) }),
 };
 
 const children = new Map();
@@ -47,9 +47,9 @@ const children = new Map();
 function start({ process: { cmd, args = [] } }, res) {
   const child = spawn(cmd, args);
   children.set(child.pid, child);
-  res.write(frameOf(JSON.stringify({ event: { start: { pid: child.pid } } })));
+  res.write(createFrame(JSON.stringify({ event: { start: { pid: child.pid } } })));
   child.stdout.on('data', (chunk) => {
-    const taken = res.write(frameOf(JSON.stringify({ event: { data: { stdout: chunk.toString('base64') } } })));
+    const taken = res.write(createFrame(JSON.stringify({ event: { data: { stdout: chunk.toString('base64') } } })));
     if (taken) return;
     child.stdout.pause();
     res.once('drain', () => child.stdout.resume());
@@ -57,15 +57,15 @@ function start({ process: { cmd, args = [] } }, res) {
   child.stderr.resume();
   child.on('close', (exitCode) => {
     children.delete(child.pid);
-    res.write(frameOf(JSON.stringify({ event: { end: { exitCode } } })));
-    res.end(frameOf('{}', 2));
+    res.write(createFrame(JSON.stringify({ event: { end: { exitCode } } })));
+    res.end(createFrame('{}', 2));
   });
 }
 
 function watchDir({ path }, res) {
-  res.write(frameOf(JSON.stringify({ event: { start: {} } })));
+  res.write(createFrame(JSON.stringify({ event: { start: {} } })));
   const watcher = fs.watch(path, (type, name) =>
-    res.write(frameOf(JSON.stringify({ event: { filesystem: { name, type } } }))),
+    res.write(createFrame(JSON.stringify({ event: { filesystem: { name, type } } }))),
   );
   res.on('close', () => watcher.close());
 }

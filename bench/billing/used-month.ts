@@ -55,10 +55,10 @@ export function usedMonth(
 ): UsedMonth {
   const hours: UsedHour[] = [];
   const sums = new Map<string, { kind: Kind; price: string; amount: bigint }>();
-  const hourOf = (ms: number) => Math.floor(ms / hourMs) * hourMs;
+  const roundToHour = (ms: number) => Math.floor(ms / hourMs) * hourMs;
   const halfMs = (startMs + endMs) / 2;
-  const starts = new Set([hourOf(startMs), hourOf(endMs)]);
-  for (let ms = hourOf(startMs) - hourMs; ms < endMs; ms += everyHours * hourMs) starts.add(ms);
+  const starts = new Set([roundToHour(startMs), roundToHour(endMs)]);
+  for (let ms = roundToHour(startMs) - hourMs; ms < endMs; ms += everyHours * hourMs) starts.add(ms);
   let state = seed;
   for (const hour of starts) {
     for (const kind of kinds) {

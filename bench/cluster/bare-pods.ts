@@ -2,8 +2,8 @@ import type { SandboxSpec } from '../../runtime/driver.ts';
 import { Cluster } from '../../runtime/kubernetes/cluster.ts';
 import { ClusterWatch } from '../../runtime/kubernetes/cluster-watch.ts';
 import type { ImageFacts } from '../../runtime/kubernetes/image-facts.ts';
-import { diskOf, podOf } from '../../runtime/kubernetes/manifests.ts';
-import { selectorOf } from '../../runtime/kubernetes/names.ts';
+import { buildDisk, buildPod } from '../../runtime/kubernetes/manifests.ts';
+import { hostSelector } from '../../runtime/kubernetes/names.ts';
 import type { KubernetesDriverOptions } from '../../runtime/kubernetes/options.ts';
 import type { DriverHost } from '../../test/kubernetes/support/driver-host.ts';
 
@@ -23,7 +23,7 @@ export class BarePods {
     this.#options = options;
     this.#facts = facts;
     this.#cluster = new Cluster(config, namespace);
-    this.#watch = new ClusterWatch(config, this.#cluster, { namespace, selector: selectorOf(hostId), logger });
+    this.#watch = new ClusterWatch(config, this.#cluster, { namespace, selector: hostSelector(hostId), logger });
   }
 
   /** @param options the options of the compared driver */
@@ -36,8 +36,8 @@ export class BarePods {
 
   /** Returns when the pod is Ready. */
   async start(spec: SandboxSpec): Promise<void> {
-    await this.#cluster.applyDisk(diskOf(spec, this.#facts, this.#options), this.#signal);
-    await this.#cluster.applyPod(podOf(spec, this.#facts, this.#options), this.#signal);
+    await this.#cluster.applyDisk(buildDisk(spec, this.#facts, this.#options), this.#signal);
+    await this.#cluster.applyPod(buildPod(spec, this.#facts, this.#options), this.#signal);
     const ready = () =>
       this.#watch
         .pod(spec.sandboxId)

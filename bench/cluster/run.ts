@@ -32,7 +32,7 @@ async function measure(): Promise<void> {
   try {
     const [image, agentImage] = [await pushBusybox(cluster), await pushAgentImage(cluster.registry)];
     host = await DriverHost.open(cluster, agentImage, { requestShare });
-    const bare = await BarePods.open(host, await factsOf(host, image), { requestShare });
+    const bare = await BarePods.open(host, await readFacts(host, image), { requestShare });
     const floor = await oneAfterTheOther(host, bare, image);
     await measureWarmPods(cluster, { agentImage, image, floor }, times);
     await measureMemoryPauses(cluster, host, image, times);
@@ -129,7 +129,7 @@ async function allAtOnce(host: DriverHost, bare: BarePods, image: string): Promi
 }
 
 /** The facts that a driver has determined about an image. */
-async function factsOf(host: DriverHost, image: string): Promise<ImageFacts> {
+async function readFacts(host: DriverHost, image: string): Promise<ImageFacts> {
   const spec = await host.spec(image);
   await host.driver.create(spec);
   const disk = { name: spec.sandboxId, namespace: host.namespace };

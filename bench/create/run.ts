@@ -101,7 +101,7 @@ function againstFloors({ traced, resumes, pauses, together }: Created, floors: F
 
 async function createAll(platform: RunningPlatform, pool: number): Promise<Created> {
   const client = platform.client();
-  const supervisor = platform.pidsOf('ops/local-stack/start.ts')[0]!;
+  const supervisor = platform.findPids('ops/local-stack/start.ts')[0]!;
   const use = () => platformUse(supervisor, platform.dataDir);
   if (pool > 0) await untilShims(use, pool);
   // The first creates of a platform fill caches for later ones.

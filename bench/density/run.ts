@@ -25,7 +25,7 @@ const platform = new RunningPlatform({
 await platform.start();
 try {
   const client = platform.client();
-  const supervisor = platform.pidsOf('ops/local-stack/start.ts')[0]!;
+  const supervisor = platform.findPids('ops/local-stack/start.ts')[0]!;
   const running: SandboxView[] = [];
   const created = async () => {
     const sandbox = await client.createSandbox(wanted);

@@ -23,7 +23,7 @@ export class Samples {
   }
 
   median(name: string): number {
-    return medianOf(this.#byName.get(name)!);
+    return computeMedian(this.#byName.get(name)!);
   }
 
   best(name: string): number {
@@ -33,7 +33,7 @@ export class Samples {
   /** The median of the rounds' ratios, because within a round the machine's load is the same for both. */
   ratio(name: string, to: string): number {
     const others = this.#byName.get(to)!;
-    return medianOf(this.#byName.get(name)!.map((value, round) => value / others[round]!));
+    return computeMedian(this.#byName.get(name)!.map((value, round) => value / others[round]!));
   }
 }
 
@@ -85,7 +85,7 @@ export class BenchProcesses {
   }
 }
 
-export function medianOf(values: number[]): number {
+export function computeMedian(values: number[]): number {
   return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!;
 }
 
@@ -118,7 +118,7 @@ export async function latencyP50(port: number): Promise<number> {
     sentAt = now;
     return times.length < latencyRequests;
   });
-  return medianOf(times);
+  return computeMedian(times);
 }
 
 /** Requests per second. */

@@ -1,6 +1,6 @@
 import os from 'node:os';
 import path from 'node:path';
-import { cpuMsOf } from '../process-cpu.ts';
+import { readCpuMs } from '../process-cpu.ts';
 import { BenchProcesses, download, fileBytes, latencyP50, Samples, throughput, throughputRequests } from './load.ts';
 
 /**
@@ -33,20 +33,20 @@ class DownloadCosts {
 
   /** Other load of the machine can only increase the cost, so the lowest counts. */
   get cheapest(): Record<string, number> {
-    return this.#measured.reduce((least, each) => (sumOf(each) < sumOf(least) ? each : least));
+    return this.#measured.reduce((least, each) => (sumCosts(each) < sumCosts(least) ? each : least));
   }
 
   /** The least seconds for a GiB: each process has one thread, and all of them share the cores. */
   get minSeconds(): number {
-    return Math.max(...Object.values(this.cheapest), sumOf(this.cheapest) / os.availableParallelism());
+    return Math.max(...Object.values(this.cheapest), sumCosts(this.cheapest) / os.availableParallelism());
   }
 
   #cpuMs(): [name: string, ms: number][] {
-    return Object.entries(this.#pids).map(([name, pid]) => [name, cpuMsOf(pid)]);
+    return Object.entries(this.#pids).map(([name, pid]) => [name, readCpuMs(pid)]);
   }
 }
 
-const sumOf = (costs: Record<string, number>) => Object.values(costs).reduce((sum, each) => sum + each, 0);
+const sumCosts = (costs: Record<string, number>) => Object.values(costs).reduce((sum, each) => sum + each, 0);
 
 const processes = new BenchProcesses();
 try {

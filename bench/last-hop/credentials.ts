@@ -2,7 +2,7 @@ import type { LastHopIdentity } from '../../domain/hosts/last-hop.ts';
 import { LastHopAuthority } from '../../gateway/last-hop/authority.ts';
 import type { Credential } from '../../gateway/last-hop/credential.ts';
 import { HostPlaces } from '../../gateway/last-hop/host-places.ts';
-import { proofOf, readJoinToken } from '../../gateway/last-hop/join-token.ts';
+import { computeProof, readJoinToken } from '../../gateway/last-hop/join-token.ts';
 import { LastHops } from '../../gateway/last-hop/last-hops.ts';
 import { checkIssued, makeKeyAndRequest } from '../../gateway/last-hop/request.ts';
 
@@ -11,11 +11,11 @@ export const benchHostId = 'host-b';
 
 export const noRevocations = { isRevoked: () => false, onChange: () => undefined };
 
-export async function credentialOf(identity: LastHopIdentity, authorityFolder: string): Promise<Credential> {
+export async function createCredential(identity: LastHopIdentity, authorityFolder: string): Promise<Credential> {
   const authority = await LastHopAuthority.open(authorityFolder);
   const { key, request } = await makeKeyAndRequest();
   const token = readJoinToken(authority.joinToken(identity));
-  const issued = await authority.issue({ ...identity, request, proof: proofOf(token.key, request) }, false);
+  const issued = await authority.issue({ ...identity, request, proof: computeProof(token.key, request) }, false);
   if ('refusal' in issued) throw new Error(issued.refusal);
   return { key, ...checkIssued(issued.certificate, key, token) };
 }
@@ -30,7 +30,7 @@ export const hostPlaces = (lastHopPort: number | null) =>
 
 /** The tunnels of a gateway on another machine. */
 export async function tunnelsThrough(authorityFolder: string, lastHopPort: number): Promise<LastHops> {
-  const current = await credentialOf({ role: 'gateway', name: 'gateway-a' }, authorityFolder);
+  const current = await createCredential({ role: 'gateway', name: 'gateway-a' }, authorityFolder);
   return new LastHops({
     credential: { current },
     places: hostPlaces(lastHopPort),

@@ -5,9 +5,9 @@ import type { SandboxId } from '../../domain/ids.ts';
 import { openTunnel } from '../../gateway/last-hop/tunnel.ts';
 import {
   BenchProcesses,
+  computeMedian,
   download,
   latencyP50,
-  medianOf,
   Samples,
   throughput,
   throughputRequests,
@@ -91,5 +91,5 @@ async function openingP50(open: () => Promise<net.Socket>): Promise<number> {
     times.push(performance.now() - startedAt);
     socket.destroy();
   }
-  return medianOf(times);
+  return computeMedian(times);
 }

@@ -20,7 +20,7 @@ export const multipartRivals: Rivals[] = [
 ];
 
 function rivals(measure: string, sizes: readonly number[], times: number): Rivals {
-  const pieces = piecesOf(body(sizes));
+  const pieces = splitBytes(body(sizes));
   const wanted = sizes.reduce((sum, size) => sum + size, 0);
   const speed = async (parse: () => Promise<number>) => {
     const startedMs = performance.now();
@@ -51,7 +51,7 @@ function body(sizes: readonly number[]): Buffer {
   return Buffer.concat([...parts, Buffer.from(`--${boundary}--\r\n`)]);
 }
 
-function piecesOf(bytes: Buffer): Buffer[] {
+function splitBytes(bytes: Buffer): Buffer[] {
   const pieces: Buffer[] = [];
   for (let at = 0; at < bytes.length; at += pieceBytes) pieces.push(bytes.subarray(at, at + pieceBytes));
   return pieces;

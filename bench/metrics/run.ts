@@ -27,7 +27,7 @@ try {
     const totalMs = cost.samplerMs + cost.databaseMs;
     await fillWeek(orm, ids.slice(0, withWeek));
     const week = summarize(await readWeek(client, ids[0]!));
-    const { rows, bytes } = await sizeOf(orm);
+    const { rows, bytes } = await readSize(orm);
     printTable('Metrics', [
       { measure: `a sample at ${sandboxes}: host worker`, value: cost.samplerMs.toFixed(1), unit: 'ms of a core' },
       { measure: `a sample at ${sandboxes}: Postgres`, value: cost.databaseMs.toFixed(1), unit: 'ms of a core' },
@@ -112,7 +112,7 @@ async function readWeek(client: PlatformClient, sandboxId: SandboxId): Promise<n
   return inTurn(times, () => timed(read));
 }
 
-async function sizeOf(orm: Orm): Promise<{ rows: string; bytes: string }> {
+async function readSize(orm: Orm): Promise<{ rows: string; bytes: string }> {
   const [row] = (await orm.em.fork().execute(
     `select (select count(*) from sandbox_metrics)::text as rows,
             pg_size_pretty(sum(pg_total_relation_size(inhrelid))) as bytes

@@ -8,7 +8,7 @@ import type { SandboxId } from '../../domain/ids.ts';
 import { Cgroups } from '../../runtime/oci/cgroups.ts';
 import { UsageMeter } from '../../runtime/oci/sandbox-meters.ts';
 import { MetricsSampler } from '../../worker/usage/metrics-sampler.ts';
-import { cpuMsOf } from '../process-cpu.ts';
+import { readCpuMs } from '../process-cpu.ts';
 
 const intervalMs = 5000;
 
@@ -57,12 +57,12 @@ export async function measureSamplesCost(
     };
     for (let warmUp = 0; warmUp < 3; warmUp++) await sample();
     const [{ pid }] = (await orm.em.fork().execute('select pg_backend_pid() as pid')) as [{ pid: number }];
-    const [own, database] = [process.cpuUsage(), cpuMsOf(pid)];
+    const [own, database] = [process.cpuUsage(), readCpuMs(pid)];
     for (let index = 0; index < samples; index++) await sample();
     const used = process.cpuUsage(own);
     return {
       samplerMs: (used.user + used.system) / 1000 / samples,
-      databaseMs: (cpuMsOf(pid) - database) / samples,
+      databaseMs: (readCpuMs(pid) - database) / samples,
     };
   } finally {
     await Promise.all(processes.map((each) => each.kill('SIGKILL') && once(each, 'exit')));

@@ -103,7 +103,7 @@ async function benchSecond(): Promise<void> {
     const first = host.spec({ image, storageGb: 10 });
     const firstMs = await timed(() => host.driver.create(first));
     const ofImage = async (reference: string) => {
-      await until(() => host.poolReadyOf(reference) > 0, 120_000, 20);
+      await until(() => host.countReady(reference) > 0, 120_000, 20);
       const spec = host.spec({ image: reference, storageGb: 10 });
       const took = await timed(async () => {
         const { from } = await host.driver.create(spec);
@@ -133,7 +133,7 @@ async function benchCreateTemplate(): Promise<void> {
     const [ours, tools, standstills]: number[][] = [[], [], []];
     for (let round = 0; round < rounds; round += 1) {
       await change(spec, place, round);
-      const upper = `/proc/${shimOf(host, spec.sandboxId)}/root/mnt/disk/upper`;
+      const upper = `/proc/${readShimPid(host, spec.sandboxId)}/root/mnt/disk/upper`;
       tools!.push(await timed(() => byTools(upper, round)));
       ours!.push(
         await timed(async () => {
@@ -168,7 +168,7 @@ async function change(spec: SandboxSpec, place: SandboxPlace, round: number): Pr
   if (exitCode !== 0) throw new Error(output);
 }
 
-function shimOf(host: LocalHost, sandboxId: string): string {
+function readShimPid(host: LocalHost, sandboxId: string): string {
   return readFileSync(path.join(host.dataDir, 'oci/sandboxes', sandboxId, 'pids'), 'latin1').split(' ', 1)[0]!;
 }
 

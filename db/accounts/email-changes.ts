@@ -115,7 +115,7 @@ export async function clearEmailChanges(em: EntityManager, scope: Scope & { acco
   });
 }
 
-const hashOf = (token: string) => createHash('sha256').update(token).digest('hex');
+const hashToken = (token: string) => createHash('sha256').update(token).digest('hex');
 const columns = { current: 'current', new: 'new' } as const satisfies Record<EmailSide, string>;
 
 /**
@@ -125,7 +125,7 @@ const columns = { current: 'current', new: 'new' } as const satisfies Record<Ema
  * @throws {AppError} `invalid_link`, `email_taken`
  */
 export async function confirmEmailChange(em: EntityManager, token: string): Promise<{ pendingEmail: string | null }> {
-  const hash = hashOf(token);
+  const hash = hashToken(token);
   return em.fork().transactional(async (tx) => {
     const [change] = await query<ChangeRow>(
       tx,
@@ -181,7 +181,7 @@ export async function addEmailChangeToken(
     `update email_changes set ${side}_token_hash = ?
       where change_id = ? and status = 'pending' and expires_at > now() and ${side}_confirmed_at is null
       returning current_email, new_email, expires_at`,
-    [hashOf(link.token), link.changeId],
+    [hashToken(link.token), link.changeId],
   );
   if (!row) return null;
   const { current_email: currentEmail, new_email: newEmail } = row;

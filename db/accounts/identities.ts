@@ -59,7 +59,7 @@ export async function identifyApiKey(em: EntityManager, secret: string): Promise
   if (!row.last_used_at || Date.now() - new Date(row.last_used_at).getTime() > 60_000) {
     await query(em.fork(), 'update api_keys set last_used_at = now() where key_id = ?', [row.key_id]);
   }
-  return { ...identityOf(row), keyId: row.key_id };
+  return { ...toIdentity(row), keyId: row.key_id };
 }
 
 /**
@@ -78,7 +78,7 @@ export async function identifySession(
       where s.session_id = ? and s.user_id = ? and s.key_id = ? and s.expires_at > now() and u.status = 'enabled'`,
     [claims.sessionId, claims.userId, claims.keyId],
   );
-  return row ? { ...identityOf(row), sessionId: claims.sessionId } : null;
+  return row ? { ...toIdentity(row), sessionId: claims.sessionId } : null;
 }
 
 /** The caller of a key or session id. Null: it has ended, or its user is disabled. */
@@ -93,11 +93,11 @@ export async function identifyCredential(em: EntityManager, credentialId: string
         select user_id from sessions where session_id = ? and expires_at > now())`,
     [credentialId, credentialId],
   );
-  return row ? identityOf(row) : null;
+  return row ? toIdentity(row) : null;
 }
 
 /** The credential of a caller: the id of the API key, or of the session. */
-export function credentialOf({ keyId, sessionId }: Pick<Identity, 'keyId' | 'sessionId'>): string {
+export function requireCredentialId({ keyId, sessionId }: Pick<Identity, 'keyId' | 'sessionId'>): string {
   const credentialId = keyId ?? sessionId;
   if (credentialId === null) throw new Error('a caller has shown neither a key nor a session');
   return credentialId;
@@ -121,7 +121,7 @@ export async function usableCredentials(em: EntityManager, ids: readonly string[
   return new Set(rows.map(({ id }) => id));
 }
 
-function identityOf(row: UserRow): Identity {
+function toIdentity(row: UserRow): Identity {
   return {
     accountId: row.account_id,
     userId: row.user_id,

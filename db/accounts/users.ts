@@ -40,7 +40,7 @@ export async function findUserByEmail(em: EntityManager, email: string): Promise
 }
 
 /** The user of an account with an e-mail address, or if it is null the oldest root user, an enabled one if there is one. */
-export async function findUserOf(
+export async function findUserOrRoot(
   em: EntityManager,
   accountId: AccountId,
   email: string | null,

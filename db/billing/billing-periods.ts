@@ -1,13 +1,13 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { BillingStep } from '../../domain/billing/billing-step.ts';
 import { closingMs } from '../../domain/billing/dunning.ts';
-import { totalsOf } from '../../domain/billing/invoice.ts';
+import { computeTotals } from '../../domain/billing/invoice.ts';
 import { periodAt } from '../../domain/billing/periods.ts';
 import type { AccountId, InvoiceId } from '../../domain/ids.ts';
 import { lockRow } from '../core/lock-row.ts';
 import { newId } from '../core/new-id.ts';
 import { query } from '../core/query.ts';
-import { billOfPeriod, lateUsageOf } from './invoice-lines.ts';
+import { billOfPeriod, readLateUsage } from './invoice-lines.ts';
 import { issue } from './invoice-payments.ts';
 import { findInvoice, findPeriodInvoice, type Invoice, writeDraft } from './invoices.ts';
 import type { PlanCatalog } from './plans.ts';
@@ -141,10 +141,10 @@ export function refreshDraft(em: EntityManager, accountId: AccountId, at: Date):
 async function writeLines(tx: EntityManager, draft: Invoice, at: Date): Promise<void> {
   const periodStart = draft.periodStart.toISOString();
   const bill = await billOfPeriod(tx, draft, at);
-  const late = await lateUsageOf(tx, draft, at);
+  const late = await readLateUsage(tx, draft, at);
   const lines = [...bill.lines, ...late.lines];
   const usage = [...bill.usage.map((each) => ({ ...each, periodStart })), ...late.usage];
-  await writeDraft(tx, draft.invoiceId, lines, totalsOf(lines, draft.taxRate, draft.currency), usage);
+  await writeDraft(tx, draft.invoiceId, lines, computeTotals(lines, draft.taxRate, draft.currency), usage);
 }
 
 /** Issues the invoice of an ended period, once, and pays as much of it as possible from the balance. */

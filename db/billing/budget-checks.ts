@@ -8,7 +8,7 @@ import {
   restricts,
   type ThresholdReport,
   thresholdsToReport,
-  thresholdTypeOf,
+  toThresholdType,
 } from '../../domain/billing/budget.ts';
 import { budgetAlertTitle } from '../../domain/billing/budget-texts.ts';
 import { type Amount, decimal } from '../../domain/billing/money.ts';
@@ -44,13 +44,13 @@ export interface PeriodUsage {
 }
 
 export async function readPeriodUsage(em: EntityManager, accountId: AccountId, now: Date): Promise<PeriodUsage> {
-  const period = await periodOf(em, accountId, now);
+  const period = await readPeriod(em, accountId, now);
   const sums = await sumUsage(em, { scope: { rows: 'account', accountId } }, period, now);
   return { period, used: exactSum(sums.map(({ cost }) => cost)) };
 }
 
 /** @throws when the account has no subscription: its plan is not in the plans' file, which is an operator's mistake */
-async function periodOf(em: EntityManager, accountId: AccountId, now: Date): Promise<{ start: Date; end: Date }> {
+async function readPeriod(em: EntityManager, accountId: AccountId, now: Date): Promise<{ start: Date; end: Date }> {
   const subscription = await findSubscription(em, accountId);
   if (!subscription) throw new Error(`${accountId} has no subscription`);
   return currentPeriod(subscription, now);
@@ -70,7 +70,7 @@ export async function checkBudget(
     const budget = await lockBudget(tx, accountId);
     if (!budget) return null;
     await checkLocked(tx, rules, budget, now);
-    const { end } = await periodOf(tx, accountId, now);
+    const { end } = await readPeriod(tx, accountId, now);
     return Math.min(now.getTime() + checkIntervalMinutes * 60_000, end.getTime());
   });
 }
@@ -126,10 +126,10 @@ async function report(
   const { accountId, currency } = budget;
   const id = newId('budgetMessage');
   const percentage = percentageUsed(used, budget.amount);
-  const recipients = (await mayMail(tx, accountId, now)) ? await recipientsOf(tx, budget) : [];
+  const recipients = (await mayMail(tx, accountId, now)) ? await readRecipients(tx, budget) : [];
   const notificationIds = await notifyRoots(tx, budget, {
     title: budgetAlertTitle(percent),
-    message: `${shown(used)} ${currency} of ${budget.amount} ${currency} are used in the period until ${dayOf(period.end)}.`,
+    message: `${shown(used)} ${currency} of ${budget.amount} ${currency} are used in the period until ${formatDay(period.end)}.`,
     type: 'budget_threshold',
   });
   await query(
@@ -145,7 +145,7 @@ async function report(
         accountId,
         budget.id,
         percent,
-        thresholdTypeOf(percent),
+        toThresholdType(percent),
         shown(used),
         budget.amount,
         currency,
@@ -156,7 +156,7 @@ async function report(
     ],
   );
   await recordBudgetEvent(tx, budget, 'budget.threshold_crossed', {
-    ...usageOf(budget, { period, used }),
+    ...presentUsage(budget, { period, used }),
     threshold_percent: percent,
     message_id: id,
   });
@@ -170,10 +170,10 @@ async function beginRestriction(tx: EntityManager, budget: Budget, usage: Period
   ]);
   await notifyRoots(tx, budget, {
     title: 'Your budget refuses new sandboxes',
-    message: `The hard limit of ${budget.amount} ${budget.currency} is used up. Sandboxes and templates can be created, and sandboxes resumed, again on ${dayOf(end)}, or when you raise the budget. Running sandboxes continue.`,
+    message: `The hard limit of ${budget.amount} ${budget.currency} is used up. Sandboxes and templates can be created, and sandboxes resumed, again on ${formatDay(end)}, or when you raise the budget. Running sandboxes continue.`,
     type: 'budget_restricted',
   });
-  await recordBudgetEvent(tx, budget, 'budget.restricted', usageOf(budget, usage));
+  await recordBudgetEvent(tx, budget, 'budget.restricted', presentUsage(budget, usage));
   return { ...budget, isRestricted: true, restrictedPeriodStartMs: start.getTime() };
 }
 
@@ -210,7 +210,7 @@ function recordBudgetEvent(tx: EntityManager, budget: Budget, type: string, more
   });
 }
 
-const usageOf = ({ amount }: Budget, { period, used }: PeriodUsage) => ({
+const presentUsage = ({ amount }: Budget, { period, used }: PeriodUsage) => ({
   amount_used: Number(shown(used)),
   percentage_used: Number(percentageUsed(used, amount)),
   period_start: period.start.toISOString(),
@@ -234,7 +234,7 @@ async function notifyRoots(
 }
 
 /** The account's own address and those of the budget, without duplicates. */
-async function recipientsOf(tx: EntityManager, { accountId, notificationEmails }: Budget): Promise<string[]> {
+async function readRecipients(tx: EntityManager, { accountId, notificationEmails }: Budget): Promise<string[]> {
   const [account] = await query<{ email: string }>(tx, 'select email from accounts where account_id = ?', [accountId]);
   const byKey = new Map([account!.email, ...notificationEmails].map((address) => [emailKey(address), address]));
   return [...byKey.values()];
@@ -254,4 +254,4 @@ async function mayMail(tx: EntityManager, accountId: AccountId, now: Date): Prom
 /** Rounds down to six digits. */
 const shown = (used: Amount) => decimal(used).round(6, 0).toFixed(6);
 
-const dayOf = (time: Date) => time.toISOString().slice(0, 10);
+const formatDay = (time: Date) => time.toISOString().slice(0, 10);

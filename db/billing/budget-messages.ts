@@ -37,13 +37,13 @@ export async function listBudgetMessages(
   listing: Listing,
 ): Promise<{ messages: BudgetMessage[]; total: number }> {
   const { rows, total } = await readPage<MessageRow>(em, listed, [withinScope(scope, 'm')], listing);
-  return { messages: rows.map(messageOf), total };
+  return { messages: rows.map(toBudgetMessage), total };
 }
 
 /** Null: the message does not exist any more. */
 export async function findBudgetMessage(em: EntityManager, id: string): Promise<BudgetMessage | null> {
   const row = await readOne<MessageRow>(em.fork(), listed, [{ sql: 'm.id = ?', values: [id] }]);
-  return row && messageOf(row);
+  return row && toBudgetMessage(row);
 }
 
 export async function recordBudgetMailSent(em: EntityManager, id: string): Promise<void> {
@@ -70,7 +70,7 @@ interface MessageRow {
   created_at: string;
 }
 
-function messageOf(row: MessageRow): BudgetMessage {
+function toBudgetMessage(row: MessageRow): BudgetMessage {
   return {
     id: row.id,
     accountId: row.account_id,

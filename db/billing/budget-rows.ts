@@ -26,13 +26,13 @@ export interface Budget extends BudgetTerms {
 /** Null: the account has none. */
 export async function findBudget(em: EntityManager, accountId: AccountId): Promise<Budget | null> {
   const [row] = await query<BudgetRow>(em, 'select * from budgets where account_id = ?', [accountId]);
-  return row ? budgetOf(row) : null;
+  return row ? toBudget(row) : null;
 }
 
 /** Locks the budget of an account until the transaction ends. Null: it has none. */
 export async function lockBudget(tx: EntityManager, accountId: AccountId): Promise<Budget | null> {
   const [row] = await query<BudgetRow>(tx, 'select * from budgets where account_id = ? for no key update', [accountId]);
-  return row ? budgetOf(row) : null;
+  return row ? toBudget(row) : null;
 }
 
 /**
@@ -72,7 +72,7 @@ interface BudgetRow {
   updated_at: string;
 }
 
-function budgetOf(row: BudgetRow): Budget {
+function toBudget(row: BudgetRow): Budget {
   const { currency, restricted_period_start: restrictedFrom } = row;
   return {
     id: Number(row.id),

@@ -45,17 +45,17 @@ export async function billOfPeriod(em: EntityManager, period: BilledPeriod, now:
   for (const { planName, ...window } of await freeParts(em, period)) {
     const part = await usedIn(window);
     included.push(...part);
-    free.push(...includedUsageLines(planName, linesOf(part, currency), currency));
+    free.push(...includedUsageLines(planName, toInvoiceLines(part, currency), currency));
   }
   const fee = isPositive(plan.priceAmount) ? [subscriptionLine(`${plan.displayName} plan`, plan.priceAmount)] : [];
-  return { lines: [...fee, ...linesOf(used, currency), ...free], usage: lateUsage(used, included) };
+  return { lines: [...fee, ...toInvoiceLines(used, currency), ...free], usage: lateUsage(used, included) };
 }
 
 /**
  * Usage of earlier periods that was recorded after their invoices: its lines and its amounts.
  * @param draft the invoice for these lines
  */
-export async function lateUsageOf(
+export async function readLateUsage(
   em: EntityManager,
   { accountId, periodStart, currency }: Pick<Invoice, 'accountId' | 'periodStart' | 'currency'>,
   now: Date,
@@ -81,13 +81,13 @@ export async function lateUsageOf(
     };
     const added = lateUsage((await billOfPeriod(em, period, now)).usage, billed);
     const start = period.periodStart.toISOString();
-    late.lines.push(...linesOf(added, currency, `, used in the period from ${start.slice(0, 10)}`));
+    late.lines.push(...toInvoiceLines(added, currency, `, used in the period from ${start.slice(0, 10)}`));
     late.usage.push(...added.map((each) => ({ ...each, periodStart: start })));
   }
   return late;
 }
 
-function linesOf(used: readonly PricedUsage[], currency: string, when = ''): InvoiceLine[] {
+function toInvoiceLines(used: readonly PricedUsage[], currency: string, when = ''): InvoiceLine[] {
   const priced = used.map(({ usageType, amount, unitPrice }) => {
     const description = `${descriptions[usageType] ?? usageType}${when}`;
     return { description, amount, perUnit: usageTypes[usageType].perUnit, unitPrice };

@@ -9,7 +9,7 @@ import { lockRow } from '../core/lock-row.ts';
 import { requestStart } from '../core/outbox.ts';
 import { query } from '../core/query.ts';
 import { findInvoice, type Invoice } from './invoices.ts';
-import { balanceOf, post } from './ledger.ts';
+import { post, readBalance } from './ledger.ts';
 import { readSubscription, recordSubscriptionEvent } from './subscriptions.ts';
 
 /** The unpaid amount of an invoice. */
@@ -42,7 +42,7 @@ async function payFromBalance(tx: EntityManager, invoiceId: InvoiceId, at: Date)
   const invoice = (await findInvoice(tx, invoiceId, true))!;
   if (invoice.status !== 'open' && invoice.status !== 'past_due') return invoice;
   const { accountId, currency, paidFromBalance } = invoice;
-  const used = lesser(amountDue(invoice), await balanceOf(tx, accountId, currency));
+  const used = lesser(amountDue(invoice), await readBalance(tx, accountId, currency));
   if (isPositive(used)) {
     await post(tx, {
       ...{ accountId, currency, kind: 'balance_used', description: `Invoice ${invoiceId}` },
@@ -62,11 +62,15 @@ async function payFromBalance(tx: EntityManager, invoiceId: InvoiceId, at: Date)
 
 /** Whether the account's balance covers the unpaid amount. */
 export async function balanceCovers(em: EntityManager, invoice: Invoice): Promise<boolean> {
-  return compare(await balanceOf(em.fork(), invoice.accountId, invoice.currency), amountDue(invoice)) >= 0;
+  return compare(await readBalance(em.fork(), invoice.accountId, invoice.currency), amountDue(invoice)) >= 0;
 }
 
 /** Pays from the balance, in its own transaction. */
-export function payFromBalanceOf(em: EntityManager, { accountId, invoiceId }: Invoice, at: Date): Promise<Invoice> {
+export function payInvoiceFromBalance(
+  em: EntityManager,
+  { accountId, invoiceId }: Invoice,
+  at: Date,
+): Promise<Invoice> {
   return em.fork().transactional(async (tx) => {
     await lockRow(tx, 'accounts', accountId);
     return payFromBalance(tx, invoiceId, at);

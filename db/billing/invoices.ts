@@ -62,7 +62,7 @@ export async function listInvoices(
   conditions: readonly SqlCondition[] = [],
 ): Promise<{ invoices: Invoice[]; total: number }> {
   const { rows, total } = await readPage<InvoiceRow>(em, listed, [withinScope(scope, 'v'), ...conditions], listing);
-  return { invoices: rows.map(invoiceOf), total };
+  return { invoices: rows.map(toInvoice), total };
 }
 
 /** Null: there is none. @param lock until the transaction ends */
@@ -74,7 +74,7 @@ export async function findInvoice(em: EntityManager, invoiceId: string, lock = f
       ${lock ? `for update of ${alias}` : ''}`,
     [invoiceId],
   );
-  return row ? invoiceOf(row) : null;
+  return row ? toInvoice(row) : null;
 }
 
 /** The invoice of the period that began at this time. Null: there is none. */
@@ -134,7 +134,7 @@ interface InvoiceRow {
   lines: InvoiceLine[];
 }
 
-function invoiceOf(row: InvoiceRow): Invoice {
+function toInvoice(row: InvoiceRow): Invoice {
   const { currency } = row;
   const amount = (value: string) => inUnits(decimal(value), currency);
   const time = (value: string | null) => (value === null ? null : new Date(value));

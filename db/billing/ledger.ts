@@ -55,7 +55,7 @@ export async function post(tx: EntityManager, posting: LedgerPosting): Promise<b
 }
 
 /** The credit of an account. If a decision depends on it, lock the account's row first. */
-export async function balanceOf(em: EntityManager, accountId: AccountId, currency: string): Promise<Amount> {
+export async function readBalance(em: EntityManager, accountId: AccountId, currency: string): Promise<Amount> {
   const [row] = await query<{ balance: string }>(
     em,
     `select (-coalesce(sum(amount), 0))::text as balance from ledger_entries
@@ -82,7 +82,7 @@ export async function changeCredit(em: EntityManager, change: CreditChange): Pro
   const { transactionId, accountId, action, amount, currency, description } = change;
   await em.fork().transactional(async (tx) => {
     if (!(await lockRow(tx, 'accounts', accountId))) throw notFound('Account');
-    const before = await balanceOf(tx, accountId, currency);
+    const before = await readBalance(tx, accountId, currency);
     if (action === 'refund' && compare(before, amount) < 0) {
       throw new AppError('balance_too_low', `The account has a balance of ${before} ${currency}`);
     }
@@ -92,7 +92,7 @@ export async function changeCredit(em: EntityManager, change: CreditChange): Pro
       entries: action === 'grant' ? grantEntries(amount, currency) : refundEntries(amount, currency),
     });
     if (action === 'grant') await signalPaymentPossible(tx, accountId);
-    const after = await balanceOf(tx, accountId, currency);
+    const after = await readBalance(tx, accountId, currency);
     const [then, now] = [before, after].map((balance) => ({ balance: `${balance} ${currency}` }));
     await recordAudit(tx, { accountId, objectId: transactionId, before: then!, after: now! });
   });
@@ -124,12 +124,12 @@ export async function listBalanceChanges(
   listing: Listing,
 ): Promise<{ changes: BalanceChange[]; total: number }> {
   const { rows, total } = await readPage<BalanceRow>(em, listed, [withinScope(scope, 'c')], listing);
-  return { changes: rows.map(balanceChangeOf), total };
+  return { changes: rows.map(toBalanceChange), total };
 }
 
 export async function findBalanceChange(em: EntityManager, transactionId: string): Promise<BalanceChange | null> {
   const row = await readOne<BalanceRow>(em, listed, [{ sql: 'c.transaction_id = ?', values: [transactionId] }]);
-  return row && balanceChangeOf(row);
+  return row && toBalanceChange(row);
 }
 
 interface BalanceRow {
@@ -143,7 +143,7 @@ interface BalanceRow {
   amount: string;
 }
 
-function balanceChangeOf(row: BalanceRow): BalanceChange {
+function toBalanceChange(row: BalanceRow): BalanceChange {
   return {
     transactionId: row.transaction_id,
     accountId: row.account_id,

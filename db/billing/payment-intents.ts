@@ -7,7 +7,7 @@ import {
   reversed,
 } from '../../domain/billing/ledger.ts';
 import { type Amount, decimal, difference, inUnits, isPositive } from '../../domain/billing/money.ts';
-import { type ChargeStatus, outcomeOf } from '../../domain/billing/payments.ts';
+import { type ChargeStatus, toChargeOutcome } from '../../domain/billing/payments.ts';
 import { notFound } from '../../domain/errors.ts';
 import type { AccountId } from '../../domain/ids.ts';
 import { recordEvent } from '../core/events.ts';
@@ -52,7 +52,7 @@ export async function listPaymentIntents(
   const conditions: SqlCondition[] = [withinScope(scope, 'i')];
   if (type !== undefined) conditions.push({ sql: 'i.intent_type = ?', values: [type] });
   const { rows, total } = await readPage<IntentRow>(em, listed, conditions, listing);
-  return { intents: rows.map(intentOf), total };
+  return { intents: rows.map(toPaymentIntent), total };
 }
 
 /** @throws {AppError} `not_found` */
@@ -62,7 +62,7 @@ export async function readPaymentIntent(em: EntityManager, scope: Scope, id: str
     { sql: 'i.payment_intent_id = ?', values: [id] },
   ]);
   if (!row) throw notFound('Payment intent');
-  return intentOf(row);
+  return toPaymentIntent(row);
 }
 
 interface IntentRow {
@@ -82,7 +82,7 @@ interface IntentRow {
   failed_attempts: string[];
 }
 
-function intentOf(row: IntentRow): PaymentIntent {
+function toPaymentIntent(row: IntentRow): PaymentIntent {
   const { currency } = row;
   return {
     paymentIntentId: row.payment_intent_id,
@@ -181,7 +181,7 @@ export async function recordCharge(em: EntityManager, reported: ReportedCharge):
       reported.paymentIntentId,
     ]);
     if (!row) return false;
-    const before = intentOf(row);
+    const before = toPaymentIntent(row);
     const isFinal = before.status === 'succeeded' || before.status === 'canceled';
     const status = isFinal ? before.status : reported.status;
     const failureReason = isFinal ? before.failureReason : status === 'succeeded' ? null : reported.failureReason;
@@ -190,7 +190,7 @@ export async function recordCharge(em: EntityManager, reported: ReportedCharge):
     const isRefunded = status === 'succeeded' && isPositive(newlyRefunded);
     const isChanged = status !== before.status || failureReason !== before.failureReason;
     const { attemptId } = reported;
-    const hasFailed = outcomeOf(status) === 'failed' && status !== 'canceled' && !isFinal;
+    const hasFailed = toChargeOutcome(status) === 'failed' && status !== 'canceled' && !isFinal;
     const isNewFailure = hasFailed && (attemptId === null ? isChanged : !row.failed_attempts.includes(attemptId));
     if (!isChanged && !isNewFailure && !isRefunded) return true;
     await query(

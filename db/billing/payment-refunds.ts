@@ -7,7 +7,7 @@ import {
   greater,
   inUnits,
   isPositive,
-  sumOf,
+  sumAmounts,
 } from '../../domain/billing/money.ts';
 import type { ChargeStatus, RefundStatus } from '../../domain/billing/payments.ts';
 import { AppError, notFound } from '../../domain/errors.ts';
@@ -67,7 +67,7 @@ export async function keepRefund(em: EntityManager, wanted: WantedRefund): Promi
     const { account_id: accountId, currency } = intent;
     // `amount_refunded` already includes the refunds that the processor has accepted.
     const open = (await listOpenRefunds(tx, paymentIntentId)).filter(({ status }) => status === 'requested');
-    const given = sumOf([intent.amount_refunded, ...open.map(({ amount }) => amount)], currency);
+    const given = sumAmounts([intent.amount_refunded, ...open.map(({ amount }) => amount)], currency);
     const left = greater(difference(intent.amount, given, currency), '0');
     const amount = wanted.amount ?? left;
     if (!isPositive(left) || compare(amount, left) > 0) {
@@ -88,7 +88,7 @@ export async function keepRefund(em: EntityManager, wanted: WantedRefund): Promi
 /** Null: there is none. */
 export async function findRefund(em: EntityManager, refundId: string): Promise<PaymentRefund | null> {
   const [row] = await query<RefundRow>(em, `${selected} where refund_id = ?`, [refundId]);
-  return row ? refundOf(row) : null;
+  return row ? toPaymentRefund(row) : null;
 }
 
 /** Refunds of a charge without a final outcome, oldest first. */
@@ -98,7 +98,7 @@ export async function listOpenRefunds(em: EntityManager, paymentIntentId: string
     `${selected} where payment_intent_id = ? and status in ('requested', 'pending') order by created_at, refund_id`,
     [paymentIntentId],
   );
-  return rows.map(refundOf);
+  return rows.map(toPaymentRefund);
 }
 
 /** Records the outcome of a refund at the processor. */
@@ -131,7 +131,7 @@ interface RefundRow {
   updated_at: string;
 }
 
-function refundOf(row: RefundRow): PaymentRefund {
+function toPaymentRefund(row: RefundRow): PaymentRefund {
   return {
     refundId: row.refund_id,
     paymentIntentId: row.payment_intent_id,

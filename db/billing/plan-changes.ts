@@ -1,5 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import { type InvoiceTotals, prorationLines, totalsOf } from '../../domain/billing/invoice.ts';
+import { computeTotals, type InvoiceTotals, prorationLines } from '../../domain/billing/invoice.ts';
 import { type Amount, compare, isZero } from '../../domain/billing/money.ts';
 import { planChoice } from '../../domain/billing/plan-choice.ts';
 import type { Plan } from '../../domain/billing/plans.ts';
@@ -16,7 +16,7 @@ import { query } from '../core/query.ts';
 import { type Scope, withinScope } from '../core/scope.ts';
 import { issue, voidInvoice } from './invoice-payments.ts';
 import { findInvoice, type Invoice, writeDraft } from './invoices.ts';
-import { balanceOf } from './ledger.ts';
+import { readBalance } from './ledger.ts';
 import type { PlanCatalog } from './plans.ts';
 import { findSubscription, recordSubscriptionEvent, type Subscription } from './subscriptions.ts';
 
@@ -101,7 +101,7 @@ async function buy(tx: EntityManager, subscription: Subscription, plan: Plan, at
   const period = { index: 0, startMs: periodStart.getTime(), endMs: periodEnd.getTime() };
   const { charge, credit } = prorate(prices, period, at.getTime());
   const lines = prorationLines({ old: present.displayName, new: plan.displayName }, { charge, credit }, currency);
-  const totals = totalsOf(lines, taxRate, currency);
+  const totals = computeTotals(lines, taxRate, currency);
   if (isZero(totals.totalAmount)) return take(tx, subscription, plan, at);
   await requireMeans(tx, accountId, totals, currency);
   const changeId = await addChange(tx, accountId, plan, credit, at);
@@ -129,7 +129,7 @@ async function requireMeans(
   { totalAmount }: InvoiceTotals,
   currency: string,
 ): Promise<void> {
-  const balance = await balanceOf(tx, accountId, currency);
+  const balance = await readBalance(tx, accountId, currency);
   if (compare(balance, totalAmount) >= 0) return;
   const methods = await query(
     tx,

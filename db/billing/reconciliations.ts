@@ -46,7 +46,7 @@ export async function beginReconciliation(
   const [row] = await query<ReconciliationRow>(em.fork(), 'select * from reconciliations where reconciliation_id = ?', [
     reconciliationId,
   ]);
-  return reconciliationOf(row!);
+  return toReconciliation(row!);
 }
 
 /**
@@ -190,13 +190,13 @@ export async function compareCharges(
     );
     const ours = await readCharges(tx, ids);
     for (const theirs of charges) {
-      const difference = differenceOf(ours.get(theirs.paymentIntentId), theirs, accounts);
+      const difference = findDifference(ours.get(theirs.paymentIntentId), theirs, accounts);
       if (difference) await keepDifference(tx, reconciliationId, difference);
     }
   });
 }
 
-function differenceOf(
+function findDifference(
   ours: (ComparedCharge & { accountId: AccountId }) | undefined,
   theirs: ProcessorsCharge,
   accounts: ReadonlyMap<string, AccountId>,
@@ -315,7 +315,7 @@ export async function readLastReconciliation(
     [row.reconciliation_id],
   );
   return {
-    ...reconciliationOf(row),
+    ...toReconciliation(row),
     differences: differences.map(({ kind, object_id: objectId, account_id: accountId, expected, found }) => ({
       ...{ kind, objectId, accountId, expected, found },
     })),
@@ -353,7 +353,7 @@ interface ReconciliationRow {
   charges_until: string;
 }
 
-function reconciliationOf(row: ReconciliationRow): Reconciliation {
+function toReconciliation(row: ReconciliationRow): Reconciliation {
   return {
     reconciliationId: row.reconciliation_id,
     startedAt: new Date(row.started_at),

@@ -41,7 +41,7 @@ export async function findSubscription(em: EntityManager, accountId: AccountId):
     `select ${columns} from subscriptions where account_id = ?`,
     [accountId],
   );
-  return row ? subscriptionOf(row) : null;
+  return row ? toSubscription(row) : null;
 }
 
 /** @throws when the account has none, although each account is made with one */
@@ -78,7 +78,7 @@ export async function subscribe(tx: EntityManager, accountId: AccountId, plan: P
     [subscriptionId, accountId, terms, terms, at, new Date(startMs), new Date(endMs)],
   );
   if (added.length === 0) return;
-  await recordSubscriptionEvent(tx, subscriptionOf(added[0]!), 'subscription.created');
+  await recordSubscriptionEvent(tx, toSubscription(added[0]!), 'subscription.created');
 }
 
 /**
@@ -159,7 +159,7 @@ interface SubscriptionRow {
   updated_at: string;
 }
 
-function subscriptionOf(row: SubscriptionRow): Subscription {
+function toSubscription(row: SubscriptionRow): Subscription {
   return {
     subscriptionId: row.subscription_id,
     accountId: row.account_id,

@@ -90,7 +90,7 @@ export async function removeEntries(em: EntityManager, ids: readonly string[]): 
 }
 
 /** Removes the start of a workflow that its caller has started without the relay. */
-export async function removeStartOf(em: EntityManager, workflowId: string): Promise<void> {
+export async function removeStart(em: EntityManager, workflowId: string): Promise<void> {
   await query(em.fork(), 'delete from outbox where workflow_id = ? and signal is null', [workflowId]);
 }
 

@@ -1,6 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { query } from './query.ts';
-import { allOf, type SqlCondition } from './scope.ts';
+import { joinConditions, type SqlCondition } from './scope.ts';
 
 /** Matching rows above this number are not counted, because that would read all of them for each page. */
 export const maxCountedRows = 10_000;
@@ -46,14 +46,14 @@ export async function readPage<Row extends object>(
   listing: Listing<string>,
 ): Promise<{ rows: Row[]; total: number }> {
   const { table, alias, key } = listed;
-  const where = allOf(conditions);
+  const where = joinConditions(conditions);
   const nulls = listed.nullable?.includes(listing.sortBy) ? ' nulls last' : '';
   const order = `order by ${alias}.${listing.sortBy} ${listing.sortOrder}${nulls}, ${alias}.${key}`;
   const matching = `${table} ${alias} where ${where.sql}`;
   const [rows, [counted]] = await Promise.all([
     query<Row>(
       em,
-      `select ${columnsOf(listed)}
+      `select ${formatColumns(listed)}
          from (select * from ${matching} ${order} limit ? offset ?) ${alias} ${listed.joins ?? ''} ${order}`,
       [...where.values, listing.limit, listing.offset],
     ),
@@ -73,10 +73,10 @@ export async function readOne<Row extends object>(
   conditions: readonly SqlCondition[],
 ): Promise<Row | null> {
   const { table, alias, joins = '' } = listed;
-  const where = allOf(conditions);
+  const where = joinConditions(conditions);
   const [row] = await query<Row>(
     em,
-    `select ${columnsOf(listed)} from ${table} ${alias} ${joins} where ${where.sql}`,
+    `select ${formatColumns(listed)} from ${table} ${alias} ${joins} where ${where.sql}`,
     where.values,
   );
   return row ?? null;
@@ -91,6 +91,6 @@ export function containing(columns: readonly string[], text: string): SqlConditi
   };
 }
 
-function columnsOf({ alias, beside }: ListedTable): string {
+function formatColumns({ alias, beside }: ListedTable): string {
   return beside ? `${alias}.*, ${beside}` : `${alias}.*`;
 }

@@ -22,7 +22,7 @@ export function readRow<Entity extends object>(
   row: EntityRow<NoInfer<Entity>>,
 ): Entity {
   const read: Row = {};
-  for (const { name, column, convert } of columnsOf(em, entity)) read[name] = convert((row as Row)[column]);
+  for (const { name, column, convert } of readColumns(em, entity)) read[name] = convert((row as Row)[column]);
   return read as Entity;
 }
 
@@ -35,21 +35,21 @@ export interface Column {
 
 const known = new WeakMap<object, Column[]>();
 
-export function columnsOf<Entity extends object>(em: EntityManager, entity: EntityName<Entity>): Column[] {
+export function readColumns<Entity extends object>(em: EntityManager, entity: EntityName<Entity>): Column[] {
   const metadata = em.getMetadata().get<Entity>(entity);
   const columns =
     known.get(metadata) ??
     metadata.props.map((property) => ({
       name: property.name,
       column: property.fieldNames[0]!,
-      convert: converterOf(property),
+      convert: chooseConverter(property),
     }));
   known.set(metadata, columns);
   return columns;
 }
 
 /** Times, 64-bit integers and decimals arrive as strings. Other values need no conversion. */
-function converterOf(property: EntityProperty): Column['convert'] {
+function chooseConverter(property: EntityProperty): Column['convert'] {
   if (property.runtimeType === 'Date') return (value) => (value === null ? null : new Date(value as string));
   const isNumber =
     property.type === 'BigIntType' || (property.type === 'DecimalType' && property.runtimeType === 'number');

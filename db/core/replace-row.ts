@@ -2,7 +2,7 @@ import type { EntityName } from '@mikro-orm/core';
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { Event } from './event.entity.ts';
 import { query } from './query.ts';
-import { type Column, columnsOf } from './read-row.ts';
+import { type Column, readColumns } from './read-row.ts';
 import type { SqlCondition } from './scope.ts';
 
 /**
@@ -20,12 +20,14 @@ export async function replaceRow<Entity extends object>(
   inserts: readonly SqlCondition[] = [],
 ): Promise<boolean> {
   const { tableName, primaryKeys } = em.getMetadata().get<Entity>(entity);
-  const columns = columnsOf(em, entity);
+  const columns = readColumns(em, entity);
   const key = columns.find(({ name }) => name === primaryKeys[0])!;
-  const changed = columns.filter(({ name }) => !same(propertyOf(change.before, name), propertyOf(change.after, name)));
+  const changed = columns.filter(
+    ({ name }) => !same(readProperty(change.before, name), readProperty(change.after, name)),
+  );
   if (changed.length === 0 && events.length === 0 && inserts.length === 0) return true;
   const sets = changed.map(({ column }) => `${column} = ?, `).join('');
-  const eventColumns = columnsOf(em, Event);
+  const eventColumns = readColumns(em, Event);
   const recorded = events.map(() => `(${eventColumns.map(() => '?').join(', ')})`).join(', ');
   const types = eventColumns.map(({ column }) => `recorded.${column}::${eventTypes[column] ?? 'text'}`).join(', ');
   const names = eventColumns.map(({ column }) => column).join(', ');
@@ -39,7 +41,7 @@ export async function replaceRow<Entity extends object>(
      select 1 from changed`,
     [
       ...changed.map((column) => written(column, change.after)),
-      propertyOf(change.after, key.name),
+      readProperty(change.after, key.name),
       change.version,
       ...events.flatMap((event) => eventColumns.map((column) => written(column, event))),
       ...inserts.flatMap(({ values }) => values),
@@ -50,7 +52,7 @@ export async function replaceRow<Entity extends object>(
 
 const eventTypes: Record<string, string> = { sequence: 'integer', data: 'jsonb', created_at: 'timestamptz' };
 
-function propertyOf(row: object, name: string): unknown {
+function readProperty(row: object, name: string): unknown {
   return (row as Record<string, unknown>)[name] ?? null;
 }
 
@@ -59,7 +61,7 @@ function same(a: unknown, b: unknown): boolean {
 }
 
 function written({ name }: Column, row: object): unknown {
-  const value = propertyOf(row, name);
+  const value = readProperty(row, name);
   if (value instanceof Date) return value.toISOString();
   return typeof value === 'object' && value !== null ? JSON.stringify(value) : value;
 }

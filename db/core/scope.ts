@@ -55,6 +55,6 @@ export interface SqlCondition {
 }
 
 /** All of the conditions at once. */
-export function allOf(conditions: readonly SqlCondition[]): SqlCondition {
+export function joinConditions(conditions: readonly SqlCondition[]): SqlCondition {
   return { sql: conditions.map((item) => item.sql).join(' and '), values: conditions.flatMap((item) => item.values) };
 }

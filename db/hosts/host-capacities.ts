@@ -88,13 +88,13 @@ export async function readHostCapacities(
     memoryMb: { capacity: row.memory_mb_capacity, reserved: Number(row.memory_mb) },
     diskGb: { capacity: row.disk_gb_capacity, reserved: Number(row.disk_gb) },
     udpPorts: { capacity: row.udp_port_capacity, reserved: Number(row.udp_ports) },
-    free: freeOf(row),
+    free: computeFreeRoom(row),
     fullDisk: row.full_disk,
     startWaitSeconds: Math.max(row.starting, 2 * row.starting_of_account) * (row.seconds_per_start ?? 0),
   }));
 }
 
-function freeOf(row: CapacityRow): FreeCapacity | null {
+function computeFreeRoom(row: CapacityRow): FreeCapacity | null {
   if (row.is_fresh === null) return null;
   const memoryTotalMb = row.memory_mb_total!;
   if (!row.is_fresh) return { memoryTotalMb, cpu: 0, memoryMb: 0, diskMb: 0 };
@@ -176,7 +176,7 @@ export interface SizedSandbox {
   cpuCount: number;
 }
 
-export async function sizesOf(em: EntityManager, sandboxIds: readonly SandboxId[]): Promise<SizedSandbox[]> {
+export async function readSizes(em: EntityManager, sandboxIds: readonly SandboxId[]): Promise<SizedSandbox[]> {
   const rows = await query<{ sandbox_id: SandboxId; template_id: TemplateId; cpu_count: number }>(
     em.fork(),
     'select sandbox_id, template_id, cpu_count from sandboxes where sandbox_id = any(?::text[])',

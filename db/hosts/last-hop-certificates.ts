@@ -9,7 +9,7 @@ export const certificateRequestChannel = 'last_hop_certificate_requested';
 export interface CertificateRequest extends LastHopIdentity {
   /** PKCS #10, DER, as base64. */
   request: string;
-  /** Proves that the process has the join token of this identity: see `proofOf`. */
+  /** Proves that the process has the join token of this identity: see `computeProof`. */
   proof: string;
 }
 

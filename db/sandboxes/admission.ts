@@ -6,17 +6,17 @@ import {
   chooseHost,
   expectedUse,
   fewestShortages,
+  findShortages,
   fits,
   type HostCapacity,
   maxStartWaitSeconds,
   type RegionPreference,
   type RequiredCapacity,
   type Resource,
-  shortOf,
 } from '../../domain/hosts/placement.ts';
 import type { AccountId, TemplateId, UserId } from '../../domain/ids.ts';
 import type { LifeStart } from '../../domain/sandboxes/life-plan.ts';
-import { udpPortsOf } from '../../domain/sandboxes/ports.ts';
+import { listUdpPorts } from '../../domain/sandboxes/ports.ts';
 import { concurrentStatuses } from '../../domain/sandboxes/state.ts';
 import { accountLimit, allowsOneMoreSandbox } from '../../domain/usage/quotas.ts';
 import type { Account } from '../accounts/account.entity.ts';
@@ -93,16 +93,16 @@ export async function admitSandbox(
       nearestRegions: preference.nearest,
       regionForced: preference.forced,
       hostId: host.hostId,
-      udpHostPorts: await takeUdpPorts(tx, host.hostId, udpPortsOf(asked)),
+      udpHostPorts: await takeUdpPorts(tx, host.hostId, listUdpPorts(asked)),
     });
     recordSandboxEvent(tx, sandbox, 'sandbox.created', new Date());
-    requestStart(tx, 'sandbox', sandbox.sandboxId, lifeStartOf(sandbox));
+    requestStart(tx, 'sandbox', sandbox.sandboxId, toLifeStart(sandbox));
     return sandbox;
   });
 }
 
 /** Makes the input of a sandbox's workflow from its row. */
-export function lifeStartOf(row: Sandbox): LifeStart {
+export function toLifeStart(row: Sandbox): LifeStart {
   return {
     sandboxId: row.sandboxId,
     timeoutSeconds: row.timeoutSeconds,
@@ -148,7 +148,7 @@ type Sized = Pick<Sandbox, 'templateId' | 'cpuCount' | 'memoryMb' | 'storageGb' 
 export async function requiredCapacity(tx: EntityManager, sandbox: Sized): Promise<RequiredCapacity> {
   const nominal = { cpu: sandbox.cpuCount, memoryMb: sandbox.memoryMb, diskGb: sandbox.storageGb };
   const expected = expectedUse(nominal, await templateUse(tx, sandbox.templateId));
-  return { ...nominal, udpPorts: udpPortsOf(sandbox).length, expected };
+  return { ...nominal, udpPorts: listUdpPorts(sandbox).length, expected };
 }
 
 /** This takes two round trips, because the counts must be read while the lock is held. */
@@ -270,7 +270,7 @@ export async function reserveHost(
     const [locked] = await readHostCapacities(tx, chosen.hostId, where.accountId);
     if (locked && fits(locked, needed)) return locked;
     full.add(chosen.hostId);
-    short = locked ? shortOf(locked, needed) : [];
+    short = locked ? findShortages(locked, needed) : [];
     if (where.hostId) throw noCapacity(where, short);
   }
 }

@@ -3,7 +3,7 @@ import { AppError } from '../../domain/errors.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { stoppedClock, turn } from '../../domain/sandboxes/clock.ts';
 import type { MountSlot } from '../../domain/sandboxes/object-storage.ts';
-import { udpPortsOf } from '../../domain/sandboxes/ports.ts';
+import { listUdpPorts } from '../../domain/sandboxes/ports.ts';
 import {
   canMove,
   isOver,
@@ -277,7 +277,7 @@ export class SandboxLifeRepository {
         });
         row.hostId = host.hostId;
         row.region = host.region;
-        row.udpHostPorts = await takeUdpPorts(tx!, host.hostId, udpPortsOf(row));
+        row.udpHostPorts = await takeUdpPorts(tx!, host.hostId, listUdpPorts(row));
         row.substatus = 'allocating';
         row.isMeasured = false;
         row.run = null;

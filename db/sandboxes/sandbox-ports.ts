@@ -1,7 +1,7 @@
 import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
 import { AppError } from '../../domain/errors.ts';
 import type { SandboxId } from '../../domain/ids.ts';
-import { checkNewPort, findRemovablePort, type Port, udpPortsOf } from '../../domain/sandboxes/ports.ts';
+import { checkNewPort, findRemovablePort, listUdpPorts, type Port } from '../../domain/sandboxes/ports.ts';
 import { takeUdpPorts } from './admission.ts';
 import { Sandbox } from './sandbox.entity.ts';
 
@@ -38,7 +38,7 @@ export async function removePort(em: EntityManager, sandboxId: SandboxId, port: 
     const row = await lockSandbox(tx, sandboxId);
     if (!row.customPorts.some((item) => item.port === port)) return;
     row.customPorts = row.customPorts.filter((item) => item.port !== port);
-    const stillUdp = new Set(udpPortsOf(row).map(String));
+    const stillUdp = new Set(listUdpPorts(row).map(String));
     row.udpHostPorts = Object.fromEntries(Object.entries(row.udpHostPorts).filter(([each]) => stillUdp.has(each)));
   });
 }

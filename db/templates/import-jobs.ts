@@ -1,7 +1,7 @@
 import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
 import { AppError, notFound } from '../../domain/errors.ts';
 import type { ImportJobId, TemplateId } from '../../domain/ids.ts';
-import { registryProjectOf } from '../../domain/templates/image.ts';
+import { deriveRegistryProject } from '../../domain/templates/image.ts';
 import { activeImportStatuses, type ImportStatus, maxImportRetries } from '../../domain/templates/import-jobs.ts';
 import { requestSignal, requestStart } from '../core/outbox.ts';
 import { type ListedTable, type Listing, readPage } from '../core/page.ts';
@@ -30,9 +30,9 @@ export interface ImportTarget {
   tag: string;
 }
 
-export function importTargetOf(template: Template): ImportTarget {
+export function toImportTarget(template: Template): ImportTarget {
   const owner = { accountId: template.accountId!, ownerUserId: template.ownerUserId! };
-  return { project: registryProjectOf(owner, template.visibility), repository: template.name, tag: importTag };
+  return { project: deriveRegistryProject(owner, template.visibility), repository: template.name, tag: importTag };
 }
 
 /** The registry's notation of an import's target. */
@@ -76,7 +76,7 @@ export async function startImport(
   by: { caller: TemplateCaller; scope: Scope },
   templateId: TemplateId,
   jobId: ImportJobId,
-  placeOf: (target: ImportTarget) => ImportPlace,
+  toPlace: (target: ImportTarget) => ImportPlace,
 ): Promise<void> {
   await changeTemplate(em, by, templateId, async (template, tx) => {
     const isActive = { templateId, status: { $in: [...activeImportStatuses] } };
@@ -85,7 +85,7 @@ export async function startImport(
     }
     requireExternal(template);
     await removeOldJobs(tx, templateId);
-    addImportJob(tx, template, jobId, placeOf(importTargetOf(template)));
+    addImportJob(tx, template, jobId, toPlace(toImportTarget(template)));
     return pendingImport(new Date());
   });
 }

@@ -27,9 +27,9 @@ interface KeyRow {
 }
 
 /** Recognises a key. It says nothing about the key, which has 256 random bits. */
-const fingerprintOf = (key: Buffer) => deriveKey(key, 'fingerprint').toString('hex');
+const computeFingerprint = (key: Buffer) => deriveKey(key, 'fingerprint').toString('hex');
 const sealingKey = (key: Buffer) => deriveKey(key, 'former-secret-keys');
-const purposeOf = (number: number) => `secret key ${number}`;
+const formatPurpose = (number: number) => `secret key ${number}`;
 
 /**
  * Opens all secret keys that there have been with those of the settings. With the first use of a database, its key
@@ -43,7 +43,7 @@ export async function readSecretKeys(em: EntityManager, settings: SecretKeySetti
 /** Whether `PLATFORM_SECRET_KEY` is the newest key of the database. False: it is yet to replace it. */
 export async function isNewestSecretKey(em: EntityManager, settings: SecretKeySettings): Promise<boolean> {
   const [newest] = await readRows(em, settings);
-  return newest!.fingerprint === fingerprintOf(keysOf(settings)[0]!);
+  return newest!.fingerprint === computeFingerprint(decodeKeys(settings)[0]!);
 }
 
 /**
@@ -59,8 +59,8 @@ export async function replaceSecretKey(
     await query(tx, 'lock table secret_keys in share row exclusive mode');
     const rows = await readRows(tx, settings);
     const known = opened(rows, settings);
-    const next = keysOf(settings)[0]!;
-    const fingerprint = fingerprintOf(next);
+    const next = decodeKeys(settings)[0]!;
+    const fingerprint = computeFingerprint(next);
     const isNew = rows[0]!.fingerprint !== fingerprint;
     const number = rows[0]!.number + (isNew ? 1 : 0);
     if (isNew) {
@@ -68,7 +68,7 @@ export async function replaceSecretKey(
         throw wrong('was in use before and was replaced; make another one: openssl rand -base64 32');
       }
       for (const [former, key] of known.byNumber) {
-        const sealed = seal(sealingKey(next), purposeOf(former), key.toString('base64'));
+        const sealed = seal(sealingKey(next), formatPurpose(former), key.toString('base64'));
         await query(tx, 'update secret_keys set sealed_key = ? where number = ?', [sealed, former]);
       }
       await query(tx, 'insert into secret_keys (number, fingerprint) values (?, ?)', [number, fingerprint]);
@@ -195,14 +195,14 @@ async function readRows(em: EntityManager, settings: SecretKeySettings): Promise
   if (found.length > 0) return found as [KeyRow, ...KeyRow[]];
   // A new database. If the settings also have a former key, that one is the first.
   await query(em, 'insert into secret_keys (number, fingerprint) values (1, ?) on conflict do nothing', [
-    fingerprintOf(keysOf(settings).at(-1)!),
+    computeFingerprint(decodeKeys(settings).at(-1)!),
   ]);
   return (await read()) as [KeyRow, ...KeyRow[]];
 }
 
 function opened(rows: [KeyRow, ...KeyRow[]], settings: SecretKeySettings): KnownSecretKeys {
   const [newest, ...former] = rows;
-  const given = new Map(keysOf(settings).map((key) => [fingerprintOf(key), key]));
+  const given = new Map(decodeKeys(settings).map((key) => [computeFingerprint(key), key]));
   const key = given.get(newest.fingerprint);
   if (!key) {
     const isFormer = former.some((row) => given.has(row.fingerprint));
@@ -211,7 +211,7 @@ function opened(rows: [KeyRow, ...KeyRow[]], settings: SecretKeySettings): Known
       : unknownSecretKey('this database');
   }
   const others = former.map(({ number, sealed_key: sealed }) => {
-    const text = open<string>(sealingKey(key), purposeOf(number), sealed!);
+    const text = open<string>(sealingKey(key), formatPurpose(number), sealed!);
     return [number, Buffer.from(text, 'base64')] as const;
   });
   return {
@@ -222,7 +222,7 @@ function opened(rows: [KeyRow, ...KeyRow[]], settings: SecretKeySettings): Known
 }
 
 /** The keys of the settings, that in use first. */
-function keysOf(settings: SecretKeySettings): Buffer[] {
+function decodeKeys(settings: SecretKeySettings): Buffer[] {
   return [settings.PLATFORM_SECRET_KEY, settings.PLATFORM_PREVIOUS_SECRET_KEY]
     .filter((key) => key !== undefined)
     .map((key) => Buffer.from(key, 'base64'));

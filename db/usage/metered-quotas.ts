@@ -23,7 +23,7 @@ export async function readMonthlyUse(
   holder: QuotaHolder,
   now: Date,
 ): Promise<{ [type in UsageType]?: number }> {
-  const scope = scopeOf(holder);
+  const scope = toScope(holder);
   const own = withinScope(scope, 's');
   const sums = await sumUsage(em, { scope }, quotaMonth(now), now);
   const used: { [type in UsageType]?: number } = {};
@@ -93,9 +93,9 @@ export async function warnOfQuotas(em: EntityManager, now: Date): Promise<QuotaH
 }
 
 /** Asks the workflows of the running sandboxes of a user or an account to pause them. @returns the number of asked ones */
-export async function pauseSandboxesOf(em: EntityManager, holder: QuotaHolder): Promise<number> {
+export async function pauseSandboxes(em: EntityManager, holder: QuotaHolder): Promise<number> {
   const tx = em.fork();
-  const own = withinScope(scopeOf(holder), 's');
+  const own = withinScope(toScope(holder), 's');
   const rows = await query<{ sandbox_id: SandboxId }>(
     tx,
     `select sandbox_id from sandboxes s where ${own.sql} and status = 'running'`,
@@ -147,7 +147,7 @@ async function enabledRoots(em: EntityManager, accountId: AccountId): Promise<Us
   return roots.map(({ userId }) => userId);
 }
 
-const scopeOf = ({ accountId, userId }: QuotaHolder): Scope =>
+const toScope = ({ accountId, userId }: QuotaHolder): Scope =>
   userId === null ? { rows: 'account', accountId } : { rows: 'user', accountId, userId };
 
 const withNulls = (quota: QuotaAllocation) => ({

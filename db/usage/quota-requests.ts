@@ -139,13 +139,13 @@ export async function reviewQuotaRequest(
     const allocation = {
       allocationId: newId('quotaAllocation'),
       allocatedByUserId: review.by,
-      quota: quotaOf(request),
+      quota: toQuota(request),
     };
     await allocateQuota(tx, { accountId, userId }, allocation);
   });
 }
 
-function quotaOf(request: QuotaRequest): Quota {
+function toQuota(request: QuotaRequest): Quota {
   return {
     cpuSecondsMonthly: request.cpuSecondsMonthly ?? null,
     ramGbSeconds: request.ramGbSeconds ?? null,

@@ -1,10 +1,10 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { AccountId, ProjectId, UserId } from '../../domain/ids.ts';
 import { type ResourceType, type UsageType, usageTypeNames, usageTypes } from '../../domain/usage/types.ts';
-import { partsOf, type UsageWindow } from '../../domain/usage/window.ts';
+import { splitWindow, type UsageWindow } from '../../domain/usage/window.ts';
 import type { Listing } from '../core/page.ts';
 import { query } from '../core/query.ts';
-import { allOf, type SqlCondition, withinScope } from '../core/scope.ts';
+import { joinConditions, type SqlCondition, withinScope } from '../core/scope.ts';
 import { quantity, type UsageOf, units } from './usage-sums.ts';
 
 /** An event in the form for people. Its numbers are made from exact decimals. */
@@ -54,7 +54,7 @@ export async function listUsageEvents(
       { sql: `${alias}.usage_type = any(?::text[])`, values: [`{${types.join(',')}}`] },
     ];
     if (of.projectId) conditions.push({ sql: `${alias}.project_id = ?`, values: [of.projectId] });
-    return allOf(conditions);
+    return joinConditions(conditions);
   };
   const [rows, total] = await Promise.all([
     readEvents(em, whose('e'), window, listing),
@@ -76,7 +76,7 @@ async function readEvents(
   window: UsageWindow,
   { limit, offset }: Pick<Listing, 'limit' | 'offset'>,
 ): Promise<EventRow[]> {
-  const where = allOf([whose, endedWithin(window)]);
+  const where = joinConditions([whose, endedWithin(window)]);
   const order = 'order by e.period_end desc, e.resource_id, e.usage_type';
   return await query<EventRow>(
     em.fork(),
@@ -137,7 +137,7 @@ async function countEvents(
   whose: (alias: string) => SqlCondition,
   window: UsageWindow,
 ): Promise<number> {
-  const { days, hours, edges } = partsOf(window);
+  const { days, hours, edges } = splitWindow(window);
   const iso = (ms: number) => new Date(ms).toISOString();
   const arms: SqlCondition[] = [];
   for (const [table, spans] of [
@@ -162,7 +162,7 @@ async function countEvents(
     });
   }
   for (const { startMs, endMs } of edges) {
-    const where = allOf([whose('e'), endedWithin({ start: new Date(startMs), end: new Date(endMs) })]);
+    const where = joinConditions([whose('e'), endedWithin({ start: new Date(startMs), end: new Date(endMs) })]);
     arms.push({ sql: `select count(*) from usage_events e where ${where.sql}`, values: where.values });
   }
   if (arms.length === 0) return 0;

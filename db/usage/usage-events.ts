@@ -38,7 +38,7 @@ export function usageStatements(before: Metered, until: Date | null, source = ''
       sql: `insert into usage_events (resource_id, account_id, user_id, project_id, usage_type, period_start, period_end,
                                       amount, unit_price)
         select ?::text, ?::text, ?::text, ?::text, used.usage_type, part.since, part.until,
-               used.rate * ${millisecondsOf('part')}, price.unit_price
+               used.rate * ${millisecondsSql('part')}, price.unit_price
           from unnest(?::text[], ?::timestamptz[], ?::timestamptz[], ?::bigint[]) used(usage_type, since, until, rate)
           ${partsByPrice}${source}
         on conflict do nothing`,
@@ -65,7 +65,7 @@ export const partsByPrice = `
  ) part`;
 
 /** The milliseconds from `since` to `until` of a row: a whole number. */
-export const millisecondsOf = <Row extends string>(row: Row) =>
+export const millisecondsSql = <Row extends string>(row: Row) =>
   `round(extract(epoch from ${row}.until - ${row}.since) * 1000)` as const;
 
 /** The facts about the sandbox that events refer to. They are stored when it first runs. */

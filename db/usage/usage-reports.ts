@@ -52,7 +52,7 @@ interface TotalsRow {
   cost: number;
 }
 
-const totalsOf = (row: TotalsRow): UsageTotals => ({
+const toUsageTotals = (row: TotalsRow): UsageTotals => ({
   cpuHours: row.cpu_hours,
   memoryGbHours: row.memory_gb_hours,
   storageGbHours: row.storage_gb_hours,
@@ -82,7 +82,7 @@ export async function readUsageTotals(
     `select ${totals} from (${summedBy(used.sql, 'null')}) used`,
     used.values,
   );
-  return totalsOf(row!);
+  return toUsageTotals(row!);
 }
 
 /** The same by groups, those with the highest costs first, and the number of groups. */
@@ -102,7 +102,7 @@ export async function readUsageGroups(
       group by value having bool_or(quantity > 0) order by sum(cost) desc, value nulls last limit ${maxUsageGroups}`,
     values,
   );
-  return { groups: rows.map((row) => ({ value: row.value, totals: totalsOf(row) })), total: rows[0]?.total ?? 0 };
+  return { groups: rows.map((row) => ({ value: row.value, totals: toUsageTotals(row) })), total: rows[0]?.total ?? 0 };
 }
 
 /** All usage with its label. Usage without a label is all usage less the labelled usage. */
@@ -132,7 +132,7 @@ export async function readUsageByDay(
       group by value having bool_or(quantity > 0) order by value`,
     used.values,
   );
-  return rows.map((row) => ({ date: row.date, totals: totalsOf(row) }));
+  return rows.map((row) => ({ date: row.date, totals: toUsageTotals(row) }));
 }
 
 /** The cost of each charged type, and its share in percent. */

@@ -3,7 +3,7 @@ import type { UsageWindow } from '../../domain/usage/window.ts';
 import { type ListedTable, type Listing, readPage } from '../core/page.ts';
 import { query } from '../core/query.ts';
 import { type EntityRow, readRow } from '../core/read-row.ts';
-import { allOf, type SqlCondition, withinScope } from '../core/scope.ts';
+import { joinConditions, type SqlCondition, withinScope } from '../core/scope.ts';
 import { Sandbox } from '../sandboxes/sandbox.entity.ts';
 import { type UsageOf, units, usageInSpan } from './usage-sums.ts';
 
@@ -38,7 +38,7 @@ function ofCaller({ scope, projectId }: UsageOf): SqlCondition[] {
   return conditions;
 }
 
-function sessionStatusOf({ stoppedAt, lifecycleOutcome }: Sandbox): SessionStatus {
+function toSessionStatus({ stoppedAt, lifecycleOutcome }: Sandbox): SessionStatus {
   if (!stoppedAt) return 'active';
   return lifecycleOutcome === 'failed' ? 'failed' : 'completed';
 }
@@ -50,7 +50,7 @@ export async function countSessions(
   { start, end }: UsageWindow,
   now: Date,
 ): Promise<SessionCounts> {
-  const where = allOf([
+  const where = joinConditions([
     ...ofCaller(of),
     {
       sql: 's.started_at < ?::timestamptz and coalesce(s.stopped_at, ?::timestamptz) >= ?::timestamptz',
@@ -75,7 +75,7 @@ export async function sessionsByDay(
   of: UsageOf,
   window: UsageWindow,
 ): Promise<{ date: string; sessions: number }[]> {
-  const where = allOf([...ofCaller(of), startedWithin(window)]);
+  const where = joinConditions([...ofCaller(of), startedWithin(window)]);
   return await query<{ date: string; sessions: number }>(
     em.fork(),
     `select to_char(s.started_at at time zone 'UTC', 'YYYY-MM-DD') as date, count(*)::int as sessions
@@ -105,17 +105,17 @@ export async function listSessions(
     sortBy: 'started_at',
   });
   const sandboxes = rows.map((row) => readRow(em, Sandbox, row));
-  const costs = await costsOf(em, sandboxes, now);
+  const costs = await readCosts(em, sandboxes, now);
   const sessions = sandboxes.map((sandbox) => ({
     sandbox,
-    status: sessionStatusOf(sandbox),
+    status: toSessionStatus(sandbox),
     cost: costs.get(sandbox.sandboxId) ?? 0,
   }));
   return { sessions, total };
 }
 
 /** The cost of each of these sandboxes so far. */
-async function costsOf(em: EntityManager, sandboxes: readonly Sandbox[], now: Date): Promise<Map<string, number>> {
+async function readCosts(em: EntityManager, sandboxes: readonly Sandbox[], now: Date): Promise<Map<string, number>> {
   const ids = `{${sandboxes.map(({ sandboxId }) => sandboxId).join(',')}}`;
   const rows = await query<{ resource_id: string; cost: number }>(
     em.fork(),

@@ -1,10 +1,10 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { ProjectId } from '../../domain/ids.ts';
 import { type UsageType, usageTypeNames, usageTypes } from '../../domain/usage/types.ts';
-import { partsOf, type UsageWindow } from '../../domain/usage/window.ts';
+import { splitWindow, type UsageWindow } from '../../domain/usage/window.ts';
 import { query } from '../core/query.ts';
-import { allOf, type Scope, type SqlCondition, withinScope } from '../core/scope.ts';
-import { millisecondsOf, partsByPrice } from './usage-events.ts';
+import { joinConditions, type Scope, type SqlCondition, withinScope } from '../core/scope.ts';
+import { millisecondsSql, partsByPrice } from './usage-events.ts';
 
 /**
  * The usage of one type at one price. Exact decimals as strings: `cost` is `quantity` times `unitPrice`, not rounded.
@@ -78,17 +78,17 @@ export const quantity = 'trim_scale(round(amount::numeric, 30) / per_unit)';
  * counted. Null: all usage, without labels
  */
 export function usageIn(of: UsageOf, window: UsageWindow, now: Date, labelKey: string | null = null): SqlCondition {
-  const { days, hours, edges } = partsOf(window);
+  const { days, hours, edges } = splitWindow(window);
   const arms: SqlCondition[] = [];
   const whose = (alias: string, ownerColumn = 'user_id') => {
     const conditions: SqlCondition[] = [withinScope(of.scope, alias, ownerColumn)];
     if (of.projectId) conditions.push({ sql: `${alias}.project_id = ?`, values: [of.projectId] });
-    return allOf(conditions);
+    return joinConditions(conditions);
   };
   const iso = (ms: number) => new Date(ms).toISOString();
   const sums = labelKey === null ? 'usage' : 'usage_label';
   const label = labelKey === null ? [] : [labelKey];
-  const labelOf = (alias: string) => (labelKey === null ? 'null' : `${alias}.metadata ->> ?::text`);
+  const labelSql = (alias: string) => (labelKey === null ? 'null' : `${alias}.metadata ->> ?::text`);
   const has = (alias: string) => (labelKey === null ? '' : ` and ${alias}.metadata ->> ?::text is not null`);
   const resources = labelKey === null ? '' : 'join usage_resources r using (resource_id)';
   for (const [table, spans] of [
@@ -99,7 +99,7 @@ export function usageIn(of: UsageOf, window: UsageWindow, now: Date, labelKey: s
       const mine = whose('u');
       arms.push({
         sql: `select u.bucket as at, u.user_id, u.project_id, u.usage_type, u.unit_price, u.amount::numeric as amount,
-                     ${labelOf('u')} as label
+                     ${labelSql('u')} as label
                 from ${table} u
                where ${mine.sql} and u.bucket >= ?::timestamptz and u.bucket < ?::timestamptz${has('u')}`,
         values: [...label, ...mine.values, iso(startMs), iso(endMs), ...label],
@@ -110,7 +110,7 @@ export function usageIn(of: UsageOf, window: UsageWindow, now: Date, labelKey: s
     const mine = whose('p');
     arms.push({
       sql: `select p.period_start as at, p.user_id, p.project_id, p.usage_type, p.unit_price, p.amount::numeric as amount,
-                   ${labelOf('r')} as label
+                   ${labelSql('r')} as label
               from usage_pending p ${resources}
              where ${mine.sql} and p.period_start >= ?::timestamptz and p.period_start < ?::timestamptz${has('r')}`,
       values: [...label, ...mine.values, iso(startMs), iso(endMs), ...label],
@@ -123,7 +123,7 @@ export function usageIn(of: UsageOf, window: UsageWindow, now: Date, labelKey: s
     arms.push({
       sql: `select greatest(e.period_start, ?::timestamptz) as at, e.user_id, e.project_id, e.usage_type, e.unit_price,
                    ${amountUpTo('least(e.period_end, ?::timestamptz)')}
-                     - ${amountUpTo('greatest(e.period_start, ?::timestamptz)')} as amount, ${labelOf('r')} as label
+                     - ${amountUpTo('greatest(e.period_start, ?::timestamptz)')} as amount, ${labelSql('r')} as label
               from usage_events e ${resources}
              where ${mine.sql} and e.period_start < ?::timestamptz and e.period_end > ?::timestamptz
                and e.period_start > ?::timestamptz - interval '1 hour'
@@ -134,7 +134,7 @@ export function usageIn(of: UsageOf, window: UsageWindow, now: Date, labelKey: s
   const living = whose('s', 'owner_user_id');
   arms.push(
     usageOfTheLiving({ sql: `${living.sql}${has('s')}`, values: [...living.values, ...label] }, window, now, {
-      sql: labelOf('s'),
+      sql: labelSql('s'),
       values: label,
     }),
   );
@@ -166,10 +166,10 @@ function usageOfTheLiving(
 
 /**
  * The usage of a row `s` of the sandboxes from `since` to `until` of a row `span`, at the prices of each time:
- * `ratesOf` of the domain in SQL. Rows: `usage_type`, `unit_price`, `at`, `amount`.
+ * `listRates` of the domain in SQL. Rows: `usage_type`, `unit_price`, `at`, `amount`.
  */
 export const usageInSpan = `(
-  select used.usage_type, price.unit_price, part.since as at, used.rate * ${millisecondsOf('part')} as amount
+  select used.usage_type, price.unit_price, part.since as at, used.rate * ${millisecondsSql('part')} as amount
     from (select rates.*, span.since, span.until from (values
            ('cpu_seconds', s.cpu_count, s.phase_kind = 'running'),
            ('ram_gb_seconds', s.memory_mb, s.phase_kind = 'running'),

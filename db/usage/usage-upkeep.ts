@@ -2,7 +2,7 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import type { UsagePrices } from '../../domain/usage/types.ts';
 import { usagePrices } from '../billing/usage-prices.ts';
 import { query } from '../core/query.ts';
-import { millisecondsOf, partsByPrice } from './usage-events.ts';
+import { millisecondsSql, partsByPrice } from './usage-events.ts';
 
 /** Partitions for usage events exist this many days in advance. */
 const daysAhead = 62;
@@ -77,7 +77,7 @@ export async function recordPausedUsage(em: EntityManager): Promise<number> {
        insert into usage_events (resource_id, account_id, user_id, project_id, usage_type, period_start, period_end, amount,
                                  unit_price)
        select paused.sandbox_id, paused.account_id, paused.owner_user_id, paused.project_id, used.usage_type, part.since,
-              part.until, paused.storage_gb * ${millisecondsOf('part')}, price.unit_price
+              part.until, paused.storage_gb * ${millisecondsSql('part')}, price.unit_price
          from paused
         cross join lateral generate_series(date_trunc('hour', metered_until, 'UTC'), paused.until, interval '1 hour') hour
         cross join lateral (

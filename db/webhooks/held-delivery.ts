@@ -52,4 +52,7 @@ export type DeliveryResult =
   | { held: HeldDelivery; kind: 'handed_over' };
 
 /** The key of a delivery's row. */
-export const keysOf = ({ deliveryId, createdAt }: HeldDelivery) => ({ delivery_id: deliveryId, created_at: createdAt });
+export const toKeyColumns = ({ deliveryId, createdAt }: HeldDelivery) => ({
+  delivery_id: deliveryId,
+  created_at: createdAt,
+});

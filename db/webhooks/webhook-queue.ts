@@ -2,7 +2,7 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import type { WebhookDeliveryId } from '../../domain/ids.ts';
 import { query } from '../core/query.ts';
 import { type EntityRow, readRow } from '../core/read-row.ts';
-import { type DeliveryRow, type HeldDelivery, keysOf } from './held-delivery.ts';
+import { type DeliveryRow, type HeldDelivery, toKeyColumns } from './held-delivery.ts';
 import { WebhookEndpoint } from './webhook-endpoint.entity.ts';
 
 /** How long a relay holds a delivery without renewal. After that, another relay takes it. */
@@ -18,7 +18,7 @@ const fewest = 4;
 type HeldRow = DeliveryRow & { endpoint: EntityRow<WebhookEndpoint> | null };
 
 /** A row's endpoint as JSON, if it may receive events. */
-const endpointOf = `(select to_jsonb(w) from webhook_endpoints w where w.endpoint_id = d.endpoint_id and w.is_active
+const selectEndpoint = `(select to_jsonb(w) from webhook_endpoints w where w.endpoint_id = d.endpoint_id and w.is_active
    and (w.user_id is null or exists (select 1 from users u where u.user_id = w.user_id and u.status = 'enabled'))) as endpoint`;
 
 /**
@@ -72,7 +72,7 @@ export async function claimDeliveries(
      update webhook_deliveries d
         set holder = ?, relay_at = clock_timestamp() + interval '${leaseSeconds} seconds', status = 'delivering'
        from due where d.delivery_id = due.delivery_id and d.created_at = due.created_at
-     returning d.*, ${endpointOf}`,
+     returning d.*, ${selectEndpoint}`,
     [wanted.limit, wanted.perAccount, endpointSlots, wanted.perEndpoint, accountSlots, wanted.limit, holder],
   );
   return rows.map((row) => readHeld(em, row));
@@ -93,7 +93,7 @@ export async function renewDeliveries(em: EntityManager, holder: string, held: r
      )
      update webhook_deliveries d set relay_at = clock_timestamp() + interval '${leaseSeconds} seconds'
        from mine where d.delivery_id = mine.delivery_id and d.created_at = mine.created_at`,
-    [JSON.stringify(held.map(keysOf)), holder],
+    [JSON.stringify(held.map(toKeyColumns)), holder],
   );
 }
 
@@ -107,7 +107,7 @@ export async function findHeldDelivery(
 ): Promise<{ held: HeldDelivery; waitMs: number } | null> {
   const [row] = await query<HeldRow & { wait_ms: number | null }>(
     em.fork(),
-    `select d.*, ${endpointOf},
+    `select d.*, ${selectEndpoint},
             case d.status when 'retrying' then extract(epoch from next_retry_at - clock_timestamp())::float8 * 1000 end
               as wait_ms
        from webhook_deliveries d where d.delivery_id = ? and d.created_at = ? and d.holder = ?`,

@@ -3,7 +3,7 @@ import type { WebhookDeliveryId, WebhookEndpointId } from '../../domain/ids.ts';
 import type { DeliveryStatus } from '../../domain/webhooks/delivery.ts';
 import { requestStart } from '../core/outbox.ts';
 import { query } from '../core/query.ts';
-import { type DeliveryResult, type HeldDelivery, keysOf } from './held-delivery.ts';
+import { type DeliveryResult, type HeldDelivery, toKeyColumns } from './held-delivery.ts';
 import { countAttempts } from './webhook-health.ts';
 
 /** The number of attempts that are kept with a delivery. */
@@ -17,7 +17,7 @@ const keptAttempts = 20;
 export async function recordResults(em: EntityManager, results: readonly DeliveryResult[]): Promise<void> {
   if (results.length === 0) return;
   const recovered = await em.fork().transactional(async (tx) => {
-    const changes = results.map((result) => changeOf(result));
+    const changes = results.map((result) => toRowChange(result));
     const written = await query<{ delivery_id: string }>(
       tx,
       `update webhook_deliveries d
@@ -96,14 +96,14 @@ export async function findResult(
 }
 
 /** The workflow that continues a delivery. */
-export function workflowOf({ deliveryId, round }: Pick<HeldDelivery, 'deliveryId' | 'round'>): string {
+export function formatWorkflowId({ deliveryId, round }: Pick<HeldDelivery, 'deliveryId' | 'round'>): string {
   return round === 1 ? deliveryId : `${deliveryId}/${round}`;
 }
 
-function changeOf(result: DeliveryResult): object {
+function toRowChange(result: DeliveryResult): object {
   const { held } = result;
-  const keys = { ...keysOf(held), holder: held.holder };
-  const workflow = workflowOf(held);
+  const keys = { ...toKeyColumns(held), holder: held.holder };
+  const workflow = formatWorkflowId(held);
   if (result.kind === 'handed_over') return { ...keys, status: 'pending', attempted: false, next_holder: workflow };
   const endedAt = new Date();
   if (result.kind === 'given_up') {
@@ -134,7 +134,7 @@ function nextAttemptAt({ outcome, verdict }: DeliveryResult & { kind: 'attempted
 /** For results of the workflow itself, no workflow is started. */
 function startWorkflow(tx: EntityManager, result: DeliveryResult): void {
   const { held } = result;
-  const workflow = workflowOf(held);
+  const workflow = formatWorkflowId(held);
   if (held.holder === workflow || result.kind === 'given_up') return;
   if (result.kind === 'attempted' && result.verdict.status !== 'retrying') return;
   requestStart(tx, 'webhookDelivery', workflow, {

@@ -30,7 +30,7 @@ export const defaultAlertThresholds: readonly AlertThreshold[] = [50, 80, 100].m
 export const thresholdTypes = ['warning', 'exceeded'] as const;
 export type ThresholdType = (typeof thresholdTypes)[number];
 
-export function thresholdTypeOf(percent: number): ThresholdType {
+export function toThresholdType(percent: number): ThresholdType {
   return percent >= 100 ? 'exceeded' : 'warning';
 }
 
@@ -91,7 +91,7 @@ export function percentageUsed(used: Amount, amount: Amount): Amount {
 }
 
 /** The unused part of the amount, at least zero. Six digits, rounded down. */
-export function remainingOf(used: Amount, amount: Amount): Amount {
+export function computeRemaining(used: Amount, amount: Amount): Amount {
   const left = decimal(amount).minus(decimal(used));
   return left.lt(0) ? '0.000000' : left.round(6, 0).toFixed(6);
 }

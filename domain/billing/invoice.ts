@@ -1,4 +1,4 @@
-import { type Amount, costOf, decimal, isPositive, negated, quotient, sumOf, taxOn } from './money.ts';
+import { type Amount, computeCost, decimal, isPositive, negated, quotient, sumAmounts, taxOn } from './money.ts';
 
 /**
  * - `draft`: shows the cost of the running period so far. The customer does not owe it yet.
@@ -47,13 +47,13 @@ export function usageLines(sums: readonly UsageSum[], currency: string): Invoice
     .filter(({ amount }) => isPositive(amount))
     .map(({ description, amount, perUnit, unitPrice }) => {
       const quantity = quotient(amount, perUnit);
-      return { type: 'usage', description, quantity, unitPrice, amount: costOf(quantity, unitPrice, currency) };
+      return { type: 'usage', description, quantity, unitPrice, amount: computeCost(quantity, unitPrice, currency) };
     });
 }
 
 /** The lines of usage on a free plan, shown at a price of zero. Empty if there was no usage. */
 export function includedUsageLines(planName: string, lines: readonly InvoiceLine[], currency: string): InvoiceLine[] {
-  const cost = sumOf(
+  const cost = sumAmounts(
     lines.filter(({ type }) => type === 'usage').map(({ amount }) => amount),
     currency,
   );
@@ -77,13 +77,13 @@ export function prorationLines(
 /**
  * Sums of lines. Only the lines and the tax are rounded, so a reader of the invoice who adds the lines gets these sums.
  */
-export function totalsOf(lines: readonly InvoiceLine[], taxRate: string, currency: string): InvoiceTotals {
-  const subtotal = sumOf(
+export function computeTotals(lines: readonly InvoiceLine[], taxRate: string, currency: string): InvoiceTotals {
+  const subtotal = sumAmounts(
     lines.map(({ amount }) => amount),
     currency,
   );
   const taxAmount = taxOn(subtotal, taxRate, currency);
-  return { subtotal, taxAmount, totalAmount: sumOf([subtotal, taxAmount], currency) };
+  return { subtotal, taxAmount, totalAmount: sumAmounts([subtotal, taxAmount], currency) };
 }
 
 /**

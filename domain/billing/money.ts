@@ -39,7 +39,7 @@ export function inUnits(value: Big, currency: string): Amount {
 }
 
 /** @param amounts of one currency, with at most its digits */
-export function sumOf(amounts: readonly Amount[], currency: string): Amount {
+export function sumAmounts(amounts: readonly Amount[], currency: string): Amount {
   return inUnits(
     amounts.reduce((sum, amount) => sum.plus(decimal(amount)), new Exact(0)),
     currency,
@@ -55,12 +55,12 @@ export function negated(amount: Amount, currency: string): Amount {
 }
 
 /** The cost of a quantity at a unit price. Rounded once. */
-export function costOf(quantity: string, unitPrice: Amount, currency: string): Amount {
+export function computeCost(quantity: string, unitPrice: Amount, currency: string): Amount {
   return inUnits(decimal(quantity).times(decimal(unitPrice)), currency);
 }
 
 /** `amount × part ÷ whole`. Rounded once. @param part, whole are integers, for example milliseconds */
-export function shareOf(amount: Amount, part: number, whole: number, currency: string): Amount {
+export function computeShare(amount: Amount, part: number, whole: number, currency: string): Amount {
   if (!Number.isSafeInteger(part) || !Number.isSafeInteger(whole) || whole <= 0) {
     throw new RangeError(`${part} of ${whole} is no share`);
   }

@@ -23,7 +23,7 @@ export interface ChargeState {
 }
 
 /** An unknown status, from a newer version of the processor, counts as an unknown outcome. */
-export function chargeStateOf(status: string, failureReason: string | null): ChargeState {
+export function toChargeState(status: string, failureReason: string | null): ChargeState {
   const known = chargeStatuses.find((each) => each === status);
   return { status: known ?? 'processing', failureReason: failureReason?.slice(0, 100) ?? null };
 }
@@ -34,7 +34,7 @@ export type ChargeOutcome = 'succeeded' | 'failed' | 'unknown';
  * The outcome of a confirmed charge. A charge that requires its owner's action has failed, because it runs without the
  * owner.
  */
-export function outcomeOf(status: ChargeStatus): ChargeOutcome {
+export function toChargeOutcome(status: ChargeStatus): ChargeOutcome {
   if (status === 'succeeded') return 'succeeded';
   return status === 'processing' || status === 'requires_confirmation' ? 'unknown' : 'failed';
 }
@@ -48,7 +48,7 @@ export const refundStatuses = ['requested', 'pending', 'succeeded', 'failed'] as
 export type RefundStatus = (typeof refundStatuses)[number];
 
 /** The platform's status for a processor's refund status. */
-export function refundStatusOf(status: string | null): RefundStatus {
+export function toRefundStatus(status: string | null): RefundStatus {
   if (status === 'succeeded') return 'succeeded';
   return status === 'failed' || status === 'canceled' ? 'failed' : 'pending';
 }

@@ -1,4 +1,4 @@
-import { type Amount, difference, shareOf } from './money.ts';
+import { type Amount, computeShare, difference } from './money.ts';
 import type { Period } from './periods.ts';
 
 /** The cost of a change to a more expensive plan for the rest of a period. */
@@ -23,7 +23,7 @@ export function prorate(
 ): Proration {
   if (atMs < startMs || atMs > endMs) throw new RangeError('The moment is not within the period');
   const [left, whole] = [endMs - atMs, endMs - startMs];
-  const credit = shareOf(prices.old, left, whole, prices.currency);
-  const charge = shareOf(prices.new, left, whole, prices.currency);
+  const credit = computeShare(prices.old, left, whole, prices.currency);
+  const charge = computeShare(prices.new, left, whole, prices.currency);
   return { credit, charge, due: difference(charge, credit, prices.currency) };
 }

@@ -41,14 +41,14 @@ export function receiptTitle({ status }: Pick<Receipt, 'status'>): string {
 /** The facts of the invoice above its lines and below its sums, in pairs of a label and a text. */
 export function receiptFacts(receipt: Receipt): [label: string, text: string][] {
   const { customer, issuedAt, dueAt, paidAt, periodStart, periodEnd } = receipt;
-  const optional = (label: string, at: Date | null): [string, string][] => (at ? [[label, dayOf(at)]] : []);
+  const optional = (label: string, at: Date | null): [string, string][] => (at ? [[label, formatDay(at)]] : []);
   return [
     ['Number', receipt.invoiceId],
     ['Customer', shownText(customer.name)],
     ['E-mail', shownText(customer.email)],
     ['Account', customer.accountId],
-    ['Period', `${dayOf(periodStart)} to ${dayOf(periodEnd)}`],
-    ['Issued', dayOf(issuedAt)],
+    ['Period', `${formatDay(periodStart)} to ${formatDay(periodEnd)}`],
+    ['Issued', formatDay(issuedAt)],
     ...(receipt.status === 'paid' ? [] : optional('Due', dueAt)),
     ...optional('Paid', paidAt),
     ...(receipt.paymentMethod === null ? [] : ([['Payment', shownText(receipt.paymentMethod)]] as [string, string][])),
@@ -105,6 +105,6 @@ export function shownText(text: string): string {
   return characters.length > shownLength ? `${characters.slice(0, shownLength - 1).join('')}…` : clean;
 }
 
-function dayOf(at: Date): string {
+function formatDay(at: Date): string {
   return at.toISOString().slice(0, 10);
 }

@@ -15,7 +15,7 @@ export interface LastHopIdentity {
 }
 
 /** The identity as a URI, the only subject alternative name of its certificate. */
-export function uriOf({ role, name }: LastHopIdentity): string {
+export function formatUri({ role, name }: LastHopIdentity): string {
   const escaped = encodeURIComponent(name).replace(/[!'()*]/g, (each) => `%${each.charCodeAt(0).toString(16)}`);
   return `spiffe://sandbox-platform/${role}/${escaped}`;
 }
@@ -54,7 +54,7 @@ export const lastHopReplies = {
   refused: 'r',
 } as const;
 
-export function prefaceOf({ sandboxId, port, wantsReply }: LastHopTarget): string {
+export function formatPreface({ sandboxId, port, wantsReply }: LastHopTarget): string {
   return `SANDBOX/1 ${sandboxId} ${port} ${wantsReply ? 'reply' : 'plain'}\n`;
 }
 

@@ -106,14 +106,14 @@ function memoryLeft({ free, memoryMb }: HostCapacity, needed: RequiredCapacity):
 
 /** Whether a host has capacity for this. */
 export function fits(host: HostCapacity, needed: RequiredCapacity): boolean {
-  return shortOf(host, needed).length === 0;
+  return findShortages(host, needed).length === 0;
 }
 
 /**
  * The resources that a host has too little of for this sandbox. A resource that the sandbox does not need is never
  * short.
  */
-export function shortOf(host: HostCapacity, needed: RequiredCapacity): Resource[] {
+export function findShortages(host: HostCapacity, needed: RequiredCapacity): Resource[] {
   const isOver = ({ capacity, reserved }: Limit, amount: number) => capacity !== null && reserved + amount > capacity;
   const lacks = (resource: keyof Use) => {
     const amount = needed.expected[resource];
@@ -131,7 +131,7 @@ export function shortOf(host: HostCapacity, needed: RequiredCapacity): Resource[
 
 /** The resources that are short on every host, taken from the host that lacks the fewest. */
 export function fewestShortages(hosts: readonly HostCapacity[], needed: RequiredCapacity): Resource[] {
-  const shortages = hosts.map((host) => shortOf(host, needed));
+  const shortages = hosts.map((host) => findShortages(host, needed));
   return shortages.sort((a, b) => a.length - b.length)[0] ?? [];
 }
 

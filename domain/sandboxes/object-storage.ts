@@ -73,13 +73,13 @@ export function checkMountPoint(mountPoint: string): { path: string } | { reason
 }
 
 /** @throws {AppError} `validation_failed` when two mount points are the same, or one lies in another */
-export function requireApart(mountPoints: readonly string[], pathOf: (index: number) => string): void {
+export function requireApart(mountPoints: readonly string[], formatPath: (index: number) => string): void {
   for (const [index, mountPoint] of mountPoints.entries()) {
     const before = mountPoints.slice(0, index);
     const other = before.find((each) => isWithin(each, mountPoint) || isWithin(mountPoint, each));
     if (other === undefined) continue;
     const reason = other === mountPoint ? 'is there twice' : `lies in or contains ${other}`;
-    throw refusal([{ path: pathOf(index), reason }]);
+    throw refusal([{ path: formatPath(index), reason }]);
   }
 }
 

@@ -86,7 +86,7 @@ export function conflictWithTemplate(
 }
 
 /** Numbers of the ports that need a UDP port of the host, including template ports that an own port replaces. */
-export function udpPortsOf({ templatePorts, customPorts }: PortsOfSandbox): number[] {
+export function listUdpPorts({ templatePorts, customPorts }: PortsOfSandbox): number[] {
   const udp = [...templatePorts, ...customPorts].filter((item) => item.protocol === 'UDP');
   return [...new Set(udp.map((item) => item.port))];
 }

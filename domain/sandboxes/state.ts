@@ -86,7 +86,7 @@ export function isOver(status: SandboxStatus): boolean {
 }
 
 /** The outcome of a life that ended without a failure, for this reason. */
-export function outcomeOf(reason: SandboxReason, deleted: boolean): LifecycleOutcome {
+export function toLifecycleOutcome(reason: SandboxReason, deleted: boolean): LifecycleOutcome {
   if (reason === 'timeout') return 'timed_out';
   if (reason === 'persistence_expired') return 'expired';
   return deleted ? 'deleted' : 'completed';

@@ -87,7 +87,7 @@ export function readManifest(bytes: Uint8Array, contentType: string): ImageManif
 }
 
 /** The blobs of an image without duplicates, with the sizes that its manifest claims. */
-export function blobsOf({ config, layers }: ImageManifest): ImageBlob[] {
+export function listBlobs({ config, layers }: ImageManifest): ImageBlob[] {
   return blobsIn(config, layers);
 }
 
@@ -96,6 +96,6 @@ function blobsIn(config: ImageBlob, layers: readonly ImageBlob[]): ImageBlob[] {
   return [...new Map(blobs.map((each) => [each.digest, each])).values()];
 }
 
-export function sizeOf(blobs: readonly ImageBlob[]): number {
+export function sumSizes(blobs: readonly ImageBlob[]): number {
   return blobs.reduce((sum, each) => sum + each.size, 0);
 }

@@ -17,7 +17,7 @@ type Visibility = 'private' | 'account_shared' | 'public';
  * The project for the images of templates of a visibility: one for each user, one shared by the account, and one for
  * the account's public templates.
  */
-export function registryProjectOf(
+export function deriveRegistryProject(
   owner: { accountId: AccountId; ownerUserId: UserId },
   visibility: Visibility,
 ): string {

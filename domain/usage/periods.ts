@@ -34,7 +34,7 @@ export function meteredAfter(meteredUntil: Date | null, at: Date): Date {
 }
 
 /** A sandbox's usage per millisecond in its phase, in the small units of the types. */
-function ratesOf({ phaseKind, cpuCount, memoryMb, storageGb }: MeteredLife): [UsageType, number][] {
+function listRates({ phaseKind, cpuCount, memoryMb, storageGb }: MeteredLife): [UsageType, number][] {
   const storage: [UsageType, number] = ['sandbox_storage_gb_seconds', storageGb];
   if (phaseKind === null) return [];
   return phaseKind === 'paused' ? [storage] : [['cpu_seconds', cpuCount], ['ram_gb_seconds', memoryMb], storage];
@@ -43,7 +43,7 @@ function ratesOf({ phaseKind, cpuCount, memoryMb, storageGb }: MeteredLife): [Us
 /** The usage of a life from the end of its recorded usage to `until`. No period crosses a whole hour (UTC). */
 export function periodsUntil(life: MeteredLife, until: Date): UsagePeriod[] {
   if (!life.meteredUntil) return [];
-  const rates = ratesOf(life);
+  const rates = listRates(life);
   const periods: UsagePeriod[] = [];
   const endMs = until.getTime();
   for (let startMs = life.meteredUntil.getTime(); startMs < endMs; ) {

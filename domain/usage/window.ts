@@ -24,7 +24,7 @@ const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
 
 /** Cuts a window into parts that cover it without overlap. */
-export function partsOf({ start, end }: UsageWindow): WindowParts {
+export function splitWindow({ start, end }: UsageWindow): WindowParts {
   const window = { startMs: start.getTime(), endMs: end.getTime() };
   const hours = wholeUnits(window, hourMs);
   if (!hours) return { days: [], hours: [], edges: spans(window) };

@@ -42,7 +42,7 @@ export interface DeliveredEvent {
 }
 
 /** The body of the request. Its bytes are the same on every attempt. */
-export function bodyOf({ eventId, eventType, eventAt, data }: DeliveredEvent): string {
+export function formatBody({ eventId, eventType, eventAt, data }: DeliveredEvent): string {
   return JSON.stringify({ id: eventId, type: eventType, timestamp: eventAt, data });
 }
 

@@ -20,7 +20,7 @@ const otherProtocols = new Set([
 /**
  * The host of a URL without the brackets of IPv6. `URL` has already converted numbers and octal parts to plain IPv4.
  */
-export function hostOf(url: URL): string {
+export function toHostname(url: URL): string {
   return url.hostname.replace(/^\[(.*)\]$/, '$1');
 }
 
@@ -37,7 +37,7 @@ export function problemOfWebhookUrl(text: string, allowedRanges: readonly string
   if (url.username !== '' || url.password !== '') return 'must not have a user or a password';
   if (url.hash !== '') return 'must not have a fragment';
   if (otherProtocols.has(Number(url.port)) || url.port === '0') return `port ${url.port} is not for HTTP`;
-  const host = hostOf(url);
+  const host = toHostname(url);
   if (ipaddr.isValid(host) && !isOutboundAddressAllowed(host, allowedRanges)) {
     return 'is an address that is not allowed';
   }

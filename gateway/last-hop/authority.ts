@@ -12,7 +12,7 @@ import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
 import * as x509 from '@peculiar/x509';
 import type { CertificateRequest, Issued } from '../../db/hosts/last-hop-certificates.ts';
-import { type LastHopIdentity, uriOf } from '../../domain/hosts/last-hop.ts';
+import { formatUri, type LastHopIdentity } from '../../domain/hosts/last-hop.ts';
 import { renameDurably, writeFileDurably } from '../../platform/config/durable-file.ts';
 import { isProof, writeJoinToken } from './join-token.ts';
 
@@ -67,19 +67,20 @@ export class LastHopAuthority {
   joinToken(identity: LastHopIdentity): string {
     const spki = new X509Certificate(this.certificatePem).publicKey.export({ format: 'der', type: 'spki' });
     const authorityDigest = createHash('sha256').update(spki).digest();
-    return writeJoinToken({ ...identity, key: this.#keyOf(identity), authorityDigest });
+    return writeJoinToken({ ...identity, key: this.#deriveKey(identity), authorityDigest });
   }
 
   /** Answers a request. Only the public key of the request is used; its other fields are ignored. */
   async issue({ request, proof, ...identity }: CertificateRequest, isRevoked: boolean): Promise<Issued> {
-    if (!isProof(this.#keyOf(identity), request, proof)) return { refusal: 'the request shows no valid join token' };
+    if (!isProof(this.#deriveKey(identity), request, proof))
+      return { refusal: 'the request shows no valid join token' };
     if (isRevoked) return { refusal: 'this identity is revoked' };
     const publicKey = await publicKeyIn(request);
     if (!publicKey) return { refusal: 'the request is not one of an ECDSA P-256 key, signed with that key' };
     return this.#sign(identity, publicKey);
   }
 
-  #keyOf({ role, name }: LastHopIdentity): Buffer {
+  #deriveKey({ role, name }: LastHopIdentity): Buffer {
     return createHmac('sha256', this.#tokenKey).update(`${role} ${name}`).digest();
   }
 
@@ -101,7 +102,7 @@ export class LastHopAuthority {
         new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
         // The certificate of a host cannot open a connection, and the certificate of a gateway cannot accept one.
         new x509.ExtendedKeyUsageExtension([identity.role === 'host' ? serverAuth : clientAuth], true),
-        new x509.SubjectAlternativeNameExtension([{ type: 'url', value: uriOf(identity) }]),
+        new x509.SubjectAlternativeNameExtension([{ type: 'url', value: formatUri(identity) }]),
         await x509.AuthorityKeyIdentifierExtension.create(this.#certificate),
       ],
     });

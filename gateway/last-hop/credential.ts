@@ -4,7 +4,7 @@ import type { Logger } from 'pino';
 import { findIssued, requestCertificate } from '../../db/hosts/last-hop-certificates.ts';
 import type { Orm } from '../../db/orm.ts';
 import type { LastHopIdentity } from '../../domain/hosts/last-hop.ts';
-import { type JoinToken, proofOf, readJoinToken } from './join-token.ts';
+import { computeProof, type JoinToken, readJoinToken } from './join-token.ts';
 import type { IssuedCertificate } from './request.ts';
 
 const answerTimeoutMs = 20_000;
@@ -96,7 +96,7 @@ export class OwnCredential {
     // Loaded on demand, because the X.509 library loads slowly.
     const { checkIssued, makeKeyAndRequest } = await import('./request.ts');
     const { key, request } = await makeKeyAndRequest();
-    const proof = proofOf(this.#token.key, request);
+    const proof = computeProof(this.#token.key, request);
     const certificateId = await requestCertificate(em, { ...this.identity, request, proof });
     const givenUpMs = performance.now() + answerTimeoutMs;
     for (;;) {

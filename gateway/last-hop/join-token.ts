@@ -33,11 +33,11 @@ export function readJoinToken(text: string): JoinToken {
 }
 
 /** Proves that a request comes from a holder of the token. */
-export function proofOf(key: Buffer, request: string): string {
+export function computeProof(key: Buffer, request: string): string {
   return createHmac('sha256', key).update(request).digest('base64url');
 }
 
 export function isProof(key: Buffer, request: string, proof: string): boolean {
-  const [wanted, given] = [Buffer.from(proofOf(key, request)), Buffer.from(proof)];
+  const [wanted, given] = [Buffer.from(computeProof(key, request)), Buffer.from(proof)];
   return wanted.length === given.length && timingSafeEqual(wanted, given);
 }

@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import { createHash, createPrivateKey, webcrypto, X509Certificate } from 'node:crypto';
 import * as x509 from '@peculiar/x509';
-import { uriOf } from '../../domain/hosts/last-hop.ts';
+import { formatUri } from '../../domain/hosts/last-hop.ts';
 import type { JoinToken } from './join-token.ts';
 
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
@@ -52,6 +52,6 @@ export function checkIssued(chain: string, key: string, token: JoinToken): Issue
   }
   if (!leaf.verify(root.publicKey)) throw new Error('the certificate is not signed by its authority');
   if (!leaf.checkPrivateKey(createPrivateKey(key))) throw new Error('the certificate is of another key');
-  if (leaf.subjectAltName !== `URI:${uriOf(token)}`) throw new Error('the certificate is of another identity');
+  if (leaf.subjectAltName !== `URI:${formatUri(token)}`) throw new Error('the certificate is of another identity');
   return { certificate, authority, expiresAt: leaf.validToDate };
 }

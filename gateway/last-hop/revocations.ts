@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { revokedLastHops } from '../../db/hosts/last-hop-certificates.ts';
 import type { Orm } from '../../db/orm.ts';
-import { type LastHopIdentity, uriOf } from '../../domain/hosts/last-hop.ts';
+import { formatUri, type LastHopIdentity } from '../../domain/hosts/last-hop.ts';
 
 const everyMs = 5000;
 
@@ -26,7 +26,7 @@ export class Revocations {
   }
 
   isRevoked(identity: LastHopIdentity): boolean {
-    return this.#revoked?.has(uriOf(identity)) ?? true;
+    return this.#revoked?.has(formatUri(identity)) ?? true;
   }
 
   /** Calls back when the revoked identities have changed. */
@@ -47,7 +47,7 @@ export class Revocations {
     const { signal } = this.#stopping;
     while (!signal.aborted) {
       try {
-        const revoked = new Set((await revokedLastHops(this.#orm.em)).map(uriOf));
+        const revoked = new Set((await revokedLastHops(this.#orm.em)).map(formatUri));
         const isChanged = revoked.size !== this.#revoked?.size;
         this.#revoked = revoked;
         if (isChanged) for (const listener of this.#listeners) listener();

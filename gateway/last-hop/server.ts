@@ -200,7 +200,7 @@ export class LastHopServer {
       return;
     }
     this.#unproven++;
-    const key = keyOf(raw);
+    const key = formatKey(raw);
     const timer = setTimeout(() => {
       if (accepted.isSecure) this.#refuse('first_line', 'it did not come in time');
       raw.destroy();
@@ -229,7 +229,7 @@ export class LastHopServer {
   }
 
   #onSecure(socket: tls.TLSSocket): void {
-    const accepted = this.#accepted.get(keyOf(socket));
+    const accepted = this.#accepted.get(formatKey(socket));
     socket.on('error', () => socket.destroy());
     const peer = identityIn(socket.getPeerCertificate().subjectaltname);
     // A resumed session would keep a certificate in use after its expiry.
@@ -277,7 +277,7 @@ export class LastHopServer {
     raw: net.Socket,
     { peer, target }: Pick<Tunnel, 'peer' | 'target'>,
   ): Promise<void> {
-    const address = await this.#addressOf(target.sandboxId);
+    const address = await this.#findAddress(target.sandboxId);
     if (socket.destroyed) return;
     if (!address) {
       this.#refuse('not_here', null);
@@ -328,7 +328,7 @@ export class LastHopServer {
   }
 
   /** The address of a sandbox that runs here. Null: it does not run here, or this host may not serve it. */
-  async #addressOf(sandboxId: SandboxId): Promise<string | null> {
+  async #findAddress(sandboxId: SandboxId): Promise<string | null> {
     const { routes } = this.#options;
     for (let isSecondTry = false; ; isSecondTry = true) {
       const route = await routes.find(sandboxId);
@@ -382,7 +382,7 @@ export class LastHopServer {
 }
 
 /** The key is the same for a TLS socket and for its underlying socket. */
-function keyOf(socket: net.Socket): string {
+function formatKey(socket: net.Socket): string {
   return `${socket.remoteAddress} ${socket.remotePort} ${socket.localAddress}`;
 }
 

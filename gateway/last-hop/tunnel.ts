@@ -1,6 +1,6 @@
 import type net from 'node:net';
 import tls from 'node:tls';
-import { identityIn, type LastHopTarget, prefaceOf } from '../../domain/hosts/last-hop.ts';
+import { formatPreface, identityIn, type LastHopTarget } from '../../domain/hosts/last-hop.ts';
 import type { Credential } from './credential.ts';
 
 const keepAliveProbeMs = 10_000;
@@ -45,6 +45,6 @@ export function openTunnel(
   const socket = tls.connect(connecting);
   socket.setNoDelay(true);
   socket.setKeepAlive(true, keepAliveProbeMs);
-  socket.write(prefaceOf(target), 'latin1');
+  socket.write(formatPreface(target), 'latin1');
   return socket;
 }

@@ -27,7 +27,7 @@ export const agentProcedures: Readonly<Record<PageName, readonly AgentProcedure[
 };
 
 /** The HTTP methods of each kind of call. */
-export const methodsOf: Readonly<Record<AgentProcedure['kind'], readonly string[]>> = {
+export const allowedMethods: Readonly<Record<AgentProcedure['kind'], readonly string[]>> = {
   unary: ['POST'],
   stream: ['POST'],
   upload: ['POST'],

@@ -33,12 +33,16 @@ export function loadPageAssets(folder = path.join(import.meta.dirname, 'dist')):
     const type = types[path.extname(name)];
     if (type) files.set(name, { name, type, bytes: fs.readFileSync(path.join(folder, name)) });
   }
-  const fileOf = (page: PageName, extension: string) => {
+  const findFile = (page: PageName, extension: string) => {
     const found = [...files.keys()].filter((name) => name.startsWith(`${page}-`) && name.endsWith(extension));
     if (found.length !== 1) throw new Error(`${folder} has ${found.length} files ${page}-*${extension} instead of one`);
     return found[0]!;
   };
-  const entry = (page: PageName) => ({ title: titles[page], script: fileOf(page, '.js'), style: fileOf(page, '.css') });
+  const entry = (page: PageName) => ({
+    title: titles[page],
+    script: findFile(page, '.js'),
+    style: findFile(page, '.css'),
+  });
   const entries = Object.fromEntries(pageNames.map((page) => [page, entry(page)])) as PageAssets['entries'];
   return { entries, files };
 }

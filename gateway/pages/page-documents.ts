@@ -30,7 +30,7 @@ export function documentReply(exchange: Exchange, document: PageDocument): void 
 </html>
 `;
   const headers = [
-    ...['Content-Type', 'text/html; charset=utf-8', 'Content-Security-Policy', policyOf(document)],
+    ...['Content-Type', 'text/html; charset=utf-8', 'Content-Security-Policy', formatPolicy(document)],
     ...['Cross-Origin-Opener-Policy', 'same-origin', 'X-Frame-Options', 'DENY'],
     ...[
       'Permissions-Policy',
@@ -46,7 +46,7 @@ export function documentReply(exchange: Exchange, document: PageDocument): void 
  * contents would then run as scripts of the page. xterm.js writes style elements and attributes, so the terminal allows
  * inline styles. All other sources of images, fonts and connections are forbidden, so a style cannot send data.
  */
-function policyOf({ page, host }: PageDocument): string {
+function formatPolicy({ page, host }: PageDocument): string {
   const own = `${host}/${page}`;
   return [
     "default-src 'none'",

@@ -4,7 +4,7 @@ import type { SandboxRoute } from '../routes.ts';
 import { secretsEqual } from '../signed-query.ts';
 import type { ResponseHead } from '../upstream/response-parser.ts';
 import { pageReplyHead, useAccessToken } from './agent-calls.ts';
-import { methodsOf } from './agent-procedures.ts';
+import { allowedMethods } from './agent-procedures.ts';
 import { checkOwnOrigin } from './own-origin.ts';
 import type { PageAssets } from './page-assets.ts';
 import { documentReply, plainReply } from './page-documents.ts';
@@ -69,7 +69,7 @@ export class WebPages {
   serve({ exchange, route, path, host }: PageRequest): PageCall | null {
     if (path.kind !== 'session' && path.kind !== 'agent') throw notFound();
     if (exchange.isWebSocket) throw notFound();
-    requireMethod(exchange, path.kind === 'session' ? ['GET', 'POST'] : methodsOf[path.procedure.kind]);
+    requireMethod(exchange, path.kind === 'session' ? ['GET', 'POST'] : allowedMethods[path.procedure.kind]);
     checkOwnOrigin(exchange, host);
     if (path.kind === 'session' && exchange.method === 'POST') {
       this.#openSession(exchange, route);

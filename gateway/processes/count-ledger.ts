@@ -30,7 +30,7 @@ export class CountLedger {
   }
 
   /** The counts of all other processes, for a process that starts. */
-  othersOf(processId: number): Count[] {
+  countOthers(processId: number): Count[] {
     return this.#all()
       .map(([kind, key]): Count => [kind, key, this.others(processId, kind, key)])
       .filter(([, , count]) => count > 0);

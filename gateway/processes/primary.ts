@@ -81,7 +81,7 @@ export class GatewayProcesses {
   async stop(): Promise<void> {
     this.#stopping.abort();
     this.#socket?.close();
-    const ended = [...this.#members.values()].map(({ child }) => endOf(child));
+    const ended = [...this.#members.values()].map(({ child }) => waitForExit(child));
     for (const { child, state } of this.#members.values()) {
       if (state === 'starting') child.kill('SIGKILL');
       else this.#send(child, { kind: 'stop' });
@@ -149,7 +149,7 @@ export class GatewayProcesses {
       if (child.pid === undefined) onExit(null, null);
     });
     this.#send(child, { kind: 'welcome', ticketKeys: this.#ticketKeys }, this.#socket!.handle);
-    this.#send(child, { kind: 'others', counts: this.#ledger.othersOf(member.id) });
+    this.#send(child, { kind: 'others', counts: this.#ledger.countOthers(member.id) });
   }
 
   #onMessage(member: Member, message: FromProcess): void {
@@ -240,6 +240,6 @@ export class GatewayProcesses {
   }
 }
 
-function endOf(child: ChildProcess): Promise<void> {
+function waitForExit(child: ChildProcess): Promise<void> {
   return new Promise((resolve) => child.once('exit', () => resolve()));
 }

@@ -28,13 +28,13 @@ export class SharedCounts implements CountExchange {
   changed(kind: string, key: string, count: number, max: number): void {
     const isKnown = this.#reported.get(kind)?.has(key) || this.#changed.get(kind)?.has(key);
     if (!isKnown && count < max * reportShare) return;
-    entryOf(this.#changed, kind, () => new Map<string, number>()).set(key, count);
+    getOrCreate(this.#changed, kind, () => new Map<string, number>()).set(key, count);
     this.#timer ??= setTimeout(() => this.#flush(), reportIntervalMs).unref();
   }
 
   setOthers(counts: Count[]): void {
     for (const [kind, key, count] of counts) {
-      const keys = entryOf(this.#others, kind, () => new Map<string, number>());
+      const keys = getOrCreate(this.#others, kind, () => new Map<string, number>());
       if (count > 0) keys.set(key, count);
       else keys.delete(key);
     }
@@ -44,7 +44,7 @@ export class SharedCounts implements CountExchange {
     this.#timer = null;
     const counts: Count[] = [];
     for (const [kind, keys] of this.#changed) {
-      const reported = entryOf(this.#reported, kind, () => new Set<string>());
+      const reported = getOrCreate(this.#reported, kind, () => new Set<string>());
       for (const [key, count] of keys) {
         counts.push([kind, key, count]);
         if (count > 0) reported.add(key);
@@ -56,7 +56,7 @@ export class SharedCounts implements CountExchange {
   }
 }
 
-function entryOf<Value>(map: Map<string, Value>, key: string, make: () => Value): Value {
+function getOrCreate<Value>(map: Map<string, Value>, key: string, make: () => Value): Value {
   const known = map.get(key);
   if (known !== undefined) return known;
   const made = make();

@@ -30,7 +30,7 @@ export interface LocalCa {
 export async function openLocalCa(dataDir: string): Promise<LocalCa> {
   const dir = path.join(dataDir, 'ca');
   const known = await readCa(dir);
-  const fault = known && faultOf(known);
+  const fault = known && findFault(known);
   if (known && !fault) return known;
   if (known) await rename(dir, `${dir}.${fault}-${Date.now()}`).catch(ignoreMissing);
   await mkdir(dataDir, { recursive: true });
@@ -87,7 +87,7 @@ export function isNearExpiry(pem: string): boolean {
 }
 
 /** Why a CA is unusable. Null when it is usable. */
-function faultOf(ca: LocalCa): 'damaged' | 'expired' | null {
+function findFault(ca: LocalCa): 'damaged' | 'expired' | null {
   try {
     if (!new X509Certificate(ca.certificatePem).checkPrivateKey(createPrivateKey(ca.privateKeyPem))) return 'damaged';
   } catch {

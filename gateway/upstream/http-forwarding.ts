@@ -7,7 +7,7 @@ import type { WaitingBytes, WaitingExchange } from '../waiting-bytes.ts';
 import { type ConnectionUser, type Http1Connection, UserFault } from './http1-connection.ts';
 import { PortClosed, SandboxUnreachable } from './opening.ts';
 import type { UpstreamPool } from './pool.ts';
-import { framingOf, requestHead, type UpstreamRequest } from './request-head.ts';
+import { chooseFraming, requestHead, type UpstreamRequest } from './request-head.ts';
 import { MalformedResponse, type ResponseHead } from './response-parser.ts';
 
 const repeatableMethods = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE']);
@@ -57,7 +57,7 @@ export class HttpForwarding implements ConnectionUser, WaitingExchange {
   constructor(context: ForwardingContext) {
     this.context = context;
     this.exchange = context.exchange;
-    this.#chunked = framingOf(context.exchange) === 'chunked';
+    this.#chunked = chooseFraming(context.exchange) === 'chunked';
     this.#flushed = this.exchange.faults.wrap(() => {
       // Earlier pieces were sent, but the buffer of the last piece is still in use.
       if (--this.#unflushed > 0) return;

@@ -16,7 +16,7 @@ export type RequestFraming = 'none' | 'length' | 'chunked';
 
 const methodsWithBody = new Set(['POST', 'PUT', 'PATCH']);
 
-export function framingOf(exchange: Exchange): RequestFraming {
+export function chooseFraming(exchange: Exchange): RequestFraming {
   if (!exchange.hasBody) return 'none';
   return exchange.headers.contentLengths.length > 0 ? 'length' : 'chunked';
 }
@@ -30,7 +30,7 @@ export function requestHead(exchange: Exchange, request: UpstreamRequest, extra:
   const gatewayFields = gatewayHeaders(exchange, request);
   for (let i = 0; i < gatewayFields.length; i += 2) head += `${gatewayFields[i]}: ${gatewayFields[i + 1]}\r\n`;
   for (let i = 0; i < extra.length; i += 2) head += `${extra[i]}: ${extra[i + 1]}\r\n`;
-  const framing = framingOf(exchange);
+  const framing = chooseFraming(exchange);
   if (framing === 'chunked') head += 'Transfer-Encoding: chunked\r\n';
   else if (framing === 'length') head += `Content-Length: ${headers.contentLengths[0]}\r\n`;
   else if (headers.contentLengths.length > 0 || methodsWithBody.has(method)) head += 'Content-Length: 0\r\n';

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import Stripe from 'stripe';
 import { type Amount, fromSmallestUnit, toSmallestUnit } from '../../domain/billing/money.ts';
-import { type ChargeState, chargeStateOf, type RefundStatus, refundStatusOf } from '../../domain/billing/payments.ts';
+import { type ChargeState, type RefundStatus, toChargeState, toRefundStatus } from '../../domain/billing/payments.ts';
 import type { Settings } from '../../platform/config/settings.ts';
 import { processorFetch } from './processor-fetch.ts';
 
@@ -152,7 +152,7 @@ export class PaymentProcessor {
     const customer = await calling(() =>
       this.#stripe.customers.create(
         { email, metadata: { account_id: accountId } },
-        { idempotencyKey: `customer ${accountId} ${digestOf(email)}` },
+        { idempotencyKey: `customer ${accountId} ${computeDigest(email)}` },
       ),
     );
     return customer.id;
@@ -169,17 +169,17 @@ export class PaymentProcessor {
         allowed_payment_method_types: ['card'],
       }),
     );
-    return { setupIntentId: intent.id, clientSecret: clientSecretOf(intent) };
+    return { setupIntentId: intent.id, clientSecret: requireClientSecret(intent) };
   }
 
   async readSetup(setupIntentId: string): Promise<ProcessorSetup> {
     const intent = await calling(() => this.#stripe.setupIntents.retrieve(setupIntentId));
     return {
       setupIntentId: intent.id,
-      customerId: idOf(intent.customer),
+      customerId: toId(intent.customer),
       status: intent.status,
-      paymentMethodId: idOf(intent.payment_method),
-      clientSecret: clientSecretOf(intent),
+      paymentMethodId: toId(intent.payment_method),
+      clientSecret: requireClientSecret(intent),
     };
   }
 
@@ -188,7 +188,7 @@ export class PaymentProcessor {
     const { card, billing_details: billing } = method;
     return {
       paymentMethodId: method.id,
-      customerId: idOf(method.customer),
+      customerId: toId(method.customer),
       type: method.type,
       fingerprint: card?.fingerprint ?? null,
       last4: card?.last4 ?? null,
@@ -237,7 +237,7 @@ export class PaymentProcessor {
         { idempotencyKey: wanted.key },
       ),
     );
-    return chargeOf(intent);
+    return toProcessorCharge(intent);
   }
 
   /**
@@ -260,7 +260,7 @@ export class PaymentProcessor {
           { idempotencyKey: attempt.key },
         ),
       );
-      return chargeOf(intent);
+      return toProcessorCharge(intent);
     } catch (error) {
       // The processor reports a decline, and an already confirmed charge, as an error. The current state of the charge
       // decides.
@@ -274,7 +274,7 @@ export class PaymentProcessor {
   }
 
   async readCharge(paymentIntentId: string): Promise<ProcessorCharge> {
-    return chargeOf(
+    return toProcessorCharge(
       await calling(() => this.#stripe.paymentIntents.retrieve(paymentIntentId, { expand: ['latest_charge'] })),
     );
   }
@@ -296,13 +296,13 @@ export class PaymentProcessor {
         ...(wanted.after !== null && { starting_after: wanted.after }),
       }),
     );
-    return { charges: page.data.map(chargeOf), isLast: !page.has_more || page.data.length === 0 };
+    return { charges: page.data.map(toProcessorCharge), isLast: !page.has_more || page.data.length === 0 };
   }
 
   /** Cancels a charge that has not moved money. A charge that has moved money stays. */
   async cancelCharge(paymentIntentId: string): Promise<ProcessorCharge> {
     try {
-      return chargeOf(await calling(() => this.#stripe.paymentIntents.cancel(paymentIntentId)));
+      return toProcessorCharge(await calling(() => this.#stripe.paymentIntents.cancel(paymentIntentId)));
     } catch (error) {
       if (!(error instanceof ProcessorRefusedError)) throw error;
       return this.readCharge(paymentIntentId);
@@ -332,7 +332,7 @@ export class PaymentProcessor {
         { idempotencyKey: key },
       ),
     );
-    return refundOf(refund);
+    return toProcessorRefund(refund);
   }
 
   /** All refunds of a charge, newest first. */
@@ -340,7 +340,7 @@ export class PaymentProcessor {
     const refunds: ProcessorRefund[] = [];
     await calling(async () => {
       for await (const each of this.#stripe.refunds.list({ payment_intent: paymentIntentId, limit: 100 })) {
-        refunds.push(refundOf(each));
+        refunds.push(toProcessorRefund(each));
       }
     });
     return refunds;
@@ -374,16 +374,16 @@ export class PaymentProcessor {
   }
 }
 
-function clientSecretOf({ client_secret: secret }: Stripe.SetupIntent): string {
+function requireClientSecret({ client_secret: secret }: Stripe.SetupIntent): string {
   if (typeof secret === 'string') return secret;
   throw new ProcessorUnavailableError('The payment processor answered without the secret of a setup');
 }
 
-function digestOf(text: string): string {
+function computeDigest(text: string): string {
   return createHash('sha256').update(text).digest('hex');
 }
 
-function chargeOf(intent: Stripe.PaymentIntent): ProcessorCharge {
+function toProcessorCharge(intent: Stripe.PaymentIntent): ProcessorCharge {
   if (typeof intent.currency !== 'string' || !Number.isSafeInteger(intent.amount)) {
     throw new ProcessorUnavailableError('The payment processor answered with something that is no charge');
   }
@@ -392,12 +392,12 @@ function chargeOf(intent: Stripe.PaymentIntent): ProcessorCharge {
   const { last_payment_error: error } = intent;
   return {
     paymentIntentId: intent.id,
-    customerId: idOf(intent.customer),
-    paymentMethodId: idOf(intent.payment_method),
+    customerId: toId(intent.customer),
+    paymentMethodId: toId(intent.payment_method),
     amount: fromSmallestUnit(intent.amount, currency),
     currency,
-    ...chargeStateOf(intent.status, error?.decline_code ?? error?.code ?? null),
-    attemptId: idOf(intent.latest_charge),
+    ...toChargeState(intent.status, error?.decline_code ?? error?.code ?? null),
+    attemptId: toId(intent.latest_charge),
     amountRefunded: fromSmallestUnit(charge?.amount_refunded ?? 0, currency),
   };
 }
@@ -405,16 +405,16 @@ function chargeOf(intent: Stripe.PaymentIntent): ProcessorCharge {
 /** The field of a refund's metadata that contains its key. */
 const refundKey = 'refund_id';
 
-function refundOf(refund: Stripe.Refund): ProcessorRefund {
+function toProcessorRefund(refund: Stripe.Refund): ProcessorRefund {
   return {
     processorRefundId: refund.id,
     key: refund.metadata?.[refundKey] ?? null,
-    status: refundStatusOf(refund.status),
+    status: toRefundStatus(refund.status),
     failureReason: refund.failure_reason?.slice(0, 100) ?? null,
   };
 }
 
-function idOf(reference: string | { id: string } | null | undefined): string | null {
+function toId(reference: string | { id: string } | null | undefined): string | null {
   return typeof reference === 'object' ? (reference?.id ?? null) : (reference ?? null);
 }
 

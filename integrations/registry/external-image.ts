@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { blobsOf, type ImageManifest, sizeOf } from '../../domain/templates/image-manifest.ts';
+import { type ImageManifest, listBlobs, sumSizes } from '../../domain/templates/image-manifest.ts';
 import type { ImageReference } from '../../domain/templates/image-reference.ts';
 import { type FoundManifest, type RegistryClient, RegistryError } from './registry-client.ts';
 import { readAll } from './registry-http.ts';
@@ -59,7 +59,7 @@ export async function findExternalImage(
   requireRunnable(manifest);
   // A list gives the platform of each image. A single image has its platform in its configuration.
   if (found === named) await requirePlatform(client, manifest, signal);
-  return { found, manifest, sizeBytes: sizeOf(blobsOf(manifest)) };
+  return { found, manifest, sizeBytes: sumSizes(listBlobs(manifest)) };
 }
 
 async function ofThisPlatform(

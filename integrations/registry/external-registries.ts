@@ -19,7 +19,7 @@ export class ExternalRegistries {
   }
 
   /** Uses TLS. A registry on loopback, which operators open for trials, may use plain HTTP, as with Docker. */
-  async clientOf(
+  async createClient(
     { registry, repository }: ImageReference,
     credentials: RegistryCredentials | null,
     signal: AbortSignal,

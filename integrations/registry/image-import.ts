@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { blobsOf } from '../../domain/templates/image-manifest.ts';
+import { listBlobs } from '../../domain/templates/image-manifest.ts';
 import type { ImageReference } from '../../domain/templates/image-reference.ts';
 import type { Settings } from '../../platform/config/settings.ts';
 import { type ExternalImage, findExternalImage, hasZstdLayers, UnusableImageError } from './external-image.ts';
@@ -70,17 +70,17 @@ export class ImageImports {
    */
   async copy(options: ImportOptions): Promise<StoredImage> {
     const { reference, credentials, to, signal } = options;
-    const client = await this.#external.clientOf(reference, credentials, signal);
+    const client = await this.#external.createClient(reference, credentials, signal);
     const image = await findExternalImage(client, reference, signal);
     await options.onFound(image);
-    const there = await atTarget(() => this.#registry.blobsThere(to.path, blobsOf(image.manifest), signal));
+    const there = await atTarget(() => this.#registry.blobsThere(to.path, listBlobs(image.manifest), signal));
     if (there.size > 0) options.onLine(`${there.size} blobs are in the registry already and are not copied again`);
     const password = randomBytes(24).toString('base64url');
     const own = { username: 'import', password };
     const authorization = `Basic ${Buffer.from(`import:${password}`).toString('base64')}`;
     const source = await ImportSource.open(client, image.found, authorization, signal);
     let bytesSent = 0;
-    const report = () => options.onProgress({ ...progressOf(image, source, there), bytesSent });
+    const report = () => options.onProgress({ ...computeProgress(image, source, there), bytesSent });
     const reporting = setInterval(report, progressMs);
     try {
       const digest = await skopeoCopy({
@@ -131,10 +131,10 @@ async function atTarget<Value>(work: () => Promise<Value>): Promise<Value> {
   }
 }
 
-function progressOf({ manifest }: ExternalImage, source: ImportSource, there: ReadonlySet<string>) {
+function computeProgress({ manifest }: ExternalImage, source: ImportSource, there: ReadonlySet<string>) {
   const progress = { bytesDone: 0, bytesTotal: 0, blobsDone: 0, blobsTotal: 0, bytesRead: source.bytesRead };
-  for (const { digest, size } of blobsOf(manifest)) {
-    const done = there.has(digest) ? size : Math.min(size, source.readOf(digest));
+  for (const { digest, size } of listBlobs(manifest)) {
+    const done = there.has(digest) ? size : Math.min(size, source.countRead(digest));
     progress.bytesDone += done;
     progress.bytesTotal += size;
     progress.blobsDone += Number(done === size);

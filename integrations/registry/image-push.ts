@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { type ImageBlob, type ImageManifest, sizeOf } from '../../domain/templates/image-manifest.ts';
+import { type ImageBlob, type ImageManifest, sumSizes } from '../../domain/templates/image-manifest.ts';
 import type { PlatformRegistry, StoredImage } from './platform-registry.ts';
 
 /** A layer stored in a file. */
@@ -62,7 +62,7 @@ export async function pushImage(
   return {
     digest: `sha256:${createHash('sha256').update(bytes).digest('hex')}`,
     blobs: distinct,
-    sizeBytes: sizeOf(distinct),
+    sizeBytes: sumSizes(distinct),
     wrongSize: null,
   };
 }

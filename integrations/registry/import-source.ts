@@ -2,7 +2,7 @@ import { timingSafeEqual } from 'node:crypto';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { pipeline } from 'node:stream/promises';
-import { blobsOf } from '../../domain/templates/image-manifest.ts';
+import { listBlobs } from '../../domain/templates/image-manifest.ts';
 import { UnusableImageError } from './external-image.ts';
 import { type FoundManifest, type RegistryClient, RegistryError } from './registry-client.ts';
 import { discard } from './registry-http.ts';
@@ -37,7 +37,7 @@ export class ImportSource {
     this.#pace = pace;
     this.address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
     this.reference = `${this.address}/image@${digest}`;
-    const blobs = manifest.kind === 'image' ? blobsOf(manifest) : [];
+    const blobs = manifest.kind === 'image' ? listBlobs(manifest) : [];
     this.#sizes = new Map(blobs.map((blob) => [blob.digest, blob.size]));
   }
 
@@ -64,7 +64,7 @@ export class ImportSource {
   }
 
   /** The highest offset that was read of a blob. */
-  readOf(digest: string): number {
+  countRead(digest: string): number {
     return this.#read.get(digest) ?? 0;
   }
 
@@ -140,7 +140,7 @@ export class ImportSource {
       at += chunk.length;
       // The storage limits were checked with the sizes in the manifest, so a larger blob is refused.
       if (at > size) upstream.body.destroy(new UnusableImageError('A layer has more bytes than the manifest says'));
-      else this.#read.set(digest, Math.max(this.readOf(digest), at));
+      else this.#read.set(digest, Math.max(this.countRead(digest), at));
     };
     upstream.body.on('data', count);
     let before = at;

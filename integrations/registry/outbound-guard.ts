@@ -37,7 +37,7 @@ export class OutboundGuard {
    */
   async resolve(host: string, port: number, signal?: AbortSignal): Promise<{ address: string; family: number }> {
     const [own, networks] = await Promise.all([ownServices(this.#services, signal), this.#sandboxNetworks()]);
-    const found = net.isIP(host) ? [{ address: host, family: net.isIP(host) }] : await addressesOf(host, signal);
+    const found = net.isIP(host) ? [{ address: host, family: net.isIP(host) }] : await resolveAddresses(host, signal);
     const inRanges = found.filter(({ address }) => isOutboundAddressAllowed(address, this.#ranges));
     if (inRanges.length === 0) {
       throw new ForbiddenAddressError(`${host}:${port} is an address that may not be connected to`);
@@ -51,7 +51,7 @@ export class OutboundGuard {
   }
 }
 
-async function addressesOf(
+async function resolveAddresses(
   host: string,
   signal: AbortSignal | undefined,
 ): Promise<{ address: string; family: number }[]> {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import pLimit from 'p-limit';
 import { placeIn, type RegistryPlace } from '../../domain/templates/image.ts';
-import { blobsOf, type ImageBlob, type ImageManifest, sizeOf } from '../../domain/templates/image-manifest.ts';
+import { type ImageBlob, type ImageManifest, listBlobs, sumSizes } from '../../domain/templates/image-manifest.ts';
 import type { ImageReference } from '../../domain/templates/image-reference.ts';
 import type { Settings } from '../../platform/config/settings.ts';
 import { ImageUpload } from './image-upload.ts';
@@ -46,7 +46,7 @@ export class PlatformRegistry {
     this.address = address!;
     this.prefix = path.length > 0 ? `${path.join('/')}/` : '';
     this.origin = `${settings.PLATFORM_REGISTRY_INSECURE_HTTP ? 'http' : 'https'}://${address}`;
-    this.credentials = credentialsOf(settings);
+    this.credentials = readCredentials(settings);
     const { PLATFORM_REGISTRY_CA_FILE: caFile } = settings;
     this.ca = caFile ? readFileSync(caFile, 'utf8') : null;
     this.#http = new RegistryHttp(this.ca ? { ca: this.ca } : {});
@@ -59,21 +59,21 @@ export class PlatformRegistry {
   }
 
   /** The repository below `/v2/`. */
-  pathOf({ project, repository }: Pick<RegistryPlace, 'project' | 'repository'>): string {
+  formatPath({ project, repository }: Pick<RegistryPlace, 'project' | 'repository'>): string {
     return `${this.prefix}${project}/${repository}`;
   }
 
-  urlOf(place: RegistryPlace): string {
-    return `${this.address}/${this.pathOf(place)}:${place.tag}`;
+  formatUrl(place: RegistryPlace): string {
+    return `${this.address}/${this.formatPath(place)}:${place.tag}`;
   }
 
   /** Null: the reference has another registry. */
-  placeOf(reference: ImageReference): (RegistryPlace & { digest: string | null }) | null {
+  parsePlace(reference: ImageReference): (RegistryPlace & { digest: string | null }) | null {
     return placeIn(this, reference);
   }
 
   /** The project of a repository. Empty: the repository is outside the prefix. */
-  projectOf(path: string): string {
+  parseProject(path: string): string {
     return path.startsWith(this.prefix) ? path.slice(this.prefix.length).split('/', 1)[0]! : '';
   }
 
@@ -127,7 +127,7 @@ export class PlatformRegistry {
     const client = this.#client(path, 'pull');
     const found = await client.manifest(digest, signal);
     if (found?.manifest.kind !== 'image') return null;
-    const claimed = blobsOf(found.manifest);
+    const claimed = listBlobs(found.manifest);
     const turns = pLimit(sizesAtOnce);
     const sizes = await Promise.all(claimed.map((blob) => turns(() => client.blobSize(blob.digest, signal))));
     const blobs = claimed.flatMap((blob, at) => (sizes[at] == null ? [] : [{ digest: blob.digest, size: sizes[at] }]));
@@ -137,7 +137,7 @@ export class PlatformRegistry {
       wrong === -1
         ? null
         : `The manifest of the image says that ${claimed[wrong]!.digest} has ${claimed[wrong]!.size} bytes, but it has ${sizes[wrong]}`;
-    return { digest: found.digest, blobs, sizeBytes: sizeOf(blobs), wrongSize };
+    return { digest: found.digest, blobs, sizeBytes: sumSizes(blobs), wrongSize };
   }
 
   /**
@@ -183,7 +183,7 @@ export class PlatformRegistry {
     const found = await this.#client(from.path, 'pull').manifest(from.digest);
     if (found?.manifest.kind !== 'image') throw new RegistryError('The image is gone', 404);
     const target = this.#client(to.path, 'pull,push', [from.path]);
-    for (const { digest } of blobsOf(found.manifest)) {
+    for (const { digest } of listBlobs(found.manifest)) {
       if (await target.hasBlob(digest)) continue;
       if (!(await target.mountBlob(digest, from.path))) throw new RegistryError('The registry mounts no blobs', 202);
     }
@@ -203,7 +203,7 @@ export class PlatformRegistry {
   }
 }
 
-function credentialsOf(settings: RegistrySettings): RegistryCredentials | null {
+function readCredentials(settings: RegistrySettings): RegistryCredentials | null {
   const { PLATFORM_REGISTRY_USERNAME: username, PLATFORM_REGISTRY_PASSWORD_FILE: file } = settings;
   return username && file ? { username, password: readFileSync(file, 'utf8').trim() } : null;
 }

@@ -81,14 +81,14 @@ export class CheckedConnector {
   async #open(options: buildConnector.Options): Promise<Socket> {
     const port = Number(options.port) || (options.protocol === 'https:' ? 443 : 80);
     const allowed: string[] = [];
-    for (const address of await this.#addressesOf(options.hostname)) {
+    for (const address of await this.#resolveAddresses(options.hostname)) {
       if (await this.#isAllowed(address, port)) allowed.push(address);
     }
     if (allowed.length === 0) throw new AddressRefusedError();
     let failure: unknown;
     for (const address of allowed.slice(0, maxAddresses)) {
       try {
-        const socket = await this.#connectOnce({ ...options, hostname: address, ...servernameOf(options) });
+        const socket = await this.#connectOnce({ ...options, hostname: address, ...chooseServername(options) });
         if (socket.remoteAddress && (await this.#isAllowed(socket.remoteAddress, port))) return socket;
         socket.destroy();
         failure ??= new AddressRefusedError();
@@ -107,7 +107,7 @@ export class CheckedConnector {
   }
 
   /** Resolves names without the thread pool, because slow nameservers would occupy it. */
-  async #addressesOf(hostname: string): Promise<string[]> {
+  async #resolveAddresses(hostname: string): Promise<string[]> {
     if (net.isIP(hostname)) return [hostname];
     if (/(^|\.)localhost\.?$/i.test(hostname)) return ['127.0.0.1', '::1'];
     const answers = await Promise.allSettled([this.#resolver.resolve4(hostname), this.#resolver.resolve6(hostname)]);
@@ -141,7 +141,7 @@ export class CheckedConnector {
 }
 
 /** The certificate is checked against the name and not the address. */
-function servernameOf({ hostname, servername, protocol }: buildConnector.Options): { servername?: string } {
+function chooseServername({ hostname, servername, protocol }: buildConnector.Options): { servername?: string } {
   if (protocol !== 'https:' || net.isIP(hostname)) return {};
   return { servername: servername || hostname };
 }

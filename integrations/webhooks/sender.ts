@@ -49,9 +49,9 @@ export class WebhookSender {
     let error: string | null;
     try {
       await this.#exchange(request, exchange, giveUp);
-      error = problemOf(exchange.httpStatus!);
+      error = findProblem(exchange.httpStatus!);
     } catch (caught) {
-      error = textOf(giveUp.signal.aborted ? giveUp.signal.reason : caught, request.timeoutSeconds);
+      error = describeError(giveUp.signal.aborted ? giveUp.signal.reason : caught, request.timeoutSeconds);
     } finally {
       clearTimeout(timer);
     }
@@ -107,7 +107,7 @@ type Exchange = Pick<AttemptOutcome, 'httpStatus' | 'reply' | 'retryAfterMs'>;
 
 class TimeoutError extends Error {}
 
-function problemOf(status: number): string | null {
+function findProblem(status: number): string | null {
   if (status >= 200 && status < 300) return null;
   if (status >= 300 && status < 400) return `The endpoint answered ${status}; redirects are not followed`;
   if (status === 410) return 'The endpoint answered 410: it is gone';
@@ -115,7 +115,7 @@ function problemOf(status: number): string | null {
 }
 
 /** The public text of an error. It contains no text of the receiver. */
-function textOf(error: unknown, timeoutSeconds: number): string {
+function describeError(error: unknown, timeoutSeconds: number): string {
   if (error instanceof TimeoutError || error instanceof errors.ConnectTimeoutError) {
     return `The endpoint did not answer within ${timeoutSeconds} seconds`;
   }

@@ -21,7 +21,7 @@ export function printTestTimes(file: string): void {
   const sum = (name: string, each: readonly FileTimes[]) => ({
     name,
     files: each.length,
-    total: seconds(each, (times) => totalOf(times)),
+    total: seconds(each, (times) => sumTimes(times)),
     ...Object.fromEntries(parts.map((part) => [part, seconds(each, (times) => times[part])])),
     cpu: seconds(each, ({ cpu }) => cpu),
   });
@@ -39,7 +39,7 @@ export function printTestTimes(file: string): void {
   );
 }
 
-const totalOf = (times: FileTimes) => parts.reduce((sum, part) => sum + times[part], 0);
+const sumTimes = (times: FileTimes) => parts.reduce((sum, part) => sum + times[part], 0);
 
 function seconds(files: readonly FileTimes[], of: (times: FileTimes) => number): number {
   return Math.round(files.reduce((sum, each) => sum + of(each), 0) * 10) / 10;

@@ -28,52 +28,52 @@ const hidden = new Set([
 export function* readableLines(events: Iterable<HistoryEvent>): Generator<string> {
   const begun = new Map<string, { subject: string; atMs: number }>();
   for (const event of events) {
-    const name = nameOf(event.eventType);
-    const attributes = attributesOf(event);
-    const subject = subjectOf(name, attributes, event);
+    const name = formatName(event.eventType);
+    const attributes = findAttributes(event);
+    const subject = formatSubject(name, attributes, event);
     if (subject) begun.set(event.eventId, { subject, atMs: Date.parse(event.eventTime) });
     if (hidden.has(name)) continue;
     const about = subject || whatEnds(attributes, begun, Date.parse(event.eventTime));
     const time = event.eventTime.replace('T', ' ').replace(/(\.\d{3})\d*Z$|Z$/, (_, ms) => ms ?? '.000');
     const number = event.eventId.padStart(5);
-    yield [number, time, name.padEnd(34), [about, valuesOf(name, attributes)].filter(Boolean).join('  ')]
+    yield [number, time, name.padEnd(34), [about, formatValues(name, attributes)].filter(Boolean).join('  ')]
       .join('  ')
       .trimEnd();
   }
 }
 
 /** Converts `EVENT_TYPE_TIMER_STARTED` or `TimerStarted` to `TimerStarted`. */
-function nameOf(type: string): string {
+function formatName(type: string): string {
   if (!type.startsWith('EVENT_TYPE_')) return type;
   const words = type.slice('EVENT_TYPE_'.length).toLowerCase().split('_');
   return words.map((word) => word[0]!.toUpperCase() + word.slice(1)).join('');
 }
 
-function attributesOf(event: HistoryEvent): Fields {
+function findAttributes(event: HistoryEvent): Fields {
   const key = Object.keys(event).find((each) => each.endsWith('EventAttributes'));
-  return key ? fieldsOf(event[key]) : {};
+  return key ? toFields(event[key]) : {};
 }
 
 /** The subject of an event, from its own attributes. Empty: see `whatEnds`. */
-function subjectOf(name: string, attributes: Fields, event: HistoryEvent): string {
-  const summary = payloadValues(event.userMetadata?.summary).map(textOf).join(' ');
+function formatSubject(name: string, attributes: Fields, event: HistoryEvent): string {
+  const summary = payloadValues(event.userMetadata?.summary).map(toText).join(' ');
   switch (name) {
     case 'WorkflowExecutionStarted':
-      return textOf(fieldsOf(attributes.workflowType).name);
+      return toText(toFields(attributes.workflowType).name);
     case 'ActivityTaskScheduled': {
-      const queue = textOf(fieldsOf(attributes.taskQueue).name);
-      return [textOf(fieldsOf(attributes.activityType).name), queue && `on ${queue}`].filter(Boolean).join(' ');
+      const queue = toText(toFields(attributes.taskQueue).name);
+      return [toText(toFields(attributes.activityType).name), queue && `on ${queue}`].filter(Boolean).join(' ');
     }
     case 'TimerStarted':
-      return [`${textOf(attributes.startToFireTimeout)}`, summary && `(${summary})`].filter(Boolean).join(' ');
+      return [`${toText(attributes.startToFireTimeout)}`, summary && `(${summary})`].filter(Boolean).join(' ');
     case 'MarkerRecorded':
-      return localActivityOf(attributes) || textOf(attributes.markerName);
+      return findLocalActivity(attributes) || toText(attributes.markerName);
     case 'WorkflowExecutionSignaled':
-      return textOf(attributes.signalName);
+      return toText(attributes.signalName);
     case 'WorkflowExecutionUpdateAccepted':
-      return textOf(fieldsOf(fieldsOf(attributes.acceptedRequest).input).name);
+      return toText(toFields(toFields(attributes.acceptedRequest).input).name);
     case 'StartChildWorkflowExecutionInitiated':
-      return textOf(fieldsOf(attributes.workflowType).name);
+      return toText(toFields(attributes.workflowType).name);
     default:
       return '';
   }
@@ -86,32 +86,32 @@ function whatEnds(
   atMs: number,
 ): string {
   const id = attributes.scheduledEventId ?? attributes.acceptedEventId ?? attributes.startedEventId;
-  const first = begun.get(textOf(id));
+  const first = begun.get(toText(id));
   return first ? `${first.subject} after ${((atMs - first.atMs) / 1000).toFixed(3)} s` : '';
 }
 
-function localActivityOf(attributes: Fields): string {
+function findLocalActivity(attributes: Fields): string {
   if (attributes.markerName !== 'core_local_activity') return '';
-  const [data] = payloadValues(fieldsOf(attributes.details).data);
-  return textOf(fieldsOf(data).activity_type);
+  const [data] = payloadValues(toFields(attributes.details).data);
+  return toText(toFields(data).activity_type);
 }
 
 /** The decoded values of an event, and its failure. */
-function valuesOf(name: string, attributes: Fields): string {
+function formatValues(name: string, attributes: Fields): string {
   const texts: string[] = [];
   const add = (sign: string, payloads: unknown) => {
     const values = payloadTexts(payloads);
     if (values.length > 0) texts.push(`${sign}${values.join(', ')}`);
   };
   if (name !== 'MarkerRecorded') add('', attributes.input);
-  add('', fieldsOf(fieldsOf(attributes.acceptedRequest).input).args);
-  add('→ ', attributes.result ?? fieldsOf(attributes.details).result);
-  add('→ ', fieldsOf(attributes.outcome).success);
-  for (const failure of [attributes.failure, fieldsOf(attributes.outcome).failure]) {
-    if (failure) texts.push(`✗ ${failureText(fieldsOf(failure))}`);
+  add('', toFields(toFields(attributes.acceptedRequest).input).args);
+  add('→ ', attributes.result ?? toFields(attributes.details).result);
+  add('→ ', toFields(attributes.outcome).success);
+  for (const failure of [attributes.failure, toFields(attributes.outcome).failure]) {
+    if (failure) texts.push(`✗ ${failureText(toFields(failure))}`);
   }
   if (attributes.searchAttributes) {
-    const indexed = Object.entries(fieldsOf(fieldsOf(attributes.searchAttributes).indexedFields));
+    const indexed = Object.entries(toFields(toFields(attributes.searchAttributes).indexedFields));
     texts.push(indexed.map(([key, payload]) => `${key}=${payloadTexts(payload).join()}`).join(' '));
   }
   const line = texts.join('  ').replaceAll(/\s*\n\s*/g, ' ');
@@ -119,9 +119,9 @@ function valuesOf(name: string, attributes: Fields): string {
 }
 
 function failureText(failure: Fields): string {
-  const type = textOf(fieldsOf(failure.applicationFailureInfo).type);
-  const cause = failure.cause ? `; ${failureText(fieldsOf(failure.cause))}` : '';
-  return `${type ? `${type}: ` : ''}${textOf(failure.message)}${cause}`;
+  const type = toText(toFields(failure.applicationFailureInfo).type);
+  const cause = failure.cause ? `; ${failureText(toFields(failure.cause))}` : '';
+  return `${type ? `${type}: ` : ''}${toText(failure.message)}${cause}`;
 }
 
 function payloadTexts(given: unknown): string[] {
@@ -132,7 +132,7 @@ function payloadTexts(given: unknown): string[] {
 function payloadValues(given: unknown): unknown[] {
   if (given === undefined || given === null) return [];
   if (Array.isArray(given)) return given.flatMap((each) => (isPayload(each) ? payloadValues(each) : [each]));
-  const fields = fieldsOf(given);
+  const fields = toFields(given);
   if (Array.isArray(fields.payloads)) return payloadValues(fields.payloads);
   return [isPayload(given) ? payloadValue(given as Payload) : given];
 }
@@ -142,7 +142,7 @@ interface Payload {
   data?: string;
 }
 
-const isPayload = (value: unknown) => 'encoding' in fieldsOf(fieldsOf(value).metadata);
+const isPayload = (value: unknown) => 'encoding' in toFields(toFields(value).metadata);
 
 function payloadValue({ metadata, data = '' }: Payload): unknown {
   const encoding = Buffer.from(metadata?.encoding ?? '', 'base64').toString();
@@ -160,7 +160,7 @@ function shortened(value: unknown, key = ''): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, shortened(each, name)]));
 }
 
-const fieldsOf = (value: unknown): Fields => (typeof value === 'object' && value !== null ? (value as Fields) : {});
+const toFields = (value: unknown): Fields => (typeof value === 'object' && value !== null ? (value as Fields) : {});
 
-const textOf = (value: unknown): string =>
+const toText = (value: unknown): string =>
   typeof value === 'string' || typeof value === 'number' ? String(value) : '';

@@ -34,7 +34,7 @@ if (rest.includes('--help') || rest.includes('-h')) {
 }
 const plainErrors = [OperatorError, AppError, SettingsError, NotRunningError, DamagedFileError, TypeError];
 try {
-  const result = command ? await runOnPlatform(command.run) : await offline!.run(valuesOf(options));
+  const result = command ? await runOnPlatform(command.run) : await offline!.run(parseValues(options));
   process.stdout.write(`${JSON.stringify(result, null, 2)}\n`);
 } catch (error) {
   const known = error instanceof Error && plainErrors.some((kind) => error instanceof kind);
@@ -43,13 +43,13 @@ try {
   process.exit(1);
 }
 
-function valuesOf(known: ParseArgsOptionsConfig): Values {
+function parseValues(known: ParseArgsOptionsConfig): Values {
   return parseArgs({ args: rest, options: known, strict: true }).values;
 }
 
 /** Uses the settings of the platform that runs on the data folder, or those of the environment. */
 async function runOnPlatform(run: NonNullable<typeof command>['run']): Promise<unknown> {
-  const values = valuesOf(options);
+  const values = parseValues(options);
   process.env = runningPlatformEnv(path.resolve(process.env.PLATFORM_DATA_DIR || '.data'), process.env);
   const database = await openPlatformDatabase();
   try {

@@ -152,14 +152,14 @@ export async function exchange(request: SandboxRequest, maxBodyBytes: number): P
   const connection = new SandboxConnection(request, maxBodyBytes + framingAllowanceBytes);
   try {
     const reply = await connection.head();
-    return { status: reply.statusCode!, body: await bodyOf(connection, reply, maxBodyBytes) };
+    return { status: reply.statusCode!, body: await readBody(connection, reply, maxBodyBytes) };
   } finally {
     connection.close();
   }
 }
 
 /** As `exchange`, but only for the status. The body is not read. */
-export async function statusOf(request: SandboxRequest): Promise<number> {
+export async function fetchStatus(request: SandboxRequest): Promise<number> {
   const connection = new SandboxConnection(request, framingAllowanceBytes);
   try {
     return (await connection.head()).statusCode!;
@@ -203,7 +203,7 @@ async function openStream(request: SandboxRequest, maxOtherBodyBytes: number): P
   try {
     const reply = await connection.head();
     if (reply.statusCode !== 200) {
-      const body = await bodyOf(connection, reply, maxOtherBodyBytes);
+      const body = await readBody(connection, reply, maxOtherBodyBytes);
       connection.close();
       return { status: reply.statusCode!, body };
     }
@@ -392,7 +392,7 @@ class SandboxConnection {
 }
 
 /** Copies the body into one buffer, because tiny chunks would cost many times their bytes. */
-async function bodyOf(connection: SandboxConnection, reply: IncomingMessage, maxBytes: number): Promise<Buffer> {
+async function readBody(connection: SandboxConnection, reply: IncomingMessage, maxBytes: number): Promise<Buffer> {
   let collected: Buffer = Buffer.alloc(0);
   let length = 0;
   const chunks = (reply as AsyncIterable<Buffer>)[Symbol.asyncIterator]();

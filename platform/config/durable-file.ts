@@ -12,7 +12,7 @@ const privateMode = 0o600;
  * @throws {Error} of the file system; then the file is unchanged
  */
 export async function writeFileDurably(file: string, text: string, mode = privateMode): Promise<void> {
-  const draft = draftOf(file);
+  const draft = draftPath(file);
   try {
     const handle = await open(draft, 'wx', mode);
     try {
@@ -31,7 +31,7 @@ export async function writeFileDurably(file: string, text: string, mode = privat
 
 /** `writeFileDurably` for programs that need no concurrency meanwhile. */
 export function writeFileDurablySync(file: string, text: string, mode = privateMode): void {
-  const draft = draftOf(file);
+  const draft = draftPath(file);
   try {
     const descriptor = fs.openSync(draft, 'wx', mode);
     try {
@@ -78,4 +78,4 @@ export async function syncFolder(folder: string): Promise<void> {
   }
 }
 
-const draftOf = (file: string) => `${file}.${randomBytes(4).toString('hex')}.new`;
+const draftPath = (file: string) => `${file}.${randomBytes(4).toString('hex')}.new`;

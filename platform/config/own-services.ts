@@ -49,7 +49,7 @@ function addressesIn(settings: Settings): Omit<NamedService, 'isInner'>[] {
     ...settings.PLATFORM_INTERNAL_SERVICES.map((address) => ['internal service', `tcp://${address}`]),
   ] as [string, string | undefined][];
   return [
-    ...urls.flatMap(([name, url]) => (url ? [{ name, ...addressOf(url) }] : [])),
+    ...urls.flatMap(([name, url]) => (url ? [{ name, ...parseAddress(url) }] : [])),
     { name: 'API', host: settings.PLATFORM_API_HOST, port: settings.PLATFORM_API_PORT },
     { name: 'gateway', host: settings.PLATFORM_GATEWAY_HOST, port: settings.PLATFORM_GATEWAY_PORT },
     ...[
@@ -76,7 +76,7 @@ export async function ownServices(services: readonly NamedService[], signal?: Ab
   const isOwn = ownAddresses();
   const found = await Promise.all(
     services.map(async ({ host, port, isInner }) => {
-      const addresses = net.isIP(host) ? [host] : await addressesOf(host, signal);
+      const addresses = net.isIP(host) ? [host] : await resolveAddresses(host, signal);
       return addresses.map((address): OwnService => ({ address: isOwn(address) ? 'local' : address, port, isInner }));
     }),
   );
@@ -102,7 +102,7 @@ function ownAddresses(): (address: string) => boolean {
 /** By name. The names are those of the settings. */
 const lastKnown = new Map<string, string[]>();
 
-async function addressesOf(host: string, signal: AbortSignal | undefined): Promise<string[]> {
+async function resolveAddresses(host: string, signal: AbortSignal | undefined): Promise<string[]> {
   try {
     const addresses = (await resolveHost(host, { signal })).map(({ address }) => address);
     lastKnown.set(host, addresses);
@@ -122,7 +122,7 @@ const usualPorts: Record<string, number> = {
   'smtps:': 465,
 };
 
-function addressOf(text: string): { host: string; port: number } {
+function parseAddress(text: string): { host: string; port: number } {
   const url = new URL(text);
   const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
   return { host, port: Number(url.port) || (usualPorts[url.protocol] ?? 0) };

@@ -72,7 +72,7 @@ export function deriveSecrets(
   const openFor =
     (purpose: string) =>
     <Document>(id: string, text: string) => {
-      const { number, rest } = numberOf(text);
+      const { number, rest } = parseNumbered(text);
       return open<Document>(derive(purpose, number), id, rest);
     };
   const givenCodecKeys = parseCodecKeys(settings.PLATFORM_CODEC_KEYS);
@@ -135,7 +135,7 @@ export function numbered(number: number, text: string): string {
 }
 
 /** The number of the secret key that a text was made with. */
-export function numberOf(text: string): { number: number; rest: string } {
+export function parseNumbered(text: string): { number: number; rest: string } {
   const [, number, rest] = /^(\d{1,9})\.(.*)$/s.exec(text) ?? [];
   return number === undefined ? { number: 1, rest: text } : { number: Number(number), rest: rest! };
 }

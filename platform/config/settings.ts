@@ -97,7 +97,7 @@ export function loadSettings(env: NodeJS.ProcessEnv = process.env): Settings {
 }
 
 /** Some settings alone, for what runs without the others. @throws {SettingsError} */
-export function loadSettingsOf<Name extends keyof Settings>(
+export function loadSomeSettings<Name extends keyof Settings>(
   names: readonly Name[],
   env: NodeJS.ProcessEnv = process.env,
 ): Pick<Settings, Name> {

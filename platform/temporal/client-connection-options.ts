@@ -31,7 +31,7 @@ const longCalls = new Set([
 const resourceExhausted = 8;
 
 const withDeadline: Interceptor = (options, nextCall) => {
-  const limitMs = longCalls.has(methodOf(options)) ? longDeadlineMs : shortDeadlineMs;
+  const limitMs = longCalls.has(parseMethod(options)) ? longDeadlineMs : shortDeadlineMs;
   return nextCall({ ...options, deadline: options.deadline ?? Date.now() + limitMs }) as ReturnType<Interceptor>;
 };
 
@@ -49,9 +49,9 @@ const retriedUnlessExhausted = makeGrpcRetryInterceptor({
 });
 
 const withRetries: Interceptor = (options, nextCall) =>
-  (updates.has(methodOf(options)) ? retriedUnlessExhausted : retried)(options, nextCall);
+  (updates.has(parseMethod(options)) ? retriedUnlessExhausted : retried)(options, nextCall);
 
-function methodOf(options: Parameters<Interceptor>[0]): string {
+function parseMethod(options: Parameters<Interceptor>[0]): string {
   return options.method_definition.path.split('/').at(-1) ?? '';
 }
 

@@ -12,12 +12,12 @@ export interface TemporalSettings extends TemporalConnectionSettings {
 
 /**
  * Connects lazily: while Temporal is away, calls fail but the process runs. Each call has a deadline.
- * @param requestIdOf returns the id of the current request, which is sent along
+ * @param currentRequestId returns the id of the current request, which is sent along
  */
 export function createTemporalClient(
   settings: TemporalSettings,
   secrets: PlatformSecrets,
-  requestIdOf: () => string | undefined = () => undefined,
+  currentRequestId: () => string | undefined = () => undefined,
 ): Client {
   const connection = Connection.lazy(clientConnectionOptions(settings));
   const dataConverter = createDataConverter(secrets);
@@ -25,6 +25,6 @@ export function createTemporalClient(
     connection,
     namespace: settings.TEMPORAL_NAMESPACE,
     dataConverter,
-    interceptors: { workflow: [requestIdInterceptor(requestIdOf), updateExpiry(dataConverter)] },
+    interceptors: { workflow: [requestIdInterceptor(currentRequestId), updateExpiry(dataConverter)] },
   });
 }

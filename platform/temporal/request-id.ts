@@ -16,11 +16,11 @@ export function readRequestId(headers: Headers): string | null {
 /**
  * Sends the id of the current request with each start and update, so that the log lines of all processes about one
  * request can be found by its id.
- * @param requestIdOf returns the id of the current request; undefined when there is none
+ * @param currentRequestId returns the id of the current request; undefined when there is none
  */
-export function requestIdInterceptor(requestIdOf: () => string | undefined): WorkflowClientInterceptor {
+export function requestIdInterceptor(currentRequestId: () => string | undefined): WorkflowClientInterceptor {
   const withId = (headers: Headers): Headers => {
-    const id = requestIdOf();
+    const id = currentRequestId();
     return id === undefined ? headers : { ...headers, [requestIdHeader]: defaultPayloadConverter.toPayload(id) };
   };
   return {

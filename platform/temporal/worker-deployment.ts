@@ -50,7 +50,7 @@ export class WorkerDeployment {
     return Promise.all(
       sorted.map(async (summary) => {
         const buildId = summary.deploymentVersion!.buildId!;
-        const status = statusOf(summary, found!.current);
+        const status = deriveStatus(summary, found!.current);
         const since = status === 'current' ? summary.currentSinceTime : null;
         return {
           buildId,
@@ -158,7 +158,7 @@ export class WorkerDeployment {
 }
 
 /** Temporal counts open workflows every few minutes. Until it has counted, a version that was current is draining. */
-function statusOf(summary: VersionSummary, current: string | null): WorkerVersion['status'] {
+function deriveStatus(summary: VersionSummary, current: string | null): WorkerVersion['status'] {
   if (summary.deploymentVersion!.buildId === current) return 'current';
   if (summary.drainageStatus === drained) return 'drained';
   return summary.firstActivationTime ? 'draining' : 'inactive';

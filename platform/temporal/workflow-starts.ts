@@ -10,7 +10,7 @@ import {
 import { sandboxSearchAttributes, searchAttributes } from './search-attributes.ts';
 
 /** The search attributes of workflow types at their start, in addition to the account. */
-const searchAttributesOf: { [Type in WorkflowType]?: (input: WorkflowInput<Type>) => SearchAttributePair[] } = {
+const toSearchAttributes: { [Type in WorkflowType]?: (input: WorkflowInput<Type>) => SearchAttributePair[] } = {
   sandbox: ({ plan }) =>
     sandboxSearchAttributes(plan, 'starting').filter(({ key }) => key !== searchAttributes.accountId),
   passwordReset: ({ userId }) => [{ key: searchAttributes.userId, value: userId }],
@@ -26,29 +26,29 @@ const searchAttributesOf: { [Type in WorkflowType]?: (input: WorkflowInput<Type>
  */
 export function startOptions<Type extends WorkflowType>(type: Type, objectId: string, input: WorkflowInput<Type>) {
   const { workflowId, mayRunAgain, work } = workflowKinds[type];
-  const accountId = accountOf(input);
+  const accountId = findAccountId(input);
   const ofAccount = accountId ? [{ key: searchAttributes.accountId, value: accountId }] : [];
   return {
     workflowId: workflowId(objectId),
     taskQueue: controlTaskQueues[work],
     args: (input === undefined ? [] : [input]) as WorkflowInput<Type> extends undefined ? [] : [WorkflowInput<Type>],
     workflowIdReusePolicy: mayRunAgain ? ('ALLOW_DUPLICATE' as const) : ('REJECT_DUPLICATE' as const),
-    typedSearchAttributes: [...ofAccount, ...(searchAttributesOf[type]?.(input) ?? [])],
-    ...startDelayOf(input),
+    typedSearchAttributes: [...ofAccount, ...(toSearchAttributes[type]?.(input) ?? [])],
+    ...computeStartDelay(input),
     // Activities inherit it, so the workers know whose they are (`account-slots.ts`).
     ...(accountId && { priority: { fairnessKey: accountId } }),
   };
 }
 
 /** A delivery's workflow has nothing to do before its first attempt. */
-function startDelayOf(input: Workflows[WorkflowType]['input']): { startDelay?: number } {
+function computeStartDelay(input: Workflows[WorkflowType]['input']): { startDelay?: number } {
   if (!input || !('deliveryId' in input)) return {};
   const waitMs = input.nextAttemptAtMs - Date.now();
   return waitMs > 0 ? { startDelay: waitMs } : {};
 }
 
 /** Null: the workflow belongs to no account. */
-function accountOf(input: Workflows[WorkflowType]['input']): AccountId | null {
+function findAccountId(input: Workflows[WorkflowType]['input']): AccountId | null {
   if (!input) return null;
   if ('plan' in input) return input.plan.accountId;
   return 'accountId' in input ? input.accountId : null;

@@ -7,7 +7,7 @@ import {
   imageFolder,
   makeImageOnce,
   readUnpackedImage,
-  rootfsOf,
+  rootfsPath,
   type UnpackedImage,
 } from './image-cache.ts';
 import { ensureImage } from './image-store.ts';
@@ -47,7 +47,7 @@ export async function ensureBaseImage(options: BaseImageOptions): Promise<Unpack
     cacheDir,
     digest: baseRecipeDigest(),
     make: async (draft) => {
-      return makeFromPackages(rootfsOf(draft), [], progress, signal);
+      return makeFromPackages(rootfsPath(draft), [], progress, signal);
     },
     onWait: () => progress('waiting for another process that makes the base image', 0),
     signal,

@@ -15,7 +15,7 @@ import {
   imageFolder,
   makeImageOnce,
   readUnpackedImage,
-  rootfsOf,
+  rootfsPath,
   type UnpackedImage,
 } from './image-cache.ts';
 import { type InterpreterRecipe, interpreterDigest, readInterpreterRecipe } from './interpreter-recipe.ts';
@@ -50,7 +50,7 @@ export async function ensureCodeInterpreterImage(options: CodeInterpreterImageOp
     cacheDir,
     digest: interpreterDigest(base?.digest ?? baseRecipeDigest(recipe.packages), recipe, nodeInSandbox),
     make: async (draft) => {
-      const rootfs = rootfsOf(draft);
+      const rootfs = rootfsPath(draft);
       try {
         const config = await makeBelow(rootfs, base, recipe, progress, signal);
         progress('installing the Python packages', 0.6);

@@ -101,7 +101,7 @@ export class ImageCache {
       const isDraft = name.endsWith('.draft') || name.endsWith('.gone');
       if (!isDraft && !/^sha256-[0-9a-f]{64}(\.damaged-\d+)?$/.test(name)) continue;
       const { mtimeMs } = await stat(folder);
-      if (!isDraft) entries.push({ folder, usedMs: mtimeMs, bytes: await sizeOf(folder) });
+      if (!isDraft) entries.push({ folder, usedMs: mtimeMs, bytes: await measureSize(folder) });
       else if (Date.now() - mtimeMs > forgottenMs) await rm(folder, { recursive: true, force: true });
     }
     let total = entries.reduce((sum, { bytes }) => sum + bytes, 0);
@@ -137,7 +137,7 @@ export class ImageCache {
 }
 
 /** The size on the disk. A file with several names counts once. */
-async function sizeOf(folder: string): Promise<number> {
+async function measureSize(folder: string): Promise<number> {
   return Number((await runCommand('du', ['-s', '-B1', folder])).split('\t', 1)[0]);
 }
 
@@ -145,12 +145,12 @@ async function sizeOf(folder: string): Promise<number> {
  * Records the users of an image: for each folder of a sandbox or pool member, of every copy that shares the cache,
  * there is a link to it beside the image. A link is valid while its folder exists, so links need no explicit removal.
  */
-const usersOf = (imageFolder: string) => `${imageFolder}.users`;
+const usersFolder = (imageFolder: string) => `${imageFolder}.users`;
 
 /** Call this after the folder exists and before its container runs. @param folder absolute */
 export async function noteImageUser(imageFolder: string, folder: string): Promise<void> {
-  const link = path.join(usersOf(imageFolder), createHash('sha256').update(folder).digest('hex').slice(0, 32));
-  await mkdir(usersOf(imageFolder), { recursive: true });
+  const link = path.join(usersFolder(imageFolder), createHash('sha256').update(folder).digest('hex').slice(0, 32));
+  await mkdir(usersFolder(imageFolder), { recursive: true });
   await symlink(folder, link).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'EEXIST') throw error;
   });
@@ -158,13 +158,13 @@ export async function noteImageUser(imageFolder: string, folder: string): Promis
 
 /** Whether a folder uses the image. Removes the links of missing folders. */
 async function hasImageUser(imageFolder: string): Promise<boolean> {
-  const links = await readdir(usersOf(imageFolder)).catch((error: NodeJS.ErrnoException) => {
+  const links = await readdir(usersFolder(imageFolder)).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'ENOENT') throw error;
     return [];
   });
   let found = false;
   for (const name of links) {
-    const link = path.join(usersOf(imageFolder), name);
+    const link = path.join(usersFolder(imageFolder), name);
     if (existsSync(await readlink(link))) found = true;
     else await rm(link, { force: true });
   }
@@ -172,7 +172,7 @@ async function hasImageUser(imageFolder: string): Promise<boolean> {
 }
 
 async function forgetImageUsers(imageFolder: string): Promise<void> {
-  await rm(usersOf(imageFolder), { recursive: true, force: true });
+  await rm(usersFolder(imageFolder), { recursive: true, force: true });
 }
 
 /** The image's configuration of the processes that are started in it. */
@@ -220,20 +220,20 @@ export function imageFolder(cacheDir: string, digest: string): string {
 }
 
 /** The tree of the image that is being unpacked in `folder`. */
-export const rootfsOf = (folder: string) => path.join(folder, rootfsFolder);
+export const rootfsPath = (folder: string) => path.join(folder, rootfsFolder);
 
 /** Marks the tree in `folder` as complete. Afterwards the folder must be renamed to its final name. */
 export async function writeUnpackedImage(folder: string, digest: string, config: ImageConfig): Promise<void> {
-  const fingerprint = await fingerprintOf(rootfsOf(folder));
+  const fingerprint = await computeFingerprint(rootfsPath(folder));
   await writeFileDurably(path.join(folder, configFile), JSON.stringify({ digest, config, fingerprint }));
 }
 
 /** Whether the tree is as it was made, as far as that shows without reading the files. */
 export async function isImageIntact({ rootfs, fingerprint }: UnpackedImage): Promise<boolean> {
-  return fingerprint === (await fingerprintOf(rootfs));
+  return fingerprint === (await computeFingerprint(rootfs));
 }
 
-async function fingerprintOf(rootfs: string): Promise<string> {
+async function computeFingerprint(rootfs: string): Promise<string> {
   const printed = (size: string) => String.raw`%P\0${size}\0%m\0%U\0%G\0%T@\0%l\n`;
   const list = `find "$1" -type d -printf '${printed('')}' -o -printf '${printed('%s')}' | LC_ALL=C sort | sha256sum`;
   return `without-directory-sizes:${(await runCommand('sh', ['-c', list, 'sh', rootfs])).slice(0, 64)}`;
@@ -243,7 +243,7 @@ async function fingerprintOf(rootfs: string): Promise<string> {
 export async function readUnpackedImage(folder: string): Promise<UnpackedImage | null> {
   try {
     const document = readDocument(path.join(folder, configFile), documentSchema);
-    return document && existsSync(rootfsOf(folder)) ? { ...document, rootfs: rootfsOf(folder) } : null;
+    return document && existsSync(rootfsPath(folder)) ? { ...document, rootfs: rootfsPath(folder) } : null;
   } catch (error) {
     if (error instanceof DamagedFileError) return null;
     throw error;
@@ -251,7 +251,7 @@ export async function readUnpackedImage(folder: string): Promise<UnpackedImage |
 }
 
 /** The part of an OCI image configuration that matters to sandboxes. */
-export function imageConfigOf(document: { config?: Record<string, unknown> }): ImageConfig {
+export function toImageConfig(document: { config?: Record<string, unknown> }): ImageConfig {
   const { Env, WorkingDir, User, Entrypoint, Cmd } = document.config ?? {};
   const words = (value: unknown) => (Array.isArray(value) ? value.map(String) : []);
   const env: Record<string, string> = {};
@@ -269,7 +269,7 @@ export function imageConfigOf(document: { config?: Record<string, unknown> }): I
 }
 
 /** The `config` of an OCI image configuration that says so. */
-export const ociConfigOf = ({ env, workingDir, user, entrypoint, cmd }: ImageConfig) => ({
+export const toOciConfig = ({ env, workingDir, user, entrypoint, cmd }: ImageConfig) => ({
   Env: Object.entries(env).map(([name, value]) => `${name}=${value}`),
   ...(workingDir !== null && { WorkingDir: workingDir }),
   ...(user !== null && { User: user }),
@@ -288,7 +288,7 @@ export interface ImageProgress {
 /**
  * The image of `digest` from the cache. Makes it there if it is missing. Many processes may call this at the same time:
  * one makes the image, and the others wait. Half-made images are never visible, and are removed after a failure.
- * @param make fills the draft's tree (`rootfsOf(draft)`) and returns the configuration of the image's processes
+ * @param make fills the draft's tree (`rootfsPath(draft)`) and returns the configuration of the image's processes
  * @throws errors of `make`
  */
 export async function makeImageOnce(options: {

@@ -2,7 +2,7 @@ import { readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { readManifest } from '../../domain/templates/image-manifest.ts';
 import { runCommand } from '../process/command.ts';
-import { type ImageConfig, imageConfigOf, makeImageOnce, rootfsOf, type UnpackedImage } from './image-cache.ts';
+import { type ImageConfig, makeImageOnce, rootfsPath, toImageConfig, type UnpackedImage } from './image-cache.ts';
 import { type ImageLimits, ImageRefusedError, layerInFile, unpackLayers } from './unpack-layers.ts';
 
 export interface ImageOptions {
@@ -42,12 +42,12 @@ async function unpack(source: string, draft: string, options: ImageOptions): Pro
   await runCommand('skopeo', ['copy', '--quiet', ...tls, source, `oci:${layout}:image`], { signal });
   const read = async (...names: string[]) => readFile(path.join(layout, ...names));
   const { manifests } = JSON.parse((await read('index.json')).toString('utf8'));
-  const fileOf = (digest: string) => path.join('blobs', ...digest.split(':'));
-  const manifest = readManifest(await read(fileOf(manifests[0].digest)), '');
+  const blobPath = (digest: string) => path.join('blobs', ...digest.split(':'));
+  const manifest = readManifest(await read(blobPath(manifests[0].digest)), '');
   if (manifest.kind !== 'image') throw new ImageRefusedError('The image is a list of lists of images');
-  const layers = manifest.layers.map((each) => layerInFile(path.join(layout, fileOf(each.digest)), each));
-  await unpackLayers(layers, rootfsOf(draft), options.limits ?? defaultImageLimits, signal);
-  const config = imageConfigOf(JSON.parse((await read(fileOf(manifest.config.digest))).toString('utf8')));
+  const layers = manifest.layers.map((each) => layerInFile(path.join(layout, blobPath(each.digest)), each));
+  await unpackLayers(layers, rootfsPath(draft), options.limits ?? defaultImageLimits, signal);
+  const config = toImageConfig(JSON.parse((await read(blobPath(manifest.config.digest))).toString('utf8')));
   await rm(layout, { recursive: true });
   return config;
 }

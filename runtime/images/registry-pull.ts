@@ -10,7 +10,7 @@ import {
   RegistryError,
 } from '../../integrations/registry/registry-client.ts';
 import { RegistryHttp } from '../../integrations/registry/registry-http.ts';
-import { type ImageConfig, imageConfigOf, rootfsOf } from './image-cache.ts';
+import { type ImageConfig, rootfsPath, toImageConfig } from './image-cache.ts';
 import { type ImageLimits, ImageRefusedError, type LayerSource, layerInFile, unpackLayers } from './unpack-layers.ts';
 
 /** The platform's registry in a host's settings. */
@@ -65,7 +65,7 @@ export class RegistryPull {
     await mkdir(blobs);
     const layers = fetched(client, found.manifest, blobs, signal);
     try {
-      await unpackLayers(layers, rootfsOf(draft), limits, signal);
+      await unpackLayers(layers, rootfsPath(draft), limits, signal);
     } finally {
       giveUp.abort();
     }
@@ -121,7 +121,7 @@ function fetched(
 
 function readConfig(bytes: Buffer): ImageConfig {
   try {
-    return imageConfigOf(JSON.parse(bytes.toString('utf8')));
+    return toImageConfig(JSON.parse(bytes.toString('utf8')));
   } catch (error) {
     throw new ImageRefusedError('Its configuration cannot be read', { cause: error });
   }

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { renameDurably } from '../../platform/config/durable-file.ts';
 import { runCommand } from '../process/command.ts';
 import { withFileLock } from '../process/file-lock.ts';
-import { ensureRuntimeFolder, librariesOf, runtimeMount } from '../sandbox-agent/runtime-folder.ts';
+import { ensureRuntimeFolder, findLibraries, runtimeMount } from '../sandbox-agent/runtime-folder.ts';
 
 /**
  * Programs that copy an image to a disk and pack it, with owners, links and attributes. The agent image brings them,
@@ -38,7 +38,7 @@ export async function ensureAgentImageFolder(cacheDir: string, agentDir: string)
     const lib = `${runtimeMount}/lib`;
     for (const name of programs) {
       const source = `/usr/bin/${name}`;
-      const libraries = await librariesOf([source]);
+      const libraries = await findLibraries([source]);
       for (const library of libraries) await copyFile(library, path.join(draft, 'lib', path.basename(library)));
       const loader = libraries.map((library) => path.basename(library)).find((file) => file.startsWith('ld-linux'))!;
       const patched = path.join(draft, 'bin', name);

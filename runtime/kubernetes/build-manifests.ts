@@ -2,11 +2,11 @@ import type { V1Container, V1Pod, V1Volume } from '@kubernetes/client-node';
 import type { SandboxId } from '../../domain/ids.ts';
 import { initWords } from '../sandbox-agent/runtime-folder.ts';
 import {
+  buildPlatformContainer,
   commonSpec,
   diskVolume,
   type ManifestOptions,
   ownerLabels,
-  platformOf,
   platformVolume,
   platformVolumeMount,
 } from './manifests.ts';
@@ -38,7 +38,10 @@ interface BuildPod {
 export const buildLabel = (buildId: string) => buildId.replace(/[^A-Za-z0-9-]/g, '-');
 
 /** A pod that packs the layer of an image. It runs no program of the image, and mounts the disk read-only. */
-export function buildPodOf({ name, buildId, image, sandbox, stageBytes }: BuildPod, options: ManifestOptions): V1Pod {
+export function buildBuilderPod(
+  { name, buildId, image, sandbox, stageBytes }: BuildPod,
+  options: ManifestOptions,
+): V1Pod {
   const storage = `${Math.ceil(stageBytes / 1024 ** 2)}Mi`;
   // The volume is not marked read-only here, because a storage driver may then try to attach the attached disk once
   // more.
@@ -84,7 +87,7 @@ export function buildPodOf({ name, buildId, image, sandbox, stageBytes }: BuildP
       ...commonSpec(options),
       activeDeadlineSeconds: lifeSeconds,
       ...(sandbox && { affinity: { nodeAffinity: onNode(sandbox.node) } }),
-      initContainers: [platformOf(options)],
+      initContainers: [buildPlatformContainer(options)],
       containers: [container],
       volumes: [platformVolume, { name: 'stage', emptyDir: { sizeLimit: storage } }, ...disk],
     },

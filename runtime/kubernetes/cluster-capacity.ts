@@ -10,7 +10,7 @@ import type { Cluster } from './cluster.ts';
 import { diskVolume } from './manifests.ts';
 import { sandboxContainer } from './names.ts';
 import { type NodeSummary, type PodFigures, readNodeSummary } from './node-summary.ts';
-import { bytesOf, countOf } from './quantities.ts';
+import { parseBytes, parseQuantity } from './quantities.ts';
 import { type RemainingQuota, remainingQuota } from './remaining-quota.ts';
 import { type AskNode, type PrepareSummaries, SummaryRefused } from './summary-sources.ts';
 import { type UseBefore, withoutUseBefore } from './use-before.ts';
@@ -90,7 +90,7 @@ export class ClusterCapacity implements HostLoad {
   }
 
   get coreCount(): number {
-    const cores = this.#usable().reduce((sum, node) => sum + countOf(node.status?.allocatable?.cpu ?? '0'), 0);
+    const cores = this.#usable().reduce((sum, node) => sum + parseQuantity(node.status?.allocatable?.cpu ?? '0'), 0);
     return Math.max(1, Math.floor(cores));
   }
 
@@ -107,9 +107,9 @@ export class ClusterCapacity implements HostLoad {
     let availableBytes = 0;
     for (const { metadata, status } of nodes) {
       const name = metadata!.name!;
-      const allocatable = bytesOf(status?.allocatable?.memory ?? '0');
+      const allocatable = parseBytes(status?.allocatable?.memory ?? '0');
       totalBytes += allocatable;
-      if ((counts.get(name) ?? 0) >= countOf(status?.allocatable?.pods ?? '0')) continue;
+      if ((counts.get(name) ?? 0) >= parseQuantity(status?.allocatable?.pods ?? '0')) continue;
       const figures = this.#summaries.get(name);
       // A kubelet that does not answer does not start pods either.
       if (!figures) continue;
@@ -133,7 +133,7 @@ export class ClusterCapacity implements HostLoad {
    * one node. Nodes that take no pods now count too, because they may take pods again later.
    */
   hasNodeFor(memoryMb: number): boolean {
-    return this.#nodes.some(({ status }) => bytesOf(status?.allocatable?.memory ?? '0') >= memoryMb * mib);
+    return this.#nodes.some(({ status }) => parseBytes(status?.allocatable?.memory ?? '0') >= memoryMb * mib);
   }
 
   /** Whether the cluster has a node of this name that is not ready. */
@@ -188,7 +188,7 @@ export class ClusterCapacity implements HostLoad {
   }
 
   /** The last measurement of a pod. Null: the pod has not been measured yet. */
-  figuresOf(uid: string): PodFigures | null {
+  findFigures(uid: string): PodFigures | null {
     for (const { pods } of this.#summaries.values()) {
       const figures = pods.get(uid);
       if (figures) return figures;

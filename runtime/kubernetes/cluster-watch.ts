@@ -11,7 +11,7 @@ import type { SandboxId } from '../../domain/ids.ts';
 import type { DriverLogger } from '../driver-logger.ts';
 import type { Cluster } from './cluster.ts';
 import { againAfterMs, listWatch } from './list-watch.ts';
-import { sandboxOf } from './names.ts';
+import { readSandboxId } from './names.ts';
 import { SandboxNames } from './sandbox-names.ts';
 
 /**
@@ -90,12 +90,12 @@ export class ClusterWatch {
   }
 
   /** The pod of a sandbox. Its name is not the sandbox's id if it was a warm pod. */
-  podOf(sandboxId: SandboxId): V1Pod | null {
+  findPod(sandboxId: SandboxId): V1Pod | null {
     return this.pod(sandboxId) ?? this.pod(this.#podNames.of(sandboxId) ?? sandboxId);
   }
 
   /** The disk of a sandbox. Its name is not the sandbox's id if it was made for a warm pod. */
-  diskOf(sandboxId: SandboxId): V1PersistentVolumeClaim | null {
+  findDisk(sandboxId: SandboxId): V1PersistentVolumeClaim | null {
     return this.disk(sandboxId) ?? this.disk(this.#diskNames.of(sandboxId) ?? sandboxId);
   }
 
@@ -165,7 +165,7 @@ export class ClusterWatch {
   #wake(object: KubernetesObject): void {
     // When a watch begins again, it reports a deletion before it removes the object from its list.
     queueMicrotask(() => {
-      for (const key of new Set([object.metadata!.name!, sandboxOf(object)])) {
+      for (const key of new Set([object.metadata!.name!, readSandboxId(object)])) {
         for (const check of [...(this.#waiting.get(key ?? '') ?? [])]) check();
       }
     });

@@ -22,7 +22,7 @@ import {
 } from '@kubernetes/client-node';
 import { isGone } from './api-errors.ts';
 import type { LeaseReading } from './lease-watch.ts';
-import { fieldManager, labels, sandboxesOf } from './names.ts';
+import { fieldManager, labels, sandboxSelector } from './names.ts';
 import { within } from './within.ts';
 
 const applyOptions = setHeaderOptions('Content-Type', PatchStrategy.ServerSideApply);
@@ -144,7 +144,7 @@ export class Cluster {
 
   /** Deletes all pods of a host's sandboxes and its warm pods, without waiting for their end. */
   async endSandboxPods(hostId: string): Promise<void> {
-    const of = { namespace: this.#namespace, labelSelector: sandboxesOf(hostId) };
+    const of = { namespace: this.#namespace, labelSelector: sandboxSelector(hostId) };
     await asked(() => this.#core.deleteCollectionNamespacedPod(of));
   }
 

@@ -23,26 +23,26 @@ import { ClusterFence } from './cluster-fence.ts';
 import { NamedImages } from './cluster-images.ts';
 import { ClusterWatch } from './cluster-watch.ts';
 import { countedPods } from './counted-pods.ts';
-import { EndReports, exitOf, isByItself, type SandboxEnd } from './end-reports.ts';
+import { EndReports, isByItself, type SandboxEnd, toSandboxExit } from './end-reports.ts';
 import { ClusterImageBuilds } from './image-builds.ts';
 import { ImageInspector } from './image-inspector.ts';
 import { LostAgents } from './lost-agents.ts';
-import { closedPolicyOf, requestShareOf } from './manifests.ts';
-import { mountsOf, type PodMounts, requireMountable } from './mounts/pod-mounts.ts';
-import { annotations, isFreeWarm, isFreezeWanted, runOf, selectorOf } from './names.ts';
+import { buildClosedPolicy, toRequestShare } from './manifests.ts';
+import { createMounts, type PodMounts, requireMountable } from './mounts/pod-mounts.ts';
+import { annotations, hostSelector, isFreeWarm, isFreezeWanted, readRun } from './names.ts';
 import { NoImageBuilds } from './no-image-builds.ts';
 import type { KubernetesDriverOptions } from './options.ts';
 import { PodEnds } from './pod-ends.ts';
 import { PodFreezer } from './pod-freezer.ts';
-import { placeOf } from './pod-place.ts';
+import { toSandboxPlace } from './pod-place.ts';
 import { PodStarts } from './pod-starts.ts';
-import { endOf } from './pod-state.ts';
-import { bytesOf } from './quantities.ts';
+import { findPodEnd } from './pod-state.ts';
+import { parseBytes } from './quantities.ts';
 import { isOfRun, SandboxPods } from './sandbox-pods.ts';
 import { SandboxStarter } from './sandbox-starter.ts';
 import { absent, noUdpPorts, startFailure } from './start-errors.ts';
 import type { StartWork } from './start-work.ts';
-import { summariesOf } from './summary-sources.ts';
+import { createSummarySource } from './summary-sources.ts';
 import { UdpPorts } from './udp-ports.ts';
 import { UdpRepair } from './udp-repair.ts';
 import type { WarmPods } from './warm-pods.ts';
@@ -106,7 +106,7 @@ export class KubernetesDriver implements HostDriver {
     this.#options = options;
     this.#cluster = new Cluster(options.config, options.namespace);
     const { namespace, hostId, logger, udp } = options;
-    const of = { namespace, selector: selectorOf(hostId), hasServices: udp !== undefined, logger };
+    const of = { namespace, selector: hostSelector(hostId), hasServices: udp !== undefined, logger };
     this.#watch = new ClusterWatch(options.config, this.#cluster, of);
     this.#pods = new SandboxPods(this.#watch);
     this.#udp = udp ? new UdpPorts(this.#cluster, this.#watch, { namespace, hostId, udp }) : null;
@@ -120,9 +120,9 @@ export class KubernetesDriver implements HostDriver {
     const { names, images } = options.builtinImages ?? { names: [], images: {} };
     this.builtinImages = new NamedImages(names, images);
     this.fence = new ClusterFence({ cluster: this.#cluster, hostId, logger });
-    const memoryShare = requestShareOf(options).memory;
+    const memoryShare = toRequestShare(options).memory;
     const pods = () => countedPods(this.#watch);
-    const summaries = summariesOf(options.config, options.nodeFigures);
+    const summaries = createSummarySource(options.config, options.nodeFigures);
     this.load = new ClusterCapacity({ cluster: this.#cluster, summaries, namespace, memoryShare, pods, logger });
     const starts = new PodStarts({ atOnce: options.startsAtOnce, coreCount: () => this.load.coreCount });
     const { podStartTimeoutSeconds = 120, podEndTimeoutSeconds = 60, agentStartTimeoutSeconds = 30 } = options;
@@ -133,7 +133,7 @@ export class KubernetesDriver implements HostDriver {
     };
     this.#builds = options.buildsFolder === undefined ? null : this.#buildsIn(options.buildsFolder);
     this.builds = this.#builds ?? new NoImageBuilds();
-    this.#mounts = mountsOf(options, this.#cluster, this.#watch, podStartTimeoutSeconds);
+    this.#mounts = createMounts(options, this.#cluster, this.#watch, podStartTimeoutSeconds);
     this.#reports = new EndReports(this.#cluster, this.#watch, logger);
     const reports = this.#reports;
     const common = { cluster: this.#cluster, watch: this.#watch, capacity: this.load, options, starts, reports };
@@ -165,7 +165,7 @@ export class KubernetesDriver implements HostDriver {
   }
 
   async open(): Promise<void> {
-    await this.#cluster.applyPolicy(closedPolicyOf(this.#options), AbortSignal.timeout(openSeconds * 1000));
+    await this.#cluster.applyPolicy(buildClosedPolicy(this.#options), AbortSignal.timeout(openSeconds * 1000));
     await this.#watch.open((pod, isGone) => {
       this.#reports.notice(pod, isGone);
       if (!isGone) this.#freezer.notice(pod);
@@ -197,7 +197,7 @@ export class KubernetesDriver implements HostDriver {
       if (pod && isFreezeWanted(pod)) return this.#starter.thaw(work, pod);
       if (pod) {
         await this.#number(pod, spec);
-        return placeOf(pod, 'existing', this.#starter.slotsOf(spec, pod));
+        return toSandboxPlace(pod, 'existing', this.#starter.findSlots(spec, pod));
       }
       this.#requireDisk(spec.sandboxId);
       return this.#starter.start(work);
@@ -226,15 +226,17 @@ export class KubernetesDriver implements HostDriver {
    */
   async pause(sandboxId: SandboxId, signal?: AbortSignal): Promise<PauseResult> {
     return this.#work.run(sandboxId, signal, async (alive) => {
-      const pod = this.#watch.podOf(sandboxId);
-      const end = pod && endOf(pod);
+      const pod = this.#watch.findPod(sandboxId);
+      const end = pod && findPodEnd(pod);
       if (pod && end && isByItself(end) && !pod.metadata?.deletionTimestamp) {
-        throw new DriverError('runtime_exited', "The sandbox's processes have ended", { exit: exitOf(pod, end) });
+        throw new DriverError('runtime_exited', "The sandbox's processes have ended", {
+          exit: toSandboxExit(pod, end),
+        });
       }
-      if (!this.#watch.diskOf(sandboxId)) throw absent();
+      if (!this.#watch.findDisk(sandboxId)) throw absent();
       const running = this.#starter.readyPod(sandboxId);
       if (running && (await this.#freezer.freeze(running, alive))) return { kept: 'memory' };
-      await this.#ends.endOf(sandboxId, alive);
+      await this.#ends.endSandbox(sandboxId, alive);
       return { kept: 'disk' };
     });
   }
@@ -244,7 +246,7 @@ export class KubernetesDriver implements HostDriver {
     requireSandboxName(sandboxId);
     this.#work.cancel(sandboxId, 'The sandbox was stopped');
     await this.#lock.run(sandboxId, async () => {
-      await this.#ends.endOf(sandboxId);
+      await this.#ends.endSandbox(sandboxId);
       await this.#udp?.remove(sandboxId);
     });
   }
@@ -255,14 +257,14 @@ export class KubernetesDriver implements HostDriver {
     this.#work.cancel(sandboxId, 'The sandbox was removed');
     this.#agents.forget(sandboxId);
     await this.#lock.run(sandboxId, async () => {
-      await this.#ends.endOf(sandboxId);
+      await this.#ends.endSandbox(sandboxId);
       await this.#udp?.remove(sandboxId);
       await this.#builds?.release(sandboxId);
       await this.#mounts?.remove(sandboxId);
       await this.#cluster.deletePolicy(sandboxId);
-      const disk = this.#watch.diskOf(sandboxId)?.metadata?.name ?? sandboxId;
+      const disk = this.#watch.findDisk(sandboxId)?.metadata?.name ?? sandboxId;
       for (const name of new Set<string>([sandboxId, disk])) await this.#cluster.deleteDisk(name);
-      await this.#watch.until(sandboxId, () => (this.#watch.diskOf(sandboxId) ? undefined : true), {
+      await this.#watch.until(sandboxId, () => (this.#watch.findDisk(sandboxId) ? undefined : true), {
         seconds: this.#seconds.podEnd,
         late: () => new Error('the disk of a sandbox is not gone in time'),
       });
@@ -327,7 +329,7 @@ export class KubernetesDriver implements HostDriver {
     const promised = this.#watch
       .disks()
       .filter((disk) => !isFreeWarm(disk))
-      .reduce((sum, { spec }) => sum + bytesOf(spec?.resources?.requests?.storage ?? '0'), 0);
+      .reduce((sum, { spec }) => sum + parseBytes(spec?.resources?.requests?.storage ?? '0'), 0);
     return this.diskSpace().freeBytes + promised;
   }
 
@@ -344,7 +346,7 @@ export class KubernetesDriver implements HostDriver {
   /** As `HostDriver.endAtOnce`. The sandbox's node ends the processes within a second or two. */
   async endAtOnce(sandboxId: SandboxId): Promise<void> {
     this.#work.cancel(sandboxId, 'The sandbox was ended');
-    await this.#ends.beginOf(sandboxId);
+    await this.#ends.beginSandbox(sandboxId);
   }
 
   /**
@@ -354,7 +356,7 @@ export class KubernetesDriver implements HostDriver {
   async exposeUdp(sandboxId: SandboxId, ports: readonly UdpMapping[]): Promise<void> {
     if (!this.#udp && ports.length > 0) throw noUdpPorts();
     await this.#lock.run(sandboxId, async () => {
-      const disk = this.#watch.diskOf(sandboxId);
+      const disk = this.#watch.findDisk(sandboxId);
       if (!disk) throw absent();
       await this.#udp?.lead(disk, ports);
     });
@@ -406,8 +408,8 @@ export class KubernetesDriver implements HostDriver {
       watch: this.#watch,
       options: this.#options,
       podStartSeconds: this.#seconds.podStart,
-      podOf: (sandboxId) => this.#starter.readyPod(sandboxId),
-      factsOf: (image, signal) => this.#images.factsOfImage(image, signal),
+      findPod: (sandboxId) => this.#starter.readyPod(sandboxId),
+      readFacts: (image, signal) => this.#images.factsOfImage(image, signal),
       alone: (sandboxId, signal, work) => this.#work.run(sandboxId, signal, work),
     });
   }
@@ -415,18 +417,18 @@ export class KubernetesDriver implements HostDriver {
   #existingPlace(spec: SandboxSpec): SandboxPlace | null {
     const pod = this.#starter.readyPod(spec.sandboxId);
     return pod && !isFreezeWanted(pod) && isOfRun(pod, spec)
-      ? placeOf(pod, 'existing', this.#starter.slotsOf(spec, pod))
+      ? toSandboxPlace(pod, 'existing', this.#starter.findSlots(spec, pod))
       : null;
   }
 
   async #number(pod: V1Pod, { run }: SandboxSpec): Promise<void> {
-    if (run === null || runOf(pod) === run) return;
+    if (run === null || readRun(pod) === run) return;
     const { name, uid } = pod.metadata!;
     await this.#cluster.annotatePod(name!, uid!, { [annotations.run]: `${run}` });
   }
 
   #requireDisk(sandboxId: SandboxId): void {
-    if (!this.#watch.diskOf(sandboxId)) throw absent();
+    if (!this.#watch.findDisk(sandboxId)) throw absent();
   }
 
   async #begin(

@@ -5,9 +5,9 @@ import type { DriverLogger } from '../driver-logger.ts';
 import { isGone } from './api-errors.ts';
 import type { Cluster } from './cluster.ts';
 import type { ClusterWatch } from './cluster-watch.ts';
-import { annotations, runOf, sandboxOf } from './names.ts';
+import { annotations, readRun, readSandboxId } from './names.ts';
 import { isReady } from './pod-place.ts';
-import { endOf, type PodEnd } from './pod-state.ts';
+import { findPodEnd, type PodEnd } from './pod-state.ts';
 
 /** How the processes of a sandbox ended, with the cluster's reason. */
 export interface SandboxEnd extends PodEnd {
@@ -54,14 +54,14 @@ export class EndReports {
 
   /** Call this with each pod after each change. @param isGone whether the pod was removed from the cluster */
   notice(pod: V1Pod, isGone: boolean): void {
-    const sandboxId = sandboxOf(pod);
+    const sandboxId = readSandboxId(pod);
     const { uid, name } = pod.metadata!;
     const end =
-      endOf(pod) ?? (isGone ? ({ reason: 'deleted', exitCode: null, output: '', message: '' } as const) : null);
+      findPodEnd(pod) ?? (isGone ? ({ reason: 'deleted', exitCode: null, output: '', message: '' } as const) : null);
     const hasListener = this.#onEnd !== undefined || this.#onExit !== undefined;
     if (sandboxId && end && isReady(pod) && !this.#ended.has(uid!) && hasListener) {
       this.#ended.add(uid!);
-      this.#report(pod, { ...end, sandboxId, run: runOf(pod) }, isGone).catch((error) => {
+      this.#report(pod, { ...end, sandboxId, run: readRun(pod) }, isGone).catch((error) => {
         this.#ended.delete(uid!);
         this.#logger.error({ err: error, sandboxId }, 'the end of a sandbox could not be reported');
       });
@@ -78,7 +78,7 @@ export class EndReports {
     const { sandboxId, reason, message } = end;
     if (!isByItself(end)) this.#logger.warn({ sandboxId, reason, message }, 'the cluster has ended a sandbox');
     await this.#onEnd?.(end);
-    await this.#onExit?.(exitOf(pod, end));
+    await this.#onExit?.(toSandboxExit(pod, end));
     const { name, uid } = pod.metadata!;
     if (!isGone) await this.#cluster.annotatePod(name!, uid!, { [annotations.phase]: 'ended' }).catch(unlessGone);
   }
@@ -88,9 +88,9 @@ export class EndReports {
 export const isByItself = ({ reason }: PodEnd) => reason === 'exited' || reason === 'out_of_memory';
 
 /** @param pod the pod of a sandbox */
-export const exitOf = (pod: V1Pod, end: PodEnd): SandboxExit => ({
-  sandboxId: sandboxOf(pod)!,
-  run: runOf(pod),
+export const toSandboxExit = (pod: V1Pod, end: PodEnd): SandboxExit => ({
+  sandboxId: readSandboxId(pod)!,
+  run: readRun(pod),
   // The exit code of processes that the cluster ended says nothing about them.
   exitCode: isByItself(end) ? end.exitCode : null,
   outOfMemory: end.reason === 'out_of_memory',

@@ -12,17 +12,17 @@ import { type DiskCopy, DriverError, type ImageBuilds, type PackedImage, type Pa
 import { defaultImageLimits } from '../images/image-store.ts';
 import { maxLayerFiles } from '../images/pack-layer.ts';
 import { writeLayer } from '../images/write-layer.ts';
-import { buildDisk, buildLabel, buildPodOf, buildStage } from './build-manifests.ts';
+import { buildBuilderPod, buildDisk, buildLabel, buildStage } from './build-manifests.ts';
 import type { Cluster } from './cluster.ts';
 import type { ClusterWatch } from './cluster-watch.ts';
 import { type ImageFacts, readImageFacts } from './image-facts.ts';
 import { type ArchiveLimits, ArchiveRefusedError, LayerArchive } from './layer-archive.ts';
-import { closedPolicyOf, nodeWords } from './manifests.ts';
+import { buildClosedPolicy, nodeWords } from './manifests.ts';
 import { annotations, isFrozen, labels, sandboxContainer } from './names.ts';
 import type { KubernetesDriverOptions } from './options.ts';
 import { type PodCommand, PodCommandError, startPodCommand } from './pod-command.ts';
-import { addressOf, startFailureOf } from './pod-state.ts';
-import { bytesOf } from './quantities.ts';
+import { findAddress, findStartFailure } from './pod-state.ts';
+import { parseBytes } from './quantities.ts';
 import { duringStandstill } from './standstill.ts';
 
 /** The limit of layers that are fetched at the same time. Each keeps a processor busy. */
@@ -59,9 +59,9 @@ interface BuildHost {
   folder: string;
   podStartSeconds: number;
   /** The pod of a sandbox that is running or frozen. Null: the sandbox has no such pod. */
-  podOf(sandboxId: SandboxId): V1Pod | null;
+  findPod(sandboxId: SandboxId): V1Pod | null;
   /** @param image the reference by which nodes pull the image */
-  factsOf(image: string, signal: AbortSignal): Promise<ImageFacts>;
+  readFacts(image: string, signal: AbortSignal): Promise<ImageFacts>;
   /** Runs work while no other work on the sandbox runs. The end of the sandbox cancels the work. */
   alone<Result>(
     sandboxId: SandboxId,
@@ -95,15 +95,15 @@ export class ClusterImageBuilds implements ImageBuilds {
   }
 
   async copyDisk(buildId: string, sandboxId: SandboxId, callersSignal?: AbortSignal): Promise<DiskCopy> {
-    const folder = this.#folderOf(buildId);
+    const folder = this.#buildFolder(buildId);
     if (await readLayer(folder, 'changes')) return { standstillMs: 0, bytes: 0 };
     await mkdir(folder, { recursive: true, mode: 0o700 });
     const { host, signal } = { host: this.#host, signal: callersSignal ?? never };
     try {
       const running = this.#requirePod(sandboxId);
-      const disk = host.watch.diskOf(sandboxId);
+      const disk = host.watch.findDisk(sandboxId);
       const { folders } = readImageFacts(disk?.metadata?.annotations?.[annotations.image] ?? '');
-      const diskBytes = bytesOf(disk?.spec?.resources?.requests?.storage ?? '0');
+      const diskBytes = parseBytes(disk?.spec?.resources?.requests?.storage ?? '0');
       const limits = { maxFiles: maxLayerFiles, maxBytes: diskBytes, folders: new Set(folders) };
       const of = {
         buildId,
@@ -134,28 +134,28 @@ export class ClusterImageBuilds implements ImageBuilds {
         return { standstillMs, bytes };
       });
     } catch (error) {
-      throw failureOf(error, signal);
+      throw toBuildFailure(error, signal);
     }
   }
 
   /** As `ImageBuilds.packChanges`. `copyDisk` has already packed the layer. */
   async packChanges(buildId: string): Promise<PackedLayer> {
-    const layer = await readLayer(this.#folderOf(buildId), 'changes');
+    const layer = await readLayer(this.#buildFolder(buildId), 'changes');
     if (!layer) throw new DriverError('snapshot_failed', 'The copy of the disk is gone from this host');
     return layer;
   }
 
   async packImage(buildId: string, image: string, _accountId: AccountId, given?: AbortSignal): Promise<PackedImage> {
-    const [signal, folder] = [given ?? never, this.#folderOf(buildId)];
+    const [signal, folder] = [given ?? never, this.#buildFolder(buildId)];
     await mkdir(folder, { recursive: true, mode: 0o700 });
     const { options } = this.#host;
     try {
-      const reference = options.imageOf(image);
-      const { user, cwd } = await this.#host.factsOf(reference, signal);
+      const reference = options.resolveImage(image);
+      const { user, cwd } = await this.#host.readFacts(reference, signal);
       const of = { buildId, image: reference, sandbox: null, stageBytes: stageExtraBytes };
       return await this.#withPod(of, signal, async (name) => {
         const config = {
-          Env: await this.#variablesOf(name, signal),
+          Env: await this.#readVariables(name, signal),
           ...(cwd !== '/' && { WorkingDir: cwd }),
           ...(user !== '0:0' && { User: user }),
         };
@@ -165,13 +165,13 @@ export class ClusterImageBuilds implements ImageBuilds {
         return { layer: (await readLayer(folder, 'image'))!, config };
       });
     } catch (error) {
-      throw failureOf(error, signal);
+      throw toBuildFailure(error, signal);
     }
   }
 
   /** As `ImageBuilds.imageDigest`. A pod pulls the image now, and its status names the digest. */
   async imageDigest(image: string, given?: AbortSignal): Promise<string> {
-    const [signal, reference] = [given ?? never, this.#host.options.imageOf(image)];
+    const [signal, reference] = [given ?? never, this.#host.options.resolveImage(image)];
     const pinned = digestIn(reference);
     if (pinned) return pinned;
     try {
@@ -182,12 +182,12 @@ export class ClusterImageBuilds implements ImageBuilds {
         return digest;
       });
     } catch (error) {
-      throw failureOf(error, signal);
+      throw toBuildFailure(error, signal);
     }
   }
 
   async discard(buildId: string): Promise<void> {
-    await rm(this.#folderOf(buildId), { recursive: true, force: true });
+    await rm(this.#buildFolder(buildId), { recursive: true, force: true });
     await this.#endPods((pod) => pod.metadata!.labels![labels.build] === buildLabel(buildId));
   }
 
@@ -209,7 +209,7 @@ export class ClusterImageBuilds implements ImageBuilds {
 
   /** Starts a pod for some work, and deletes it when the work ends. */
   async #withPod<Result>(
-    of: Omit<Parameters<typeof buildPodOf>[0], 'name'>,
+    of: Omit<Parameters<typeof buildBuilderPod>[0], 'name'>,
     signal: AbortSignal,
     work: (name: string) => Promise<Result>,
   ): Promise<Result> {
@@ -218,13 +218,13 @@ export class ClusterImageBuilds implements ImageBuilds {
     this.#pods.add(name);
     try {
       // The policy must exist before the pod starts.
-      await cluster.applyPolicy(closedPolicyOf(options), signal);
-      await cluster.applyPod(buildPodOf({ ...of, name }, options), signal);
+      await cluster.applyPolicy(buildClosedPolicy(options), signal);
+      await cluster.applyPod(buildBuilderPod({ ...of, name }, options), signal);
       const runs = () => {
         const pod = watch.pod(name);
-        const failure = pod && startFailureOf(pod);
+        const failure = pod && findStartFailure(pod);
         if (failure) throw failure;
-        return pod && addressOf(pod) ? true : undefined;
+        return pod && findAddress(pod) ? true : undefined;
       };
       const late = () => packedNothing('the cluster did not start the pod of a build in time');
       await watch.until(name, runs, { seconds: podStartSeconds, late, signal });
@@ -236,7 +236,7 @@ export class ClusterImageBuilds implements ImageBuilds {
   }
 
   /** The variables of the image, without those that the cluster adds. */
-  async #variablesOf(name: string, signal: AbortSignal): Promise<string[]> {
+  async #readVariables(name: string, signal: AbortSignal): Promise<string[]> {
     const timed = AbortSignal.any([signal, AbortSignal.timeout(scanSeconds * 1000)]);
     const command = await this.#start(name, [env, '--null'], timed);
     let [words, bytes] = ['', 0];
@@ -293,12 +293,12 @@ export class ClusterImageBuilds implements ImageBuilds {
   }
 
   #requirePod(sandboxId: SandboxId): V1Pod {
-    const pod = this.#host.podOf(sandboxId);
+    const pod = this.#host.findPod(sandboxId);
     if (!pod) throw new DriverError('sandbox_absent', 'The sandbox is not on this host');
     return pod;
   }
 
-  #folderOf(buildId: string): string {
+  #buildFolder(buildId: string): string {
     if (!/^[a-z]+-[A-Za-z0-9]+$/.test(buildId)) throw new Error(`${buildId} names no build`);
     return path.join(this.#host.folder, buildId);
   }
@@ -340,7 +340,7 @@ const packedNothing = (why: string) =>
     retryable: true,
   });
 
-function failureOf(error: unknown, signal: AbortSignal): unknown {
+function toBuildFailure(error: unknown, signal: AbortSignal): unknown {
   signal.throwIfAborted();
   if (error instanceof ArchiveRefusedError) return unpackable(error.message, error);
   if (error instanceof PodCommandError && error.exitCode === refusedExitCode) {

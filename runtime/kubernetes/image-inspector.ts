@@ -5,13 +5,13 @@ import type { ClusterWatch } from './cluster-watch.ts';
 import type { EndReports } from './end-reports.ts';
 import { isOfBuild } from './image-builds.ts';
 import { type ImageFacts, readImageFacts } from './image-facts.ts';
-import { closedPolicyOf, inspectionPod } from './manifests.ts';
+import { buildClosedPolicy, inspectionPod } from './manifests.ts';
 import { isMountPod } from './mounts/names.ts';
-import { annotations, isFreeWarm, sandboxOf } from './names.ts';
+import { annotations, isFreeWarm, readSandboxId } from './names.ts';
 import type { KubernetesDriverOptions } from './options.ts';
 import type { PodEnds } from './pod-ends.ts';
 import type { PodStarts } from './pod-starts.ts';
-import { startFailureOf } from './pod-state.ts';
+import { findStartFailure } from './pod-state.ts';
 
 interface ImageInspectorParts {
   cluster: Cluster;
@@ -34,11 +34,11 @@ export class ImageInspector {
   }
 
   /** The facts about a sandbox's image, from the sandbox's disk or from a pod of the image. @throws {DriverError} */
-  async factsOf(spec: SandboxSpec, signal: AbortSignal): Promise<ImageFacts> {
+  async readFacts(spec: SandboxSpec, signal: AbortSignal): Promise<ImageFacts> {
     const { watch, options } = this.#parts;
-    const stored = watch.diskOf(spec.sandboxId)?.metadata?.annotations?.[annotations.image];
+    const stored = watch.findDisk(spec.sandboxId)?.metadata?.annotations?.[annotations.image];
     if (stored !== undefined) return readImageFacts(stored);
-    return this.factsOfImage(options.imageOf(spec.image), signal);
+    return this.factsOfImage(options.resolveImage(spec.image), signal);
   }
 
   /**
@@ -60,7 +60,7 @@ export class ImageInspector {
   async removeAbandoned(): Promise<void> {
     const { watch, reports, cluster } = this.#parts;
     const abandoned = watch.pods().filter((pod) => {
-      if (sandboxOf(pod) !== null || isOfBuild(pod) || isMountPod(pod) || isFreeWarm(pod)) return false;
+      if (readSandboxId(pod) !== null || isOfBuild(pod) || isMountPod(pod) || isFreeWarm(pod)) return false;
       return !reports.isExpected(pod);
     });
     for (const pod of abandoned) {
@@ -76,13 +76,13 @@ export class ImageInspector {
     const signal = AbortSignal.timeout(seconds * 1000);
     try {
       // The driver made this policy when it was opened, but it may have been deleted since.
-      await cluster.applyPolicy(closedPolicyOf(options), signal);
+      await cluster.applyPolicy(buildClosedPolicy(options), signal);
       await cluster.applyPod(inspectionPod(name, image, options), signal);
       const said = () => {
         const pod = watch.pod(name);
         const terminated = pod?.status?.containerStatuses?.[0]?.state?.terminated;
         if (terminated?.exitCode === 0) return terminated.message ?? '';
-        const failure = pod && startFailureOf(pod);
+        const failure = pod && findStartFailure(pod);
         if (failure) throw failure;
       };
       return readImageFacts(await watch.until(name, said, { seconds, late: notPulled }));

@@ -10,7 +10,7 @@ export const selectorOfProbes = (of: { id: string } | { hostId: string }) =>
   'id' in of ? `${labels.probe}=${of.id}` : `${labels.probe},${labels.host}=${of.hostId}`;
 
 /** Closes some pods of a probe in both directions: those with the label `closed`. */
-export function probePolicyOf(id: string, { namespace, hostId }: ManifestOptions): V1NetworkPolicy {
+export function buildProbePolicy(id: string, { namespace, hostId }: ManifestOptions): V1NetworkPolicy {
   const { managedBy, host, probe, closed } = labels;
   return {
     apiVersion: 'networking.k8s.io/v1',
@@ -30,7 +30,7 @@ export function probePolicyOf(id: string, { namespace, hostId }: ManifestOptions
  * @param of.words a script of `in-pod/` and its arguments
  * @param of.policy the owner of the pod; the cluster deletes the pod together with the policy
  */
-export function probePodOf(
+export function buildProbePod(
   of: { id: string; role: string; words: string[]; isClosed: boolean; policy: V1NetworkPolicy },
   options: ManifestOptions,
 ): V1Pod {

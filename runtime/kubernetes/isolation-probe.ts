@@ -3,9 +3,9 @@ import type { V1NetworkPolicy, V1Pod } from '@kubernetes/client-node';
 import { z } from 'zod';
 import { Cluster } from './cluster.ts';
 import { ClusterWatch } from './cluster-watch.ts';
-import { probePodOf, probePolicyOf, selectorOfProbes } from './isolation-manifests.ts';
+import { buildProbePod, buildProbePolicy, selectorOfProbes } from './isolation-manifests.ts';
 import type { KubernetesDriverOptions } from './options.ts';
-import { addressOf, startFailureOf } from './pod-state.ts';
+import { findAddress, findStartFailure } from './pod-state.ts';
 
 /** How well a cluster enforces a NetworkPolicy that closes a pod in both directions. */
 export interface Isolation {
@@ -85,7 +85,7 @@ class Probe {
   async run(): Promise<Isolation> {
     await this.#removeAbandoned();
     await this.#watch.open(() => {});
-    this.#policy = await this.#cluster.applyPolicy(probePolicyOf(this.#id, this.#options), this.#signal);
+    this.#policy = await this.#cluster.applyPolicy(buildProbePolicy(this.#id, this.#options), this.#signal);
     const listens = ['isolation-listener.cjs', `${listenerPort}`, this.#id];
     const [open, shut] = await Promise.all([this.#start('open', listens), this.#start('shut', listens, true)]);
     const [openAddress, shutAddress] = await Promise.all([this.#address(open), this.#address(shut)]);
@@ -103,7 +103,7 @@ class Probe {
       dials({ open: { host: openAddress, ...listener, wanted: 'closed' }, apiServer: { wanted: 'closed' } }),
       true,
     );
-    return isolationOf({ free: await this.#reached(free), closed: await this.#reached(closed) });
+    return judgeIsolation({ free: await this.#reached(free), closed: await this.#reached(closed) });
   }
 
   async remove(): Promise<void> {
@@ -114,7 +114,7 @@ class Probe {
 
   /** @param isClosed whether the policy closes the pod */
   async #start(role: string, words: string[], isClosed = false): Promise<string> {
-    const pod = probePodOf({ id: this.#id, role, words, isClosed, policy: this.#policy! }, this.#options);
+    const pod = buildProbePod({ id: this.#id, role, words, isClosed, policy: this.#policy! }, this.#options);
     const name = pod.metadata!.name!;
     this.#pods.push(name);
     await this.#cluster.applyPod(pod, this.#signal);
@@ -122,7 +122,7 @@ class Probe {
   }
 
   #address(name: string): Promise<string> {
-    return this.#when(name, addressOf);
+    return this.#when(name, findAddress);
   }
 
   #reached(name: string): Promise<Reached> {
@@ -136,7 +136,7 @@ class Probe {
     const check = () => {
       const pod = this.#watch.pod(name);
       const found = pod && answer(pod);
-      const failure = pod && found === null && startFailureOf(pod);
+      const failure = pod && found === null && findStartFailure(pod);
       if (failure) throw failure;
       return found ?? undefined;
     };
@@ -157,7 +157,7 @@ class Probe {
  * @param reached.free the results of the pod that no policy closes
  * @param reached.closed the results of the pod that the policy closes
  */
-export function isolationOf({ free, closed }: { free: Reached; closed: Reached }): Isolation {
+export function judgeIsolation({ free, closed }: { free: Reached; closed: Reached }): Isolation {
   if (!free.open?.reached) {
     throw new IsolationError(
       'Nothing shows that the cluster enforces NetworkPolicy: a pod that no policy of ours closes reached no other pod',

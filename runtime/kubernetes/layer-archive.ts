@@ -110,7 +110,7 @@ export class LayerArchive extends Transform {
       this.#records = [];
       this.#recordsSize = size;
     } else {
-      this.#content = this.#add(this.#entryOf(header, kind, size));
+      this.#content = this.#add(this.#parseEntry(header, kind, size));
       this.#extra = new Map();
       this.#recordsSize = 0;
       return;
@@ -123,7 +123,7 @@ export class LayerArchive extends Transform {
     this.#records = null;
   }
 
-  #entryOf(header: Buffer, kind: string, size: number): Entry {
+  #parseEntry(header: Buffer, kind: string, size: number): Entry {
     const extra = this.#extra;
     const text = (at: number, length: number) => header.toString('latin1', at, at + length).replace(/\0.*$/s, '');
     const [prefix, name] = [text(345, 155), text(0, 100)];

@@ -7,7 +7,7 @@ import { agentPort } from '../sandbox-agent/agent-client.ts';
 import { AgentProbes, refusesConnections } from './agent-probes.ts';
 import type { ImageInspector } from './image-inspector.ts';
 import { isFreezeWanted } from './names.ts';
-import { addressOf } from './pod-state.ts';
+import { findAddress } from './pod-state.ts';
 import type { SandboxStarter } from './sandbox-starter.ts';
 
 /** How long the driver may take to send the boot document to a new agent. */
@@ -33,7 +33,7 @@ export class LostAgents {
     const idle = [...sandboxIds].filter((sandboxId) => !this.#work.isBusyWith(sandboxId));
     const places = idle.flatMap((sandboxId) => {
       const pod = this.#starter.readyPod(sandboxId);
-      return pod && !isFreezeWanted(pod) ? [{ sandboxId, address: addressOf(pod)!, port: agentPort }] : [];
+      return pod && !isFreezeWanted(pod) ? [{ sandboxId, address: findAddress(pod)!, port: agentPort }] : [];
     });
     this.#probes.check(places);
     return idle.filter((sandboxId) => this.#probes.isGone(sandboxId) && this.#restarts.isDue(sandboxId));
@@ -44,7 +44,7 @@ export class LostAgents {
     const { sandboxId } = spec;
     const isGone = async () => {
       const pod = this.#starter.readyPod(sandboxId);
-      return pod !== null && (await refusesConnections(addressOf(pod)!, agentPort));
+      return pod !== null && (await refusesConnections(findAddress(pod)!, agentPort));
     };
     await this.#restarts.run(
       spec,
@@ -53,7 +53,7 @@ export class LostAgents {
           const pod = this.#starter.readyPod(sandboxId);
           if (!pod || !(await isGone())) return false;
           // The template's command already ran when the sandbox started.
-          await this.#starter.boot(pod, { ...spec, command: null }, await this.#images.factsOf(spec, signal), signal);
+          await this.#starter.boot(pod, { ...spec, command: null }, await this.#images.readFacts(spec, signal), signal);
           return true;
         }),
       async () => !(await isGone()),

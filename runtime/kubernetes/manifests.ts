@@ -52,7 +52,7 @@ export type ManifestOptions = Pick<
   | 'closedRanges'
   | 'dns'
   | 'hostId'
-  | 'imageOf'
+  | 'resolveImage'
   | 'namespace'
   | 'openServers'
   | 'ownUsers'
@@ -74,17 +74,17 @@ export const ownedBy = (disk: OwnerDisk) => [{ apiVersion: 'v1', kind: 'Persiste
  * The disk of a sandbox, which outlives its pods.
  * @param name the disk's name, which is not the sandbox's id if the disk was made for a warm pod
  */
-export function diskOf(
+export function buildDisk(
   spec: SandboxSpec,
   facts: ImageFacts,
   options: ManifestOptions,
   name: string = spec.sandboxId,
 ): V1PersistentVolumeClaim {
-  return claimOf({ ...onDisk(spec, name, options), name }, spec.storageGb, facts, options);
+  return buildClaim({ ...onDisk(spec, name, options), name }, spec.storageGb, facts, options);
 }
 
 /** A disk that will contain the folders of an image. */
-export function claimOf(
+export function buildClaim(
   metadata: V1ObjectMeta,
   storageGb: number,
   facts: ImageFacts,
@@ -106,7 +106,7 @@ export function claimOf(
  * The pod for one start or resume of a sandbox.
  * @param claimName the disk's name, which is not the sandbox's id if the disk was made for a warm pod
  */
-export function podOf(
+export function buildPod(
   spec: SandboxSpec,
   facts: ImageFacts,
   options: ManifestOptions,
@@ -114,7 +114,7 @@ export function podOf(
 ): V1Pod {
   const of = onDisk(spec, claimName, options);
   const metadata = { ...of, annotations: { ...of.annotations, [annotations.run]: `${spec.run ?? 0}` } };
-  return imagePodOf({ metadata, hostname: spec.sandboxId, claimName }, spec, facts, options);
+  return buildImagePod({ metadata, hostname: spec.sandboxId, claimName }, spec, facts, options);
 }
 
 /** The fields of a sandbox's spec from which its pod is made. */
@@ -124,13 +124,13 @@ export type PodShape = Pick<SandboxSpec, 'image' | 'cpuCount' | 'memoryMb'>;
  * A pod whose container mounts an image's folders from a disk. Its first process only waits: the agent is started
  * later.
  */
-export function imagePodOf(
+export function buildImagePod(
   { metadata, hostname, claimName }: { metadata: V1ObjectMeta; hostname: string; claimName: string },
   shape: PodShape,
   facts: ImageFacts,
   options: ManifestOptions,
 ): V1Pod {
-  const image = options.imageOf(shape.image);
+  const image = options.resolveImage(shape.image);
   return {
     apiVersion: 'v1',
     kind: 'Pod',
@@ -139,13 +139,13 @@ export function imagePodOf(
       ...commonSpec(options),
       hostname,
       initContainers: [
-        platformOf(options, requestedMillicores(shape, options)),
+        buildPlatformContainer(options, requestedMillicores(shape, options)),
         {
           name: diskContainer,
           image,
           command: [node, `${scripts}/prepare-disk.cjs`, diskMount, ...facts.folders],
           securityContext: rootContext,
-          resources: resourcesOf(shape, options),
+          resources: computeResources(shape, options),
           volumeMounts: [platformVolumeMount, { name: diskVolume, mountPath: diskMount }],
         },
       ],
@@ -160,7 +160,7 @@ export function imagePodOf(
             { name: 'AGENT_COMMAND_TAIL', value: tailFile },
           ],
           ports: [{ name: 'agent', containerPort: agentPort }],
-          resources: resourcesOf(shape, options),
+          resources: computeResources(shape, options),
           securityContext: rootContext,
           terminationMessagePath: tailFile,
           volumeMounts: [
@@ -186,7 +186,7 @@ export function inspectionPod(name: string, image: string, options: ManifestOpti
     metadata: { name, namespace: options.namespace, labels: ownerLabels(options) },
     spec: {
       ...commonSpec(options),
-      initContainers: [platformOf(options)],
+      initContainers: [buildPlatformContainer(options)],
       containers: [
         {
           name: sandboxContainer,
@@ -207,7 +207,7 @@ export function inspectionPod(name: string, image: string, options: ManifestOpti
  * public internet or nothing, and never the API server, nodes, metadata services, other sandboxes or the platform.
  * @param disk the owner of the policy; the cluster deletes the policy together with the disk
  */
-export function policyOf(
+export function buildPolicy(
   spec: Pick<SandboxSpec, 'sandboxId' | 'allowInternetAccess'>,
   disk: OwnerDisk,
   options: ManifestOptions,
@@ -216,13 +216,13 @@ export function policyOf(
     apiVersion: 'networking.k8s.io/v1',
     kind: 'NetworkPolicy',
     metadata: {
-      ...metadataOf(spec, options),
+      ...buildMetadata(spec, options),
       ownerReferences: ownedBy(disk),
     },
     spec: {
       podSelector: { matchLabels: { [labels.sandbox]: disk.name } },
       policyTypes: ['Ingress', 'Egress'],
-      ingress: ingressOf(options),
+      ingress: buildIngress(options),
       egress: spec.allowInternetAccess ? internet(options) : [],
     },
   };
@@ -232,7 +232,7 @@ export function policyOf(
  * Closes all pods of a host in both directions. Pods that inspect an image or work for a build have no other policy.
  * The policies of sandboxes and mounts open what they need, because the rules of all policies of a pod are combined.
  */
-export function closedPolicyOf(options: Pick<ManifestOptions, 'hostId' | 'namespace'>): V1NetworkPolicy {
+export function buildClosedPolicy(options: Pick<ManifestOptions, 'hostId' | 'namespace'>): V1NetworkPolicy {
   const { namespace, hostId } = options;
   return {
     apiVersion: 'networking.k8s.io/v1',
@@ -248,7 +248,7 @@ export function closedPolicyOf(options: Pick<ManifestOptions, 'hostId' | 'namesp
 }
 
 /** The ingress rules that let only the platform connect to pods. */
-export function ingressOf({ clientRanges, clientNamespaces = [] }: ManifestOptions): V1NetworkPolicyIngressRule[] {
+export function buildIngress({ clientRanges, clientNamespaces = [] }: ManifestOptions): V1NetworkPolicyIngressRule[] {
   const peers = [
     ...clientRanges.map((cidr) => ({ ipBlock: { cidr } })),
     // Some network plugins, such as Cilium, do not match the addresses of pods with an `ipBlock`.
@@ -298,7 +298,7 @@ const rootContext: V1SecurityContext = {
  * @param millicores its request. The request of a pod is that of its largest init container or of its containers, so a
  *   request up to the sandbox's own adds nothing.
  */
-export const platformOf = ({ agentImage }: ManifestOptions, millicores = 10): V1Container => ({
+export const buildPlatformContainer = ({ agentImage }: ManifestOptions, millicores = 10): V1Container => ({
   name: platformContainer,
   image: agentImage,
   command: [`${runtimeMount}/bin/cp`, '-a', `${runtimeMount}/.`, '/target/'],
@@ -341,15 +341,15 @@ export function commonSpec({
 }
 
 /** The request of a pod, as a share of its limit. */
-export const requestShareOf = ({ requestShare }: Pick<ManifestOptions, 'requestShare'>) =>
+export const toRequestShare = ({ requestShare }: Pick<ManifestOptions, 'requestShare'>) =>
   requestShare ?? { cpu: 1 / 16, memory: 1 / 4 };
 
 function requestedMillicores({ cpuCount }: PodShape, options: ManifestOptions): number {
-  return Math.max(1, Math.round(cpuCount * 1000 * requestShareOf(options).cpu));
+  return Math.max(1, Math.round(cpuCount * 1000 * toRequestShare(options).cpu));
 }
 
-function resourcesOf(spec: PodShape, options: ManifestOptions): V1Container['resources'] {
-  const { memory } = requestShareOf(options);
+function computeResources(spec: PodShape, options: ManifestOptions): V1Container['resources'] {
+  const { memory } = toRequestShare(options);
   return {
     limits: { cpu: `${spec.cpuCount}`, memory: `${spec.memoryMb}Mi`, 'ephemeral-storage': `${ephemeralMb}Mi` },
     requests: {
@@ -365,7 +365,7 @@ export const ownerLabels = ({ hostId }: Pick<ManifestOptions, 'hostId'>) => ({
   [labels.host]: hostId,
 });
 
-export const metadataOf = (
+export const buildMetadata = (
   { sandboxId }: Pick<SandboxSpec, 'sandboxId'>,
   options: Pick<ManifestOptions, 'hostId' | 'namespace'>,
 ) => ({
@@ -376,7 +376,7 @@ export const metadataOf = (
 
 /** The metadata of a sandbox's pod or disk. @param diskName the name of the sandbox's disk */
 function onDisk({ sandboxId }: Pick<SandboxSpec, 'sandboxId'>, diskName: string, options: ManifestOptions) {
-  const { labels: own, ...rest } = metadataOf({ sandboxId }, options);
+  const { labels: own, ...rest } = buildMetadata({ sandboxId }, options);
   const isOther = diskName !== sandboxId;
   return {
     ...rest,

@@ -51,22 +51,22 @@ export const annotations = {
   image: 'sandbox-platform/image',
 } as const;
 
-export const selectorOf = (hostId: string) => `${labels.managedBy}=${fieldManager},${labels.host}=${hostId}`;
+export const hostSelector = (hostId: string) => `${labels.managedBy}=${fieldManager},${labels.host}=${hostId}`;
 
 /** Selects the sandboxes' own objects and warm pods, without pods that inspect an image. */
-export const sandboxesOf = (hostId: string) => `${selectorOf(hostId)},${labels.sandbox}`;
+export const sandboxSelector = (hostId: string) => `${hostSelector(hostId)},${labels.sandbox}`;
 
 /** Whether an object is a warm pod, or the disk of one, that no sandbox has taken yet. */
 export const isFreeWarm = ({ metadata }: KubernetesObject) => metadata?.annotations?.[annotations.warm] === 'free';
 
 /** The sandbox that an object belongs to. Null: it belongs to no sandbox, for example a pod that inspects an image. */
-export function sandboxOf(object: KubernetesObject): SandboxId | null {
+export function readSandboxId(object: KubernetesObject): SandboxId | null {
   if (isFreeWarm(object)) return null;
   const { labels: own, annotations: notes } = object.metadata ?? {};
   return ((notes?.[annotations.sandbox] ?? own?.[labels.sandbox]) as SandboxId | undefined) ?? null;
 }
 
-export function runOf(object: KubernetesObject): number | null {
+export function readRun(object: KubernetesObject): number | null {
   const run = object.metadata?.annotations?.[annotations.run];
   return run === undefined ? null : Number(run);
 }

@@ -72,7 +72,7 @@ export interface KubernetesDriverOptions {
   /** The image with the agent and its own dynamic loader. `ensureAgentImageFolder` makes its files. */
   agentImage: string;
   /** Returns the reference by which nodes pull the image of a sandbox. */
-  imageOf: (reference: string) => string;
+  resolveImage: (reference: string) => string;
   /** StorageClass of the disks. Undefined: the cluster's default. */
   storageClass?: string;
   /** RuntimeClass of the sandboxes. Undefined: the cluster's default. */

@@ -44,16 +44,16 @@ export class PodEnds {
   }
 
   /** Deletes the pod of a sandbox without waiting for its end. */
-  async beginOf(sandboxId: SandboxId): Promise<void> {
-    await Promise.all(this.#namesOf(sandboxId).map((name) => this.begin(name)));
+  async beginSandbox(sandboxId: SandboxId): Promise<void> {
+    await Promise.all(this.#listNames(sandboxId).map((name) => this.begin(name)));
   }
 
   /**
    * Ends the pod of a sandbox and its mounts, and waits until the node has ended the processes.
    * @throws {DriverError} when the pod is not gone in time; `host_unavailable` when its node does not answer
    */
-  async endOf(sandboxId: SandboxId, signal?: AbortSignal): Promise<void> {
-    const names = this.#namesOf(sandboxId);
+  async endSandbox(sandboxId: SandboxId, signal?: AbortSignal): Promise<void> {
+    const names = this.#listNames(sandboxId);
     const uids = await Promise.all(names.map((name) => this.begin(name)));
     await this.#mounts?.end(sandboxId);
     await Promise.all(names.map((name, at) => this.#whenGone(name, uids[at]!, signal)));
@@ -70,8 +70,8 @@ export class PodEnds {
   /**
    * The names of a sandbox's pods. The sandbox's id is always one, because the watch may not have seen that pod yet.
    */
-  #namesOf(sandboxId: SandboxId): string[] {
-    return [...new Set<string>([sandboxId, this.#watch.podOf(sandboxId)?.metadata?.name ?? sandboxId])];
+  #listNames(sandboxId: SandboxId): string[] {
+    return [...new Set<string>([sandboxId, this.#watch.findPod(sandboxId)?.metadata?.name ?? sandboxId])];
   }
 
   async #whenGone(name: string, uid: string | null, signal?: AbortSignal): Promise<void> {

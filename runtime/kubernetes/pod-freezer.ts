@@ -8,7 +8,7 @@ import { isGone } from './api-errors.ts';
 import type { Cluster } from './cluster.ts';
 import type { ClusterWatch } from './cluster-watch.ts';
 import { annotations, isFreezeWanted, isFrozen } from './names.ts';
-import { endOf } from './pod-state.ts';
+import { findPodEnd } from './pod-state.ts';
 import { helperAway } from './start-errors.ts';
 
 const writeAgainMs = 1000;
@@ -47,7 +47,7 @@ export class PodFreezer {
   /** Withdraws freeze requests of an earlier process that no helper has carried out yet. The watch must be open. */
   open(): void {
     for (const pod of this.#options.watch.pods()) {
-      if (isFreezeWanted(pod) && !isFrozen(pod) && !endOf(pod)) this.#owe(pod, false);
+      if (isFreezeWanted(pod) && !isFrozen(pod) && !findPodEnd(pod)) this.#owe(pod, false);
     }
   }
 
@@ -139,7 +139,7 @@ export class PodFreezer {
     const late = new Error('the helper of the node has not answered in time');
     const check = (): Outcome | undefined => {
       const seen = watch.pod(name!);
-      if (!seen || seen.metadata?.uid !== uid || endOf(seen)) return 'ended';
+      if (!seen || seen.metadata?.uid !== uid || findPodEnd(seen)) return 'ended';
       return isDone(seen) ? 'done' : undefined;
     };
     return watch

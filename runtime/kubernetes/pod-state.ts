@@ -34,12 +34,12 @@ const evictions = new Set([
 const nodeLosses = new Set(['DeletionByTaintManager', 'DeletionByPodGC']);
 
 /** How the processes of a pod have ended or are about to end. Null: they run, or have not started yet. */
-export function endOf(pod: V1Pod): PodEnd | null {
+export function findPodEnd(pod: V1Pod): PodEnd | null {
   const { status, metadata } = pod;
   const disruption = status?.conditions?.find(
     ({ type, status: value }) => type === 'DisruptionTarget' && value === 'True',
   );
-  const terminated = statusOf(pod, sandboxContainer)?.state?.terminated;
+  const terminated = findStatus(pod, sandboxContainer)?.state?.terminated;
   const end = (reason: PodEndReason, message = ''): PodEnd => ({
     reason,
     exitCode: terminated?.exitCode ?? null,
@@ -64,8 +64,8 @@ export const isUnready = ({ status }: V1Pod) =>
   status?.conditions?.some(({ type, status: value }) => type === 'Ready' && value !== 'True') ?? false;
 
 /** The address of a pod. Null: the first process of its sandbox has not started yet, or has ended. */
-export function addressOf(pod: V1Pod): string | null {
-  if (endOf(pod) || !statusOf(pod, sandboxContainer)?.state?.running) return null;
+export function findAddress(pod: V1Pod): string | null {
+  if (findPodEnd(pod) || !findStatus(pod, sandboxContainer)?.state?.running) return null;
   return pod.status?.podIP ?? null;
 }
 
@@ -74,7 +74,7 @@ const configFailures = new Set(['CreateContainerConfigError', 'CreateContainerEr
 const finalRefusals = /unauthorized|authentication|denied|forbidden|manifest unknown|name unknown|not found|invalid/i;
 
 /** Why a pod cannot start. Null: it may still start, or it runs. */
-export function startFailureOf(pod: V1Pod): DriverError | null {
+export function findStartFailure(pod: V1Pod): DriverError | null {
   const statuses = [...(pod.status?.initContainerStatuses ?? []), ...(pod.status?.containerStatuses ?? [])];
   for (const { name, state } of statuses) {
     const { reason = '', message = '' } = state?.waiting ?? {};
@@ -92,13 +92,13 @@ export function startFailureOf(pod: V1Pod): DriverError | null {
     }
     if (exitCode !== 0 && name !== sandboxContainer) return notStarted(`${name} ended with ${exitCode}: ${text}`);
   }
-  const end = endOf(pod);
+  const end = findPodEnd(pod);
   if (!end) return null;
   if (end.reason !== 'exited') return notStarted(`${end.reason}: ${end.message}`);
   return new DriverError('runtime_exited', 'The sandbox ended before it was ready', { cause: new Error(end.message) });
 }
 
-function statusOf(pod: V1Pod, name: string): V1ContainerStatus | undefined {
+function findStatus(pod: V1Pod, name: string): V1ContainerStatus | undefined {
   return pod.status?.containerStatuses?.find((each) => each.name === name);
 }
 

@@ -3,7 +3,7 @@ import type { SandboxId } from '../../domain/ids.ts';
 import { DriverError } from '../driver.ts';
 import type { ClusterWatch } from './cluster-watch.ts';
 import { isReady } from './pod-place.ts';
-import { addressOf, isDiskOnClosedNode, isUnschedulable, lacksCapacity, startFailureOf } from './pod-state.ts';
+import { findAddress, findStartFailure, isDiskOnClosedNode, isUnschedulable, lacksCapacity } from './pod-state.ts';
 import { absent, diskAway, noCapacity, notStarted } from './start-errors.ts';
 
 /**
@@ -21,10 +21,10 @@ export function whenRunning(
   const running = () => {
     const pod = watch.pod(name);
     if (pod && lacksCapacity(pod)) onShortage?.();
-    const failure = pod && startFailureOf(pod);
+    const failure = pod && findStartFailure(pod);
     if (failure) throw failure;
     if (pod && isDiskOnClosedNode(pod)) throw diskAway();
-    return pod && addressOf(pod) ? pod : undefined;
+    return pod && findAddress(pod) ? pod : undefined;
   };
   const late = () => {
     const pod = watch.pod(name);
@@ -43,8 +43,8 @@ export function whenMarkedReady(
   { seconds, signal }: { seconds: number; signal: AbortSignal },
 ): Promise<V1Pod> {
   const ready = () => {
-    const pod = watch.podOf(sandboxId);
-    return pod && isReady(pod) && addressOf(pod) && watch.diskOf(sandboxId) ? pod : undefined;
+    const pod = watch.findPod(sandboxId);
+    return pod && isReady(pod) && findAddress(pod) && watch.findDisk(sandboxId) ? pod : undefined;
   };
   return watch.until(sandboxId, ready, { seconds, late: notInTime, signal });
 }
@@ -60,7 +60,7 @@ export async function whileRunning(
   const stopped = new AbortController();
   const check = () => {
     const pod = watch.pod(name);
-    const failure = pod?.metadata?.uid === uid ? startFailureOf(pod) : notStarted('its pod is gone');
+    const failure = pod?.metadata?.uid === uid ? findStartFailure(pod) : notStarted('its pod is gone');
     if (failure) throw failure;
     return undefined as true | undefined;
   };

@@ -21,7 +21,7 @@ const factors: Readonly<Record<string, number>> = {
  * Converts a quantity of Kubernetes, such as `1500m`, `2Gi` or `1e3`, to a number. The client library has such a
  * function but does not export it.
  */
-export function countOf(quantity: string): number {
+export function parseQuantity(quantity: string): number {
   const [, number, suffix = ''] = /^([+-]?[\d.]+(?:[eE][+-]?\d+)?)([numkMGTPE]|[KMGTPE]i)?$/.exec(quantity) ?? [];
   const factor = factors[suffix];
   if (number === undefined || factor === undefined) throw new Error(`${quantity} is no quantity`);
@@ -29,4 +29,4 @@ export function countOf(quantity: string): number {
 }
 
 /** Converts a quantity of Kubernetes to whole bytes. */
-export const bytesOf = (quantity: string): number => Math.floor(countOf(quantity));
+export const parseBytes = (quantity: string): number => Math.floor(parseQuantity(quantity));

@@ -1,5 +1,5 @@
 import type { V1ResourceQuota } from '@kubernetes/client-node';
-import { bytesOf, countOf } from './quantities.ts';
+import { parseBytes, parseQuantity } from './quantities.ts';
 
 /** What the quotas of a namespace leave. `Infinity`: no quota limits it. */
 export interface RemainingQuota {
@@ -23,8 +23,11 @@ export function remainingQuota(quotas: readonly V1ResourceQuota[], memoryShare: 
       ),
     );
   return {
-    memoryBytes: Math.min(left(['limits.memory'], bytesOf), left(['requests.memory', 'memory'], bytesOf) / memoryShare),
-    storageBytes: left(['requests.storage'], bytesOf),
-    count: left(['pods', 'count/pods', 'persistentvolumeclaims', 'count/persistentvolumeclaims'], countOf),
+    memoryBytes: Math.min(
+      left(['limits.memory'], parseBytes),
+      left(['requests.memory', 'memory'], parseBytes) / memoryShare,
+    ),
+    storageBytes: left(['requests.storage'], parseBytes),
+    count: left(['pods', 'count/pods', 'persistentvolumeclaims', 'count/persistentvolumeclaims'], parseQuantity),
   };
 }

@@ -1,6 +1,6 @@
 import type { KubernetesObject, ListWatch } from '@kubernetes/client-node';
 import type { SandboxId } from '../../domain/ids.ts';
-import { sandboxOf } from './names.ts';
+import { readSandboxId } from './names.ts';
 
 /** The names of pods or disks whose name is not their sandbox's id, because they were made before the sandbox. */
 export class SandboxNames {
@@ -9,13 +9,13 @@ export class SandboxNames {
   /** Follows the changes of the objects. Call this before they are listed. */
   follow<Type extends KubernetesObject>(objects: Pick<ListWatch<Type>, 'on'>): void {
     const note = (object: Type) => {
-      const [sandboxId, name] = [sandboxOf(object), object.metadata!.name!];
+      const [sandboxId, name] = [readSandboxId(object), object.metadata!.name!];
       if (sandboxId && name !== sandboxId) this.#names.set(sandboxId, name);
     };
     objects.on('add', note);
     objects.on('update', note);
     objects.on('delete', (object) => {
-      const sandboxId = sandboxOf(object);
+      const sandboxId = readSandboxId(object);
       if (sandboxId && this.#names.get(sandboxId) === object.metadata!.name) this.#names.delete(sandboxId);
     });
   }

@@ -9,15 +9,15 @@ import type { ClusterCapacity } from './cluster-capacity.ts';
 import type { ClusterWatch } from './cluster-watch.ts';
 import type { ImageFacts } from './image-facts.ts';
 import type { ImageInspector } from './image-inspector.ts';
-import { diskOf, podOf, policyOf, startAgentWords } from './manifests.ts';
+import { buildDisk, buildPod, buildPolicy, startAgentWords } from './manifests.ts';
 import type { PodMounts } from './mounts/pod-mounts.ts';
 import { annotations, sandboxContainer } from './names.ts';
 import type { KubernetesDriverOptions } from './options.ts';
 import type { PodEnds } from './pod-ends.ts';
 import type { PodFreezer } from './pod-freezer.ts';
-import { isReady, placeOf } from './pod-place.ts';
+import { isReady, toSandboxPlace } from './pod-place.ts';
 import type { PodStarts } from './pod-starts.ts';
-import { addressOf, endOf } from './pod-state.ts';
+import { findAddress, findPodEnd } from './pod-state.ts';
 import { notInTime, whenMarkedReady, whenRunning, whileRunning } from './pod-waits.ts';
 import { nodeAway, noNodeFor } from './start-errors.ts';
 import type { StartWork } from './start-work.ts';
@@ -66,24 +66,24 @@ export class SandboxStarter {
     const { cluster, watch, capacity, options, images, starts, ends, udp, warm, seconds } = this.#parts;
     const { sandboxId } = spec;
     onPhase('deploying');
-    const last = watch.podOf(sandboxId);
+    const last = watch.findPod(sandboxId);
     // The processes on the lost node may still run and write to the disk.
-    if (last && (endOf(last)?.reason === 'node_lost' || ends.isStuck(last))) throw nodeAway();
+    if (last && (findPodEnd(last)?.reason === 'node_lost' || ends.isStuck(last))) throw nodeAway();
     if (!capacity.hasNodeFor(spec.memoryMb)) throw noNodeFor(spec.memoryMb);
-    await ends.endOf(sandboxId, signal);
+    await ends.endSandbox(sandboxId, signal);
     const withEviction = <Result>(act: () => Promise<Result>) => (warm ? warm.eviction.within(act, signal) : act());
     const over = new AbortController();
     let release = () => {};
     try {
-      const facts = await images.factsOf(spec, signal);
+      const facts = await images.readFacts(spec, signal);
       release = await starts.take(spec.accountId, signal);
-      const diskName = watch.diskOf(sandboxId)?.metadata?.name ?? sandboxId;
-      const disk = await withEviction(() => cluster.applyDisk(diskOf(spec, facts, options, diskName), signal));
+      const diskName = watch.findDisk(sandboxId)?.metadata?.name ?? sandboxId;
+      const disk = await withEviction(() => cluster.applyDisk(buildDisk(spec, facts, options, diskName), signal));
       const owner = { name: diskName, uid: disk.metadata!.uid! };
       // The policy must exist before the sandbox runs.
-      await cluster.applyPolicy(policyOf(spec, owner, options), signal);
+      await cluster.applyPolicy(buildPolicy(spec, owner, options), signal);
       await udp?.lead(disk, spec.udpPorts, signal);
-      const applied = await withEviction(() => cluster.applyPod(podOf(spec, facts, options, diskName), signal));
+      const applied = await withEviction(() => cluster.applyPod(buildPod(spec, facts, options, diskName), signal));
       const onShortage = warm?.eviction.forPod(sandboxId, AbortSignal.any([signal, over.signal]));
       const pod = await whenRunning(watch, sandboxId, { seconds: seconds.podStart, signal, onShortage });
       onPhase('initializing');
@@ -97,7 +97,7 @@ export class SandboxStarter {
         slots = await this.#applyMounts(spec, pod, alive);
         await this.boot(pod, spec, facts, alive);
         onPhase('waiting_ready');
-        const address = addressOf(pod)!;
+        const address = findAddress(pod)!;
         const agent = new AgentClient(address, spec.platformToken);
         await agent.whenReady(sandboxId, seconds.agentStart, alive);
         // The ready probe of a template may take long, so other starts do not wait for it.
@@ -107,9 +107,9 @@ export class SandboxStarter {
       signal.throwIfAborted();
       await cluster.annotatePod(sandboxId, uid, { [annotations.phase]: 'ready' });
       await whenMarkedReady(watch, sandboxId, { seconds: seconds.podEnd, signal });
-      return placeOf(pod, 'cold', slots);
+      return toSandboxPlace(pod, 'cold', slots);
     } catch (error) {
-      await ends.endOf(sandboxId);
+      await ends.endSandbox(sandboxId);
       throw error;
     } finally {
       over.abort();
@@ -124,10 +124,10 @@ export class SandboxStarter {
     // The thaw writes the new run number too, so that an end after the thaw belongs to this run.
     const numbered: Record<string, string> = run === null ? {} : { [annotations.run]: `${run}` };
     await this.#parts.freezer.thaw(pod, numbered, signal, async () => {
-      const agent = new AgentClient(addressOf(pod)!, platformToken);
+      const agent = new AgentClient(findAddress(pod)!, platformToken);
       await agent.whenReady(sandboxId, thawSeconds, signal);
     });
-    return placeOf(pod, 'thaw', slots);
+    return toSandboxPlace(pod, 'thaw', slots);
   }
 
   /** Starts the agent and sends it the boot document, which is stored nowhere. */
@@ -143,13 +143,13 @@ export class SandboxStarter {
 
   /** The pod of a ready sandbox that runs or is frozen. Null: there is no such pod. */
   readyPod(sandboxId: SandboxId): V1Pod | null {
-    const pod = this.#parts.watch.podOf(sandboxId);
-    return pod && isReady(pod) && addressOf(pod) ? pod : null;
+    const pod = this.#parts.watch.findPod(sandboxId);
+    return pod && isReady(pod) && findAddress(pod) ? pod : null;
   }
 
   /** The mounts that a pod has now. Undefined: the sandbox has no mounts. */
-  slotsOf(spec: SandboxSpec, pod: V1Pod): MountSlot[] | undefined {
-    const disk = this.#parts.watch.diskOf(spec.sandboxId);
+  findSlots(spec: SandboxSpec, pod: V1Pod): MountSlot[] | undefined {
+    const disk = this.#parts.watch.findDisk(spec.sandboxId);
     return spec.storage && disk ? this.#parts.mounts?.current(disk, pod, spec.storage.slots) : undefined;
   }
 
@@ -158,7 +158,7 @@ export class SandboxStarter {
     const { watch, mounts } = this.#parts;
     const { sandboxId, storage } = spec;
     if (!storage || !mounts) return storage && [...storage.slots];
-    const seen = () => watch.diskOf(sandboxId) ?? undefined;
+    const seen = () => watch.findDisk(sandboxId) ?? undefined;
     const of = { seconds: this.#parts.seconds.podEnd, late: notInTime, signal };
     const disk = await watch.until(sandboxId, seen, of);
     return mounts.apply({ spec, pod, disk }, storage, signal);

@@ -41,21 +41,24 @@ export class SummaryRefused extends Error {
 }
 
 /** Returns the source of summaries that the options select. */
-export function summariesOf(config: KubeConfig, options: NodeFiguresOptions = { via: 'kubelet' }): PrepareSummaries {
+export function createSummarySource(
+  config: KubeConfig,
+  options: NodeFiguresOptions = { via: 'kubelet' },
+): PrepareSummaries {
   if (options.via === 'api-server') return () => throughApiServer(config);
   const { caFile, account } = options;
-  const tokenOf = account && kubeletTokens(config, account);
+  const requestToken = account && kubeletTokens(config, account);
   return async () => {
     const own: https.RequestOptions = {};
     await config.applyToHTTPSOptions(own);
     const ca = caFile === undefined ? own.ca : await fs.readFile(caFile);
     // Without this check, Node would trust all public authorities.
     if (!ca) throw new Error('no authority of the kubelets is known: PLATFORM_KUBERNETES_KUBELET_CA_FILE names it');
-    const credentials = tokenOf
-      ? { headers: { authorization: `Bearer ${await tokenOf()}` } }
+    const credentials = requestToken
+      ? { headers: { authorization: `Bearer ${await requestToken()}` } }
       : { headers: own.headers, cert: own.cert, key: own.key, pfx: own.pfx, passphrase: own.passphrase };
     return (node) => {
-      const at = { ...kubeletOf(node), path: summaryPath };
+      const at = { ...findKubelet(node), path: summaryPath };
       // The other TLS settings of the API server's connection are not used, such as a server name or no verification.
       return read({ ...at, ...credentials, ca, rejectUnauthorized: true, agent: false }, 'nodes/stats');
     };
@@ -74,7 +77,7 @@ async function throughApiServer(config: KubeConfig): Promise<AskNode> {
 }
 
 /** The address of a node's kubelet. The kubelet's certificate must be valid for it. */
-function kubeletOf({ status }: V1Node): { host: string; port: number } {
+function findKubelet({ status }: V1Node): { host: string; port: number } {
   const host = status?.addresses?.find(({ type, address }) => type === 'InternalIP' && net.isIP(address) > 0)?.address;
   if (!host) throw new Error('the node has no internal address');
   return { host, port: status?.daemonEndpoints?.kubeletEndpoint?.Port ?? kubeletPort };

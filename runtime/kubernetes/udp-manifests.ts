@@ -1,7 +1,7 @@
 import type { V1NetworkPolicy, V1Service } from '@kubernetes/client-node';
 import type { SandboxId } from '../../domain/ids.ts';
 import type { UdpMapping } from '../../domain/sandboxes/ports.ts';
-import { type ManifestOptions, metadataOf, type OwnerDisk, ownedBy, ownerLabels } from './manifests.ts';
+import { buildMetadata, type ManifestOptions, type OwnerDisk, ownedBy, ownerLabels } from './manifests.ts';
 import { labels } from './names.ts';
 import type { UdpOptions } from './options.ts';
 
@@ -15,7 +15,7 @@ export const udpPolicyName = (sandboxId: SandboxId) => `${sandboxId}-udp`;
  * The Service that forwards UDP ports of the nodes or of a load balancer to the current pod of a sandbox.
  * @param disk the owner of the Service; the cluster deletes the Service together with the disk
  */
-export function udpServiceOf(
+export function buildUdpService(
   sandboxId: SandboxId,
   ports: readonly UdpMapping[],
   disk: OwnerDisk,
@@ -25,12 +25,12 @@ export function udpServiceOf(
     apiVersion: 'v1',
     kind: 'Service',
     metadata: {
-      ...metadataOf({ sandboxId }, options),
-      ...annotationsOf(options.udp),
+      ...buildMetadata({ sandboxId }, options),
+      ...buildAnnotations(options.udp),
       ownerReferences: ownedBy(disk),
     },
     spec: {
-      ...kindOf(options.udp),
+      ...buildServiceKind(options.udp),
       selector: { [labels.sandbox]: disk.name },
       // Each port is named after the port that clients use, because two of them may lead to the same port of the
       // sandbox.
@@ -44,7 +44,7 @@ export function udpServiceOf(
 }
 
 /** The policy that opens exactly these ports of a sandbox to every address. */
-export function udpPolicyOf(
+export function buildUdpPolicy(
   sandboxId: SandboxId,
   ports: readonly UdpMapping[],
   disk: OwnerDisk,
@@ -55,7 +55,7 @@ export function udpPolicyOf(
     apiVersion: 'networking.k8s.io/v1',
     kind: 'NetworkPolicy',
     metadata: {
-      ...metadataOf({ sandboxId }, options),
+      ...buildMetadata({ sandboxId }, options),
       name: udpPolicyName(sandboxId),
       ownerReferences: ownedBy(disk),
     },
@@ -68,7 +68,7 @@ export function udpPolicyOf(
 }
 
 /** A Service without a selector. The driver uses it to find out whether the cluster accepts such a port. */
-export function trialServiceOf(port: number, options: UdpManifestOptions): V1Service {
+export function buildTrialService(port: number, options: UdpManifestOptions): V1Service {
   return {
     apiVersion: 'v1',
     kind: 'Service',
@@ -76,21 +76,21 @@ export function trialServiceOf(port: number, options: UdpManifestOptions): V1Ser
       name: `udp-trial-${options.hostId}`.slice(0, 63).replace(/-+$/, ''),
       namespace: options.namespace,
       labels: ownerLabels(options),
-      ...annotationsOf(options.udp),
+      ...buildAnnotations(options.udp),
     },
-    spec: { ...kindOf(options.udp), ports: [outerPort(port, options.udp)] },
+    spec: { ...buildServiceKind(options.udp), ports: [outerPort(port, options.udp)] },
   };
 }
 
 /** The port mappings of a Service that the driver has made. */
-export function udpMappingsOf({ spec }: V1Service): UdpMapping[] {
+export function toUdpMappings({ spec }: V1Service): UdpMapping[] {
   return (spec?.ports ?? []).map(({ port, targetPort }) => ({ hostPort: port, servicePort: Number(targetPort) }));
 }
 
-const annotationsOf = ({ annotations = {} }: UdpOptions) =>
+const buildAnnotations = ({ annotations = {} }: UdpOptions) =>
   Object.keys(annotations).length > 0 ? { annotations: { ...annotations } } : {};
 
-const kindOf = ({ service, trafficPolicy, loadBalancerClass }: UdpOptions) => ({
+const buildServiceKind = ({ service, trafficPolicy, loadBalancerClass }: UdpOptions) => ({
   type: service,
   externalTrafficPolicy: trafficPolicy,
   ...(service === 'LoadBalancer' && loadBalancerClass !== undefined && { loadBalancerClass }),

@@ -7,14 +7,14 @@ import type { PortRange } from '../host-driver.ts';
 import { isOverQuota } from './api-errors.ts';
 import type { Cluster } from './cluster.ts';
 import type { ClusterWatch } from './cluster-watch.ts';
-import { sandboxOf } from './names.ts';
+import { readSandboxId } from './names.ts';
 import {
-  trialServiceOf,
+  buildTrialService,
+  buildUdpPolicy,
+  buildUdpService,
+  toUdpMappings,
   type UdpManifestOptions,
-  udpMappingsOf,
   udpPolicyName,
-  udpPolicyOf,
-  udpServiceOf,
 } from './udp-manifests.ts';
 
 const askAgainMs = 200;
@@ -51,8 +51,8 @@ export class UdpPorts {
   async open(): Promise<void> {
     await this.#tryOut();
     for (const service of this.#watch.services()) {
-      const sandboxId = sandboxOf(service);
-      if (sandboxId) this.#led.set(sandboxId, udpMappingsOf(service));
+      const sandboxId = readSandboxId(service);
+      if (sandboxId) this.#led.set(sandboxId, toUdpMappings(service));
     }
   }
 
@@ -71,14 +71,14 @@ export class UdpPorts {
     ports: readonly UdpMapping[],
     signal: AbortSignal = new AbortController().signal,
   ): Promise<void> {
-    const sandboxId = sandboxOf({ metadata })!;
+    const sandboxId = readSandboxId({ metadata })!;
     if (ports.length === 0) return this.remove(sandboxId);
     const owner = { name: metadata!.name!, uid: metadata!.uid! };
     try {
-      await this.#applyService(udpServiceOf(sandboxId, ports, owner, this.#options), signal);
-      await this.#cluster.applyPolicy(udpPolicyOf(sandboxId, ports, owner, this.#options), signal);
+      await this.#applyService(buildUdpService(sandboxId, ports, owner, this.#options), signal);
+      await this.#cluster.applyPolicy(buildUdpPolicy(sandboxId, ports, owner, this.#options), signal);
     } catch (error) {
-      throw signal.aborted ? error : failureOf(error);
+      throw signal.aborted ? error : toDriverError(error);
     }
     this.#led.set(sandboxId, [...ports]);
   }
@@ -100,7 +100,7 @@ export class UdpPorts {
     if (!ports) return null;
     const service = this.#watch.service(sandboxId);
     const isThere = service !== null && !service.metadata!.deletionTimestamp;
-    return isThere && textOf(udpMappingsOf(service)) === textOf(ports) ? null : ports;
+    return isThere && formatPorts(toUdpMappings(service)) === formatPorts(ports) ? null : ports;
   }
 
   async #applyService(service: V1Service, signal: AbortSignal): Promise<void> {
@@ -128,7 +128,7 @@ export class UdpPorts {
 
   async #try(port: number, act: (trial: V1Service, signal: AbortSignal) => Promise<unknown>): Promise<void> {
     try {
-      await act(trialServiceOf(port, this.#options), AbortSignal.timeout(trialMs));
+      await act(buildTrialService(port, this.#options), AbortSignal.timeout(trialMs));
     } catch (cause) {
       const { takenPort, nodePorts } = readRefusal(cause);
       const { first, last } = this.range;
@@ -143,7 +143,7 @@ export class UdpPorts {
   }
 }
 
-const textOf = (ports: readonly UdpMapping[]) =>
+const formatPorts = (ports: readonly UdpMapping[]) =>
   ports
     .map(({ hostPort, servicePort }) => `${hostPort}:${servicePort}`)
     .sort()
@@ -158,7 +158,7 @@ function readRefusal(error: unknown) {
   };
 }
 
-function failureOf(error: unknown): DriverError {
+function toDriverError(error: unknown): DriverError {
   if (error instanceof DriverError) return error;
   const { takenPort } = readRefusal(error);
   const refused = (message: string) => new DriverError('no_capacity', message, { cause: error });

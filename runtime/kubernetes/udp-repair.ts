@@ -40,7 +40,7 @@ export class UdpRepair {
   async #repairOne(sandboxId: SandboxId): Promise<boolean> {
     if (this.#work.isBusyWith(sandboxId)) return false;
     return this.#lock.run(sandboxId, async () => {
-      const [ports, disk] = [this.#udp.lost(sandboxId), this.#watch.diskOf(sandboxId)];
+      const [ports, disk] = [this.#udp.lost(sandboxId), this.#watch.findDisk(sandboxId)];
       if (!ports || !disk) return false;
       try {
         await this.#udp.lead(disk, ports);

@@ -17,7 +17,7 @@ export type UseBefore = z.infer<typeof schema>;
 export const writeUseBefore = (use: UseBefore): string => JSON.stringify(schema.parse(use));
 
 /** The use before a pod's sandbox. Null: the pod was made for its sandbox, or was not measured before. */
-export function useBeforeOf({ metadata }: V1Pod): UseBefore | null {
+export function parseUseBefore({ metadata }: V1Pod): UseBefore | null {
   const text = metadata?.annotations?.[annotations.useBefore];
   if (text === undefined) return null;
   try {

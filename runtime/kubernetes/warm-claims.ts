@@ -1,7 +1,7 @@
 import { ApiException, CoreV1Api, type KubeConfig, PatchStrategy, setHeaderOptions } from '@kubernetes/client-node';
 import type { SandboxId } from '../../domain/ids.ts';
 import { asked } from './cluster.ts';
-import { annotations, sandboxOf } from './names.ts';
+import { annotations, readSandboxId } from './names.ts';
 import { type UseBefore, writeUseBefore } from './use-before.ts';
 
 const patchOptions = setHeaderOptions('Content-Type', PatchStrategy.JsonPatch);
@@ -38,8 +38,8 @@ export class WarmClaims {
     const of = { name: pod.name, namespace: this.#namespace };
     const body = [
       ...takes(pod, sandboxId),
-      { op: 'add', path: pathOf(annotations.run), value: `${run}` },
-      ...(before ? [{ op: 'add', path: pathOf(annotations.useBefore), value: writeUseBefore(before) }] : []),
+      { op: 'add', path: annotationPath(annotations.run), value: `${run}` },
+      ...(before ? [{ op: 'add', path: annotationPath(annotations.useBefore), value: writeUseBefore(before) }] : []),
     ];
     return this.#take(
       () => this.#core.patchNamespacedPod({ ...of, body }, patchOptions),
@@ -60,7 +60,7 @@ export class WarmClaims {
 
   async #take(
     patch: () => Promise<unknown>,
-    read: () => Promise<Parameters<typeof sandboxOf>[0]>,
+    read: () => Promise<Parameters<typeof readSandboxId>[0]>,
     { uid, sandboxId, signal }: Named & { sandboxId: SandboxId; signal: AbortSignal },
   ): Promise<boolean> {
     try {
@@ -72,7 +72,7 @@ export class WarmClaims {
     // An earlier attempt may have succeeded, and its answer may have been lost.
     try {
       const now = await asked(read, signal);
-      return now.metadata?.uid === uid && sandboxOf(now) === sandboxId;
+      return now.metadata?.uid === uid && readSandboxId(now) === sandboxId;
     } catch (error) {
       if (isRefused(error)) return false;
       throw error;
@@ -80,13 +80,13 @@ export class WarmClaims {
   }
 }
 
-const pathOf = (annotation: string) => `/metadata/annotations/${annotation.replaceAll('/', '~1')}`;
+const annotationPath = (annotation: string) => `/metadata/annotations/${annotation.replaceAll('/', '~1')}`;
 
 const takes = ({ uid }: Named, sandboxId: SandboxId) => [
   { op: 'test', path: '/metadata/uid', value: uid },
-  { op: 'test', path: pathOf(annotations.warm), value: 'free' },
-  { op: 'replace', path: pathOf(annotations.warm), value: 'taken' },
-  { op: 'add', path: pathOf(annotations.sandbox), value: sandboxId },
+  { op: 'test', path: annotationPath(annotations.warm), value: 'free' },
+  { op: 'replace', path: annotationPath(annotations.warm), value: 'taken' },
+  { op: 'add', path: annotationPath(annotations.sandbox), value: sandboxId },
 ];
 
 /** Whether a test of the patch has failed (422), or the object does not exist. */

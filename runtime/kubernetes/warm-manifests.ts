@@ -1,6 +1,6 @@
 import type { V1NetworkPolicy, V1ObjectMeta, V1PersistentVolumeClaim, V1Pod } from '@kubernetes/client-node';
 import type { ImageFacts } from './image-facts.ts';
-import { claimOf, imagePodOf, ingressOf, type ManifestOptions, ownerLabels } from './manifests.ts';
+import { buildClaim, buildImagePod, buildIngress, type ManifestOptions, ownerLabels } from './manifests.ts';
 import { annotations, labels } from './names.ts';
 import type { WarmShape } from './options.ts';
 
@@ -8,26 +8,26 @@ import type { WarmShape } from './options.ts';
 const hostname = 'sandbox';
 
 /** A warm pod of this shape. The pod and its disk have the same name. */
-export function warmPodOf(name: string, shape: WarmShape, facts: ImageFacts, options: ManifestOptions): V1Pod {
-  const of = metadataOf(name, options);
+export function buildWarmPod(name: string, shape: WarmShape, facts: ImageFacts, options: ManifestOptions): V1Pod {
+  const of = buildMetadata(name, options);
   const metadata = { ...of, annotations: { ...of.annotations, [annotations.run]: '0' } };
-  return imagePodOf({ metadata, hostname, claimName: name }, shape, facts, options);
+  return buildImagePod({ metadata, hostname, claimName: name }, shape, facts, options);
 }
 
-export function warmDiskOf(
+export function buildWarmDisk(
   name: string,
   shape: WarmShape,
   facts: ImageFacts,
   options: ManifestOptions,
 ): V1PersistentVolumeClaim {
-  return claimOf(metadataOf(name, options), shape.storageGb, facts, options);
+  return buildClaim(buildMetadata(name, options), shape.storageGb, facts, options);
 }
 
 /**
  * Lets only the platform connect to warm pods, so that the platform reaches the agent before and after a sandbox takes
  * the pod. The policy of the sandbox adds the addresses that the sandbox may reach.
  */
-export function warmPolicyOf(options: ManifestOptions): V1NetworkPolicy {
+export function buildWarmPolicy(options: ManifestOptions): V1NetworkPolicy {
   const { namespace, hostId } = options;
   return {
     apiVersion: 'networking.k8s.io/v1',
@@ -39,13 +39,13 @@ export function warmPolicyOf(options: ManifestOptions): V1NetworkPolicy {
         matchExpressions: [{ key: labels.warm, operator: 'Exists' }],
       },
       policyTypes: ['Ingress', 'Egress'],
-      ingress: ingressOf(options),
+      ingress: buildIngress(options),
       egress: [],
     },
   };
 }
 
-const metadataOf = (name: string, options: ManifestOptions): V1ObjectMeta => ({
+const buildMetadata = (name: string, options: ManifestOptions): V1ObjectMeta => ({
   name,
   namespace: options.namespace,
   labels: { ...ownerLabels(options), [labels.sandbox]: name, [labels.warm]: 'true' },

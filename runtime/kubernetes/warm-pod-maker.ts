@@ -9,10 +9,10 @@ import { isFreeWarm, sandboxContainer } from './names.ts';
 import type { KubernetesDriverOptions, WarmShape } from './options.ts';
 import type { PodEnds } from './pod-ends.ts';
 import type { PodStarts } from './pod-starts.ts';
-import { addressOf } from './pod-state.ts';
+import { findAddress } from './pod-state.ts';
 import { whenRunning } from './pod-waits.ts';
 import { noCapacity, notStarted } from './start-errors.ts';
-import { warmDiskOf, warmPodOf, warmPolicyOf } from './warm-manifests.ts';
+import { buildWarmDisk, buildWarmPod, buildWarmPolicy } from './warm-manifests.ts';
 
 /** A pod without a sandbox. Its agent waits for one. */
 export interface WarmPod {
@@ -51,13 +51,13 @@ export class WarmPodMaker {
     const name = `warm-${randomBytes(8).toString('hex')}`;
     this.#names.add(name);
     try {
-      const facts = await images.factsOfImage(options.imageOf(shape.image), signal);
+      const facts = await images.factsOfImage(options.resolveImage(shape.image), signal);
       const release = await starts.take('warm', signal);
       try {
         // The policy must exist before the pod runs.
-        await cluster.applyPolicy(warmPolicyOf(options), signal);
-        const disk = await cluster.applyDisk(warmDiskOf(name, shape, facts, options), signal);
-        const applied = await cluster.applyPod(warmPodOf(name, shape, facts, options), signal);
+        await cluster.applyPolicy(buildWarmPolicy(options), signal);
+        const disk = await cluster.applyDisk(buildWarmDisk(name, shape, facts, options), signal);
+        const applied = await cluster.applyPod(buildWarmPod(name, shape, facts, options), signal);
         const onShortage = () => {
           throw noCapacity();
         };
@@ -65,7 +65,7 @@ export class WarmPodMaker {
         const token = randomBytes(32).toString('base64url');
         const document = Buffer.from(JSON.stringify({ platformToken: token }));
         await cluster.run(name, sandboxContainer, startAgentWords(document.length), document, signal);
-        await new AgentClient(addressOf(pod)!, token).whenWaiting(seconds.agentStart, signal);
+        await new AgentClient(findAddress(pod)!, token).whenWaiting(seconds.agentStart, signal);
         const owner = { name, uid: disk.metadata!.uid! };
         return { name, uid: applied.metadata!.uid!, disk: owner, shape, token };
       } finally {
@@ -80,7 +80,7 @@ export class WarmPodMaker {
   /** The pod as the watch has it. Null: no sandbox can take it now. */
   seen({ name, uid }: WarmPod): V1Pod | null {
     const pod = this.#parts.watch.pod(name);
-    return pod?.metadata?.uid === uid && isFreeWarm(pod) && addressOf(pod) ? pod : null;
+    return pod?.metadata?.uid === uid && isFreeWarm(pod) && findAddress(pod) ? pod : null;
   }
 
   /** Forgets a pod that now belongs to a sandbox. */

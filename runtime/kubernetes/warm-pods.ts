@@ -5,7 +5,7 @@ import type { DriverLogger } from '../driver-logger.ts';
 import { WarmPool } from '../warm-pool.ts';
 import { isFreeWarm } from './names.ts';
 import type { WarmShape } from './options.ts';
-import { endOf, isUnready } from './pod-state.ts';
+import { findPodEnd, isUnready } from './pod-state.ts';
 import type { WarmPod, WarmPodMaker } from './warm-pod-maker.ts';
 
 /** The limit of pods that are made at the same time. */
@@ -18,7 +18,7 @@ const abandonedMs = 30_000;
 interface WarmPodsParts {
   maker: Pick<WarmPodMaker, 'make' | 'seen' | 'forget' | 'discard' | 'drop' | 'removeAbandoned'>;
   /** Returns the reference by which nodes pull an image. Several references may mean the same image. */
-  imageOf: (reference: string) => string;
+  resolveImage: (reference: string) => string;
   /** The shape of the base image, of which at least `least` pods are kept. Null: there is no base image. */
   base: WarmShape | null;
   size: { least: number; most: number };
@@ -41,7 +41,7 @@ export class WarmPods {
   readonly #closed = Promise.withResolvers<void>();
   #isClosing = false;
 
-  constructor({ maker, imageOf, requestedMb, ...common }: WarmPodsParts) {
+  constructor({ maker, resolveImage, requestedMb, ...common }: WarmPodsParts) {
     this.#maker = maker;
     this.#logger = common.logger;
     this.#pool = new WarmPool({
@@ -51,9 +51,9 @@ export class WarmPods {
       // `notice` replaces the pods that have ended.
       isStale: () => false,
       madeAtOnce,
-      keyOf: ({ image, cpuCount, memoryMb, storageGb }) =>
-        JSON.stringify([imageOf(image), cpuCount, memoryMb, storageGb]),
-      memoryMbOf: requestedMb,
+      toKey: ({ image, cpuCount, memoryMb, storageGb }) =>
+        JSON.stringify([resolveImage(image), cpuCount, memoryMb, storageGb]),
+      toMemoryMb: requestedMb,
     });
     this.#searching = setInterval(() => this.#search(), abandonedMs).unref();
   }
@@ -107,7 +107,7 @@ export class WarmPods {
    */
   notice(pod: V1Pod, isGone: boolean): void {
     const isTaken = !isFreeWarm(pod);
-    if (!isTaken && !isGone && !endOf(pod) && !isUnready(pod)) return;
+    if (!isTaken && !isGone && !findPodEnd(pod) && !isUnready(pod)) return;
     void this.#pool.replace(
       ({ uid }) => uid === pod.metadata!.uid,
       // Another process has taken the pod for one of its sandboxes.

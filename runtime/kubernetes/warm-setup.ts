@@ -1,6 +1,6 @@
 import type { HostFence } from '../host-driver.ts';
 import type { ClusterCapacity } from './cluster-capacity.ts';
-import { requestShareOf } from './manifests.ts';
+import { toRequestShare } from './manifests.ts';
 import type { WarmOptions } from './options.ts';
 import { WarmClaims } from './warm-claims.ts';
 import { WarmPodEviction } from './warm-pod-eviction.ts';
@@ -28,11 +28,11 @@ export function setUpWarmPods({ base, size, memoryMb }: WarmOptions, parts: Setu
   const { options, load, fence, watch, isBusy } = parts;
   const pods = new WarmPods({
     maker: new WarmPodMaker(parts),
-    imageOf: options.imageOf,
+    resolveImage: options.resolveImage,
     base,
     size,
     budgetMb: () => memoryMb ?? load.memory().totalMb * memoryShare,
-    requestedMb: (shape) => shape.memoryMb * requestShareOf(options).memory,
+    requestedMb: (shape) => shape.memoryMb * toRequestShare(options).memory,
     // `availableMb` counts the memory of the present warm pods as free. One more shape's memory stays free for a
     // sandbox.
     hasCapacity: (shape, present) => {

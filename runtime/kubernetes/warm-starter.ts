@@ -6,12 +6,12 @@ import type { Cluster } from './cluster.ts';
 import type { ClusterCapacity } from './cluster-capacity.ts';
 import type { ClusterWatch } from './cluster-watch.ts';
 import { readImageFacts } from './image-facts.ts';
-import { policyOf } from './manifests.ts';
+import { buildPolicy } from './manifests.ts';
 import { annotations } from './names.ts';
 import type { KubernetesDriverOptions } from './options.ts';
 import type { PodEnds } from './pod-ends.ts';
-import { placeOf } from './pod-place.ts';
-import { addressOf } from './pod-state.ts';
+import { toSandboxPlace } from './pod-place.ts';
+import { findAddress } from './pod-state.ts';
 import { whenMarkedReady, whileRunning } from './pod-waits.ts';
 import { notStarted } from './start-errors.ts';
 import type { StartWork } from './start-work.ts';
@@ -48,7 +48,7 @@ export class WarmStarter {
   async start(work: StartWork): Promise<SandboxPlace | null> {
     const { watch, ends, pods } = this.#parts;
     const { spec, signal } = work;
-    if (!mayTake(spec) || watch.diskOf(spec.sandboxId) || watch.podOf(spec.sandboxId)) return null;
+    if (!mayTake(spec) || watch.findDisk(spec.sandboxId) || watch.findPod(spec.sandboxId)) return null;
     const pod = await this.#claim(work);
     if (!pod) return null;
     const progress = { isNamed: false };
@@ -78,7 +78,7 @@ export class WarmStarter {
       const pod = pods.claim(spec);
       if (!pod) return null;
       const seen = watch.pod(pod.name);
-      const address = seen && addressOf(seen);
+      const address = seen && findAddress(seen);
       let isThere = false;
       try {
         if (address) isThere = await new AgentClient(address, pod.token).listens(connectPatienceMs, signal);
@@ -99,22 +99,22 @@ export class WarmStarter {
     const { name, uid, disk } = pod;
     onPhase('deploying');
     const run = spec.run ?? 0;
-    const isOurs = await claims.takePod(pod, sandboxId, { run, before: load.figuresOf(uid) }, signal);
+    const isOurs = await claims.takePod(pod, sandboxId, { run, before: load.findFigures(uid) }, signal);
     if (!isOurs) throw notStarted(`the pod ${name} is gone, or another sandbox has it`);
     const [isDiskOurs] = await Promise.all([
       claims.takeDisk(disk, sandboxId, signal),
       // The policy must exist before the sandbox runs.
-      cluster.applyPolicy(policyOf(spec, disk, options), signal),
+      cluster.applyPolicy(buildPolicy(spec, disk, options), signal),
     ]);
     if (!isDiskOurs) throw notStarted(`the disk ${name} is gone, or another sandbox has it`);
     onPhase('initializing');
     const during = { name, uid, seconds: seconds.podStart + seconds.agentStart + 3600, signal };
     await whileRunning(watch, during, async (alive) => {
       const seen = watch.pod(name)!;
-      const address = addressOf(seen);
+      const address = findAddress(seen);
       if (!address) throw notStarted('its pod has ended');
       const agent = new AgentClient(address, spec.platformToken);
-      await new AgentClient(address, pod.token).initialise(this.#initOf(spec, seen), alive);
+      await new AgentClient(address, pod.token).initialise(this.#buildInit(spec, seen), alive);
       progress.isNamed = true;
       onPhase('waiting_ready');
       await agent.whenReady(sandboxId, seconds.agentStart, alive);
@@ -123,10 +123,10 @@ export class WarmStarter {
     signal.throwIfAborted();
     await cluster.annotatePod(name, uid, { [annotations.phase]: 'ready' });
     const ready = await whenMarkedReady(watch, sandboxId, { seconds: seconds.podEnd, signal });
-    return placeOf(ready, 'pool');
+    return toSandboxPlace(ready, 'pool');
   }
 
-  #initOf({ sandboxId, accessToken, env, command, platformToken }: SandboxSpec, pod: V1Pod) {
+  #buildInit({ sandboxId, accessToken, env, command, platformToken }: SandboxSpec, pod: V1Pod) {
     const facts = this.#parts.watch.disk(pod.metadata!.name!)?.metadata?.annotations?.[annotations.image];
     if (facts === undefined) throw notStarted('its disk is gone');
     const { cwd, user } = readImageFacts(facts);

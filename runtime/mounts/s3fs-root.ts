@@ -3,7 +3,7 @@ import { chmod, copyFile, mkdir, rename, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path';
 import { runCommand } from '../process/command.ts';
 import { withFileLock } from '../process/file-lock.ts';
-import { identityOf, librariesOf } from '../sandbox-agent/runtime-folder.ts';
+import { computeIdentity, findLibraries } from '../sandbox-agent/runtime-folder.ts';
 
 /** Perl starts s3fs, and runs the replacement of `fusermount`. */
 const programs = ['s3fs', 'perl'];
@@ -27,9 +27,9 @@ export function s3fsRootIn(cacheDir: string): () => Promise<string> {
  * @throws {Error} when s3fs is missing
  */
 async function ensureS3fsRoot(cacheDir: string): Promise<string> {
-  const files = await Promise.all(programs.map(pathOf));
-  const libraries = await librariesOf(files);
-  const key = identityOf([...files, ...libraries, fusermountFile]);
+  const files = await Promise.all(programs.map(findProgram));
+  const libraries = await findLibraries(files);
+  const key = computeIdentity([...files, ...libraries, fusermountFile]);
   const folder = path.join(cacheDir, 'runtime', `s3fs-${key}`);
   if (existsSync(folder)) return folder;
   return withFileLock(path.join(cacheDir, 'runtime', 's3fs.lock'), async () => {
@@ -58,7 +58,7 @@ async function ensureS3fsRoot(cacheDir: string): Promise<string> {
   });
 }
 
-async function pathOf(program: string): Promise<string> {
+async function findProgram(program: string): Promise<string> {
   const found = ['/usr/local/bin', '/usr/bin', '/bin']
     .map((folder) => path.join(folder, program))
     .find((file) => existsSync(file));

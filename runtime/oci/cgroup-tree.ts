@@ -29,7 +29,7 @@ export class CgroupTree {
   }
 
   /** The folders of an instance in every hierarchy, even if they do not exist. */
-  foldersOf(instance: string): string[] {
+  listFolders(instance: string): string[] {
     return this.roots.map((root) => path.join(root, this.parent, instance));
   }
 

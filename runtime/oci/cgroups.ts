@@ -80,8 +80,8 @@ export class Cgroups {
   }
 
   /** The folders of an instance in every hierarchy, even if they do not exist. */
-  foldersOf(instance: string): string[] {
-    return this.#tree.foldersOf(instance);
+  listFolders(instance: string): string[] {
+    return this.#tree.listFolders(instance);
   }
 
   /**
@@ -123,14 +123,14 @@ export class Cgroups {
   }
 
   /** The size of an instance according to the limits of the kernel. */
-  sizeOf(instance: string): OwnSize {
+  readSize(instance: string): OwnSize {
     const name = this.version === 2 ? 'memory.max' : 'memory.limit_in_bytes';
     const memory = readFileSync(this.#tree.file('memory', instance, name), 'latin1');
     return { memoryMb: Math.floor(Number(memory) / 1024 ** 2), processors: this.pins.read(instance) };
   }
 
   /** The current use of an instance. */
-  useOf(instance: string): GroupUse {
+  readUse(instance: string): GroupUse {
     const { memory, memoryStat } = this.usageFiles(instance);
     const time =
       this.version === 2
@@ -208,7 +208,7 @@ export class Cgroups {
    * @returns the number of processes
    */
   async kill(instance: string): Promise<number> {
-    const pids = await this.processesOf(instance);
+    const pids = await this.readProcesses(instance);
     for (const pid of pids) killIfThere(pid);
     if (pids.length > 0) await this.rates.lift(instance);
     if (pids.length > 0) await this.freezer.thaw(instance);
@@ -260,7 +260,7 @@ export class Cgroups {
   }
 
   /** Host process numbers of the processes in an instance. */
-  async processesOf(instance: string): Promise<number[]> {
+  async readProcesses(instance: string): Promise<number[]> {
     return readPids(this.processesFile(instance));
   }
 
@@ -276,7 +276,7 @@ export class Cgroups {
     });
     if (!ended) throw new Error(`processes in the control group of ${instance} do not end`);
     await this.storage.remove(instance);
-    for (const folder of this.foldersOf(instance)) await removeTree(folder);
+    for (const folder of this.listFolders(instance)) await removeTree(folder);
   }
 
   /** Names of the instances that have a group in any hierarchy. */

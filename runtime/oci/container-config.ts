@@ -196,7 +196,7 @@ export function containerConfig(plan: ContainerPlan): object {
     root: { path: 'root', readonly: false },
     hostname: plan.hostname,
     annotations: seccomp.annotations,
-    process: processOf(initWords, []),
+    process: buildProcess(initWords, []),
     mounts: [
       { destination: '/proc', type: 'proc', source: 'proc', options: ['nosuid', 'noexec', 'nodev'] },
       // The runtime uses a bound folder unchanged, and mounts no device of the host.
@@ -254,10 +254,10 @@ export function containerConfig(plan: ContainerPlan): object {
  */
 export function agentProcess(prepares: boolean): object {
   const env = [`AGENT_PORT=${agentPort}`, `AGENT_COMMAND_TAIL=${tailMount}/command.tail`];
-  return processOf(agentWords, prepares ? [...env, 'AGENT_PREPARE=1'] : env);
+  return buildProcess(agentWords, prepares ? [...env, 'AGENT_PREPARE=1'] : env);
 }
 
-function processOf(args: string[], env: string[]): object {
+function buildProcess(args: string[], env: string[]): object {
   return {
     terminal: false,
     user: { uid: 0, gid: 0 },

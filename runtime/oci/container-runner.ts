@@ -132,12 +132,12 @@ export class ContainerRunner {
         bind: pathsBoundByShim(this.#runtime.name)
           .map(({ name, destination }) => `${name}:${destination}`)
           .join(','),
-        thawFile: this.#cgroups.freezer.fileOf(instance),
+        thawFile: this.#cgroups.freezer.stateFile(instance),
         thawText: this.#cgroups.freezer.thawedText,
         limitsRates: this.#cgroups.rates.arePossible ? 1 : 0,
-        rateFiles: this.#cgroups.rates.filesOf(instance).join(':'),
+        rateFiles: this.#cgroups.rates.listFiles(instance).join(':'),
         noRates: this.#cgroups.rates.noRates,
-        cgroups: this.#cgroups.foldersOf(instance).join(':'),
+        cgroups: this.#cgroups.listFolders(instance).join(':'),
         oomScore: Math.max(sandboxOomScore, Number(readFileSync('/proc/self/oom_score_adj', 'latin1'))),
         ...this.#shimGroups(),
         ...Object.fromEntries(files.map(([name, text]) => [`file:${name}`, text])),

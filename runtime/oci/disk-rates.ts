@@ -13,16 +13,16 @@ export class DiskRateLimits {
 
   /** Whether this machine can limit the rates at which an instance uses its disk. Call it after `prepare`. */
   get arePossible(): boolean {
-    return existsSync(this.filesOf('')[0] ?? '');
+    return existsSync(this.listFiles('')[0] ?? '');
   }
 
   /** The files that limit the rates of an instance's disk. Empty: there is no such controller. */
-  filesOf(instance: string): string[] {
+  listFiles(instance: string): string[] {
     const isThere = this.#tree.version === 2 || this.#tree.has('blkio');
     return isThere ? rateFiles[this.#tree.version].map((name) => this.#tree.file('blkio', instance, name)) : [];
   }
 
-  /** The text that `filesOf` take after a device to remove its limits. */
+  /** The text after a device that removes its limits from the files of `listFiles`. */
   get noRates(): string {
     return noRates[this.#tree.version];
   }
@@ -35,7 +35,7 @@ export class DiskRateLimits {
     if (!this.arePossible) return;
     const texts = rateTexts(this.#tree.version, rates);
     await Promise.all(
-      this.filesOf(instance).map((file, at) => writeFile(file, `${device} ${texts[at]}`).catch(ignoreGoneGroup)),
+      this.listFiles(instance).map((file, at) => writeFile(file, `${device} ${texts[at]}`).catch(ignoreGoneGroup)),
     );
   }
 
@@ -46,7 +46,7 @@ export class DiskRateLimits {
    */
   async lift(instance: string): Promise<() => Promise<void>> {
     const lines: { file: string; device: string; limits: string }[] = [];
-    for (const file of this.filesOf(instance)) {
+    for (const file of this.listFiles(instance)) {
       const text = await readFile(file, 'latin1').catch((error: NodeJS.ErrnoException) => {
         ignoreGoneGroup(error);
         return '';

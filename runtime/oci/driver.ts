@@ -37,7 +37,7 @@ import { SandboxDisks } from './sandbox-disks.ts';
 import { SandboxEnds } from './sandbox-ends.ts';
 import { SandboxInspector } from './sandbox-inspector.ts';
 import { SandboxMeters } from './sandbox-meters.ts';
-import { hasDisk, placeOf, readExit, type SandboxRecord, SandboxRecords } from './sandbox-records.ts';
+import { hasDisk, readExit, type SandboxRecord, SandboxRecords, toSandboxPlace } from './sandbox-records.ts';
 import { SandboxStarter, type StartTimeouts, Stopwatch, type Work } from './sandbox-starter.ts';
 import { takeOver } from './take-over.ts';
 import { WarmPools } from './warm-pools.ts';
@@ -113,7 +113,7 @@ export class LocalDriver implements HostDriver {
       records: this.#records,
       timeouts: this.#timeouts,
       images: this.#images.cache,
-      imageOf: (reference, signal) => this.#images.get(reference, signal),
+      getImage: (reference, signal) => this.#images.get(reference, signal),
     });
     this.#meters = new SandboxMeters({ ...parts, records: this.#records, logger });
     this.#ends = new SandboxEnds({ ...parts, records: this.#records, meters: this.#meters });
@@ -134,11 +134,11 @@ export class LocalDriver implements HostDriver {
     });
     this.builds = new LocalImageBuilds({
       ...parts,
-      folderOf: (sandboxId) => this.#folderOf(sandboxId),
-      recordOf: (sandboxId) => this.#presentRecord(sandboxId),
+      sandboxFolder: (sandboxId) => this.#sandboxFolder(sandboxId),
+      findRecord: (sandboxId) => this.#presentRecord(sandboxId),
       alone: (sandboxId, signal, work) => this.#work.run(sandboxId, signal, work),
       freeze: (record, signal) => this.#freeze(record, signal),
-      imageOf: (reference, signal) => this.#images.get(reference, signal),
+      getImage: (reference, signal) => this.#images.get(reference, signal),
       diskSpace: () => this.diskSpace(),
       availableMemoryBytes: () => this.load.memory().availableMb * 1024 * 1024,
     });
@@ -169,7 +169,7 @@ export class LocalDriver implements HostDriver {
       size: { least: this.#options.warmPoolSize, most: this.#options.warmPoolMaxSize ?? this.#options.warmPoolSize },
       memoryMb: this.#options.warmPoolMemoryMb,
       base: baseImageName,
-      imageOf: (reference, signal) => this.#images.get(reference, signal),
+      getImage: (reference, signal) => this.#images.get(reference, signal),
       isBusy: () => this.#work.isBusy,
       hasCapacity: () => hasSpaceToAdmit(this.diskSpace()) && this.load.hasFreeMemory,
       logger: this.#options.logger,
@@ -203,7 +203,7 @@ export class LocalDriver implements HostDriver {
         await this.#starter.thaw(work, present);
         if (present.remade) await this.#records.write({ ...present, remade: undefined });
         this.#meters.begin(record);
-        return placeOf(record, 'thaw', work.slots);
+        return toSandboxPlace(record, 'thaw', work.slots);
       }
       if (!hasDisk(work.folder)) {
         throw diskGone();
@@ -216,7 +216,7 @@ export class LocalDriver implements HostDriver {
     const never = new AbortController().signal;
     try {
       requireHostDisk(this.#copy.folder);
-      if (!hasDisk(this.#folderOf(spec.sandboxId))) throw diskGone();
+      if (!hasDisk(this.#sandboxFolder(spec.sandboxId))) throw diskGone();
       await this.#images.get(spec.image, signal ?? never);
     } catch (error) {
       throw startFailure(error, signal ?? never);
@@ -236,7 +236,7 @@ export class LocalDriver implements HostDriver {
 
   async pause(sandboxId: SandboxId, callersSignal?: AbortSignal): Promise<PauseResult> {
     await this.#work.run(sandboxId, callersSignal, async (signal) => {
-      const folder = this.#folderOf(sandboxId);
+      const folder = this.#sandboxFolder(sandboxId);
       const record = this.#records.get(sandboxId);
       if (record?.phase !== 'ready' || !this.#runner.isRunning(folder)) {
         const exit = record ? await readExit(folder, record) : null;
@@ -250,14 +250,14 @@ export class LocalDriver implements HostDriver {
   }
 
   #freeze({ sandboxId, instance }: SandboxRecord, signal: AbortSignal): Promise<void> {
-    const what = { instance, folder: this.#folderOf(sandboxId), seconds: this.#timeouts.pauseSeconds };
+    const what = { instance, folder: this.#sandboxFolder(sandboxId), seconds: this.#timeouts.pauseSeconds };
     return freezeSandbox(what, { cgroups: this.#cgroups, mounts: this.#mounts }, signal);
   }
 
   /** @throws {DriverError} `sandbox_absent` */
   #presentRecord(sandboxId: SandboxId): SandboxRecord {
     const record = this.#records.get(sandboxId);
-    if (record?.phase === 'ready' && this.#runner.isRunning(this.#folderOf(sandboxId))) return record;
+    if (record?.phase === 'ready' && this.#runner.isRunning(this.#sandboxFolder(sandboxId))) return record;
     throw new DriverError('sandbox_absent', 'The sandbox does not run on this host');
   }
 
@@ -318,7 +318,7 @@ export class LocalDriver implements HostDriver {
   }
 
   async diskUse(): Promise<DiskUse[]> {
-    return this.#meters.sandboxIds.flatMap((sandboxId) => this.#disks.useOf(sandboxId) ?? []);
+    return this.#meters.sandboxIds.flatMap((sandboxId) => this.#disks.readUse(sandboxId) ?? []);
   }
 
   async halt(sandboxId: SandboxId): Promise<void> {
@@ -393,7 +393,7 @@ export class LocalDriver implements HostDriver {
 
   /** Runs a create or a resume, at most one at a time per sandbox. The caller or `stop` can cancel it. */
   #begin(spec: SandboxSpec, options: CreateOptions, act: (work: Work) => Promise<SandboxPlace>): Promise<SandboxPlace> {
-    const folder = this.#folderOf(spec.sandboxId);
+    const folder = this.#sandboxFolder(spec.sandboxId);
     const { onPhase = () => undefined } = options;
     const watch = new Stopwatch();
     return this.#work.run(spec.sandboxId, options.signal, async (signal) => {
@@ -414,7 +414,7 @@ export class LocalDriver implements HostDriver {
     const { record, from } = await this.#starter.start(work, before, this.#pools ?? null);
     this.#exits.add(sandboxId);
     this.#meters.begin(record);
-    return placeOf(record, from, work.slots);
+    return toSandboxPlace(record, from, work.slots);
   }
 
   async #stopNow(sandboxId: SandboxId): Promise<void> {
@@ -432,11 +432,11 @@ export class LocalDriver implements HostDriver {
 
   /** Returns the place of a sandbox that an earlier try has already started. */
   async #existingPlace({ spec, folder }: Work, record: SandboxRecord): Promise<SandboxPlace> {
-    return placeOf(record, 'existing', spec.storage && (await this.#mounts.current(folder, spec.storage.slots)));
+    return toSandboxPlace(record, 'existing', spec.storage && (await this.#mounts.current(folder, spec.storage.slots)));
   }
 
-  #folderOf(sandboxId: SandboxId): string {
-    return this.#records.folderOf(sandboxId);
+  #sandboxFolder(sandboxId: SandboxId): string {
+    return this.#records.sandboxFolder(sandboxId);
   }
 }
 

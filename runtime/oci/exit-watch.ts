@@ -42,7 +42,7 @@ export class ExitWatch {
 
   /** Begins to watch a sandbox that runs, or that has ended without a report. */
   add(sandboxId: SandboxId): void {
-    this.#watched.set(sandboxId, readPids(this.#records.folderOf(sandboxId))?.shim);
+    this.#watched.set(sandboxId, readPids(this.#records.sandboxFolder(sandboxId))?.shim);
   }
 
   /** Call this when the end of the sandbox was requested. */
@@ -86,7 +86,7 @@ export class ExitWatch {
 
   /** Removes the resources of an ended sandbox. Null: it has not ended, or its end was reported. */
   async #readEnd(sandboxId: SandboxId): Promise<{ record: SandboxRecord; exit: SandboxExit } | null> {
-    const folder = this.#records.folderOf(sandboxId);
+    const folder = this.#records.sandboxFolder(sandboxId);
     const record = this.#records.get(sandboxId);
     if (record?.phase !== 'ready' || record.exitReported) return null;
     const pids = readPids(folder);

@@ -13,7 +13,7 @@ export async function freezeSandbox(
   signal: AbortSignal,
 ): Promise<void> {
   const freeze = async () => {
-    const servers = await mounts.serversAmong(folder, await cgroups.processesOf(instance));
+    const servers = await mounts.serversAmong(folder, await cgroups.readProcesses(instance));
     return cgroups.freezer.freeze(instance, seconds, servers, signal);
   };
   // A process that waits for an unresponsive bucket cannot be frozen.

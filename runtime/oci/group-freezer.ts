@@ -60,7 +60,7 @@ export class GroupFreezer {
     const isDone = () => this.isFrozen(instance) || signal?.aborted === true;
     const frozen = async () => (await until(isDone, { timeoutSeconds, everyMs: 2 })) && this.isFrozen(instance);
     if (ordered) await this.#moveIn('freezer', '', servers);
-    await writeFile(this.fileOf(instance), this.#tree.version === 2 ? '1' : 'FROZEN');
+    await writeFile(this.stateFile(instance), this.#tree.version === 2 ? '1' : 'FROZEN');
     let done = await frozen();
     if (!done) await this.thaw(instance);
     if (ordered) {
@@ -74,7 +74,7 @@ export class GroupFreezer {
 
   /** Moves processes back that were moved out of the freezer, together with their new children. */
   async #gather(instance: string): Promise<void> {
-    const inside = path.join(path.dirname(this.fileOf(instance)), 'cgroup.procs');
+    const inside = path.join(path.dirname(this.stateFile(instance)), 'cgroup.procs');
     for (let round = 0; round < gatherRounds; round += 1) {
       const there = new Set((await readFile(inside, 'latin1')).split('\n').filter(Boolean).map(Number));
       const outside = (await readPids(this.#tree.file('pids', instance, 'cgroup.procs'))).filter(
@@ -97,7 +97,7 @@ export class GroupFreezer {
 
   isFrozen(instance: string): boolean {
     try {
-      if (this.#tree.version === 1) return readFileSync(this.fileOf(instance), 'latin1').trim() === 'FROZEN';
+      if (this.#tree.version === 1) return readFileSync(this.stateFile(instance), 'latin1').trim() === 'FROZEN';
       return /^frozen 1$/m.test(readFileSync(this.#tree.file('freezer', instance, 'cgroup.events'), 'latin1'));
     } catch (error) {
       if (isGoneGroup(error)) return false;
@@ -107,36 +107,36 @@ export class GroupFreezer {
 
   /** Thaws the processes of a sandbox's buckets. The sandbox may stay frozen. */
   async thawStorage(instance: string): Promise<void> {
-    for (const group of await this.#storage.namesOf(instance)) await this.#setFrozen(group, false);
+    for (const group of await this.#storage.readNames(instance)) await this.#setFrozen(group, false);
   }
 
   /**
    * The files that freeze and thaw a sandbox and its buckets. The buckets come first, because the sandbox may wait for
    * them.
    */
-  async filesOf(instance: string): Promise<string[]> {
-    return [...(await this.#storage.namesOf(instance)), instance].map((group) => this.fileOf(group));
+  async listFiles(instance: string): Promise<string[]> {
+    return [...(await this.#storage.readNames(instance)), instance].map((group) => this.stateFile(group));
   }
 
   async #freezeStorage(instance: string, timeoutSeconds: number): Promise<boolean> {
-    const groups = await this.#storage.namesOf(instance);
+    const groups = await this.#storage.readNames(instance);
     for (const group of groups) await this.#setFrozen(group, true);
-    const frozen = (group: string) => this.isFrozen(group) || !existsSync(this.fileOf(group));
+    const frozen = (group: string) => this.isFrozen(group) || !existsSync(this.stateFile(group));
     return until(() => groups.every(frozen), { timeoutSeconds, everyMs: 2 });
   }
 
   async #setFrozen(instance: string, frozen: boolean): Promise<void> {
     const text = this.#tree.version === 2 ? (frozen ? '1' : '0') : frozen ? 'FROZEN' : 'THAWED';
-    await writeFile(this.fileOf(instance), text).catch(ignoreGoneGroup);
+    await writeFile(this.stateFile(instance), text).catch(ignoreGoneGroup);
   }
 
-  fileOf(instance: string): string {
+  stateFile(instance: string): string {
     return this.#tree.file('freezer', instance, this.#tree.version === 2 ? 'cgroup.freeze' : 'freezer.state');
   }
 
   /** The file that freezes the group of all sandboxes, and the text to write there. */
   get fence(): { file: string; text: string } {
-    return { file: this.fileOf(''), text: this.#tree.version === 2 ? '1' : 'FROZEN' };
+    return { file: this.stateFile(''), text: this.#tree.version === 2 ? '1' : 'FROZEN' };
   }
 
   /** Whether a freeze was requested. A process in a system call freezes when the call ends. */
@@ -153,7 +153,7 @@ export class GroupFreezer {
   /** Freezes every process of an instance, and returns before all of them are frozen. */
   async halt(instance: string): Promise<void> {
     try {
-      await writeFile(this.fileOf(instance), this.#tree.version === 2 ? '1' : 'FROZEN');
+      await writeFile(this.stateFile(instance), this.#tree.version === 2 ? '1' : 'FROZEN');
     } catch (error) {
       if (!isGoneGroup(error)) throw error;
     }
@@ -166,7 +166,7 @@ export class GroupFreezer {
   /** The kernel functions in which threads of an instance or of its buckets wait, so that they cannot be frozen. */
   async unfreezableWaits(instance: string): Promise<string[]> {
     const waits = new Set<string>();
-    for (const group of [instance, ...(await this.#storage.namesOf(instance))]) {
+    for (const group of [instance, ...(await this.#storage.readNames(instance))]) {
       const threads = await readPids(
         this.#tree.file('freezer', group, this.#tree.version === 2 ? 'cgroup.threads' : 'tasks'),
       );

@@ -9,7 +9,7 @@ import { readDocumentOrSetAside } from '../../platform/config/readable-document.
 import { type DiskSpace, hasSpaceToAdmit } from '../disk/disk-space.ts';
 import { isOutOfSpace } from '../disk/out-of-space.ts';
 import { type DiskCopy, DriverError, type ImageBuilds, type PackedImage, type PackedLayer } from '../driver.ts';
-import { ociConfigOf, type UnpackedImage } from '../images/image-cache.ts';
+import { toOciConfig, type UnpackedImage } from '../images/image-cache.ts';
 import { packLayer, UnpackableTreeError } from '../images/pack-layer.ts';
 import type { Cgroups } from './cgroups.ts';
 import type { Copy } from './copy.ts';
@@ -37,9 +37,9 @@ const layerSchema = z.object({
 interface BuildHost {
   copy: Copy;
   cgroups: Cgroups;
-  folderOf(sandboxId: SandboxId): string;
+  sandboxFolder(sandboxId: SandboxId): string;
   /** The record of a sandbox with processes. @throws {DriverError} `sandbox_absent` */
-  recordOf(sandboxId: SandboxId): SandboxRecord;
+  findRecord(sandboxId: SandboxId): SandboxRecord;
   /** Runs work on a sandbox alone. An end of the sandbox cancels it. */
   alone<Result>(
     sandboxId: SandboxId,
@@ -48,7 +48,7 @@ interface BuildHost {
   ): Promise<Result>;
   /** @throws {DriverError} `pause_failed` */
   freeze(record: SandboxRecord, signal: AbortSignal): Promise<void>;
-  imageOf(reference: string, signal: AbortSignal): Promise<UnpackedImage>;
+  getImage(reference: string, signal: AbortSignal): Promise<UnpackedImage>;
   diskSpace(): DiskSpace;
   availableMemoryBytes(): number;
 }
@@ -72,7 +72,7 @@ export class LocalImageBuilds implements ImageBuilds {
   }
 
   async copyDisk(buildId: string, sandboxId: SandboxId, callersSignal?: AbortSignal): Promise<DiskCopy> {
-    const folder = this.#folderOf(buildId);
+    const folder = this.#buildFolder(buildId);
     const target = path.join(folder, 'disk.ext4');
     // Packing removes the copy.
     if ([target, noteIn(folder, 'changes')].some((file) => existsSync(file))) return { standstillMs: 0, bytes: 0 };
@@ -91,8 +91,8 @@ export class LocalImageBuilds implements ImageBuilds {
 
   async #copyNow(sandboxId: SandboxId, target: string, signal: AbortSignal): Promise<DiskCopy> {
     const { cgroups } = this.#host;
-    const record = this.#host.recordOf(sandboxId);
-    const folder = this.#host.folderOf(sandboxId);
+    const record = this.#host.findRecord(sandboxId);
+    const folder = this.#host.sandboxFolder(sandboxId);
     const disk = path.join(folder, 'disk.ext4');
     this.#requireSpace(2 * statSync(disk).blocks * 512);
     const staysFrozen = cgroups.freezer.isFrozen(record.instance);
@@ -105,7 +105,7 @@ export class LocalImageBuilds implements ImageBuilds {
         warmBytes: Math.floor(this.#host.availableMemoryBytes() * warmMemoryFraction),
         seconds: longestStandstillSeconds,
         thaw: {
-          files: staysFrozen ? [] : await cgroups.freezer.filesOf(record.instance),
+          files: staysFrozen ? [] : await cgroups.freezer.listFiles(record.instance),
           text: cgroups.freezer.thawedText,
         },
         groups: cgroups.shimFolders(),
@@ -124,7 +124,7 @@ export class LocalImageBuilds implements ImageBuilds {
   }
 
   async packChanges(buildId: string, accountId: AccountId, signal?: AbortSignal): Promise<PackedLayer> {
-    const folder = this.#folderOf(buildId);
+    const folder = this.#buildFolder(buildId);
     const disk = path.join(folder, 'disk.ext4');
     return this.#packOnce(folder, 'changes', accountId, signal, async (file) => {
       if (!existsSync(disk)) throw new DriverError('snapshot_failed', 'The copy of the disk is gone from this host');
@@ -135,21 +135,21 @@ export class LocalImageBuilds implements ImageBuilds {
   }
 
   async packImage(buildId: string, image: string, accountId: AccountId, signal?: AbortSignal): Promise<PackedImage> {
-    const { rootfs, config } = await this.#host.imageOf(image, signal ?? never);
-    const folder = this.#folderOf(buildId);
+    const { rootfs, config } = await this.#host.getImage(image, signal ?? never);
+    const folder = this.#buildFolder(buildId);
     await mkdir(folder, { recursive: true, mode: 0o700 });
     const layer = await this.#packOnce(folder, 'image', accountId, signal, (file) =>
       packLayer({ folder: rootfs, changes: false }, file, signal),
     );
-    return { layer, config: ociConfigOf(config) };
+    return { layer, config: toOciConfig(config) };
   }
 
   async imageDigest(image: string, signal?: AbortSignal): Promise<string> {
-    return (await this.#host.imageOf(image, signal ?? never)).digest;
+    return (await this.#host.getImage(image, signal ?? never)).digest;
   }
 
   async discard(buildId: string): Promise<void> {
-    await rm(this.#folderOf(buildId), { recursive: true, force: true });
+    await rm(this.#buildFolder(buildId), { recursive: true, force: true });
   }
 
   /** The layer that an earlier try has packed, or a new one. */
@@ -184,7 +184,7 @@ export class LocalImageBuilds implements ImageBuilds {
     });
   }
 
-  #folderOf(buildId: string): string {
+  #buildFolder(buildId: string): string {
     if (!/^[a-z]+-[A-Za-z0-9]+$/.test(buildId)) throw new Error(`${buildId} names no build`);
     return path.join(this.#host.copy.buildsFolder, buildId);
   }

@@ -47,8 +47,8 @@ export class LinkRepair {
     const routes = hostRoutes();
     for (const [at, { sandboxId, allowInternetAccess }] of sandboxes.entries()) {
       if (at % checksAtOnce === checksAtOnce - 1) await nextTurn();
-      const pids = readPids(this.#records.folderOf(sandboxId));
-      const connection = this.#connectionOf(sandboxId, allowInternetAccess);
+      const pids = readPids(this.#records.sandboxFolder(sandboxId));
+      const connection = this.#findConnection(sandboxId, allowInternetAccess);
       if (!pids || !connection || isLinkIntact(connection, pids.initPid, routes)) continue;
       // The lock is taken only now, because a start or an end may hold it for long.
       if (this.#work.isBusyWith(sandboxId)) continue;
@@ -62,8 +62,8 @@ export class LinkRepair {
 
   /** @returns whether a part of the link had to be repaired */
   async repair(record: SandboxRecord, allowInternetAccess: boolean): Promise<boolean> {
-    const folder = this.#records.folderOf(record.sandboxId);
-    const connection = this.#connectionOf(record.sandboxId, allowInternetAccess);
+    const folder = this.#records.sandboxFolder(record.sandboxId);
+    const connection = this.#findConnection(record.sandboxId, allowInternetAccess);
     const pids = readPids(folder);
     if (!connection || !pids || !this.#runner.isRunning(folder)) return false;
     if (isLinkIntact(connection, pids.initPid, hostRoutes())) return false;
@@ -74,8 +74,8 @@ export class LinkRepair {
   }
 
   /** Null: the sandbox is not ready. */
-  #connectionOf(sandboxId: SandboxId, allowInternetAccess: boolean): SandboxConnection | null {
+  #findConnection(sandboxId: SandboxId, allowInternetAccess: boolean): SandboxConnection | null {
     const record = this.#records.get(sandboxId);
-    return record?.phase === 'ready' ? this.#network.connectionOf(record.address, allowInternetAccess) : null;
+    return record?.phase === 'ready' ? this.#network.createConnection(record.address, allowInternetAccess) : null;
   }
 }

@@ -33,18 +33,18 @@ function shimsWith(interfaceWord: string): LiveShim[] {
   const found: LiveShim[] = [];
   for (const name of readdirSync('/proc')) {
     if (!/^\d+$/.test(name)) continue;
-    const shim = shimOf(Number(name), interfaceWord);
+    const shim = readShim(Number(name), interfaceWord);
     if (shim) found.push(shim);
   }
   return found;
 }
 
-function shimOf(pid: number, interfaceWord: string): LiveShim | null {
+function readShim(pid: number, interfaceWord: string): LiveShim | null {
   if (!isOfHost(pid)) return null;
   const words = readIfThere(`/proc/${pid}/cmdline`)?.split('\0') ?? [];
   if (!words.some((word) => word.startsWith(interfaceWord)) || !isHostRoot(pid)) return null;
   const process = processIdentity(pid);
-  const folder = folderOf(pid);
+  const folder = readFolder(pid);
   if (!process || folder === null) return null;
   const value = (key: string) => words.find((word) => word.startsWith(`${key}=`))?.slice(key.length + 1) ?? '';
   const named = { instance: value('id'), address: value('address'), image: value('image') };
@@ -72,7 +72,7 @@ function isHostRoot(pid: number): boolean {
   return /^Uid:\t0\t0\t0\t0$/m.test(readIfThere(`/proc/${pid}/status`) ?? '');
 }
 
-function folderOf(pid: number): Pick<LiveShim, 'folder' | 'isFolderDeleted'> | null {
+function readFolder(pid: number): Pick<LiveShim, 'folder' | 'isFolderDeleted'> | null {
   try {
     const folder = readlinkSync(`/proc/${pid}/cwd`);
     const isFolderDeleted = folder.endsWith(deletedMark);

@@ -51,7 +51,7 @@ export class LostAgents {
   /** As `HostDriver.restartAgent`. */
   async restart(spec: SandboxSpec): Promise<void> {
     const { sandboxId } = spec;
-    const folder = this.#records.folderOf(sandboxId);
+    const folder = this.#records.sandboxFolder(sandboxId);
     await this.#restarts.run(
       spec,
       () =>
@@ -66,7 +66,7 @@ export class LostAgents {
   #isAgentGone(sandboxId: SandboxId): boolean {
     const record = this.#records.get(sandboxId);
     if (record?.phase !== 'ready') return false;
-    if (!this.#runner.isAgentGone(this.#records.folderOf(sandboxId))) return false;
+    if (!this.#runner.isAgentGone(this.#records.sandboxFolder(sandboxId))) return false;
     return !this.#fence.isClosed && !this.#cgroups.freezer.isFrozen(record.instance);
   }
 

@@ -125,9 +125,9 @@ export class SandboxNetwork {
     for (let tried = 0; tried < this.#hosts(); tried += 1) {
       this.#next = (this.#next + 1) % this.#hosts();
       const address = formatIpv4(this.#network.base + 2 + this.#next);
-      if (this.#taken.has(address) || existsSync(`/sys/class/net/${this.interfaceOf(address)}`)) continue;
+      if (this.#taken.has(address) || existsSync(`/sys/class/net/${this.interfaceName(address)}`)) continue;
       this.#taken.set(address, owner);
-      return this.connectionOf(address, allowInternetAccess);
+      return this.createConnection(address, allowInternetAccess);
     }
     throw new Error(`no address of ${this.subnet} is free`);
   }
@@ -137,25 +137,25 @@ export class SandboxNetwork {
     this.#taken.set(address, owner);
   }
 
-  connectionOf(address: string, allowInternetAccess: boolean): SandboxConnection {
+  createConnection(address: string, allowInternetAccess: boolean): SandboxConnection {
     return {
       address,
       gateway: this.gateway,
-      interface: this.interfaceOf(address),
+      interface: this.interfaceName(address),
       mtu: this.#mtu,
       group: allowInternetAccess ? internetGroup : closedGroup,
       uidBase: firstUid + (parseIpv4(address) % uidRanges) * 0x1_0000,
     };
   }
 
-  interfaceOf(address: string): string {
+  interfaceName(address: string): string {
     return `${this.#copy.interface}-${(parseIpv4(address) - this.#network.base).toString(16)}`;
   }
 
   /** Allows or forbids a running sandbox to reach the internet. */
   async setInternetAccess(address: string, allowed: boolean): Promise<void> {
     const group = String(allowed ? internetGroup : closedGroup);
-    await writeFile(`/sys/class/net/${this.interfaceOf(address)}/netdev_group`, group);
+    await writeFile(`/sys/class/net/${this.interfaceName(address)}/netdev_group`, group);
   }
 
   /** The address at which clients reach this machine. If it is unknown, an address that only this machine can reach. */
@@ -189,7 +189,7 @@ export class SandboxNetwork {
   async release(address: string, owner: string): Promise<void> {
     // The address already belongs to another container.
     if ((this.#taken.get(address) ?? owner) !== owner) return;
-    const name = this.interfaceOf(address);
+    const name = this.interfaceName(address);
     const there = () => existsSync(`/sys/class/net/${name}`);
     if (this.#exposed.has(address)) await this.expose(address, []);
     if (!(await until(() => !there(), { timeoutSeconds: 3, everyMs: 3 }))) await this.#deleteInterface(name);

@@ -118,7 +118,7 @@ export function chooseProcessors(
  */
 export function evenOut(available: readonly number[], sandboxes: readonly Pinned[]): Map<string, number[]> {
   const places = new Map(sandboxes.map(({ instance, processors }) => [instance, [...processors]]));
-  const wants = wantsOf(available, sandboxes);
+  const wants = computeWants(available, sandboxes);
   const loads = new Map(available.map((processor) => [processor, 0]));
   for (const [instance, processors] of places) {
     for (const processor of processors) loads.set(processor, (loads.get(processor) ?? 0) + wants.get(instance)!);
@@ -151,7 +151,7 @@ export function evenOut(available: readonly number[], sandboxes: readonly Pinned
  * The load that each sandbox wants on each of its processors. On a full processor, the sandboxes with the largest use
  * would take more.
  */
-function wantsOf(available: readonly number[], sandboxes: readonly Pinned[]): Map<string, number> {
+function computeWants(available: readonly number[], sandboxes: readonly Pinned[]): Map<string, number> {
   const share = ({ used, processors }: Pinned) => used / processors.length;
   const onProcessor = new Map(available.map((processor) => [processor, { sum: 0, most: 0 }]));
   for (const sandbox of sandboxes) {

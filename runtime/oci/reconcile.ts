@@ -56,7 +56,7 @@ export async function removeOrphans(parts: {
   for (const { folder, instance } of strays) await remove(instance, () => runner.endStrays(instance, folder));
   const containers = (await cgroups.instances()).filter((instance) => !instances.has(instance));
   for (const instance of containers) await remove(instance, () => cgroups.destroy(instance));
-  const interfaces = new Set(records.map((record) => network.interfaceOf(record.address)));
+  const interfaces = new Set(records.map((record) => network.interfaceName(record.address)));
   const links = network.interfaces().filter((name) => !interfaces.has(name));
   for (const name of links) await remove(name, () => network.removeInterface(name));
   return { poolMembers, containers, interfaces: links };

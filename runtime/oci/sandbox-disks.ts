@@ -36,9 +36,9 @@ export class SandboxDisks {
   }
 
   /** The use of one sandbox. Null: it has no record or no disk. */
-  useOf(sandboxId: SandboxId): DiskUse | null {
+  readUse(sandboxId: SandboxId): DiskUse | null {
     const record = this.#records.get(sandboxId);
-    const disk = statSync(path.join(this.#records.folderOf(sandboxId), 'disk.ext4'), { throwIfNoEntry: false });
+    const disk = statSync(path.join(this.#records.sandboxFolder(sandboxId), 'disk.ext4'), { throwIfNoEntry: false });
     if (!record || !disk) return null;
     const bytes = disk.blocks * 512 + this.#cgroups.unwrittenBytes(record.instance);
     return { sandboxId, run: record.run ?? null, bytes, isFrozen: this.#cgroups.freezer.isFrozen(record.instance) };

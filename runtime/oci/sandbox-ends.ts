@@ -25,7 +25,7 @@ export class SandboxEnds {
 
   /** Ends a sandbox, and records that it is stopped. */
   async stop(sandboxId: SandboxId): Promise<void> {
-    const folder = this.#records.folderOf(sandboxId);
+    const folder = this.#records.sandboxFolder(sandboxId);
     this.#meters.end(sandboxId);
     const record = this.#records.get(sandboxId);
     const recordStopped = async () => {
@@ -49,14 +49,14 @@ export class SandboxEnds {
   /** Removes everything of a sandbox outside its folder. */
   end(record: SandboxRecord): Promise<void> {
     this.#meters.end(record.sandboxId);
-    return this.#runner.end(this.#records.folderOf(record.sandboxId), record.instance, record.address);
+    return this.#runner.end(this.#records.sandboxFolder(record.sandboxId), record.instance, record.address);
   }
 
   /**
    * Moves the folder aside first, so that an interrupted deletion leaves no half-deleted sandbox. Needs no disk space.
    */
   async deleteFolder(sandboxId: SandboxId): Promise<void> {
-    const folder = this.#records.folderOf(sandboxId);
+    const folder = this.#records.sandboxFolder(sandboxId);
     const trash = path.join(this.#copy.trashFolder, `sandbox-${randomBytes(6).toString('hex')}`);
     try {
       await rename(folder, trash);

@@ -2,7 +2,7 @@ import type { SandboxId } from '../../domain/ids.ts';
 import type { SandboxInspection } from '../driver.ts';
 import type { Cgroups } from './cgroups.ts';
 import type { ContainerRunner } from './container-runner.ts';
-import { hasDisk, placeOf, readExit, type SandboxRecords } from './sandbox-records.ts';
+import { hasDisk, readExit, type SandboxRecords, toSandboxPlace } from './sandbox-records.ts';
 
 /** Tells the state of sandboxes from their records and from the kernel. */
 export class SandboxInspector {
@@ -17,7 +17,7 @@ export class SandboxInspector {
   }
 
   async inspect(sandboxId: SandboxId): Promise<SandboxInspection> {
-    const folder = this.#records.folderOf(sandboxId);
+    const folder = this.#records.sandboxFolder(sandboxId);
     const record = this.#records.get(sandboxId);
     const run = record?.run ?? null;
     if (!record || !this.#runner.isRunning(folder)) {
@@ -25,7 +25,7 @@ export class SandboxInspector {
       return { sandboxId, state: hasDisk(folder) ? 'exited' : 'absent', run, place: null, exit };
     }
     const state = this.#cgroups.freezer.isFrozen(record.instance) ? 'paused' : 'running';
-    const place = record.phase === 'ready' ? placeOf(record, 'existing') : null;
+    const place = record.phase === 'ready' ? toSandboxPlace(record, 'existing') : null;
     return { sandboxId, state, run, place, exit: null };
   }
 
@@ -40,7 +40,7 @@ export class SandboxInspector {
         (record) =>
           record.address === address &&
           record.phase !== 'stopped' &&
-          this.#runner.isRunning(this.#records.folderOf(record.sandboxId)),
+          this.#runner.isRunning(this.#records.sandboxFolder(record.sandboxId)),
       );
     return found?.sandboxId ?? null;
   }

@@ -36,12 +36,12 @@ export class SandboxMeters {
   }
 
   begin(record: SandboxRecord): void {
-    const { shim } = readPids(this.#records.folderOf(record.sandboxId))!;
+    const { shim } = readPids(this.#records.sandboxFolder(record.sandboxId))!;
     this.#figures.begin(record.sandboxId, record.instance, shim);
     this.#usage.begin(record.sandboxId, {
       files: this.#cgroups.usageFiles(record.instance),
       diskFolder: `/proc/${shim.pid}/root/mnt/disk`,
-      interface: this.#network.interfaceOf(record.address),
+      interface: this.#network.interfaceName(record.address),
     });
   }
 
@@ -95,7 +95,7 @@ export class UsageMeter {
 
   /** Call this when a sandbox starts or continues after a pause. Its use counts from now on. */
   begin(sandboxId: SandboxId, from: Omit<Metered, 'sinceMs' | 'since'>): void {
-    const since = unlessGone(() => ({ cpuSeconds: this.#cpuSeconds(from.files), ...trafficOf(from.interface) }));
+    const since = unlessGone(() => ({ cpuSeconds: this.#cpuSeconds(from.files), ...readCounters(from.interface) }));
     this.#metered.set(sandboxId, { ...from, sinceMs: performance.now(), since });
   }
 
@@ -185,7 +185,7 @@ function unlessGone<T>(read: () => T): T | null {
 }
 
 /** Counters of an interface of the host, from the view of its other end. */
-function trafficOf(interfaceName: string): Traffic {
+function readCounters(interfaceName: string): Traffic {
   const counter = (name: string) =>
     Number(readFileSync(`/sys/class/net/${interfaceName}/statistics/${name}`, 'latin1'));
   return { sentBytes: counter('rx_bytes'), receivedBytes: counter('tx_bytes') };
@@ -268,9 +268,9 @@ class OwnFigures {
     this.#unlessGone(() => {
       const shown: Shown = {
         instance,
-        size: this.#cgroups.sizeOf(instance),
+        size: this.#cgroups.readSize(instance),
         folder: `/proc/${shim.pid}/root/mnt/own`,
-        startedAt: startOf(shim),
+        startedAt: readStart(shim),
         last: null,
         load: before?.instance === instance ? before.load : [0, 0, 0],
         used: 0,
@@ -317,7 +317,7 @@ class OwnFigures {
 
   #show(shown: Shown): void {
     const { size, folder, startedAt } = shown;
-    const { memory, user, system, processes } = this.#cgroups.useOf(shown.instance);
+    const { memory, user, system, processes } = this.#cgroups.readUse(shown.instance);
     const atMs = performance.now();
     const hundredths = user + system;
     if (shown.last) {
@@ -362,7 +362,7 @@ class OwnFigures {
  * The start of a sandbox's time, in seconds since 1970. On a kernel without time namespaces, it is the start of the
  * machine.
  */
-function startOf({ pid, startTicks }: ProcessIdentity): number {
+function readStart({ pid, startTicks }: ProcessIdentity): number {
   if (!existsSync('/proc/self/ns/time')) return bootTime();
   const isOwn = readlinkSync(`/proc/${pid}/ns/time_for_children`) !== readlinkSync('/proc/self/ns/time');
   return bootTime() + (isOwn ? Math.floor(Number(startTicks) / ticksPerSecond) : 0);

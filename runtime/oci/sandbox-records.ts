@@ -8,7 +8,7 @@ import { writeFileDurably } from '../../platform/config/durable-file.ts';
 import { readDocument, setAside } from '../../platform/config/readable-document.ts';
 import type { SandboxExit, SandboxPlace } from '../driver.ts';
 import type { DriverLogger } from '../driver-logger.ts';
-import { isFirstOfNamespace, type ProcessIdentity, parentOf } from '../process/process-identity.ts';
+import { isFirstOfNamespace, type ProcessIdentity, readParent } from '../process/process-identity.ts';
 import { agentPort } from '../sandbox-agent/agent-client.ts';
 import { isSandboxName, requireSandboxName } from '../sandbox-name.ts';
 import type { Cgroups } from './cgroups.ts';
@@ -72,7 +72,7 @@ export async function writeRecord(folder: string, record: SandboxRecord): Promis
 }
 
 /** The place of a sandbox at which others reach it. */
-export function placeOf(record: SandboxRecord, from: SandboxPlace['from'], slots?: MountSlot[]): SandboxPlace {
+export function toSandboxPlace(record: SandboxRecord, from: SandboxPlace['from'], slots?: MountSlot[]): SandboxPlace {
   return { address: record.address, agentPort, from, ...(slots && { slots }) };
 }
 
@@ -213,7 +213,7 @@ export class SandboxRecords {
 
   /** On return, the record is on the disk. */
   async write(record: SandboxRecord): Promise<void> {
-    await writeRecord(this.folderOf(record.sandboxId), record);
+    await writeRecord(this.sandboxFolder(record.sandboxId), record);
     this.#records.set(record.sandboxId, record);
   }
 
@@ -234,13 +234,13 @@ export class SandboxRecords {
   }
 
   /** @throws {TypeError} for a text that cannot be a sandbox's id */
-  folderOf(sandboxId: SandboxId): string {
+  sandboxFolder(sandboxId: SandboxId): string {
     requireSandboxName(sandboxId);
     return path.join(this.#copy.sandboxesFolder, sandboxId);
   }
 
   async #loadOne(sandboxId: SandboxId, shims: readonly LiveShim[]): Promise<void> {
-    const folder = this.folderOf(sandboxId);
+    const folder = this.sandboxFolder(sandboxId);
     const shim = shims.find((each) => each.folder === folder && !each.isFolderDeleted) ?? null;
     if (shim) await this.#keepPids(folder, shim);
     const read = readOrProblem(folder);
@@ -267,8 +267,8 @@ export class SandboxRecords {
   async #keepPids(folder: string, shim: LiveShim): Promise<void> {
     const known = readPids(folder)?.shim;
     if (known?.pid === shim.process.pid && known.startTicks === shim.process.startTicks) return;
-    const processes = await this.#cgroups.processesOf(shim.instance);
-    const initPid = processes.find((pid) => parentOf(pid) === shim.process.pid && isFirstOfNamespace(pid)) ?? 0;
+    const processes = await this.#cgroups.readProcesses(shim.instance);
+    const initPid = processes.find((pid) => readParent(pid) === shim.process.pid && isFirstOfNamespace(pid)) ?? 0;
     await writePids(folder, shim.process, initPid);
   }
 

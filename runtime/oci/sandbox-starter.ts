@@ -63,7 +63,7 @@ export class SandboxStarter {
   readonly #records: SandboxRecords;
   readonly #timeouts: StartTimeouts;
   readonly #images: ImageCache;
-  readonly #imageOf: (reference: string, signal: AbortSignal) => Promise<UnpackedImage>;
+  readonly #getImage: (reference: string, signal: AbortSignal) => Promise<UnpackedImage>;
   /**
    * A cold start uses a whole processor, so too many at once would delay all of them. Half of the permits are for other
    * accounts than the one with the most starts.
@@ -81,7 +81,7 @@ export class SandboxStarter {
     records: SandboxRecords;
     timeouts: StartTimeouts;
     images: ImageCache;
-    imageOf: (reference: string, signal: AbortSignal) => Promise<UnpackedImage>;
+    getImage: (reference: string, signal: AbortSignal) => Promise<UnpackedImage>;
   }) {
     this.#copy = parts.copy;
     this.#cgroups = parts.cgroups;
@@ -91,7 +91,7 @@ export class SandboxStarter {
     this.#records = parts.records;
     this.#timeouts = parts.timeouts;
     this.#images = parts.images;
-    this.#imageOf = parts.imageOf;
+    this.#getImage = parts.getImage;
   }
 
   /**
@@ -109,7 +109,7 @@ export class SandboxStarter {
     onPhase('deploying');
     requireHostDisk(this.#copy.folder);
     if (before) await this.#runner.end(folder, before.instance, before.address);
-    const image = await this.#imageOf(spec.image, signal);
+    const image = await this.#getImage(spec.image, signal);
     watch.mark('image');
     const member = hasDisk(folder) ? null : (pools?.claim(spec.image, image, spec.storageGb) ?? null);
     const begin = member ? this.#nameMember(work, member, image) : this.#startCold(work, image);
@@ -159,7 +159,7 @@ export class SandboxStarter {
    */
   async restartAgent({ spec, folder, signal }: Pick<Work, 'spec' | 'folder' | 'signal'>): Promise<boolean> {
     if (!this.#runner.isAgentGone(folder)) return false;
-    const image = await this.#imageOf(spec.image, signal);
+    const image = await this.#getImage(spec.image, signal);
     await startAgentAgain(folder, bootDocument({ ...spec, command: null, startImageCommand: false }, image), signal);
     return true;
   }
@@ -178,7 +178,7 @@ export class SandboxStarter {
     try {
       signal.throwIfAborted();
       const connection = this.#network.take(spec.sandboxId, spec.allowInternetAccess);
-      const record = recordOf(spec, spec.sandboxId, connection.address);
+      const record = createRecord(spec, spec.sandboxId, connection.address);
       try {
         await this.#records.write(record);
         await this.#images.keepFor(image, folder);
@@ -220,7 +220,7 @@ export class SandboxStarter {
   async #nameMember(work: Work, member: PoolMember, image: UnpackedImage): Promise<SandboxRecord> {
     const { spec, folder } = work;
     const { address } = member.connection;
-    const record = recordOf(spec, member.name, address);
+    const record = createRecord(spec, member.name, address);
     // This step takes the longest, so it begins first. If a step fails, the member is ended.
     const named = runCommand('nsenter', [`--uts=/proc/${member.initPid}/ns/uts`, 'hostname', spec.sandboxId], {
       signal: work.signal,
@@ -287,7 +287,7 @@ export class SandboxStarter {
     const { folder, spec, signal } = work;
     if (!spec.storage) return;
     const pids = readPids(folder)!;
-    const { uidBase } = this.#network.connectionOf(record.address, spec.allowInternetAccess);
+    const { uidBase } = this.#network.createConnection(record.address, spec.allowInternetAccess);
     const { instance } = record;
     const container = { folder, instance, shimPid: pids.shim.pid, initPid: pids.initPid, uidBase };
     work.slots = await this.#mounts.apply(container, spec.storage, signal);
@@ -359,7 +359,11 @@ export class Stopwatch {
   }
 }
 
-const recordOf = ({ sandboxId, run, diskRates }: SandboxSpec, instance: string, address: string): SandboxRecord => ({
+const createRecord = (
+  { sandboxId, run, diskRates }: SandboxSpec,
+  instance: string,
+  address: string,
+): SandboxRecord => ({
   sandboxId,
   ...(run !== null && { run }),
   ...(diskRates && { diskRates }),
@@ -369,7 +373,7 @@ const recordOf = ({ sandboxId, run, diskRates }: SandboxSpec, instance: string, 
   exitReported: false,
 });
 
-function imageCommandOf({ config: { entrypoint, cmd } }: UnpackedImage): AgentInit['command'] {
+function toCommand({ config: { entrypoint, cmd } }: UnpackedImage): AgentInit['command'] {
   return entrypoint.length + cmd.length > 0 ? { entrypoint, cmd } : null;
 }
 
@@ -379,7 +383,7 @@ function bootDocument(spec: SandboxSpec, image: UnpackedImage): object {
     sandboxId: spec.sandboxId,
     accessToken: spec.accessToken,
     env: { ...image.config.env, ...spec.env },
-    command: spec.command ?? (spec.startImageCommand ? imageCommandOf(image) : null),
+    command: spec.command ?? (spec.startImageCommand ? toCommand(image) : null),
     ...(image.config.workingDir === null ? {} : { cwd: image.config.workingDir }),
     ...(image.config.user === null ? {} : { user: image.config.user }),
   };

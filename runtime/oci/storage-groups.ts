@@ -79,18 +79,18 @@ export class StorageGroups {
   }
 
   /** Names of the groups of a sandbox's buckets, in the form of instances. */
-  async namesOf(instance: string): Promise<string[]> {
+  async readNames(instance: string): Promise<string[]> {
     const names = new Set<string>();
-    for (const folder of this.#tree.foldersOf(path.join(storageGroup, instance))) {
+    for (const folder of this.#tree.listFolders(path.join(storageGroup, instance))) {
       for (const each of await foldersBelow(folder)) names.add(path.join(storageGroup, instance, each));
     }
     return [...names];
   }
 
   /** Host process numbers of the processes that serve buckets of a sandbox, by the sandbox's instance. */
-  async processesOf(instance: string): Promise<number[]> {
+  async readProcesses(instance: string): Promise<number[]> {
     const pids = new Set<number>();
-    for (const group of await this.namesOf(instance)) {
+    for (const group of await this.readNames(instance)) {
       for (const pid of await readPids(this.#tree.file('freezer', group, 'cgroup.procs'))) pids.add(pid);
     }
     return [...pids];
@@ -98,7 +98,7 @@ export class StorageGroups {
 
   /** Kills the processes that serve the buckets of a sandbox, after moving them out of its frozen groups. */
   async kill(instance: string): Promise<number> {
-    const pids = await this.processesOf(instance);
+    const pids = await this.readProcesses(instance);
     for (const pid of pids) killIfThere(pid);
     if (pids.length > 0 && this.#tree.version === 1) {
       const outside = path.join(this.#tree.controllerRoot('freezer'), 'cgroup.procs');
@@ -109,6 +109,6 @@ export class StorageGroups {
 
   /** Removes the groups of a sandbox's buckets. Their processes must have ended. */
   async remove(instance: string): Promise<void> {
-    for (const folder of this.#tree.foldersOf(path.join(storageGroup, instance))) await removeTree(folder);
+    for (const folder of this.#tree.listFolders(path.join(storageGroup, instance))) await removeTree(folder);
   }
 }

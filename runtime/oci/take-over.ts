@@ -33,7 +33,7 @@ export async function takeOver(parts: TakeOverParts): Promise<Omit<ReconcileRepo
   await records.load();
   // Done before any container is ended, because the former address of one sandbox may now belong to another.
   for (const record of records.all()) {
-    if (runner.isRunning(records.folderOf(record.sandboxId))) network.adopt(record.address, record.instance);
+    if (runner.isRunning(records.sandboxFolder(record.sandboxId))) network.adopt(record.address, record.instance);
   }
   const orphans = await removeOrphans({ ...parts, records: records.all() });
   if (Object.values(orphans).some((found) => found.length > 0)) {
@@ -56,7 +56,7 @@ async function takeOverOne(
   { cgroups, network, runner, records, exits, meters, ends }: TakeOverParts,
 ): Promise<void> {
   const { sandboxId } = record;
-  const folder = records.folderOf(sandboxId);
+  const folder = records.sandboxFolder(sandboxId);
   if (record.phase === 'ready' && runner.isRunning(folder)) {
     await network.expose(record.address, record.udpPorts ?? []);
     // The last worker may have died while a pause or a copy of the disk had lifted them.

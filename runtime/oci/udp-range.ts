@@ -30,7 +30,7 @@ export async function chooseUdpRange(copy: Copy, wanted: PortRange | undefined):
     );
   }
   const file = path.join(copy.folder, 'udp-ports.json');
-  const [inKernel] = await rangeOf(copy.table);
+  const [inKernel] = await readRange(copy.table);
   // Running sandboxes keep their ports even if the file with the block is lost.
   const kept = readDocumentOrSetAside(file, rangeSchema) ?? inKernel;
   if (kept && isFree(kept)) {
@@ -54,10 +54,10 @@ async function rangesOfOthers(copy: Copy): Promise<PortRange[]> {
   };
   const names = nftables.flatMap(({ table }) => (table ? [table.name] : []));
   const others = names.filter((name) => /^sandboxes_[0-9a-f]+$/.test(name) && name !== copy.table);
-  return (await Promise.all(others.map(rangeOf))).flat();
+  return (await Promise.all(others.map(readRange))).flat();
 }
 
-async function rangeOf(table: string): Promise<PortRange[]> {
+async function readRange(table: string): Promise<PortRange[]> {
   try {
     const text = await runCommand('nft', ['list', 'set', 'inet', table, 'udp_range']);
     return [...text.matchAll(/\b(\d+)-(\d+)\b/g)].map(([, first, last]) => ({

@@ -55,34 +55,34 @@ export class WarmPools {
       size: { least: number; most: number };
       /** The memory for all members. Undefined: a sixteenth of the machine's memory. */
       memoryMb?: number | undefined;
-      imageOf: (reference: string, signal: AbortSignal) => Promise<UnpackedImage>;
+      getImage: (reference: string, signal: AbortSignal) => Promise<UnpackedImage>;
       isBusy: () => boolean;
       /** Whether the host has capacity for more members. */
       hasCapacity: () => boolean;
       logger: DriverLogger;
     },
   ) {
-    const { base, size, memoryMb, imageOf, isBusy, hasCapacity, logger } = parts;
+    const { base, size, memoryMb, getImage, isBusy, hasCapacity, logger } = parts;
     const members = new PoolMembers(parts);
     this.#members = members;
     this.#base = base;
     this.#sizesFile = path.join(parts.copy.folder, 'pool.json');
     this.#pool = new WarmPool<{ image: string }, PoolMember>({
       make: async ({ image }, signal) =>
-        members.make(await imageOf(image, signal), mostFrequent(this.#askedOf(image).storageGb), signal),
+        members.make(await getImage(image, signal), mostFrequent(this.#findAsked(image).storageGb), signal),
       remove: (member) => members.remove(member),
       isStale: (member, { image }) => {
-        const { digest, storageGb } = this.#askedOf(image);
+        const { digest, storageGb } = this.#findAsked(image);
         const isOfAsked =
           member.storageGb === mostFrequent(storageGb) && member.image.digest === (digest ?? member.image.digest);
         return !isOfAsked || !members.isIntact(member);
       },
       madeAtOnce,
-      keyOf: ({ image }) => image,
+      toKey: ({ image }) => image,
       base: { image: base },
       size,
       budgetMb: () => memoryMb ?? (os.totalmem() / 1024 / 1024) * memoryFraction,
-      memoryMbOf: () => memberMemoryMb,
+      toMemoryMb: () => memberMemoryMb,
       hasCapacity,
       isBusy,
       logger,
@@ -103,7 +103,7 @@ export class WarmPools {
   /** Takes a fitting member. Null when there is none. The caller then owns it. */
   claim(reference: string, image: UnpackedImage, storageGb: number): PoolMember | null {
     const { digest } = image;
-    const sizes = [...this.#askedOf(reference).storageGb, storageGb].slice(-rememberedSizes);
+    const sizes = [...this.#findAsked(reference).storageGb, storageGb].slice(-rememberedSizes);
     this.#asked.set(reference, { digest, storageGb: sizes });
     const fits = (member: PoolMember) =>
       member.storageGb === storageGb && member.image.digest === digest && this.#members.isIntact(member);
@@ -125,13 +125,13 @@ export class WarmPools {
 
   async close(): Promise<void> {
     await this.#pool.close();
-    await writeFileDurably(this.#sizesFile, JSON.stringify(this.#askedOf(this.#base).storageGb)).catch((error) => {
+    await writeFileDurably(this.#sizesFile, JSON.stringify(this.#findAsked(this.#base).storageGb)).catch((error) => {
       // The sizes are only a hint for the next start, so a full disk is ignored.
       if (!isOutOfSpace(error)) throw error;
     });
   }
 
-  #askedOf(reference: string): Asked {
+  #findAsked(reference: string): Asked {
     return this.#asked.get(reference) ?? { digest: null, storageGb: [] };
   }
 }
@@ -236,7 +236,7 @@ class PoolMembers {
   async #agentWaits(instance: string, folder: string): Promise<boolean> {
     if (!this.#runner.isRunning(folder)) throw new Error('it ended');
     const initPid = readPids(folder)?.initPid;
-    for (const pid of await this.#cgroups.processesOf(instance)) {
+    for (const pid of await this.#cgroups.readProcesses(instance)) {
       const file = `/proc/${pid}/syscall`;
       if (pid !== initPid && existsSync(file) && readFileSync(file, 'latin1').startsWith(`${readSystemCall} 0x0 `)) {
         return true;

@@ -9,13 +9,13 @@ export interface ProcessIdentity {
 
 /** The process with this number now. Null when there is none, or only a zombie. */
 export function processIdentity(pid: number): ProcessIdentity | null {
-  const fields = statOf(pid);
+  const fields = readStat(pid);
   return fields ? { pid, startTicks: fields[19]! } : null;
 }
 
 /** The parent of a living process. */
-export function parentOf(pid: number): number | null {
-  const fields = statOf(pid);
+export function readParent(pid: number): number | null {
+  const fields = readStat(pid);
   return fields ? Number(fields[1]) : null;
 }
 
@@ -26,7 +26,7 @@ export function isFirstOfNamespace(pid: number): boolean {
 
 /** The kernel function in which a thread waits and takes no signal. Null when it does not wait so. */
 export function uninterruptibleWait(thread: number): string | null {
-  return statOf(thread)?.[0] === 'D' ? readOrEmpty(`/proc/${thread}/wchan`) : null;
+  return readStat(thread)?.[0] === 'D' ? readOrEmpty(`/proc/${thread}/wchan`) : null;
 }
 
 /** Whether a process was killed but has not ended. A frozen process ends when it is thawed. */
@@ -36,7 +36,7 @@ export function isKilled(pid: number): boolean {
 }
 
 /** The fields of `/proc/<pid>/stat`, beginning with the state. */
-function statOf(pid: number): string[] | null {
+function readStat(pid: number): string[] | null {
   const stat = readOrEmpty(`/proc/${pid}/stat`);
   if (stat === '') return null;
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');

@@ -2,7 +2,7 @@ import type net from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import tls from 'node:tls';
 import type { ReadyProbe } from '../../domain/templates/commands.ts';
-import { canConnect, statusOf } from '../../platform/agent-client/sandbox-exchange.ts';
+import { canConnect, fetchStatus } from '../../platform/agent-client/sandbox-exchange.ts';
 import { DriverError, type SandboxSpec } from '../driver.ts';
 import { type AgentClient, AgentError } from './agent-client.ts';
 
@@ -90,7 +90,7 @@ async function succeeds(probe: ReadyProbe, sandbox: Probed, signal: AbortSignal)
     const openTunnel = server
       ? () => (isTls ? tls.connect({ socket: server, rejectUnauthorized: false }) : server)
       : undefined;
-    return (await statusOf({ address, port, method: 'GET', path, isTls, openTunnel, deadlineMs, signal })) < 400;
+    return (await fetchStatus({ address, port, method: 'GET', path, isTls, openTunnel, deadlineMs, signal })) < 400;
   } catch {
     // Any error of a probe means that the sandbox is not ready.
     return false;

@@ -31,7 +31,7 @@ export async function ensureRuntimeFolder(cacheDir: string, agentDir: string): P
   if (!existsSync(initProgram)) throw new Error(`${initProgram} is missing: install the Debian package catatonit`);
   const node = nodeBinary();
   const agentFiles = await filesIn(agentDir);
-  const memoFile = path.join(cacheDir, 'runtime', `known-${identityOf([node, initProgram, ...agentFiles])}`);
+  const memoFile = path.join(cacheDir, 'runtime', `known-${computeIdentity([node, initProgram, ...agentFiles])}`);
   const known = await readFile(memoFile, 'utf8').catch(() => null);
   if (known !== null && existsSync(known)) return known;
   const folder = await assembleRuntimeFolder(cacheDir, agentDir, node, agentFiles);
@@ -49,7 +49,7 @@ async function assembleRuntimeFolder(
   agentFiles: string[],
 ): Promise<string> {
   const addons = agentFiles.filter((file) => file.endsWith('.node'));
-  const libraries = await librariesOf([node, ...addons]);
+  const libraries = await findLibraries([node, ...addons]);
   const nodeHash = await contentHash([node, initProgram, ...libraries]);
   const agentHash = await contentHash(agentFiles);
   const folder = path.join(cacheDir, 'runtime', `${nodeHash}-${agentHash}`);
@@ -99,7 +99,7 @@ function nodeBinary(): string {
 }
 
 /** All libraries that these programs load, and the loader, as files of the host. */
-export async function librariesOf(programs: string[]): Promise<string[]> {
+export async function findLibraries(programs: string[]): Promise<string[]> {
   const found = new Map<string, string>();
   for (const program of programs) {
     for (const [, file] of (await runCommand('ldd', [program])).matchAll(/(?:=>\s*)?(\/\S+) \(0x/g)) {
@@ -122,7 +122,7 @@ async function filesIn(folder: string): Promise<string[]> {
 /**
  * A value that changes when one of the files does. The files are not read, because hashing 130 MB takes half a second.
  */
-export function identityOf(files: string[]): string {
+export function computeIdentity(files: string[]): string {
   const hash = createHash('sha256');
   for (const file of files) {
     const { size, mtimeMs, ino } = statSync(file);

@@ -131,14 +131,14 @@ test('a context is created and destroyed by plain JSON calls', async () => {
 });
 
 test('errors are Connect errors with the right codes', async () => {
-  const codeOf = (request: Parameters<typeof execute>[0]) =>
+  const catchCode = (request: Parameters<typeof execute>[0]) =>
     execute(request).then(
       () => undefined,
       (error) => ConnectError.from(error).code,
     );
-  expect(await codeOf({ language: 'cobol', code: '' })).toBe(Code.InvalidArgument);
-  expect(await codeOf({ contextId: 'ctx-unknown', code: '' })).toBe(Code.NotFound);
-  expect(await codeOf({ language: 'r', code: '1' })).toBe(Code.FailedPrecondition);
+  expect(await catchCode({ language: 'cobol', code: '' })).toBe(Code.InvalidArgument);
+  expect(await catchCode({ contextId: 'ctx-unknown', code: '' })).toBe(Code.NotFound);
+  expect(await catchCode({ language: 'r', code: '1' })).toBe(Code.FailedPrecondition);
   const contexts = agent.client(ContextService);
   await expect(contexts.createContext({ language: 'bash', cwd: '/etc/passwd' })).rejects.toMatchObject({
     code: Code.InvalidArgument,

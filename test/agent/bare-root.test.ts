@@ -31,7 +31,7 @@ function bareRoot(): string {
   return root;
 }
 
-const outputOf = async (request: object) => {
+const readOutput = async (request: object) => {
   let stdout = '';
   let exitCode: number | undefined;
   for await (const { event } of agent.client(Process).start(request)) {
@@ -51,7 +51,7 @@ test('a root without shell, accounts, /tmp and /proc is enough', async () => {
     env: { PATH: '/bin:/usr/bin:/usr/sbin' },
   });
   const script = 'console.log(process.cwd(), process.env.HOME, process.env.USER)';
-  expect(await outputOf({ process: { cmd: 'node', args: ['-e', script] } })).toEqual({
+  expect(await readOutput({ process: { cmd: 'node', args: ['-e', script] } })).toEqual({
     stdout: '/ / root\n',
     exitCode: 0,
   });
@@ -68,7 +68,7 @@ test('a root without shell, accounts, /tmp and /proc is enough', async () => {
   expect((await fetch(`${agent.address}/upload`, { method: 'POST', headers: headers(), body: form })).status).toBe(200);
   expect(fs.readFileSync(path.join(root, 'made/file'), 'utf8')).toBe('content');
   expect(await (await fetch(`${agent.address}/download/made/file`, { headers: headers() })).text()).toBe('content');
-  await expect(outputOf({ process: { cmd: 'sh' } })).rejects.toMatchObject({ code: Code.NotFound });
+  await expect(readOutput({ process: { cmd: 'sh' } })).rejects.toMatchObject({ code: Code.NotFound });
 });
 
 test('as another user the agent has that user’s rights, and refuses the rest with a reason', async () => {
@@ -90,7 +90,7 @@ test('as another user the agent has that user’s rights, and refuses the rest w
     env: { HOME: home },
     boot: { platformToken, init: sandbox() },
   });
-  const { stdout } = await outputOf({
+  const { stdout } = await readOutput({
     process: { cmd: '/bin/sh', args: ['-c', 'id -u; id -un; cd; pwd; echo "$USER"'], cwd: '/' },
   });
   expect(stdout).toBe(`${nobody}\nnobody\n${home}\nnobody\n`);

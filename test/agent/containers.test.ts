@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { ContextService, ExecutionService } from '../../agent/proto/gen/sandboxagent_pb.js';
 import { AgentClient } from '../../ops/development/client/agent-client.ts';
 import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
-import { imageFolder, makeImageOnce, rootfsOf } from '../../runtime/images/image-cache.ts';
+import { imageFolder, makeImageOnce, rootfsPath } from '../../runtime/images/image-cache.ts';
 import { cacheDir, LocalHost } from '../runtime/local-host.ts';
 import { muslTree } from '../support/musl-tree.ts';
 import { until } from '../support/until.ts';
@@ -27,14 +27,14 @@ afterAll(async () => {
 });
 
 /** Stores an image in the hosts' cache, with busybox's programs and an account. @returns its reference */
-async function imageOf(name: string, fill: (tree: string) => Promise<void>): Promise<string> {
+async function makeImage(name: string, fill: (tree: string) => Promise<void>): Promise<string> {
   const digest = `sha256:${createHash('sha256').update(`${name} ${host.dataDir}`).digest('hex')}`;
   made.push(imageFolder(cacheDir(), digest));
   await makeImageOnce({
     cacheDir: cacheDir(),
     digest,
     async make(draft) {
-      const tree = rootfsOf(draft);
+      const tree = rootfsPath(draft);
       await fill(tree);
       for (const folder of ['etc', 'tmp', 'home/app']) fs.mkdirSync(path.join(tree, folder), { recursive: true });
       fs.chmodSync(path.join(tree, 'tmp'), 0o1777);
@@ -54,7 +54,7 @@ const images = {
   },
   async 'musl and busybox, no glibc'() {
     const source = await muslTree();
-    return imageOf('musl', async (tree) => {
+    return makeImage('musl', async (tree) => {
       await run('cp', ['-a', source, tree]);
       const libraries = fs.readdirSync(tree, { recursive: true, encoding: 'utf8' });
       expect(libraries.filter((file) => /libc\.so\.6|ld-linux/.test(file))).toEqual([]);
@@ -62,7 +62,7 @@ const images = {
   },
   async 'busybox and nothing else'() {
     const source = await muslTree();
-    return imageOf('scratch', async (tree) => {
+    return makeImage('scratch', async (tree) => {
       fs.mkdirSync(path.join(tree, 'bin'), { recursive: true });
       fs.copyFileSync(path.join(source, 'bin/busybox'), path.join(tree, 'bin/busybox'));
     });

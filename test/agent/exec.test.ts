@@ -55,7 +55,7 @@ interface Event {
   data: Json;
 }
 
-const eventOf = (frame: string): Event => {
+const parseEvent = (frame: string): Event => {
   const field = (name: string) => new RegExp(`^${name}: (.*)$`, 'm').exec(frame)?.[1];
   return { id: field('id'), type: field('event')!, data: JSON.parse(field('data')!) };
 };
@@ -67,7 +67,7 @@ async function events(run: string, { after = 0, onOpen = () => {} } = {}): Promi
   });
   expect([reply.status, reply.headers.get('content-type')]).toEqual([200, 'text/event-stream']);
   onOpen();
-  return (await reply.text()).split('\n\n').filter(Boolean).map(eventOf);
+  return (await reply.text()).split('\n\n').filter(Boolean).map(parseEvent);
 }
 
 const text = (list: Event[], channel: string) =>
@@ -319,34 +319,34 @@ test('before the sandbox has its name commands are refused', async () => {
 });
 
 describe('the end of an execution', () => {
-  const endOf = (runId: string, waitMs = 0) => ask('GET', `/end?run=${runId}&waitMs=${waitMs}`);
+  const readEnd = (runId: string, waitMs = 0) => ask('GET', `/end?run=${runId}&waitMs=${waitMs}`);
 
   test('is returned immediately, and also later, after other executions', async () => {
     const go = agent.path('go-to-end');
     const runId = await start(`until [ -e ${go} ]; do sleep 0.01; done; sleep 0.2; exit 3`);
-    expect(await endOf(runId)).toEqual({ status: 200, json: { ended: false, runId } });
+    expect(await readEnd(runId)).toEqual({ status: 200, json: { ended: false, runId } });
     fs.writeFileSync(go, '');
     const end = { ended: true, runId, exitCode: 3, error: null, durationMs: expect.any(Number) };
-    const { status, json } = await endOf(runId, 30_000);
+    const { status, json } = await readEnd(runId, 30_000);
     expect([status, json]).toEqual([200, end]);
     expect(json.durationMs).toBeGreaterThanOrEqual(200);
     const next = await start('true');
-    expect((await endOf(next, 30_000)).json.exitCode).toBe(0);
-    expect((await endOf(runId)).json).toEqual(json);
+    expect((await readEnd(next, 30_000)).json.exitCode).toBe(0);
+    expect((await readEnd(runId)).json).toEqual(json);
   });
 
   test('has a reason if there is no exit code', async () => {
     const cancelled = await start('sleep 600');
-    const waiting = endOf(cancelled, 30_000);
+    const waiting = readEnd(cancelled, 30_000);
     await ask('DELETE');
     expect((await waiting).json).toMatchObject({ ended: true, exitCode: null, error: 'cancelled' });
     const late = await start('sleep 600', { timeoutMs: 100 });
-    expect((await endOf(late, 30_000)).json).toMatchObject({ exitCode: null, error: 'deadline_exceeded' });
+    expect((await readEnd(late, 30_000)).json).toMatchObject({ exitCode: null, error: 'deadline_exceeded' });
   });
 
   test('is unknown for runs that never began, and the request is validated', async () => {
-    expect(await endOf('other')).toMatchObject({ status: 404, json: { code: 'no_run' } });
-    expect(await endOf('other', 30_001)).toMatchObject({ status: 400 });
+    expect(await readEnd('other')).toMatchObject({ status: 404, json: { code: 'no_run' } });
+    expect(await readEnd('other', 30_001)).toMatchObject({ status: 400 });
     expect(await ask('GET', '/end')).toMatchObject({ status: 404 });
   });
 });

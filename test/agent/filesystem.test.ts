@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => agent.stop());
 
-const codeOf = (code: Code, ...texts: string[]) =>
+const expectCode = (code: Code, ...texts: string[]) =>
   expect.objectContaining({
     code,
     rawMessage: texts.length === 0 ? expect.any(String) : expect.stringMatching(new RegExp(texts.join('.*'))),
@@ -75,17 +75,17 @@ describe.each(['connect+json', 'connect+proto'] as const)('over %s', (protocol) 
 
   test('Stat of a missing path is not_found with the texts clients rely on', async () => {
     expect(await failure(files().stat({ path: place('missing') }))).toEqual(
-      codeOf(Code.NotFound, 'not found', 'no such file or directory'),
+      expectCode(Code.NotFound, 'not found', 'no such file or directory'),
     );
     fs.writeFileSync(place('plain'), '');
     expect(await failure(files().stat({ path: `${place('plain')}/below` }))).toEqual(
-      codeOf(Code.FailedPrecondition, 'not a directory'),
+      expectCode(Code.FailedPrecondition, 'not a directory'),
     );
   });
 
   test('malformed paths are invalid_argument', async () => {
     for (const path of ['', 'a\0b', `/${'x'.repeat(300)}`]) {
-      expect(await failure(files().stat({ path }))).toEqual(codeOf(Code.InvalidArgument));
+      expect(await failure(files().stat({ path }))).toEqual(expectCode(Code.InvalidArgument));
     }
   });
 
@@ -99,19 +99,21 @@ describe.each(['connect+json', 'connect+proto'] as const)('over %s', (protocol) 
     const path = place('new/deep/er');
     expect((await files().makeDir({ path })).entry).toMatchObject({ path, type: FileType.DIRECTORY });
     expect(fs.statSync(path).isDirectory()).toBe(true);
-    expect(await failure(files().makeDir({ path }))).toEqual(codeOf(Code.AlreadyExists, 'directory already exists'));
+    expect(await failure(files().makeDir({ path }))).toEqual(
+      expectCode(Code.AlreadyExists, 'directory already exists'),
+    );
     fs.writeFileSync(place('occupied'), '');
     expect(await failure(files().makeDir({ path: place('occupied') }))).toEqual(
-      codeOf(Code.AlreadyExists, 'already exists'),
+      expectCode(Code.AlreadyExists, 'already exists'),
     );
     expect(await failure(files().makeDir({ path: `${place('occupied')}/below` }))).toEqual(
-      codeOf(Code.FailedPrecondition, 'not a directory'),
+      expectCode(Code.FailedPrecondition, 'not a directory'),
     );
   });
 
   test('a folder that cannot be made, for example below /proc, is refused after a limited number of attempts', async () => {
     const path = '/proc/nowhere/below';
-    const refused = codeOf(Code.NotFound, 'no such file');
+    const refused = expectCode(Code.NotFound, 'no such file');
     expect(await failure(files().makeDir({ path }))).toEqual(refused);
     expect(await failure(files().move({ source: agent.folder, destination: path }))).toEqual(refused);
   });
@@ -143,7 +145,7 @@ describe.each(['connect+json', 'connect+proto'] as const)('over %s', (protocol) 
     fs.mkdirSync(place('outer/inner'), { recursive: true });
     fs.writeFileSync(place('kept'), 'kept');
     expect(await failure(files().move({ source: place('missing'), destination: place('kept') }))).toEqual(
-      codeOf(Code.NotFound, 'no such file'),
+      expectCode(Code.NotFound, 'no such file'),
     );
     expect(fs.readFileSync(place('kept'), 'utf8')).toBe('kept');
     for (const [source, destination] of [
@@ -151,7 +153,7 @@ describe.each(['connect+json', 'connect+proto'] as const)('over %s', (protocol) 
       ['outer/inner', 'outer'],
     ] as const) {
       expect(await failure(files().move({ source: place(source), destination: place(destination) }))).toEqual(
-        codeOf(Code.InvalidArgument),
+        expectCode(Code.InvalidArgument),
       );
     }
     expect(fs.existsSync(place('outer/inner'))).toBe(true);
@@ -167,7 +169,7 @@ describe.each(['connect+json', 'connect+proto'] as const)('over %s', (protocol) 
     expect(fs.existsSync(place('doomed'))).toBe(false);
     expect(fs.existsSync(place('spared'))).toBe(true);
     await files().remove({ path: place('doomed') });
-    expect(await failure(files().remove({ path: '/' }))).toEqual(codeOf(Code.InvalidArgument));
+    expect(await failure(files().remove({ path: '/' }))).toEqual(expectCode(Code.InvalidArgument));
   });
 
   test('ListDir goes to the requested depth, parents before children, names in order', async () => {
@@ -190,10 +192,10 @@ describe.each(['connect+json', 'connect+proto'] as const)('over %s', (protocol) 
   test('ListDir of a missing path is not_found, of a file invalid_argument', async () => {
     fs.writeFileSync(place('notdir'), '');
     expect(await failure(files().listDir({ path: place('gone') }))).toEqual(
-      codeOf(Code.NotFound, 'not found', 'no such file or directory'),
+      expectCode(Code.NotFound, 'not found', 'no such file or directory'),
     );
     expect(await failure(files().listDir({ path: place('notdir') }))).toEqual(
-      codeOf(Code.InvalidArgument, 'not a directory'),
+      expectCode(Code.InvalidArgument, 'not a directory'),
     );
   });
 
@@ -301,7 +303,7 @@ test('Move to another filesystem keeps content, owners, modes, times and links',
     // A full disk is reported as such, and nothing is lost.
     fs.writeFileSync(agent.path('large'), Buffer.alloc(16 * 1024 * 1024));
     expect(await failure(files.move({ source: agent.path('large'), destination: `${other}/large` }))).toEqual(
-      codeOf(Code.ResourceExhausted, 'no space left on device'),
+      expectCode(Code.ResourceExhausted, 'no space left on device'),
     );
     expect(fs.existsSync(agent.path('large'))).toBe(true);
     expect(fs.readdirSync(other)).toEqual(['there']);

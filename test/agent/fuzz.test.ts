@@ -24,7 +24,7 @@ interface Frame {
 }
 
 /** The parser's result for the pieces, as text, which can be compared quickly. */
-const framesOf = (pieces: Buffer[]) => {
+const parseFrames = (pieces: Buffer[]) => {
   const parser = new FrameParser(maxFrameBytes);
   const frames: Frame[] = [];
   for (const piece of pieces)
@@ -42,7 +42,7 @@ test(`${whole} streams of frames, cut anywhere, come out as they went in`, () =>
       payload: random.bytes(random.below(random.pick([1, 10, 100]))),
     }));
     const bytes = Buffer.concat(sent.map(({ flags, payload }) => frame(flags, payload)));
-    const found = framesOf(random.cut(bytes));
+    const found = parseFrames(random.cut(bytes));
     expect(`${i}: ${found}`).toBe(`${i}: ${textOfFrames(sent, true)}`);
   }
 });
@@ -52,7 +52,7 @@ test(`${damaged} damaged streams of frames end in frames or a Connect error, the
   let refused = 0;
   const outcome = (pieces: Buffer[]) => {
     try {
-      return framesOf(pieces);
+      return parseFrames(pieces);
     } catch (error) {
       if (!(error instanceof ConnectError)) throw error;
       if (error.code !== Code.InvalidArgument && error.code !== Code.ResourceExhausted) throw error;
@@ -85,7 +85,7 @@ interface Part {
 }
 
 /** The parser's result for the pieces, as text. */
-const partsOf = (boundary: string, pieces: Buffer[]) => {
+const parseParts = (boundary: string, pieces: Buffer[]) => {
   const parser = new MultipartParser(boundary);
   const parts: Part[] = [];
   let open = false;
@@ -151,7 +151,7 @@ test(`${whole} forms, cut anywhere, come out as they went in`, () => {
       filename: random.pick([undefined, 'f', 'name.bin']),
       content: trickyContent(random, boundary),
     }));
-    const found = partsOf(boundary, random.cut(formBytes(boundary, parts)));
+    const found = parseParts(boundary, random.cut(formBytes(boundary, parts)));
     expect(`${i}: ${found}`).toBe(`${i}: ${textOfParts(parts, true)}`);
   }
 });
@@ -161,7 +161,7 @@ test(`${damaged} damaged forms end in parts or a MultipartError, the same howeve
   let refused = 0;
   const outcome = (pieces: Buffer[]) => {
     try {
-      return partsOf('bound', pieces);
+      return parseParts('bound', pieces);
     } catch (error) {
       if (!(error instanceof MultipartError)) throw error;
       refused += 1;

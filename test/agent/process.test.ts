@@ -181,8 +181,8 @@ test('List shows running processes with config and tag, and no ended ones', asyn
 test('a signal reaches the whole group, and the end names it', async () => {
   const run = sh('sleep 600 & sleep 600');
   const pid = await run.started();
-  await eventually(() => groupOf(pid).length >= 2);
-  const members = groupOf(pid);
+  await eventually(() => listGroup(pid).length >= 2);
+  const members = listGroup(pid);
   await agent
     .client(Process)
     .sendSignal({ process: { selector: { case: 'pid', value: pid } }, signal: Signal.SIGTERM });
@@ -302,7 +302,7 @@ test('a slow reader slows the writer, memory stays flat, and nothing is lost', a
     async () =>
       (await agent.client(Process).list({})).processes.find(({ config }) => config!.args[1]?.includes(written))?.pid,
   );
-  await eventually(() => groupOf(pid).some((member) => wchanOf(member).includes('pipe')));
+  await eventually(() => listGroup(pid).some((member) => readWchan(member).includes('pipe')));
   expect(fs.existsSync(written)).toBe(false);
   let most = agent.privateMib();
   const sampling = setInterval(() => {
@@ -385,7 +385,7 @@ test('200 processes at once all end with their own output', async () => {
 
 test('ended processes leave no descriptor and no zombie behind', async () => {
   const descriptors = () =>
-    fs.readdirSync(`/proc/${agent.process.pid}/fd`).filter((fd) => linkOf(fd).startsWith('pipe:')).length;
+    fs.readdirSync(`/proc/${agent.process.pid}/fd`).filter((fd) => readLink(fd).startsWith('pipe:')).length;
   await sh('true').finished;
   const before = descriptors();
   for (let i = 0; i < 20; i++) {
@@ -404,7 +404,7 @@ test('ended processes leave no descriptor and no zombie behind', async () => {
   expect(await eventually(noZombie)).toBe(true);
 });
 
-function linkOf(fd: string): string {
+function readLink(fd: string): string {
   try {
     return fs.readlinkSync(`/proc/${agent.process.pid}/fd/${fd}`);
   } catch {
@@ -413,7 +413,7 @@ function linkOf(fd: string): string {
 }
 
 /** Pids of a process group. */
-function groupOf(group: number): number[] {
+function listGroup(group: number): number[] {
   return fs
     .readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -430,11 +430,11 @@ function groupOf(group: number): number[] {
 
 /** Whether a process waits in a read of its pipe. */
 function waitsForInput(pid: number): boolean {
-  return wchanOf(pid).includes('pipe_read') && groupOf(pid).length === 1;
+  return readWchan(pid).includes('pipe_read') && listGroup(pid).length === 1;
 }
 
 /** The kernel function in which a process sleeps; '' when it has ended. */
-function wchanOf(pid: number): string {
+function readWchan(pid: number): string {
   try {
     return fs.readFileSync(`/proc/${pid}/wchan`, 'latin1');
   } catch {
@@ -452,9 +452,9 @@ test('processes and their children are killed before the agent when memory runs 
     const lines = run.stdout.toString().match(/^\d+$/gm) ?? [];
     return lines.length === 8 ? lines.map(Number) : null;
   });
-  const scoreOf = (pid: number) => Number(fs.readFileSync(`/proc/${pid}/oom_score_adj`, 'utf8'));
-  await eventually(() => [run.pid, ...children].every((pid) => scoreOf(pid) === 1000));
-  expect(scoreOf(agent.process.pid!)).toBe(scoreOf(process.pid));
+  const readScore = (pid: number) => Number(fs.readFileSync(`/proc/${pid}/oom_score_adj`, 'utf8'));
+  await eventually(() => [run.pid, ...children].every((pid) => readScore(pid) === 1000));
+  expect(readScore(agent.process.pid!)).toBe(readScore(process.pid));
   process.kill(-run.pid, 'SIGKILL');
   await run.finished;
 });

@@ -40,7 +40,7 @@ const frame = (payload: string | Uint8Array, flags = 0) => {
   return Buffer.concat([head, bytes]);
 };
 /** The frames of a reply: flags and JSON. */
-const framesOf = async (reply: Response): Promise<[number, Json][]> => {
+const readFrames = async (reply: Response): Promise<[number, Json][]> => {
   const bytes = Buffer.from(await reply.arrayBuffer());
   const frames: [number, Json][] = [];
   for (let at = 0; at < bytes.length; ) {
@@ -136,12 +136,12 @@ test('another version of the protocol is refused', async () => {
 test('a stream ends with its end frame, errors in it', async () => {
   const good = await stream(frame(startTrue));
   expect(good.headers.get('content-type')).toBe('application/connect+json');
-  const frames = await framesOf(good);
+  const frames = await readFrames(good);
   expect(frames.map(([flags]) => flags)).toEqual([...frames.slice(1).map(() => 0), 2]);
   expect(frames.at(-1)![1]).toEqual({});
   const bad = await stream(frame('{"process":{"cmd":"/no/such"}}'));
   expect(bad.status).toBe(200);
-  expect(await framesOf(bad)).toEqual([[2, { error: { code: 'not_found', message: expect.any(String) } }]]);
+  expect(await readFrames(bad)).toEqual([[2, { error: { code: 'not_found', message: expect.any(String) } }]]);
 });
 
 test.each([
@@ -155,7 +155,7 @@ test.each([
   ['a head that promises 4 GiB', Buffer.from([0, 0xff, 0xff, 0xff, 0xff, 1]), 'resource_exhausted'],
   ['a message that is no JSON', frame('nope'), 'invalid_argument'],
 ])('a stream of %s is an error in the end frame', async (_, body, code) => {
-  expect(await framesOf(await stream(body))).toEqual([[2, { error: { code, message: expect.any(String) } }]]);
+  expect(await readFrames(await stream(body))).toEqual([[2, { error: { code, message: expect.any(String) } }]]);
 });
 
 test('gzip is accepted, and used in replies when it is requested and saves bytes', async () => {
@@ -176,7 +176,7 @@ test('gzip is accepted, and used in replies when it is requested and saves bytes
   const both = await post('Filesystem/ListDir', listing, { 'accept-encoding': 'gzip' });
   const plain = await post('Filesystem/ListDir', listing, { 'accept-encoding': 'identity' });
   expect(await both.json()).toEqual(await plain.json());
-  const frames = await framesOf(
+  const frames = await readFrames(
     await stream(frame(zlib.gzipSync(startTrue), 1), { 'connect-content-encoding': 'gzip' }),
   );
   expect(frames.at(-1)).toEqual([2, {}]);
@@ -200,7 +200,7 @@ test('bombs and unknown encodings are refused, and memory stays flat', async () 
   expect(await (await post('Filesystem/Stat', bomb, { 'content-encoding': 'gzip' })).json()).toMatchObject({
     code: 'resource_exhausted',
   });
-  expect(await framesOf(await stream(frame(bomb, 1), { 'connect-content-encoding': 'gzip' }))).toEqual([
+  expect(await readFrames(await stream(frame(bomb, 1), { 'connect-content-encoding': 'gzip' }))).toEqual([
     [2, { error: { code: 'resource_exhausted', message: expect.any(String) } }],
   ]);
   expect(agent.privateMib() - before).toBeLessThan(80);

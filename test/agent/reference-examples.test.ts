@@ -10,7 +10,7 @@ import {
   exampleContextId,
   exampleWatcherId,
 } from '../../api/openapi/agent/operations.ts';
-import { samplesOf } from '../../api/openapi/agent/samples.ts';
+import { createSamples } from '../../api/openapi/agent/samples.ts';
 import { until } from '../support/until.ts';
 import { platformToken, sandbox, TestAgent, token } from './support/agent.ts';
 
@@ -80,7 +80,7 @@ test('with curl', async () => {
   const ids = new Ids();
   const streams: ReturnType<typeof spawn>[] = [];
   for (const operation of agentOperations) {
-    const source = ids.put(samplesOf(operation)[0]!.source);
+    const source = ids.put(createSamples(operation)[0]!.source);
     if (operation.isEndless) {
       // `tr` buffers its output until the end.
       const words = ['-c', local(source.replace(" | tr -d '\\000'", ''))];
@@ -115,7 +115,7 @@ test.each(['Connect', 'gRPC'])(
     fs.symlinkSync(path.join(root, 'node_modules'), path.join(folder, 'node_modules'));
     fs.writeFileSync(path.join(folder, 'package.json'), '{"type": "module"}');
     const samples = agentOperations.map((operation) => {
-      const { source } = samplesOf(operation).find((sample) => sample.label === label)!;
+      const { source } = createSamples(operation).find((sample) => sample.label === label)!;
       return { name: operation.procedure, isEndless: operation.isEndless ?? false, source: local(source) };
     });
     fs.writeFileSync(path.join(folder, 'samples.json'), JSON.stringify(samples));

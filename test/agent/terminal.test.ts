@@ -55,7 +55,7 @@ test('Ctrl-C interrupts the foreground process, and the shell continues', async 
   const terminal = shell();
   await terminal.shows(/ready> /);
   await terminal.type('sleep 600; echo "code $?"\n');
-  await eventually(() => readIfThere(`/proc/${foregroundOf(terminal.pid)}/comm`) === 'sleep\n');
+  await eventually(() => readIfThere(`/proc/${readForeground(terminal.pid)}/comm`) === 'sleep\n');
   await terminal.type('\x03');
   await terminal.type('echo "still $((1 + 1))"\n');
   await terminal.shows(/still 2/);
@@ -75,8 +75,8 @@ test('when the shell is killed, its foreground process gets SIGHUP', async () =>
   const terminal = shell();
   await terminal.shows(/ready> /);
   await terminal.type('sleep 600\n');
-  await eventually(() => readIfThere(`/proc/${foregroundOf(terminal.pid)}/comm`) === 'sleep\n');
-  const foreground = foregroundOf(terminal.pid);
+  await eventually(() => readIfThere(`/proc/${readForeground(terminal.pid)}/comm`) === 'sleep\n');
+  const foreground = readForeground(terminal.pid);
   await agent.client(Process).sendSignal({ process: terminal.process, signal: Signal.SIGKILL });
   await terminal.finished;
   expect(terminal.end).toMatchObject({ exitCode: 137, exited: false });
@@ -114,7 +114,7 @@ function terminals(): number {
 }
 
 /** The foreground process group of the terminal of `pid`. */
-function foregroundOf(pid: number): number {
+function readForeground(pid: number): number {
   const [, fields] = fs.readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ');
   return Number(fields!.split(' ')[5]);
 }

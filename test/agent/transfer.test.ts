@@ -20,7 +20,7 @@ const download = (path: string, header = {}, method = 'GET') =>
     headers: headers(header),
   });
 
-const formOf = (...fields: ['path' | 'file' | 'other', string | Uint8Array][]) => {
+const createForm = (...fields: ['path' | 'file' | 'other', string | Uint8Array][]) => {
   const form = new FormData();
   for (const [name, value] of fields) {
     if (name === 'file') form.append('file', new Blob([value as never]), 'name.bin');
@@ -30,11 +30,11 @@ const formOf = (...fields: ['path' | 'file' | 'other', string | Uint8Array][]) =
 };
 
 test.each([
-  ['path before file', (path: string, bytes: Uint8Array) => formOf(['path', path], ['file', bytes])],
-  ['file before path', (path: string, bytes: Uint8Array) => formOf(['file', bytes], ['path', path])],
+  ['path before file', (path: string, bytes: Uint8Array) => createForm(['path', path], ['file', bytes])],
+  ['file before path', (path: string, bytes: Uint8Array) => createForm(['file', bytes], ['path', path])],
   [
     'unknown fields',
-    (path: string, bytes: Uint8Array) => formOf(['other', 'x'], ['path', path], ['other', ''], ['file', bytes]),
+    (path: string, bytes: Uint8Array) => createForm(['other', 'x'], ['path', path], ['other', ''], ['file', bytes]),
   ],
 ] as const)('an upload with %s is stored byte for byte, parents made', async (name, form) => {
   for (const size of [0, 1, 100, 70_000, 3_000_000]) {
@@ -54,7 +54,7 @@ test('an upload replaces a file atomically, keeps its mode and owner, and follow
   fs.chmodSync(path, 0o640);
   fs.symlinkSync(path, agent.path('link'));
   const reader = fs.openSync(path, 'r');
-  expect((await upload(formOf(['path', agent.path('link')], ['file', 'new']))).status).toBe(200);
+  expect((await upload(createForm(['path', agent.path('link')], ['file', 'new']))).status).toBe(200);
   expect(fs.readFileSync(path, 'utf8')).toBe('new');
   expect(fs.lstatSync(agent.path('link')).isSymbolicLink()).toBe(true);
   const stat = fs.statSync(path);
@@ -77,14 +77,14 @@ test('an upload through a dangling link creates its target, with folders', async
       ['file', 'later path'],
       ['path', agent.path('dangling')],
     ],
-  ] as Parameters<typeof formOf>[]) {
+  ] as Parameters<typeof createForm>[]) {
     fs.rmSync(agent.path('other'), { recursive: true, force: true });
-    expect((await upload(formOf(...parts))).status).toBe(200);
+    expect((await upload(createForm(...parts))).status).toBe(200);
     expect(fs.readFileSync(agent.path('other', 'target'), 'utf8')).toBe(parts.find(([name]) => name === 'file')![1]);
     expect(fs.lstatSync(agent.path('dangling')).isSymbolicLink()).toBe(true);
   }
   fs.symlinkSync('loop', agent.path('loop'));
-  expect((await upload(formOf(['path', agent.path('loop')], ['file', 'x']))).status).toBe(400);
+  expect((await upload(createForm(['path', agent.path('loop')], ['file', 'x']))).status).toBe(400);
 });
 
 test('a mounted file, such as /etc/hosts of a container, is written in place', async () => {
@@ -92,7 +92,7 @@ test('a mounted file, such as /etc/hosts of a container, is written in place', a
   fs.writeFileSync(agent.path('mounted-file'), '');
   execFileSync('mount', ['--bind', agent.path('behind'), agent.path('mounted-file')]);
   try {
-    expect((await upload(formOf(['path', agent.path('mounted-file')], ['file', 'new']))).status).toBe(200);
+    expect((await upload(createForm(['path', agent.path('mounted-file')], ['file', 'new']))).status).toBe(200);
     expect(fs.readFileSync(agent.path('behind'), 'utf8')).toBe('new');
   } finally {
     execFileSync('umount', [agent.path('mounted-file')]);
@@ -100,26 +100,36 @@ test('a mounted file, such as /etc/hosts of a container, is written in place', a
 });
 
 test.each([
-  ['no file', () => upload(formOf(['path', agent.path('x')])), 400, /no file/],
-  ['no path', () => upload(formOf(['file', 'x'])), 400, /no path/],
+  ['no file', () => upload(createForm(['path', agent.path('x')])), 400, /no file/],
+  ['no path', () => upload(createForm(['file', 'x'])), 400, /no path/],
   [
     'two files',
-    () => upload(formOf(['path', agent.path('x')], ['file', 'a'], ['file', 'b'])),
+    () => upload(createForm(['path', agent.path('x')], ['file', 'a'], ['file', 'b'])),
     400,
     /more than one file/,
   ],
   [
     'two paths',
-    () => upload(formOf(['path', agent.path('x')], ['path', agent.path('y')], ['file', 'a'])),
+    () => upload(createForm(['path', agent.path('x')], ['path', agent.path('y')], ['file', 'a'])),
     400,
     /two different paths/,
   ],
-  ['an empty path', () => upload(formOf(['path', ''], ['file', 'a'])), 400, /path must not be empty/],
-  ['a path that is a directory', () => upload(formOf(['path', agent.folder], ['file', 'a'])), 400, /is a directory/],
-  ['a path that is a device', () => upload(formOf(['path', '/dev/null'], ['file', 'a'])), 400, /not a regular file/],
-  ['a path below /proc', () => upload(formOf(['path', '/proc/nowhere/x'], ['file', 'a'])), 404, /no such file/],
-  ['a path below a file', () => upload(formOf(['path', '/etc/passwd/x'], ['file', 'a'])), 400, /not a directory/],
-  ['a path too long', () => upload(formOf(['path', '/x'.repeat(20_000)], ['file', 'a'])), 400, /too long/],
+  ['an empty path', () => upload(createForm(['path', ''], ['file', 'a'])), 400, /path must not be empty/],
+  [
+    'a path that is a directory',
+    () => upload(createForm(['path', agent.folder], ['file', 'a'])),
+    400,
+    /is a directory/,
+  ],
+  [
+    'a path that is a device',
+    () => upload(createForm(['path', '/dev/null'], ['file', 'a'])),
+    400,
+    /not a regular file/,
+  ],
+  ['a path below /proc', () => upload(createForm(['path', '/proc/nowhere/x'], ['file', 'a'])), 404, /no such file/],
+  ['a path below a file', () => upload(createForm(['path', '/etc/passwd/x'], ['file', 'a'])), 400, /not a directory/],
+  ['a path too long', () => upload(createForm(['path', '/x'.repeat(20_000)], ['file', 'a'])), 400, /too long/],
   [
     'another content type',
     () =>
@@ -166,7 +176,7 @@ test('a full disk is 507 with its name, even while the client is sending, and th
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'tmpfs', disk]);
   try {
     fs.writeFileSync(`${disk}/file`, 'old');
-    const reply = await upload(formOf(['path', `${disk}/file`], ['file', Buffer.alloc(40_000_000)]));
+    const reply = await upload(createForm(['path', `${disk}/file`], ['file', Buffer.alloc(40_000_000)]));
     expect(reply.status).toBe(507);
     expect(await reply.json()).toEqual({ message: expect.stringContaining('no space left on device') });
     expect(fs.readFileSync(`${disk}/file`, 'utf8')).toBe('old');
@@ -369,7 +379,7 @@ test('files of any name are uploaded, listed and downloaded', async () => {
   ];
   for (const name of names) {
     const path = agent.path('names', name);
-    expect((await upload(formOf(['path', path], ['file', name]))).status).toBe(200);
+    expect((await upload(createForm(['path', path], ['file', name]))).status).toBe(200);
     expect(await (await download(path)).text()).toBe(name);
   }
   // A form turns the line end of a field into two characters, so this file is made in another way.
@@ -382,7 +392,7 @@ test('files of any name are uploaded, listed and downloaded', async () => {
 
 test('a relative path means the same for upload and download', async () => {
   const name = `relative-${process.pid}.txt`;
-  const reply = await upload(formOf(['path', name], ['file', 'at home']));
+  const reply = await upload(createForm(['path', name], ['file', 'at home']));
   const path = (await reply.text()).replace('uploaded: ', '');
   try {
     expect(await (await fetch(`${agent.address}/download/${name}`, { headers: headers() })).text()).toBe('at home');
@@ -394,7 +404,7 @@ test('a relative path means the same for upload and download', async () => {
 test('twenty uploads to one path leave one complete file', async () => {
   const path = agent.path('contested');
   await Promise.all(
-    Array.from({ length: 20 }, (_, i) => upload(formOf(['path', path], ['file', Buffer.alloc(200_000, i)]))),
+    Array.from({ length: 20 }, (_, i) => upload(createForm(['path', path], ['file', Buffer.alloc(200_000, i)]))),
   );
   const bytes = fs.readFileSync(path);
   expect(bytes.length).toBe(200_000);

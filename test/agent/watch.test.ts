@@ -151,7 +151,7 @@ function announcedTree(events: string[]): string[] {
   return [...tree].sort();
 }
 
-const treeOf = (folder: string) => (fs.readdirSync(folder, { recursive: true }) as string[]).sort();
+const listTree = (folder: string) => (fs.readdirSync(folder, { recursive: true }) as string[]).sort();
 
 test('a folder that is moved in, from the tree or from outside, is announced with its contents', async () => {
   const folder = makeFolder('moved-in');
@@ -167,7 +167,7 @@ test('a folder that is moved in, from the tree or from outside, is announced wit
   await watch.until('RENAME a', 'CREATE b', 'CREATE b/deep', 'CREATE b/deep/file', 'CREATE b/deep/at-once');
   fs.writeFileSync(`${folder}/b/deep/later`, '');
   await watch.until('CREATE b/deep/later');
-  expect(announcedTree(watch.events)).toEqual(treeOf(folder));
+  expect(announcedTree(watch.events)).toEqual(listTree(folder));
   await watch.close();
 });
 
@@ -181,7 +181,7 @@ test('two folders that swap their names are both announced', async () => {
   fs.writeFileSync(`${folder}/a/in-a`, '');
   fs.writeFileSync(`${folder}/b/in-b`, '');
   await watch.until('CREATE a/in-a', 'CREATE b/in-b');
-  expect(announcedTree(watch.events)).toEqual(treeOf(folder));
+  expect(announcedTree(watch.events)).toEqual(listTree(folder));
   await watch.close();
 });
 
@@ -207,13 +207,13 @@ for turn in range(1500):
   makeFolder('storm-outside');
   for (let seed = 1; seed <= 4; seed++) {
     const watch = await Watch.open(folder, true);
-    watch.events.push(...treeOf(folder).map((name) => `CREATE ${name}`));
+    watch.events.push(...listTree(folder).map((name) => `CREATE ${name}`));
     execFileSync('python3', ['-c', storm, String(seed)], { cwd: folder });
     const last = `last-${seed}`;
     fs.writeFileSync(`${folder}/${last}`, '');
     await watch.until(`CREATE ${last}`);
     expect(watch.error).toBeUndefined();
-    await eventually(() => announcedTree(watch.events).join() === treeOf(folder).join());
+    await eventually(() => announcedTree(watch.events).join() === listTree(folder).join());
     await watch.close();
   }
 }, 300_000);
@@ -338,14 +338,14 @@ test('a watch of a disconnected client is removed', async () => {
 /** The number of the agent's inotify watches on a directory. */
 function watches(directory: string): number {
   const folder = `/proc/${agent.process.pid}/fd`;
-  const fd = fs.readdirSync(folder).find((name) => linkOf(`${folder}/${name}`) === 'anon_inode:inotify');
+  const fd = fs.readdirSync(folder).find((name) => readLink(`${folder}/${name}`) === 'anon_inode:inotify');
   const lines = fs.readFileSync(`/proc/${agent.process.pid}/fdinfo/${fd}`, 'latin1').split('\n');
   const inode = fs.statSync(directory).ino.toString(16);
   return lines.filter((line) => line.startsWith('inotify wd') && line.includes(` ino:${inode} `)).length;
 }
 
 /** '' for a descriptor that was closed after it was listed. */
-function linkOf(path: string): string {
+function readLink(path: string): string {
   try {
     return fs.readlinkSync(path);
   } catch {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { accountRoot, anyUser, operator, scopeOf } from '../../api/access.ts';
+import { accountRoot, anyUser, operator, requireScope } from '../../api/access.ts';
 import { createApp } from '../../api/app.ts';
-import { quotaOf } from '../../api/routes/usage/quotas.ts';
+import { toQuota } from '../../api/routes/usage/quotas.ts';
 import { Account } from '../../db/accounts/account.entity.ts';
 import { ApiKey } from '../../db/accounts/api-key.entity.ts';
 import { hashApiKey } from '../../db/accounts/identities.ts';
@@ -372,13 +372,13 @@ beforeAll(async () => {
     'an operator of another account': admin,
     'an operator who is not root': operatorWhoIsNotRoot,
     'a suspended account': suspended,
-    'a user with a token': { ...owner, token: () => tokenOf(owner) },
-    'the account root with a token': { ...api.root, token: () => tokenOf(api.root) },
-    'an expired token': { ...owner, token: () => tokenOf(owner, 'update sessions set expires_at = now()') },
-    'a token that signed out': { ...owner, token: () => tokenOf(owner, 'delete from sessions') },
+    'a user with a token': { ...owner, token: () => createToken(owner) },
+    'the account root with a token': { ...api.root, token: () => createToken(api.root) },
+    'an expired token': { ...owner, token: () => createToken(owner, 'update sessions set expires_at = now()') },
+    'a token that signed out': { ...owner, token: () => createToken(owner, 'delete from sessions') },
   };
-  names = await objectsOf(owner);
-  suspendedNames = await objectsOf(suspended);
+  names = await createObjects(owner);
+  suspendedNames = await createObjects(suspended);
   for (const caller of [owner, other, api.root, foreignRoot, admin]) await addUsage(caller);
   for (const caller of [other, api.root, foreignRoot, admin]) {
     await api.send(caller, 'POST', '/v1/sandboxes', {});
@@ -398,7 +398,7 @@ afterAll(() => api.stop());
 
 const tail = () => randomBytes(4).toString('hex');
 
-async function objectsOf(owner: Caller): Promise<Names> {
+async function createObjects(owner: Caller): Promise<Names> {
   const project = await api.send(owner, 'POST', '/v1/projects', { name: `project-${tail()}` });
   const { project_id: projectId } = project.body.data;
   const fields = { project_id: projectId, custom_ports: [{ port: 8080, name: 'web' }] };
@@ -486,7 +486,7 @@ async function addQuota({ accountId, userId }: Caller): Promise<Pick<Names, 'all
   em.create(QuotaRequest, { requestId, accountId, userId, reason: 'more' });
   await em.flush();
   const allocationId = newId('quotaAllocation');
-  const allocation = { allocationId, allocatedByUserId: userId, quota: quotaOf({ template_storage_gb: 1 }) };
+  const allocation = { allocationId, allocatedByUserId: userId, quota: toQuota({ template_storage_gb: 1 }) };
   await em.transactional((tx) => allocateQuota(tx, { accountId, userId }, allocation));
   return { allocation_id: allocationId, request_id: requestId };
 }
@@ -500,19 +500,19 @@ async function addKey({ accountId, userId }: Caller): Promise<string> {
 }
 
 /** A token of a new session. @param then the later change of the session */
-async function tokenOf({ userId }: Caller, then?: string): Promise<string> {
+async function createToken({ userId }: Caller, then?: string): Promise<string> {
   const attempt = { email: 'any@example.com', address: '192.0.2.1' };
   const session = await startSession(api.orm.em, { userId, passwordHash: null }, attempt);
   if (then) await api.orm.em.fork().execute(`${then} where session_id = ?`, [session!.sessionId]);
   return api.dependencies.accessTokens.make(session!, userId);
 }
 
-async function headersOf(caller: (typeof callers)[Kind]): Promise<Record<string, string>> {
+async function createHeaders(caller: (typeof callers)[Kind]): Promise<Record<string, string>> {
   if (!caller) return {};
   return caller.token ? { authorization: `Bearer ${await caller.token()}` } : { 'x-api-key': caller.key };
 }
 
-async function outcomeOf(name: string, row: Row, caller: (typeof callers)[Kind], objects: Names) {
+async function readOutcome(name: string, row: Row, caller: (typeof callers)[Kind], objects: Names) {
   const [method, url] = name.split(' ') as [string, string];
   const address = url.replaceAll(/:(\w+)/g, (_all, parameter: string) => {
     if (parameter === 'token') return api.dependencies.codecAccessTokens[0]!;
@@ -522,7 +522,7 @@ async function outcomeOf(name: string, row: Row, caller: (typeof callers)[Kind],
   const reply = await api.app.inject({
     method: method as 'GET',
     url: address,
-    headers: await headersOf(caller),
+    headers: await createHeaders(caller),
     ...(row.body && { payload: row.body(objects) }),
   });
   const body = String(reply.headers['content-type']).startsWith('application/json') ? reply.json() : null;
@@ -562,7 +562,7 @@ test.each(withOwners)('%s shows only rows of the declared owners', async (name, 
   const inAccount = ['a user', 'another user of the account', 'the account root'] as const;
   for (const kind of [...inAccount, 'the root of another account', 'an operator of another account'] as const) {
     const { userId } = callers[kind]!;
-    const { body } = await outcomeOf(name, row, callers[kind], names);
+    const { body } = await readOutcome(name, row, callers[kind], names);
     const owners = new Set(row.owners!(body.data));
     expect([kind, owners.has(userId)]).toEqual([kind, true]);
     const isWide = row.rows === 'by_role' && name.startsWith('GET ') && kind === 'the account root';
@@ -584,10 +584,10 @@ test.each(Object.entries(table))('%s', async (name, row) => {
     let objects = kind === 'a suspended account' ? suspendedNames : names;
     // Objects that a route changes or removes are made again for the next caller.
     if (wanted[kind] === 'in' && namesObject(name) && !name.startsWith('GET ')) {
-      objects = await objectsOf(callers['a user']!);
+      objects = await createObjects(callers['a user']!);
     }
-    if (row.after) await outcomeOf(row.after, table[row.after]!, callers[kind], objects);
-    outcomes[kind] = (await outcomeOf(name, row, callers[kind], objects)).outcome;
+    if (row.after) await readOutcome(row.after, table[row.after]!, callers[kind], objects);
+    outcomes[kind] = (await readOutcome(name, row, callers[kind], objects)).outcome;
     if (![names, suspendedNames].includes(objects)) await releaseCapacity(objects.sandbox_id);
   }
   expect(outcomes).toEqual(wanted);
@@ -605,7 +605,7 @@ describe('declarations that no route has yet', () => {
     const app = createApp(api.dependencies);
     app.register(async (scope) => {
       for (const [url, access] of Object.entries(extra)) {
-        scope.get(url, { config: { access } }, async (request) => scopeOf(request));
+        scope.get(url, { config: { access } }, async (request) => requireScope(request));
       }
     });
     const ask = async (kind: Kind, url: string) => {

@@ -76,7 +76,7 @@ export class ContractClient {
       throw new Error(`${method} ${url}: 429 without Retry-After`);
     }
     const path = url.split('?', 1)[0]!;
-    const template = this.#templateOf(path, method);
+    const template = this.#findTemplate(path, method);
     if (template === null) {
       if (![301, 400, 404, 405, 429].includes(reply.status) && !/^\/(docs|openapi)/.test(path)) {
         throw new Error(`${method} ${url} answered ${reply.status} and is not in the document`);
@@ -129,7 +129,7 @@ export class ContractClient {
   }
 
   /** The documented path of this one. A literal path takes precedence over one with parameters. */
-  #templateOf(path: string, method: string): string | null {
+  #findTemplate(path: string, method: string): string | null {
     const found = Object.keys(this.document.paths)
       .filter((template) => this.document.paths[template][method.toLowerCase()])
       .filter((template) => new RegExp(`^${template.replaceAll(/\{[^}]+\}/g, '[^/]+')}/?$`).test(path));

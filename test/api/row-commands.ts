@@ -6,7 +6,7 @@ import { SandboxLifeRepository } from '../../db/sandboxes/sandbox-life.ts';
 import { addPort, removablePort, removePort } from '../../db/sandboxes/sandbox-ports.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import type { Port } from '../../domain/sandboxes/ports.ts';
-import { outcomeOf } from '../../domain/sandboxes/state.ts';
+import { toLifecycleOutcome } from '../../domain/sandboxes/state.ts';
 import {
   type PhaseTimeout,
   requirePossibleTimeout,
@@ -94,7 +94,7 @@ export class RowCommands implements SandboxCommands {
     if (status !== 'terminated') {
       await this.life.beginTermination(sandboxId, 'user_requested');
       await this.life.stop(sandboxId, at);
-      await this.life.endTermination(sandboxId, outcomeOf('user_requested', forget), at, true);
+      await this.life.endTermination(sandboxId, toLifecycleOutcome('user_requested', forget), at, true);
     }
     if (forget) await this.life.forget(sandboxId, at);
     return { alreadyTerminated: isAlreadyTerminated(status, forget) };

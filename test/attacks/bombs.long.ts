@@ -3,7 +3,7 @@ import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
 import { Cgroups } from '../../runtime/oci/cgroups.ts';
-import { copyIdOf } from '../faults/machine.ts';
+import { readCopyId } from '../faults/machine.ts';
 import { LocalHost, shell } from '../runtime/local-host.ts';
 import { until } from '../support/until.ts';
 import { Neighbour } from './neighbour.ts';
@@ -137,7 +137,7 @@ let cgroups: Cgroups;
 
 beforeAll(async () => {
   host = await LocalHost.open();
-  cgroups = new Cgroups(`sandboxes-${copyIdOf(host.dataDir)}`);
+  cgroups = new Cgroups(`sandboxes-${readCopyId(host.dataDir)}`);
   const spec = host.spec();
   neighbour = new Neighbour(await host.driver.create(spec), spec);
   for (let n = 0; n < 200; n += 1) await neighbour.stat();

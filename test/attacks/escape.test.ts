@@ -25,7 +25,7 @@ const outcomes: Record<'root' | 'user', Record<string, string>> = { root: {}, us
 
 const rows = Object.entries(techniques).flatMap(([target, list]) => list.map((each) => ({ target, ...each })));
 const userRows = [...rows, ...onlyForUsers.map((each) => ({ target: 'the agent, by a user', ...each }))];
-const nameOf = (row: { target: string; technique: string }) => `${row.target}: ${row.technique}`;
+const formatName = (row: { target: string; technique: string }) => `${row.target}: ${row.technique}`;
 
 beforeAll(async () => {
   host = await LocalHost.open();
@@ -67,7 +67,7 @@ beforeAll(async () => {
     ['root', rows],
     ['user', userRows],
   ] as const) {
-    const attacks = list.map((row) => [nameOf(row), row.attack]);
+    const attacks = list.map((row) => [formatName(row), row.attack]);
     await put(`/opt/${as}.json`, JSON.stringify({ parameters, attacks }));
     const command = `python3 /opt/attack.py /opt/${as}.json`;
     const script = `chmod 755 /opt; chmod 644 /opt/*; ${as === 'root' ? command : `su user -c '${command}'`}`;
@@ -85,20 +85,23 @@ afterAll(() => host.closeEmpty());
 afterAll(async () => {
   const table = userRows.flatMap((row) =>
     (['root', 'user'] as const).flatMap((as) => {
-      const what = outcomes[as][nameOf(row)];
-      return what === undefined ? [] : [`| ${nameOf(row)} | ${as} | ${what} |`];
+      const what = outcomes[as][formatName(row)];
+      return what === undefined ? [] : [`| ${formatName(row)} | ${as} | ${what} |`];
     }),
   );
   process.stdout.write(`| technique | as | what happened |\n|---|---|---|\n${table.join('\n')}\n`);
 });
 
-test.each(rows.map((row) => [nameOf(row), row] as const))('its root is kept from %s', (name, row: Technique) => {
+test.each(rows.map((row) => [formatName(row), row] as const))('its root is kept from %s', (name, row: Technique) => {
   expect(row.root).toContain(outcomes.root[name]);
 });
 
-test.each(userRows.map((row) => [nameOf(row), row] as const))('its user is kept from %s', (name, row: Technique) => {
-  expect(row.user ?? row.root).toContain(outcomes.user[name]);
-});
+test.each(userRows.map((row) => [formatName(row), row] as const))(
+  'its user is kept from %s',
+  (name, row: Technique) => {
+    expect(row.user ?? row.root).toContain(outcomes.user[name]);
+  },
+);
 
 test('the host is as it was before the attacks', () => {
   // Other programs of the machine may load modules in the meantime.

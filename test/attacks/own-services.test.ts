@@ -85,7 +85,7 @@ const spellings = () => [
 ];
 
 /** The error that a caller gets for an endpoint, and its duration. */
-async function refusalOf(endpoint: string): Promise<{ message: string; seconds: number }> {
+async function findRefusal(endpoint: string): Promise<{ message: string; seconds: number }> {
   const copy = await openCopy(host.dataDir, host.options().logger);
   const { agentDir, cacheDir } = host.options();
   const cgroups = new Cgroups(copy.cgroup);
@@ -148,7 +148,7 @@ test('the servers of metrics are among them, and the address of those without a 
 
 /** Sends all requests at once. */
 async function expectRefusals(endpoints: string[]): Promise<void> {
-  const refusals = await Promise.all(endpoints.map((each) => refusalOf(`http://${each}`)));
+  const refusals = await Promise.all(endpoints.map((each) => findRefusal(`http://${each}`)));
   expect(refusals.map(({ message }) => message)).toEqual(endpoints.map(() => words));
   expect(Math.min(...refusals.map(({ seconds }) => seconds))).toBeGreaterThan(timeoutSeconds / 2 - 0.2);
   for (const canary of services.values()) expect(canary.connections).toBe(0);
@@ -167,14 +167,14 @@ test('a port that is closed, one that is filtered and another program look the s
   const closed = await freePort();
   const before = other.connections;
   const ports = [`127.0.0.1:${closed}`, `127.0.0.1:${other.port}`, `[::1]:${other.port}`, `${outside.far}:5432`];
-  const refusals = await Promise.all(ports.map((each) => refusalOf(`http://${each}`)));
+  const refusals = await Promise.all(ports.map((each) => findRefusal(`http://${each}`)));
   expect(refusals.map(({ message }) => message)).toEqual(ports.map(() => words));
   expect(Math.min(...refusals.map(({ seconds }) => seconds))).toBeGreaterThan(timeoutSeconds / 2 - 0.2);
   // Other services are reached, because the operator opened their range. A mount's time may be too short for that on a
   // busy machine.
   await until(async () => {
     if (other.connections > before) return true;
-    await refusalOf(`http://127.0.0.1:${other.port}`);
+    await findRefusal(`http://127.0.0.1:${other.port}`);
     return false;
   });
 }, 300_000);

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { jest } from '@jest/globals';
 import { AgentClient } from '../../ops/development/client/agent-client.ts';
 import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
-import { hostOf, type StartedGateway, startGateway } from '../gateway/started-gateway.ts';
+import { formatHost, type StartedGateway, startGateway } from '../gateway/started-gateway.ts';
 import { LocalHost, nothing, onHost, shell } from '../runtime/local-host.ts';
 
 jest.setTimeout(300_000);
@@ -33,7 +33,7 @@ beforeAll(async () => {
   gateway = await startGateway();
   const { sandboxId, accessToken } = spec;
   gateway.routes.set({ sandboxId, address: place.address, agentPort: place.agentPort, secure: true, accessToken });
-  agent = new AgentClient(`${hostOf(sandboxId)}:${gateway.port}`, accessToken);
+  agent = new AgentClient(`${formatHost(sandboxId)}:${gateway.port}`, accessToken);
 }, 300_000);
 
 afterAll(async () => {

@@ -6,7 +6,7 @@ import { deriveSecrets } from '../../platform/config/secrets.ts';
 import { startApi, type TestApi } from '../api/test-api.ts';
 import { send } from '../gateway/client.ts';
 import { GatewayProcess } from '../gateway/gateway-process.ts';
-import { hostOf } from '../gateway/started-gateway.ts';
+import { formatHost } from '../gateway/started-gateway.ts';
 import { startHttpUpstream, type UpstreamServer } from '../gateway/upstream-server.ts';
 import { until } from '../support/until.ts';
 
@@ -43,7 +43,7 @@ afterAll(async () => {
   await first.stop();
 });
 
-const statusesOf = (key: string) =>
+const readStatuses = (key: string) =>
   Promise.all([first, second].map(async (api) => (await api.client.send('GET', '/v1/users/me', { key })).status));
 
 async function newKey(): Promise<{ id: string; key: string }> {
@@ -54,23 +54,23 @@ async function newKey(): Promise<{ id: string; key: string }> {
 }
 
 test('a key works on every replica as soon as it is created', async () => {
-  expect(await statusesOf((await newKey()).key)).toEqual([200, 200]);
+  expect(await readStatuses((await newKey()).key)).toEqual([200, 200]);
 });
 
 test('a disabled key is refused at once on every replica, and taken again when it is enabled', async () => {
   const { id, key } = await newKey();
-  expect(await statusesOf(key)).toEqual([200, 200]);
+  expect(await readStatuses(key)).toEqual([200, 200]);
   await first.send(first.root, 'PUT', `/v1/api-keys/${id}/status`, { is_active: false });
-  expect(await statusesOf(key)).toEqual([401, 401]);
+  expect(await readStatuses(key)).toEqual([401, 401]);
   await second.send(first.root, 'PUT', `/v1/api-keys/${id}/status`, { is_active: true });
-  expect(await statusesOf(key)).toEqual([200, 200]);
+  expect(await readStatuses(key)).toEqual([200, 200]);
 });
 
 test('a deleted key is refused at once on every replica', async () => {
   const { id, key } = await newKey();
-  expect(await statusesOf(key)).toEqual([200, 200]);
+  expect(await readStatuses(key)).toEqual([200, 200]);
   await second.send(first.root, 'DELETE', `/v1/api-keys/${id}`);
-  expect(await statusesOf(key)).toEqual([401, 401]);
+  expect(await readStatuses(key)).toEqual([401, 401]);
 });
 
 test('a key with one letter changed, cut or doubled is none', async () => {
@@ -83,7 +83,7 @@ test('a key with one letter changed, cut or doubled is none', async () => {
     key.toUpperCase(),
     ` ${key.slice(4)}`,
   ];
-  for (const each of wrong) expect([each.length, await statusesOf(each)]).toEqual([each.length, [401, 401]]);
+  for (const each of wrong) expect([each.length, await readStatuses(each)]).toEqual([each.length, [401, 401]]);
 });
 
 /** A sandbox that runs, and the way to it: all its ports lead to one server. */
@@ -99,7 +99,7 @@ async function runningSandbox(): Promise<{ url: string; host(port?: number): str
     id,
   ]);
   const token = deriveSecrets(first.settings).agentToken(id, 1);
-  return { url: `/v1/sandboxes/${id}`, host: (port) => hostOf(id, port), token };
+  return { url: `/v1/sandboxes/${id}`, host: (port) => formatHost(id, port), token };
 }
 
 /** The status from each gateway. */

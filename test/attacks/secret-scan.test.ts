@@ -166,7 +166,7 @@ async function signPeopleIn(): Promise<void> {
     return { status: reply.status, text: await reply.text() };
   };
   const signIn = (given: string, email = invited) => call('/v1/auth/sign-in', { email, password: given });
-  const tokenOf = async (given: string) => JSON.parse((await signIn(given)).text).data.access_token as string;
+  const signInForToken = async (given: string) => JSON.parse((await signIn(given)).text).data.access_token as string;
   const setPassword = { token, new_password: password };
   const statuses = [
     await call(`/account/reset-password?token=${token}`),
@@ -180,12 +180,12 @@ async function signPeopleIn(): Promise<void> {
   ].map(({ status }) => status);
   expect(statuses).toEqual([200, 400, 200, 400, 401, 401, 400, 202]);
   ofCallers['the token of a reset'] = tokenIn(await mails.take(invited));
-  const first = await tokenOf(password);
+  const first = await signInForToken(password);
   ofCallers['an access token'] = first;
   const change = { current_password: password, new_password: next };
   const changed = await call('/v1/user-management/change-password', change, first);
   expect([changed.status, (await call('/v1/users/me', undefined, first)).status]).toEqual([200, 401]);
-  const second = await tokenOf(next);
+  const second = await signInForToken(next);
   ofCallers['another access token'] = second;
   await call(`/v1/sandboxes/sbx-none/exec/stream?token=${second}`);
   await call(`/v1/users/me?token=${second}&password=${encodeURIComponent(next)}`, undefined, `${second}x`);
@@ -311,12 +311,12 @@ async function refuseRows(): Promise<void> {
   const refused = { ...small, name: 'refused', env_vars: { TOKEN: variable } };
   expect((await api.request('POST', '/v1/sandboxes', refused)).status).toBe(500);
   await made('POST', `/v1/sandboxes/${id}/terminate`);
-  for (const name of ['api', 'worker', 'postgres']) await until(() => /CheckConstraint|violates/.test(logOf(name)));
+  for (const name of ['api', 'worker', 'postgres']) await until(() => /CheckConstraint|violates/.test(readLog(name)));
   await withDatabase('platform', (client) => client.query('alter table sandboxes drop constraint never'));
   await api.untilStatus(id, 'terminated');
 }
 
-const logOf = (name: string) => readFileSync(path.join(platform.dataDir, 'logs', `${name}.log`), 'latin1');
+const readLog = (name: string) => readFileSync(path.join(platform.dataDir, 'logs', `${name}.log`), 'latin1');
 
 /** Connects as the superuser of the embedded Postgres. */
 async function withDatabase<Result>(name: string, work: (client: pg.Client) => Promise<Result>): Promise<Result> {
@@ -378,8 +378,8 @@ test('no secret is in a log of any process', () => {
     expect.arrayContaining(['api', 'gateway', 'host', 'worker', 'temporal-server', 'temporal-web-ui', 'postgres']),
   );
   const search = new SecretSearch(all());
-  expect(logs.map((name) => [name, search.in(logOf(name))])).toEqual(logs.map((name) => [name, []]));
-  expect(logOf('api').split('\n').length).toBeGreaterThan(20);
+  expect(logs.map((name) => [name, search.in(readLog(name))])).toEqual(logs.map((name) => [name, []]));
+  expect(readLog('api').split('\n').length).toBeGreaterThan(20);
   // The first account's key is shown once.
   expect(search.in(platform.output)).toEqual(["the root's API key"]);
   expect(search.in(platform.output.replace(/^ *API key .*$/m, ''))).toEqual([]);

@@ -4,7 +4,7 @@ export class SecretSearch {
 
   /** @param secrets by their names */
   constructor(secrets: Readonly<Record<string, string>>) {
-    this.#forms = Object.entries(secrets).map(([what, secret]) => [what, formsOf(secret)]);
+    this.#forms = Object.entries(secrets).map(([what, secret]) => [what, listForms(secret)]);
   }
 
   /** The names of the secrets in the text. */
@@ -19,7 +19,7 @@ export class SecretSearch {
 }
 
 /** The plain text, and its forms in JSON, in an address, in hexadecimal, and in base64 at each offset. */
-function formsOf(secret: string): string[] {
+function listForms(secret: string): string[] {
   const base64 = [0, 1, 2].flatMap((offset) => {
     const bytes = Buffer.concat([Buffer.alloc(offset), Buffer.from(secret)]);
     // Characters that depend on the neighbouring bytes are left out.

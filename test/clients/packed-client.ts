@@ -67,7 +67,7 @@ async function compile(cwd: string, ...args: string[]): Promise<void> {
 }
 
 /** The programs of a README, by their headings. */
-export function programsOf(readme: string, language: string): { heading: string; source: string }[] {
+export function readPrograms(readme: string, language: string): { heading: string; source: string }[] {
   const text = fs.readFileSync(path.join(root, readme), 'utf8');
   const programs: { heading: string; source: string }[] = [];
   let heading = '';

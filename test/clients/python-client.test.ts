@@ -3,7 +3,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { RunningPlatform } from '../support/running-platform.ts';
 import { PythonWithClient } from './installed-python.ts';
-import { programsOf } from './packed-client.ts';
+import { readPrograms } from './packed-client.ts';
 
 const run = promisify(execFile);
 const source = path.resolve(import.meta.dirname, '../../clients/python');
@@ -58,7 +58,7 @@ test.each(['sync', 'async'])(
 
 test('every program of the README runs', async () => {
   const outputs = await Promise.all(
-    programsOf('clients/python/README.md', 'python').map(async ({ heading, source: program }) => {
+    readPrograms('clients/python/README.md', 'python').map(async ({ heading, source: program }) => {
       return [heading, await runPython('-c', program)] as const;
     }),
   );

@@ -2,8 +2,8 @@ import dns from 'node:dns';
 import { text } from 'node:stream/consumers';
 import { jest } from '@jest/globals';
 import { exchange } from '../../clients/typescript/src/http-exchange.ts';
-import { publicUrl, serverOf } from '../../clients/typescript/src/sandbox-address.ts';
-import { hostOf, type StartedGateway, startGateway } from '../gateway/started-gateway.ts';
+import { publicUrl, resolveServer } from '../../clients/typescript/src/sandbox-address.ts';
+import { formatHost, type StartedGateway, startGateway } from '../gateway/started-gateway.ts';
 import { startHttpUpstream, type UpstreamServer } from '../gateway/upstream-server.ts';
 
 let started: StartedGateway;
@@ -26,8 +26,8 @@ test.each<[string, () => ReturnType<typeof connection>]>([
 ])('a sandbox is reached %s, without a lookup of its name', async (_, at) => {
   const lookup = jest.spyOn(dns, 'lookup');
   try {
-    const domain = `${hostOf('sbx-one')}:${started.port}`;
-    const reply = await exchange(serverOf(domain, at()), '/', { method: 'GET', headers: {}, isAlone: true });
+    const domain = `${formatHost('sbx-one')}:${started.port}`;
+    const reply = await exchange(resolveServer(domain, at()), '/', { method: 'GET', headers: {}, isAlone: true });
     expect(await text(reply)).toBe(`served ${domain}`);
     expect(lookup.mock.calls.map(([name]) => name).filter((name) => name.includes('sbx-'))).toEqual([]);
   } finally {
@@ -37,10 +37,10 @@ test.each<[string, () => ReturnType<typeof connection>]>([
 
 test('other names are resolved by the DNS, and links for people always have the name', () => {
   const domain = 'sbx-one.sandboxes.example:8443';
-  expect(serverOf(domain, connection('https://api.example'))).toEqual({ origin: `https://${domain}`, host: null });
-  expect(serverOf(domain, connection('https://api.example', 'https://10.0.0.7:8443/'))).toEqual({
+  expect(resolveServer(domain, connection('https://api.example'))).toEqual({ origin: `https://${domain}`, host: null });
+  expect(resolveServer(domain, connection('https://api.example', 'https://10.0.0.7:8443/'))).toEqual({
     origin: 'https://10.0.0.7:8443',
     host: domain,
   });
-  expect(publicUrl(hostOf('sbx-one'), connection('http://127.0.0.1:7080'))).toBe(`http://${hostOf('sbx-one')}`);
+  expect(publicUrl(formatHost('sbx-one'), connection('http://127.0.0.1:7080'))).toBe(`http://${formatHost('sbx-one')}`);
 });

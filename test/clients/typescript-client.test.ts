@@ -14,7 +14,7 @@ import {
 } from '../../clients/typescript/src/index.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
 import { until } from '../support/until.ts';
-import { ProjectWithClient, programsOf } from './packed-client.ts';
+import { ProjectWithClient, readPrograms } from './packed-client.ts';
 
 const run = promisify(execFile);
 
@@ -43,7 +43,7 @@ afterAll(async () => {
   await platform?.leave();
 }, 300_000);
 
-const codeOf = (work: Promise<unknown>) =>
+const catchCode = (work: Promise<unknown>) =>
   work.then(
     () => 'nothing was thrown',
     (error: SandboxError) => error.code,
@@ -56,7 +56,7 @@ describe('sandboxes', () => {
     expect(listed).toEqual([sandbox.id]);
     await sandbox.pause();
     expect((await sandbox.info()).status).toBe('paused');
-    expect(await codeOf(sandbox.commands.run('true'))).toBe('sandbox_not_running');
+    expect(await catchCode(sandbox.commands.run('true'))).toBe('sandbox_not_running');
     await sandbox.resume();
     expect((await sandbox.info()).status).toBe('running');
     await sandbox.pause();
@@ -73,10 +73,10 @@ describe('sandboxes', () => {
   });
 
   test('are refused with the code of the API', async () => {
-    expect(await codeOf(Sandbox.create({ ...options, template: 'none' }))).toBe('template_not_found');
-    expect(await codeOf(Sandbox.get('sbx-none', options))).toBe('not_found');
-    expect(await codeOf(Sandbox.create({ ...options, apiKey: 'wrong' }))).toBe('unauthenticated');
-    expect(await codeOf(Sandbox.create({ ...options, apiUrl: '127.0.0.1:7080' }))).toBe('not_configured');
+    expect(await catchCode(Sandbox.create({ ...options, template: 'none' }))).toBe('template_not_found');
+    expect(await catchCode(Sandbox.get('sbx-none', options))).toBe('not_found');
+    expect(await catchCode(Sandbox.create({ ...options, apiKey: 'wrong' }))).toBe('unauthenticated');
+    expect(await catchCode(Sandbox.create({ ...options, apiUrl: '127.0.0.1:7080' }))).toBe('not_configured');
     expect((await Sandbox.get(sandbox.id, { ...options, apiKey: `${options.apiKey}\n` })).id).toBe(sandbox.id);
     const refused = await Sandbox.create({ ...options, timeoutSeconds: 1 }).catch((error) => error);
     expect(refused).toMatchObject({ code: 'validation_failed', status: 400, requestId: expect.any(String) });
@@ -107,18 +107,18 @@ describe('commands', () => {
     expect(await sandbox.commands.list()).toContainEqual({ pid: cat.pid, tag: 'the-cat', command: ['cat'] });
     const follower = await sandbox.commands.connect({ tag: 'the-cat' });
     await cat.sendStdin('typed\n');
-    const firstOf = async (output: AsyncIterable<{ bytes: Uint8Array }>) => {
+    const readFirst = async (output: AsyncIterable<{ bytes: Uint8Array }>) => {
       for await (const { bytes } of output) return Buffer.from(bytes).toString();
       return null;
     };
-    expect([await firstOf(cat), await firstOf(follower)]).toEqual(['typed\n', 'typed\n']);
+    expect([await readFirst(cat), await readFirst(follower)]).toEqual(['typed\n', 'typed\n']);
     expect(await sandbox.commands.kill(cat.pid)).toBe(true);
     await until(async () => (await sandbox.commands.list()).every(({ pid }) => pid !== cat.pid));
     expect(await sandbox.commands.kill(cat.pid)).toBe(false);
   });
 
   test('are killed after their time, or when the caller aborts', async () => {
-    expect(await codeOf(sandbox.commands.run('exec sleep 987', { timeoutMs: 200 }))).toBe('timed_out');
+    expect(await catchCode(sandbox.commands.run('exec sleep 987', { timeoutMs: 200 }))).toBe('timed_out');
     const abort = new AbortController();
     const running = sandbox.commands.run('echo up; exec sleep 987', {
       signal: abort.signal,
@@ -157,8 +157,8 @@ describe('files', () => {
     });
     await files.remove('/root/tree');
     expect(await files.exists('/root/tree')).toBe(false);
-    expect(await codeOf(files.read('/root/tree/none'))).toBe('not_found');
-    expect(await codeOf(files.read('/root'))).toBe('invalid_argument');
+    expect(await catchCode(files.read('/root/tree/none'))).toBe('not_found');
+    expect(await catchCode(files.read('/root'))).toBe('invalid_argument');
   });
 
   test('are copied from and to this machine', async () => {
@@ -173,7 +173,7 @@ describe('files', () => {
     process.off('warning', onWarning);
     expect(warnings.filter(({ name }) => name === 'MaxListenersExceededWarning')).toEqual([]);
     expect(fs.readFileSync(path.join(dir, 'back'), 'utf8') === content).toBe(true);
-    expect(await codeOf(sandbox.files.upload(path.join(dir, 'none'), '/root/there'))).toBe('ENOENT');
+    expect(await catchCode(sandbox.files.upload(path.join(dir, 'none'), '/root/there'))).toBe('ENOENT');
     fs.rmSync(dir, { recursive: true });
   });
 
@@ -223,10 +223,10 @@ test('code runs in contexts that keep their state', async () => {
   const { error } = await sandbox.runCode('x', { contextId: context.id });
   expect(error).toMatchObject({ name: 'ReferenceError' });
   const endless = sandbox.runCode('for (;;);', { contextId: context.id, timeoutMs: 1000 });
-  expect(await codeOf(endless)).toBe('timed_out');
+  expect(await catchCode(endless)).toBe('timed_out');
   expect((await sandbox.runCode('1 + 1', { contextId: context.id, timeoutMs: 60_000 })).text).toBe('2');
   await sandbox.destroyCodeContext(context.id);
-  expect(await codeOf(sandbox.runCode('x', { contextId: context.id }))).toBe('not_found');
+  expect(await catchCode(sandbox.runCode('x', { contextId: context.id }))).toBe('not_found');
   const code = `display({ a: [1, 2n ** 53n + 1n] });
 display({ 'application/vnd.sandbox.data+json': { text: '{"n": [1e-12, 9007199254740993]}' } }, { raw: true })`;
   const { results } = await sandbox.runCode(code, { language: 'javascript' });
@@ -262,7 +262,7 @@ test('a port is reached from here with the token, and by others with a signed UR
 describe('the packed archive in an empty project', () => {
   test('runs every program of the README', async () => {
     const env = { PLATFORM_URL: options.apiUrl, PLATFORM_API_KEY: options.apiKey };
-    const programs = programsOf('clients/typescript/README.md', 'ts');
+    const programs = readPrograms('clients/typescript/README.md', 'ts');
     const outputs = await project.run(
       programs.map(({ source }) => source),
       env,
@@ -281,7 +281,7 @@ describe('the packed archive in an empty project', () => {
 
   test('runs the commands of the README', async () => {
     // The block before it packs the client, which this test has done.
-    const { source } = programsOf('clients/typescript/README.md', 'sh').at(-1)!;
+    const { source } = readPrograms('clients/typescript/README.md', 'sh').at(-1)!;
     const env = { ...process.env, NODE_OPTIONS: '', ...connection() };
     const { stdout } = await run('bash', ['-euc', source], { cwd: project.dir, env, timeout: 100_000 });
     expect(stdout).toMatch(/^sandbox-platform COMMAND[\s\S]*from sbx-\w+\nexit code 3\n\/root\/note.txt\n\[/);

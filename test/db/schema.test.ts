@@ -20,7 +20,7 @@ interface ColumnOfSchema {
   nullable: boolean;
 }
 
-async function columnsOf(table: string): Promise<ColumnOfSchema[]> {
+async function readColumns(table: string): Promise<ColumnOfSchema[]> {
   return (await orm.em.fork().execute(
     `select a.attname as name, format_type(a.atttypid, a.atttypmod) as type, not a.attnotnull as nullable
        from pg_attribute a where a.attrelid = ?::regclass and a.attnum > 0 and not a.attisdropped order by a.attname`,
@@ -54,7 +54,7 @@ test('entities and the migrated schema have the same columns, types and nulls', 
         nullable: nullable === true,
       }))
       .sort((a, b) => (a.name < b.name ? -1 : 1));
-    const found = (await columnsOf(tableName)).sort((a, b) => (a.name < b.name ? -1 : 1));
+    const found = (await readColumns(tableName)).sort((a, b) => (a.name < b.name ? -1 : 1));
     expect([tableName, found]).toEqual([tableName, wanted]);
   }
 });

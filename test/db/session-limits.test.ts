@@ -27,7 +27,7 @@ afterAll(async () => {
 });
 
 const lock = 'select * from held where id = 1 for update';
-const failureOf = (work: Promise<unknown>) =>
+const catchFailure = (work: Promise<unknown>) =>
   work.then(
     () => undefined,
     (error: unknown) => error,
@@ -37,7 +37,7 @@ test('a process that stalls within a transaction loses its locks, and its pool l
   for (let round = 0; round < 5; round += 1) {
     const locked = Promise.withResolvers<void>();
     const released = Promise.withResolvers<void>();
-    const failed = failureOf(
+    const failed = catchFailure(
       orm.em.fork().transactional(async (tx) => {
         await tx.execute(lock);
         locked.resolve();
@@ -46,7 +46,7 @@ test('a process that stalls within a transaction loses its locks, and its pool l
     );
     // Its transaction may have ended before it got the lock.
     await Promise.race([locked.promise, failed]);
-    await until(async () => !(await failureOf(orm.em.fork().transactional((tx) => tx.execute(lock)))));
+    await until(async () => !(await catchFailure(orm.em.fork().transactional((tx) => tx.execute(lock)))));
     released.resolve();
     expect(await failed).toBeDefined();
   }
@@ -59,7 +59,7 @@ test('the wait for a lock is limited, and the error says that a later try may su
   try {
     await holder.query('begin');
     await holder.query(lock);
-    const waiting = await failureOf(orm.em.fork().transactional((tx) => tx.execute(lock)));
+    const waiting = await catchFailure(orm.em.fork().transactional((tx) => tx.execute(lock)));
     expect(isDatabaseOutOfReach(waiting)).toBe(true);
   } finally {
     await holder.end();
@@ -67,7 +67,7 @@ test('the wait for a lock is limited, and the error says that a later try may su
 });
 
 test('an endless statement is cancelled, and its connection is used again', async () => {
-  const endless = await failureOf(orm.em.fork().execute('select pg_sleep(3600)'));
+  const endless = await catchFailure(orm.em.fork().execute('select pg_sleep(3600)'));
   expect(isDatabaseOutOfReach(endless)).toBe(true);
   expect(await orm.em.fork().execute('select 1 as one')).toEqual([{ one: 1 }]);
 });
@@ -80,7 +80,7 @@ test('a statement on a server that hangs fails, and the pool then connects to a 
   try {
     const begun = Promise.withResolvers<void>();
     const hung = Promise.withResolvers<void>();
-    const failed = failureOf(
+    const failed = catchFailure(
       through.em.fork().transactional(async (tx) => {
         await tx.execute(lock);
         begun.resolve();
@@ -110,9 +110,9 @@ test('a full disk is reported as temporary, and the next attempt succeeds when t
     await em.execute(`create tablespace full_disk location '${disk}'`);
     await em.execute('create table large (text text) tablespace full_disk');
     const add = () => em.execute(`insert into large select repeat('x', 1000) from generate_series(1, 2000)`);
-    expect(isDatabaseOutOfReach(await failureOf(add()))).toBe(true);
+    expect(isDatabaseOutOfReach(await catchFailure(add()))).toBe(true);
     execFileSync('mount', ['-o', 'remount,size=8m', disk]);
-    expect(await failureOf(add())).toBeUndefined();
+    expect(await catchFailure(add())).toBeUndefined();
   } finally {
     await em.execute('drop table if exists large');
     await em.execute('drop tablespace if exists full_disk');
@@ -151,7 +151,8 @@ test('more transactions of an account than may wait are refused, and another acc
   const pool = await createOrm(database.url, 3);
   try {
     const release = Promise.withResolvers<void>();
-    const begin = (account: AccountId) => failureOf(accountTransaction(pool.em.fork(), account, () => release.promise));
+    const begin = (account: AccountId) =>
+      catchFailure(accountTransaction(pool.em.fork(), account, () => release.promise));
     const waiting = Array.from({ length: 100 }, () => begin('acc-many'));
     expect(await begin('acc-many')).toMatchObject({ code: 'too_many_requests' });
     const other = begin('acc-few');

@@ -28,7 +28,7 @@ export function documentationPages(): string[] {
 }
 
 /** @throws if a code fence has no language, or an `output` block follows no block */
-export function codeBlocksOf(page: string): CodeBlock[] {
+export function readCodeBlocks(page: string): CodeBlock[] {
   const blocks: CodeBlock[] = [];
   const lines = fs.readFileSync(path.join(root, page), 'utf8').split('\n');
   let open: { block: CodeBlock; indent: string; fence: string; lines: string[] } | null = null;

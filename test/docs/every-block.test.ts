@@ -9,7 +9,7 @@ import { ProjectWithClient } from '../clients/packed-client.ts';
 import { runOperator } from '../support/operator.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
 import { S3Server } from '../support/s3-server.ts';
-import { type CodeBlock, codeBlocksOf, documentationPages, outputPattern } from './code-blocks.ts';
+import { type CodeBlock, documentationPages, outputPattern, readCodeBlocks } from './code-blocks.ts';
 import { fieldsThatAreNotThere } from './json-blocks.ts';
 import { linesOfPicture, type PrintedLine, terminalPicture } from './terminal-picture.ts';
 
@@ -56,7 +56,7 @@ const runElsewhere: Record<string, string> = {
 };
 
 const pages = documentationPages();
-const blocks = pages.flatMap(codeBlocksOf);
+const blocks = pages.flatMap(readCodeBlocks);
 const runnable = blocks.filter(({ notRun, page }) => notRun === null && !(page in runElsewhere));
 
 const platform = new RunningPlatform();
@@ -194,7 +194,7 @@ test('the languages of blocks are known, and blocks that are not run are listed 
   const left = blocks.filter((block) => block.notRun !== null);
   expect(left.map(({ page, source }) => `${page}: ${source.split('\n')[0]}`).sort()).toEqual(notRun);
   for (const [page, file] of Object.entries(runElsewhere)) {
-    expect(fs.readFileSync(path.join(root, file), 'utf8')).toContain(`programsOf('${page}'`);
+    expect(fs.readFileSync(path.join(root, file), 'utf8')).toContain(`readPrograms('${page}'`);
   }
 });
 

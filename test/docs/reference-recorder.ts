@@ -109,7 +109,7 @@ export class ReferenceRecorder {
       const file = exampleFile(operationId);
       if (!fs.existsSync(file)) return [`${operationId} has no example`];
       const example = JSON.parse(fs.readFileSync(file, 'utf8')) as ReplyExample;
-      const [seen, kept] = [fieldsOf(status, body), fieldsOf(example.status, example.body)];
+      const [seen, kept] = [formatFields(status, body), formatFields(example.status, example.body)];
       return seen === kept ? [] : [`${operationId} answers ${seen}, and its example is ${kept}`];
     });
   }
@@ -170,24 +170,26 @@ export class ReferenceRecorder {
     return shown
       .replaceAll(/(?<=token=|add-card#)[\w.~-]+/g, '…')
       .replaceAll(/\b(pi|pm|seti)_\w+/g, '$1_1QexampleK2eZvKYlo2C')
-      .replaceAll(/\b\d{4}-\d\d-\d\d\b(?!T)/g, (day) => this.#dayOf(day))
-      .replaceAll(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, (time, fraction = '') => this.#timeOf(time, fraction))
-      .replaceAll(/\b([a-z]{3,4})-([a-z0-9]{18,30})\b/g, (id, kind: string) => this.#idOf(id, kind));
+      .replaceAll(/\b\d{4}-\d\d-\d\d\b(?!T)/g, (day) => this.#replaceDay(day))
+      .replaceAll(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, (time, fraction = '') =>
+        this.#replaceTime(time, fraction),
+      )
+      .replaceAll(/\b([a-z]{3,4})-([a-z0-9]{18,30})\b/g, (id, kind: string) => this.#replaceId(id, kind));
   }
 
   /** Moves a time to noon of a fixed day in spring. */
-  #timeOf(time: string, fraction: string): string {
+  #replaceTime(time: string, fraction: string): string {
     const atMs = Date.UTC(2026, 2, 1, 12) + Math.round((Date.parse(time) - this.#startedMs) / 1000) * 1000;
     return `${new Date(atMs).toISOString().slice(0, 19)}${fraction.replaceAll(/\d/g, '0')}Z`;
   }
 
-  #dayOf(day: string): string {
+  #replaceDay(day: string): string {
     const dayMs = 86_400_000;
     const days = Math.floor(Date.parse(day) / dayMs) - Math.floor(this.#startedMs / dayMs);
     return new Date(Date.UTC(2026, 2, 1) + days * dayMs).toISOString().slice(0, 10);
   }
 
-  #idOf(id: string, kind: string): string {
+  #replaceId(id: string, kind: string): string {
     const known = this.#ids.get(id);
     if (known) return known;
     const examples = Object.values(fieldExamples).filter((each) => typeof each === 'string');
@@ -204,7 +206,7 @@ export class ReferenceRecorder {
 const exampleFile = (operationId: string) => path.join(replyExamplesDir, `${operationId}.json`);
 
 /** The status, and the names of the fields if they are always the same. */
-function fieldsOf(status: number, body: Json): string {
+function formatFields(status: number, body: Json): string {
   const data = body?.data ?? body;
   if (data === null || typeof data !== 'object') return `${status} ${body === undefined ? 'nothing' : typeof body}`;
   return `${status} ${Object.keys(data).sort().join(' ')}`;

@@ -6,7 +6,7 @@ import { checkPlanLimits, defaultStorageGb } from '../../domain/billing/plans.ts
 import { isId, makeId } from '../../domain/ids.ts';
 import { checkApiKeyName, checkProjectName, checkSandboxName, generateSandboxName } from '../../domain/names.ts';
 import { expiryWarningMs, persistenceDaysRemaining, persistenceExpiresAt } from '../../domain/sandboxes/clock.ts';
-import { type Port, udpMappings, udpPortsOf, unionOfPorts } from '../../domain/sandboxes/ports.ts';
+import { listUdpPorts, type Port, udpMappings, unionOfPorts } from '../../domain/sandboxes/ports.ts';
 import { nextWarning, timeoutWarnings } from '../../domain/sandboxes/timeout-warnings.ts';
 import { parseCustomCommand, parseReadyCommand } from '../../domain/templates/commands.ts';
 
@@ -155,7 +155,7 @@ describe('ports', () => {
     const templatePorts = [port(53, 'dns', { protocol: 'UDP' }), port(80, 'web')];
     const customPorts = [port(53, 'mine'), port(90, 'game', { protocol: 'UDP' })];
     const ports = { templatePorts, customPorts, udpHostPorts: { 53: 20_000, 90: 20_001 } };
-    expect(udpPortsOf(ports)).toEqual([53, 90]);
+    expect(listUdpPorts(ports)).toEqual([53, 90]);
     expect(udpMappings(ports)).toEqual([{ hostPort: 20_001, servicePort: 91 }]);
     expect(udpMappings(ports, 90)).toEqual([]);
     // The template's port is effective again.

@@ -106,10 +106,10 @@ test('a backup of a running platform freezes a sandbox only for its own disk, ta
   expect({ code: made.code, failure: made.code === 0 ? '' : made.stderr }).toEqual({ code: 0, failure: '' });
   expect(new Set(during)).toEqual(new Set(['running']));
   const report = JSON.parse(made.stdout);
-  const pausesOf = receiver.received.filter(
+  const pauses = receiver.received.filter(
     ({ body }) => body.includes('"sandbox.paused"') && body.includes(running.sandbox_id),
   );
-  expect(pausesOf).toEqual([]);
+  expect(pauses).toEqual([]);
   expect(report).toMatchObject({
     folder: backup,
     sandboxes: expect.arrayContaining([paused.sandbox_id, running.sandbox_id]),

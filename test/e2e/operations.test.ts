@@ -72,14 +72,14 @@ test('`workflow show` prints one decoded line per event, and Temporal accepts th
   const shown = await temporal('workflow', 'show', '-w', id);
   expect(shown).toMatchObject({ code: 0, stderr: '' });
   const lines = shown.stdout.trimEnd().split('\n');
-  const linesOf = (name: string) => lines.filter((line) => line.includes(name));
+  const findLines = (name: string) => lines.filter((line) => line.includes(name));
   const secrets = [platform.env.PLATFORM_API_KEY!, (await api.sandbox(id)).envd_access_token];
   for (const secret of secrets) expect(shown.stdout).not.toContain(secret);
-  expect(linesOf('WorkflowExecutionStarted')[0]).toMatch(new RegExp(`^ *1 .* sandbox +.*"sandboxId":"${id}"`));
-  expect(linesOf('ActivityTaskScheduled')[0]).toContain(`startSandbox on host/`);
-  expect(linesOf('ActivityTaskCompleted')[0]).toMatch(/startSandbox on host\/\S+ after \d+\.\d{3} s +→ \{"address":/);
-  expect(linesOf('recordRunning')).toHaveLength(1);
-  expect(linesOf('TimerStarted')[0]).toMatch(/TimerStarted +\S+s \(.+\)/);
+  expect(findLines('WorkflowExecutionStarted')[0]).toMatch(new RegExp(`^ *1 .* sandbox +.*"sandboxId":"${id}"`));
+  expect(findLines('ActivityTaskScheduled')[0]).toContain(`startSandbox on host/`);
+  expect(findLines('ActivityTaskCompleted')[0]).toMatch(/startSandbox on host\/\S+ after \d+\.\d{3} s +→ \{"address":/);
+  expect(findLines('recordRunning')).toHaveLength(1);
+  expect(findLines('TimerStarted')[0]).toMatch(/TimerStarted +\S+s \(.+\)/);
   for (const line of lines) expect(line).toMatch(/^ *\d+ {2}\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} {2}[A-Z]\w+/);
 
   const printed = await temporal('queries');
@@ -94,7 +94,7 @@ test('`workflow show` prints one decoded line per event, and Temporal accepts th
 }, 180_000);
 
 /** The complete lines of a process's log. */
-function logOf(name: string): Record<string, unknown>[] {
+function readLog(name: string): Record<string, unknown>[] {
   const file = path.join(platform.dataDir, 'logs', `${name}.log`);
   const text = fs.readFileSync(file, 'utf8');
   return text
@@ -114,8 +114,8 @@ test('one search by request or sandbox finds each move of a life in the logs of 
   await send(requestIds.connect, `/v1/sandboxes/${id}/connect`, {});
   await send(requestIds.end, `/v1/sandboxes/${id}/terminate`, {});
   await api.untilStatus(id, 'terminated');
-  const linesOf = (name: string, requestId: string) =>
-    logOf(name)
+  const findLines = (name: string, requestId: string) =>
+    readLog(name)
       .filter((line) => line.workflow_id === id && line.request_id === requestId && line.level === 30)
       .map(({ msg, status, activity, outcome }) => [msg, status ?? activity, ...(outcome ? [outcome] : [])]);
   const moves: Record<keyof typeof requestIds, (string | number)[][][]> = {
@@ -157,12 +157,12 @@ test('one search by request or sandbox finds each move of a life in the logs of 
   };
   // Each process writes its own log, which may be later than its reply.
   for (const [kind, expected] of Object.entries(moves)) {
-    const found = () => ['api', 'worker', 'host'].map((name) => linesOf(name, requestIds[kind as 'create']));
+    const found = () => ['api', 'worker', 'host'].map((name) => findLines(name, requestIds[kind as 'create']));
     await until(() => found().every((lines, index) => lines.length >= expected[index]!.length));
     expect(found()).toEqual(expected);
   }
   // No request caused the drain at the beginning.
-  const drained = logOf('worker').filter((line) => line.msg === 'sandbox moved' && line.reason === 'host_draining');
+  const drained = readLog('worker').filter((line) => line.msg === 'sandbox moved' && line.reason === 'host_draining');
   expect(drained).toEqual([expect.objectContaining({ status: 'paused', from: 'pausing', level: 30 })]);
   expect(drained[0]).not.toHaveProperty('request_id');
 }, 180_000);

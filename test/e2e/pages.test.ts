@@ -66,7 +66,7 @@ describe('the links that confirm a change of the e-mail of an account', () => {
   /** A root user's request, and the tokens of both links as the mails store them. */
   async function begin() {
     const root = await api.addAccount();
-    const [current, next] = [(await profileOf(root)).account.email as string, `moved-${++count}@example.com`];
+    const [current, next] = [(await readProfile(root)).account.email as string, `moved-${++count}@example.com`];
     const asked = await api.send(root, 'POST', emailChange, { current_email: current, new_email: next });
     expect(asked.status).toBe(200);
     const [{ change_id: changeId }] = (await api.orm.em
@@ -80,8 +80,8 @@ describe('the links that confirm a change of the e-mail of an account', () => {
     }
     return { root, changeId, tokens, emails: { current, new: next } };
   }
-  const profileOf = async (root: Caller) => (await api.send(root, 'GET', '/v1/users/me')).body.data;
-  const statusOf = async (root: Caller) =>
+  const readProfile = async (root: Caller) => (await api.send(root, 'GET', '/v1/users/me')).body.data;
+  const readStatus = async (root: Caller) =>
     (await api.send(root, 'GET', '/v1/user-management/account/email-change-status')).body.data.status;
 
   test.each([
@@ -92,10 +92,10 @@ describe('the links that confirm a change of the e-mail of an account', () => {
     async (first, second) => {
       const { root, tokens, emails } = await begin();
       await tab.goTo(page(tokens[first]));
-      expect([await title(), await statusOf(root)]).toEqual([form, 'none_confirmed']);
+      expect([await title(), await readStatus(root)]).toEqual([form, 'none_confirmed']);
       await tab.submit({});
       expect([await title(), await text()]).toEqual(['Confirmed', expect.stringContaining(emails[second])]);
-      expect([await statusOf(root), (await profileOf(root)).account.email]).toEqual([
+      expect([await readStatus(root), (await readProfile(root)).account.email]).toEqual([
         'partial_confirmed',
         emails.current,
       ]);
@@ -103,18 +103,18 @@ describe('the links that confirm a change of the e-mail of an account', () => {
       await tab.goTo(page(tokens[first]));
       await tab.submit({});
       expect([await title(), await text()]).toEqual([form, expect.stringContaining(invalid)]);
-      expect(await statusOf(root)).toBe('partial_confirmed');
+      expect(await readStatus(root)).toBe('partial_confirmed');
 
       await tab.goTo(page(tokens[second]));
-      expect([await title(), await statusOf(root)]).toEqual([form, 'partial_confirmed']);
+      expect([await title(), await readStatus(root)]).toEqual([form, 'partial_confirmed']);
       await tab.submit({});
       expect(await title()).toBe('The e-mail address is changed');
-      expect([await statusOf(root), (await profileOf(root)).account.email]).toEqual(['both_confirmed', emails.new]);
+      expect([await readStatus(root), (await readProfile(root)).account.email]).toEqual(['both_confirmed', emails.new]);
 
       await tab.goTo(page(tokens[second]));
       await tab.submit({});
       expect(await text()).toContain(invalid);
-      expect((await profileOf(root)).account.email).toBe(emails.new);
+      expect((await readProfile(root)).account.email).toBe(emails.new);
     },
     90_000,
   );
@@ -127,7 +127,10 @@ describe('the links that confirm a change of the e-mail of an account', () => {
     await api.orm.em.fork().execute('update email_changes set expires_at = now() where change_id = ?', [changeId]);
     await tab.submit({});
     expect([await title(), await text()]).toEqual([form, expect.stringContaining(invalid)]);
-    expect([await statusOf(root), (await profileOf(root)).account.email]).toEqual(['none_confirmed', emails.current]);
+    expect([await readStatus(root), (await readProfile(root)).account.email]).toEqual([
+      'none_confirmed',
+      emails.current,
+    ]);
   }, 90_000);
 });
 

@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { jest } from '@jest/globals';
-import { hostOf, type StartedGateway, startGateway } from '../gateway/started-gateway.ts';
+import { formatHost, type StartedGateway, startGateway } from '../gateway/started-gateway.ts';
 import { startHttpUpstream } from '../gateway/upstream-server.ts';
 import { BrowserTab } from '../support/browser-tab.ts';
 import { freePort } from '../support/free-port.ts';
@@ -25,7 +25,7 @@ let origin: string;
 beforeAll(async () => {
   home = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-web-'));
   [started, tab] = await Promise.all([startGateway(), BrowserTab.open()]);
-  origin = `http://${hostOf(id)}:${started.port}`;
+  origin = `http://${formatHost(id)}:${started.port}`;
   const agentPort = await freePort();
   // The agent's home is that of its user in a separate account file, which only this test uses.
   fs.writeFileSync(path.join(home, '.passwd'), `root:x:0:0:root:${home}:/bin/bash\n`);
@@ -409,7 +409,7 @@ test('a page of a port of the sandbox has no access to the pages, even with the 
     const ports = [{ port: 3000, servicePort: port.port, protocol: 'TCP' as const, isProtected: false }];
     started.routes.set({ sandboxId: id as never, ports });
     const { length } = started.log;
-    await tab.goTo(`http://${hostOf(id, 3000)}:${started.port}/`);
+    await tab.goTo(`http://${formatHost(id, 3000)}:${started.port}/`);
     const outcome = async () => JSON.parse((await tab.evaluate<string>('document.title')) || 'null');
     await until(async () => (await outcome()) !== null);
     expect((await outcome()).inside).toBe('closed');

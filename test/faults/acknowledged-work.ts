@@ -115,7 +115,7 @@ export class AcknowledgedWork {
     for (let number = 0; !this.#isOver; number += 1) {
       const name = `acknowledged-${number}`;
       const write = async () => {
-        await agent.upload(`/root/${name}`, contentOf(name));
+        await agent.upload(`/root/${name}`, createContent(name));
         return this.#areFilesSynced ? (await agent.run('sync')).exitCode === 0 : true;
       };
       if (await answer(write())) this.#files.push(name);
@@ -159,7 +159,7 @@ export async function findAll(
     return (await answer(agent.run('true')))?.exitCode === 0;
   }, 60_000);
   const isWhole = async (name: string) =>
-    (await answer(agent.download(`/root/${name}`)))?.toString() === contentOf(name);
+    (await answer(agent.download(`/root/${name}`)))?.toString() === createContent(name);
   const filesFound = await tally('files', files, isWhole);
   agent.close();
   return [...found, filesFound];
@@ -182,7 +182,7 @@ function isLike(acknowledged: { status: string; asked: string | null }, sandbox:
   );
 }
 
-const contentOf = (name: string) => `${name} `.repeat(400);
+const createContent = (name: string) => `${name} `.repeat(400);
 const isSuccess = (reply: ApiReply<unknown> | null) => reply !== null && reply.status < 300;
 
 /** Null when the connection failed, the request was refused or there was no answer: nothing was acknowledged. */
@@ -195,5 +195,5 @@ async function answer<Reply>(asked: Promise<Reply>): Promise<Reply | null> {
 }
 
 /** For the printed output. */
-export const rowOf = ({ kind, acknowledged, refused, found, lost }: Tally): string =>
+export const formatRow = ({ kind, acknowledged, refused, found, lost }: Tally): string =>
   `${kind.padEnd(10)} acknowledged ${acknowledged}, refused ${refused}, found ${found}${lost.length ? `, lost ${lost}` : ''}`;

@@ -150,7 +150,7 @@ interface State {
   events: number;
 }
 
-async function stateOf({ accountId }: Subject): Promise<State | null> {
+async function readState({ accountId }: Subject): Promise<State | null> {
   const [state] = await platform.rows<State>(
     `select v.status, v.total_amount::text as total, i.payment_intent_id as charged, s.plan ->> 'planName' as plan,
             array(select status from plan_changes where account_id = s.account_id) as changes, s.period_end > now() as renewed,
@@ -164,7 +164,7 @@ async function stateOf({ accountId }: Subject): Promise<State | null> {
 
 /** Returns the missing part, or null when the final state is reached. */
 async function isMissing(subject: Subject): Promise<string | null> {
-  const state = await stateOf(subject);
+  const state = await readState(subject);
   if (state?.status !== 'paid') return `the invoice is ${state?.status ?? 'not there'}`;
   if (subject.kind === 'upgrade' && state.plan !== 'pro') return `the plan is ${state.plan}`;
   const workflowId = `${subject.accountId}/${subject.kind === 'upgrade' ? 'plan-change' : 'billing'}`;
@@ -194,14 +194,14 @@ async function untilOver(subjects: readonly Subject[]): Promise<void> {
 
 async function expectChargedOnce(holds: Holds, subject: Subject): Promise<void> {
   const { kind, accountId, customerId } = subject;
-  const state = (await stateOf(subject))!;
+  const state = (await readState(subject))!;
   const isUpgrade = kind === 'upgrade';
   expect(state).toMatchObject({ plan: 'pro', changes: isUpgrade ? ['done'] : [], renewed: true, events: 1 });
   const units = Math.round(Number(state.total) * 100);
   expect(units).toBeGreaterThan(4000);
   const charges = await processor.charges(customerId);
   expect(charges.map((charge) => [charge.payment_intent, charge.amount])).toEqual([[state.charged, units]]);
-  expect(holds.chargesOf(accountId)).toEqual([state.charged]);
+  expect(holds.listCharges(accountId)).toEqual([state.charged]);
   const sums = await platform.rows<{ ledger_account: string; sum: number }>(
     'select ledger_account, sum(amount)::float8 as sum from ledger_entries where account_id = ? group by 1 order by 1',
     [accountId],

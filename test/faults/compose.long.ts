@@ -44,7 +44,7 @@ const compose = (words: string[], env: NodeJS.ProcessEnv = {}) =>
     ],
     { ...secrets, ...env },
   );
-const containerOf = async (service: string) => (await compose(['ps', '--quiet', service])).trim();
+const findContainer = async (service: string) => (await compose(['ps', '--quiet', service])).trim();
 
 beforeAll(async () => {
   daemon = await DockerDaemon.start();
@@ -75,7 +75,7 @@ test('a sandbox runs commands, and its address answers only the configured netwo
   await compose(['up', '--detach', 'host'], { PLATFORM_ROUTED_NETWORKS: `192.0.2.0/24,${network}` });
   await ready();
   expect(await dialFromBridge(address, port)).toBe('connected');
-  expect(await statusOf(sandbox.sandbox_id)).toBe('running');
+  expect(await readStatus(sandbox.sandbox_id)).toBe('running');
 }, 300_000);
 
 test.each([
@@ -89,20 +89,20 @@ test.each([
     const started = await commandOutput(running.sandbox_id, 'cat /proc/sys/kernel/random/boot_id /proc/1/stat');
     expect(started).not.toBe('');
 
-    const container = await containerOf('host');
+    const container = await findContainer('host');
     const begin = Date.now();
     await daemon.docker(...words, container);
     expect(Date.now() - begin).toBeLessThan(stopSeconds * 1000);
     expect(await daemon.docker('inspect', '--format', '{{.State.Running}}', container)).toBe('false\n');
     expect(
-      readFileSync(`/sys/fs/cgroup/freezer/${group}/${await instanceOf(paused.sandbox_id)}/freezer.state`, 'utf8'),
+      readFileSync(`/sys/fs/cgroup/freezer/${group}/${await readInstance(paused.sandbox_id)}/freezer.state`, 'utf8'),
     ).toBe('FROZEN\n');
 
     await daemon.docker('start', container);
     await ready();
     await call('POST', `/v1/sandboxes/${paused.sandbox_id}/resume`);
     for (const { sandbox_id } of [paused, running]) {
-      expect(await statusOf(sandbox_id)).toBe('running');
+      expect(await readStatus(sandbox_id)).toBe('running');
       expect(await commandOutput(sandbox_id, 'echo still $((40 + 2))')).toContain('still 42');
     }
   },
@@ -112,7 +112,7 @@ test.each([
 test('each service is restarted', async () => {
   const { sandbox_id } = await create();
   for (const service of ['worker', 'gateway', 'api', 'temporal', 'postgres', 'host']) {
-    await daemon.docker('restart', '--time', `${stopSeconds}`, await containerOf(service));
+    await daemon.docker('restart', '--time', `${stopSeconds}`, await findContainer(service));
   }
   await ready();
   expect(await commandOutput(sandbox_id, 'echo still $((40 + 2))')).toContain('still 42');
@@ -147,9 +147,9 @@ async function groupsOfSandboxes(): Promise<string[]> {
 async function ready(): Promise<void> {
   const isReady = async () => {
     const started = (
-      await daemon.docker('inspect', '--format', '{{.State.StartedAt}}', await containerOf('host'))
+      await daemon.docker('inspect', '--format', '{{.State.StartedAt}}', await findContainer('host'))
     ).trim();
-    const log = await daemon.docker('logs', '--since', started, await containerOf('host'));
+    const log = await daemon.docker('logs', '--since', started, await findContainer('host'));
     if (!log.includes('"msg":"ready"')) return false;
     return (await request('GET', '/readyz')).status === 200;
   };
@@ -197,7 +197,7 @@ async function create(): Promise<Sandbox> {
   return sandbox;
 }
 
-async function statusOf(sandboxId: SandboxId): Promise<string> {
+async function readStatus(sandboxId: SandboxId): Promise<string> {
   return JSON.parse(await call('GET', `/v1/sandboxes/${sandboxId}`)).data.status;
 }
 
@@ -209,7 +209,7 @@ async function commandOutput(sandboxId: SandboxId, command: string): Promise<str
 }
 
 /** The name of the sandbox's control group. */
-async function instanceOf(sandboxId: SandboxId): Promise<string> {
+async function readInstance(sandboxId: SandboxId): Promise<string> {
   const found = await daemon.docker(
     'run',
     '--rm',

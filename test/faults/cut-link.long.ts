@@ -105,7 +105,7 @@ function watchCommand(agent: AgentClient): Stream {
 function watchReply(reply: http.IncomingMessage): Stream {
   return watch(async (receive) => {
     reply.setEncoding('utf8').on('data', receive);
-    await closeOf(reply);
+    await waitForClose(reply);
     return reply.complete ? 'ended as if complete' : 'broke off';
   });
 }
@@ -115,13 +115,13 @@ function watchWebSocket(port: number, { sandbox_domain: domain, envd_access_toke
     const headers = { 'X-Access-Token': token };
     const socket = new WebSocket(`ws://${port}-${domain}/`, { headers, lookup: gatewayLookup() });
     socket.on('message', (bytes) => receive(String(bytes)));
-    const [code] = await closeOf(socket);
+    const [code] = await waitForClose(socket);
     return `closed with ${code}`;
   });
 }
 
 /** An error before the close adds no information, so it is ignored. */
-function closeOf(emitter: EventEmitter): Promise<unknown[]> {
+function waitForClose(emitter: EventEmitter): Promise<unknown[]> {
   emitter.on('error', () => undefined);
   return new Promise((resolve) => emitter.once('close', (...words) => resolve(words)));
 }

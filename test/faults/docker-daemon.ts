@@ -108,14 +108,14 @@ export class DockerDaemon {
       this.#unshare.kill('SIGKILL');
       await ended;
     }
-    const removed = () => [...groups, this.#group].flatMap(foldersOf).every(removeGroup);
+    const removed = () => [...groups, this.#group].flatMap(listFolders).every(removeGroup);
     if (!(await until(removed, { timeoutSeconds: 30, everyMs: 100 }))) throw new Error('control groups stay behind');
     fs.rmSync(this.folder, { recursive: true, force: true, maxRetries: 20 });
   }
 }
 
 /** The folders of a group, in each hierarchy. */
-function foldersOf(group: string): string[] {
+function listFolders(group: string): string[] {
   const hierarchies = [cgroups, ...fs.readdirSync(cgroups).map((name) => path.join(cgroups, name))];
   return hierarchies.map((hierarchy) => path.join(hierarchy, group)).filter((folder) => fs.existsSync(folder));
 }
@@ -127,7 +127,7 @@ function withChildren(folder: string): string[] {
 
 /** Kills before it thaws, so that thawed processes do not run. Empty groups are removed automatically. */
 async function endGroup(group: string): Promise<void> {
-  const folders = foldersOf(group).flatMap(withChildren);
+  const folders = listFolders(group).flatMap(withChildren);
   for (const folder of folders) {
     unlessGone(() => {
       const pids = fs.readFileSync(`${folder}/cgroup.procs`, 'latin1').split('\n').filter(Boolean);

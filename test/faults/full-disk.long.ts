@@ -8,7 +8,7 @@ import { ensureBaseImage } from '../../runtime/images/base-image.ts';
 import { cacheDir } from '../runtime/local-host.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
 import { until } from '../support/until.ts';
-import { AcknowledgedWork, findAll, rowOf, type Tally } from './acknowledged-work.ts';
+import { AcknowledgedWork, findAll, formatRow, type Tally } from './acknowledged-work.ts';
 import { TightDisk } from './tight-disk.ts';
 
 /**
@@ -66,7 +66,7 @@ async function copyOfCache(folder: string): Promise<void> {
 }
 
 /** The embedded parts and the platform's own processes, by pid and start. */
-function processesOf(platform: RunningPlatform): string[] {
+function listProcesses(platform: RunningPlatform): string[] {
   const recorded: { name: string; pid: number }[] = JSON.parse(
     fs.readFileSync(path.join(platform.dataDir, 'processes.json'), 'utf8'),
   );
@@ -105,7 +105,7 @@ function watchFreeSpace(): { stop(): Promise<string[]>; note(text: string): void
 }
 
 function print(name: string, free: string[], tallies: Tally[], processes: string[]): void {
-  console.log([name, ...free, ...tallies.map(rowOf), ...processes].join('\n  '));
+  console.log([name, ...free, ...tallies.map(formatRow), ...processes].join('\n  '));
 }
 
 const places = [
@@ -128,7 +128,7 @@ test.each(cases)(
     const api = platform.client();
     const neighbour = await api.createSandbox(wanted);
     const victim = await api.createSandbox(wanted);
-    const before = processesOf(platform);
+    const before = listProcesses(platform);
     const free = watchFreeSpace();
     const work = new AcknowledgedWork(platform, neighbour);
     work.begin();
@@ -141,7 +141,7 @@ test.each(cases)(
     await delay(fullForMs);
     await work.end();
     expect((await api.request('POST', '/v1/sandboxes', wanted)).body).toMatchObject({ code: 'no_capacity' });
-    const after = before.map((line) => line.replace(/^(\S+) (\d+) .*/, (_, part, pid) => stateOf(part, pid)));
+    const after = before.map((line) => line.replace(/^(\S+) (\d+) .*/, (_, part, pid) => formatState(part, pid)));
 
     await platform.stop();
     free.note('stopped');
@@ -163,14 +163,14 @@ test.each(cases)(
   600_000,
 );
 
-const stateOf = (part: string, pid: string) => `${part} ${pid} ${processStartedAt(Number(pid)) ? 'runs' : 'ended'}`;
+const formatState = (part: string, pid: string) => `${part} ${pid} ${processStartedAt(Number(pid)) ? 'runs' : 'ended'}`;
 
 test('filled by two writing sandboxes: no process ends, and their deletion frees space', async () => {
   const platform = await started({ data: true, cache: false });
   const api = platform.client();
   const writers = [await api.createSandbox(wanted), await api.createSandbox(wanted)];
   const neighbour = await api.createSandbox(wanted);
-  const before = processesOf(platform);
+  const before = listProcesses(platform);
   const free = watchFreeSpace();
   const work = new AcknowledgedWork(platform, neighbour);
   work.begin();
@@ -187,7 +187,7 @@ test('filled by two writing sandboxes: no process ends, and their deletion frees
   free.note('both are paused');
   await delay(5000);
   await work.end();
-  expect(processesOf(platform)).toEqual(before);
+  expect(listProcesses(platform)).toEqual(before);
   await platform.stop();
   const startMs = await platform.start(startTimeoutMs, { throughSetUp: true });
   free.note(`started again in ${startMs} ms`);

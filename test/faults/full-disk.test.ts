@@ -43,7 +43,7 @@ const created = async () => {
 };
 const resume = ({ sandbox_id }: SandboxView) => platform.api.request('POST', `/v1/sandboxes/${sandbox_id}/resume`, {});
 const pids = () => parts.map((name) => [name, platform.pid(name)]);
-const regionOf = async ({ sandbox_id }: SandboxView) =>
+const readRegion = async ({ sandbox_id }: SandboxView) =>
   (await platform.rows<{ region: string }>('select region from sandboxes where sandbox_id = ?', [sandbox_id]))[0]!
     .region;
 
@@ -124,7 +124,7 @@ test('a host with a full disk accepts no new sandboxes; its sandboxes continue, 
   await until(async () => (await create()).status === 409, 60_000);
   const { body } = await create('tight', false);
   expect(body.data.status).toBe('running');
-  expect(await regionOf(body.data)).toBe('wide');
+  expect(await readRegion(body.data)).toBe('wide');
   await works(before);
   disk.empty();
   await until(async () => (await create()).status === 201, 60_000);

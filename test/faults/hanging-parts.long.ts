@@ -15,7 +15,7 @@ import { S3Server } from '../support/s3-server.ts';
 import { registryAddress } from '../support/stack.ts';
 import { until } from '../support/until.ts';
 import type { FaultyPlatform } from './faulty-platform.ts';
-import { agentPidOf } from './machine.ts';
+import { readAgentPid } from './machine.ts';
 import { remains, wrongTotals } from './matrix.ts';
 import { StoppableRelay } from './stoppable-relay.ts';
 import { small } from './transitions.ts';
@@ -175,7 +175,7 @@ describe.each(['temporal', 'postgres'] as const)('%s hangs', (part) => {
 test('while an agent hangs, its sandbox can be ended, and others answer', async () => {
   const hanging = await create();
   const other = await create();
-  const goOn = suspend(withDescendants(agentPidOf(platform.dataDir, hanging.sandbox_id)));
+  const goOn = suspend(withDescendants(readAgentPid(platform.dataDir, hanging.sandbox_id)));
   const continued = delay(hangMs).then(goOn);
   try {
     const run = (sandbox: SandboxView) => post(sandbox.sandbox_id, 'exec', { command: 'true', wait: true });
@@ -205,7 +205,7 @@ test('while registries, mail server, payment processor, bucket and gateway hang,
   const image = `${relays.source.address}/source/${userId}`;
   const importImage = (name: string) =>
     api.request<ImportJob>('POST', '/v1/templates/import', { name, external_image_url: image });
-  const jobOf = async ({ body }: ApiReply<ImportJob>) =>
+  const readJob = async ({ body }: ApiReply<ImportJob>) =>
     (await api.request<ImportJob>('GET', `/v1/import-jobs/${body.data.job_id}`)).body.data;
   const ownerEmail = 'buyer@example.com';
   const owner = { email: ownerEmail, displayName: 'Buyer', planName: 'hobby', role: 'user' } as const;
@@ -222,7 +222,7 @@ test('while registries, mail server, payment processor, bucket and gateway hang,
   // They have begun when their registries stop.
   source.fault = { stallsAfter: 1_000_000 };
   const begun = await importImage('begun-import');
-  await until(async () => (await jobOf(begun)).progress_percentage > 0, 60_000);
+  await until(async () => (await readJob(begun)).progress_percentage > 0, 60_000);
   const built = await api.request<{ template_id: string }>(
     'POST',
     `/v1/sandboxes/${plain.sandbox_id}/create-template`,
@@ -299,7 +299,7 @@ test('while registries, mail server, payment processor, bucket and gateway hang,
   // Its template is made without the platform's registry, but the import is not accepted.
   expect(accepted!.body.data).toMatchObject({ message: expect.stringContaining('could not be started') });
   const again = await api.request<ImportJob>('POST', `/v1/templates/${accepted!.body.data.template_id}/import`);
-  for (const each of [begun, again]) await until(async () => (await jobOf(each)).status === 'completed', 420_000);
+  for (const each of [begun, again]) await until(async () => (await readJob(each)).status === 'completed', 420_000);
   for (const name of ['begun-import', 'repeated-import']) {
     expect(await hasManifest(`http://${stored}`, `${userId}/${name}`, digest)).toBe(true);
   }

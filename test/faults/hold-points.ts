@@ -50,7 +50,7 @@ interface Subject {
 export class Holds {
   readonly #platform: FaultyPlatform;
   readonly #subjects = new Map<AccountId, Subject>();
-  readonly #ownerOf = new Map<string, AccountId>();
+  readonly #owners = new Map<string, AccountId>();
 
   constructor(processor: TestProcessor, platform: FaultyPlatform) {
     this.#platform = platform;
@@ -63,7 +63,7 @@ export class Holds {
   }
 
   /** Charges of an account at the processor. */
-  chargesOf(accountId: AccountId): string[] {
+  listCharges(accountId: AccountId): string[] {
     return [...this.#subjects.get(accountId)!.charges];
   }
 
@@ -82,13 +82,13 @@ export class Holds {
   /** The held request or waiting statement of each account at this moment. */
   async held(): Promise<Map<AccountId, string>> {
     const lockers = [...this.#subjects.values()].flatMap(({ locker }) => locker ?? []);
-    const pidOf = (locker: pg.Client) => (locker as unknown as { processID: number }).processID;
+    const readPid = (locker: pg.Client) => (locker as unknown as { processID: number }).processID;
     const waiting = new Map<number, string>();
     if (lockers.length > 0) {
       const rows = await this.#platform.rows<{ locker: number; query: string }>(
         `select b.locker, a.query from pg_stat_activity a, unnest(pg_blocking_pids(a.pid)) b (locker)
           where b.locker = any(?::int[])`,
-        [`{${lockers.map(pidOf).join(',')}}`],
+        [`{${lockers.map(readPid).join(',')}}`],
       );
       for (const { locker, query } of rows) waiting.set(locker, query.replaceAll(/\s+/g, ' ').slice(0, 70));
     }
@@ -96,7 +96,7 @@ export class Holds {
     for (const [accountId, { point, requests, locker }] of this.#subjects) {
       const isWaiting = requests.some(({ isGone }) => !isGone());
       if (isWaiting) held.set(accountId, `${point.request!.call} ${point.request!.moment}`);
-      const statement = locker && waiting.get(pidOf(locker));
+      const statement = locker && waiting.get(readPid(locker));
       if (statement) held.set(accountId, statement);
     }
     return held;
@@ -134,12 +134,12 @@ export class Holds {
 
   #owner({ name, body, answer }: ProcessorMoment): AccountId | null {
     const id = /^\w+ \/v1\/payment_intents\/(\w+)/.exec(name)?.[1];
-    if (id) return this.#ownerOf.get(id) ?? null;
+    if (id) return this.#owners.get(id) ?? null;
     if (!calls.prepare.test(name)) return null;
     const accountId = new URLSearchParams(body).get('metadata[account_id]') as AccountId;
     if (answer !== null) {
       const made = JSON.parse(answer).id;
-      this.#ownerOf.set(made, accountId);
+      this.#owners.set(made, accountId);
       this.#subjects.get(accountId)?.charges.add(made);
     }
     return accountId;

@@ -38,7 +38,7 @@ const begin = async (name: string) => {
   const body = { name, external_image_url: `${front.address}/source/${userId}` };
   return (await platform.api.request<ImportJob>('POST', '/v1/templates/import', body)).body.data;
 };
-const jobOf = async (jobId: string) =>
+const readJob = async (jobId: string) =>
   (await platform.api.request<ImportJob>('GET', `/v1/import-jobs/${jobId}`)).body.data;
 const hasBlob = async (path: string, digest: string) =>
   (await fetch(`${origin}/v2/${path}/blobs/${digest}`, { method: 'HEAD' })).status === 200;
@@ -63,14 +63,14 @@ test('an import whose worker is killed continues without the layers that had arr
   const { job_id: jobId } = await begin('killed-import');
   const path = `${userId}/killed-import`;
   await until(() => hasBlob(path, pushed[0]!.digest), 120_000);
-  await until(async () => (await jobOf(jobId)).progress_percentage > 20, 120_000);
+  await until(async () => (await readJob(jobId)).progress_percentage > 20, 120_000);
   await platform.kill('worker');
   const read = front.bytesSent;
   expect(await hasManifest(origin, path, 'latest')).toBe(false);
   front.fault = {};
   await platform.up('worker');
-  await until(async () => (await jobOf(jobId)).status === 'completed', 240_000);
-  const job = await jobOf(jobId);
+  await until(async () => (await readJob(jobId)).status === 'completed', 240_000);
+  const job = await readJob(jobId);
   process.stdout.write(
     `an image of ${sizeBytes} bytes; killed -9 after ${read} bytes; read in all ${front.bytesSent}, ` +
       `so ${front.bytesSent - sizeBytes} bytes twice\n${job.skopeo_logs}\n`,
@@ -86,15 +86,15 @@ test('an import whose worker is killed continues without the layers that had arr
 test('a cancel while no worker runs leaves nothing, and the next import of the template succeeds', async () => {
   front.fault = { stallsAfter: 1_000_000 };
   const { job_id: jobId, template_id: templateId } = await begin('cancelled-import');
-  await until(async () => (await jobOf(jobId)).progress_percentage > 0, 120_000);
+  await until(async () => (await readJob(jobId)).progress_percentage > 0, 120_000);
   await platform.kill('worker');
   await platform.api.request('DELETE', `/v1/import-jobs/${jobId}`);
-  expect((await jobOf(jobId)).status).toBe('cancelled');
+  expect((await readJob(jobId)).status).toBe('cancelled');
   await platform.up('worker');
   const handle = platform.temporal.workflow.getHandle(jobId);
   await until(async () => (await handle.describe()).status.name === 'COMPLETED', 240_000);
   expect(await hasManifest(origin, `${userId}/cancelled-import`, 'latest')).toBe(false);
   front.fault = {};
   const again = await platform.api.request<ImportJob>('POST', `/v1/templates/${templateId}/import`);
-  await until(async () => (await jobOf(again.body.data.job_id)).status === 'completed', 240_000);
+  await until(async () => (await readJob(again.body.data.job_id)).status === 'completed', 240_000);
 }, 600_000);

@@ -5,18 +5,18 @@ import type { SandboxId } from '../../domain/ids.ts';
 import { until } from '../support/until.ts';
 
 /** The copy's name on the machine, derived from its data folder. */
-export function copyIdOf(dataDir: string): string {
+export function readCopyId(dataDir: string): string {
   return (JSON.parse(readFileSync(path.join(dataDir, 'oci/copy.json'), 'utf8')) as { id: string }).id;
 }
 
 /** Pids on the host of the first process of a sandbox's container and of its shim. */
-export function pidsOf(dataDir: string, sandboxId: SandboxId): { shim: number; init: number } {
+export function readSandboxPids(dataDir: string, sandboxId: SandboxId): { shim: number; init: number } {
   const [shim, , init] = readFileSync(path.join(dataDir, 'oci/sandboxes', sandboxId, 'pids'), 'utf8').split(' ');
   return { shim: Number(shim), init: Number(init) };
 }
 
 /** Pid on the host of a sandbox's agent. */
-export function agentPidOf(dataDir: string, sandboxId: SandboxId): number {
+export function readAgentPid(dataDir: string, sandboxId: SandboxId): number {
   return Number(readFileSync(path.join(dataDir, 'oci/sandboxes', sandboxId, 'agent'), 'utf8').split(' ')[0]);
 }
 
@@ -25,16 +25,16 @@ export function agentPidOf(dataDir: string, sandboxId: SandboxId): number {
  * guard at once, then removes their control groups, links and firewall. The host worker must be down.
  */
 export async function losePower(dataDir: string): Promise<void> {
-  const id = copyIdOf(dataDir);
+  const id = readCopyId(dataDir);
   const parents = readdirSync('/sys/fs/cgroup')
     .map((name) => `/sys/fs/cgroup/${name}/sandboxes-${id}`)
     .concat(`/sys/fs/cgroup/sandboxes-${id}`);
   const pids = () => {
     const grouped = parents.flatMap((parent) =>
-      groupsBelow(parent).flatMap((group) => linesOf(path.join(group, 'cgroup.procs'))),
+      groupsBelow(parent).flatMap((group) => readLines(path.join(group, 'cgroup.procs'))),
     );
     const shims = readdirSync('/proc').filter((pid) =>
-      linesOf(`/proc/${pid}/cmdline`).join('').includes(`interface=sb${id}-`),
+      readLines(`/proc/${pid}/cmdline`).join('').includes(`interface=sb${id}-`),
     );
     return [...new Set([...shims, ...grouped])].map(Number);
   };
@@ -78,7 +78,7 @@ function moveTo(file: string, pid: number): void {
   }
 }
 
-function linesOf(file: string): string[] {
+function readLines(file: string): string[] {
   try {
     return readFileSync(file, 'utf8').split('\n').filter(Boolean);
   } catch {

@@ -190,7 +190,7 @@ test('a comparison finds the differences, once, when worker or postgres is kille
   const set = (sql: string, values: unknown[] = []) => platform.orm.em.fork().execute(sql, values);
   await set("update payment_intents set created_at = created_at - interval '4 hours'");
   const start = () => platform.temporal.workflow.start('reconciliation', startOptions('reconciliation', '', undefined));
-  const differencesOf = (runId: string) =>
+  const readDifferences = (runId: string) =>
     platform.rows(
       `select d.kind, d.account_id from reconciliations r left join reconciliation_differences d using (reconciliation_id)
         where reconciliation_id = ? and ended_at is not null order by 1`,
@@ -198,7 +198,7 @@ test('a comparison finds the differences, once, when worker or postgres is kille
     );
   const whole = await start();
   expect(await whole.result()).toEqual({});
-  expect(await differencesOf(whole.firstExecutionRunId)).toEqual([{ kind: null, account_id: null }]);
+  expect(await readDifferences(whole.firstExecutionRunId)).toEqual([{ kind: null, account_id: null }]);
   const { accountId } = owners[1]!;
   await set('update payment_intents set amount = amount + 1 where account_id = ?', [accountId]);
 
@@ -228,7 +228,7 @@ test('a comparison finds the differences, once, when worker or postgres is kille
       await platform.up(victim);
       await platform.untilReady();
       await run.result();
-      expect([victim, name, await differencesOf(run.firstExecutionRunId)]).toEqual([
+      expect([victim, name, await readDifferences(run.firstExecutionRunId)]).toEqual([
         ...[victim, name],
         ['charge_differs', 'charge_not_booked'].map((kind) => ({ kind, account_id: accountId })),
       ]);

@@ -7,7 +7,7 @@ import { PlatformClient, type SandboxView } from '../../ops/development/client/p
 import { until } from '../support/until.ts';
 import type { FaultyPlatform } from './faulty-platform.ts';
 import { takeInventory } from './inventory.ts';
-import { losePower, pidsOf } from './machine.ts';
+import { losePower, readSandboxPids } from './machine.ts';
 import { remains, wrongTotals } from './matrix.ts';
 import { small } from './transitions.ts';
 import { withPlatform } from './with-platform.ts';
@@ -39,7 +39,7 @@ async function withProcess(sandbox: SandboxView) {
 test('a container that dies on its own soon counts as failed', async () => {
   const { sandbox_id: sandboxId } = await create();
   const diedMs = Date.now();
-  process.kill(pidsOf(platform.dataDir, sandboxId).init, 'SIGKILL');
+  process.kill(readSandboxPids(platform.dataDir, sandboxId).init, 'SIGKILL');
   await platform.api.untilStatus(sandboxId, 'failed');
   const { endedAt, reason } = await row(sandboxId);
   expect(reason).toBe('runtime_exited');

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { RunningPlatform } from '../support/running-platform.ts';
 import { until } from '../support/until.ts';
-import { AcknowledgedWork, findAll, rowOf, untilRunning } from './acknowledged-work.ts';
+import { AcknowledgedWork, findAll, formatRow, untilRunning } from './acknowledged-work.ts';
 import { CutDisk } from './cut-disk.ts';
 
 /**
@@ -64,7 +64,7 @@ test(`everything that was acknowledged before a power cut is there after it, ${c
     const startMs = await again.start(240_000);
     const api = again.client();
     const tallies = await findAll(again, acknowledged, neighbour);
-    console.log([`power cut ${number + 1}, started in ${startMs} ms`, ...tallies.map(rowOf)].join('\n  '));
+    console.log([`power cut ${number + 1}, started in ${startMs} ms`, ...tallies.map(formatRow)].join('\n  '));
     expect(tallies.flatMap(({ lost }) => lost)).toEqual([]);
     for (const { kind, acknowledged: count } of tallies) expect([kind, count > 1]).toEqual([kind, true]);
 

@@ -110,15 +110,15 @@ async function get(gateway: string, path: string, headers: http.OutgoingHttpHead
   return { status: reply.statusCode!, body: await text(reply) };
 }
 
-const addressOf = (sandbox: SandboxView) => String(sandbox.sandbox_domain_internal).split(':')[0]!;
+const parseAddress = (sandbox: SandboxView) => String(sandbox.sandbox_domain_internal).split(':')[0]!;
 const gateways = () => [platform.env.PLATFORM_GATEWAY, `http://${machine.far}:${secondGatewayPort}`];
 
 test('no machine has a route to the sandboxes of the other', () => {
   const { near, far } = machine.links;
   expect(machine.devicesTo(machine.far, { from: 'near' })).toContain(near);
   expect(machine.devicesTo(machine.near, { from: 'far' })).toContain(far);
-  expect(machine.devicesTo(addressOf(south), { from: 'near' })).not.toContain(near);
-  expect(machine.devicesTo(addressOf(north), { from: 'far' })).not.toContain(far);
+  expect(machine.devicesTo(parseAddress(south), { from: 'near' })).not.toContain(near);
+  expect(machine.devicesTo(parseAddress(north), { from: 'far' })).not.toContain(far);
 });
 
 test('either gateway serves the sandboxes of both machines', async () => {

@@ -106,7 +106,7 @@ export class SteadyLoad {
         tally.done += 1;
         tally.slowestMs = Math.max(tally.slowestMs, performance.now() - begun);
         return { data: (reply.body.data ?? reply.body) as Record<string, unknown> };
-      } else if (isRetry && reply.status === 409 && becomes && (await this.#statusOf(target)) === becomes) {
+      } else if (isRetry && reply.status === 409 && becomes && (await this.#readStatus(target)) === becomes) {
         tally.doneBefore += 1;
         return { data: {} };
       } else if (!(isRetry && reply.status === 409)) {
@@ -116,7 +116,7 @@ export class SteadyLoad {
     }
   }
 
-  async #statusOf(target: string): Promise<string | null> {
+  async #readStatus(target: string): Promise<string | null> {
     const reply = await this.#ask<SandboxView>('GET', target.replace(/\/\w+$/, ''));
     return reply?.body.data?.status ?? null;
   }
@@ -138,7 +138,7 @@ export class SteadyLoad {
 }
 
 /** The tallies, as a table of Markdown. */
-export function tableOf(load: SteadyLoad): string {
+export function formatTable(load: SteadyLoad): string {
   const header = ['part', 'done', 'no connection', '503', 'done, reply lost', 'slowest ms'];
   const rows = [...load.tallies].map(([part, { done, noConnection, unavailable, doneBefore, slowestMs }]) => {
     return [part, done, noConnection, unavailable, doneBefore, Math.round(slowestMs)];

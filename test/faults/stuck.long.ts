@@ -7,7 +7,7 @@ import { agentPort } from '../../runtime/sandbox-agent/agent-client.ts';
 import { hangMount } from '../support/hanging-mount.ts';
 import { hostileAnswers, redirectToReplacement, startReplacement } from '../support/replaced-agent.ts';
 import type { FaultyPlatform } from './faulty-platform.ts';
-import { agentPidOf, pidsOf } from './machine.ts';
+import { readAgentPid, readSandboxPids } from './machine.ts';
 import { remains } from './matrix.ts';
 import { small } from './transitions.ts';
 import { withPlatform } from './with-platform.ts';
@@ -33,7 +33,7 @@ async function timed<Result>(work: Promise<Result>, limitMs: number): Promise<Re
 
 test('an agent that hangs: a pause works, a resume is refused and leaves it paused, until the agent answers again', async () => {
   const { sandbox_id: sandboxId } = await create();
-  const agent = agentPidOf(platform.dataDir, sandboxId);
+  const agent = readAgentPid(platform.dataDir, sandboxId);
   process.kill(agent, 'SIGSTOP');
   expect((await post(sandboxId, 'pause')).body.data).toMatchObject({ status: 'paused' });
   expect(await post(sandboxId, 'resume')).toMatchObject({ status: 409, body: { code: 'agent_not_answering' } });
@@ -48,7 +48,7 @@ test('a freezer that does not freeze: a pause is refused, and the sandbox contin
   const { sandbox_id: sandboxId } = sandbox;
   const agent = platform.agent(sandbox);
   const pid = await agent.start('sleep', ['3600']);
-  const { asked, letGo } = await hangMount(pidsOf(platform.dataDir, sandboxId).init);
+  const { asked, letGo } = await hangMount(readSandboxPids(platform.dataDir, sandboxId).init);
   await agent.start('ls', ['/mnt']);
   await asked;
   expect(await post(sandboxId, 'pause')).toMatchObject({ status: 409, body: { code: 'pause_failed' } });
@@ -80,7 +80,7 @@ test('root answers in place of agents: every call ends in time, and another acco
     const script = ['-c', startReplacement(hostile)];
     expect(await agent.run('sh', script)).toEqual({ exitCode: 0, stdout: '', stderr: '' });
     agent.close();
-    redirectToReplacement(pidsOf(platform.dataDir, sandbox.sandbox_id).init, agentPort);
+    redirectToReplacement(readSandboxPids(platform.dataDir, sandbox.sandbox_id).init, agentPort);
     ids.push(sandbox.sandbox_id);
   }
   const all = <Result>(limitMs: number, ask: (id: SandboxId) => Promise<Result>) =>

@@ -5,7 +5,7 @@ import { User } from '../../db/accounts/user.entity.ts';
 import { loadPlans } from '../../db/billing/plans.ts';
 import { newId } from '../../db/core/new-id.ts';
 import { OutboxEntry } from '../../db/core/outbox-entry.entity.ts';
-import { admitSandbox, lifeStartOf } from '../../db/sandboxes/admission.ts';
+import { admitSandbox, toLifeStart } from '../../db/sandboxes/admission.ts';
 import { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
 import { Template } from '../../db/templates/template.entity.ts';
 import { anyRegion } from '../../domain/hosts/placement.ts';
@@ -191,7 +191,7 @@ const expiry: Transition = {
       await tx.nativeDelete(OutboxEntry, { workflowId: admitted.sandboxId });
       return admitted;
     });
-    const start = lifeStartOf(sandbox);
+    const start = toLifeStart(sandbox);
     start.plan.persistenceDays = keptSeconds / 86_400;
     await platform.temporal.workflow.start('sandbox', {
       workflowId: sandbox.sandboxId,
@@ -244,7 +244,7 @@ export const transitions: Record<TransitionName, Transition> = {
 };
 
 /** The API's status of a sandbox now: also `gone`, or `absent` when it was never made. */
-export async function statusOf(
+export async function readStatus(
   platform: FaultyPlatform,
   moving: Moving,
 ): Promise<{ status: string; view: SandboxView | null }> {
@@ -265,7 +265,7 @@ export async function settle(platform: FaultyPlatform, moving: Moving, wasAcknow
   const settled = async (ends: string[]) => {
     await until(async () => {
       try {
-        last = (await statusOf(platform, moving)).status;
+        last = (await readStatus(platform, moving)).status;
       } catch {
         return false;
       }
@@ -278,12 +278,12 @@ export async function settle(platform: FaultyPlatform, moving: Moving, wasAcknow
   const status = await settled([moving.goal, 'failed', ...(wasAcknowledged ? [] : moving.origin)]);
   if (status === moving.goal) return wasAcknowledged ? 'as asked' : 'done though not acknowledged';
   if (status === 'failed') {
-    const { view } = await statusOf(platform, moving);
+    const { view } = await readStatus(platform, moving);
     if (!view?.reason) throw new Error('failed without a reason');
     return `failed: ${view.reason}`;
   }
   // It may still be in progress. The request is then refused until it is done.
-  const isThere = async () => (await statusOf(platform, moving)).status === moving.goal;
+  const isThere = async () => (await readStatus(platform, moving)).status === moving.goal;
   await until(async () => (await isThere()) || (await moving.fire(platform.api, false)), 60_000);
   await settled([moving.goal]);
   return 'done when asked again';

@@ -13,7 +13,7 @@ import { createTemporalClient } from '../../platform/temporal/client.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
 import { hasSamePackages, writeSourceTree } from '../support/source-tree.ts';
 import { until } from '../support/until.ts';
-import { SteadyLoad, tableOf } from './steady-load.ts';
+import { formatTable, SteadyLoad } from './steady-load.ts';
 
 /**
  * An upgrade under load on one machine. The commit of `UPGRADE_FROM` (by default the newest tag, or the last commit)
@@ -55,7 +55,7 @@ function commitBefore(): string {
 }
 
 /** A folder with the files of a commit, or of this folder, and the packages of this one if they are the same. */
-async function treeOf(name: string, commit: string | null): Promise<string> {
+async function makeTree(name: string, commit: string | null): Promise<string> {
   const tree = path.join(folder, name);
   await writeSourceTree(tree, commit);
   if (hasSamePackages(tree)) fs.symlinkSync(path.join(root, 'node_modules'), path.join(tree, 'node_modules'));
@@ -113,14 +113,14 @@ async function failuresOfTasks(): Promise<Map<string, number>> {
   return causes;
 }
 
-async function outputOf(sandboxId: string, command: string): Promise<string> {
+async function readOutput(sandboxId: string, command: string): Promise<string> {
   const { body } = await platform!.client().request('POST', `/v1/sandboxes/${sandboxId}/exec`, { command, wait: true });
   return (body as unknown as { stdout: string }).stdout;
 }
 
 test('sandboxes live through an upgrade, clients lose connections only while it restarts, and no workflow is stuck', async () => {
   const commit = git('rev-parse', '--short', commitBefore());
-  const oldTree = await treeOf('old', commit);
+  const oldTree = await makeTree('old', commit);
   const old = new RunningPlatform(settings, dataDir, oldTree);
   platform = old;
   await old.start(300_000, { throughSetUp: true });
@@ -145,7 +145,7 @@ test('sandboxes live through an upgrade, clients lose connections only while it 
   const [first] = await admin('list-worker-versions');
   expect(await versionsOfSandboxes()).toEqual(new Set([first!.buildId]));
 
-  const furtherTree = await treeOf('further', null);
+  const furtherTree = await makeTree('further', null);
   const manifest = JSON.parse(fs.readFileSync(path.join(furtherTree, 'package.json'), 'utf8'));
   fs.writeFileSync(path.join(furtherTree, 'package.json'), JSON.stringify({ ...manifest, version: '999.0.0' }));
   furtherWorker = spawn(process.execPath, ['worker/control.ts'], {
@@ -163,7 +163,7 @@ test('sandboxes live through an upgrade, clients lose connections only while it 
 
   const failedTasks = await failuresOfTasks();
   process.stdout.write(
-    `${[...load.refusals, ...failedTasks].map(([text, count]) => `${count} × ${text}\n`).join('')}upgrade from ${commit}: ${clients} sandboxes, ${load.rounds} rounds; away for ${awaySeconds.toFixed(1)} s\n${tableOf(load)}\n`,
+    `${[...load.refusals, ...failedTasks].map(([text, count]) => `${count} × ${text}\n`).join('')}upgrade from ${commit}: ${clients} sandboxes, ${load.rounds} rounds; away for ${awaySeconds.toFixed(1)} s\n${formatTable(load)}\n`,
   );
   expect(load.wrong).toEqual([]);
   const untouched = { noConnection: 0, unavailable: 0 };
@@ -175,7 +175,7 @@ test('sandboxes live through an upgrade, clients lose connections only while it 
   expect(load.sandboxes).toHaveLength(clients);
   for (const { sandboxId, lines } of load.sandboxes) {
     expect((await platform.client().sandbox(sandboxId)).status).toBe('running');
-    const written = await outputOf(sandboxId, 'kill -0 $(cat /root/pid) && cat /root/lines');
+    const written = await readOutput(sandboxId, 'kill -0 $(cat /root/pid) && cat /root/lines');
     expect(written.trim().split('\n').map(Number)).toEqual(Array.from({ length: lines }, (_, line) => line));
   }
   await until(async () => (await workflowsWithFailingTasks()).length === 0, 60_000);

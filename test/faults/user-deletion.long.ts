@@ -39,11 +39,11 @@ async function newUser(name: string): Promise<{ userId: UserId; api: PlatformCli
 
 const remove = (userId: UserId) => platform.api.request('DELETE', `/v1/user-management/users/${userId}`);
 const isGone = async (userId: UserId) => (await platform.orm.em.fork().count(User, { userId })) === 0;
-const resultOf = (userId: UserId) =>
+const waitForResult = (userId: UserId) =>
   platform.temporal.workflow.getHandle(workflowKinds.userDeletion.workflowId(userId)).result();
 
 /** The name of a local activity, as Temporal's library records it in a marker. */
-function localActivityOf(note: Uint8Array | null | undefined): string {
+function parseLocalActivity(note: Uint8Array | null | undefined): string {
   return /"activity_type":"(\w+)"/.exec(Buffer.from(note ?? []).toString())?.[1] ?? '';
 }
 
@@ -57,7 +57,7 @@ async function printHistory(userId: string): Promise<void> {
     );
     const what =
       event.activityTaskScheduledEventAttributes?.activityType?.name ??
-      localActivityOf(event.markerRecordedEventAttributes?.details?.data?.payloads?.[0]?.data);
+      parseLocalActivity(event.markerRecordedEventAttributes?.details?.data?.payloads?.[0]?.data);
     const at = new Date(Number(event.eventTime!.seconds) * 1000).toISOString().slice(11, 19);
     const name = proto.temporal.api.enums.v1.EventType[event.eventType!]!.replace('EVENT_TYPE_', '').toLowerCase();
     return [at, name, what, attributes?.identity ?? ''].filter(Boolean).join('  ');
@@ -77,7 +77,7 @@ test('a deletion continues from the point at which its worker was killed', async
   await platform.kill('worker');
   await platform.up('worker');
   await until(() => isGone(userId), 240_000);
-  await resultOf(userId);
+  await waitForResult(userId);
   await printHistory(userId);
   expect(await platform.api.sandbox(sandboxId)).toMatchObject({ status: 'terminated' });
 }, 400_000);
@@ -88,7 +88,7 @@ test('a deletion finishes while the host of a sandbox is down', async () => {
   await platform.kill('host');
   expect((await remove(userId)).status).toBe(202);
   await until(() => isGone(userId), 480_000);
-  await resultOf(userId);
+  await waitForResult(userId);
   const { status } = await platform.api.sandbox(sandboxId);
   expect(['terminated', 'failed']).toContain(status);
   await platform.up('host');

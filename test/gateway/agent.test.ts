@@ -15,7 +15,7 @@ import { Filesystem, Process } from '../../agent/proto/gen/sandboxagent_pb.js';
 import { freePort } from '../support/free-port.ts';
 import { until } from '../support/until.ts';
 import { RawConnection, type Reply, send } from './client.ts';
-import { hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
+import { formatHost, type StartedGateway, startGateway } from './started-gateway.ts';
 import { listening, startHttpUpstream, startRawUpstream } from './upstream-server.ts';
 
 const id = 'sbx-agent';
@@ -61,7 +61,7 @@ function call(
   target: string,
   options: { method?: string; headers?: Record<string, string>; body?: Buffer } = {},
 ): Promise<Reply> {
-  return send({ port: started.port, host: hostOf(id), path: target, ...options });
+  return send({ port: started.port, host: formatHost(id), path: target, ...options });
 }
 
 /** Every way to call the agent through the gateway; `secure` means over TLS with the local CA. */
@@ -71,11 +71,11 @@ const transports = ['connect', 'grpc-web', 'grpc'].flatMap((protocol) => [
   ...(protocol === 'grpc' ? [] : [{ protocol, httpVersion: '1.1' as const, secure: true }]),
 ]);
 
-function transportOf({ protocol, httpVersion, secure }: (typeof transports)[number], token = agentToken) {
-  const connectAs = { servername: hostOf(id), ca: started.ca.certificatePem };
+function createTransport({ protocol, httpVersion, secure }: (typeof transports)[number], token = agentToken) {
+  const connectAs = { servername: formatHost(id), ca: started.ca.certificatePem };
   const options = {
     // Its name has no DNS entry. The gateway uses the Host field.
-    baseUrl: `${secure ? 'https' : 'http'}://${hostOf(id)}:${started.port}`,
+    baseUrl: `${secure ? 'https' : 'http'}://${formatHost(id)}:${started.port}`,
     nodeOptions: { ...(secure && connectAs), lookup: loopback },
     interceptors: [
       (next) => (request) => {
@@ -95,7 +95,7 @@ const loopback: net.LookupFunction = (_name, options, done) => {
 };
 
 test.each(transports)('code runs over $protocol, HTTP/$httpVersion, TLS: $secure', async (transport) => {
-  const client = createClient(Process, transportOf(transport));
+  const client = createClient(Process, createTransport(transport));
   const events: string[] = [];
   let output = '';
   for await (const { event } of client.start({
@@ -114,7 +114,7 @@ test.each(transports)('code runs over $protocol, HTTP/$httpVersion, TLS: $secure
 
 test.each(transports)('errors keep their code over $protocol, HTTP/$httpVersion, TLS: $secure', async (transport) => {
   const failure = async (token: string) => {
-    const client = createClient(Filesystem, transportOf(transport, token));
+    const client = createClient(Filesystem, createTransport(transport, token));
     return client.stat({ path: path.join(dir, 'missing') }).then(
       () => null,
       (error) => ConnectError.from(error).code,
@@ -167,7 +167,7 @@ describe.each(['127.0.0.1', '::1'])('a server that listens only on %s', (loopbac
     const server = await startHttpUpstream((request, response) => request.pipe(response), loopbackAddress);
     const sockets = new WebSocketServer({ server: server.server });
     sockets.on('connection', (socket) => socket.on('message', (message) => socket.send(message)));
-    const host = hostOf(near, server.port);
+    const host = formatHost(near, server.port);
     try {
       for (const method of ['POST', 'PUT']) {
         const reply = await send({
@@ -204,7 +204,7 @@ describe.each(['127.0.0.1', '::1'])('a server that listens only on %s', (loopbac
     try {
       const headers = {
         ':method': 'POST',
-        ':authority': hostOf(near, server.port),
+        ':authority': formatHost(near, server.port),
         'content-type': 'application/grpc',
       };
       const call = session.request(headers);
@@ -228,7 +228,7 @@ describe.each(['127.0.0.1', '::1'])('a server that listens only on %s', (loopbac
       });
     }, loopbackAddress);
     const client = new RawConnection(started.port);
-    client.write(`GET / HTTP/1.1\r\nHost: ${hostOf(near, server.port)}\r\n\r\n`);
+    client.write(`GET / HTTP/1.1\r\nHost: ${formatHost(near, server.port)}\r\n\r\n`);
     await client.closed();
     expect(client.received).toMatch(/200 OK[\s\S]*part$/);
     await server.stop();
@@ -237,7 +237,7 @@ describe.each(['127.0.0.1', '::1'])('a server that listens only on %s', (loopbac
   test('that closes without a reply is another error than a port without a server', async () => {
     const server = await startRawUpstream((socket) => socket.once('data', () => socket.end()), loopbackAddress);
     const code = async () =>
-      (await send({ port: started.port, host: hostOf(near, server.port), method: 'POST' })).json.code;
+      (await send({ port: started.port, host: formatHost(near, server.port), method: 'POST' })).json.code;
     expect(await code()).toBe('sandbox_no_reply');
     await server.stop();
     expect(await code()).toBe('sandbox_port_closed');
@@ -255,7 +255,7 @@ describe.each(['127.0.0.1', '::1'])('a server that listens only on %s', (loopbac
       agentPort,
       platformToken: 'of another sandbox',
     });
-    const reply = await send({ port: started.port, host: hostOf('sbx-other', server.port) });
+    const reply = await send({ port: started.port, host: formatHost('sbx-other', server.port) });
     expect([reply.status, reply.json.code]).toEqual([502, 'sandbox_port_closed']);
     expect(server.accepted()).toBe(0);
     await server.stop();

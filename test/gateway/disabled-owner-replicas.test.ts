@@ -11,7 +11,7 @@ import { deriveSecrets } from '../../platform/config/secrets.ts';
 import { startApi, type TestApi } from '../api/test-api.ts';
 import { until } from '../support/until.ts';
 import { send } from './client.ts';
-import { hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
+import { formatHost, type StartedGateway, startGateway } from './started-gateway.ts';
 import { startHttpUpstream } from './upstream-server.ts';
 
 const [publicPort, privatePort] = [3000, 3001];
@@ -57,21 +57,21 @@ test('private ports of a disabled user close at once at every gateway, public on
   const headers = { 'x-access-token': deriveSecrets(api.settings).agentToken(sandboxId, 1) };
   const to = (gateway: StartedGateway, port: number) => ({
     port: gateway.port,
-    headers: { ...headers, host: hostOf(sandboxId, port) },
+    headers: { ...headers, host: formatHost(sandboxId, port) },
   });
   const setStatus = async (status: string) => {
     const url = `/v1/user-management/users/${member.userId}`;
     expect((await api.send(api.root, 'PUT', url, { status })).status).toBe(200);
   };
-  const statusesOf = (port: number) =>
+  const readStatuses = (port: number) =>
     Promise.all(
       replicas.map(async ({ gateway }) => {
-        const reply = await send({ port: gateway.port, host: hostOf(sandboxId, port), headers });
+        const reply = await send({ port: gateway.port, host: formatHost(sandboxId, port), headers });
         return `${reply.status} ${reply.status === 200 ? reply.text : reply.json.code}`;
       }),
     );
   const served = ['200 begun and ended', '200 begun and ended'];
-  expect([await statusesOf(publicPort), await statusesOf(privatePort)]).toEqual([served, served]);
+  expect([await readStatuses(publicPort), await readStatuses(privatePort)]).toEqual([served, served]);
   const ends = replicas.map(async ({ gateway }) => {
     const request = http.get({ ...to(gateway, privatePort), path: '/endless' });
     const [reply] = (await once(request, 'response')) as [http.IncomingMessage];
@@ -83,9 +83,9 @@ test('private ports of a disabled user close at once at every gateway, public on
 
   await setStatus('disabled');
   await Promise.all(open.map(({ ended }) => ended));
-  expect(await statusesOf(privatePort)).toEqual(['403 owner_disabled', '403 owner_disabled']);
-  expect(await statusesOf(publicPort)).toEqual(served);
+  expect(await readStatuses(privatePort)).toEqual(['403 owner_disabled', '403 owner_disabled']);
+  expect(await readStatuses(publicPort)).toEqual(served);
 
   await setStatus('enabled');
-  await until(async () => (await statusesOf(privatePort)).join() === served.join());
+  await until(async () => (await readStatuses(privatePort)).join() === served.join());
 });

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import { WebSocket, WebSocketServer } from 'ws';
 import { until } from '../support/until.ts';
 import { type Reply, send } from './client.ts';
-import { hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
+import { formatHost, type StartedGateway, startGateway } from './started-gateway.ts';
 import { startHttpUpstream } from './upstream-server.ts';
 
 const agentToken = 'token-of-sbx-one';
@@ -38,7 +38,7 @@ afterAll(async () => {
 });
 
 const headers = { 'x-access-token': agentToken };
-const call = (port?: number): Promise<Reply> => send({ port: started.port, host: hostOf(id, port), headers });
+const call = (port?: number): Promise<Reply> => send({ port: started.port, host: formatHost(id, port), headers });
 const lock = () => started.routes.set({ sandboxId: id, isLocked: true });
 
 test('only public ports answer', async () => {
@@ -53,14 +53,16 @@ test('only public ports answer', async () => {
 });
 
 async function openSocket(port: number): Promise<WebSocket> {
-  const socket = new WebSocket(`ws://127.0.0.1:${started.port}/`, { headers: { ...headers, host: hostOf(id, port) } });
+  const socket = new WebSocket(`ws://127.0.0.1:${started.port}/`, {
+    headers: { ...headers, host: formatHost(id, port) },
+  });
   socket.on('error', () => undefined);
   await once(socket, 'open');
   return socket;
 }
 
 async function openReply(port: number): Promise<http.IncomingMessage> {
-  const options = { port: started.port, path: '/endless', headers: { ...headers, host: hostOf(id, port) } };
+  const options = { port: started.port, path: '/endless', headers: { ...headers, host: formatHost(id, port) } };
   const [reply] = (await once(http.get(options), 'response')) as [http.IncomingMessage];
   reply.on('error', () => undefined);
   reply.resume();
@@ -68,18 +70,18 @@ async function openReply(port: number): Promise<http.IncomingMessage> {
 }
 
 /** `once` would reject at an error. */
-const closeOf = (emitter: EventEmitter) => new Promise((resolve) => emitter.once('close', resolve));
+const waitForClose = (emitter: EventEmitter) => new Promise((resolve) => emitter.once('close', resolve));
 
 test('exchanges with private ports end at once, those with public ports continue', async () => {
   const session = http2.connect(`http://127.0.0.1:${started.port}`);
   session.on('error', () => undefined);
-  const stream = session.request({ ':path': '/endless', ':authority': hostOf(id, protectedPort), ...headers });
+  const stream = session.request({ ':path': '/endless', ':authority': formatHost(id, protectedPort), ...headers });
   stream.on('error', () => undefined);
   stream.resume();
   await once(stream, 'response');
   const [publicSocket, privateSocket] = [await openSocket(publicPort), await openSocket(protectedPort)];
   const [publicReply, privateReply] = [await openReply(publicPort), await openReply(protectedPort)];
-  const ends = [privateSocket, privateReply, stream].map(closeOf);
+  const ends = [privateSocket, privateReply, stream].map(waitForClose);
   lock();
   await Promise.all(ends);
   expect([publicSocket.readyState, publicReply.destroyed, session.destroyed]).toEqual([WebSocket.OPEN, false, false]);
@@ -90,7 +92,7 @@ test('exchanges with private ports end at once, those with public ports continue
 
 test('exchanges also end when the change is noticed only after an interruption', async () => {
   const socket = await openSocket(protectedPort);
-  const closed = closeOf(socket);
+  const closed = waitForClose(socket);
   started.routes.setLive(false);
   started.routes.setSilently({ sandboxId: id, isLocked: true });
   started.routes.setLive(true);
@@ -104,11 +106,11 @@ test('a lookup that is outdated by a change does not keep a request open', async
   started.routes.set({ sandboxId, address: sandbox.address, accessToken: agentToken, ports });
   const gate = Promise.withResolvers<void>();
   started.routes.gate = gate.promise;
-  const host = hostOf(sandboxId, protectedPort);
+  const host = formatHost(sandboxId, protectedPort);
   const request = http.get({ port: started.port, path: '/endless', headers: { ...headers, host } });
   request.on('response', (reply) => reply.on('error', () => undefined).resume());
   request.on('error', () => undefined);
-  const ended = closeOf(request);
+  const ended = waitForClose(request);
   await until(async () => started.routes.lookups.includes(sandboxId));
   started.routes.set({ sandboxId, isLocked: true });
   gate.resolve();

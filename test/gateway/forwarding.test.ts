@@ -5,10 +5,10 @@ import { buffer } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
 import { until } from '../support/until.ts';
 import { RawConnection, type Reply, send, sendRaw } from './client.ts';
-import { hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
+import { formatHost, type StartedGateway, startGateway } from './started-gateway.ts';
 import { startHttpUpstream, startRawUpstream, startScriptedUpstream, type UpstreamServer } from './upstream-server.ts';
 
-const sandboxHost = hostOf('sbx-one');
+const sandboxHost = formatHost('sbx-one');
 let started: StartedGateway;
 const stops: (() => Promise<void>)[] = [];
 
@@ -567,7 +567,7 @@ test('a sandbox never gets a connection of the previous sandbox at its address',
   const upstream = await useHttp((_request, response) => response.end('ok'));
   await call();
   started.routes.set({ sandboxId: 'sbx-successor', address: upstream.address, agentPort: upstream.port });
-  await call({ host: hostOf('sbx-successor') });
+  await call({ host: formatHost('sbx-successor') });
   expect(upstream.accepted()).toBe(2);
   started.routes.remove('sbx-successor');
   await until(() => upstream.sockets.size === 1);

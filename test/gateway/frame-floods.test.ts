@@ -8,10 +8,10 @@ import { until } from '../support/until.ts';
 import { RawConnection } from './client.ts';
 import { FloodingClient, floodKinds } from './floods/flooding-clients.ts';
 import { endHeaders, endStream, frame, preface, requestFrame } from './floods/http2-frames.ts';
-import { hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
+import { formatHost, type StartedGateway, startGateway } from './started-gateway.ts';
 import { startHttpUpstream, type UpstreamServer } from './upstream-server.ts';
 
-const sandboxHost = hostOf('sbx-reading');
+const sandboxHost = formatHost('sbx-reading');
 const rate = 256 * 1024;
 const bodyBytes = 16 * 2 ** 20;
 /** GOAWAY with ENHANCE_YOUR_CALM (RFC 9113 §6.8 and 7). */

@@ -2,10 +2,10 @@ import net from 'node:net';
 import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import { until } from '../support/until.ts';
 import { RawConnection, send, sendRaw } from './client.ts';
-import { hostOf, type StartedGateway, startGateway, testDomain } from './started-gateway.ts';
+import { formatHost, type StartedGateway, startGateway, testDomain } from './started-gateway.ts';
 import { startRawUpstream, type UpstreamServer } from './upstream-server.ts';
 
-const sandboxHost = hostOf('sbx-one');
+const sandboxHost = formatHost('sbx-one');
 const smuggledRequest = `GET /smuggled HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`;
 let started: StartedGateway;
 /** A sandbox that records raw bytes, so that no parser hides anything. */
@@ -128,7 +128,9 @@ test('chunks are joined and rewritten: extensions and odd sizes are not forwarde
 
 test('bytes after a body’s length are the next request, which goes to the host that it names', async () => {
   const connection = new RawConnection(started.port);
-  connection.write(`${post('Content-Length: 5', 'hello')}GET /next HTTP/1.1\r\nHost: ${hostOf('sbx-nobody')}\r\n\r\n`);
+  connection.write(
+    `${post('Content-Length: 5', 'hello')}GET /next HTTP/1.1\r\nHost: ${formatHost('sbx-nobody')}\r\n\r\n`,
+  );
   await connection.expect('sandbox_not_found');
   connection.destroy();
   expect(seen).not.toContain('/next');
@@ -138,9 +140,12 @@ test.each([
   ['no host', 'GET / HTTP/1.1\r\n\r\n'],
   ['an empty host', 'GET / HTTP/1.1\r\nHost: \r\n\r\n'],
   ['two hosts', `GET / HTTP/1.1\r\nHost: ${sandboxHost}\r\nHost: ${sandboxHost}\r\n\r\n`],
-  ['two hosts, differing', `GET / HTTP/1.1\r\nHost: ${sandboxHost}\r\nhost: ${hostOf('sbx-two')}\r\n\r\n`],
+  ['two hosts, differing', `GET / HTTP/1.1\r\nHost: ${sandboxHost}\r\nhost: ${formatHost('sbx-two')}\r\n\r\n`],
   ['no host in HTTP/1.0', 'GET / HTTP/1.0\r\n\r\n'],
-  ['an absolute form for another host', `GET http://${hostOf('sbx-two')}/ HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`],
+  [
+    'an absolute form for another host',
+    `GET http://${formatHost('sbx-two')}/ HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`,
+  ],
   ['an absolute form without a host', `GET http:///x HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`],
   ['user information', `GET / HTTP/1.1\r\nHost: user@${sandboxHost}\r\n\r\n`],
   ['user information in an absolute form', `GET http://x@${sandboxHost}/ HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`],

@@ -9,10 +9,10 @@ import { headersFrame } from './hostile/http2-replies.ts';
 import { SeededRandom } from './hostile/random.ts';
 import { startCallUpstream } from './hostile/upstreams.ts';
 import { MemoryGateway } from './memory-gateway.ts';
-import { hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
+import { formatHost, type StartedGateway, startGateway } from './started-gateway.ts';
 import { startHttpUpstream, startRawUpstream, startScriptedUpstream, type UpstreamServer } from './upstream-server.ts';
 
-const sandboxHost = hostOf('sbx-one');
+const sandboxHost = formatHost('sbx-one');
 let started: StartedGateway;
 const stops: (() => Promise<void> | void)[] = [];
 

@@ -8,10 +8,10 @@ import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
 import { WebSocketServer } from 'ws';
 import { until } from '../support/until.ts';
 import { RawConnection } from './client.ts';
-import { hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
+import { formatHost, type StartedGateway, startGateway } from './started-gateway.ts';
 import { listening, startHttpUpstream, type UpstreamServer } from './upstream-server.ts';
 
-const sandboxHost = hostOf('sbx-one');
+const sandboxHost = formatHost('sbx-one');
 let started: StartedGateway;
 let sessions: http2.ClientHttp2Session[] = [];
 const stops: (() => Promise<void>)[] = [];
@@ -187,7 +187,11 @@ test('reads of other connections do not overwrite bytes that wait for a slow cli
 
 test('errors of the gateway have the same format', async () => {
   const session = connect(false);
-  const reply = await call(session, { ':authority': hostOf('sbx-nobody'), ':method': 'POST' }, Buffer.alloc(1_000_000));
+  const reply = await call(
+    session,
+    { ':authority': formatHost('sbx-nobody'), ':method': 'POST' },
+    Buffer.alloc(1_000_000),
+  );
   expect(reply.headers[':status']).toBe(404);
   expect(JSON.parse(reply.body.toString())).toMatchObject({ success: false, code: 'sandbox_not_found' });
   const platform = await call(session, { ':path': '/%70latform/state' });

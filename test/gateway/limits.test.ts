@@ -6,10 +6,10 @@ import { WebSocket, WebSocketServer } from 'ws';
 import type { GatewayOptions } from '../../gateway/gateway.ts';
 import { until } from '../support/until.ts';
 import { RawConnection, send } from './client.ts';
-import { hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
+import { formatHost, type StartedGateway, startGateway } from './started-gateway.ts';
 import { startHttpUpstream, startRawUpstream, type UpstreamServer } from './upstream-server.ts';
 
-const sandboxHost = hostOf('sbx-one');
+const sandboxHost = formatHost('sbx-one');
 const stops: (() => Promise<void>)[] = [];
 
 afterEach(async () => {
@@ -49,7 +49,7 @@ test('500 idle connections and 500 idle WebSockets to one sandbox slow no other 
     const times: number[] = [];
     for (let i = 0; i < 100; i++) {
       const sentAt = performance.now();
-      expect((await send({ port: started.port, host: hostOf(i % 2 ? 'sbx-one' : 'sbx-two') })).text).toBe('ok');
+      expect((await send({ port: started.port, host: formatHost(i % 2 ? 'sbx-one' : 'sbx-two') })).text).toBe('ok');
       times.push(performance.now() - sentAt);
     }
     return times.sort((a, b) => a - b)[50]!;
@@ -94,7 +94,7 @@ test('a client that opens many connections at once does not delay the connection
     servedBefore = greedy.filter(({ received }) => received !== '').length;
   });
   for (const connection of [...greedy, calm]) {
-    connection.write(`GET / HTTP/1.1\r\nHost: ${hostOf('sbx-missing')}\r\n\r\n`);
+    connection.write(`GET / HTTP/1.1\r\nHost: ${formatHost('sbx-missing')}\r\n\r\n`);
   }
   await Promise.all([...greedy, calm].map((connection) => connection.expect('404')));
   // The last client is served among the first.
@@ -108,7 +108,7 @@ test('a sandbox at its limit of requests answers 503; other sandboxes are served
   await until(() => waiting.length === 5);
   const refused = await send({ port: started.port, host: sandboxHost });
   expect([refused.status, refused.json.code, refused.headers['retry-after']]).toEqual([503, 'sandbox_busy', '1']);
-  expect((await send({ port: started.port, host: hostOf('sbx-two') })).status).toBe(200);
+  expect((await send({ port: started.port, host: formatHost('sbx-two') })).status).toBe(200);
   answerAll();
   await Promise.all(connections.map((connection) => connection.expect('late')));
   await until(async () => (await send({ port: started.port, host: sandboxHost })).status === 200);
@@ -128,7 +128,7 @@ test('requests of disconnected clients do not count', async () => {
 test('a client at its limit of concurrent requests gets 429', async () => {
   const { started, waiting, answerAll } = await start({ maxRequestsPerClient: 4 });
   const connections = Array.from({ length: 4 }, (_, i) =>
-    open(started, '/wait', hostOf(i % 2 ? 'sbx-one' : 'sbx-two')),
+    open(started, '/wait', formatHost(i % 2 ? 'sbx-one' : 'sbx-two')),
   );
   await until(() => waiting.length === 4);
   const refused = await send({ port: started.port, host: sandboxHost });
@@ -254,7 +254,7 @@ test.each(['a response', 'a WebSocket'])('the wait for a client that does not re
   started.routes.set({ sandboxId: 'sbx-flood', address: flooding.address, agentPort: flooding.port });
   const connection = new RawConnection(started.port);
   connection.write(
-    `GET / HTTP/1.1\r\nHost: ${hostOf('sbx-flood')}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +
+    `GET / HTTP/1.1\r\nHost: ${formatHost('sbx-flood')}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +
       'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n',
   );
   await connection.expect('HTTP/1.1');
@@ -271,7 +271,7 @@ test('a client that reads slowly is waited for', async () => {
   stops.push(() => big.stop());
   started.routes.set({ sandboxId: 'sbx-big', address: big.address, agentPort: big.port });
   const socket = net.connect(started.port, '127.0.0.1');
-  socket.write(`GET / HTTP/1.1\r\nHost: ${hostOf('sbx-big')}\r\nConnection: close\r\n\r\n`);
+  socket.write(`GET / HTTP/1.1\r\nHost: ${formatHost('sbx-big')}\r\nConnection: close\r\n\r\n`);
   let received = 0;
   socket.on('data', (bytes) => {
     received += bytes.length;

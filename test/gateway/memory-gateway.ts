@@ -106,7 +106,7 @@ export class MemoryGateway {
 }
 
 /** The number of open sockets of a process. */
-export function socketsOf(pid: number): number {
+export function countSockets(pid: number): number {
   return readdirSync(`/proc/${pid}/fd`).filter((fd) => {
     try {
       return readlinkSync(`/proc/${pid}/fd/${fd}`).startsWith('socket:');

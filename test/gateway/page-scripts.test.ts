@@ -1,6 +1,6 @@
 import type http from 'node:http';
 import { afterEach, expect, test } from '@jest/globals';
-import { imageTypeOf, textOf } from '../../gateway/pages/web/files/content-kinds.ts';
+import { decodeText, detectImageType } from '../../gateway/pages/web/files/content-kinds.ts';
 import { callAgent, fromBase64, streamFromAgent, toBase64 } from '../../gateway/pages/web/shared/agent.ts';
 import { visibleText } from '../../gateway/pages/web/shared/page-error.ts';
 import { startHttpUpstream } from './upstream-server.ts';
@@ -29,7 +29,7 @@ async function read(url: string, silenceMs = 60_000): Promise<unknown[]> {
   for await (const message of streamFromAgent(url, {}, silenceMs)) messages.push(message);
   return messages;
 }
-const codeOf = (work: Promise<unknown>) =>
+const catchCode = (work: Promise<unknown>) =>
   work.then(
     () => null,
     (error) => error.code,
@@ -57,12 +57,12 @@ test.each<[string, (response: http.ServerResponse) => void, string]>([
   ['a status and no reason', (response) => response.writeHead(500).end('<html>'), 'http_500'],
   ['a redirect', (response) => response.writeHead(302, { location: '/' }).end(), 'disconnected'],
 ])('a stream with %s fails with a code', async (_, answer, code) => {
-  expect(await codeOf(read(await agentThat(answer)))).toBe(code);
+  expect(await catchCode(read(await agentThat(answer)))).toBe(code);
 });
 
 test('a stream without keepalives ends', async () => {
   const url = await agentThat((response) => response.write(frame('{"a":1}')));
-  expect(await codeOf(read(url, 300))).toBe('disconnected');
+  expect(await catchCode(read(url, 300))).toBe('disconnected');
 });
 
 test('of an endless reply only the allowed length is read', async () => {
@@ -76,7 +76,7 @@ test('of an endless reply only the allowed length is read', async () => {
     });
     more();
   });
-  expect(await codeOf(callAgent(url, {}, 1_000_000))).toBe('too_large');
+  expect(await catchCode(callAgent(url, {}, 1_000_000))).toBe('too_large');
   while (!isClosed) await new Promise((resolve) => setImmediate(resolve));
 });
 
@@ -84,7 +84,7 @@ test('a reply that is not an object has no fields', async () => {
   for (const reply of ['null', '7', '"text"', '[]']) {
     expect(await callAgent(await agentThat((response) => response.end(reply)), {})).not.toHaveProperty('entries');
   }
-  expect(await codeOf(callAgent(await agentThat((response) => response.end('{"a":')), {}))).toBe('bad_reply');
+  expect(await catchCode(callAgent(await agentThat((response) => response.end('{"a":')), {}))).toBe('bad_reply');
 });
 
 test('texts of the sandbox are shown with their control characters, on one line, and shortened', () => {
@@ -94,7 +94,7 @@ test('texts of the sandbox are shown with their control characters, on one line,
   expect(visibleText('x'.repeat(10_000))).toHaveLength(301);
 });
 
-test.each<[string, Parameters<typeof textOf>[0], ReturnType<typeof textOf>]>([
+test.each<[string, Parameters<typeof decodeText>[0], ReturnType<typeof decodeText>]>([
   ['lines', Buffer.from('a\nb'), { text: 'a\nb', lineEnd: '\n' }],
   ['lines of Windows', Buffer.from('a\r\nb\r\n'), { text: 'a\r\nb\r\n', lineEnd: '\r\n' }],
   ['mixed lines', Buffer.from('a\r\nb\n'), { text: 'a\r\nb\n', lineEnd: null }],
@@ -103,7 +103,7 @@ test.each<[string, Parameters<typeof textOf>[0], ReturnType<typeof textOf>]>([
   ['bytes', Buffer.from([0x61, 0xff]), null],
   ['a zero', Buffer.from('a\0b'), null],
 ])('%s are text if they can be written back unchanged', (_, bytes, text) => {
-  expect(textOf(bytes)).toEqual(text);
+  expect(decodeText(bytes)).toEqual(text);
 });
 
 test('pictures are recognized by their bytes, and SVG is not a picture', () => {
@@ -115,7 +115,7 @@ test('pictures are recognized by their bytes, and SVG is not a picture', () => {
     '<svg xmlns=',
     'BM',
     '',
-  ].map((start) => imageTypeOf(Buffer.from(start, 'latin1')));
+  ].map((start) => detectImageType(Buffer.from(start, 'latin1')));
   expect(types).toEqual(['image/png', 'image/jpeg', 'image/gif', 'image/webp', null, null, null]);
 });
 

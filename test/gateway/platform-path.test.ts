@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { isPlatformPath } from '../../gateway/platform-path.ts';
 import { sendRaw } from './client.ts';
-import { hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
+import { formatHost, type StartedGateway, startGateway } from './started-gateway.ts';
 import { startHttpUpstream, type UpstreamServer } from './upstream-server.ts';
 
 let started: StartedGateway;
@@ -75,7 +75,7 @@ const tricks = [
 test.each(tricks)('%s gets the reply of a missing path', async (target) => {
   const answer = await sendRaw(
     started.port,
-    `GET ${target} HTTP/1.1\r\nHost: ${hostOf('sbx-one')}\r\nX-Platform-Token: t\r\n\r\n`,
+    `GET ${target} HTTP/1.1\r\nHost: ${formatHost('sbx-one')}\r\nX-Platform-Token: t\r\n\r\n`,
   );
   expect(answer).toMatch(/^HTTP\/1\.1 404 /);
   expect(seen).toEqual([]);
@@ -83,10 +83,10 @@ test.each(tricks)('%s gets the reply of a missing path', async (target) => {
 
 test('the same with an absolute form, and with the agent’s port', async () => {
   for (const request of [
-    `GET http://${hostOf('sbx-one')}/platform/state HTTP/1.1\r\nHost: ${hostOf('sbx-one')}\r\n\r\n`,
-    `GET HTTP://${hostOf('sbx-one')}//platform/state HTTP/1.1\r\nHost: ${hostOf('sbx-one')}\r\n\r\n`,
-    `GET /platform/state HTTP/1.1\r\nHost: ${hostOf('sbx-one', agent.port)}\r\n\r\n`,
-    `POST /platform/init HTTP/1.1\r\nHost: ${hostOf('sbx-one')}\r\nContent-Length: 0\r\n\r\n`,
+    `GET http://${formatHost('sbx-one')}/platform/state HTTP/1.1\r\nHost: ${formatHost('sbx-one')}\r\n\r\n`,
+    `GET HTTP://${formatHost('sbx-one')}//platform/state HTTP/1.1\r\nHost: ${formatHost('sbx-one')}\r\n\r\n`,
+    `GET /platform/state HTTP/1.1\r\nHost: ${formatHost('sbx-one', agent.port)}\r\n\r\n`,
+    `POST /platform/init HTTP/1.1\r\nHost: ${formatHost('sbx-one')}\r\nContent-Length: 0\r\n\r\n`,
   ]) {
     expect(await sendRaw(started.port, request)).toMatch(/^HTTP\/1\.1 404 /);
   }
@@ -125,7 +125,7 @@ test('a service on another port may have such a path', async () => {
   const service = await startHttpUpstream((_request, response) => response.end('mine'));
   const answer = await sendRaw(
     started.port,
-    `GET /platform/x HTTP/1.1\r\nHost: ${hostOf('sbx-one', service.port)}\r\n\r\n`,
+    `GET /platform/x HTTP/1.1\r\nHost: ${formatHost('sbx-one', service.port)}\r\n\r\n`,
     /mine/,
   );
   expect(answer).toMatch(/^HTTP\/1\.1 200 /);

@@ -4,7 +4,7 @@ import { fileSignature } from '../../agent/http/access.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { signQuery } from '../../gateway/signed-query.ts';
 import { RawConnection, type Reply, send, sendRaw } from './client.ts';
-import { hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
+import { formatHost, type StartedGateway, startGateway } from './started-gateway.ts';
 import { startHttpUpstream, type UpstreamServer } from './upstream-server.ts';
 
 const agentToken = 'token-of-sbx-locked';
@@ -42,7 +42,7 @@ function call(
   port: number | undefined,
   options: { path?: string; method?: string; headers?: Record<string, string> } = {},
 ): Promise<Reply> {
-  return send({ port: started.port, host: hostOf(sandboxId, port), ...options });
+  return send({ port: started.port, host: formatHost(sandboxId, port), ...options });
 }
 
 test('agent requests pass with any token: the agent checks it', async () => {
@@ -96,7 +96,7 @@ test('the token is not forwarded to a public port either', async () => {
 test('two tokens count as no token', async () => {
   const answer = await sendRaw(
     started.port,
-    `GET / HTTP/1.1\r\nHost: ${hostOf('sbx-locked', 3001)}\r\nX-Access-Token: ${agentToken}\r\nX-Access-Token: ${agentToken}\r\n\r\n`,
+    `GET / HTTP/1.1\r\nHost: ${formatHost('sbx-locked', 3001)}\r\nX-Access-Token: ${agentToken}\r\nX-Access-Token: ${agentToken}\r\n\r\n`,
   );
   expect(answer).toMatch(/^HTTP\/1\.1 401 /);
 });
@@ -148,12 +148,12 @@ test('a signature opens no other port and no other sandbox, and a signature for 
 
 test('a signature for one path opens no other that decodes to the same', async () => {
   const signature = sign('/a/b', 'read', agentToken, null);
-  const statusOf = async (path: string) =>
+  const readStatus = async (path: string) =>
     (await call('sbx-locked', 3001, { path: `${path}?${signed(signature)}` })).status;
-  expect(await statusOf('/a/b')).toBe(200);
-  expect(await statusOf('/%61/b')).toBe(200);
-  expect(await statusOf('/a%2fb')).toBe(401);
-  expect(await statusOf('/a%2Fb')).toBe(401);
+  expect(await readStatus('/a/b')).toBe(200);
+  expect(await readStatus('/%61/b')).toBe(200);
+  expect(await readStatus('/a%2fb')).toBe(401);
+  expect(await readStatus('/a%2Fb')).toBe(401);
   const odd = sign('/%zz', 'read', agentToken, null);
   expect((await call('sbx-locked', 3001, { path: `/%zz?${signed(odd)}` })).status).toBe(401);
   expect((await call('sbx-locked', 3001, { path: `/%25zz?${signed(odd)}` })).status).toBe(200);
@@ -206,7 +206,7 @@ test('a signature for reading does not open a WebSocket', async () => {
   const query = signed(sign('/', 'read', agentToken, null));
   const connection = new RawConnection(started.port);
   connection.write(
-    `GET /?${query} HTTP/1.1\r\nHost: ${hostOf('sbx-locked', 3001)}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +
+    `GET /?${query} HTTP/1.1\r\nHost: ${formatHost('sbx-locked', 3001)}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +
       'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n',
   );
   await connection.expect('401 Unauthorized');

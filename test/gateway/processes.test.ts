@@ -5,11 +5,11 @@ import { afterEach, expect, test } from '@jest/globals';
 import { BoundSocket } from '../../gateway/processes/bound-socket.ts';
 import { until } from '../support/until.ts';
 import { RawConnection, send } from './client.ts';
-import { MemoryGateway, socketsOf } from './memory-gateway.ts';
-import { hostOf } from './started-gateway.ts';
+import { countSockets, MemoryGateway } from './memory-gateway.ts';
+import { formatHost } from './started-gateway.ts';
 import { startHttpUpstream, type UpstreamServer } from './upstream-server.ts';
 
-const sandboxHost = hostOf('sbx-one');
+const sandboxHost = formatHost('sbx-one');
 const rootRequest = `GET / HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`;
 const waitRequest = `GET /wait HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`;
 let upstream: UpstreamServer;
@@ -43,8 +43,8 @@ function open(request: string): RawConnection {
 
 /** Opens connections, with one answered request each, until each process has some of them. */
 async function connectToEach(): Promise<RawConnection[]> {
-  const before = new Map(gateway.pids.map((pid) => [pid, socketsOf(pid)]));
-  const hasSome = (pid: number) => socketsOf(pid) >= before.get(pid)! + 3;
+  const before = new Map(gateway.pids.map((pid) => [pid, countSockets(pid)]));
+  const hasSome = (pid: number) => countSockets(pid) >= before.get(pid)! + 3;
   const idle: RawConnection[] = [];
   while (!gateway.pids.every(hasSome)) {
     if (idle.length >= 500) throw new Error('one process takes every connection');
@@ -83,8 +83,8 @@ test('a process that dies closes only its own connections, and is replaced', asy
 test('a process with an uncaught exception logs it, lets its requests end, and is replaced', async () => {
   await start();
   const [victim] = gateway.pids as [number, number];
-  const before = socketsOf(victim);
-  while (socketsOf(victim) === before) {
+  const before = countSockets(victim);
+  while (countSockets(victim) === before) {
     const busy = open(waitRequest);
     const sent = waiting.length + 1;
     await until(() => waiting.length === sent || busy.isClosed);

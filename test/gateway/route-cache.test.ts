@@ -3,13 +3,13 @@ import { RouteCache } from '../../gateway/route-cache.ts';
 import { until } from '../support/until.ts';
 import { MemoryRoutes } from './memory-routes.ts';
 
-function cacheOf(options: { maxEntries?: number; shortTtlMs?: number; lookupTimeoutMs?: number } = {}) {
+function createCache(options: { maxEntries?: number; shortTtlMs?: number; lookupTimeoutMs?: number } = {}) {
   const routes = new MemoryRoutes();
   return { routes, cache: new RouteCache(routes, routes, { shortTtlMs: 60, ...options }) };
 }
 
 test('a route is looked up once and kept until a change arrives', async () => {
-  const { routes, cache } = cacheOf();
+  const { routes, cache } = createCache();
   routes.set({ sandboxId: 'sbx-a', address: '10.0.0.1' });
   for (let i = 0; i < 5; i++) expect((await cache.find('sbx-a'))?.address).toBe('10.0.0.1');
   const startedAt = performance.now();
@@ -19,7 +19,7 @@ test('a route is looked up once and kept until a change arrives', async () => {
 });
 
 test('simultaneous misses share one lookup', async () => {
-  const { routes, cache } = cacheOf();
+  const { routes, cache } = createCache();
   routes.set({ sandboxId: 'sbx-a' });
   const found = await Promise.all(Array.from({ length: 100 }, () => cache.find('sbx-a')));
   expect(new Set(found).size).toBe(1);
@@ -27,7 +27,7 @@ test('simultaneous misses share one lookup', async () => {
 });
 
 test('the next lookup sees an arrived change', async () => {
-  const { routes, cache } = cacheOf();
+  const { routes, cache } = createCache();
   routes.set({ sandboxId: 'sbx-a', address: '10.0.0.1' });
   routes.set({ sandboxId: 'sbx-b' });
   await Promise.all([cache.find('sbx-a'), cache.find('sbx-b')]);
@@ -38,7 +38,7 @@ test('the next lookup sees an arrived change', async () => {
 });
 
 test('a lookup that a change outdated is neither kept nor returned to callers after the change', async () => {
-  const { routes, cache } = cacheOf();
+  const { routes, cache } = createCache();
   const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   routes.gate = first.promise;
   routes.set({ sandboxId: 'sbx-a', address: '10.0.0.1' });
@@ -56,7 +56,7 @@ test('a lookup that a change outdated is neither kept nor returned to callers af
 });
 
 test('an outdated lookup leaves nothing behind', async () => {
-  const { routes, cache } = cacheOf();
+  const { routes, cache } = createCache();
   const gate = Promise.withResolvers<void>();
   routes.gate = gate.promise;
   routes.set({ sandboxId: 'sbx-a', address: '10.0.0.1' });
@@ -70,7 +70,7 @@ test('an outdated lookup leaves nothing behind', async () => {
 
 test('an unknown id is remembered only briefly, and known as soon as its change arrives', async () => {
   // Longer than a busy machine can delay this process between two lookups.
-  const { routes, cache } = cacheOf({ shortTtlMs: 5000 });
+  const { routes, cache } = createCache({ shortTtlMs: 5000 });
   expect(await cache.find('sbx-a')).toBeNull();
   expect(await cache.find('sbx-a')).toBeNull();
   expect(routes.lookups).toHaveLength(1);
@@ -82,7 +82,7 @@ test('an unknown id is remembered only briefly, and known as soon as its change 
 });
 
 test('a failed lookup is not kept', async () => {
-  const { routes, cache } = cacheOf();
+  const { routes, cache } = createCache();
   routes.set({ sandboxId: 'sbx-a' });
   routes.gate = Promise.reject(new Error('down'));
   await expect(cache.find('sbx-a')).rejects.toThrow('down');
@@ -91,7 +91,7 @@ test('a failed lookup is not kept', async () => {
 });
 
 test('a lookup that never ends fails after its time limit, and does not block the next', async () => {
-  const { routes, cache } = cacheOf({ lookupTimeoutMs: 50 });
+  const { routes, cache } = createCache({ lookupTimeoutMs: 50 });
   routes.set({ sandboxId: 'sbx-a' });
   routes.gate = new Promise(() => undefined);
   await expect(cache.find('sbx-a')).rejects.toThrow('no answer');
@@ -100,7 +100,7 @@ test('a lookup that never ends fails after its time limit, and does not block th
 });
 
 test('without announcements of changes all routes are dropped, and new ones are kept only briefly', async () => {
-  const { routes, cache } = cacheOf({ shortTtlMs: 60 });
+  const { routes, cache } = createCache({ shortTtlMs: 60 });
   const changed: (string | null)[] = [];
   cache.onChange((sandboxId) => changed.push(sandboxId));
   routes.setSilently({ sandboxId: 'sbx-a', address: '10.0.0.1' });
@@ -116,7 +116,7 @@ test('without announcements of changes all routes are dropped, and new ones are 
 });
 
 test('it keeps its limit, and guessed ids do not displace used routes', async () => {
-  const { routes, cache } = cacheOf({ maxEntries: 50, shortTtlMs: 60_000 });
+  const { routes, cache } = createCache({ maxEntries: 50, shortTtlMs: 60_000 });
   for (let i = 0; i < 60; i++) {
     routes.set({ sandboxId: `sbx-${i}` });
     await cache.find(`sbx-${i}`);
@@ -132,7 +132,7 @@ test('it keeps its limit, and guessed ids do not displace used routes', async ()
 
 test('a doubted route is looked up again, but not right after a lookup', async () => {
   // Longer than a busy machine can delay this process.
-  const { routes, cache } = cacheOf({ shortTtlMs: 5000 });
+  const { routes, cache } = createCache({ shortTtlMs: 5000 });
   routes.set({ sandboxId: 'sbx-a' });
   await cache.find('sbx-a');
   expect(cache.dropUnlessNew('sbx-a')).toBe(false);

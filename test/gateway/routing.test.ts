@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { RouteCache } from '../../gateway/route-cache.ts';
 import { until } from '../support/until.ts';
 import { send } from './client.ts';
-import { hostOf, type StartedGateway, startGateway, testDomain } from './started-gateway.ts';
+import { formatHost, type StartedGateway, startGateway, testDomain } from './started-gateway.ts';
 import { startHttpUpstream, type UpstreamServer } from './upstream-server.ts';
 
 let started: StartedGateway;
@@ -22,7 +22,7 @@ afterAll(async () => {
 });
 
 test('a sandbox host reaches its agent', async () => {
-  const reply = await send({ port: started.port, host: hostOf('sbx-one'), path: '/health?x=1' });
+  const reply = await send({ port: started.port, host: formatHost('sbx-one'), path: '/health?x=1' });
   expect(reply.status).toBe(200);
   expect(reply.text).toBe('agent /health?x=1');
   expect(reply.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
@@ -38,22 +38,22 @@ test.each([
 });
 
 test('a host name with a port reaches that port of the sandbox', async () => {
-  const reply = await send({ port: started.port, host: hostOf('sbx-one', web.port), path: '/page' });
+  const reply = await send({ port: started.port, host: formatHost('sbx-one', web.port), path: '/page' });
   expect(reply.text).toBe('web /page');
 });
 
 test('the port of the agent in the host name reaches the agent', async () => {
-  expect((await send({ port: started.port, host: hostOf('sbx-one', agent.port) })).text).toBe('agent /');
+  expect((await send({ port: started.port, host: formatHost('sbx-one', agent.port) })).text).toBe('agent /');
 });
 
 test('a declared port leads to its service port', async () => {
   const port = { port: 3000, servicePort: web.port, protocol: 'TCP' as const, isProtected: false };
   started.routes.set({ sandboxId: 'sbx-mapped', address: web.address, agentPort: agent.port, ports: [port] });
-  expect((await send({ port: started.port, host: hostOf('sbx-mapped', 3000) })).text).toBe('web /');
+  expect((await send({ port: started.port, host: formatHost('sbx-mapped', 3000) })).text).toBe('web /');
 });
 
 test('an unknown sandbox answers 404 in the format of all errors', async () => {
-  const reply = await send({ port: started.port, host: hostOf('sbx-nobody') });
+  const reply = await send({ port: started.port, host: formatHost('sbx-nobody') });
   expect(reply.status).toBe(404);
   expect(reply.json).toEqual({
     success: false,
@@ -88,34 +88,34 @@ test.each(['created', 'starting', 'pausing', 'paused', 'resuming', 'terminating'
   'a sandbox that is %s answers 502',
   async (status) => {
     started.routes.set({ sandboxId: 'sbx-states', address: agent.address, agentPort: agent.port, status });
-    const reply = await send({ port: started.port, host: hostOf('sbx-states') });
+    const reply = await send({ port: started.port, host: formatHost('sbx-states') });
     expect([reply.status, reply.json.code]).toEqual([502, 'sandbox_not_running']);
   },
 );
 
 test('the reply for a paused sandbox says that it is paused and how to resume it', async () => {
   started.routes.set({ sandboxId: 'sbx-asleep', status: 'paused' });
-  const { json } = await send({ port: started.port, host: hostOf('sbx-asleep') });
+  const { json } = await send({ port: started.port, host: formatHost('sbx-asleep') });
   expect(json.error).toBe('The sandbox is paused. To resume it, send POST /v1/sandboxes/sbx-asleep/resume to the API');
   started.routes.set({ sandboxId: 'sbx-asleep', status: 'terminated' });
-  expect((await send({ port: started.port, host: hostOf('sbx-asleep') })).json.error).toBe(
+  expect((await send({ port: started.port, host: formatHost('sbx-asleep') })).json.error).toBe(
     'The sandbox is not running',
   );
 });
 
 test('a sandbox without an address answers 502', async () => {
   started.routes.set({ sandboxId: 'sbx-nowhere', address: null });
-  const reply = await send({ port: started.port, host: hostOf('sbx-nowhere') });
+  const reply = await send({ port: started.port, host: formatHost('sbx-nowhere') });
   expect([reply.status, reply.json.code]).toEqual([502, 'sandbox_not_running']);
 });
 
 test('a port where nothing listens answers 502', async () => {
-  const reply = await send({ port: started.port, host: hostOf('sbx-one', 1), method: 'POST', body: 'x' });
+  const reply = await send({ port: started.port, host: formatHost('sbx-one', 1), method: 'POST', body: 'x' });
   expect([reply.status, reply.json.code]).toEqual([502, 'sandbox_port_closed']);
 });
 
 test('an error of a HEAD request has no body', async () => {
-  const reply = await send({ port: started.port, host: hostOf('sbx-nobody'), method: 'HEAD' });
+  const reply = await send({ port: started.port, host: formatHost('sbx-nobody'), method: 'HEAD' });
   expect(reply.status).toBe(404);
   expect(reply.text).toBe('');
 });
@@ -131,7 +131,7 @@ test('routes that cannot be looked up answer 503', async () => {
   started.routes.gate = Promise.reject(new Error('no database'));
   // The request that waits for it comes later.
   started.routes.gate.catch(() => undefined);
-  const reply = await send({ port: started.port, host: hostOf('sbx-unlucky') });
+  const reply = await send({ port: started.port, host: formatHost('sbx-unlucky') });
   started.routes.gate = Promise.resolve();
   expect([reply.status, reply.json.code]).toEqual([503, 'temporarily_unavailable']);
   expect(reply.headers['retry-after']).toBe('1');
@@ -143,7 +143,7 @@ test('a sandbox that moved without an announcement is found by another lookup, a
   const before = await startHttpUpstream((_request, response) => response.end('before'), '127.0.0.3');
   const after = await startHttpUpstream((_request, response) => response.end('after'), '127.0.0.4', {}, before.port);
   routes.set({ sandboxId: 'sbx-moved', address: '127.0.0.3', agentPort: before.port });
-  const host = hostOf('sbx-moved');
+  const host = formatHost('sbx-moved');
   // The same with a longer time of trust, which a busy machine does not exceed before the next request.
   const trusting = await startGateway({ routes: new RouteCache(routes, routes, { shortTtlMs: 60_000 }) });
   try {
@@ -169,9 +169,9 @@ test('used sandboxes are recorded together, each once', async () => {
   own.routes.set({ sandboxId: 'sbx-used', address: web.address, agentPort: web.port });
   own.routes.set({ sandboxId: 'sbx-paused', status: 'paused' });
   try {
-    await send({ port: own.port, host: hostOf('sbx-used') });
-    await send({ port: own.port, host: hostOf('sbx-used') });
-    await send({ port: own.port, host: hostOf('sbx-paused') });
+    await send({ port: own.port, host: formatHost('sbx-used') });
+    await send({ port: own.port, host: formatHost('sbx-used') });
+    await send({ port: own.port, host: formatHost('sbx-paused') });
     await until(() => own.accesses.length > 0);
     expect(own.accesses[0]).toEqual(['sbx-used']);
   } finally {
@@ -183,7 +183,7 @@ test('used sandboxes are recorded together, each once', async () => {
 test('requests are logged at debug level without their query', async () => {
   await send({
     port: started.port,
-    host: hostOf('sbx-one'),
+    host: formatHost('sbx-one'),
     path: '/files?signature=v1_secret',
     headers: { 'x-access-token': 'hidden' },
   });

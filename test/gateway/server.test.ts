@@ -7,7 +7,7 @@ import { type TestDatabase, testDatabase } from '../support/stack.ts';
 import { until } from '../support/until.ts';
 import { type Reply, send } from './client.ts';
 import { GatewayProcess } from './gateway-process.ts';
-import { hostOf } from './started-gateway.ts';
+import { formatHost } from './started-gateway.ts';
 import { startHttpUpstream, type UpstreamServer } from './upstream-server.ts';
 
 const secretKey = Buffer.alloc(32, 7).toString('base64');
@@ -38,7 +38,7 @@ afterAll(async () => {
 });
 
 function call(requestedPort?: number, headers: Record<string, string> = {}): Promise<Reply> {
-  return send({ port: gateway.port, host: hostOf(id, requestedPort), headers });
+  return send({ port: gateway.port, host: formatHost(id, requestedPort), headers });
 }
 
 test('a sandbox is unknown before its row exists, and served exactly while it runs', async () => {

@@ -5,10 +5,10 @@ import net from 'node:net';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { until } from '../support/until.ts';
 import { RawConnection } from './client.ts';
-import { hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
+import { formatHost, type StartedGateway, startGateway } from './started-gateway.ts';
 import { startHttpUpstream, type UpstreamServer } from './upstream-server.ts';
 
-const sandboxHost = hostOf('sbx-one');
+const sandboxHost = formatHost('sbx-one');
 const rootRequest = `GET / HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`;
 let started: StartedGateway;
 let upstream: UpstreamServer;

@@ -68,6 +68,6 @@ export async function startGateway(options: Partial<GatewayOptions> = {}): Promi
 }
 
 /** The Host of a sandbox's agent, or of one of its ports. */
-export function hostOf(sandboxId: string, port?: number): string {
+export function formatHost(sandboxId: string, port?: number): string {
   return `${port === undefined ? '' : `${port}-`}${sandboxId}.${testDomain}`;
 }

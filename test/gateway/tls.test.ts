@@ -12,7 +12,7 @@ import { openCertificates } from '../../gateway/tls/certificates.ts';
 import { isNearExpiry, issueLeaf, openLocalCa } from '../../gateway/tls/local-ca.ts';
 import { until } from '../support/until.ts';
 import { RawConnection, send } from './client.ts';
-import { hostOf, type StartedGateway, startGateway, testDomain } from './started-gateway.ts';
+import { formatHost, type StartedGateway, startGateway, testDomain } from './started-gateway.ts';
 import { startHttpUpstream, type UpstreamServer } from './upstream-server.ts';
 
 const logger = pino({ level: 'silent' });
@@ -46,7 +46,7 @@ async function ask(socket: tls.TLSSocket, host: string): Promise<string> {
   return connection.received;
 }
 
-test.each([hostOf('sbx-one'), hostOf('sbx-one', 3000), testDomain])(
+test.each([formatHost('sbx-one'), formatHost('sbx-one', 3000), testDomain])(
   '%s is verified by the local CA',
   async (servername) => {
     const socket = await connect({ servername, rejectUnauthorized: true });
@@ -60,13 +60,13 @@ test('a name outside the base domain is not', async () => {
 });
 
 test('HTTP and TLS are served on one port, and the sandbox gets the scheme', async () => {
-  expect((await send({ port: started.port, host: hostOf('sbx-one') })).text).toBe('http');
+  expect((await send({ port: started.port, host: formatHost('sbx-one') })).text).toBe('http');
   const request = https.get({
     host: '127.0.0.1',
     port: started.port,
-    servername: hostOf('sbx-one'),
+    servername: formatHost('sbx-one'),
     ca: started.ca.certificatePem,
-    headers: { host: hostOf('sbx-one') },
+    headers: { host: formatHost('sbx-one') },
     agent: false,
   });
   const [response] = await once(request, 'response');
@@ -78,27 +78,29 @@ test('HTTP/2 is preferred, HTTP/1.1 is available, also without ALPN', async () =
     [['h2', 'http/1.1'], 'h2'],
     [['http/1.1'], 'http/1.1'],
   ] as const) {
-    const socket = await connect({ servername: hostOf('sbx-one'), ALPNProtocols: [...ALPNProtocols] });
+    const socket = await connect({ servername: formatHost('sbx-one'), ALPNProtocols: [...ALPNProtocols] });
     expect(socket.alpnProtocol).toBe(agreed);
     socket.destroy();
   }
-  expect(await ask(await connect({ servername: hostOf('sbx-one') }), hostOf('sbx-one'))).toMatch(/200 OK[\s\S]*https/);
+  expect(await ask(await connect({ servername: formatHost('sbx-one') }), formatHost('sbx-one'))).toMatch(
+    /200 OK[\s\S]*https/,
+  );
 });
 
 test('one connection serves other sandboxes of the base domain, and none for a foreign name', async () => {
-  const within = await connect({ servername: hostOf('sbx-other') });
-  expect(await ask(within, hostOf('sbx-one'))).toMatch(/^HTTP\/1\.1 200 /);
+  const within = await connect({ servername: formatHost('sbx-other') });
+  expect(await ask(within, formatHost('sbx-one'))).toMatch(/^HTTP\/1\.1 200 /);
   const unnamed = await connect({ servername: '', checkServerIdentity: () => undefined });
-  expect(await ask(unnamed, hostOf('sbx-one'))).toMatch(/^HTTP\/1\.1 200 /);
+  expect(await ask(unnamed, formatHost('sbx-one'))).toMatch(/^HTTP\/1\.1 200 /);
   for (const servername of ['example.com', `evil${testDomain}`]) {
     const foreign = await connect({ servername, checkServerIdentity: () => undefined });
-    expect(await ask(foreign, hostOf('sbx-one'))).toMatch(/^HTTP\/1\.1 421 [\s\S]*misdirected_request/);
+    expect(await ask(foreign, formatHost('sbx-one'))).toMatch(/^HTTP\/1\.1 421 [\s\S]*misdirected_request/);
   }
 });
 
 test('TLS 1.1 is refused', async () => {
   const options = {
-    servername: hostOf('sbx-one'),
+    servername: formatHost('sbx-one'),
     maxVersion: 'TLSv1.1',
     minVersion: 'TLSv1',
     ciphers: 'DEFAULT@SECLEVEL=0',
@@ -180,7 +182,7 @@ test('the certificate of an operator is served, and read again when its files ch
   });
   const own = await startGateway({ certificates });
   try {
-    const options = { port: own.port, host: '127.0.0.1', servername: hostOf('sbx-one') };
+    const options = { port: own.port, host: '127.0.0.1', servername: formatHost('sbx-one') };
     const first = tls.connect({ ...options, ca: firstCa.certificatePem });
     await once(first, 'secureConnect');
     first.destroy();

@@ -5,7 +5,7 @@ import { WebSocket } from 'ws';
 import { sealSession } from '../../gateway/pages/page-session.ts';
 import { until } from '../support/until.ts';
 import { type Reply, send } from './client.ts';
-import { hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
+import { formatHost, type StartedGateway, startGateway } from './started-gateway.ts';
 import { startHttpUpstream, startScriptedUpstream, type UpstreamServer } from './upstream-server.ts';
 
 const id = 'sbx-one';
@@ -47,7 +47,7 @@ afterAll(async () => {
 
 /** Fields that browsers send for a script of the page. */
 const own = () => ({
-  origin: `http://${hostOf(id)}:${started.port}`,
+  origin: `http://${formatHost(id)}:${started.port}`,
   'sec-fetch-site': 'same-origin',
   'sec-fetch-dest': 'empty',
 });
@@ -57,7 +57,7 @@ function call(
   path: string,
   options: { method?: string; headers?: http.OutgoingHttpHeaders; host?: string; body?: string } = {},
 ): Promise<Reply> {
-  return send({ port: started.port, host: `${hostOf(id)}:${started.port}`, path, ...options });
+  return send({ port: started.port, host: `${formatHost(id)}:${started.port}`, path, ...options });
 }
 
 async function openSession(page = 'terminal'): Promise<string> {
@@ -66,7 +66,7 @@ async function openSession(page = 'terminal'): Promise<string> {
   return reply.headers['set-cookie']![0]!.split(';', 1)[0]!;
 }
 
-const assetsOf = (html: string) => [...html.matchAll(/(?:src|href)="(\/[^"]+)"/g)].map(([, url]) => url!);
+const listAssets = (html: string) => [...html.matchAll(/(?:src|href)="(\/[^"]+)"/g)].map(([, url]) => url!);
 
 test.each(['terminal', 'files'])('/%s loads only its own assets, and its policy allows no others', async (page) => {
   const reply = await call(`/${page}`);
@@ -79,7 +79,7 @@ test.each(['terminal', 'files'])('/%s loads only its own assets, and its policy 
     'cross-origin-opener-policy': 'same-origin',
     'cache-control': 'no-store',
   });
-  const own = `${hostOf(id)}:${started.port}/${page}`;
+  const own = `${formatHost(id)}:${started.port}/${page}`;
   const policy = reply.headers['content-security-policy'] as string;
   const directives = Object.fromEntries(policy.split('; ').map((each) => [each.split(' ', 1)[0], each]));
   expect(directives).toMatchObject({
@@ -93,7 +93,7 @@ test.each(['terminal', 'files'])('/%s loads only its own assets, and its policy 
   });
   // The page has no inline script, and no address of another server.
   expect(reply.text).not.toMatch(/<script(?![^>]* src="\/)|https?:/);
-  const assets = assetsOf(reply.text);
+  const assets = listAssets(reply.text);
   expect(assets).toHaveLength(2);
   for (const url of assets) {
     const asset = await call(url);
@@ -149,11 +149,14 @@ test.each([
 test.each<[string, () => Record<string, string>]>([
   [
     'the name of a port',
-    () => ({ origin: `http://${hostOf(id, 3000)}:${started.port}`, 'sec-fetch-site': 'same-site' }),
+    () => ({ origin: `http://${formatHost(id, 3000)}:${started.port}`, 'sec-fetch-site': 'same-site' }),
   ],
-  ['the name of a port that lies about its site', () => ({ origin: `http://${hostOf(id, 3000)}:${started.port}` })],
-  ['another sandbox', () => ({ origin: `http://${hostOf('sbx-two')}:${started.port}`, 'sec-fetch-site': 'same-site' })],
-  ['another port of the machine', () => ({ origin: `http://${hostOf(id)}:1` })],
+  ['the name of a port that lies about its site', () => ({ origin: `http://${formatHost(id, 3000)}:${started.port}` })],
+  [
+    'another sandbox',
+    () => ({ origin: `http://${formatHost('sbx-two')}:${started.port}`, 'sec-fetch-site': 'same-site' }),
+  ],
+  ['another port of the machine', () => ({ origin: `http://${formatHost(id)}:1` })],
   ['another site', () => ({ origin: 'https://evil.example', 'sec-fetch-site': 'cross-site' })],
   ['an origin of its own', () => ({ origin: 'null' })],
   ['a document', () => ({ 'sec-fetch-dest': 'document' })],
@@ -192,7 +195,7 @@ test('the cookie gives access only to the pages, and never reaches a program in 
   const headers = { ...own(), ...json, cookie: `${cookie}; mine=1` };
   await call('/sandboxagent.Process/Update', { method: 'POST', headers, body: '{}' });
   await call('/%74erminal/agent/Process/Update', { method: 'POST', headers, body: '{}' });
-  await call('/terminal', { host: hostOf('sbx-two', 3000), headers });
+  await call('/terminal', { host: formatHost('sbx-two', 3000), headers });
   expect(seen.map(({ url }) => url)).toEqual([
     '/sandboxagent.Process/Update',
     '/%74erminal/agent/Process/Update',
@@ -203,7 +206,7 @@ test('the cookie gives access only to the pages, and never reaches a program in 
     expect(passed['x-access-token']).toBeUndefined();
   }
   // The agent's port in the host name leads to the agent, which has no pages.
-  await call('/terminal', { host: hostOf(id, agent.port), headers });
+  await call('/terminal', { host: formatHost(id, agent.port), headers });
   expect(seen.at(-1)!.headers.cookie).toBe('mine=1');
 });
 
@@ -232,7 +235,7 @@ test('pages can call only the procedures that they need', async () => {
 test('a session gives no access to WebSockets or gRPC', async () => {
   const cookie = await openSession();
   const socket = new WebSocket(`ws://127.0.0.1:${started.port}/terminal/agent/Process/Start`, {
-    headers: { ...own(), host: hostOf(id), cookie },
+    headers: { ...own(), host: formatHost(id), cookie },
   });
   const status = await new Promise((resolve) => {
     socket.on('unexpected-response', (_request, response) => resolve(response.statusCode));
@@ -243,9 +246,9 @@ test('a session gives no access to WebSockets or gRPC', async () => {
 });
 
 test('over HTTP/2 with TLS the pages work the same, and gRPC gets a reply like any other', async () => {
-  const authority = `${hostOf(id)}:${started.port}`;
+  const authority = `${formatHost(id)}:${started.port}`;
   const session = http2.connect(`https://127.0.0.1:${started.port}`, {
-    servername: hostOf(id),
+    servername: formatHost(id),
     ca: started.ca.certificatePem,
   });
   session.on('error', () => undefined);
@@ -290,7 +293,7 @@ test('replies of a hostile agent have no cookies, redirects, content types or ea
     const request = http.get({
       port: started.port,
       path: '/files/agent/download/x.html',
-      headers: { ...reading, cookie, host: hostOf(id) },
+      headers: { ...reading, cookie, host: formatHost(id) },
       agent: false,
     });
     request.on('information', () => informed++);
@@ -330,7 +333,7 @@ async function openStream(cookie: string): Promise<{ isClosed: boolean }> {
     port: started.port,
     path: '/terminal/agent/Process/Start',
     method: 'POST',
-    headers: { ...own(), ...json, cookie, host: `${hostOf(id)}:${started.port}` },
+    headers: { ...own(), ...json, cookie, host: `${formatHost(id)}:${started.port}` },
     agent: false,
   });
   request.end('{}');

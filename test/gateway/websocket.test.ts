@@ -4,10 +4,10 @@ import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
 import { WebSocket, WebSocketServer } from 'ws';
 import { until } from '../support/until.ts';
 import { RawConnection, sendRaw } from './client.ts';
-import { hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
+import { formatHost, type StartedGateway, startGateway } from './started-gateway.ts';
 import { startHttpUpstream, startScriptedUpstream, type UpstreamServer } from './upstream-server.ts';
 
-const sandboxHost = hostOf('sbx-one');
+const sandboxHost = formatHost('sbx-one');
 const upgradeRequest =
   `Host: ${sandboxHost}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n` +
   'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n';

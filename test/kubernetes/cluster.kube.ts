@@ -30,7 +30,7 @@ function busybox(name: string, limits: Record<string, string>): V1Pod {
   };
 }
 
-const groupOf = (hierarchy: string, { metadata }: V1Pod) =>
+const groupFolder = (hierarchy: string, { metadata }: V1Pod) =>
   `${cluster.place.groups.folder(hierarchy)}/kubepods/pod${metadata!.uid}`;
 
 test('a pod runs an image from the registry; a command in it returns its output and its exit code', async () => {
@@ -71,9 +71,10 @@ test('the machine can connect to a pod by its address, and pods can connect to S
 });
 
 test('the limits of a pod are set on its control group, and a pod that uses more memory is killed', async () => {
-  const limitOf = (hierarchy: string, file: string) => fs.readFileSync(`${groupOf(hierarchy, pod)}/${file}`, 'utf8');
-  expect(limitOf('memory', 'memory.limit_in_bytes')).toBe(`${64 * 2 ** 20}\n`);
-  expect(limitOf('cpu', 'cpu.cfs_quota_us')).toBe('25000\n');
+  const readLimit = (hierarchy: string, file: string) =>
+    fs.readFileSync(`${groupFolder(hierarchy, pod)}/${file}`, 'utf8');
+  expect(readLimit('memory', 'memory.limit_in_bytes')).toBe(`${64 * 2 ** 20}\n`);
+  expect(readLimit('cpu', 'cpu.cfs_quota_us')).toBe('25000\n');
   const greedy = busybox('greedy', { memory: '32Mi', cpu: '500m' });
   greedy.spec!.restartPolicy = 'Never';
   greedy.spec!.containers[0]!.command = ['dd', 'if=/dev/zero', 'of=/dev/null', 'bs=256M', 'count=1'];

@@ -32,8 +32,8 @@ function listen(): void {
   host.driver.onExit((exit) => exits.push(exit));
 }
 
-const endsOf = (sandboxId: SandboxId) => ends.filter((end) => end.sandboxId === sandboxId);
-const stateOf = async (sandboxId: SandboxId) => (await host.driver.inspect(sandboxId)).state;
+const findEnds = (sandboxId: SandboxId) => ends.filter((end) => end.sandboxId === sandboxId);
+const readState = async (sandboxId: SandboxId) => (await host.driver.inspect(sandboxId)).state;
 
 test('a sandbox runs in an image without an agent; a pause keeps its disk, and a resume starts it on this disk', async () => {
   const spec = await host.spec(image, { env: { GREETING: 'hello' } });
@@ -56,10 +56,10 @@ test('a sandbox runs in an image without an agent; a pause keeps its disk, and a
   expect(await host.driver.inspect(spec.sandboxId)).toMatchObject({ state: 'running', run: 2 });
   const restarted = await host.driver.restart({ ...spec, run: 3 });
   expect((await shell(restarted, spec, 'cat /root/kept')).output).toBe('in-root');
-  expect(endsOf(spec.sandboxId)).toEqual([]);
+  expect(findEnds(spec.sandboxId)).toEqual([]);
   await host.driver.remove(spec.sandboxId);
   expect(await host.objects()).toEqual({ pods: [], disks: [] });
-  expect(await stateOf(spec.sandboxId)).toBe('absent');
+  expect(await readState(spec.sandboxId)).toBe('absent');
 }, 120_000);
 
 test('a sandbox has no token and no variables of the cluster, and only the listed capabilities', async () => {
@@ -81,8 +81,8 @@ test('the end of a sandbox is reported with its reason within two seconds: delet
   const report = async (sandboxId: SandboxId, act: () => Promise<unknown>) => {
     const fromMs = performance.now();
     await act();
-    await until(() => endsOf(sandboxId).length > 0);
-    const [end] = endsOf(sandboxId);
+    await until(() => findEnds(sandboxId).length > 0);
+    const [end] = findEnds(sandboxId);
     expect(end!.atMs - fromMs).toBeLessThan(2000);
     return end!;
   };
@@ -101,13 +101,13 @@ test('the end of a sandbox is reported with its reason within two seconds: delet
   const codes = Object.fromEntries(exits.map(({ sandboxId, exitCode }) => [sandboxId, exitCode !== null]));
   expect(codes).toEqual({ [name]: false, [evicted!.sandboxId]: false, [ended!.sandboxId]: true });
   await until(async () =>
-    (await Promise.all(specs.map(({ sandboxId }) => stateOf(sandboxId)))).every((each) => each === 'exited'),
+    (await Promise.all(specs.map(({ sandboxId }) => readState(sandboxId)))).every((each) => each === 'exited'),
   );
   // An evicted sandbox can continue on its disk.
   await until(async () => !(await host.objects()).pods.includes(evicted!.sandboxId));
   await host.driver.resume({ ...evicted!, run: 2 });
-  expect(await stateOf(evicted!.sandboxId)).toBe('running');
-  for (const { sandboxId } of specs) expect(endsOf(sandboxId)).toHaveLength(1);
+  expect(await readState(evicted!.sandboxId)).toBe('running');
+  for (const { sandboxId } of specs) expect(findEnds(sandboxId)).toHaveLength(1);
   await Promise.all(specs.map(({ sandboxId }) => host.driver.remove(sandboxId)));
 }, 180_000);
 
@@ -123,7 +123,7 @@ test('a reopened driver finds its sandboxes, reports ends that it missed, and re
   });
   await host.start();
   listen();
-  await until(() => endsOf(ended!.sandboxId).length === 1);
+  await until(() => findEnds(ended!.sandboxId).length === 1);
   expect(await host.driver.inspect(running!.sandboxId)).toMatchObject({
     state: 'running',
     run: 1,
@@ -132,7 +132,7 @@ test('a reopened driver finds its sandboxes, reports ends that it missed, and re
   expect(await host.driver.reconcile([running!.sandboxId, ended!.sandboxId])).toEqual([unknown!.sandboxId]);
   const { disks } = await host.objects();
   expect(disks.sort()).toEqual([running!.sandboxId, ended!.sandboxId].sort());
-  expect(await stateOf(ended!.sandboxId)).toBe('exited');
+  expect(await readState(ended!.sandboxId)).toBe('exited');
   await host.driver.reconcile([]);
   expect(await host.objects()).toEqual({ pods: [], disks: [] });
 }, 180_000);

@@ -31,7 +31,7 @@ afterAll(async () => {
   await cluster?.stop();
 }, 120_000);
 
-async function endOf(sandboxId: SandboxId): Promise<SandboxEnd> {
+async function waitForEnd(sandboxId: SandboxId): Promise<SandboxEnd> {
   await until(() => ends.some((end) => end.sandboxId === sandboxId));
   return ends.find((end) => end.sandboxId === sandboxId)!;
 }
@@ -59,7 +59,7 @@ test('a sandbox whose processes end is reported as exited', async () => {
   const spec = await host.spec(image);
   const place = await host.driver.create(spec);
   await expect(shell(place, spec, 'kill 1')).rejects.toThrow();
-  expect(await endOf(spec.sandboxId)).toMatchObject({ reason: 'exited', exitCode: 0, run: 1 });
+  expect(await waitForEnd(spec.sandboxId)).toMatchObject({ reason: 'exited', exitCode: 0, run: 1 });
   await host.driver.remove(spec.sandboxId);
 }, 240_000);
 
@@ -67,7 +67,7 @@ test('a sandbox that needs more memory than it has ends as a whole', async () =>
   const spec = await host.spec(image);
   const place = await host.driver.create(spec);
   await expect(shell(place, spec, 'dd if=/dev/zero of=/dev/null bs=600M count=1')).rejects.toThrow();
-  expect(await endOf(spec.sandboxId)).toMatchObject({ reason: 'exited', run: 1 });
+  expect(await waitForEnd(spec.sandboxId)).toMatchObject({ reason: 'exited', run: 1 });
   await expect(host.driver.pause(spec.sandboxId)).rejects.toMatchObject({ code: 'runtime_exited' });
   await host.driver.remove(spec.sandboxId);
   expect(await host.objects()).toEqual({ pods: [], disks: [] });

@@ -187,18 +187,18 @@ test('the processes know all settings of the chart, and the chart contains only 
 });
 
 test('admission policies limit the helpers to pods of their own node, unless `ownNodeOnly` is false', async () => {
-  const policiesOf = async (ownNodeOnly: boolean) => {
+  const renderPolicies = async (ownNodeOnly: boolean) => {
     const helper = { enabled: true, sandboxNamespace: 'default', ownNodeOnly };
     const { objects } = await rendered('own-node', { ...needed, nodeHelper: helper, mountHelper: helper });
     const policies = objects.filter(({ kind }) => kind.startsWith('ValidatingAdmissionPolicy'));
     return policies.map(({ kind, metadata }) => `${kind} ${metadata.name}`).sort();
   };
-  expect(await policiesOf(true)).toEqual(
+  expect(await renderPolicies(true)).toEqual(
     ['ValidatingAdmissionPolicy', 'ValidatingAdmissionPolicyBinding'].flatMap((kind) =>
       ['mount', 'node'].map((helper) => `${kind} default-platform-${helper}-helper-own-node`),
     ),
   );
-  expect(await policiesOf(false)).toEqual([]);
+  expect(await renderPolicies(false)).toEqual([]);
 });
 
 test('UDP ports need a public address, and without UDP ports the host worker has no right to Services', async () => {
@@ -206,25 +206,25 @@ test('UDP ports need a public address, and without UDP ports the host worker has
   const withUdp = (udp: object) => valuesFile('udp', { ...everything, sandboxes: { ...sandboxes, udp } });
   const nowhere = helm('template', 'platform', chart, '--values', withUdp({ ports: '30100-30199' }));
   await expect(nowhere).rejects.toThrow("at '/sandboxes/udp/publicAddress'");
-  const rightsOf = async (udp: object) => {
+  const renderRights = async (udp: object) => {
     const { objects } = await rendered('udp', { ...everything, sandboxes: { ...sandboxes, udp } });
     const role = objects.find(({ kind, metadata }) => kind === 'Role' && metadata.name === 'platform-sandboxes');
     return (role as unknown as { rules: { resources: string[] }[] }).rules.flatMap(({ resources }) => resources);
   };
-  expect(await rightsOf({})).not.toContain('services');
-  expect(await rightsOf(sandboxes.udp)).toContain('services');
+  expect(await renderRights({})).not.toContain('services');
+  expect(await renderRights(sandboxes.udp)).toContain('services');
 });
 
 test('the host worker may create and delete Secrets only if sandboxes can have mounts, and may never read them', async () => {
-  const rulesOf = async (s3fsImage: string) => {
+  const renderRules = async (s3fsImage: string) => {
     const values = { ...everything, sandboxes: { ...everything.sandboxes, s3fsImage } };
     const { objects } = await rendered('mounts', values);
     const role = objects.find(({ kind, metadata }) => kind === 'Role' && metadata.name === 'platform-sandboxes');
     const { rules } = role as unknown as { rules: { resources: string[]; verbs: string[] }[] };
     return rules.filter(({ resources }) => resources.includes('secrets')).map(({ verbs }) => verbs);
   };
-  expect(await rulesOf('')).toEqual([]);
-  expect(await rulesOf('registry.test/s3fs:1')).toEqual([['create', 'delete']]);
+  expect(await renderRules('')).toEqual([]);
+  expect(await renderRules('registry.test/s3fs:1')).toEqual([['create', 'delete']]);
 });
 
 test('by default a separate account reads the figures of nodes, and `api-server` is an option', async () => {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { V1Pod } from '@kubernetes/client-node';
 import type { PlatformClient, SandboxView } from '../../ops/development/client/platform-client.ts';
-import { SteadyLoad, tableOf } from '../faults/steady-load.ts';
+import { formatTable, SteadyLoad } from '../faults/steady-load.ts';
 import { until } from '../support/until.ts';
 import { InstalledChart, release } from './support/installed-chart.ts';
 import { KubernetesCluster } from './support/kubernetes-cluster.ts';
@@ -30,7 +30,7 @@ beforeAll(async () => {
   if (from) await platform.pushImage('old', from);
   else await platform.pushAsVersion('new', 'old', '0.0.1');
   await platform.makeDisks(1 + clients);
-  await platform.helm('old', {}, from && (await platform.chartOf(from)));
+  await platform.helm('old', {}, from && (await platform.readChart(from)));
 }, 1_200_000);
 
 afterAll(async () => {
@@ -51,8 +51,8 @@ async function evict({ metadata }: V1Pod): Promise<boolean> {
   }
 }
 
-const tagsOf = async (part: string) =>
-  new Set((await platform.podsOf(part)).map(({ spec }) => spec!.containers[0]!.image!.split(':').at(-1)));
+const readTags = async (part: string) =>
+  new Set((await platform.listPods(part)).map(({ spec }) => spec!.containers[0]!.image!.split(':').at(-1)));
 
 async function contentOfFile(): Promise<string> {
   const agent = await platform.agent(sandbox);
@@ -70,7 +70,7 @@ async function upgradeUnder(clientsLoad: SteadyLoad): Promise<number> {
     const begun = performance.now();
     await platform.helm('new');
     const seconds = (performance.now() - begun) / 1000;
-    for (const part of parts) await until(async () => [...(await tagsOf(part))].every((tag) => tag === 'new'));
+    for (const part of parts) await until(async () => [...(await readTags(part))].every((tag) => tag === 'new'));
     clientsLoad.part = 'after';
     await clientsLoad.moreRounds(roundsOfPart);
     await clientsLoad.stop();
@@ -83,7 +83,7 @@ async function upgradeUnder(clientsLoad: SteadyLoad): Promise<number> {
 function printLoad(clientsLoad: SteadyLoad): void {
   const refusals = [...clientsLoad.refusals].map(([text, count]) => `${count} × ${text}\n`);
   const wrong = clientsLoad.wrong.map((text) => `WRONG ${text}\n`);
-  process.stdout.write(`${[...refusals, ...wrong].join('')}${tableOf(clientsLoad)}\n`);
+  process.stdout.write(`${[...refusals, ...wrong].join('')}${formatTable(clientsLoad)}\n`);
 }
 
 test('all parts are ready; the operator makes an API key in a pod of the API, and no log of the migrations has one', async () => {
@@ -154,11 +154,11 @@ test('`helm upgrade` under load runs the migrations again and replaces the pods 
 
 test('the disruption budget refuses a second eviction until another pod is ready', async () => {
   for (const part of ['api', 'gateway', 'worker']) {
-    const [first, second] = await platform.podsOf(part);
+    const [first, second] = await platform.listPods(part);
     await until(() => evict(first!));
     expect(await evict(second!)).toBe(false);
     await until(() => evict(second!), 120_000, 500);
-    const others = (await platform.podsOf(part)).filter(({ metadata }) => metadata!.uid !== second!.metadata!.uid);
+    const others = (await platform.listPods(part)).filter(({ metadata }) => metadata!.uid !== second!.metadata!.uid);
     const isReady = ({ status }: V1Pod) => status?.containerStatuses?.every(({ ready }) => ready) === true;
     expect(others.some(isReady)).toBe(true);
   }

@@ -39,7 +39,7 @@ test.each(files)(
     const leftOut = Object.keys(cannot ?? {});
     const env = { ...settings, PLATFORM_HOST_ID: hostId };
     const results = await runTests(file, { leftOut, env, folder: cluster.place.folder });
-    await removeSandboxesOf(hostId);
+    await removeSandboxes(hostId);
     const titles = (status: TestResult['status']) =>
       results.filter((result) => result.status === status).map(({ title }) => title);
     process.stdout.write(`${file}: ${titles('passed').length} pass, ${titles('left out').length} cannot\n`);
@@ -51,7 +51,7 @@ test.each(files)(
 );
 
 /** A platform that stops leaves its sandboxes on the cluster. */
-async function removeSandboxesOf(hostId: string): Promise<void> {
+async function removeSandboxes(hostId: string): Promise<void> {
   const of = { namespace, labelSelector: `${labels.host}=${hostId}` };
   await cluster.core.deleteCollectionNamespacedPod(of);
   await cluster.core.deleteCollectionNamespacedPersistentVolumeClaim(of);

@@ -65,17 +65,17 @@ async function writing(): Promise<Sandbox> {
   return { spec, place, written };
 }
 
-const endsOf = (sandboxId: SandboxId) => ends.filter((end) => end.sandboxId === sandboxId);
+const findEnds = (sandboxId: SandboxId) => ends.filter((end) => end.sandboxId === sandboxId);
 
 /** Waits until the end of a sandbox is reported with the reason `node_lost`. */
 async function whenLost({ spec }: Sandbox): Promise<void> {
-  await until(() => endsOf(spec.sandboxId).length > 0, lossMs);
-  expect(endsOf(spec.sandboxId)).toMatchObject([{ reason: 'node_lost', run: 1 }]);
+  await until(() => findEnds(spec.sandboxId).length > 0, lossMs);
+  expect(findEnds(spec.sandboxId)).toMatchObject([{ reason: 'node_lost', run: 1 }]);
   expect(await host.driver.inspect(spec.sandboxId)).toMatchObject({ state: 'exited', exit: null });
 }
 
 /** The nodes of a sandbox's pods, with `ending` for a pod that is being deleted. */
-async function podsOf({ spec }: Pick<Sandbox, 'spec'>): Promise<string[]> {
+async function listPods({ spec }: Pick<Sandbox, 'spec'>): Promise<string[]> {
   const labelSelector = `${labels.sandbox}=${spec.sandboxId}`;
   const { items } = await host.core.listNamespacedPod({ namespace: host.namespace, labelSelector });
   return items.map(({ metadata, spec: pod }) => `${pod!.nodeName}${metadata!.deletionTimestamp ? ' ending' : ''}`);
@@ -87,7 +87,7 @@ async function isRefused({ spec }: Sandbox): Promise<void> {
     await expect(host.driver[start]({ ...spec, run: 2 })).rejects.toMatchObject(away);
   }
   await expect(host.driver.pause(spec.sandboxId)).rejects.toMatchObject(away);
-  expect(await podsOf({ spec })).toEqual(['node-2 ending']);
+  expect(await listPods({ spec })).toEqual(['node-2 ending']);
 }
 
 /** Resumes a sandbox as soon as the cluster has given up its pod on the lost node. */
@@ -108,7 +108,7 @@ async function resumed({ spec }: Sandbox): Promise<void> {
     500,
   );
   expect((await shell(place!, spec, 'cat /root/kept')).output).toBe(spec.sandboxId);
-  expect(await podsOf({ spec })).toEqual(['node-1']);
+  expect(await listPods({ spec })).toEqual(['node-1']);
 }
 
 /** Waits until the second node has no traces of a sandbox. */
@@ -144,7 +144,7 @@ test('after a node becomes unreachable, its sandbox has no second copy while the
   const last = sandbox.written();
   await nothingIsLeft();
   expect(sandbox.written()).toBe(last);
-  expect(endsOf(sandboxId)).toHaveLength(1);
+  expect(findEnds(sandboxId)).toHaveLength(1);
   await host.driver.remove(sandboxId);
   await cordon(cluster, 'node-2', false);
 }, 600_000);
@@ -159,11 +159,11 @@ test('a create takes no warm pod on a node that became unreachable, and the othe
     await warmHost.start({ ...options, warm });
     await until(() => warmHost.driver.poolReady === 2, 120_000);
   });
-  const nodesOf = async (selector: string) => {
+  const listNodes = async (selector: string) => {
     const { items } = await warmHost.core.listNamespacedPod({ namespace: warmHost.namespace, labelSelector: selector });
     return items.map(({ spec }) => spec!.nodeName);
   };
-  expect(await nodesOf(labels.warm)).toEqual(['node-2', 'node-2']);
+  expect(await listNodes(labels.warm)).toEqual(['node-2', 'node-2']);
 
   await cordon(cluster, 'node-2');
   await second.node.program('kubelet').kill('SIGKILL');
@@ -174,7 +174,7 @@ test('a create takes no warm pod on a node that became unreachable, and the othe
   expect((await shell(place, cold, 'echo here')).output).toBe('here');
 
   await until(async () => {
-    const nodes = await nodesOf(labels.warm);
+    const nodes = await listNodes(labels.warm);
     return warmHost.driver.poolReady === 2 && nodes.filter((node) => node === 'node-1').length === 2;
   }, lossMs);
   const fromPool = await warmHost.spec(image);
@@ -186,7 +186,7 @@ test('a create takes no warm pod on a node that became unreachable, and the othe
   await second.startKubelet();
   await until(async () => {
     await warmHost.driver.reconcile([cold.sandboxId, fromPool.sandboxId]);
-    return (await nodesOf(labels.warm)).every((node) => node === 'node-1');
+    return (await listNodes(labels.warm)).every((node) => node === 'node-1');
   }, lossMs);
   await cordon(cluster, 'node-2', false);
   await warmHost.close();
@@ -207,8 +207,8 @@ test('after a power loss and the out-of-service taint, the sandbox resumes on th
   await kubectl(cluster, ['taint', 'nodes', 'node-2', `${taint}-`]);
   await nothingIsLeft();
   expect(await host.driver.inspect(sandboxId)).toMatchObject({ state: 'running', run: 2 });
-  expect(await podsOf(sandbox)).toEqual(['node-1']);
-  expect(endsOf(sandboxId)).toHaveLength(1);
+  expect(await listPods(sandbox)).toEqual(['node-1']);
+  expect(findEnds(sandboxId)).toHaveLength(1);
   await host.driver.remove(sandboxId);
 }, 600_000);
 
@@ -226,6 +226,6 @@ test('after the Node object of a lost node is deleted, its sandbox resumes on th
   await cluster.powerOn(second);
   await nothingIsLeft();
   const again = await writing();
-  expect(await podsOf(again)).toEqual(['node-2']);
+  expect(await listPods(again)).toEqual(['node-2']);
   await host.driver.remove(again.spec.sandboxId);
 }, 600_000);

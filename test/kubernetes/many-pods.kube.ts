@@ -6,7 +6,7 @@ import { NetworkingV1Api, PatchStrategy, setHeaderOptions, type V1Pod } from '@k
 import type { SandboxId } from '../../domain/ids.ts';
 import type { SandboxSpec } from '../../runtime/driver.ts';
 import { Cluster } from '../../runtime/kubernetes/cluster.ts';
-import { diskOf, type ManifestOptions, podOf, policyOf } from '../../runtime/kubernetes/manifests.ts';
+import { buildDisk, buildPod, buildPolicy, type ManifestOptions } from '../../runtime/kubernetes/manifests.ts';
 import { until } from '../support/until.ts';
 import { KubernetesCluster } from './support/kubernetes-cluster.ts';
 import type { WorkerState } from './support/watching-worker.ts';
@@ -18,7 +18,7 @@ const options: ManifestOptions = {
   namespace,
   hostId: 'host-of-many',
   agentImage: 'registry.example/agent',
-  imageOf: (reference) => reference,
+  resolveImage: (reference) => reference,
   clientRanges: ['198.18.0.1/32'],
 };
 const facts = { folders: ['etc', 'home', 'opt', 'root', 'srv', 'tmp', 'usr', 'var'], user: '0:0', cwd: '/' };
@@ -81,9 +81,9 @@ test('the next write of the driver restores a field that another client has chan
   const networking = cluster.config.makeApiClient(NetworkingV1Api);
   const signal = AbortSignal.timeout(60_000);
   const name = 'sbx-500';
-  const spec = specOf(name);
+  const spec = createSpec(name);
   const { uid } = (await cluster.core.readNamespacedPersistentVolumeClaim({ name, namespace })).metadata!;
-  const closed = policyOf(spec, { name, uid: uid! }, options);
+  const closed = buildPolicy(spec, { name, uid: uid! }, options);
   await driver.applyPolicy(closed, signal);
   const open = {
     apiVersion: 'networking.k8s.io/v1',
@@ -111,7 +111,7 @@ function lists(): Record<string, number> {
   return Object.fromEntries([...new Set(kinds)].map((kind) => [kind, kinds.filter((other) => other === kind).length]));
 }
 
-const specOf = (name: string): SandboxSpec => ({
+const createSpec = (name: string): SandboxSpec => ({
   sandboxId: name as SandboxId,
 
   run: 1,
@@ -131,11 +131,11 @@ const specOf = (name: string): SandboxSpec => ({
 
 /** Makes the objects of a running sandbox. */
 async function makeSandbox(name: string, at: number): Promise<void> {
-  const pod = podOf(specOf(name), facts, options);
+  const pod = buildPod(createSpec(name), facts, options);
   pod.metadata!.annotations!['sandbox-platform/phase'] = 'ready';
   pod.spec!.nodeName = 'node-1';
   const core = cluster.core;
-  await core.createNamespacedPersistentVolumeClaim({ namespace, body: diskOf(specOf(name), facts, options) });
+  await core.createNamespacedPersistentVolumeClaim({ namespace, body: buildDisk(createSpec(name), facts, options) });
   await core.createNamespacedPod({ namespace, body: pod });
   await core.patchNamespacedPodStatus({ name, namespace, body: { status: runningStatus(pod, at) } }, merge);
 }
@@ -190,7 +190,7 @@ async function each(all: string[], act: (name: string, at: number) => Promise<un
 }
 
 async function startWorker(): Promise<ChildProcess> {
-  const config = await cluster.configOf({ name: user, group: 'system:masters' });
+  const config = await cluster.createConfig({ name: user, group: 'system:masters' });
   const file = path.join(cluster.place.folder, 'worker.kubeconfig');
   fs.writeFileSync(file, config.exportConfig(), { mode: 0o600 });
   const program = path.join(import.meta.dirname, 'support/watching-worker.ts');

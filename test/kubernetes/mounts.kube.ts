@@ -95,7 +95,7 @@ async function removed(spec: SandboxSpec): Promise<void> {
 }
 
 /** The error of a create that fails. Expects that no pod and no object of a mount is left. */
-async function refusalOf(storage: WantedMounts, more: Partial<SandboxSpec> = {}) {
+async function findRefusal(storage: WantedMounts, more: Partial<SandboxSpec> = {}) {
   const spec = await host.spec(image, { storage, ...more });
   const error = await host.driver.create(spec).then(
     () => Promise.reject(new Error('the sandbox was created')),
@@ -173,7 +173,7 @@ test.each<[string, () => Promise<WantedMounts> | WantedMounts, RegExp]>([
 ])(
   'with %s the start fails with a reason and leaves nothing',
   async (_, storage, reason) => {
-    const { code, message } = await refusalOf(await storage());
+    const { code, message } = await findRefusal(await storage());
     expect({ code, message }).toEqual({ code: 'object_storage_mount_failed', message: expect.stringMatching(reason) });
     expect(message).not.toContain(s3.secretKey);
   },
@@ -195,7 +195,7 @@ test('a mount of the API server, a node, a pod, a platform service or a closed p
   const messages: string[] = [];
   for (const endpoint of endpoints) {
     const fromMs = performance.now();
-    const { code, message } = await refusalOf(anew(slot({ endpoint: `http://${endpoint}` })));
+    const { code, message } = await findRefusal(anew(slot({ endpoint: `http://${endpoint}` })));
     expect(code).toBe('object_storage_mount_failed');
     messages.push(message);
     expect(performance.now() - fromMs).toBeGreaterThan(10_000);

@@ -1,7 +1,7 @@
 import https from 'node:https';
 import { AuthorizationV1Api, KubeConfig, type V1Node } from '@kubernetes/client-node';
 import { readNodeSummary } from '../../runtime/kubernetes/node-summary.ts';
-import { summariesOf } from '../../runtime/kubernetes/summary-sources.ts';
+import { createSummarySource } from '../../runtime/kubernetes/summary-sources.ts';
 import { KubernetesCluster } from './support/kubernetes-cluster.ts';
 import { applyFromChart } from './support/node-helper.ts';
 
@@ -23,16 +23,16 @@ afterAll(async () => {
   await cluster?.stop();
 }, 120_000);
 
-async function tokenOf(name: string): Promise<string> {
+async function createToken(name: string): Promise<string> {
   const body = { spec: { audiences: [], expirationSeconds: 600 } };
   return (await cluster.core.createNamespacedServiceAccountToken({ namespace, name, body })).status!.token!;
 }
 
-async function configOf(name: string): Promise<KubeConfig> {
+async function createConfig(name: string): Promise<KubeConfig> {
   const config = new KubeConfig();
   config.loadFromOptions({
     clusters: [cluster.config.getCurrentCluster()!],
-    users: [{ name, token: await tokenOf(name) }],
+    users: [{ name, token: await createToken(name) }],
     contexts: [{ name, cluster: cluster.config.getCurrentCluster()!.name, user: name }],
     currentContext: name,
   });
@@ -40,28 +40,28 @@ async function configOf(name: string): Promise<KubeConfig> {
 }
 
 test('the host worker reads the figures of a kubelet only with tokens of the reader account, not with its own token', async () => {
-  const config = await configOf(worker);
-  const ask = await summariesOf(config, { via: 'kubelet', account: { namespace, name: reader } })();
+  const config = await createConfig(worker);
+  const ask = await createSummarySource(config, { via: 'kubelet', account: { namespace, name: reader } })();
   const of = { namespace: 'sandboxes', containerName: 'sandbox', volumeName: 'disk' };
   const figures = readNodeSummary(await ask(node), of);
   expect(figures.node.availableBytes).toBeGreaterThan(0);
-  const askAsWorker = await summariesOf(config)();
+  const askAsWorker = await createSummarySource(config)();
   await expect(askAsWorker(node)).rejects.toMatchObject({ name: 'SummaryRefused', status: 403 });
-  const askThroughApi = await summariesOf(config, { via: 'api-server' })();
+  const askThroughApi = await createSummarySource(config, { via: 'api-server' })();
   await expect(askThroughApi(node)).rejects.toMatchObject({ name: 'SummaryRefused', status: 403 });
 });
 
 test('a token that a kubelet receives gives no access to other endpoints of kubelets or to the API server', async () => {
-  const token = await tokenOf(reader);
+  const token = await createToken(reader);
   const ca = Buffer.from(cluster.config.getCurrentCluster()!.caData!, 'base64');
-  const statusOf = async (url: string) => {
+  const readStatus = async (url: string) => {
     const answer = Promise.withResolvers<number>();
     const options = { ca, agent: false, headers: { authorization: `Bearer ${token}` } };
     https.get(url, options, (response) => answer.resolve(response.resume().statusCode!)).on('error', answer.reject);
     return answer.promise;
   };
   const kubelet = `https://${cluster.place.network.node}:10250`;
-  expect(await statusOf(`${kubelet}/stats/summary`)).toBe(200);
+  expect(await readStatus(`${kubelet}/stats/summary`)).toBe(200);
   for (const path of [
     '/pods',
     '/configz',
@@ -70,10 +70,10 @@ test('a token that a kubelet receives gives no access to other endpoints of kube
     '/logs/',
     '/metrics',
   ]) {
-    expect([path, await statusOf(`${kubelet}${path}`)]).toEqual([path, 403]);
+    expect([path, await readStatus(`${kubelet}${path}`)]).toEqual([path, 403]);
   }
   for (const path of ['/api/v1/namespaces/sandboxes/pods', '/api/v1/nodes', '/api/v1/nodes/node-1/proxy/pods']) {
-    expect([path, await statusOf(`${cluster.server}${path}`)]).toEqual([path, 403]);
+    expect([path, await readStatus(`${cluster.server}${path}`)]).toEqual([path, 403]);
   }
 });
 

@@ -36,12 +36,12 @@ afterAll(async () => {
   await cluster?.stop();
 }, 120_000);
 
-const podOf = async ({ sandboxId }: SandboxSpec): Promise<V1Pod> =>
+const readPod = async ({ sandboxId }: SandboxSpec): Promise<V1Pod> =>
   host.core.readNamespacedPod({ name: sandboxId, namespace: host.namespace });
-const annotationOf = async (spec: SandboxSpec, name: string) => (await podOf(spec)).metadata?.annotations?.[name];
+const readAnnotation = async (spec: SandboxSpec, name: string) => (await readPod(spec)).metadata?.annotations?.[name];
 /** The freezer states of the sandbox's container and of the pod's other container, which holds the network. */
-async function statesOf(spec: SandboxSpec): Promise<{ own: string; others: string[] }> {
-  const pod = await podOf(spec);
+async function readStates(spec: SandboxSpec): Promise<{ own: string; others: string[] }> {
+  const pod = await readPod(spec);
   const id = pod.status!.containerStatuses![0]!.containerID!.split('://')[1]!;
   const { [id]: own, ...others } = freezerStates(cluster, pod);
   return { own: own!, others: Object.values(others) };
@@ -63,7 +63,7 @@ async function remembering(overrides: Partial<SandboxSpec> = {}) {
 test('without a node helper a pause keeps only the disk', async () => {
   const spec = await host.spec(image);
   await host.driver.create(spec);
-  expect(await annotationOf(spec, annotations.frozenNow)).toBeUndefined();
+  expect(await readAnnotation(spec, annotations.frozenNow)).toBeUndefined();
   expect(await host.driver.pause(spec.sandboxId)).toEqual({ kept: 'disk' });
   await host.driver.remove(spec.sandboxId);
 }, 120_000);
@@ -72,16 +72,16 @@ test('with a node helper a pause freezes all processes of the sandbox, and a res
   // The helper also serves sandboxes that were created before it.
   const { spec, pid } = await remembering();
   helper = await InstalledNodeHelper.install(cluster, host.namespace);
-  await until(async () => (await annotationOf(spec, annotations.frozenNow)) === 'false');
+  await until(async () => (await readAnnotation(spec, annotations.frozenNow)) === 'false');
 
   expect(await host.driver.pause(spec.sandboxId)).toEqual({ kept: 'memory' });
-  expect(await statesOf(spec)).toEqual({ own: 'FROZEN', others: ['THAWED'] });
+  expect(await readStates(spec)).toEqual({ own: 'FROZEN', others: ['THAWED'] });
   expect(await host.driver.inspect(spec.sandboxId)).toMatchObject({ state: 'paused', run: 1 });
   expect(await host.driver.pause(spec.sandboxId)).toEqual({ kept: 'memory' });
 
   const place = await host.driver.resume({ ...spec, run: 2 });
   expect(place).toMatchObject({ from: 'thaw' });
-  expect(await statesOf(spec)).toMatchObject({ own: 'THAWED' });
+  expect(await readStates(spec)).toMatchObject({ own: 'THAWED' });
   expect(await host.driver.inspect(spec.sandboxId)).toMatchObject({ state: 'running', run: 2 });
   expect((await shell(place, spec, recall(pid))).output).toBe('kept-in-memory');
   expect(await host.driver.resume({ ...spec, run: 2 })).toMatchObject({ from: 'existing' });
@@ -89,9 +89,9 @@ test('with a node helper a pause freezes all processes of the sandbox, and a res
   // Repeated requests must not be answered with the state of an earlier request.
   for (let run = 3; run < 13; run += 1) {
     expect(await host.driver.pause(spec.sandboxId)).toEqual({ kept: 'memory' });
-    expect(await statesOf(spec)).toMatchObject({ own: 'FROZEN' });
+    expect(await readStates(spec)).toMatchObject({ own: 'FROZEN' });
     expect(await host.driver.resume({ ...spec, run })).toMatchObject({ from: 'thaw' });
-    expect(await statesOf(spec)).toMatchObject({ own: 'THAWED' });
+    expect(await readStates(spec)).toMatchObject({ own: 'THAWED' });
   }
   await host.driver.remove(spec.sandboxId);
 }, 240_000);
@@ -99,7 +99,7 @@ test('with a node helper a pause freezes all processes of the sandbox, and a res
 test('a sandbox has at most 1,024 processes, and its agent still answers at that limit', async () => {
   const spec = await host.spec(image, { memoryMb: 1024 });
   const place = await host.driver.create(spec);
-  await until(async () => (await annotationOf(spec, annotations.frozenNow)) === 'false');
+  await until(async () => (await readAnnotation(spec, annotations.frozenNow)) === 'false');
   // Only commands of the shell itself run after the subshell, because nothing else can start at the limit.
   const bomb =
     '(while :; do sleep 600 & done) 2>/tmp/errors; set -- /proc/[0-9]*; echo $#; read error </tmp/errors; echo $error';
@@ -112,7 +112,7 @@ test('a sandbox has at most 1,024 processes, and its agent still answers at that
 
 test('a node helper without any change on its node for more than a minute still freezes at once', async () => {
   const { spec } = await remembering();
-  await until(async () => (await annotationOf(spec, annotations.frozenNow)) === 'false');
+  await until(async () => (await readAnnotation(spec, annotations.frozenNow)) === 'false');
   await host.driver.close();
   await host.start({ helperTimeoutSeconds: 5 });
   // This is longer than several watch requests without a change.
@@ -125,19 +125,19 @@ test('a node helper without any change on its node for more than a minute still 
 
 test('a node helper that is killed between the request and the freeze freezes after its restart', async () => {
   const { spec, pid } = await remembering();
-  await until(async () => (await annotationOf(spec, annotations.frozenNow)) === 'false');
+  await until(async () => (await readAnnotation(spec, annotations.frozenNow)) === 'false');
   await helper.signal('SIGSTOP');
   const pausing = host.driver.pause(spec.sandboxId);
-  await until(async () => (await annotationOf(spec, annotations.frozen)) === 'true');
-  expect(await statesOf(spec)).toMatchObject({ own: 'THAWED' });
+  await until(async () => (await readAnnotation(spec, annotations.frozen)) === 'true');
+  expect(await readStates(spec)).toMatchObject({ own: 'THAWED' });
   await helper.kill();
   expect(await pausing).toEqual({ kept: 'memory' });
-  expect(await statesOf(spec)).toMatchObject({ own: 'FROZEN' });
+  expect(await readStates(spec)).toMatchObject({ own: 'FROZEN' });
 
   // A sandbox stays frozen without the helper, and the next helper process thaws it.
   await helper.signal('SIGSTOP');
   const resuming = host.driver.resume({ ...spec, run: 2 });
-  await until(async () => (await annotationOf(spec, annotations.frozen)) === 'false');
+  await until(async () => (await readAnnotation(spec, annotations.frozen)) === 'false');
   await helper.kill();
   const place = await resuming;
   expect((await shell(place, spec, recall(pid))).output).toBe('kept-in-memory');
@@ -146,7 +146,7 @@ test('a node helper that is killed between the request and the freeze freezes af
 
 test('a resume after the helper was killed waits until the kubelet restarts it, or fails with a retryable error', async () => {
   const { spec, pid } = await remembering();
-  await until(async () => (await annotationOf(spec, annotations.frozenNow)) === 'false');
+  await until(async () => (await readAnnotation(spec, annotations.frozenNow)) === 'false');
   await host.driver.close();
   // This driver has the default time limits.
   await host.start();
@@ -170,16 +170,16 @@ test('a resume after the helper was killed waits until the kubelet restarts it, 
 
 test('a freeze that a killed host worker has requested is carried out, and the next worker finds the sandbox paused', async () => {
   const { spec, pid } = await remembering();
-  await until(async () => (await annotationOf(spec, annotations.frozenNow)) === 'false');
+  await until(async () => (await readAnnotation(spec, annotations.frozenNow)) === 'false');
   await helper.signal('SIGSTOP');
   const worker = pausingWorker(spec);
-  await until(async () => (await annotationOf(spec, annotations.frozen)) === 'true');
+  await until(async () => (await readAnnotation(spec, annotations.frozen)) === 'true');
   const ended = once(worker, 'exit');
   worker.kill('SIGKILL');
   await ended;
-  expect(await statesOf(spec)).toMatchObject({ own: 'THAWED' });
+  expect(await readStates(spec)).toMatchObject({ own: 'THAWED' });
   await helper.signal('SIGCONT');
-  await until(async () => (await annotationOf(spec, annotations.frozenNow)) === 'true');
+  await until(async () => (await readAnnotation(spec, annotations.frozenNow)) === 'true');
   await host.driver.close();
   await host.start({ helperTimeoutSeconds: 60 });
   expect(await host.driver.inspect(spec.sandboxId)).toMatchObject({ state: 'paused', run: 1 });
@@ -191,7 +191,7 @@ test('a freeze that a killed host worker has requested is carried out, and the n
 
 test('when the helper does not answer, the pause succeeds but keeps only the disk', async () => {
   const { spec } = await remembering();
-  await until(async () => (await annotationOf(spec, annotations.frozenNow)) === 'false');
+  await until(async () => (await readAnnotation(spec, annotations.frozenNow)) === 'false');
   await host.driver.close();
   await host.start({ helperTimeoutSeconds: 1 });
   await helper.signal('SIGSTOP');
@@ -207,11 +207,11 @@ test('when the helper does not answer, the pause succeeds but keeps only the dis
 
 test('a resume whose agent refuses the platform’s token freezes the sandbox again and fails with a reason', async () => {
   const { spec } = await remembering();
-  await until(async () => (await annotationOf(spec, annotations.frozenNow)) === 'false');
+  await until(async () => (await readAnnotation(spec, annotations.frozenNow)) === 'false');
   expect(await host.driver.pause(spec.sandboxId)).toEqual({ kept: 'memory' });
   const wrong = { ...spec, run: 2, platformToken: 'not-its-token' };
   await expect(host.driver.resume(wrong)).rejects.toMatchObject({ code: 'agent_not_answering' });
-  expect(await statesOf(spec)).toMatchObject({ own: 'FROZEN' });
+  expect(await readStates(spec)).toMatchObject({ own: 'FROZEN' });
   expect(await host.driver.inspect(spec.sandboxId)).toMatchObject({ state: 'paused' });
   expect(await host.driver.resume({ ...spec, run: 3 })).toMatchObject({ from: 'thaw' });
   await host.driver.remove(spec.sandboxId);
@@ -221,7 +221,7 @@ test('a frozen sandbox can be stopped, removed, deleted with kubectl and restart
   const all = await Promise.all([remembering(), remembering(), remembering()]);
   const [stopped, byHand, restarted] = all.map(({ spec }) => spec);
   for (const { spec } of all) {
-    await until(async () => (await annotationOf(spec, annotations.frozenNow)) === 'false');
+    await until(async () => (await readAnnotation(spec, annotations.frozenNow)) === 'false');
     expect(await host.driver.pause(spec.sandboxId)).toEqual({ kept: 'memory' });
   }
   await host.driver.stop(stopped!.sandboxId);
@@ -230,7 +230,7 @@ test('a frozen sandbox can be stopped, removed, deleted with kubectl and restart
   await until(async () => !(await host.objects()).pods.includes(byHand!.sandboxId));
   await until(async () => (await host.driver.inspect(byHand!.sandboxId)).state === 'exited');
   expect(await host.driver.restart({ ...restarted!, run: 2 })).toMatchObject({ from: 'cold' });
-  expect(await statesOf(restarted!)).toMatchObject({ own: 'THAWED' });
+  expect(await readStates(restarted!)).toMatchObject({ own: 'THAWED' });
   await Promise.all(all.map(({ spec }) => host.driver.remove(spec.sandboxId)));
 }, 240_000);
 
@@ -249,7 +249,7 @@ test('the helper never freezes pods without the labels of a sandbox or pods of o
   ];
   // When this later sandbox is frozen, the helper has already seen the other pods.
   const { spec } = await remembering();
-  await until(async () => (await annotationOf(spec, annotations.frozenNow)) === 'false');
+  await until(async () => (await readAnnotation(spec, annotations.frozenNow)) === 'false');
   expect(await host.driver.pause(spec.sandboxId)).toEqual({ kept: 'memory' });
   for (const { metadata } of foreign) {
     const pod = await host.core.readNamespacedPod({ name: metadata!.name!, namespace: metadata!.namespace! });
@@ -315,9 +315,9 @@ describe('a token of the helper’s account', () => {
       const refused = /^403 .*this account may change only pods of its own node/;
       expect(await annotateAs(other, spec)).toMatch(refused);
       expect(await annotateAs(null, spec)).toMatch(refused);
-      expect(await annotationOf(spec, 'of-the-test')).toBeUndefined();
+      expect(await readAnnotation(spec, 'of-the-test')).toBeUndefined();
       expect(await annotateAs(own, spec)).toBe('done');
-      expect(await annotationOf(spec, 'of-the-test')).toBe('written');
+      expect(await readAnnotation(spec, 'of-the-test')).toBe('written');
     } finally {
       const of = { name: 'helper-of-the-test', namespace: account.namespace };
       await host.core.deleteNamespacedPod({ ...of, gracePeriodSeconds: 0 });

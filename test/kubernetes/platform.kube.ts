@@ -59,7 +59,7 @@ const call = (sandbox: SandboxView, method: string, path: string, body?: unknown
   api.request<SandboxView>(method, `/v1/sandboxes/${sandbox.sandbox_id}${path}`, body);
 
 /** The kinds of objects that a sandbox has on the cluster. */
-async function objectsOf({ sandbox_id: name }: SandboxView): Promise<string[]> {
+async function listObjects({ sandbox_id: name }: SandboxView): Promise<string[]> {
   const [pods, claims, policies] = await Promise.all([
     core.listNamespacedPod({ namespace }),
     core.listNamespacedPersistentVolumeClaim({ namespace }),
@@ -71,7 +71,7 @@ async function objectsOf({ sandbox_id: name }: SandboxView): Promise<string[]> {
   );
 }
 
-async function servicesOf({ sandbox_id: name }: SandboxView): Promise<string[]> {
+async function listServices({ sandbox_id: name }: SandboxView): Promise<string[]> {
   const { items } = await core.listNamespacedService({ namespace });
   return items.flatMap(({ metadata }) => (metadata!.name === name ? [name] : []));
 }
@@ -81,7 +81,7 @@ const pausedByTheHost = { status: 'paused', reason: 'host_restarted' };
 test('a sandbox is created from a template, runs commands and keeps files over a pause; its deletion leaves nothing', async () => {
   const sandbox = await api.createSandbox({ ...small, name: 'whole-life', env_vars: { GREETING: 'hello' } });
   expect(sandbox).toMatchObject({ status: 'running', substatus: null });
-  expect(await objectsOf(sandbox)).toEqual(['pod', 'claim', 'policy']);
+  expect(await listObjects(sandbox)).toEqual(['pod', 'claim', 'policy']);
   const agent = platform.agent(sandbox);
   expect(await agent.run('/bin/sh', ['-c', 'echo $GREETING from $HOSTNAME; exit 3'])).toMatchObject({
     exitCode: 3,
@@ -94,7 +94,7 @@ test('a sandbox is created from a template, runs commands and keeps files over a
 
   const paused = await call(sandbox, 'POST', '/pause', {});
   expect(paused.body.data).toMatchObject({ status: 'paused', reason: 'user_requested' });
-  expect(await objectsOf(sandbox)).toEqual(['claim', 'policy']);
+  expect(await listObjects(sandbox)).toEqual(['claim', 'policy']);
   expect((await agent.request('/health')).status).toBe(502);
   const resumed = await call(sandbox, 'POST', '/resume', {});
   expect(resumed.body.data).toMatchObject({ status: 'running' });
@@ -104,7 +104,7 @@ test('a sandbox is created from a template, runs commands and keeps files over a
   expect((await agent.download('/root/notes/a.txt')).toString()).toBe('kept');
 
   await api.deleteSandbox(sandbox.sandbox_id, 60_000);
-  expect(await objectsOf(sandbox)).toEqual([]);
+  expect(await listObjects(sandbox)).toEqual([]);
   agent.close();
 }, 300_000);
 
@@ -135,14 +135,14 @@ test("a UDP port is reachable at the cluster's address and its host_port; when a
   expect(await api.request('POST', '/v1/sandboxes', { ...small, custom_ports: [another] })).toMatchObject(full);
   expect(await call(sandbox, 'POST', '/ports', another)).toMatchObject(full);
   expect((await call(sandbox, 'DELETE', '/ports/5300')).status).toBe(200);
-  expect(await servicesOf(sandbox)).toEqual([]);
+  expect(await listServices(sandbox)).toEqual([]);
   const added = await call(sandbox, 'POST', '/ports', another);
   expect(added).toMatchObject({ status: 200, body: { data: { port: { host_port: at } } } });
   expect(await askUdp(at, 'again')).toContain(`${at} echo again to `);
-  expect(await servicesOf(sandbox)).toEqual([sandbox.sandbox_id]);
+  expect(await listServices(sandbox)).toEqual([sandbox.sandbox_id]);
   agent.close();
   await api.deleteSandbox(sandbox.sandbox_id, 60_000);
-  expect(await servicesOf(sandbox)).toEqual([]);
+  expect(await listServices(sandbox)).toEqual([]);
 }, 300_000);
 
 test('sandboxes whose pods are deleted or evicted become paused within two seconds, and can resume', async () => {
@@ -165,7 +165,7 @@ test('sandboxes whose pods are deleted or evicted become paused within two secon
     expect((await agents[at]!.download('/root/kept')).toString()).toBe('kept');
     agents[at]!.close();
     await api.deleteSandbox(sandbox.sandbox_id, 60_000);
-    expect(await objectsOf(sandbox)).toEqual([]);
+    expect(await listObjects(sandbox)).toEqual([]);
   }
 }, 300_000);
 
@@ -187,9 +187,9 @@ test('a sandbox fails when its first process ends, and keeps running when anothe
 test('the use of a sandbox is measured and its timeout ends it, even if the host worker was killed meanwhile', async () => {
   const sandbox = await api.createSandbox(small);
   const agent = platform.agent(sandbox);
-  const [worker] = platform.pidsOf('worker/host.ts');
+  const [worker] = platform.findPids('worker/host.ts');
   process.kill(worker!, 'SIGKILL');
-  await until(() => platform.pidsOf('worker/host.ts').some((pid) => pid !== worker), 60_000);
+  await until(() => platform.findPids('worker/host.ts').some((pid) => pid !== worker), 60_000);
   expect((await agent.run('echo', ['still here'])).stdout).toBe('still here\n');
   const measured = async () => {
     const { body } = await api.request<{ metrics: { mem_used: number }[] }>(
@@ -203,7 +203,7 @@ test('the use of a sandbox is measured and its timeout ends it, even if the host
   agent.close();
   const ended = await api.untilStatus(sandbox.sandbox_id, 'terminated', 120_000);
   expect(ended).toMatchObject({ reason: 'timeout' });
-  await until(async () => !(await objectsOf(sandbox)).includes('pod'), 60_000);
+  await until(async () => !(await listObjects(sandbox)).includes('pod'), 60_000);
   await api.deleteSandbox(sandbox.sandbox_id, 60_000);
-  expect(await objectsOf(sandbox)).toEqual([]);
+  expect(await listObjects(sandbox)).toEqual([]);
 }, 400_000);

@@ -1,6 +1,6 @@
 import { PatchStrategy, setHeaderOptions, type V1Pod } from '@kubernetes/client-node';
 import type { SandboxId } from '../../domain/ids.ts';
-import { podOf } from '../../runtime/kubernetes/manifests.ts';
+import { buildPod } from '../../runtime/kubernetes/manifests.ts';
 import { annotations } from '../../runtime/kubernetes/names.ts';
 import { until } from '../support/until.ts';
 import { DriverHost } from './support/driver-host.ts';
@@ -32,7 +32,7 @@ async function readySandbox(more: Record<string, string>): Promise<SandboxId> {
   const { namespace, options } = host;
   const spec = await host.spec('registry.example/image');
   const { sandboxId: name } = spec;
-  const pod = podOf(spec, { folders: ['etc'], user: '0:0', cwd: '/' }, options);
+  const pod = buildPod(spec, { folders: ['etc'], user: '0:0', cwd: '/' }, options);
   Object.assign(pod.metadata!.annotations!, {
     [annotations.phase]: 'ready',
     ...more,

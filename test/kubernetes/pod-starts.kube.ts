@@ -1,7 +1,7 @@
 import { Watch } from '@kubernetes/client-node';
 import type { AccountId, SandboxId } from '../../domain/ids.ts';
 import type { DriverError, SandboxSpec } from '../../runtime/driver.ts';
-import { diskOf } from '../../runtime/kubernetes/manifests.ts';
+import { buildDisk } from '../../runtime/kubernetes/manifests.ts';
 import { until } from '../support/until.ts';
 import { DriverHost } from './support/driver-host.ts';
 import { KubernetesCluster } from './support/kubernetes-cluster.ts';
@@ -47,27 +47,27 @@ afterAll(async () => {
 }, 60_000);
 
 /** Makes a sandbox with a disk. The disk has the facts about the image, so that no pod inspects the image. */
-async function specOf(accountId: AccountId): Promise<SandboxSpec> {
+async function createSpec(accountId: AccountId): Promise<SandboxSpec> {
   const spec = await host.spec(image, { accountId });
   const { namespace } = host;
-  await host.core.createNamespacedPersistentVolumeClaim({ namespace, body: diskOf(spec, facts, host.options) });
+  await host.core.createNamespacedPersistentVolumeClaim({ namespace, body: buildDisk(spec, facts, host.options) });
   await until(async () => (await host.driver.inspect(spec.sandboxId)).state === 'exited');
   return spec;
 }
 
 test('starts above the limit wait without using their time, and one account gets at most half of the places', async () => {
-  ofFirst = await Promise.all(Array.from({ length: 6 }, () => specOf('acc-first')));
-  const [ofSecond, cancelled] = [await specOf('acc-second'), await specOf('acc-first')];
-  const failureOf = (spec: SandboxSpec, signal?: AbortSignal) =>
+  ofFirst = await Promise.all(Array.from({ length: 6 }, () => createSpec('acc-first')));
+  const [ofSecond, cancelled] = [await createSpec('acc-second'), await createSpec('acc-first')];
+  const catchFailure = (spec: SandboxSpec, signal?: AbortSignal) =>
     host.driver.create(spec, { signal }).then(
       () => null,
       (error: DriverError) => error,
     );
-  const first = ofFirst.map((spec) => failureOf(spec));
+  const first = ofFirst.map((spec) => catchFailure(spec));
   await until(() => made.length >= 2);
   const caller = new AbortController();
-  const refused = failureOf(cancelled, caller.signal);
-  const second = failureOf(ofSecond);
+  const refused = catchFailure(cancelled, caller.signal);
+  const second = catchFailure(ofSecond);
   await until(() => present.has(ofSecond.sandboxId));
   // The cancelled start still waits behind the other starts of its account.
   caller.abort();

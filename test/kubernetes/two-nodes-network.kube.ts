@@ -77,14 +77,14 @@ const inSandbox =
     return (await shell(place, spec, command.map((part) => `'${part}'`).join(' '), 30)).output;
   };
 
-const agentOf = (at: number): Target => ({ host: sandboxes[at]!.place.address, port: agentPort });
+const toTarget = (at: number): Target => ({ host: sandboxes[at]!.place.address, port: agentPort });
 
 test('pods without a policy reach each other, the API server and both kubelets, but no sandbox on either node', async () => {
   expect(strangers.map((pod) => pod.spec!.nodeName)).toEqual([...nodes]);
   const apiServer = { host: cluster.place.network.firstService, port: 443 };
   for (const [at, pod] of strangers.entries()) {
     const other = listeningAt(strangers[1 - at]!);
-    const shut = { here: agentOf(at), there: agentOf(1 - at) };
+    const shut = { here: toTarget(at), there: toTarget(1 - at) };
     expect(await tries(inPod(pod), { open: { other, apiServer, ...kubelets }, shut })).toEqual([]);
   }
 }, 120_000);
@@ -96,7 +96,7 @@ test('a sandbox reaches no sandbox, pod or kubelet on either node, and not the A
       apiServer: { host: cluster.place.network.firstService, port: 443 },
       apiServerOnNode: { host: cluster.place.network.node, port: 6443 },
     };
-    const shut = { other: agentOf(1 - at), ...pods, ...kubelets, ...services };
+    const shut = { other: toTarget(1 - at), ...pods, ...kubelets, ...services };
     expect(await tries(inSandbox(at), { open: {}, shut })).toEqual([]);
   }
 }, 120_000);

@@ -3,7 +3,7 @@ import type { SandboxId } from '../../domain/ids.ts';
 import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
 import type { SandboxEnd } from '../../runtime/kubernetes/end-reports.ts';
 import { annotations, isFreeWarm, labels } from '../../runtime/kubernetes/names.ts';
-import { bytesOf } from '../../runtime/kubernetes/quantities.ts';
+import { parseBytes } from '../../runtime/kubernetes/quantities.ts';
 import { shell } from '../runtime/local-host.ts';
 import { until } from '../support/until.ts';
 import { networkOfAllPods } from './support/cluster-place.ts';
@@ -70,20 +70,20 @@ async function sandboxBoundTo(node: NodeName): Promise<Sandbox> {
   return { spec, place: await bound.driver.create(spec) };
 }
 
-const podOf = ({ sandboxId }: SandboxSpec, of = host): Promise<V1Pod> =>
+const readPod = ({ sandboxId }: SandboxSpec, of = host): Promise<V1Pod> =>
   of.core.readNamespacedPod({ name: sandboxId, namespace: of.namespace });
-const nodeOf = async (spec: SandboxSpec, of = host) => (await podOf(spec, of)).spec!.nodeName;
-const endsOf = (sandboxId: SandboxId) => ends.filter((end) => end.sandboxId === sandboxId);
+const readNode = async (spec: SandboxSpec, of = host) => (await readPod(spec, of)).spec!.nodeName;
+const findEnds = (sandboxId: SandboxId) => ends.filter((end) => end.sandboxId === sandboxId);
 const removeAll = (sandboxes: readonly Sandbox[], of = host) =>
   Promise.all(sandboxes.map(({ spec }) => of.driver.remove(spec.sandboxId)));
 
-async function memoryOf(name: string): Promise<number> {
-  return bytesOf((await cluster.core.readNode({ name })).status!.allocatable!.memory!);
+async function readMemory(name: string): Promise<number> {
+  return parseBytes((await cluster.core.readNode({ name })).status!.allocatable!.memory!);
 }
 
 test('sandboxes run on both nodes, and the capacity of the host is the sum of the nodes that take pods', async () => {
   const { load } = host.driver;
-  const sizes = { one: await memoryOf('node-1'), two: await memoryOf('node-2') };
+  const sizes = { one: await readMemory('node-1'), two: await readMemory('node-2') };
   expect(sizes.one - sizes.two).toBe(4 * 1024 * mib);
   expect(load.memory().totalMb).toBe((sizes.one + sizes.two) / mib);
   const { availableMb } = load.memory();
@@ -93,7 +93,7 @@ test('sandboxes run on both nodes, and the capacity of the host is the sum of th
   const specs = await Promise.all([1, 2, 3, 4, 5, 6].map(() => host.spec(image)));
   const places = await Promise.all(specs.map((spec) => host.driver.create(spec)));
   sandboxes.push(...specs.map((spec, at) => ({ spec, place: places[at]! })));
-  const nodes = await Promise.all(specs.map((spec) => nodeOf(spec)));
+  const nodes = await Promise.all(specs.map((spec) => readNode(spec)));
   expect([...new Set(nodes)].sort()).toEqual(['node-1', 'node-2']);
   for (const { spec, place } of sandboxes)
     expect((await shell(place, spec, 'echo $HOSTNAME')).output).toBe(spec.sandboxId);
@@ -109,7 +109,7 @@ test('sandboxes run on both nodes, and the capacity of the host is the sum of th
 }, 240_000);
 
 test('a sandbox that fits on no single node is refused and leaves nothing, even if the sum of the nodes has capacity', async () => {
-  const larger = (await memoryOf('node-1')) / mib;
+  const larger = (await readMemory('node-1')) / mib;
   const spec = await host.spec(image, { memoryMb: Math.ceil(larger) + 1 });
   expect(host.driver.load.memory().totalMb).toBeGreaterThan(spec.memoryMb);
   await expect(host.driver.create(spec)).rejects.toMatchObject({
@@ -136,14 +136,14 @@ test('a sandbox that fits on no single node is refused and leaves nothing, even 
   expect((await tight.objects()).pods.sort()).toEqual([one.sandboxId, two.sandboxId].sort());
   await tight.driver.remove(two.sandboxId);
   await tight.driver.create(three);
-  expect(await nodeOf(three, tight)).toBe('node-2');
+  expect(await readNode(three, tight)).toBe('node-2');
   await tight.close();
 }, 240_000);
 
 test('the processor time and the disk of a sandbox are measured by its own node', async () => {
   const sandboxes = [await sandboxBoundTo('node-1'), await sandboxBoundTo('node-2')] as const;
   const [one, two] = sandboxes;
-  expect([await nodeOf(one.spec, bound), await nodeOf(two.spec, bound)]).toEqual(['node-1', 'node-2']);
+  expect([await readNode(one.spec, bound), await readNode(two.spec, bound)]).toEqual(['node-1', 'node-2']);
   await shell(two.place, two.spec, 'dd if=/dev/zero of=/root/filled bs=1M count=32');
   await shell(two.place, two.spec, 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done');
   const usage = async ({ spec }: Sandbox) =>
@@ -160,8 +160,8 @@ test('the processor time and the disk of a sandbox are measured by its own node'
 const whenSeen = ({ spec }: Sandbox) => helper.whenSeen({ name: spec.sandboxId, namespace: host.namespace });
 
 /** The freezer state of the sandbox's container. */
-async function stateOf({ spec }: Sandbox): Promise<string> {
-  const pod = await podOf(spec);
+async function readState({ spec }: Sandbox): Promise<string> {
+  const pod = await readPod(spec);
   return freezerStates(cluster, pod)[pod.status!.containerStatuses![0]!.containerID!.split('://')[1]!]!;
 }
 
@@ -173,7 +173,7 @@ test('each node helper freezes only the sandboxes of its own node', async () => 
     await whenSeen(sandbox);
     expect(await host.driver.pause(sandbox.spec.sandboxId)).toEqual({ kept: 'memory' });
   }
-  expect([await stateOf(one), await stateOf(two)]).toEqual(['FROZEN', 'FROZEN']);
+  expect([await readState(one), await readState(two)]).toEqual(['FROZEN', 'FROZEN']);
   for (const { spec } of [one, two]) {
     const place = await host.driver.resume({ ...spec, run: 2 });
     expect(place).toMatchObject({ from: 'thaw' });
@@ -182,14 +182,14 @@ test('each node helper freezes only the sandboxes of its own node', async () => 
 
   await helper.signal('SIGSTOP', 'node-2');
   const pausing = host.driver.pause(two.spec.sandboxId);
-  await until(async () => (await podOf(two.spec)).metadata!.annotations![annotations.frozen] === 'true');
+  await until(async () => (await readPod(two.spec)).metadata!.annotations![annotations.frozen] === 'true');
   // The helper of the other node sees the same control groups and works meanwhile.
   expect(await host.driver.pause(one.spec.sandboxId)).toEqual({ kept: 'memory' });
-  expect([await stateOf(one), await stateOf(two)]).toEqual(['FROZEN', 'THAWED']);
-  expect((await podOf(two.spec)).metadata!.annotations![annotations.frozenNow]).toBe('false');
+  expect([await readState(one), await readState(two)]).toEqual(['FROZEN', 'THAWED']);
+  expect((await readPod(two.spec)).metadata!.annotations![annotations.frozenNow]).toBe('false');
   await helper.signal('SIGCONT', 'node-2');
   expect(await pausing).toEqual({ kept: 'memory' });
-  expect(await stateOf(two)).toBe('FROZEN');
+  expect(await readState(two)).toBe('FROZEN');
   await removeAll([one, two]);
 }, 300_000);
 
@@ -227,7 +227,7 @@ test('warm pods serve sandboxes from each node, and those of a drained node are 
   expect(await warmHost.driver.create(next)).toMatchObject({ from: 'pool' });
   const again = await warmHost.driver.resume({ ...spec, run: 2 });
   expect(again.from).toBe('cold');
-  expect(await nodeOf(spec, warmHost)).toBe('node-1');
+  expect(await readNode(spec, warmHost)).toBe('node-1');
   expect((await shell(again, spec, 'cat /root/kept')).output).toBe('kept');
   await cordon(cluster, 'node-2', false);
   await warmHost.close();
@@ -247,16 +247,16 @@ test('sandboxes of a drained node end and resume on the other node with their fi
   expect(await host.driver.pause(frozen.spec.sandboxId)).toEqual({ kept: 'memory' });
 
   await drain(cluster, 'node-2');
-  await until(() => endsOf(running.spec.sandboxId).length > 0 && endsOf(frozen.spec.sandboxId).length > 0, 10_000);
+  await until(() => findEnds(running.spec.sandboxId).length > 0 && findEnds(frozen.spec.sandboxId).length > 0, 10_000);
   for (const { spec } of [running, frozen]) {
-    expect(endsOf(spec.sandboxId)).toMatchObject([{ reason: 'evicted', run: 1 }]);
+    expect(findEnds(spec.sandboxId)).toMatchObject([{ reason: 'evicted', run: 1 }]);
     expect(await host.driver.inspect(spec.sandboxId)).toMatchObject({ state: 'exited', exit: null });
     const place = await host.driver.resume({ ...spec, run: 2 });
     expect(place).toMatchObject({ from: 'cold' });
-    expect(await nodeOf(spec)).toBe('node-1');
+    expect(await readNode(spec)).toBe('node-1');
     expect((await shell(place, spec, 'cat /root/kept /etc/kept')).output).toBe(`${spec.sandboxId}\nkept`);
   }
-  expect(endsOf(elsewhere.spec.sandboxId)).toEqual([]);
+  expect(findEnds(elsewhere.spec.sandboxId)).toEqual([]);
   expect(await host.driver.inspect(elsewhere.spec.sandboxId)).toMatchObject({ state: 'running', run: 1 });
 
   const { spec } = local;
@@ -268,7 +268,7 @@ test('sandboxes of a drained node end and resume on the other node with their fi
   expect(await bound.objects()).toEqual({ pods: [], disks: [spec.sandboxId] });
   await cordon(cluster, 'node-2', false);
   const place = await bound.driver.resume({ ...spec, run: 3 });
-  expect(await nodeOf(spec, bound)).toBe('node-2');
+  expect(await readNode(spec, bound)).toBe('node-2');
   expect((await shell(place, spec, 'cat /root/kept')).output).toBe(spec.sandboxId);
   await removeAll([running, frozen, elsewhere]);
   await removeAll([local], bound);

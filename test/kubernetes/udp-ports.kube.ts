@@ -61,7 +61,7 @@ beforeAll(async () => {
   outside = `203.0.113.${cluster.place.number + 1}`;
   execFileSync('ip', ['address', 'add', `${outside}/32`, 'dev', cluster.place.link]);
   [image, agentImage] = [await pushBusybox(cluster), await pushAgentImage(cluster.registry)];
-  restricted = await cluster.configOf({ name: user });
+  restricted = await cluster.createConfig({ name: user });
   await giveRights(await rightsOfTheChart());
   host = await DriverHost.open(cluster, agentImage, options());
 }, 600_000);
@@ -114,7 +114,7 @@ test('ports can change while the sandbox runs, and a removed port is also closed
 
   await host.driver.exposeUdp(sandboxId, [{ hostPort: 31_011, servicePort: 5001 }]);
   expect(await ask(31_011)).toBe(`${sandboxId} ${outside}`);
-  expect((await services(host)).map(portsOf)).toEqual([[{ port: 31_011, nodePort: 31_011, targetPort: 5001 }]]);
+  expect((await services(host)).map(listPorts)).toEqual([[{ port: 31_011, nodePort: 31_011, targetPort: 5001 }]]);
   let round = 0;
   const isClosed = async () => {
     round += 1;
@@ -140,7 +140,7 @@ test('a port still works after a pause and a resume; a stop and a removal leave 
   const { sandboxId } = one.spec;
   expect(await ask(31_020)).toContain(sandboxId);
   expect(await host.driver.pause(sandboxId)).toEqual({ kept: 'disk' });
-  expect((await services(host)).map(portsOf)).toEqual([[{ port: 31_020, nodePort: 31_020, targetPort: 5000 }]]);
+  expect((await services(host)).map(listPorts)).toEqual([[{ port: 31_020, nodePort: 31_020, targetPort: 5000 }]]);
   await listen({ spec: one.spec, place: await host.driver.resume({ ...one.spec, run: 2 }) });
   expect(await ask(31_020)).toBe(`${sandboxId} ${outside}`);
 
@@ -165,7 +165,7 @@ test('a port that another Service uses is refused with its number, and the sandb
   expect(refused).toBeInstanceOf(DriverError);
   const inUse = 'UDP port 31030 of the cluster is in use by something else; try again';
   expect(refused).toMatchObject({ code: 'no_capacity', message: inUse, retryable: false });
-  expect((await services(host)).map(portsOf)).toEqual([[{ port: 31_031, nodePort: 31_031, targetPort: 5000 }]]);
+  expect((await services(host)).map(listPorts)).toEqual([[{ port: 31_031, nodePort: 31_031, targetPort: 5000 }]]);
   expect(await ask(31_031)).toContain(sandboxId);
   const late = await host.spec(image, { udpPorts: both.slice(1) });
   await expect(host.driver.create(late)).rejects.toMatchObject({ code: 'no_capacity', message: inUse });
@@ -185,7 +185,7 @@ test('a deleted Service is made again, and a Service without a sandbox is remove
   const linked = [{ sandboxId, allowInternetAccess: false }];
   await cluster.core.deleteNamespacedService({ namespace, name: sandboxId });
   await until(async () => (await host.driver.repairLinks(linked)).length > 0);
-  expect((await services(host)).map(portsOf)).toEqual([[{ port: 31_040, nodePort: 31_040, targetPort: 5000 }]]);
+  expect((await services(host)).map(listPorts)).toEqual([[{ port: 31_040, nodePort: 31_040, targetPort: 5000 }]]);
   expect(await ask(31_040)).toContain(sandboxId);
 
   await host.driver.close();
@@ -290,7 +290,7 @@ async function policies({ namespace }: DriverHost): Promise<string[]> {
   return found.items.map(({ metadata }) => metadata!.name!);
 }
 
-const portsOf = ({ spec }: V1Service) =>
+const listPorts = ({ spec }: V1Service) =>
   spec!.ports!.map(({ port, nodePort, targetPort }) => ({ port, nodePort, targetPort }));
 
 async function removeAll(of: DriverHost, ...sandboxes: Sandbox[]): Promise<void> {

@@ -5,8 +5,8 @@ import path from 'node:path';
 import { SchedulingV1Api, type V1Pod } from '@kubernetes/client-node';
 import type { SandboxId } from '../../domain/ids.ts';
 import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
-import { isFreeWarm, labels, sandboxOf } from '../../runtime/kubernetes/names.ts';
-import { bytesOf } from '../../runtime/kubernetes/quantities.ts';
+import { isFreeWarm, labels, readSandboxId } from '../../runtime/kubernetes/names.ts';
+import { parseBytes } from '../../runtime/kubernetes/quantities.ts';
 import { WarmClaims } from '../../runtime/kubernetes/warm-claims.ts';
 import { shell } from '../runtime/local-host.ts';
 import { until } from '../support/until.ts';
@@ -53,17 +53,17 @@ async function podsWith(labelSelector: string): Promise<V1Pod[]> {
 }
 
 const freePods = async () => (await podsWith(labels.warm)).filter(isFreeWarm);
-const podsOf = async (id: SandboxId) => (await podsWith(labels.sandbox)).filter((pod) => sandboxOf(pod) === id);
+const listPods = async (id: SandboxId) => (await podsWith(labels.sandbox)).filter((pod) => readSandboxId(pod) === id);
 
-async function podOf(sandboxId: SandboxId): Promise<V1Pod> {
-  const [pod, ...others] = await podsOf(sandboxId);
+async function readPod(sandboxId: SandboxId): Promise<V1Pod> {
+  const [pod, ...others] = await listPods(sandboxId);
   expect(others).toEqual([]);
   return pod!;
 }
 
-async function disksOf(sandboxId: SandboxId): Promise<string[]> {
+async function listDisks(sandboxId: SandboxId): Promise<string[]> {
   const { items } = await host.core.listNamespacedPersistentVolumeClaim({ namespace: host.namespace });
-  return items.filter((disk) => sandboxOf(disk) === sandboxId).map(({ metadata }) => metadata!.name!);
+  return items.filter((disk) => readSandboxId(disk) === sandboxId).map(({ metadata }) => metadata!.name!);
 }
 
 /** Whether a program in the pod can connect to an address within some seconds. */
@@ -80,7 +80,7 @@ test('a warm pod cannot open connections; after a create takes it, it has all pr
   const api = { host: cluster.place.network.firstService, port: 443 };
   const early = [reaches(first!, outside, 'reached'), reaches(second!, api, 'closed')];
   expect(await Promise.all(early)).toEqual([false, false]);
-  const of = (pod: V1Pod) => host.driver.load.figuresOf(pod.metadata!.uid!)?.cpuSeconds ?? 0;
+  const of = (pod: V1Pod) => host.driver.load.findFigures(pod.metadata!.uid!)?.cpuSeconds ?? 0;
   await until(() => of(first!) > 0 && of(second!) > 0, 60_000);
   const before = Math.min(of(first!), of(second!));
 
@@ -93,9 +93,9 @@ test('a warm pod cannot open connections; after a create takes it, it has all pr
   expect(place).toEqual({ address: expect.any(String), agentPort: 49983, from: 'pool' });
   expect(phases).toEqual(['deploying', 'initializing', 'waiting_ready']);
   expect(await host.driver.create(spec)).toEqual({ ...place, from: 'existing' });
-  const pod = await podOf(spec.sandboxId);
+  const pod = await readPod(spec.sandboxId);
   expect([first, second].map((each) => each!.metadata!.uid)).toContain(pod.metadata!.uid);
-  expect(await disksOf(spec.sandboxId)).toEqual([pod.metadata!.name]);
+  expect(await listDisks(spec.sandboxId)).toEqual([pod.metadata!.name]);
 
   const { sandboxId: id } = spec;
   const seen = await shell(
@@ -129,15 +129,15 @@ test('a pause keeps the disk of a warm pod, a resume starts the sandbox on it, a
   const spec = await host.spec(image);
   const place = await host.driver.create(spec);
   expect(place.from).toBe('pool');
-  const [disk] = await disksOf(spec.sandboxId);
+  const [disk] = await listDisks(spec.sandboxId);
   await shell(place, spec, 'echo kept >/root/kept');
   expect(await host.driver.pause(spec.sandboxId)).toEqual({ kept: 'disk' });
-  expect(await podsOf(spec.sandboxId)).toEqual([]);
+  expect(await listPods(spec.sandboxId)).toEqual([]);
   expect(await host.driver.inspect(spec.sandboxId)).toMatchObject({ state: 'exited' });
   const again = await host.driver.resume({ ...spec, run: 2 });
   expect(again.from).toBe('cold');
   expect((await shell(again, spec, 'cat /root/kept; echo $HOSTNAME')).output).toBe(`kept\n${spec.sandboxId}`);
-  expect(await disksOf(spec.sandboxId)).toEqual([disk]);
+  expect(await listDisks(spec.sandboxId)).toEqual([disk]);
   await host.driver.remove(spec.sandboxId);
   expect((await host.objects()).disks).not.toContain(disk);
   expect(await host.driver.inspect(spec.sandboxId)).toMatchObject({ state: 'absent' });
@@ -192,7 +192,7 @@ test('a worker that is killed while it claims a pod leaves nothing, and the next
   await Promise.race([once(worker, 'message'), exited]);
   const earlier = (await freePods()).map(({ metadata }) => metadata!.name!);
   expect(earlier.length).toBeGreaterThan(0);
-  await until(async () => (await podsOf(spec.sandboxId)).length > 0, 30_000, 2);
+  await until(async () => (await listPods(spec.sandboxId)).length > 0, 30_000, 2);
   worker.kill('SIGKILL');
   await exited;
   await host.start({ warm: warm() });
@@ -253,12 +253,12 @@ test('a sandbox takes the capacity of a placeholder pod with a lower priority, a
   const placeholders = { metadata: { name: 'placeholder' }, value: -10 };
   await cluster.config.makeApiClient(SchedulingV1Api).createPriorityClass({ body: placeholders });
   await filled();
-  const uidsOf = (pods: readonly V1Pod[]) => pods.map(({ metadata }) => metadata!.uid!).sort();
-  const before = uidsOf(await freePods());
+  const listUids = (pods: readonly V1Pod[]) => pods.map(({ metadata }) => metadata!.uid!).sort();
+  const before = listUids(await freePods());
   const filler = await fillNode('placeholder');
   const spec = await host.spec(image, { memoryMb: 384 });
   expect((await host.driver.create(spec)).from).toBe('cold');
-  expect(uidsOf(await freePods())).toEqual(expect.arrayContaining(before));
+  expect(listUids(await freePods())).toEqual(expect.arrayContaining(before));
   const { items } = await host.core.listNamespacedPod({ namespace: 'default' });
   expect(items.filter(({ metadata }) => metadata!.name === filler && !metadata!.deletionTimestamp)).toEqual([]);
   await host.driver.remove(spec.sandboxId);
@@ -271,8 +271,8 @@ async function fillNode(priorityClassName?: string): Promise<string> {
   const requested = items
     .filter(({ status }) => status?.phase === 'Running')
     .flatMap(({ spec }) => spec!.containers)
-    .reduce((sum, { resources }) => sum + bytesOf(resources?.requests?.memory ?? '0'), 0);
-  const free = bytesOf(node!.status!.allocatable!.memory!) - requested - 40 * 2 ** 20;
+    .reduce((sum, { resources }) => sum + parseBytes(resources?.requests?.memory ?? '0'), 0);
+  const free = parseBytes(node!.status!.allocatable!.memory!) - requested - 40 * 2 ** 20;
   const container = {
     name: 'main',
     image,

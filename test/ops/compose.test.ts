@@ -86,9 +86,9 @@ test('every setting can be set in .env, except those that this file sets', async
 test('Temporal uses its own role', async () => {
   const stdout = await composeConfig();
   const services = stdout.split(/\n {2}(?=\w)/);
-  const userOf = (name: string) =>
+  const findUser = (name: string) =>
     /\n {6}POSTGRES_USER: (\w+)/.exec(services.find((service) => service.startsWith(`${name}:`))!)?.[1];
-  expect([userOf('postgres'), userOf('temporal')]).toEqual(['platform', 'temporal']);
+  expect([findUser('postgres'), findUser('temporal')]).toEqual(['platform', 'temporal']);
 });
 
 test('every service has time to stop, and its log has a limit', async () => {

@@ -17,9 +17,9 @@ import { ProcessRecord } from '../../ops/local-stack/embedded/process-record.ts'
 import { openDataFolder } from '../../ops/local-stack/supervisor/data-folder.ts';
 import { NotRunningError, runningPlatformEnv } from '../../ops/local-stack/supervisor/running-platform.ts';
 import { loadSettings } from '../../platform/config/settings.ts';
-import { imageFolder, makeImageOnce, rootfsOf } from '../../runtime/images/image-cache.ts';
+import { imageFolder, makeImageOnce, rootfsPath } from '../../runtime/images/image-cache.ts';
 import { ensureBlankDisk } from '../../runtime/oci/blank-disk.ts';
-import { hostIdOf } from '../../worker/hosts/identity.ts';
+import { readHostId } from '../../worker/hosts/identity.ts';
 
 /** How starts treat files that are empty, truncated or garbage after a power cut, a full disk or a manual change. */
 let dir: string;
@@ -85,9 +85,9 @@ describe.each(Object.entries(damages))('a file that is %s', (_, damage) => {
       PLATFORM_SECRET_KEY: Buffer.alloc(32).toString('base64'),
       PLATFORM_DATA_DIR: dir,
     });
-    hostIdOf(settings);
+    readHostId(settings);
     damage(path.join(dir, 'host-id'));
-    expect(() => hostIdOf(settings)).toThrow(/host-id is damaged/);
+    expect(() => readHostId(settings)).toThrow(/host-id is damaged/);
   });
 
   test('of an image or a blank disk in the cache: it is made again', async () => {
@@ -99,14 +99,14 @@ describe.each(Object.entries(damages))('a file that is %s', (_, damage) => {
         digest,
         make: async (draft) => {
           made += 1;
-          mkdirSync(rootfsOf(draft));
+          mkdirSync(rootfsPath(draft));
           return { env: {}, workingDir: null, user: null, entrypoint: [], cmd: [] };
         },
       });
     await make();
     damage(path.join(imageFolder(dir, digest), 'image.json'));
     expect((await make()).digest).toBe(digest);
-    rmSync(rootfsOf(imageFolder(dir, digest)), { recursive: true });
+    rmSync(rootfsPath(imageFolder(dir, digest)), { recursive: true });
     expect((await make()).digest).toBe(digest);
     await make();
     expect(made).toBe(3);

@@ -24,7 +24,7 @@ afterAll(async () => {
 const noExamples: Examples = { send: async () => {}, madeUp: {}, unchecked: [] };
 
 /** The findings about one call, without its place. */
-async function findingsOf(call: string, before = ''): Promise<string[]> {
+async function readFindings(call: string, before = ''): Promise<string[]> {
   const declaration = 'declare function query<Row = {}>(em: null, sql: string, values?: unknown[]): Row[];';
   fs.writeFileSync(path.join(root, 'db/seeded.ts'), `${declaration}\n${before}\n${call};\nexport {};\n`);
   const findings = await checkStatements({ root, folders: ['db'], databaseUrl: database.url, examples: noExamples });
@@ -110,7 +110,7 @@ test.each([
     ['2 values are wanted, but 1 are given'],
   ],
 ])('%s', async (_name, call, findings) => {
-  expect(await findingsOf(call)).toEqual(findings);
+  expect(await readFindings(call)).toEqual(findings);
 });
 
 test.each([
@@ -123,19 +123,19 @@ test.each([
   ],
   ['a value that is not null', "query<{ text: string }>(null, 'select ?::text as text', ['a'])"],
 ])('no finding for %s', async (_name, call) => {
-  expect(await findingsOf(call)).toEqual([]);
+  expect(await readFindings(call)).toEqual([]);
 });
 
 test('each text of a statement is checked', async () => {
   const column = "const column = Math.random() > 0.5 ? 'email' : 'emial';";
-  expect(await findingsOf('query(null, `select 1 from users where ${column} = ?`, ["a"])', column)).toEqual([
+  expect(await readFindings('query(null, `select 1 from users where ${column} = ?`, ["a"])', column)).toEqual([
     'column "emial" does not exist',
   ]);
 });
 
 test('a text that is not constant needs an example', async () => {
   const condition = 'declare const condition: string;';
-  expect(await findingsOf('query(null, `select 1 from users where ${condition}`)', condition)).toEqual([
+  expect(await readFindings('query(null, `select 1 from users where ${condition}`)', condition)).toEqual([
     'the text is not constant, and no example sends it',
   ]);
 });

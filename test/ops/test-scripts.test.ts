@@ -9,7 +9,7 @@ const { scripts } = JSON.parse(fs.readFileSync(path.join(root, 'package.json'), 
 };
 
 /** The test files that a script of package.json runs with these arguments. */
-async function filesOf(script: string, ...args: string[]): Promise<string[]> {
+async function listFiles(script: string, ...args: string[]): Promise<string[]> {
   const [, ofScript] = /--then ops\/development\/test\.ts(.*)$/.exec(scripts[script]!)!;
   // A shell, because it takes the quotes of the script away.
   const command = `exec node node_modules/jest/bin/jest.js ${ofScript} "$@" --listTests`;
@@ -26,5 +26,5 @@ test.each([
   ['test:faults', 'test/attacks/floods.long.ts', 'test/attacks/floods.long.ts'],
   ['test:kubernetes', 'cluster.kube', 'test/kubernetes/cluster.kube.ts'],
 ])('`npm run %s -- %s` runs only that file', async (script, name, file) => {
-  expect(await filesOf(script, name)).toEqual([file]);
+  expect(await listFiles(script, name)).toEqual([file]);
 });

@@ -9,7 +9,7 @@ import {
   timeSkippingEnvironment,
 } from '../support/stack.ts';
 
-async function tablesOf(url: string): Promise<string[]> {
+async function listTables(url: string): Promise<string[]> {
   const client = new Client({ connectionString: url });
   await client.connect();
   try {
@@ -26,11 +26,11 @@ test('two test databases are migrated and apart from each other', async () => {
   await client.connect();
   await client.query('create table only_here ()');
   await client.end();
-  expect(await tablesOf(one.url)).toEqual(expect.arrayContaining(['only_here', 'platform_migrations']));
-  expect(await tablesOf(other.url)).toContain('platform_migrations');
-  expect(await tablesOf(other.url)).not.toContain('only_here');
+  expect(await listTables(one.url)).toEqual(expect.arrayContaining(['only_here', 'platform_migrations']));
+  expect(await listTables(other.url)).toContain('platform_migrations');
+  expect(await listTables(other.url)).not.toContain('only_here');
   await Promise.all([one.drop(), other.drop()]);
-  await expect(tablesOf(one.url)).rejects.toThrow('does not exist');
+  await expect(listTables(one.url)).rejects.toThrow('does not exist');
 });
 
 test('a test namespace is known to Temporal with the search attributes of the platform', async () => {

@@ -85,7 +85,7 @@ const canConnect = (host: string, port: number) =>
   });
 
 /** The kernel's restrictions of a process. */
-function standingOf(pid: number): Record<string, string> {
+function readStanding(pid: number): Record<string, string> {
   const status = readIfThere(`/proc/${pid}/status`);
   const lines = /^(Uid|Gid|Groups|Cap\w+|NoNewPrivs|Seccomp|Seccomp_filters|Umask|Cpus_allowed|SigIgn|SigBlk):.*$/gm;
   return {
@@ -111,7 +111,7 @@ describe.each(['crun', 'runc'] as const)('with %s', (runtime) => {
     expect((await shell(place, spec, leftover)).exitCode).toBe(0);
     await until('the command has run', async () => (await shell(place, spec, 'cat /root/runs')).output === 'ran');
     const before = await pids();
-    const walls = standingOf(before.agent!);
+    const walls = readStanding(before.agent!);
     expect(walls.status).toMatch(/^Seccomp:\t2$/m);
     expect(walls.environ).toContain('AGENT_PORT=');
     const processes = (await host.inventory()).processes.filter((pid) => pid !== before.agent);
@@ -124,7 +124,7 @@ describe.each(['crun', 'runc'] as const)('with %s', (runtime) => {
 
     const after = await pids();
     expect(after.init).toBe(before.init);
-    expect(standingOf(after.agent!)).toEqual(walls);
+    expect(readStanding(after.agent!)).toEqual(walls);
     expect((await host.inventory()).processes).toEqual(expect.arrayContaining(processes));
     expect(await canConnect(place.address, 8000)).toBe(true);
     expect((await shell(place, spec, 'cat /root/runs; pidof sleep | wc -w; echo $GREETING')).output).toBe(

@@ -14,7 +14,7 @@ import path from 'node:path';
 import type { HostImageState } from '../../runtime/host-driver.ts';
 import { baseRecipeDigest, ensureBaseImage } from '../../runtime/images/base-image.ts';
 import { BuiltinImages } from '../../runtime/images/builtin-images.ts';
-import { imageFolder, rootfsOf, writeUnpackedImage } from '../../runtime/images/image-cache.ts';
+import { imageFolder, rootfsPath, writeUnpackedImage } from '../../runtime/images/image-cache.ts';
 import { until } from '../support/until.ts';
 import { cacheDir } from './local-host.ts';
 
@@ -39,8 +39,8 @@ beforeAll(async () => {
   base = mkdtempSync(path.join(os.tmpdir(), 'small-base-'));
   const { rootfs: whole, config } = await ensureBaseImage({ cacheDir: cacheDir() });
   const script = 'shopt -s nullglob; tree=$1; cd "$2"; shift 2; cp -a --parents $* "$tree"';
-  mkdirSync(rootfsOf(base));
-  execFileSync('bash', ['-ec', script, 'bash', rootfsOf(base), whole, ...basePaths]);
+  mkdirSync(rootfsPath(base));
+  execFileSync('bash', ['-ec', script, 'bash', rootfsPath(base), whole, ...basePaths]);
   await writeUnpackedImage(base, baseRecipeDigest(), config);
 }, 300_000);
 afterAll(() => rmSync(base, { recursive: true, force: true }));
@@ -166,8 +166,8 @@ test('the leftovers of a killed build are removed by the next one', async () => 
   const draft = path.join(cache, 'images', folders().find((name) => name.endsWith('.draft'))!);
   await first.images.close();
   expect(folders()).toEqual([]);
-  mkdirSync(path.join(rootfsOf(draft), 'half'), { recursive: true });
-  chmodSync(path.join(rootfsOf(draft), 'half'), 0);
+  mkdirSync(path.join(rootfsPath(draft), 'half'), { recursive: true });
+  chmodSync(path.join(rootfsPath(draft), 'half'), 0);
   const again = await open(made).images.get(image, never);
   expect(readdirSync(again.rootfs)).not.toContain('half');
   expect(folders()).toEqual([path.basename(draft, '.draft')]);

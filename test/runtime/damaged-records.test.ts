@@ -40,8 +40,8 @@ const created = async (): Promise<Created> => {
   const place = await host.driver.create(spec);
   return { spec, place, folder: path.join(host.dataDir, 'oci/sandboxes', spec.sandboxId) };
 };
-const stateOf = async ({ spec }: Created) => (await host.driver.inspect(spec.sandboxId)).state;
-const recordOf = ({ folder }: Created) => path.join(folder, 'sandbox.json');
+const readState = async ({ spec }: Created) => (await host.driver.inspect(spec.sandboxId)).state;
+const recordPath = ({ folder }: Created) => path.join(folder, 'sandbox.json');
 
 /** Ends the host worker, changes files, and starts another one. */
 async function restartAfter(change: () => unknown): Promise<void> {
@@ -72,7 +72,7 @@ const damages: Record<string, (file: string, other: Created) => void> = {
   },
   'is a link to the record of another': (file, other) => {
     rmSync(file);
-    symlinkSync(recordOf(other), file);
+    symlinkSync(recordPath(other), file);
   },
   'is a pipe without a writer': (file) => {
     rmSync(file);
@@ -82,7 +82,7 @@ const damages: Record<string, (file: string, other: Created) => void> = {
   'is of a later version': (file) => change(file, { version: 2 }),
   'has wrong types': (file) => change(file, { address: 7, phase: ['ready'] }),
   'is no object': (file) => writeFileSync(file, 'null'),
-  'names another sandbox': (file, other) => writeFileSync(file, readFileSync(recordOf(other))),
+  'names another sandbox': (file, other) => writeFileSync(file, readFileSync(recordPath(other))),
   "names another sandbox's container": (file, other) => change(file, { instance: other.spec.sandboxId }),
   "names another sandbox's address": (file, other) => change(file, { address: other.place.address }),
 };
@@ -95,15 +95,15 @@ test('a sandbox with a damaged record continues to run, and its neighbours are n
   for (const damage of Object.keys(damages)) damaged.push([damage, await created()]);
   await Promise.all(damaged.map(([, { place, spec }]) => shell(place, spec, 'echo kept >/dev/shm/note')));
   await restartAfter(() => {
-    for (const [damage, sandbox] of damaged) damages[damage]!(recordOf(sandbox), neighbour);
+    for (const [damage, sandbox] of damaged) damages[damage]!(recordPath(sandbox), neighbour);
   });
-  expect(await stateOf(neighbour)).toBe('running');
+  expect(await readState(neighbour)).toBe('running');
   for (const [damage, sandbox] of damaged) {
-    expect({ damage, state: await stateOf(sandbox) }).toEqual({ damage, state: 'running' });
+    expect({ damage, state: await readState(sandbox) }).toEqual({ damage, state: 'running' });
     expect((await shell(sandbox.place, sandbox.spec, 'cat /dev/shm/note')).output).toBe('kept');
     await host.driver.pause(sandbox.spec.sandboxId);
     expect((await host.driver.resume(sandbox.spec)).from).toBe('thaw');
-    if (damage !== 'is lost') expect(existsSync(`${recordOf(sandbox)}.damaged`)).toBe(true);
+    if (damage !== 'is lost') expect(existsSync(`${recordPath(sandbox)}.damaged`)).toBe(true);
   }
   expect(host.warnings).toHaveLength(damaged.length);
   await Promise.all(damaged.map(([, { spec }]) => host.driver.remove(spec.sandboxId)));
@@ -124,10 +124,10 @@ test('after a power cut a sandbox whose record is damaged starts again on its di
   await Promise.all(damaged.map(([, { place, spec }]) => shell(place, spec, 'echo kept >/root/note; sync')));
   await restartAfter(async () => {
     await cutPower();
-    for (const [damage, sandbox] of damaged) damages[damage]!(recordOf(sandbox), neighbour);
+    for (const [damage, sandbox] of damaged) damages[damage]!(recordPath(sandbox), neighbour);
   });
   for (const [damage, sandbox] of damaged) {
-    expect({ damage, state: await stateOf(sandbox) }).toEqual({ damage, state: 'exited' });
+    expect({ damage, state: await readState(sandbox) }).toEqual({ damage, state: 'exited' });
     const again = await host.driver.resume(sandbox.spec);
     expect((await shell(again, sandbox.spec, 'cat /root/note')).output).toBe('kept');
   }
@@ -148,9 +148,9 @@ test('a folder of a sandbox that is a file, a link or empty affects only that sa
     mkdirSync(empty.folder);
     mkdirSync(path.join(path.dirname(empty.folder), 'lost+found'));
   });
-  expect(await stateOf(neighbour)).toBe('running');
+  expect(await readState(neighbour)).toBe('running');
   for (const sandbox of [aFile, aLink, empty]) {
-    expect(await stateOf(sandbox)).toBe('absent');
+    expect(await readState(sandbox)).toBe('absent');
     await expect(host.driver.resume(sandbox.spec)).rejects.toMatchObject({ code: 'sandbox_absent', retryable: false });
     await host.driver.remove(sandbox.spec.sandboxId);
   }
@@ -175,7 +175,7 @@ test('the shim’s files may be missing or garbage, too', async () => {
     symlinkSync('/dev/zero', path.join(ended.folder, 'exit'));
     symlinkSync('/dev/zero', path.join(ended.folder, 'command.tail'));
   });
-  expect(await Promise.all([garbage, lost, ended].map(stateOf))).toEqual(['running', 'running', 'exited']);
+  expect(await Promise.all([garbage, lost, ended].map(readState))).toEqual(['running', 'running', 'exited']);
   expect((await shell(garbage.place, garbage.spec, 'echo runs')).output).toBe('runs');
   expect((await host.driver.inspect(ended.spec.sandboxId)).exit).toBeNull();
   for (const { spec } of [garbage, lost]) await host.driver.pause(spec.sandboxId);
@@ -230,7 +230,7 @@ test('a sandbox that ends does not remove the address of the sandbox that has it
   await host.driver.stop(first.spec.sandboxId);
   const second = await created();
   // Addresses are reused at some time: the stopped one had this address before.
-  await restartAfter(() => change(recordOf(first), { address: second.place.address }));
+  await restartAfter(() => change(recordPath(first), { address: second.place.address }));
   await host.driver.remove(first.spec.sandboxId);
   expect((await shell(second.place, second.spec, 'echo reached')).output).toBe('reached');
 });

@@ -36,7 +36,7 @@ const options = () => ({
 });
 const wanted = () => ({ image: image.reference, allowInternetAccess: true, memoryMb: 512 });
 const mounted = new MountedSandboxes(() => ({ host, s3, wanted: wanted() }), { direct: { s3fsPath: 's3fs' } });
-const { slot, key, anew, kept, withSandbox, specOf } = mounted;
+const { slot, key, anew, kept, withSandbox, createSpec } = mounted;
 
 /** The sandbox's s3fs processes. */
 async function s3fsPids(): Promise<number[]> {
@@ -90,9 +90,9 @@ test('s3fs has the restrictions of every process of the sandbox, and its key is 
     expect(pids).toHaveLength(1);
     const status = readFileSync(`/proc/${pids[0]}/status`, 'latin1');
     const { output } = await shell(place, spec, `cat /proc/self/status`);
-    const wallsOf = (text: string) => text.match(/^(CapEff|CapBnd|Seccomp|Seccomp_filters):.*$/gm);
-    expect(wallsOf(status)).toEqual(wallsOf(output));
-    expect(wallsOf(status)).toContain('Seccomp:\t2');
+    const findWalls = (text: string) => text.match(/^(CapEff|CapBnd|Seccomp|Seccomp_filters):.*$/gm);
+    expect(findWalls(status)).toEqual(findWalls(output));
+    expect(findWalls(status)).toContain('Seccomp:\t2');
     // The host may read its descriptors, and more of them than the sandbox may.
     for (const fd of readdirSync(`/proc/${pids[0]}/fd`)) {
       const target = `/proc/${pids[0]}/fd/${fd}`;
@@ -146,7 +146,7 @@ test.each<[string, () => WantedMounts, RegExp]>([
 ])(
   '%s fails the start with a reason, and nothing stays',
   async (_, storage, reason) => {
-    const spec = specOf(storage());
+    const spec = createSpec(storage());
     const error = await host.driver.create(spec).then(
       () => Promise.reject(new Error('it was made')),
       (refusal) => refusal,

@@ -16,7 +16,7 @@ import { LayerArchive } from '../../runtime/kubernetes/layer-archive.ts';
 const inPod = path.resolve(import.meta.dirname, '../../runtime/kubernetes/in-pod');
 const load = createRequire(import.meta.url);
 const { findChanges, Refusal } = load(`${inPod}/find-changes.cjs`);
-const { deletionOf } = load(`${inPod}/deletion-entry.cjs`);
+const { createDeletion } = load(`${inPod}/deletion-entry.cjs`);
 const { tarWords } = load(`${inPod}/tar-words.cjs`);
 
 const folders = ['etc', 'opt', 'srv'];
@@ -123,7 +123,7 @@ socket.socket(socket.AF_UNIX).bind('socket')
   const deletions: Buffer[] = [];
   findChanges({ disk, image, folders, ...bounds }, at, {
     changed: (name: string) => names.push(Buffer.from(`${name}\0`, 'latin1')),
-    removed: (name: string) => deletions.push(deletionOf(Buffer.from(name, 'latin1'))),
+    removed: (name: string) => deletions.push(createDeletion(Buffer.from(name, 'latin1'))),
   });
   const list = path.join(folder, 'list');
   fs.writeFileSync(list, Buffer.concat(names));
@@ -164,7 +164,7 @@ test('a long name that is removed is removed', async () => {
   expect(removed).toEqual([`opt/${long}`, `opt/${odd}`]);
   const archive = new LayerArchive({ ...bounds, folders: new Set(folders) });
   const written = writeLayer(archive, path.join(folder, 'changes.layer'));
-  for (const name of removed) archive.write(deletionOf(Buffer.from(name, 'latin1')));
+  for (const name of removed) archive.write(createDeletion(Buffer.from(name, 'latin1')));
   archive.end(Buffer.alloc(1024));
   const [below, changes] = [
     await packLayer({ folder: image, changes: false }, path.join(folder, 'image.layer')),

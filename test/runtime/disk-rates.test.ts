@@ -17,11 +17,11 @@ const fast: DiskRates = { readMbPerSecond: 800, writeMbPerSecond: 400, readsPerS
 const early = 0.7;
 
 /** The device of a sandbox's disk, and the limits of its control group by device. */
-function limitsOf(host: LocalHost, sandboxId: SandboxId): { device: string; limits: Record<string, string[]> } {
+function readLimits(host: LocalHost, sandboxId: SandboxId): { device: string; limits: Record<string, string[]> } {
   const shim = liveShims({ interface: `sb${host.copy.id}` }).find(({ folder }) => folder.endsWith(`/${sandboxId}`))!;
   const cgroups = new Cgroups(`sandboxes-${host.copy.id}`);
   const limits: Record<string, string[]> = {};
-  for (const file of cgroups.rates.filesOf(shim.instance)) {
+  for (const file of cgroups.rates.listFiles(shim.instance)) {
     for (const each of limitedDevices(readFileSync(file, 'latin1')))
       limits[each.device] = [...(limits[each.device] ?? []), each.limits];
   }
@@ -31,7 +31,7 @@ function limitsOf(host: LocalHost, sandboxId: SandboxId): { device: string; limi
 const version = new Cgroups('sandboxes').version;
 
 function expectLimits(host: LocalHost, spec: SandboxSpec): void {
-  const { device, limits } = limitsOf(host, spec.sandboxId);
+  const { device, limits } = readLimits(host, spec.sandboxId);
   expect(limits).toEqual({ [device]: rateTexts(version, spec.diskRates!) });
 }
 
@@ -77,7 +77,7 @@ describe('a sandbox', () => {
     for (const each of [spec, other, free]) await host.driver.create(each);
     expectLimits(host, spec);
     expectLimits(host, other);
-    expect(limitsOf(host, free.sandboxId).limits).toEqual({});
+    expect(readLimits(host, free.sandboxId).limits).toEqual({});
     expect(await seconds(spec, writeDirect('1M', 12))).toBeGreaterThan(early * (12 / slow.writeMbPerSecond));
     expect(await seconds(spec, readDirect('1M', 12))).toBeGreaterThan(early * (12 / slow.readMbPerSecond));
     expect(await seconds(spec, writeDirect('4k', 100))).toBeGreaterThan(early * (100 / slow.writesPerSecond));
@@ -88,7 +88,7 @@ describe('a sandbox', () => {
   test('keeps its limits after a pause, a restart on its disk and a restart of the host worker', async () => {
     const spec = host.spec({ diskRates: slow });
     await host.driver.create(spec);
-    const before = limitsOf(host, spec.sandboxId).device;
+    const before = readLimits(host, spec.sandboxId).device;
     await host.driver.pause(spec.sandboxId);
     await host.driver.resume({ ...spec, run: 2 });
     expectLimits(host, spec);
@@ -96,16 +96,16 @@ describe('a sandbox', () => {
     // Another sandbox takes the number of the device.
     const other = host.spec({ diskRates: fast });
     await host.driver.create(other);
-    expect(limitsOf(host, other.sandboxId).device).toBe(before);
+    expect(readLimits(host, other.sandboxId).device).toBe(before);
     await host.driver.resume({ ...spec, run: 3 });
-    expect(limitsOf(host, spec.sandboxId).device).not.toBe(before);
+    expect(readLimits(host, spec.sandboxId).device).not.toBe(before);
     expectLimits(host, spec);
     await host.driver.restart({ ...spec, run: 4 });
     expectLimits(host, spec);
     // As if the worker had died in the middle of a pause, which lifts the limits for a moment.
     const cgroups = new Cgroups(`sandboxes-${host.copy.id}`);
     await cgroups.rates.lift(spec.sandboxId);
-    expect(limitsOf(host, spec.sandboxId).limits).toEqual({});
+    expect(readLimits(host, spec.sandboxId).limits).toEqual({});
     await host.driver.close();
     await host.start();
     expectLimits(host, spec);
@@ -165,7 +165,7 @@ open("/dev/shm/begun", "w").close()
   test('cannot change its limits', async () => {
     const spec = host.spec({ diskRates: slow });
     const place = await host.driver.create(spec);
-    const { device } = limitsOf(host, spec.sandboxId);
+    const { device } = readLimits(host, spec.sandboxId);
     const text = `${device} ${noRates[version]}`;
     const script = `for file in $(find / -xdev -name 'blkio.throttle.*' -o -xdev -name io.max 2>/dev/null) $(find /sys/fs/cgroup -name 'blkio.throttle.*_device' -o -name io.max)
 do echo "$file"; (echo '${text}' >"$file") 2>/dev/null && echo changed; done
@@ -191,7 +191,7 @@ test('a sandbox from the pool has the limits of its plan, and a member has none'
 }, 300_000);
 
 test('without such a controller the host says so, and sandboxes have no limits', async () => {
-  const roots = new Cgroups('sandboxes').foldersOf('').map((folder) => path.dirname(folder));
+  const roots = new Cgroups('sandboxes').listFolders('').map((folder) => path.dirname(folder));
   const cgroups = new Cgroups('sandboxes', {
     version: 1,
     roots: roots.filter((root) => !root.endsWith('/blkio')),
@@ -201,7 +201,7 @@ test('without such a controller the host says so, and sandboxes have no limits',
   const logger = { debug() {}, info() {}, error() {}, warn: (_: object, message: string) => warnings.push(message) };
   reportMissingControls(cgroups, logger);
   expect(warnings).toEqual([expect.stringContaining('no limits for the rates of disks')]);
-  expect(cgroups.rates.filesOf('sbx-1')).toEqual([]);
+  expect(cgroups.rates.listFiles('sbx-1')).toEqual([]);
   await cgroups.rates.set('sbx-1', '7:0', slow);
   await (await cgroups.rates.lift('sbx-1'))();
 });

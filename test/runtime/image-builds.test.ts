@@ -178,7 +178,7 @@ test('a host worker that is killed in the middle leaves no frozen sandbox behind
   // Runs only the program, with a caller that freezes and ends before it asks for the copy.
   const target = path.join(folder, 'orphaned.ext4');
   const shim = readFileSync(path.join(host.dataDir, 'oci/sandboxes', spec.sandboxId, 'pids'), 'utf8').split(' ')[0];
-  const freezer = freezerOf(spec.sandboxId);
+  const freezer = findFreezer(spec.sandboxId);
   const words = {
     ...{ arch: process.arch, folder: `/proc/${shim}/root/mnt/disk`, target, warmBytes: 1e6, seconds: 60, groups: '' },
     ...{ disk: path.join(host.dataDir, 'oci/sandboxes', spec.sandboxId, 'disk.ext4') },
@@ -199,7 +199,7 @@ test('a host worker that is killed in the middle leaves no frozen sandbox behind
   await inside('true');
 });
 
-function freezerOf(sandboxId: string): { file: string; frozen: string; thawed: string } {
+function findFreezer(sandboxId: string): { file: string; frozen: string; thawed: string } {
   const [found] = onHost(
     'sh',
     '-c',

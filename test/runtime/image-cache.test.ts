@@ -19,7 +19,7 @@ import {
   isImageIntact,
   makeImageOnce,
   readUnpackedImage,
-  rootfsOf,
+  rootfsPath,
 } from '../../runtime/images/image-cache.ts';
 
 /** The unpacked images of a machine: which ones are kept, removed and unpacked again. */
@@ -38,27 +38,27 @@ afterEach(() => {
 });
 afterAll(() => rmSync(root, { recursive: true }));
 
-const digestOf = (letter: string) => `sha256:${letter.repeat(64)}`;
+const createDigest = (letter: string) => `sha256:${letter.repeat(64)}`;
 let makings = 0;
 
 /** An image of two megabytes. */
 const image = (letter: string) => () =>
   makeImageOnce({
     cacheDir,
-    digest: digestOf(letter),
+    digest: createDigest(letter),
     make: async (draft) => {
       makings += 1;
-      mkdirSync(rootfsOf(draft));
-      writeFileSync(path.join(rootfsOf(draft), 'file'), letter.repeat(2 * megabyte));
+      mkdirSync(rootfsPath(draft));
+      writeFileSync(path.join(rootfsPath(draft), 'file'), letter.repeat(2 * megabyte));
       return { env: {}, workingDir: null, user: null, entrypoint: [], cmd: [] };
     },
   });
 
-const isThere = (letter: string) => existsSync(imageFolder(cacheDir, digestOf(letter)));
+const isThere = (letter: string) => existsSync(imageFolder(cacheDir, createDigest(letter)));
 /** Sets the last use of an image to so many hours ago. */
 const age = (letter: string, hours: number) => {
   const at = Date.now() / 1000 - hours * 3600;
-  utimesSync(imageFolder(cacheDir, digestOf(letter)), at, at);
+  utimesSync(imageFolder(cacheDir, createDigest(letter)), at, at);
 };
 
 async function fill(cache: ImageCache, letters: string): Promise<void> {
@@ -124,10 +124,10 @@ test('a copy on another file system is whole', async () => {
   const files = Array.from({ length: 100 }, (_, index) => `a-file-with-a-long-name-${index}`);
   const made = await makeImageOnce({
     cacheDir,
-    digest: digestOf('e'),
+    digest: createDigest('e'),
     make: async (draft) => {
-      mkdirSync(path.join(rootfsOf(draft), 'folder'), { recursive: true });
-      for (const file of files) writeFileSync(path.join(rootfsOf(draft), 'folder', file), 'text');
+      mkdirSync(path.join(rootfsPath(draft), 'folder'), { recursive: true });
+      for (const file of files) writeFileSync(path.join(rootfsPath(draft), 'folder', file), 'text');
       return { env: {}, workingDir: null, user: null, entrypoint: [], cmd: [] };
     },
   });
@@ -148,7 +148,7 @@ test('a copy on another file system is whole', async () => {
 test('a request for an image during its removal fails with an error, and the next request makes it again', async () => {
   const cache = new ImageCache({ cacheDir, budgetBytes: null, logger });
   const found = await cache.get(image('a'));
-  rmSync(imageFolder(cacheDir, digestOf('a')), { recursive: true });
+  rmSync(imageFolder(cacheDir, createDigest('a')), { recursive: true });
   await expect(cache.keepFor(found, root)).rejects.toThrow('removed from the cache');
   const again = await cache.get(image('a'));
   await cache.keepFor(again, root);

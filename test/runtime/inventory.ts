@@ -35,7 +35,7 @@ export interface Inventory {
 export async function takeInventory(copy: Copy): Promise<Inventory> {
   const cgroups = new Cgroups(copy.cgroup);
   const containers = await cgroups.instances();
-  const processes = (await Promise.all(containers.map((instance) => cgroups.processesOf(instance)))).flat();
+  const processes = (await Promise.all(containers.map((instance) => cgroups.readProcesses(instance)))).flat();
   const mounts = readFileSync('/proc/self/mountinfo', 'utf8')
     .split('\n')
     .map((line) => line.split(' ')[4] ?? '');
@@ -44,8 +44,8 @@ export async function takeInventory(copy: Copy): Promise<Inventory> {
     processes,
     shims: liveShims(copy).map((shim) => shim.process.pid),
     mounts: mounts.filter((target) => target.startsWith(`${copy.folder}/`)),
-    bucketProcesses: await bucketProcessesOf(copy, cgroups, containers),
-    loopDevices: loopDevicesOf(copy),
+    bucketProcesses: await listBucketProcesses(copy, cgroups, containers),
+    loopDevices: listLoopDevices(copy),
     interfaces: readdirSync('/sys/class/net').filter((name) => name.startsWith(`${copy.interface}-`)),
     udpRoutes: await udpRoutesInKernel(copy.table),
     firewall: await hasFirewall(copy.table),
@@ -64,7 +64,7 @@ export async function leaveMachine(driver: HostDriver): Promise<void> {
   await driver.leaveIfEmpty();
 }
 
-function loopDevicesOf(copy: Copy): string[] {
+function listLoopDevices(copy: Copy): string[] {
   const devices: string[] = [];
   for (const name of readdirSync('/sys/block').filter((each) => each.startsWith('loop'))) {
     const file = readIfThere(path.join('/sys/block', name, 'loop/backing_file'))?.trim();
@@ -74,8 +74,8 @@ function loopDevicesOf(copy: Copy): string[] {
 }
 
 /** Finds s3fs by its control group, and the relay and the parent of both by their command lines. */
-async function bucketProcessesOf({ storageGid }: Copy, cgroups: Cgroups, instances: string[]): Promise<number[]> {
-  const serving = await Promise.all(instances.map((instance) => cgroups.storage.processesOf(instance)));
+async function listBucketProcesses({ storageGid }: Copy, cgroups: Cgroups, instances: string[]): Promise<number[]> {
+  const serving = await Promise.all(instances.map((instance) => cgroups.storage.readProcesses(instance)));
   const started = allProcesses().filter((pid) => isOfHost(pid) && hasWord(pid, (word) => word === `gid=${storageGid}`));
   return [...new Set([...started, ...serving.flat()])];
 }

@@ -5,8 +5,8 @@ import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { probePodOf, probePolicyOf, selectorOfProbes } from '../../runtime/kubernetes/isolation-manifests.ts';
-import { IsolationError, isolationOf } from '../../runtime/kubernetes/isolation-probe.ts';
+import { buildProbePod, buildProbePolicy, selectorOfProbes } from '../../runtime/kubernetes/isolation-manifests.ts';
+import { IsolationError, judgeIsolation } from '../../runtime/kubernetes/isolation-probe.ts';
 import type { ManifestOptions } from '../../runtime/kubernetes/manifests.ts';
 import { freePort } from '../support/free-port.ts';
 import { until } from '../support/until.ts';
@@ -17,7 +17,7 @@ const reached = { reached: true, lastMs: 9000 };
 const closed = { reached: false, lastMs: null };
 
 test('a cluster with an effective policy is isolated', () => {
-  const found = isolationOf({ free: { open: reached, shut: closed }, closed: { open: closed, apiServer: closed } });
+  const found = judgeIsolation({ free: { open: reached, shut: closed }, closed: { open: closed, apiServer: closed } });
   expect(found).toEqual({ open: [], lateMs: null });
 });
 
@@ -26,7 +26,7 @@ test.each([
   ['reaches a pod', {}, { open: reached }, /may send nothing reached another/],
   ['reaches the API server', {}, { apiServer: reached }, /reached the API server/],
 ])('a cluster is not isolated when a closed pod %s', (_what, free, closedPod, words) => {
-  const { open } = isolationOf({
+  const { open } = judgeIsolation({
     free: { open: reached, shut: closed, ...free },
     closed: { open: closed, apiServer: closed, ...closedPod },
   });
@@ -34,17 +34,19 @@ test.each([
 });
 
 test('an untested connection counts as open', () => {
-  expect(isolationOf({ free: { open: reached }, closed: {} }).open).toHaveLength(3);
+  expect(judgeIsolation({ free: { open: reached }, closed: {} }).open).toHaveLength(3);
 });
 
 test('a policy that became effective late is reported with its time', () => {
   const late = { reached: false, lastMs: 120 };
-  const found = isolationOf({ free: { open: reached, shut: closed }, closed: { open: late, apiServer: closed } });
+  const found = judgeIsolation({ free: { open: reached, shut: closed }, closed: { open: late, apiServer: closed } });
   expect(found).toEqual({ open: [], lateMs: 120 });
 });
 
 test('a cluster without any connections proves nothing, and is not called isolated', () => {
-  expect(() => isolationOf({ free: { open: closed, shut: closed }, closed: { open: closed } })).toThrow(IsolationError);
+  expect(() => judgeIsolation({ free: { open: closed, shut: closed }, closed: { open: closed } })).toThrow(
+    IsolationError,
+  );
 });
 
 test('the scripts of the probe distinguish an address that answers from one that refuses, is silent or is another server', async () => {
@@ -93,14 +95,14 @@ test("the probe's pods do not belong to a host, have no rights, and are removed 
     namespace: 'sandboxes',
     hostId: 'host-one',
     agentImage: 'registry/agent@sha256:1',
-    imageOf: (reference) => reference,
+    resolveImage: (reference) => reference,
     clientRanges: [],
     runtimeClass: 'gvisor',
   };
-  const policy = probePolicyOf('p1', options);
+  const policy = buildProbePolicy('p1', options);
   policy.metadata!.uid = 'u1';
   const [free, closedPod] = [false, true].map((isClosed) =>
-    probePodOf({ id: 'p1', role: 'r', words: ['isolation-listener.cjs', '1'], isClosed, policy }, options),
+    buildProbePod({ id: 'p1', role: 'r', words: ['isolation-listener.cjs', '1'], isClosed, policy }, options),
   );
   for (const pod of [free!, closedPod!]) {
     expect(pod.metadata!.labels).not.toHaveProperty('sandbox-platform/host');

@@ -24,8 +24,8 @@ async function end(child: ChildProcess): Promise<void> {
 }
 
 test('a process of a sandbox whose command line cannot be read does not delay the search for shims', async () => {
-  const userNamespaceOf = (pid: number | 'self') => readlinkSync(`/proc/${pid}/ns/user`);
-  await until(() => userNamespaceOf(ofSandbox.pid!) !== userNamespaceOf('self'));
+  const readUserNamespace = (pid: number | 'self') => readlinkSync(`/proc/${pid}/ns/user`);
+  await until(() => readUserNamespace(ofSandbox.pid!) !== readUserNamespace('self'));
   const search = `import { liveShims } from '${root}/runtime/oci/live-shims.ts';
     console.log(JSON.stringify(liveShims({ interface: 'sbc0ffee' }).map((shim) => shim.process.pid)));`;
   // A pipe without a writer: a reader waits, as it waits for a process that holds the lock of its memory.

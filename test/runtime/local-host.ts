@@ -60,7 +60,7 @@ export class LocalHost {
   }
 
   /** The number of frozen members of the warm pool of one image. */
-  poolReadyOf(image: string): number {
+  countReady(image: string): number {
     const digest = /@(sha256:[0-9a-f]{64})$/.exec(image)?.[1] ?? baseRecipeDigest();
     const cgroups = new Cgroups(this.copy.cgroup);
     return liveShims(this.copy).filter(

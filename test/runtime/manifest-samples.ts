@@ -7,14 +7,14 @@ export const options: ManifestOptions = {
   namespace: 'sandboxes',
   hostId: 'host-one',
   agentImage: 'registry/agent@sha256:1',
-  imageOf: (reference) => `registry/${reference}`,
+  resolveImage: (reference) => `registry/${reference}`,
   clientRanges: ['10.1.0.0/16'],
 };
 
 export const facts: ImageFacts = { folders: ['etc', 'root', 'usr'], user: '0:0', cwd: '/srv' };
 
 /** A spec with texts in its secret fields that tests can search for: `x1`, `x2-access` and `x3-platform`. */
-export const specOf = (fields: Partial<SandboxSpec> = {}): SandboxSpec => ({
+export const createSpec = (fields: Partial<SandboxSpec> = {}): SandboxSpec => ({
   sandboxId: 'sbx-one',
   run: 3,
   accountId: 'acc-one',

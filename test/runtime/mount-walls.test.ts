@@ -32,7 +32,7 @@ afterAll(async () => {
 const options = (mountTimeoutSeconds: number) => ({ outboundRanges: ['127.0.0.0/8'], mountTimeoutSeconds });
 const wanted: Partial<SandboxSpec> = { memoryMb: 1024 };
 const mounted = new MountedSandboxes(() => ({ host, s3, wanted }));
-const { slot, anew, withSandbox, specOf } = mounted;
+const { slot, anew, withSandbox, createSpec } = mounted;
 const memoryLimitBytes = 256 * 1024 * 1024;
 
 /** The processes of s3fs itself, of all sandboxes. */
@@ -42,18 +42,18 @@ async function s3fsPids(): Promise<number[]> {
 }
 
 /** A field of `/proc/<pid>/status`. */
-const statusOf = (pid: number, name: string) =>
+const readStatus = (pid: number, name: string) =>
   new RegExp(`^${name}:\\s+(.*)$`, 'm').exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1];
 
 /** The control group of a process in the hierarchy of a controller. */
-function groupOf(pid: number, controller: string): string {
+function readGroup(pid: number, controller: string): string {
   const lines = readFileSync(`/proc/${pid}/cgroup`, 'latin1').split('\n');
   const line = lines.find((each) => each.split(':')[1]!.split(',').includes(controller)) ?? lines[0]!;
   return line.split(':').slice(2).join(':');
 }
 
-const peakOf = (file: string) => Number(readFileSync(file, 'latin1'));
-const memoryFile = (pid: number, name: string) => `/sys/fs/cgroup/memory${groupOf(pid, 'memory')}/${name}`;
+const readPeak = (file: string) => Number(readFileSync(file, 'latin1'));
+const memoryFile = (pid: number, name: string) => `/sys/fs/cgroup/memory${readGroup(pid, 'memory')}/${name}`;
 
 test('s3fs has no rights on the host, and namespaces and limits of its own below the sandbox', async () => {
   await withSandbox(anew(slot()), async (place, spec) => {
@@ -61,16 +61,16 @@ test('s3fs has no rights on the host, and namespaces and limits of its own below
     expect(pids).toHaveLength(1);
     const pid = pids[0]!;
     for (const set of ['CapEff', 'CapPrm', 'CapInh', 'CapBnd', 'CapAmb']) {
-      expect([set, statusOf(pid, set)]).toEqual([set, '0000000000000000']);
+      expect([set, readStatus(pid, set)]).toEqual([set, '0000000000000000']);
     }
-    expect([statusOf(pid, 'Seccomp'), statusOf(pid, 'NoNewPrivs')]).toEqual(['2', '1']);
-    expect(Number(statusOf(pid, 'Uid')!.split('\t')[0])).toBeGreaterThan(65_536);
+    expect([readStatus(pid, 'Seccomp'), readStatus(pid, 'NoNewPrivs')]).toEqual(['2', '1']);
+    expect(Number(readStatus(pid, 'Uid')!.split('\t')[0])).toBeGreaterThan(65_536);
     for (const kind of ['user', 'pid', 'mnt', 'net', 'ipc', 'uts', 'cgroup']) {
       const ofHost = readlinkSync(`/proc/self/ns/${kind}`);
       expect([kind, readlinkSync(`/proc/${pid}/ns/${kind}`) === ofHost]).toEqual([kind, false]);
     }
-    expect(groupOf(pid, 'memory')).toMatch(new RegExp(`/${spec.sandboxId}/`));
-    expect(groupOf(pid, 'cpu')).toMatch(new RegExp(`/${spec.sandboxId}/`));
+    expect(readGroup(pid, 'memory')).toMatch(new RegExp(`/${spec.sandboxId}/`));
+    expect(readGroup(pid, 'cpu')).toMatch(new RegExp(`/${spec.sandboxId}/`));
     expect(Number(readFileSync(memoryFile(pid, 'memory.limit_in_bytes'), 'latin1'))).toBe(memoryLimitBytes);
     expect(readdirSync(`/proc/${pid}/root`).sort()).not.toContain('home');
     expect((await shell(place, spec, 'echo x > /mnt/data/x; cat /mnt/data/x')).output).toBe('x');
@@ -98,7 +98,7 @@ test('an endless listing and a compressed one of 256 MiB use at most the memory 
   const bad = slot({ slot: 1, mountPoint: '/mnt/bad', uri: 's3://late-endless/', endpoint: hostile.endpoint });
   const bomb = slot({ slot: 2, mountPoint: '/mnt/bomb', uri: 's3://gzip/', endpoint: hostile.endpoint });
   await withSandbox(anew(slot(), bad, bomb), async (place, spec) => {
-    const neighbour = specOf(anew(slot({ uri: 's3://more/' })));
+    const neighbour = createSpec(anew(slot({ uri: 's3://more/' })));
     const other = await host.driver.create(neighbour);
     const groups = (await s3fsPids()).map((pid) => memoryFile(pid, 'memory.max_usage_in_bytes'));
     expect(groups).toHaveLength(4);
@@ -114,9 +114,9 @@ test('an endless listing and a compressed one of 256 MiB use at most the memory 
     expect(await s3fsPids()).toHaveLength(3);
     const left = groups.filter((file) => existsSync(file));
     expect(left).toHaveLength(3);
-    for (const file of left) expect(peakOf(file)).toBeLessThanOrEqual(memoryLimitBytes);
-    expect(peakOf(sandbox)).toBeGreaterThan(0.9 * memoryLimitBytes);
-    expect(peakOf(sandbox)).toBeLessThan(2 * memoryLimitBytes);
+    for (const file of left) expect(readPeak(file)).toBeLessThanOrEqual(memoryLimitBytes);
+    expect(readPeak(sandbox)).toBeGreaterThan(0.9 * memoryLimitBytes);
+    expect(readPeak(sandbox)).toBeLessThan(2 * memoryLimitBytes);
     expect((await host.driver.inspect(spec.sandboxId)).state).toBe('running');
     expect((await shell(other, neighbour, 'echo z > /mnt/data/z; cat /mnt/data/z')).output).toBe('z');
     await host.driver.remove(neighbour.sandboxId);
@@ -127,10 +127,12 @@ test('s3fs is frozen in a paused sandbox, and ends with its parent at every kind
   await withSandbox(anew(slot()), async (place, spec) => {
     const [pid] = await s3fsPids();
     await host.driver.pause(spec.sandboxId);
-    expect(readFileSync(`/sys/fs/cgroup/freezer${groupOf(pid!, 'freezer')}/freezer.state`, 'latin1')).toBe('FROZEN\n');
+    expect(readFileSync(`/sys/fs/cgroup/freezer${readGroup(pid!, 'freezer')}/freezer.state`, 'latin1')).toBe(
+      'FROZEN\n',
+    );
     await host.driver.resume({ ...spec, storage: mounted.kept(slot()) });
     expect((await shell(place, spec, 'echo k > /mnt/data/k; cat /mnt/data/k')).output).toBe('k');
-    process.kill(Number(statusOf(pid!, 'PPid')), 'SIGKILL');
+    process.kill(Number(readStatus(pid!, 'PPid')), 'SIGKILL');
     const { output } = await shell(place, spec, 'until ! ls /mnt/data 2>/dev/null; do sleep 0.1; done; echo gone');
     expect(output).toBe('gone');
     await until(async () => (await s3fsPids()).length === 0);
@@ -139,7 +141,7 @@ test('s3fs is frozen in a paused sandbox, and ends with its parent at every kind
 
 test('sixteen buckets fit into a small sandbox', async () => {
   const slots = Array.from({ length: 16 }, (_, index) => slot({ slot: index, mountPoint: `/mnt/b${index}` }));
-  const spec = { ...specOf(anew(...slots)), memoryMb: 256 };
+  const spec = { ...createSpec(anew(...slots)), memoryMb: 256 };
   const place = await host.driver.create(spec);
   const { output } = await shell(place, spec, 'for n in /mnt/b*; do echo $n > $n/n && cat $n/n; done | wc -l', 60);
   expect(output).toBe('16');
@@ -151,7 +153,9 @@ test.each([['endless', 'headers', 'slow', 'redirect']])(
   async (...buckets) => {
     await host.driver.close();
     await host.start(options(8));
-    const specs = buckets.map((bucket) => specOf(anew(slot({ uri: `s3://${bucket}/`, endpoint: hostile.endpoint }))));
+    const specs = buckets.map((bucket) =>
+      createSpec(anew(slot({ uri: `s3://${bucket}/`, endpoint: hostile.endpoint }))),
+    );
     const outcomes = await Promise.allSettled(specs.map((spec) => host.driver.create(spec)));
     const failed = { code: 'object_storage_mount_failed', message: expect.stringMatching(/no usable answer/) };
     expect(outcomes).toEqual(buckets.map(() => ({ status: 'rejected', reason: expect.objectContaining(failed) })));

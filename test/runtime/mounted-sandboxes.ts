@@ -55,7 +55,7 @@ export class MountedSandboxes {
     ...this.#who,
   });
 
-  readonly specOf = (storage: WantedMounts): SandboxSpec => {
+  readonly createSpec = (storage: WantedMounts): SandboxSpec => {
     const { host, wanted } = this.#parts();
     return host.spec({ ...wanted, storage });
   };
@@ -66,7 +66,7 @@ export class MountedSandboxes {
     work: (place: SandboxPlace, spec: SandboxSpec) => Promise<void>,
   ): Promise<void> => {
     const { driver } = this.#parts().host;
-    const spec = this.specOf(storage);
+    const spec = this.createSpec(storage);
     try {
       await work(await driver.create(spec), spec);
     } finally {

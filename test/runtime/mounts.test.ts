@@ -30,11 +30,11 @@ afterAll(() => host.closeEmpty(), 300_000);
 /** A working mount takes a second. A failing one is given up after half of its time. */
 const options = () => ({ outboundRanges: ['127.0.0.1/32'], mountTimeoutSeconds: 30, pauseTimeoutSeconds: 16 });
 const mounted = new MountedSandboxes(() => ({ host, s3 }));
-const { slot, key, anew, kept, withSandbox, specOf } = mounted;
+const { slot, key, anew, kept, withSandbox, createSpec } = mounted;
 
 /** The reason for which a sandbox could not be made. Nothing of it runs then. */
-async function refusalOf(storage: WantedMounts): Promise<{ code: string; message: string }> {
-  const spec = specOf(storage);
+async function findRefusal(storage: WantedMounts): Promise<{ code: string; message: string }> {
+  const spec = createSpec(storage);
   const error = await host.driver.create(spec).then(
     () => Promise.reject(new Error('it was made')),
     (reason) => reason,
@@ -112,7 +112,7 @@ test.each<[string, () => Promise<WantedMounts> | WantedMounts, RegExp]>([
 ])(
   '%s fails the start with a reason, and nothing stays',
   async (_, storage, reason) => {
-    const { code, message } = await refusalOf(await storage());
+    const { code, message } = await findRefusal(await storage());
     expect({ code, message }).toEqual({ code: 'object_storage_mount_failed', message: expect.stringMatching(reason) });
     expect(message).not.toContain(s3.secretKey);
   },
@@ -124,7 +124,7 @@ test('a storage that accepts connections and never answers fails the start in ti
   toStop.push(proxy);
   proxy.stall();
   const startedMs = Date.now();
-  const { code, message } = await refusalOf(anew(slot({ endpoint: proxy.endpoint })));
+  const { code, message } = await findRefusal(anew(slot({ endpoint: proxy.endpoint })));
   expect({ code, message }).toMatchObject({ code: 'object_storage_mount_failed' });
   expect(message).toContain('could not be reached, or gave no usable answer');
   expect(Date.now() - startedMs).toBeLessThan(60_000);

@@ -137,12 +137,12 @@ test.each(freezers)('only a group of $root with a process has processes', ({ roo
 
 /** The group that counts the processes of a freezer's group. Null: the machine does not count them. */
 function countedIn(group: string, freezer: { root: string; folder: string }): string | null {
-  const root = limitsRootOf(freezer);
+  const root = findLimitsRoot(freezer);
   return root && makeGroup(root, ...path.relative(freezer.root, group).split(path.sep));
 }
 
 /** The root of the hierarchy that counts and limits the processes of a freezer's groups. Null: the machine has none. */
-function limitsRootOf({ root, folder }: { root: string; folder: string }): string | null {
+function findLimitsRoot({ root, folder }: { root: string; folder: string }): string | null {
   if (root === folder) return root;
   const pids = path.join(folder, 'pids');
   return fs.existsSync(path.join(pids, 'cgroup.procs')) ? pids : null;
@@ -153,29 +153,29 @@ test('a group at its limit of processes cannot fork, and a group beside it can',
   const own = `node-groups-${randomBytes(6).toString('hex')}`;
   const [limited, beside] = ['limited', 'beside'].map((name) => makeGroup(root, own, name));
   const groups = NodeGroups.at(folder);
-  expect(groups.limitProcesses(freezerPathOf(limited!, { root, folder }), 4)).toBe(true);
+  expect(groups.limitProcesses(freezerPath(limited!, { root, folder }), 4)).toBe(true);
   const script = 'read go; for number in 1 2 3 4 5 6; do sleep 60 & done; echo forked; wait';
-  expect(await outputOf(limited!, script)).toMatch(/fork/i);
-  expect(await outputOf(beside!, script)).toBe('forked');
+  expect(await readOutput(limited!, script)).toMatch(/fork/i);
+  expect(await readOutput(beside!, script)).toBe('forked');
   expect(groups.limitProcesses(path.join(folder, 'gone'), 4)).toBe(false);
 });
 
 /** The hierarchy that limits processes: of version 1, or version 2 if its root passes the limits on. */
 function limiting(): { root: string; folder: string } {
   const found = freezers.flatMap((freezer) => {
-    const root = limitsRootOf(freezer);
+    const root = findLimitsRoot(freezer);
     return root === null ? [] : [{ root, folder: freezer.folder }];
   });
   return found.find(({ root, folder }) => root !== folder) ?? found[0]!;
 }
 
 /** The limit is set by the path of the freezer's group. */
-function freezerPathOf(group: string, { root, folder }: { root: string; folder: string }): string {
+function freezerPath(group: string, { root, folder }: { root: string; folder: string }): string {
   return root === folder ? group : path.join(folder, 'freezer', path.relative(root, group));
 }
 
 /** The first line of a script that runs in a group and first waits for a line. */
-async function outputOf(group: string, script: string): Promise<string> {
+async function readOutput(group: string, script: string): Promise<string> {
   const child = spawn('sh', ['-c', `exec 2>&1; ${script}`], { stdio: ['pipe', 'pipe', 'ignore'] });
   children.push(child);
   fs.writeFileSync(path.join(group, 'cgroup.procs'), `${child.pid}`);

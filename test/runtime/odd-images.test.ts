@@ -8,7 +8,7 @@ import { makeImageOnce, type UnpackedImage } from '../../runtime/images/image-ca
 import { RegistryPull } from '../../runtime/images/registry-pull.ts';
 import { LoopbackRegistry } from '../support/loopback-registry.ts';
 import { type PushedBlob, pushImage, putManifest } from '../support/pushed-image.ts';
-import { layerOf, sha256, type TarEntry, tar } from '../support/tar-layer.ts';
+import { createLayer, sha256, type TarEntry, tar } from '../support/tar-layer.ts';
 import { onHost } from './local-host.ts';
 
 /** Images that tools make rarely or never. Each is unpacked as Docker does, or refused with the reason. */
@@ -50,7 +50,7 @@ async function pulledBy(name: string, digest: string, limits = { maxBytes: 64 * 
   return makeImageOnce({ cacheDir, digest, make });
 }
 
-const ofEntries = (...layers: TarEntry[][]) => pulled({ layers: layers.map((entries) => layerOf(entries)) });
+const ofEntries = (...layers: TarEntry[][]) => pulled({ layers: layers.map((entries) => createLayer(entries)) });
 const read = (image: UnpackedImage, name: string) => readFileSync(path.join(image.rootfs, name), 'utf8');
 const names = (image: UnpackedImage, name = '.') => readdirSync(path.join(image.rootfs, name)).sort();
 const refusal = (image: Promise<unknown>) =>
@@ -60,7 +60,7 @@ const refusal = (image: Promise<unknown>) =>
   );
 
 test.each(['plain', 'gzip', 'zstd', 'docker'] as const)('a layer in %s', async (kind) => {
-  const image = await pulled({ layers: [layerOf([{ name: 'file', content: kind }], kind)] });
+  const image = await pulled({ layers: [createLayer([{ name: 'file', content: kind }], kind)] });
   expect(read(image, 'file')).toBe(kind);
 });
 
@@ -78,7 +78,7 @@ test('compression is detected from the bytes and not from the media type, also w
 
 test('a manifest of Docker, version 2', async () => {
   const image = await pulled({
-    layers: [layerOf([{ name: 'file', content: 'docker' }], 'docker')],
+    layers: [createLayer([{ name: 'file', content: 'docker' }], 'docker')],
     manifestType: 'application/vnd.docker.distribution.manifest.v2+json',
     configType: 'application/vnd.docker.container.image.v1+json',
     config: {
@@ -107,13 +107,13 @@ test('a list of images for several platforms is not an image: imports choose one
 
 test('127 layers, each over the one below, and deletions of what lower ones have', async () => {
   const layers = Array.from({ length: 125 }, (_, at) =>
-    layerOf([
+    createLayer([
       { name: `only-${at}`, content: String(at) },
       { name: 'shared', content: String(at) },
     ]),
   );
-  layers.push(layerOf([{ name: '.wh.only-3' }, { name: 'd/', type: '5' }, { name: 'd/lower', content: 'x' }]));
-  layers.push(layerOf([{ name: 'd/.wh..wh..opq' }, { name: 'd/upper', content: 'y' }, { name: '.wh.absent' }]));
+  layers.push(createLayer([{ name: '.wh.only-3' }, { name: 'd/', type: '5' }, { name: 'd/lower', content: 'x' }]));
+  layers.push(createLayer([{ name: 'd/.wh..wh..opq' }, { name: 'd/upper', content: 'y' }, { name: '.wh.absent' }]));
   const image = await pulled({ layers });
   expect(read(image, 'shared')).toBe('124');
   expect(names(image).filter((name) => name.startsWith('only-'))).toHaveLength(124);
@@ -234,13 +234,13 @@ test('bombs are refused before they use space: bytes, files, headers, sparse fil
   const limits = { maxBytes: 1024 * 1024, maxFiles: 100 };
   const tried = (layers: PushedBlob[]) => refusal(pulled({ layers }, limits));
   const zeros = (bytes: number) => ({ name: `zeros-${bytes}`, content: Buffer.alloc(bytes) });
-  expect(await tried([layerOf([zeros(600_000)]), layerOf([zeros(600_001)])])).toBe(
+  expect(await tried([createLayer([zeros(600_000)]), createLayer([zeros(600_001)])])).toBe(
     'ImageRefusedError: Layer 2 of 2: the layer has more than the 1048576 bytes that an image may have',
   );
   const many = Array.from({ length: 101 }, (_, at) => ({ name: `f${at}` }));
-  expect(await tried([layerOf(many)])).toContain('more than the 100 files that an image may have');
+  expect(await tried([createLayer(many)])).toContain('more than the 100 files that an image may have');
   const after = zlib.gzipSync(Buffer.concat([tar([{ name: 'f' }]), Buffer.alloc(40 * 1024 * 1024)]));
-  expect(await tried([{ ...layerOf([]), bytes: after }])).toContain('much larger than what an image may have');
+  expect(await tried([{ ...createLayer([]), bytes: after }])).toContain('much larger than what an image may have');
   const map = Buffer.alloc(512);
   map.write('1\n0\n512\n');
   const sparse = (realsize: number) => ({
@@ -254,11 +254,11 @@ test('bombs are refused before they use space: bytes, files, headers, sparse fil
       'GNU.sparse.realsize': `${realsize}`,
     },
   });
-  const image = await pulled({ layers: [layerOf([sparse(10 * 1024 ** 3)])] }, limits);
+  const image = await pulled({ layers: [createLayer([sparse(10 * 1024 ** 3)])] }, limits);
   expect(statSync(path.join(image.rootfs, 'sparse'))).toMatchObject({ size: 10 * 1024 ** 3 });
-  expect(await tried([layerOf([sparse(9e15)])])).toContain('too large');
-  expect(await tried([layerOf([{ name: 'x', records: { path: 'p'.repeat(5000) } }])])).toContain('too long');
-  expect(await tried([layerOf([{ name: 'f', size: 8 ** 11 - 1 }])])).toMatch(/more than the|cut off/);
+  expect(await tried([createLayer([sparse(9e15)])])).toContain('too large');
+  expect(await tried([createLayer([{ name: 'x', records: { path: 'p'.repeat(5000) } }])])).toContain('too long');
+  expect(await tried([createLayer([{ name: 'f', size: 8 ** 11 - 1 }])])).toMatch(/more than the|cut off/);
 });
 
 test('damaged images are refused with the reason, and nothing of them stays', async () => {
@@ -281,11 +281,11 @@ test('damaged images are refused with the reason, and nothing of them stays', as
 
 test('bytes of a registry that do not match the digest are refused', async () => {
   const name = `odd-${made++}`;
-  const layer = layerOf([{ name: 'f', content: 'right' }]);
+  const layer = createLayer([{ name: 'f', content: 'right' }]);
   const { digest } = await pushImage(origin, name, { layers: [layer] });
   const blob = sha256(layer.bytes).slice('sha256:'.length);
   const file = path.join(folder, 'registry/docker/registry/v2/blobs/sha256', blob.slice(0, 2), blob, 'data');
-  writeFileSync(file, layerOf([{ name: 'f', content: 'wrong' }]).bytes);
+  writeFileSync(file, createLayer([{ name: 'f', content: 'wrong' }]).bytes);
   expect(await refusal(pulledBy(name, digest))).toMatch(
     /not what its digest names|larger than|answers|cannot be reached|aborted/,
   );

@@ -165,14 +165,14 @@ test('a sandbox from the pool has its own size, and so has one with all processo
 
 test('sandboxes with one processor are spread, and busy ones are separated', async () => {
   await using host = await LocalHost.open();
-  const processorOf = async (place: SandboxPlace, spec: SandboxSpec) =>
+  const readProcessor = async (place: SandboxPlace, spec: SandboxSpec) =>
     (await shell(place, spec, 'cat /sys/devices/system/cpu/online')).output.trim();
   const made: { spec: SandboxSpec; place: SandboxPlace }[] = [];
   for (let number = 0; number < parallelism + 2; number += 1) {
     const spec = host.spec({ cpuCount: 1, memoryMb: 256 });
     made.push({ spec, place: await host.driver.create(spec) });
   }
-  const processors = await Promise.all(made.map(({ place, spec }) => processorOf(place, spec)));
+  const processors = await Promise.all(made.map(({ place, spec }) => readProcessor(place, spec)));
   // `chooseProcessors` chose where they began. One that is busy with its start may have been moved since.
   expect(new Set(processors).size).toBeGreaterThan(1);
   // Two sandboxes with the same processor become busy.
@@ -182,7 +182,7 @@ test('sandboxes with one processor are spread, and busy ones are separated', asy
   for (const { place, spec } of same)
     await shell(place, spec, 'setsid sh -c "while :; do :; done" >/dev/null 2>&1 </dev/null &');
   await until(async () => {
-    const [one, other] = await Promise.all(same.map(({ place, spec }) => processorOf(place, spec)));
+    const [one, other] = await Promise.all(same.map(({ place, spec }) => readProcessor(place, spec)));
     return one !== other;
   }, 90_000);
 }, 300_000);

@@ -20,33 +20,33 @@ const create = async (overrides: Partial<SandboxSpec> = {}) => {
   const spec = host.spec(overrides);
   return { spec, place: await host.driver.create(spec) };
 };
-const stateOf = async ({ sandboxId }: SandboxSpec) => (await host.driver.inspect(sandboxId)).state;
+const readState = async ({ sandboxId }: SandboxSpec) => (await host.driver.inspect(sandboxId)).state;
 
 test('a sandbox is created, runs commands, pauses, resumes, stops and is removed', async () => {
   const spec = host.spec();
   const phases: CreatePhase[] = [];
-  expect(await stateOf(spec)).toBe('absent');
+  expect(await readState(spec)).toBe('absent');
   const place = await host.driver.create(spec, { onPhase: (phase) => void phases.push(phase) });
   expect(place).toEqual({ address: expect.stringMatching(/^10\./), agentPort: 49983, from: 'cold' });
   expect(phases).toEqual(['deploying', 'initializing', 'waiting_ready']);
-  expect(await stateOf(spec)).toBe('running');
+  expect(await readState(spec)).toBe('running');
   expect(await shell(place, spec, 'echo "$GREETING from $(hostname)"; exit 3')).toEqual({
     exitCode: 3,
     output: `hello from ${spec.sandboxId}`,
   });
 
   await host.driver.pause(spec.sandboxId);
-  expect(await stateOf(spec)).toBe('paused');
+  expect(await readState(spec)).toBe('paused');
   await host.driver.pause(spec.sandboxId);
   expect(await host.driver.resume(spec)).toEqual({ ...place, from: 'thaw' });
-  expect(await stateOf(spec)).toBe('running');
+  expect(await readState(spec)).toBe('running');
   expect(await host.driver.resume(spec)).toEqual({ ...place, from: 'existing' });
 
   await host.driver.stop(spec.sandboxId);
   expect(await host.driver.inspect(spec.sandboxId)).toMatchObject({ state: 'exited', place: null, exit: null });
   await host.driver.stop(spec.sandboxId);
   await host.driver.remove(spec.sandboxId);
-  expect(await stateOf(spec)).toBe('absent');
+  expect(await readState(spec)).toBe('absent');
   await host.driver.remove(spec.sandboxId);
   await host.driver.stop(spec.sandboxId);
   expect(await host.driver.list()).toEqual([]);
@@ -77,7 +77,7 @@ test('creating an existing sandbox returns the same place, and resumes it when i
   expect(await host.driver.create(spec)).toEqual({ ...place, from: 'existing' });
   await host.driver.pause(spec.sandboxId);
   expect(await host.driver.create(spec)).toEqual({ ...place, from: 'existing' });
-  expect(await stateOf(spec)).toBe('running');
+  expect(await readState(spec)).toBe('running');
 });
 
 test('the disk outlives the processes', async () => {
@@ -229,7 +229,7 @@ test.each(['deploying', 'initializing', 'waiting_ready'] as const)('a create is 
     },
   });
   await expect(creating).rejects.toMatchObject({ code: 'aborted' });
-  expect(await stateOf(spec)).not.toBe('running');
+  expect(await readState(spec)).not.toBe('running');
 });
 
 test('stopping a sandbox cancels its create', async () => {
@@ -240,7 +240,7 @@ test('stopping a sandbox cancels its create', async () => {
     },
   });
   await expect(creating).rejects.toMatchObject({ code: 'aborted' });
-  expect(await stateOf(spec)).toBe('exited');
+  expect(await readState(spec)).toBe('exited');
 });
 
 test('an unknown image and a failed start have different errors', async () => {

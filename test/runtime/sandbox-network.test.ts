@@ -156,10 +156,10 @@ test('traffic with other machines is limited to its rate, traffic with its host 
   const spec = paced.spec({ allowInternetAccess: true });
   const place = await paced.driver.create(spec);
   const limit = 20e6 / 8;
-  const speedOf = async (script: string) => Number((await shell(place, spec, script)).output);
+  const measureSpeed = async (script: string) => Number((await shell(place, spec, script)).output);
   const speeds = [
-    await speedOf(`curl -sS -o /dev/null -w '%{speed_download}' http://${internet.web}:8080/bulk`),
-    await speedOf(
+    await measureSpeed(`curl -sS -o /dev/null -w '%{speed_download}' http://${internet.web}:8080/bulk`),
+    await measureSpeed(
       `head -c 10000000 /dev/zero > /dev/shm/up; curl -sS -o /dev/null -w '%{speed_upload}' -H Expect: --data-binary @/dev/shm/up http://${internet.web}:8080/`,
     ),
   ];

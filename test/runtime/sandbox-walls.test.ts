@@ -19,11 +19,11 @@ const inside = (script: string) => shell(place, spec, script);
 const says = async (script: string) => (await inside(script)).output;
 const processes = async () => (await host.inventory()).processes;
 
-const agentsOf = (pids: number[]) =>
+const findAgents = (pids: number[]) =>
   pids.filter((pid) => readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes('/agent.cjs'));
 
 /** The open files of a process, or an empty list when it has ended. */
-function openFilesOf(pid: number): string[] {
+function listOpenFiles(pid: number): string[] {
   try {
     return readdirSync(`/proc/${pid}/fd`).map((fd) => readlinkSync(`/proc/${pid}/fd/${fd}`));
   } catch (error) {
@@ -89,14 +89,14 @@ test('limits of memory, swap, processors and processes are enforced', async () =
 test('a sandbox at its limit of processes keeps its agent, also if that was its first command', async () => {
   const spec = host.spec({ memoryMb: 1024 });
   const place = await host.driver.create(spec);
-  const agents = agentsOf(await processes());
+  const agents = findAgents(await processes());
   // Only commands of the shell itself run after the subshell, because nothing else can start at the limit.
   const bomb =
     '(while :; do sleep 600 & done) 2>/tmp/errors; set -- /proc/[0-9]*; echo $#; read error </tmp/errors; echo $error';
   const [count, error] = (await shell(place, spec, bomb)).output.split('\n');
   expect(error).toMatch(/Cannot fork/);
   expect(Number(count)).toBeGreaterThan(900);
-  expect(agentsOf(await processes())).toEqual(agents);
+  expect(findAgents(await processes())).toEqual(agents);
   await host.driver.remove(spec.sandboxId);
 }, 300_000);
 
@@ -173,7 +173,7 @@ test('nothing in it reveals a neighbour', async () => {
 
 test('its processes have no open files of the host', async () => {
   for (const pid of await processes()) {
-    for (const target of openFilesOf(pid)) {
+    for (const target of listOpenFiles(pid)) {
       expect(target).toMatch(
         /^(socket|pipe|anon_inode):|^\/(dev\/null|mnt\/tail\/agent\.log|agent\.log|run\/platform\/agent\.log)$/,
       );

@@ -19,17 +19,17 @@ async function made(overrides: Partial<SandboxSpec> = {}): Promise<{ spec: Sandb
   const spec = host.spec(overrides);
   return { spec, place: await host.driver.create(spec) };
 }
-const usageOf = async ({ spec }: { spec: SandboxSpec }): Promise<SandboxUsage> =>
+const readUsage = async ({ spec }: { spec: SandboxSpec }): Promise<SandboxUsage> =>
   (await host.driver.usage()).find((each) => each.sandboxId === spec.sandboxId)!;
 
 test('processor, memory, disk and network are those of the sandbox alone', async () => {
   const [busy, idle] = [await made({ cpuCount: 1, storageGb: 1 }), await made()];
-  const before = { busy: await usageOf(busy), idle: await usageOf(idle) };
+  const before = { busy: await readUsage(busy), idle: await readUsage(idle) };
   const work = `head -c 200M /dev/zero > /root/file; sync /root/file
     head -c 60M /dev/urandom > /dev/shm/held
     timeout 2 sh -c 'while :; do :; done'; true`;
   await shell(busy.place, busy.spec, work);
-  const after = { busy: await usageOf(busy), idle: await usageOf(idle) };
+  const after = { busy: await readUsage(busy), idle: await readUsage(idle) };
 
   const seconds = (after.busy.atMs - before.busy.atMs) / 1000;
   const cores = (after.busy.cpuSeconds - before.busy.cpuSeconds) / seconds;
@@ -59,7 +59,7 @@ test('processor, memory, disk and network are those of the sandbox alone', async
     headers: { 'x-access-token': busy.spec.accessToken! },
     body,
   });
-  const uploaded = await usageOf(busy);
+  const uploaded = await readUsage(busy);
   expect(uploaded.receivedBytes - after.busy.receivedBytes).toBeGreaterThan(3 * mib);
   // Segments that the sender repeats are counted again. Twice the bytes would be those of two interfaces.
   expect(uploaded.receivedBytes - after.busy.receivedBytes).toBeLessThan(5 * mib);
@@ -69,16 +69,16 @@ test('processor, memory, disk and network are those of the sandbox alone', async
 test('a paused sandbox is left out, is counted again after its resume, and is absent after its end', async () => {
   const sandbox = await made();
   const { sandboxId } = sandbox.spec;
-  const first = await usageOf(sandbox);
+  const first = await readUsage(sandbox);
   await host.driver.pause(sandboxId);
-  expect(await usageOf(sandbox)).toBeUndefined();
+  expect(await readUsage(sandbox)).toBeUndefined();
   await host.driver.resume(sandbox.spec);
-  const second = await usageOf(sandbox);
+  const second = await readUsage(sandbox);
   expect(second.sinceMs).toBeGreaterThan(first.atMs);
   await host.driver.stop(sandboxId);
-  expect(await usageOf(sandbox)).toBeUndefined();
+  expect(await readUsage(sandbox)).toBeUndefined();
   await host.driver.resume(sandbox.spec);
-  expect((await usageOf(sandbox)).sinceMs).toBeGreaterThan(second.atMs);
+  expect((await readUsage(sandbox)).sinceMs).toBeGreaterThan(second.atMs);
 }, 300_000);
 
 test('a restarted host worker continues with running sandboxes and leaves frozen ones out', async () => {
@@ -86,8 +86,8 @@ test('a restarted host worker continues with running sandboxes and leaves frozen
   await host.driver.pause(frozen.spec.sandboxId);
   await host.driver.close();
   await host.start();
-  expect((await usageOf(running)).memoryBytes).toBeGreaterThan(0);
-  expect(await usageOf(frozen)).toBeUndefined();
+  expect((await readUsage(running)).memoryBytes).toBeGreaterThan(0);
+  expect(await readUsage(frozen)).toBeUndefined();
 }, 300_000);
 
 test('control groups of version 2 are read in their own format', async () => {

@@ -35,13 +35,14 @@ function push(name: string): string {
   return onHost('cat', digestFile);
 }
 
-const imageOf = (name: 'one' | 'two') => `${server.address}/${name}@${digests[name === 'one' ? 0 : 1]}`;
+const imageReference = (name: 'one' | 'two') => `${server.address}/${name}@${digests[name === 'one' ? 0 : 1]}`;
 const createFrom = async (name: 'one' | 'two') => {
-  const spec = host.spec({ image: imageOf(name) });
+  const spec = host.spec({ image: imageReference(name) });
   const place = await host.driver.create(spec);
   return { spec, place };
 };
-const ready = (name: 'one' | 'two', count = 1) => until(() => host.poolReadyOf(imageOf(name)) >= count, 120_000, 20);
+const ready = (name: 'one' | 'two', count = 1) =>
+  until(() => host.countReady(imageReference(name)) >= count, 120_000, 20);
 
 test("the second sandbox of a template comes from the template's own pool, and runs like any other", async () => {
   host = await LocalHost.open({ registryInsecureHttp: true, warmPoolSize: 1, warmPoolMaxSize: 4 });
@@ -60,9 +61,9 @@ test('members of a removed template end at once, and those of others stay', asyn
     await createFrom(name);
     await ready(name);
   }
-  expect(host.driver.pooledImages).toEqual([imageOf('one'), imageOf('two')]);
-  await host.driver.dropPooled(imageOf('one'));
-  expect([host.poolReadyOf(imageOf('one')), host.driver.pooledImages]).toEqual([0, [imageOf('two')]]);
+  expect(host.driver.pooledImages).toEqual([imageReference('one'), imageReference('two')]);
+  await host.driver.dropPooled(imageReference('one'));
+  expect([host.countReady(imageReference('one')), host.driver.pooledImages]).toEqual([0, [imageReference('two')]]);
   await ready('two');
   expect((await createFrom('one')).place.from).toBe('cold');
 }, 300_000);
@@ -79,10 +80,10 @@ test('beyond the memory budget the pool of the least recently requested template
   await until(() => host.driver.poolReady === 2, 120_000, 20);
   await createFrom('two');
   await ready('two');
-  expect(host.poolReadyOf(imageOf('one'))).toBe(0);
+  expect(host.countReady(imageReference('one'))).toBe(0);
   expect(host.driver.poolReady).toBeLessThanOrEqual(2);
   // When it is requested again, it gets its place back.
   await createFrom('one');
   await ready('one');
-  expect(host.poolReadyOf(imageOf('two'))).toBe(0);
+  expect(host.countReady(imageReference('two'))).toBe(0);
 }, 300_000);

@@ -53,8 +53,8 @@ export class MemoryDriver implements SandboxDriver {
       this.#failIfAsked('copy');
       return { standstillMs: 1, bytes: 1 };
     },
-    packChanges: async () => this.#layerOf('changes'),
-    packImage: async () => ({ layer: this.#layerOf('tree'), config: { Env: [] } }),
+    packChanges: async () => this.#requireLayer('changes'),
+    packImage: async () => ({ layer: this.#requireLayer('tree'), config: { Env: [] } }),
     imageDigest: async () => `sha256:${'0'.repeat(64)}`,
     discard: async (buildId) => {
       this.calls.push(`discard ${buildId}`);
@@ -170,7 +170,7 @@ export class MemoryDriver implements SandboxDriver {
     return { ...this.#place(from), ...(storage && { slots: [...storage.slots] }) };
   }
 
-  #layerOf(what: 'changes' | 'tree'): PackedLayer {
+  #requireLayer(what: 'changes' | 'tree'): PackedLayer {
     const layer = this.layers.get(what);
     if (!layer) throw new DriverError('changes_not_packable', 'The test has given no layer');
     return layer;

@@ -154,8 +154,8 @@ export class TestProcessor {
   }
 
   /** The next request to a path that matches fails, and so does its repetition: the SDK repeats one whose connection is cut. */
-  failNext(pathOf: RegExp, kind: Fault['kind']): void {
-    this.#faults.push({ path: pathOf, kind }, { path: pathOf, kind });
+  failNext(pathPattern: RegExp, kind: Fault['kind']): void {
+    this.#faults.push({ path: pathPattern, kind }, { path: pathPattern, kind });
   }
 
   /** Removes all faults. */
@@ -195,7 +195,7 @@ export class TestProcessor {
   }
 
   /** The refunds of a charge in the smallest unit, by the processor's own records. */
-  async refundsOf(paymentIntentId: string): Promise<number[]> {
+  async listRefunds(paymentIntentId: string): Promise<number[]> {
     const { data } = await this.#ask('GET', `/v1/refunds?limit=100&payment_intent=${paymentIntentId}`);
     return data.map((refund: Json) => refund.amount);
   }

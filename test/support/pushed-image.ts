@@ -16,7 +16,7 @@ export interface PushedImage {
 export const ociLayer = 'application/vnd.oci.image.layer.v1.tar+gzip';
 const ociManifest = 'application/vnd.oci.image.manifest.v1+json';
 
-export const digestOf = (bytes: Buffer) => `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
+export const computeDigest = (bytes: Buffer) => `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
 
 /** A layer with content that no other test has. */
 export const anyLayer = (size = 1000): PushedBlob => ({
@@ -46,7 +46,11 @@ export async function pushImage(
     JSON.stringify({ architecture: 'amd64', os: 'linux', rootfs: { type: 'layers', diff_ids: [] }, ...image.config }),
   );
   for (const bytes of [config, ...layers.map((layer) => layer.bytes)]) await pushBlob(origin, path, bytes);
-  const described = ({ bytes, mediaType }: PushedBlob) => ({ mediaType, digest: digestOf(bytes), size: bytes.length });
+  const described = ({ bytes, mediaType }: PushedBlob) => ({
+    mediaType,
+    digest: computeDigest(bytes),
+    size: bytes.length,
+  });
   const configType = image.configType ?? 'application/vnd.oci.image.config.v1+json';
   const manifest = {
     schemaVersion: 2,
@@ -72,13 +76,13 @@ export async function putManifest(
     body,
   });
   if (reply.status !== 201) throw new Error(`the manifest of ${path}: ${reply.status} ${await reply.text()}`);
-  return digestOf(body);
+  return computeDigest(body);
 }
 
 async function pushBlob(origin: string, path: string, bytes: Buffer): Promise<void> {
   const begun = await fetch(`${origin}/v2/${path}/blobs/uploads/`, { method: 'POST' });
   const place = new URL(begun.headers.get('location')!, origin);
-  place.searchParams.set('digest', digestOf(bytes));
+  place.searchParams.set('digest', computeDigest(bytes));
   const reply = await fetch(place, { method: 'PUT', body: new Uint8Array(bytes) });
   if (reply.status !== 201) throw new Error(`a blob of ${path}: ${reply.status} ${await reply.text()}`);
 }

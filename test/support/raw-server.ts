@@ -53,4 +53,4 @@ export function pour(socket: net.Socket, beginning: string, piece: string): void
 }
 
 /** One chunk of a body with chunked transfer encoding. */
-export const chunkOf = (bytes: number) => `${bytes.toString(16)}\r\n${' '.repeat(bytes)}\r\n`;
+export const createChunk = (bytes: number) => `${bytes.toString(16)}\r\n${' '.repeat(bytes)}\r\n`;

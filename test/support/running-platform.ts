@@ -119,7 +119,7 @@ export class RunningPlatform {
   }
 
   /** The pids of one of its processes, which is found by its script and its data folder. */
-  pidsOf(script: string): number[] {
+  findPids(script: string): number[] {
     return fs
       .readdirSync('/proc')
       .filter((name) => /^\d+$/.test(name))

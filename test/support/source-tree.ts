@@ -18,6 +18,6 @@ export async function writeSourceTree(tree: string, commit: string | null): Prom
 
 /** Whether its package-lock.json equals that of this folder. */
 export function hasSamePackages(tree: string): boolean {
-  const lockOf = (folder: string) => fs.readFileSync(path.join(folder, 'package-lock.json'), 'utf8');
-  return lockOf(tree) === lockOf(root);
+  const readLock = (folder: string) => fs.readFileSync(path.join(folder, 'package-lock.json'), 'utf8');
+  return readLock(tree) === readLock(root);
 }

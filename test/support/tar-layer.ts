@@ -19,18 +19,20 @@ export interface TarEntry {
 }
 
 export function tar(entries: readonly TarEntry[]): Buffer {
-  return Buffer.concat([...entries.flatMap(blocksOf), Buffer.alloc(1024)]);
+  return Buffer.concat([...entries.flatMap(createBlocks), Buffer.alloc(1024)]);
 }
 
-function blocksOf(entry: TarEntry): Buffer[] {
+function createBlocks(entry: TarEntry): Buffer[] {
   const content = Buffer.from(entry.content ?? '');
-  const blocks = [headerOf(entry, content.length), padded(content)];
+  const blocks = [createHeader(entry, content.length), padded(content)];
   if (!entry.records) return blocks;
-  const records = Buffer.concat(Object.entries(entry.records).map(([key, value]) => recordOf(key, Buffer.from(value))));
-  return [headerOf({ name: 'PaxHeaders/0', type: 'x' }, records.length), padded(records), ...blocks];
+  const records = Buffer.concat(
+    Object.entries(entry.records).map(([key, value]) => createRecord(key, Buffer.from(value))),
+  );
+  return [createHeader({ name: 'PaxHeaders/0', type: 'x' }, records.length), padded(records), ...blocks];
 }
 
-function headerOf(
+function createHeader(
   { name, type = '0', link = '', mode, uid = 0, device = [0, 0], size }: TarEntry,
   length: number,
 ): Buffer {
@@ -57,7 +59,7 @@ function headerOf(
   return header;
 }
 
-function recordOf(key: string, value: Buffer): Buffer {
+function createRecord(key: string, value: Buffer): Buffer {
   const rest = Buffer.concat([Buffer.from(` ${key}=`), value, Buffer.from('\n')]);
   let length = rest.length + 1;
   while (String(length).length + rest.length !== length) length += 1;
@@ -74,7 +76,7 @@ const mediaTypes = {
 };
 
 /** A layer in the form that a registry accepts. */
-export function layerOf(entries: readonly TarEntry[], kind: keyof typeof mediaTypes = 'gzip'): PushedBlob {
+export function createLayer(entries: readonly TarEntry[], kind: keyof typeof mediaTypes = 'gzip'): PushedBlob {
   const bytes = tar(entries);
   const packed = { plain: () => bytes, gzip: () => zlib.gzipSync(bytes), zstd: () => zlib.zstdCompressSync(bytes) };
   return { bytes: packed[kind === 'docker' ? 'gzip' : kind](), mediaType: mediaTypes[kind] };

@@ -48,7 +48,7 @@ export class TestCa {
         new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true),
       ],
     });
-    return new TestCa(certificate, keys, await pemOf(keys.privateKey));
+    return new TestCa(certificate, keys, await exportPem(keys.privateKey));
   }
 
   /** For a client, a server, or both. */
@@ -68,7 +68,7 @@ export class TestCa {
         ...(answersFor.length > 0 ? [new x509.SubjectAlternativeNameExtension([...answersFor])] : []),
       ],
     });
-    return { certificate: certificate.toString('pem'), key: await pemOf(keys.privateKey) };
+    return { certificate: certificate.toString('pem'), key: await exportPem(keys.privateKey) };
   }
 }
 
@@ -77,7 +77,7 @@ function validity(): { notBefore: Date; notAfter: Date } {
   return { notBefore: new Date(Date.now() - dayMs / 24), notAfter: new Date(Date.now() + dayMs) };
 }
 
-async function pemOf(key: webcrypto.CryptoKey): Promise<string> {
+async function exportPem(key: webcrypto.CryptoKey): Promise<string> {
   const der = Buffer.from(await webcrypto.subtle.exportKey('pkcs8', key));
   return createPrivateKey({ key: der, format: 'der', type: 'pkcs8' }).export({
     format: 'pem',

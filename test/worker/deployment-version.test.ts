@@ -34,7 +34,7 @@ async function admin(name: string, values: Record<string, string> = {}): Promise
 }
 
 /** The version of the worker that did its last task, or null. */
-async function versionOf(handle: WorkflowHandle): Promise<string | null> {
+async function readVersion(handle: WorkflowHandle): Promise<string | null> {
   const { raw } = await handle.describe();
   return raw.workflowExecutionInfo?.versioningInfo?.deploymentVersion?.buildId ?? null;
 }
@@ -52,7 +52,7 @@ function waitingReset(userId: string): Promise<WorkflowHandle> {
 }
 
 const isOfVersion = (handle: WorkflowHandle, buildId: string) =>
-  until(async () => (await versionOf(handle)) === buildId);
+  until(async () => (await readVersion(handle)) === buildId);
 
 test('versions replace workers without one, then each other, and pinned workflows stay until they are released', async () => {
   const old = await running();
@@ -65,7 +65,7 @@ test('versions replace workers without one, then each other, and pinned workflow
   ]);
   for (const each of plane.controls[0]!) each.shutdown();
   await plane.commands.pause(await plane.row(old.sandboxId), { wait: true });
-  expect(await versionOf(old.handle)).toBe('1');
+  expect(await readVersion(old.handle)).toBe('1');
   const pinned = await waitingReset(plane.account.userId);
   await isOfVersion(pinned, '1');
 
@@ -78,13 +78,13 @@ test('versions replace workers without one, then each other, and pinned workflow
     expect.objectContaining({ buildId: '1', status: 'current' }),
   ]);
   const between = await running();
-  expect(await versionOf(between.handle)).toBe('1');
+  expect(await readVersion(between.handle)).toBe('1');
 
   await admin('set-worker-version', { build: '2' });
   await plane.commands.resume(await plane.row(old.sandboxId), { wait: true });
   await plane.commands.pause(await plane.row(between.sandboxId), { wait: true });
   const after = await running();
-  for (const { handle } of [old, between, after]) expect(await versionOf(handle)).toBe('2');
+  for (const { handle } of [old, between, after]) expect(await readVersion(handle)).toBe('2');
   await until(async () => {
     const [, before] = await deployment.versions();
     return before!.pinnedWorkflows === 1 && before!.status === 'draining';
@@ -97,14 +97,14 @@ test('versions replace workers without one, then each other, and pinned workflow
   await plane.commands.terminate(await plane.row(after.sandboxId), { forget: false });
   await after.handle.result();
   await plane.commands.terminate(await plane.row(after.sandboxId), { forget: true });
-  expect(await versionOf(plane.client.workflow.getHandle(`${after.sandboxId}/deletion`))).toBe('2');
+  expect(await readVersion(plane.client.workflow.getHandle(`${after.sandboxId}/deletion`))).toBe('2');
 
-  expect(await versionOf(pinned)).toBe('1');
+  expect(await readVersion(pinned)).toBe('1');
   for (const each of workersOne) each.shutdown();
   expect(await admin('release-pinned-workflows', { build: '1' })).toEqual({ released: 1 });
   await pinned.signal('passwordSet');
   await pinned.result();
-  expect(await versionOf(pinned)).toBe('2');
+  expect(await readVersion(pinned)).toBe('2');
   await until(async () => (await deployment.versions())[1]!.pinnedWorkflows === 0);
 }, 300_000);
 

@@ -24,8 +24,8 @@ async function runningSandbox() {
   return sandbox.sandboxId;
 }
 
-const handleOf = (workflowId: string) => plane.client.workflow.getHandle(workflowId);
-const statusOf = async (workflowId: string) => (await handleOf(workflowId).describe()).status.name;
+const getHandle = (workflowId: string) => plane.client.workflow.getHandle(workflowId);
+const readStatus = async (workflowId: string) => (await getHandle(workflowId).describe()).status.name;
 
 /** Cancels a workflow, and waits until it has seen that. */
 async function cancel(handle: WorkflowHandle): Promise<void> {
@@ -52,12 +52,12 @@ test.each(['running', 'paused', 'starting'])(
     await plane.commands.start(sandbox, { wait: status !== 'starting' });
     if (status === 'paused') await plane.commands.pause(sandbox, { wait: true });
     if (status === 'starting') await until(async () => (await plane.row(sandboxId)).substatus === 'deploying');
-    await handleOf(sandboxId).cancel();
-    await handleOf(sandboxId).result();
+    await getHandle(sandboxId).cancel();
+    await getHandle(sandboxId).result();
     driver.hold = null;
     expect(await plane.row(sandboxId)).toMatchObject({ status: 'terminated', reason: 'ended_by_operator' });
     await expectRemoved(sandboxId);
-    expect(await statusOf(sandboxId)).toBe('COMPLETED');
+    expect(await readStatus(sandboxId)).toBe('COMPLETED');
     if (process.env.RECORD_HISTORIES === '1' && status === 'running') {
       await recordHistory(plane.client, 'sandbox-cancelled', sandboxId);
     }
@@ -70,9 +70,9 @@ test('a command in progress when the sandbox is cancelled is refused, because th
   const paused = plane.commands.pause(await plane.row(sandboxId), { wait: true });
   const outcome = expect(paused).rejects.toMatchObject({ code: 'sandbox_ended' });
   await until(() => driver.hanging.has(sandboxId));
-  await handleOf(sandboxId).cancel();
+  await getHandle(sandboxId).cancel();
   await outcome;
-  await handleOf(sandboxId).result();
+  await getHandle(sandboxId).result();
   expect((await plane.row(sandboxId)).status).toBe('terminated');
 });
 
@@ -82,8 +82,8 @@ test('the periods of an account and the watch of a host go on after a cancel', a
   await plane.client.workflow.start('billing', startOptions('billing', accountId, { accountId }));
   await plane.client.workflow.start('host', startOptions('host', hostId, { hostId }));
   for (const workflowId of [hostId, `${accountId}/billing`]) {
-    await cancel(handleOf(workflowId));
-    expect([workflowId, await statusOf(workflowId)]).toEqual([workflowId, 'RUNNING']);
+    await cancel(getHandle(workflowId));
+    expect([workflowId, await readStatus(workflowId)]).toEqual([workflowId, 'RUNNING']);
   }
   if (process.env.RECORD_HISTORIES === '1')
     await recordHistory(plane.client, 'billing-cancelled', `${accountId}/billing`);
@@ -99,7 +99,7 @@ test('a batch ends all of its sandboxes after a cancel', async () => {
   await cancel(batch);
   await plane.commands.start(await plane.row(sandboxId), { wait: false });
   await batch.result();
-  await handleOf(sandboxId).result();
+  await getHandle(sandboxId).result();
   expect((await plane.row(sandboxId)).status).toBe('terminated');
 });
 
@@ -115,7 +115,7 @@ test('maintenance ends terminated sandboxes and starts other terminated workflow
   const { accountId } = plane.account;
   const sandboxId = await runningSandbox();
   const terminated = [sandboxId, hostId, `${accountId}/billing`];
-  for (const workflowId of terminated) await handleOf(workflowId).terminate();
+  for (const workflowId of terminated) await getHandle(workflowId).terminate();
   // A command finds no workflow, and changes nothing.
   await expect(plane.commands.pause(await plane.row(sandboxId), { wait: true })).rejects.toMatchObject({
     code: 'sandbox_ended',
@@ -123,18 +123,20 @@ test('maintenance ends terminated sandboxes and starts other terminated workflow
   await until(async () => {
     await plane.client.workflow.execute('maintenance', startOptions('maintenance', '', undefined));
     while ((await plane.relay.relayOnce()) > 0);
-    const running = await Promise.all([hostId, `${accountId}/billing`].map(statusOf));
+    const running = await Promise.all([hostId, `${accountId}/billing`].map(readStatus));
     return (await plane.row(sandboxId)).status === 'failed' && running.every((status) => status === 'RUNNING');
   });
-  await handleOf(`${sandboxId}/deletion`).result();
+  await getHandle(`${sandboxId}/deletion`).result();
   expect(await plane.row(sandboxId)).toMatchObject({ status: 'failed', reason: 'ended_by_operator' });
   await expectRemoved(sandboxId);
   // The same again changes nothing.
-  const before = await Promise.all(terminated.map(async (workflowId) => (await handleOf(workflowId).describe()).runId));
+  const before = await Promise.all(
+    terminated.map(async (workflowId) => (await getHandle(workflowId).describe()).runId),
+  );
   const done = await plane.client.workflow.execute('maintenance', startOptions('maintenance', '', undefined));
   expect(done.workflowsReplaced).toBe(0);
   expect(
-    await Promise.all(terminated.map(async (workflowId) => (await handleOf(workflowId).describe()).runId)),
+    await Promise.all(terminated.map(async (workflowId) => (await getHandle(workflowId).describe()).runId)),
   ).toEqual(before);
   if (process.env.RECORD_HISTORIES === '1') {
     await recordHistory(plane.client, 'sandbox-deletion-of-an-orphan', `${sandboxId}/deletion`);

@@ -10,7 +10,7 @@ import {
   takeDueEntries,
 } from '../../db/core/outbox.ts';
 import { OutboxEntry } from '../../db/core/outbox-entry.entity.ts';
-import { lifeStartOf } from '../../db/sandboxes/admission.ts';
+import { toLifeStart } from '../../db/sandboxes/admission.ts';
 import { OutboxRelay } from '../../worker/outbox-relay.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
@@ -54,7 +54,7 @@ test('a late start does not start an ended sandbox again', async () => {
   await plane.commands.terminate(sandbox, { forget: false });
   await plane.client.workflow.getHandle(sandbox.sandboxId).result();
   const em = plane.orm.em.fork();
-  requestStart(em, 'sandbox', sandbox.sandboxId, lifeStartOf(sandbox));
+  requestStart(em, 'sandbox', sandbox.sandboxId, toLifeStart(sandbox));
   await em.flush();
   expect(await plane.relay.relayOnce()).toBe(1);
   expect(await entries()).toBe(0);

@@ -28,7 +28,7 @@ async function runningSandbox() {
   return plane.row(sandbox.sandboxId);
 }
 
-async function endOf(name: string, workflowId: string, runId?: string) {
+async function waitForEnd(name: string, workflowId: string, runId?: string) {
   const handle = plane.client.workflow.getHandle(workflowId, runId, { followRuns: false });
   await handle.result().catch((error) => expect(ends).toContain(error.name));
   expect((await handle.describe()).status.name).not.toBe('RUNNING');
@@ -42,7 +42,7 @@ test('terminated', async () => {
   const sandbox = await runningSandbox();
   await plane.commands.setTimeout(sandbox, { timeoutSeconds: 900, mustRaise: true });
   await plane.commands.terminate(sandbox, { forget: true });
-  await endOf('sandbox-terminated', sandbox.sandboxId);
+  await waitForEnd('sandbox-terminated', sandbox.sandboxId);
 });
 
 test('paused and resumed, where each fails at first', async () => {
@@ -54,22 +54,22 @@ test('paused and resumed, where each fails at first', async () => {
   await plane.commands.resume(sandbox, { wait: true }).catch((error) => expect(error.code).toBe('resume_failed'));
   await plane.commands.connect(sandbox, { timeoutSeconds: 600 });
   await plane.commands.terminate(sandbox, { forget: false });
-  await endOf('sandbox-paused-and-resumed', sandbox.sandboxId);
+  await waitForEnd('sandbox-paused-and-resumed', sandbox.sandboxId);
 });
 
 test('failed start, then deleted', async () => {
   driver.failNext.set('create', new DriverError('image_pull_failed', 'no such image'));
   const sandbox = await runningSandbox();
-  await endOf('sandbox-failed', sandbox.sandboxId);
+  await waitForEnd('sandbox-failed', sandbox.sandboxId);
   await plane.commands.terminate(sandbox, { forget: true });
-  await endOf('sandbox-deletion', `${sandbox.sandboxId}/deletion`);
+  await waitForEnd('sandbox-deletion', `${sandbox.sandboxId}/deletion`);
 });
 
 test('failed start on a host whose disk is full, without another host', async () => {
   driver.failNext.set('create', new DriverError('host_disk_full', 'no room'));
   const sandbox = await runningSandbox();
   expect(sandbox).toMatchObject({ status: 'failed', reason: 'host_disk_full' });
-  await endOf('sandbox-host-full', sandbox.sandboxId);
+  await waitForEnd('sandbox-host-full', sandbox.sandboxId);
 });
 
 test('the disk copied for a backup', async () => {
@@ -78,7 +78,7 @@ test('the disk copied for a backup', async () => {
   const copyId = `backup-${sandboxId.slice(4)}`;
   const options = startOptions('diskCopy', copyId, { copyId, sandboxId, hostId: hostId! });
   expect(await plane.client.workflow.execute('diskCopy', options)).toEqual({ standstillMs: 1, bytes: 1 });
-  await endOf('disk-copy', copyId);
+  await waitForEnd('disk-copy', copyId);
   await plane.commands.terminate(sandbox, { forget: false });
 });
 
@@ -89,7 +89,7 @@ test('terminated while starting', async () => {
   await until(async () => (await plane.row(sandbox.sandboxId)).substatus === 'deploying');
   await plane.commands.terminate(sandbox, { forget: false });
   driver.hold = null;
-  await endOf('sandbox-terminated-while-starting', sandbox.sandboxId);
+  await waitForEnd('sandbox-terminated-while-starting', sandbox.sandboxId);
 });
 
 test('terminated while pausing', async () => {
@@ -98,7 +98,7 @@ test('terminated while pausing', async () => {
   await plane.commands.pause(sandbox, { wait: false });
   await until(() => driver.hanging.has(sandbox.sandboxId));
   await plane.commands.terminate(sandbox, { forget: false });
-  await endOf('sandbox-terminated-while-pausing', sandbox.sandboxId);
+  await waitForEnd('sandbox-terminated-while-pausing', sandbox.sandboxId);
 });
 
 test('terminated while resuming', async () => {
@@ -108,7 +108,7 @@ test('terminated while resuming', async () => {
   await plane.commands.resume(sandbox, { wait: false });
   await until(() => driver.hanging.has(sandbox.sandboxId));
   await plane.commands.terminate(sandbox, { forget: false });
-  await endOf('sandbox-terminated-while-resuming', sandbox.sandboxId);
+  await waitForEnd('sandbox-terminated-while-resuming', sandbox.sandboxId);
 });
 
 test('ports changed, where the host fails at first', async () => {
@@ -126,7 +126,7 @@ test('ports changed, where the host fails at first', async () => {
   await plane.commands.removePort(sandbox, 53);
   await plane.commands.removePort(sandbox, 80);
   await plane.commands.terminate(sandbox, { forget: false });
-  await endOf('sandbox-ports-changed', sandbox.sandboxId);
+  await waitForEnd('sandbox-ports-changed', sandbox.sandboxId);
 });
 
 test('one running and one failed sandbox terminated in a batch', async () => {
@@ -138,15 +138,15 @@ test('one running and one failed sandbox terminated in a batch', async () => {
   const input = { accountId: running.accountId, sandboxIds, forget: false };
   const options = startOptions('sandboxBatchEnding', 'bat-recorded', input);
   await plane.client.workflow.execute('sandboxBatchEnding', options);
-  await endOf('sandbox-batch-ending', 'bat-recorded');
-  await endOf('sandbox-ended-in-batch', running.sandboxId);
+  await waitForEnd('sandbox-batch-ending', 'bat-recorded');
+  await waitForEnd('sandbox-ended-in-batch', running.sandboxId);
   expect((await plane.row(failed.sandboxId)).status).toBe('terminated');
 });
 
 test('runtime exited', async () => {
   const sandbox = await runningSandbox();
   driver.exit(sandbox.sandboxId, { exitCode: 1, outOfMemory: false, commandOutput: '' });
-  await endOf('sandbox-runtime-exited', sandbox.sandboxId);
+  await waitForEnd('sandbox-runtime-exited', sandbox.sandboxId);
 });
 
 test('host restarted', async () => {
@@ -157,7 +157,7 @@ test('host restarted', async () => {
   await until(async () => (await plane.row(sandbox.sandboxId)).status === 'paused');
   await plane.commands.resume(sandbox, { wait: true });
   await plane.commands.terminate(sandbox, { forget: false });
-  await endOf('sandbox-host-restarted', sandbox.sandboxId);
+  await waitForEnd('sandbox-host-restarted', sandbox.sandboxId);
 });
 
 test('paused twice under disk pressure, with frozen and with ended processes', async () => {
@@ -182,7 +182,7 @@ test('paused twice under disk pressure, with frozen and with ended processes', a
       ]);
   await until(async () => (await notifications()).length === 2);
   await plane.commands.terminate(sandbox, { forget: false });
-  await endOf('sandbox-host-disk-pressure', sandbox.sandboxId);
+  await waitForEnd('sandbox-host-disk-pressure', sandbox.sandboxId);
 });
 
 test('host lost and back, with one running, one starting and one paused sandbox', async () => {
@@ -213,8 +213,8 @@ test('host lost and back, with one running, one starting and one paused sandbox'
       ),
   );
   await plane.commands.terminate(paused, { forget: false });
-  await endOf('sandbox-host-lost', running.sandboxId);
-  await endOf('sandbox-host-lost-while-starting', starting.sandboxId);
+  await waitForEnd('sandbox-host-lost', running.sandboxId);
+  await waitForEnd('sandbox-host-lost-while-starting', starting.sandboxId);
   if (recording) await recordHistory(plane.client, 'host', plane.hostId);
   await plane.client.workflow.getHandle(plane.hostId).terminate();
 });
@@ -228,7 +228,7 @@ test('restarted, where the first try fails', async () => {
   expect(await plane.row(sandbox.sandboxId)).toMatchObject({ status: 'running', reason: 'restarted' });
   await plane.commands.restart(sandbox, { storage });
   await plane.commands.terminate(sandbox, { forget: false });
-  await endOf('sandbox-restarted', sandbox.sandboxId);
+  await waitForEnd('sandbox-restarted', sandbox.sandboxId);
 });
 
 test('failed because of a lost disk, while running and while paused', async () => {
@@ -237,7 +237,7 @@ test('failed because of a lost disk, while running and while paused', async () =
   for (const { sandboxId } of [running, paused]) {
     await plane.client.workflow.getHandle(sandboxId).signal(hostReportSignal, { kind: 'diskLost', run: 1 });
   }
-  await endOf('sandbox-disk-lost-running', running.sandboxId);
-  await endOf('sandbox-disk-lost-paused', paused.sandboxId);
+  await waitForEnd('sandbox-disk-lost-running', running.sandboxId);
+  await waitForEnd('sandbox-disk-lost-paused', paused.sandboxId);
   for (const { sandboxId } of [running, paused]) expect((await plane.row(sandboxId)).reason).toBe('disk_lost');
 });

@@ -54,11 +54,11 @@ test('a sandbox is started before the retries of webhooks that wait longer, and 
 
 test('the age of the oldest waiting task of each queue is known', async () => {
   await startRetries('acc-c', 1);
-  const agesOf = async (kind: string) => {
+  const readAges = async (kind: string) => {
     const ages = await readTaskQueueAges(client);
     return Object.fromEntries(ages.filter((age) => age.kind === kind).map((age) => [age.work, age.oldestSeconds]));
   };
-  await until(async () => (await agesOf('workflow')).webhooks! > 1);
-  expect(await agesOf('workflow')).toMatchObject({ sandboxes: 0, images: 0, money: 0, upkeep: 0 });
-  expect(await agesOf('activity')).toEqual({ sandboxes: 0, webhooks: 0, images: 0, money: 0, upkeep: 0 });
+  await until(async () => (await readAges('workflow')).webhooks! > 1);
+  expect(await readAges('workflow')).toMatchObject({ sandboxes: 0, images: 0, money: 0, upkeep: 0 });
+  expect(await readAges('activity')).toEqual({ sandboxes: 0, webhooks: 0, images: 0, money: 0, upkeep: 0 });
 }, 120_000);

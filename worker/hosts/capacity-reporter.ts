@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import { type SizedSandbox, sizesOf, storeCapacity } from '../../db/hosts/host-capacities.ts';
+import { readSizes, type SizedSandbox, storeCapacity } from '../../db/hosts/host-capacities.ts';
 import type { Orm } from '../../db/orm.ts';
 import type { MeteredUsage } from '../../db/usage/sandbox-metrics.ts';
 import {
@@ -88,7 +88,7 @@ export class CapacityReporter {
     if (hasNewSample) await this.#learn(settled);
     // Read after the sample, so that the free capacity includes the sample's sandboxes.
     const free = this.#free();
-    const shortOf = (['cpu', 'memory', 'disk'] as const).filter((resource) => free[keyOf[resource]] <= 0);
+    const shortOf = (['cpu', 'memory', 'disk'] as const).filter((resource) => free[roomKeys[resource]] <= 0);
     const fresh = settled.filter(({ sandboxId }) => !this.#measured.has(sandboxId));
     const measuredIds = fresh.map(({ sandboxId }) => sandboxId);
     await storeCapacity(orm.em, hostId, {
@@ -112,11 +112,11 @@ export class CapacityReporter {
     for (const sandboxId of this.#sizes.keys()) if (!present.has(sandboxId)) this.#sizes.delete(sandboxId);
     const unknown = [...present].filter((sandboxId) => !this.#sizes.has(sandboxId));
     if (unknown.length > 0) {
-      for (const size of await sizesOf(this.#deps.orm.em, unknown)) this.#sizes.set(size.sandboxId, size);
+      for (const size of await readSizes(this.#deps.orm.em, unknown)) this.#sizes.set(size.sandboxId, size);
     }
     this.#uses = settled.flatMap((usage) => {
       const size = this.#sizes.get(usage.sandboxId);
-      return size ? [{ cores: coresOf(usage), cpuCount: size.cpuCount }] : [];
+      return size ? [{ cores: computeCores(usage), cpuCount: size.cpuCount }] : [];
     });
   }
 
@@ -144,13 +144,13 @@ export class CapacityReporter {
 
   /** The mean of the processor and the maximum of the memory, by template. */
   #templateUses(fresh: readonly MeteredUsage[]): Map<string, TemplateUse> {
-    const templateOf = ({ sandboxId }: MeteredUsage) => this.#sizes.get(sandboxId)?.templateId;
+    const findTemplateId = ({ sandboxId }: MeteredUsage) => this.#sizes.get(sandboxId)?.templateId;
     const uses = new Map<string, TemplateUse>();
-    for (const templateId of new Set(fresh.map(templateOf))) {
+    for (const templateId of new Set(fresh.map(findTemplateId))) {
       if (!templateId) continue;
-      const its = fresh.filter((usage) => templateOf(usage) === templateId);
+      const its = fresh.filter((usage) => findTemplateId(usage) === templateId);
       uses.set(templateId, {
-        cpu: its.reduce((sum, usage) => sum + coresOf(usage), 0) / its.length,
+        cpu: its.reduce((sum, usage) => sum + computeCores(usage), 0) / its.length,
         memoryMb: Math.max(...its.map((usage) => usage.memoryBytes / mb)),
       });
     }
@@ -158,9 +158,9 @@ export class CapacityReporter {
   }
 }
 
-const keyOf = { cpu: 'cpu', memory: 'memoryMb', disk: 'diskMb' } as const;
+const roomKeys = { cpu: 'cpu', memory: 'memoryMb', disk: 'diskMb' } as const;
 
-const coresOf = (usage: MeteredUsage) => Math.max(0, usage.cpuSeconds / usage.overSeconds);
+const computeCores = (usage: MeteredUsage) => Math.max(0, usage.cpuSeconds / usage.overSeconds);
 
 interface CapacityReporterParts {
   orm: Orm;

@@ -135,14 +135,14 @@ export class DiskWatch {
     return uses;
   }
 
-  #growthOf({ sandboxId, bytes }: DiskUse): number {
+  #computeGrowth({ sandboxId, bytes }: DiskUse): number {
     const before = this.#measures.flatMap((measure) => measure.uses.get(sandboxId) ?? []);
     return bytes - Math.min(bytes, ...before);
   }
 
   async #pauseWriters(space: DiskSpace, uses: readonly DiskUse[]): Promise<void> {
     const free = uses.filter((use) => !this.#halted.has(use.sandboxId));
-    const growths = free.map((use) => ({ ...use, growth: this.#growthOf(use) }));
+    const growths = free.map((use) => ({ ...use, growth: this.#computeGrowth(use) }));
     const fastest = Math.max(0, ...growths.map(({ growth }) => growth));
     const isReserveHalfUsed = space.bytes < space.limits.reserveBytes / 2;
     const least = Math.max(smallGrowthBytes, fastest * shareOfFastest);

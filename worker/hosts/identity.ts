@@ -27,7 +27,7 @@ export function describeHost(
 }
 
 /** The host id of the settings, or the id stored in the data folder. @throws {Error} when the stored id is damaged */
-export function hostIdOf(settings: Settings): string {
+export function readHostId(settings: Settings): string {
   return settings.PLATFORM_HOST_ID ?? keptHostId(settings.PLATFORM_DATA_DIR);
 }
 

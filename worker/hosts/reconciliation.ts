@@ -42,7 +42,7 @@ export class HostReconciliation {
   readonly #driver: ReconcilingDriver;
   readonly #facts: SandboxFacts;
   readonly #hostId: string;
-  readonly #specOf: (row: Sandbox) => SandboxSpec;
+  readonly #createSpec: (row: Sandbox) => SandboxSpec;
   readonly #logger: Logger;
   readonly #stopping = new AbortController();
   readonly #reports = new Map<SandboxId, { run: number | null; lost: Loss; sentAtMs: number; inProgress: boolean }>();
@@ -54,7 +54,7 @@ export class HostReconciliation {
     driver: ReconcilingDriver;
     facts: SandboxFacts;
     hostId: string;
-    specOf: (row: Sandbox) => SandboxSpec;
+    createSpec: (row: Sandbox) => SandboxSpec;
     logger: Logger;
   }) {
     this.#orm = deps.orm;
@@ -62,7 +62,7 @@ export class HostReconciliation {
     this.#driver = deps.driver;
     this.#facts = deps.facts;
     this.#hostId = deps.hostId;
-    this.#specOf = deps.specOf;
+    this.#createSpec = deps.createSpec;
     this.#logger = deps.logger;
   }
 
@@ -121,7 +121,7 @@ export class HostReconciliation {
     if (row.status === 'paused' && state === 'running') await this.#driver.pause(row.sandboxId);
     if (row.status === 'running' && state === 'paused') await this.#goOn(row, found);
     // If the host lost its record of the sandbox, it has also lost its UDP ports.
-    const { udpPorts } = this.#specOf(row);
+    const { udpPorts } = this.#createSpec(row);
     if (udpPorts.length > 0 && state !== 'exited' && state !== 'absent') {
       await this.#driver.exposeUdp(row.sandboxId, udpPorts);
     }
@@ -130,7 +130,7 @@ export class HostReconciliation {
   /** Resumes a sandbox. If the disk is full, the sandbox stays frozen and its row becomes `paused`. */
   async #goOn(row: Sandbox, found: SandboxInspection): Promise<void> {
     try {
-      await this.#driver.resume(this.#specOf(row));
+      await this.#driver.resume(this.#createSpec(row));
     } catch (error) {
       if (!(error instanceof DriverError && error.code === 'host_disk_full')) throw error;
       const pressure = { run: found.run, ended: false };
@@ -162,7 +162,7 @@ export class HostReconciliation {
   async #restartAgents(stable: readonly StableSandbox[]): Promise<void> {
     const running = stable.flatMap(({ sandboxId, status }) => (status === 'running' ? [sandboxId] : []));
     for (const row of await runningSandboxes(this.#orm.em, this.#hostId, this.#driver.withoutAgent(running))) {
-      void this.#alone(row.sandboxId, async () => this.#driver.restartAgent(this.#specOf(row)));
+      void this.#alone(row.sandboxId, async () => this.#driver.restartAgent(this.#createSpec(row)));
     }
   }
 

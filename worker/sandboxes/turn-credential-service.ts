@@ -70,7 +70,7 @@ export class TurnCredentialService {
   }
 
   #limitConnections(socket: net.Socket): void {
-    const address = addressOf(socket);
+    const address = readAddress(socket);
     const open = this.#connections.get(address) ?? 0;
     if (open >= connectionsPerSandbox) {
       socket.destroy();
@@ -85,7 +85,7 @@ export class TurnCredentialService {
   }
 
   async #answer(request: http.IncomingMessage): Promise<[status: number, body: object]> {
-    const address = addressOf(request.socket);
+    const address = readAddress(request.socket);
     const url = URL.parse(request.url ?? '', 'http://service');
     if (url?.pathname !== '/api/turn-credential') return [404, { error: 'Not found' }];
     if (request.method !== 'GET') return [405, { error: 'Method not allowed' }];
@@ -108,7 +108,7 @@ export class TurnCredentialService {
   }
 }
 
-function addressOf(socket: net.Socket): string {
+function readAddress(socket: net.Socket): string {
   return socket.remoteAddress?.replace(/^::ffff:/, '') ?? '';
 }
 

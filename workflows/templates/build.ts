@@ -32,7 +32,7 @@ export async function templateBuild({ templateId, sandboxId, hostId }: TemplateB
     if (end !== 'completed') await registry.discardImage(image.image!);
   } catch (error) {
     setCurrentDetails('failed');
-    await CancellationScope.nonCancellable(() => rows.failBuild(templateId, reasonOf(error)));
+    await CancellationScope.nonCancellable(() => rows.failBuild(templateId, describeFailure(error)));
     if (!isCancellation(error)) throw error;
   } finally {
     await CancellationScope.nonCancellable(() => discarding.discardBuild(templateId).catch(ignoreAbsentHost));
@@ -44,7 +44,7 @@ function ignoreAbsentHost(error: unknown): void {
   if (!(error instanceof ActivityFailure)) throw error;
 }
 
-function reasonOf(error: unknown): string {
+function describeFailure(error: unknown): string {
   if (isCancellation(error)) return 'The build was cancelled by an operator';
   const cause = error instanceof ActivityFailure ? error.cause : error;
   if (cause instanceof ApplicationFailure && cause.message) return cause.message;

@@ -43,23 +43,23 @@ export async function imageImport({ jobId, path }: ImageImportInput): Promise<vo
     // An operator may have cancelled the workflow directly.
     await CancellationScope.nonCancellable(async () => {
       // This has no effect on a job that is already cancelled.
-      await rows.failImport(jobId, reasonOf(error));
+      await rows.failImport(jobId, describeFailure(error));
       await cleaning.discardImport(path);
     });
     // If the worker has died, its attempt ends with a timeout and not as cancelled.
-    if (isCancelled || isCancellation(error) || typeOf(error) === 'import_over') return;
+    if (isCancelled || isCancellation(error) || findFailureType(error) === 'import_over') return;
     throw error;
   }
 }
 
-function causeOf(error: unknown): ApplicationFailure | null {
+function findCause(error: unknown): ApplicationFailure | null {
   const cause = error instanceof ActivityFailure ? error.cause : error;
   return cause instanceof ApplicationFailure ? cause : null;
 }
 
-const typeOf = (error: unknown) => causeOf(error)?.type ?? null;
+const findFailureType = (error: unknown) => findCause(error)?.type ?? null;
 
-function reasonOf(error: unknown): string {
+function describeFailure(error: unknown): string {
   if (isCancellation(error)) return 'The import was cancelled by an operator';
-  return causeOf(error)?.message || 'The image could not be copied in time';
+  return findCause(error)?.message || 'The image could not be copied in time';
 }

@@ -55,22 +55,22 @@ export async function maintenance(): Promise<MaintenanceReport> {
     activities.replaceTerminatedWorkflows(),
   ]);
   return {
-    partitionsMade: resultOf(made),
-    partitionsDropped: resultOf(dropped),
-    idempotencyKeysPurged: resultOf(keys),
-    eventsPurged: resultOf(events),
-    notificationsPurged: resultOf(notifications),
-    endedSandboxesPurged: resultOf(sandboxes),
-    signInsPurged: resultOf(signIns),
-    webhookPartitionsMade: resultOf(weeksMade),
-    webhookPartitionsDropped: resultOf(weeksDropped),
-    webhookDeliveriesPurged: resultOf(deliveries),
-    usageEventsSummed: resultOf(usage),
-    workflowsReplaced: resultOf(replaced),
+    partitionsMade: unwrapResult(made),
+    partitionsDropped: unwrapResult(dropped),
+    idempotencyKeysPurged: unwrapResult(keys),
+    eventsPurged: unwrapResult(events),
+    notificationsPurged: unwrapResult(notifications),
+    endedSandboxesPurged: unwrapResult(sandboxes),
+    signInsPurged: unwrapResult(signIns),
+    webhookPartitionsMade: unwrapResult(weeksMade),
+    webhookPartitionsDropped: unwrapResult(weeksDropped),
+    webhookDeliveriesPurged: unwrapResult(deliveries),
+    usageEventsSummed: unwrapResult(usage),
+    workflowsReplaced: unwrapResult(replaced),
   };
 }
 
-function resultOf(settled: PromiseSettledResult<number>): number {
+function unwrapResult(settled: PromiseSettledResult<number>): number {
   if (settled.status === 'rejected') throw settled.reason;
   return settled.value;
 }

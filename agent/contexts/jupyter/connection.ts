@@ -96,7 +96,7 @@ export class KernelConnection {
           if (this.#sockets.delete(channel) && this.#open) this.onLost();
         },
       };
-      const socket = new ZmtpSocket(channel === 'iopub' ? 'SUB' : 'DEALER', endpointOf(this.#file, channel), events);
+      const socket = new ZmtpSocket(channel === 'iopub' ? 'SUB' : 'DEALER', toEndpoint(this.#file, channel), events);
     });
   }
 
@@ -142,7 +142,7 @@ export function startSignal(start: KernelStart, kernel: KernelProcess): AbortSig
   return AbortSignal.any([start.signal, kernel.gone, AbortSignal.timeout(startSeconds * 1000)]);
 }
 
-function endpointOf(file: ConnectionFile, channel: Channel): Endpoint {
+function toEndpoint(file: ConnectionFile, channel: Channel): Endpoint {
   const port = file[`${channel}_port`];
   return file.transport === 'ipc' ? { path: `${file.ip}-${port}` } : { host: file.ip, port };
 }

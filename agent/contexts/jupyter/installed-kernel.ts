@@ -54,7 +54,7 @@ export async function startInstalledKernel(language: 'r' | 'java', start: Kernel
   const argv = words.slice(1).map((word) => word.replaceAll('{connection_file}', connectionFile));
   const kernel = new KernelProcess(['/bin/sh', '-c', endWithAgent, 'sh', program, ...argv], {
     cwd: start.cwd,
-    env: { ...localeOf(start.env), ...start.env, ...spec.env },
+    env: { ...chooseLocale(start.env), ...start.env, ...spec.env },
     stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
     folder,
   });
@@ -79,7 +79,7 @@ export async function startInstalledKernel(language: 'r' | 'java', start: Kernel
 }
 
 /** R and Java take the encoding of texts from the locale. Most images set none, which means ASCII. */
-function localeOf(env: Record<string, string>): Record<string, string> {
+function chooseLocale(env: Record<string, string>): Record<string, string> {
   return (env.LC_ALL ?? env.LC_CTYPE ?? env.LANG) ? {} : { LC_CTYPE: 'C.UTF-8' };
 }
 

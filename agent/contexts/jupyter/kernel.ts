@@ -164,7 +164,7 @@ export class JupyterKernel implements Kernel {
     state.replied = true;
     if (typeof content.execution_count === 'number') state.executionCount = content.execution_count;
     if (content.status !== 'ok') {
-      state.error ??= errorOf({ ename: content.status, evalue: 'the kernel did not run the code', ...content });
+      state.error ??= toRunError({ ename: content.status, evalue: 'the kernel did not run the code', ...content });
     }
     for (const payload of asArray(content.payload)) {
       // The reply to a request for help with `?` is a page.
@@ -194,7 +194,7 @@ export class JupyterKernel implements Kernel {
     if (type.endsWith('_too_large')) state.output.write('stderr', 'an output of more than 256 MiB was left out\n');
     if (parentId !== state.id) return;
     if (type === 'execute_result') state.main = representations(content.data as MimeBundle);
-    else if (type === 'error') state.error = errorOf(content);
+    else if (type === 'error') state.error = toRunError(content);
     else if (type === 'status' && content.execution_state === 'idle') {
       state.idle = true;
       if (state.replied) state.finish();
@@ -257,7 +257,7 @@ export class JupyterKernel implements Kernel {
   }
 }
 
-function errorOf(content: Record<string, unknown>): ExecutionState['error'] {
+function toRunError(content: Record<string, unknown>): ExecutionState['error'] {
   const traceback = Array.isArray(content.traceback) ? content.traceback.join('\n') : String(content.traceback ?? '');
   return {
     name: String(content.ename ?? 'Error'),

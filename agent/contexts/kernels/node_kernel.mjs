@@ -201,7 +201,7 @@ class Execution {
       takeValue = (taken) => {
         value = taken;
       };
-      const argument = argumentOf(exceptionDetails ? exceptionDetails.exception : result);
+      const argument = toCallArgument(exceptionDetails ? exceptionDetails.exception : result);
       const functionDeclaration = 'function (value) { this(value); }';
       await post('Runtime.callFunctionOn', {
         functionDeclaration,
@@ -216,7 +216,7 @@ class Execution {
   }
 }
 
-function argumentOf({ objectId, unserializableValue, value }) {
+function toCallArgument({ objectId, unserializableValue, value }) {
   if (objectId) return { objectId };
   return unserializableValue ? { unserializableValue } : { value };
 }

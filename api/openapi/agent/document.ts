@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { type AgentOperation, agentOperations } from './operations.ts';
-import { samplesOf } from './samples.ts';
+import { createSamples } from './samples.ts';
 
 /** Schemas of the agent's messages, made from its proto file (`test/clients/generated-types.test.ts`). */
 const messages = JSON.parse(readFileSync(path.join(import.meta.dirname, 'messages.json'), 'utf8'));
@@ -12,7 +12,7 @@ const messages = JSON.parse(readFileSync(path.join(import.meta.dirname, 'message
 export function agentDocument(baseDomain: string): object {
   const procedures = agentOperations.map((operation) => [
     `/sandboxagent.${operation.procedure}`,
-    { post: procedureOf(operation) },
+    { post: describeProcedure(operation) },
   ]);
   return {
     openapi: '3.1.0',
@@ -54,7 +54,7 @@ const refusal = (schema: string) => ({
   content: { 'application/json': { schema: { $ref: `#/components/schemas/${schema}` } } },
 });
 
-function procedureOf(operation: AgentOperation): object {
+function describeProcedure(operation: AgentOperation): object {
   const [tag, method] = operation.procedure.split('/') as [string, string];
   const input = { $ref: `#/components/schemas/${operation.input ?? `${method}Request`}` };
   const output = { $ref: `#/components/schemas/${operation.output ?? `${method}Response`}` };
@@ -72,7 +72,7 @@ function procedureOf(operation: AgentOperation): object {
       200: { description: operation.summary, content: { [type]: { schema: output, example: reply } } },
       default: refusal('AgentError'),
     },
-    'x-codeSamples': samplesOf(operation),
+    'x-codeSamples': createSamples(operation),
   };
 }
 

@@ -8,7 +8,7 @@ interface CodeSample {
 }
 
 /** Samples for curl, a Connect client and a gRPC client. `DOMAIN` is the sandbox's domain, `TOKEN` its access token. */
-export function samplesOf(operation: AgentOperation): CodeSample[] {
+export function createSamples(operation: AgentOperation): CodeSample[] {
   return [
     { lang: 'shell', label: 'curl', source: operation.stream ? curlStream(operation) : curl(operation) },
     { lang: 'typescript', label: 'Connect', source: typescript(operation, 'Connect') },

@@ -14,14 +14,14 @@ import { findProfile } from '../../../db/accounts/users.ts';
 import { planHeldBy } from '../../../domain/billing/plans.ts';
 import { notFound } from '../../../domain/errors.ts';
 import { checkApiKeyName } from '../../../domain/names.ts';
-import { anyUser, callerOf, planOf, scopeOf } from '../../access.ts';
+import { anyUser, requireCaller, requirePlan, requireScope } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { createOnce, idempotencyHeaders } from '../../plugins/idempotency.ts';
 import {
   bodyBytesWithDescription,
   description,
   givenId,
-  nameOf,
+  nameField,
   optional,
   optionalBody,
   optionalQuery,
@@ -32,12 +32,12 @@ import {
 } from '../../schemas/fields.ts';
 import {
   accountQuery,
-  listingOf,
   ownerFilter,
-  paginationOf,
   paginationSchema,
   pagingQuery,
+  presentPagination,
   sortingQuery,
+  toListing,
 } from '../../schemas/lists.ts';
 import {
   envelope,
@@ -106,7 +106,7 @@ function presentApiKey(key: ApiKey): z.output<typeof updatedApiKeySchema> {
 const shortPrefix = 8;
 
 const createBody = z.object({
-  name: nameOf(64).describe('Unique among your keys'),
+  name: nameField(64).describe('Unique among your keys'),
   description: withDefault(description(), ''),
 });
 
@@ -136,13 +136,13 @@ export function createApiKey(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request, reply) => {
-      const caller = callerOf(request);
+      const caller = requireCaller(request);
       const em = deps.orm.em.fork();
       const planLimit = planHeldBy(caller, deps.plans).maxActiveApiKeys;
       const { key, secret } = await createOnce<{ key: ApiKey; secret?: string }, 'apiKey'>(request, 'apiKey', {
         // Only the secret's hash is stored, so the secret of an already created key cannot be shown again.
         find: async (keyId) => {
-          const view = await findApiKeyView(em, scopeOf(request), keyId);
+          const view = await findApiKeyView(em, requireScope(request), keyId);
           return view && { key: view.key };
         },
         create: (keyId) => {
@@ -160,7 +160,7 @@ export function createApiKey(api: Api, deps: ApiDependencies): void {
           prefix: key.prefix.slice(0, shortPrefix),
           is_active: key.isActive,
           created_at: key.createdAt,
-          max_active_api_keys: await activeKeyLimit(em, scopeOf(request), caller.userId, planLimit),
+          max_active_api_keys: await activeKeyLimit(em, requireScope(request), caller.userId, planLimit),
           owner: presentPerson(user),
         }),
       );
@@ -205,18 +205,18 @@ export function listApiKeys(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const caller = callerOf(request);
-      const scope = scopeOf(request);
+      const caller = requireCaller(request);
+      const scope = requireScope(request);
       const em = deps.orm.em.fork();
-      const listing = listingOf(request.query, 50);
+      const listing = toListing(request.query, 50);
       const userId = ownerFilter(scope, request.query.user_id);
       const { status } = request.query;
       const filter = { userId, isActive: status && status === 'active', search: request.query.search };
       const { views, total } = await listApiKeyViews(em, scope, filter, listing);
-      const planLimit = planOf(request, deps.plans).maxActiveApiKeys;
+      const planLimit = requirePlan(request, deps.plans).maxActiveApiKeys;
       return success({
         api_keys: views.map(({ key, owner }) => ({ ...presentApiKey(key), owner: presentPerson(owner) })),
-        pagination: paginationOf(listing, total),
+        pagination: presentPagination(listing, total),
         max_active_api_keys: await activeKeyLimit(em, scope, userId ?? caller.userId, planLimit),
       });
     },
@@ -238,7 +238,7 @@ export function getApiKey(api: Api, deps: ApiDependencies): void {
       response: { 200: envelope(apiKeySchema, 'The key'), ...failures('not_found') },
     },
     handler: async (request) => {
-      const view = await findApiKeyView(deps.orm.em.fork(), scopeOf(request), request.params.key_id);
+      const view = await findApiKeyView(deps.orm.em.fork(), requireScope(request), request.params.key_id);
       if (!view) throw notFound('API key');
       return success({ ...presentApiKey(view.key), owner: presentPerson(view.owner) });
     },
@@ -247,7 +247,7 @@ export function getApiKey(api: Api, deps: ApiDependencies): void {
 
 const updateBody = optionalBody(
   z.object({
-    name: optional(nameOf(64)).describe("Unique among the owner's keys"),
+    name: optional(nameField(64)).describe("Unique among the owner's keys"),
     description: optional(description()),
   }),
 );
@@ -274,7 +274,7 @@ export function updateApiKey(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const { name } = request.body;
-      const key = await changeApiKey(deps.orm.em.fork(), scopeOf(request), request.params.key_id, {
+      const key = await changeApiKey(deps.orm.em.fork(), requireScope(request), request.params.key_id, {
         name: name === undefined ? undefined : checkApiKeyName(name.trim()),
         description: request.body.description,
       });
@@ -305,8 +305,8 @@ export function setApiKeyStatus(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const { is_active: isActive } = request.body;
-      const planLimit = planOf(request, deps.plans).maxActiveApiKeys;
-      await setApiKeyActive(deps.orm.em.fork(), scopeOf(request), request.params.key_id, isActive, planLimit);
+      const planLimit = requirePlan(request, deps.plans).maxActiveApiKeys;
+      await setApiKeyActive(deps.orm.em.fork(), requireScope(request), request.params.key_id, isActive, planLimit);
       return success({ message: `The API key is ${isActive ? 'enabled' : 'disabled'}`, is_active: isActive });
     },
   });
@@ -329,7 +329,7 @@ export function deleteApiKey(api: Api, deps: ApiDependencies): void {
       response: { 200: messageEnvelope('It is deleted'), ...failures(ofMutations, 'not_found') },
     },
     handler: async (request) => {
-      await removeApiKey(deps.orm.em.fork(), scopeOf(request), request.params.key_id);
+      await removeApiKey(deps.orm.em.fork(), requireScope(request), request.params.key_id);
       return successMessage('The API key is deleted');
     },
   });

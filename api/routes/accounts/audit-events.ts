@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { type AuditEvent, listAuditEvents } from '../../../db/accounts/audit-events.ts';
-import { accountRoot, scopeOf } from '../../access.ts';
+import { accountRoot, requireScope } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { givenId, optionalQuery, time, timeQuery } from '../../schemas/fields.ts';
-import { accountQuery, listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/lists.ts';
+import { accountQuery, paginationSchema, pagingQuery, presentPagination, toListing } from '../../schemas/lists.ts';
 import { envelope, failures, ofPaging, success } from '../../schemas/replies.ts';
 
 const query = z.object({
@@ -60,10 +60,10 @@ export function listAuditLog(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const { start, end, actor_user_id: actorUserId, object_id: objectId, action } = request.query;
-      const listing = listingOf(request.query, 50);
+      const listing = toListing(request.query, 50);
       const filter = { from: start, to: end, actorUserId, objectId, action };
-      const { events, total } = await listAuditEvents(deps.orm.em.fork(), scopeOf(request), filter, listing);
-      return success({ events: events.map(present), pagination: paginationOf(listing, total) });
+      const { events, total } = await listAuditEvents(deps.orm.em.fork(), requireScope(request), filter, listing);
+      return success({ events: events.map(present), pagination: presentPagination(listing, total) });
     },
   });
 }

@@ -5,7 +5,7 @@ import {
   confirmEmailChange as confirm,
   findEmailChangeStatus,
 } from '../../../db/accounts/email-changes.ts';
-import { accountRoot, anyone, anyUser, callerOf } from '../../access.ts';
+import { accountRoot, anyone, anyUser, requireCaller } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { readEmailField } from '../../schemas/fields.ts';
@@ -51,8 +51,8 @@ export function requestEmailChange(api: Api, deps: ApiDependencies): void {
     handler: async (request) => {
       const currentEmail = readEmailField('current_email', request.body.current_email);
       const newEmail = readEmailField('new_email', request.body.new_email);
-      requireOwnDomain(deps.settings, callerOf(request).accountId, newEmail);
-      await beginEmailChange(deps.orm.em.fork(), callerOf(request), { currentEmail, newEmail });
+      requireOwnDomain(deps.settings, requireCaller(request).accountId, newEmail);
+      await beginEmailChange(deps.orm.em.fork(), requireCaller(request), { currentEmail, newEmail });
       return successMessage('Confirmation links are being mailed to both addresses; they work for 30 minutes');
     },
   });
@@ -80,7 +80,7 @@ export function getEmailChangeStatus(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const { isPending, confirmations } = await findEmailChangeStatus(deps.orm.em, callerOf(request).accountId);
+      const { isPending, confirmations } = await findEmailChangeStatus(deps.orm.em, requireCaller(request).accountId);
       return success({ has_pending_request: isPending, status: statuses[confirmations] });
     },
   });
@@ -106,7 +106,7 @@ export function clearEmailChangeRequests(api: Api, deps: ApiDependencies): void 
       },
     },
     handler: async (request) => {
-      const { accountId, userId, isRootUser } = callerOf(request);
+      const { accountId, userId, isRootUser } = requireCaller(request);
       const cleared = await clearEmailChanges(
         deps.orm.em.fork(),
         isRootUser ? { rows: 'account', accountId } : { rows: 'user', accountId, userId },

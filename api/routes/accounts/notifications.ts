@@ -9,10 +9,10 @@ import {
   listNotifications as readNotifications,
 } from '../../../db/accounts/notifications.ts';
 import { notFound } from '../../../domain/errors.ts';
-import { anyUser, scopeOf } from '../../access.ts';
+import { anyUser, requireScope } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { counted, optionalQuery, queryFlag, time } from '../../schemas/fields.ts';
-import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/lists.ts';
+import { paginationSchema, pagingQuery, presentPagination, toListing } from '../../schemas/lists.ts';
 import { envelope, failures, ofMutations, ofPaging, success } from '../../schemas/replies.ts';
 
 const item = {
@@ -96,17 +96,17 @@ export function listNotifications(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const { read, type } = request.query;
-      const listing = listingOf(request.query, 50);
+      const listing = toListing(request.query, 50);
       const em = deps.orm.em.fork();
       const { notifications, total, unread } = await readNotifications(
         em,
-        scopeOf(request),
+        requireScope(request),
         { isRead: read, type },
         listing,
       );
       return success({
         notifications: notifications.map(presentNotificationItem),
-        pagination: paginationOf(listing, total),
+        pagination: presentPagination(listing, total),
         unread_count: unread,
       });
     },
@@ -129,7 +129,7 @@ export function getNotification(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const { notification_id: id } = request.params;
-      return success(presentNotification(await findNotification(deps.orm.em.fork(), scopeOf(request), id)));
+      return success(presentNotification(await findNotification(deps.orm.em.fork(), requireScope(request), id)));
     },
   });
 }
@@ -159,7 +159,7 @@ function markAs(state: 'read' | 'unread', operationId: string) {
       },
       handler: async (request) => {
         const { notification_id: id } = request.params;
-        const marked = await markNotifications(deps.orm.em.fork(), scopeOf(request), [id], isRead);
+        const marked = await markNotifications(deps.orm.em.fork(), requireScope(request), [id], isRead);
         if (marked.length === 0) throw notFound('Notification');
         return success({ notification_id: id, is_read: isRead }, `The notification is marked as ${state}`);
       },
@@ -190,7 +190,7 @@ export function markAllRead(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const count = await markAllNotificationsRead(deps.orm.em.fork(), scopeOf(request));
+      const count = await markAllNotificationsRead(deps.orm.em.fork(), requireScope(request));
       return success({ marked_count: count, is_read: true as const }, `Notifications marked as read: ${count}`);
     },
   });
@@ -238,7 +238,7 @@ function bulkMarkAs(state: 'read' | 'unread', operationId: string) {
       },
       handler: async (request) => {
         const { notification_ids: ids } = request.body;
-        const marked = await markNotifications(deps.orm.em.fork(), scopeOf(request), ids, isRead);
+        const marked = await markNotifications(deps.orm.em.fork(), requireScope(request), ids, isRead);
         return success(
           { notification_ids: marked, marked_count: marked.length, is_read: isRead },
           `Notifications marked as ${state}: ${marked.length}`,
@@ -267,7 +267,7 @@ export function deleteNotification(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const { notification_id: id } = request.params;
-      const deleted = await deleteNotifications(deps.orm.em.fork(), scopeOf(request), [id]);
+      const deleted = await deleteNotifications(deps.orm.em.fork(), requireScope(request), [id]);
       if (deleted.length === 0) throw notFound('Notification');
       return success({ notification_id: id, deleted: true as const }, 'The notification is deleted');
     },
@@ -291,7 +291,7 @@ export function deleteAll(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const count = await deleteAllNotifications(deps.orm.em.fork(), scopeOf(request));
+      const count = await deleteAllNotifications(deps.orm.em.fork(), requireScope(request));
       return success({ deleted_count: count }, `Notifications deleted: ${count}`);
     },
   });
@@ -322,7 +322,7 @@ export function bulkDeleteNotifications(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const { notification_ids: ids } = request.body;
-      const deleted = await deleteNotifications(deps.orm.em.fork(), scopeOf(request), ids);
+      const deleted = await deleteNotifications(deps.orm.em.fork(), requireScope(request), ids);
       return success(
         { notification_ids: deleted, deleted_count: deleted.length },
         `Notifications deleted: ${deleted.length}`,

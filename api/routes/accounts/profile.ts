@@ -5,19 +5,19 @@ import { changeUser } from '../../../db/accounts/user-management.ts';
 import { findProfile } from '../../../db/accounts/users.ts';
 import { AppError } from '../../../domain/errors.ts';
 import { checkDisplayName, maxDisplayName } from '../../../domain/names.ts';
-import { accountRoot, anyUser, callerOf, scopeOf } from '../../access.ts';
+import { accountRoot, anyUser, requireCaller, requireScope } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import {
   bodyBytesWithDescription,
   description,
-  nameOf,
+  nameField,
   optional,
   optionalBody,
   optionalNonZero,
   time,
 } from '../../schemas/fields.ts';
 import { envelope, failures, messageEnvelope, ofMutations, success, successMessage } from '../../schemas/replies.ts';
-import { presentUser, userChangeBody, userChangeOf, userSchema } from './users.ts';
+import { presentUser, toUserChange, userChangeBody, userSchema } from './users.ts';
 
 const accountSchema = z.object({
   account_id: z.string(),
@@ -68,7 +68,7 @@ export function getProfile(api: Api, deps: ApiDependencies): void {
       response: { 200: envelope(profileSchema, 'The caller and their account'), ...failures() },
     },
     handler: async (request) => {
-      const { user, account } = await findProfile(deps.orm.em.fork(), callerOf(request).userId);
+      const { user, account } = await findProfile(deps.orm.em.fork(), requireCaller(request).userId);
       return success({
         ...presentUser(user),
         account_id: user.accountId,
@@ -111,19 +111,19 @@ export function updateProfile(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const caller = callerOf(request);
-      const change = userChangeOf(request.body);
+      const caller = requireCaller(request);
+      const change = toUserChange(request.body);
       if (!caller.isRootUser && (change.role ?? change.status ?? change.isRootUser) !== undefined) {
         throw new AppError('root_required', 'Only an account root user may change a role, a status or is_root_user');
       }
-      await changeUser(deps.orm.em.fork(), scopeOf(request), caller, caller.userId, change);
+      await changeUser(deps.orm.em.fork(), requireScope(request), caller, caller.userId, change);
       return successMessage('The profile is changed');
     },
   });
 }
 
 const body = optionalBody(
-  z.object({ display_name: optionalNonZero(nameOf(maxDisplayName)), description: optional(description()) }),
+  z.object({ display_name: optionalNonZero(nameField(maxDisplayName)), description: optional(description()) }),
 );
 
 /** `PUT /v1/user-management/account`. */
@@ -148,7 +148,7 @@ export function updateAccount(api: Api, deps: ApiDependencies): void {
     handler: async (request) => {
       const { display_name: name, description } = request.body;
       const displayName = name === undefined ? undefined : checkDisplayName(name.trim());
-      const { accountId } = callerOf(request);
+      const { accountId } = requireCaller(request);
       const account = await changeAccount(deps.orm.em.fork(), accountId, { displayName, description });
       return success(presentAccount(account), 'The account is changed');
     },

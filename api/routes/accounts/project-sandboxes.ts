@@ -3,13 +3,13 @@ import { findDefaultProjectId } from '../../../db/accounts/projects.ts';
 import { moveSandboxToProject } from '../../../db/sandboxes/sandbox-projects.ts';
 import { listSandboxViews } from '../../../db/sandboxes/sandbox-reads.ts';
 import { notFound } from '../../../domain/errors.ts';
-import { anyUser, scopeOf } from '../../access.ts';
+import { anyUser, requireScope } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { givenId } from '../../schemas/fields.ts';
-import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/lists.ts';
+import { paginationSchema, pagingQuery, presentPagination, toListing } from '../../schemas/lists.ts';
 import { envelope, failures, ofMutations, ofPaging, success } from '../../schemas/replies.ts';
 import { statusFilter } from '../sandboxes/list.ts';
-import { allFields, presentSandbox, sandboxOf } from '../sandboxes/reply.ts';
+import { allFields, presentSandbox, readSandboxRow } from '../sandboxes/reply.ts';
 import { projectPath, readProject } from './projects.ts';
 
 /** An item of a project's list of sandboxes. */
@@ -54,10 +54,10 @@ export function listProjectSandboxes(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const scope = scopeOf(request);
+      const scope = requireScope(request);
       const { project_id: projectId } = request.params;
       await readProject(deps, scope, projectId);
-      const listing = listingOf(request.query, 50);
+      const listing = toListing(request.query, 50);
       const filter = { projectId, statuses: request.query.status };
       const { views, total } = await listSandboxViews(deps.orm.em.fork(), scope, filter, listing);
       const now = new Date();
@@ -65,7 +65,7 @@ export function listProjectSandboxes(api: Api, deps: ApiDependencies): void {
         const fields = presentSandbox(view, deps.settings, now);
         return { ...fields, id: fields.sandbox_id };
       });
-      return success({ sandboxes, pagination: paginationOf(listing, total) });
+      return success({ sandboxes, pagination: presentPagination(listing, total) });
     },
   });
 }
@@ -77,7 +77,7 @@ const projectSandboxPath = z.object({
 });
 
 /** The reply of add and evict. */
-const moveOf = <A extends string>(action: A) =>
+const moveSchema = <A extends string>(action: A) =>
   z.object({
     sandbox_id: z.string(),
     project_id: z.string().describe('The project that it is in now'),
@@ -100,13 +100,13 @@ export function addSandboxToProject(api: Api, deps: ApiDependencies): void {
         'time.',
       params: projectSandboxPath,
       response: {
-        200: envelope(moveOf('added_to_project'), 'The sandbox is now in the project'),
+        200: envelope(moveSchema('added_to_project'), 'The sandbox is now in the project'),
         ...failures(ofMutations, 'not_found', 'project_of_another_user', 'sandbox_not_running'),
       },
     },
     handler: async (request) => {
       const { project_id: projectId, sandbox_id: sandboxId } = request.params;
-      const previous = await moveSandboxToProject(deps.orm.em.fork(), scopeOf(request), sandboxId, projectId);
+      const previous = await moveSandboxToProject(deps.orm.em.fork(), requireScope(request), sandboxId, projectId);
       return success(
         {
           sandbox_id: sandboxId,
@@ -136,15 +136,15 @@ export function evictSandboxFromProject(api: Api, deps: ApiDependencies): void {
       description: 'The sandbox moves to the default project of its user. It must be in the project in the path.',
       params: projectSandboxPath,
       response: {
-        200: envelope(moveOf('evicted_to_default_project'), 'The sandbox is now in the default project'),
+        200: envelope(moveSchema('evicted_to_default_project'), 'The sandbox is now in the default project'),
         ...failures(ofMutations, 'not_found', 'sandbox_not_running'),
       },
     },
     handler: async (request) => {
-      const scope = scopeOf(request);
+      const scope = requireScope(request);
       const { project_id: projectId, sandbox_id: sandboxId } = request.params;
       const project = await readProject(deps, scope, projectId);
-      const sandbox = await sandboxOf(deps, request, sandboxId);
+      const sandbox = await readSandboxRow(deps, request, sandboxId);
       if (sandbox.projectId !== project.project_id) throw notFound('Sandbox in this project');
       const em = deps.orm.em.fork();
       const home = await findDefaultProjectId(em, sandbox.ownerUserId);

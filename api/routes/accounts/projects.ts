@@ -12,14 +12,14 @@ import { planHeldBy } from '../../../domain/billing/plans.ts';
 import { notFound } from '../../../domain/errors.ts';
 import type { ProjectId } from '../../../domain/ids.ts';
 import { checkProjectName } from '../../../domain/names.ts';
-import { anyUser, callerOf, scopeOf } from '../../access.ts';
+import { anyUser, requireCaller, requireScope } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { createOnce, idempotencyHeaders } from '../../plugins/idempotency.ts';
 import {
   bodyBytesWithDescription,
   description,
   givenId,
-  nameOf,
+  nameField,
   optional,
   optionalBody,
   optionalQuery,
@@ -30,11 +30,11 @@ import {
 } from '../../schemas/fields.ts';
 import {
   accountQuery,
-  listingOf,
   ownerFilter,
-  paginationOf,
   paginationSchema,
   pagingQuery,
+  presentPagination,
+  toListing,
 } from '../../schemas/lists.ts';
 import { envelope, failures, ofIdempotency, ofMutations, ofPaging, success } from '../../schemas/replies.ts';
 
@@ -99,7 +99,7 @@ export async function readProject(
 }
 
 const createBody = z.object({
-  name: nameOf(64).describe('Unique among your projects'),
+  name: nameField(64).describe('Unique among your projects'),
   description: withDefault(description(), ''),
   is_default: withDefault(z.boolean(), false).describe("A user's first project is always the default"),
 });
@@ -126,8 +126,8 @@ export function createProject(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request, reply) => {
-      const caller = callerOf(request);
-      const scope = scopeOf(request);
+      const caller = requireCaller(request);
+      const scope = requireScope(request);
       const { maxProjects } = planHeldBy(caller, deps.plans);
       const project = await createOnce(request, 'project', {
         find: (projectId) => findProject(deps, scope, projectId),
@@ -172,13 +172,13 @@ export function listProjects(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const scope = scopeOf(request);
-      const listing = listingOf(request.query, 50);
+      const scope = requireScope(request);
+      const listing = toListing(request.query, 50);
       const filter = { ownerUserId: ownerFilter(scope, request.query.owner_user_id) };
       const { views, total } = await listProjectViews(deps.orm.em.fork(), scope, filter, listing);
       return success({
         projects: views.map((view) => presentProject(view, scope)),
-        pagination: paginationOf(listing, total),
+        pagination: presentPagination(listing, total),
       });
     },
   });
@@ -198,13 +198,13 @@ export function getProject(api: Api, deps: ApiDependencies): void {
       params: projectPath,
       response: { 200: envelope(projectSchema, 'The project'), ...failures('not_found') },
     },
-    handler: async (request) => success(await readProject(deps, scopeOf(request), request.params.project_id)),
+    handler: async (request) => success(await readProject(deps, requireScope(request), request.params.project_id)),
   });
 }
 
 const updateBody = optionalBody(
   z.object({
-    name: optional(nameOf(64)).describe("Unique among the owner's projects"),
+    name: optional(nameField(64)).describe("Unique among the owner's projects"),
     description: optional(description()),
     is_default: optional(z.boolean()).describe('true takes it from the present default; false is refused on that one'),
   }),
@@ -231,7 +231,7 @@ export function updateProject(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const scope = scopeOf(request);
+      const scope = requireScope(request);
       const { project_id: projectId } = request.params;
       const { name } = request.body;
       await changeProject(deps.orm.em.fork(), scope, projectId, {
@@ -263,7 +263,7 @@ export function deleteProject(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const { project_id: projectId } = request.params;
-      await removeProject(deps.orm.em.fork(), scopeOf(request), projectId);
+      await removeProject(deps.orm.em.fork(), requireScope(request), projectId);
       return success({ project_id: projectId, deleted: true as const }, 'The project is deleted');
     },
   });

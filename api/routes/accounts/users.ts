@@ -16,14 +16,14 @@ import { checkDisplayName, checkUsername, maxDisplayName, usernamePattern } from
 import { isDomainOfOthers, isIssuerFor } from '../../../platform/config/oidc-issuers.ts';
 import { accountPageUrl } from '../../../platform/config/public-urls.ts';
 import type { Settings } from '../../../platform/config/settings.ts';
-import { accountRoot, callerOf, scopeOf } from '../../access.ts';
+import { accountRoot, requireCaller, requireScope } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { createOnce, idempotencyHeaders } from '../../plugins/idempotency.ts';
 import {
   bodyBytesWithDescription,
   description,
   givenId,
-  nameOf,
+  nameField,
   optional,
   optionalBody,
   optionalNonZero,
@@ -33,7 +33,7 @@ import {
   withDefault,
   withDefaultNonZero,
 } from '../../schemas/fields.ts';
-import { accountQuery, listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/lists.ts';
+import { accountQuery, paginationSchema, pagingQuery, presentPagination, toListing } from '../../schemas/lists.ts';
 import {
   envelope,
   failures,
@@ -88,7 +88,7 @@ export function presentUser(user: User): z.output<typeof userSchema> {
 /** The body that changes a user. */
 export const userChangeBody = optionalBody(
   z.object({
-    display_name: optionalNonZero(nameOf(maxDisplayName)),
+    display_name: optionalNonZero(nameField(maxDisplayName)),
     description: optional(description()),
     role: optionalNonZero(z.enum(['user', 'admin'])).describe(
       'Only for account root users; only an admin can grant or revoke `admin`',
@@ -99,7 +99,7 @@ export const userChangeBody = optionalBody(
 );
 
 /** @throws {AppError} `invalid_name` */
-export function userChangeOf(body: z.output<typeof userChangeBody>): UserChange {
+export function toUserChange(body: z.output<typeof userChangeBody>): UserChange {
   const { display_name: name, description, role, status, is_root_user: isRootUser } = body;
   return {
     displayName: name === undefined ? undefined : checkDisplayName(name.trim()),
@@ -130,10 +130,10 @@ export function listAccountUsers(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const listing = listingOf(request.query, 50);
+      const listing = toListing(request.query, 50);
       const { status } = request.query;
-      const { users, total } = await listUsers(deps.orm.em.fork(), scopeOf(request), { status }, listing);
-      return success({ users: users.map(presentUserItem), pagination: paginationOf(listing, total) });
+      const { users, total } = await listUsers(deps.orm.em.fork(), requireScope(request), { status }, listing);
+      return success({ users: users.map(presentUserItem), pagination: presentPagination(listing, total) });
     },
   });
 }
@@ -146,7 +146,7 @@ const body = z.object({
     .meta({ minLength: 1, maxLength: 64, pattern: usernamePattern })
     .describe('Unique in the account, ignoring case'),
   role: z.enum(['user', 'admin']).describe('Only an admin can make an admin'),
-  display_name: optionalNonZero(nameOf(maxDisplayName)).describe('Default: the user name'),
+  display_name: optionalNonZero(nameField(maxDisplayName)).describe('Default: the user name'),
   status: withDefaultNonZero(z.enum(['enabled', 'disabled']), 'enabled'),
   description: withDefault(description(), ''),
   is_root_user: withDefault(z.boolean(), false).describe('Whether the user administers the account'),
@@ -197,9 +197,9 @@ export function createUser(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request, reply) => {
-      const caller = callerOf(request);
+      const caller = requireCaller(request);
       const find = async (userId: UserId) => {
-        const user = await findUserWithin(deps.orm.em, scopeOf(request), userId);
+        const user = await findUserWithin(deps.orm.em, requireScope(request), userId);
         return user && { user, initialPassword: '' };
       };
       const { user, initialPassword } = await createOnce(request, 'user', {
@@ -255,7 +255,7 @@ export function getUser(api: Api, deps: ApiDependencies): void {
       response: { 200: envelope(userSchema, 'The user'), ...failures('root_required', 'not_found') },
     },
     handler: async (request) => {
-      const user = await findUserWithin(deps.orm.em, scopeOf(request), request.params.user_id);
+      const user = await findUserWithin(deps.orm.em, requireScope(request), request.params.user_id);
       if (!user) throw notFound('User');
       return success(presentUser(user));
     },
@@ -294,8 +294,8 @@ export function updateUser(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const { user_id: userId } = request.params;
-      const change = userChangeOf(request.body);
-      await changeUser(deps.orm.em.fork(), scopeOf(request), callerOf(request), userId, change);
+      const change = toUserChange(request.body);
+      await changeUser(deps.orm.em.fork(), requireScope(request), requireCaller(request), userId, change);
       return successMessage('The user is changed');
     },
   });
@@ -331,7 +331,12 @@ export function deleteUser(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request, reply) => {
       const { user_id: userId } = request.params;
-      const emptyProjects = await requestUserDeletion(deps.orm.em.fork(), scopeOf(request), callerOf(request), userId);
+      const emptyProjects = await requestUserDeletion(
+        deps.orm.em.fork(),
+        requireScope(request),
+        requireCaller(request),
+        userId,
+      );
       return reply.code(202).send(
         success({
           message: 'The user is being deleted',

@@ -1,19 +1,19 @@
 import { z } from 'zod';
 import {
   type BalanceChange,
-  balanceOf,
   changeCredit,
   findBalanceChange,
+  readBalance,
   listBalanceChanges as readChanges,
 } from '../../../db/billing/ledger.ts';
 import { ledgerKinds } from '../../../domain/billing/ledger.ts';
 import { toJsonNumber } from '../../../domain/billing/money.ts';
 import { notFound } from '../../../domain/errors.ts';
-import { accountRoot, callerOf, operator, scopeOf } from '../../access.ts';
+import { accountRoot, operator, requireCaller, requireScope } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { createOnce, idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { givenId, time, withDefaultNonZero } from '../../schemas/fields.ts';
-import { accountQuery, listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/lists.ts';
+import { accountQuery, paginationSchema, pagingQuery, presentPagination, toListing } from '../../schemas/lists.ts';
 import { envelope, failures, ofIdempotency, ofMutations, ofPaging, success } from '../../schemas/replies.ts';
 import { amount, currency, positiveAmount } from './money.ts';
 
@@ -57,9 +57,9 @@ export function getBalance(api: Api, deps: ApiDependencies): void {
       response: { 200: envelope(balance, 'The balance'), ...failures('root_required') },
     },
     handler: async (request) => {
-      const { accountId } = callerOf(request);
+      const { accountId } = requireCaller(request);
       const { currency } = deps.plans;
-      const credit = await balanceOf(deps.orm.em.fork(), accountId, currency);
+      const credit = await readBalance(deps.orm.em.fork(), accountId, currency);
       return success({ account_id: accountId, balance: toJsonNumber(credit), currency });
     },
   });
@@ -88,9 +88,9 @@ export function listBalanceChanges(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const listing = listingOf(request.query, 50);
-      const { changes, total } = await readChanges(deps.orm.em.fork(), scopeOf(request), listing);
-      return success({ changes: changes.map(presentBalanceChange), pagination: paginationOf(listing, total) });
+      const listing = toListing(request.query, 50);
+      const { changes, total } = await readChanges(deps.orm.em.fork(), requireScope(request), listing);
+      return success({ changes: changes.map(presentBalanceChange), pagination: presentPagination(listing, total) });
     },
   });
 }

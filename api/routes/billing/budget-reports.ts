@@ -4,18 +4,24 @@ import { type BudgetMessage, listBudgetMessages as readMessages } from '../../..
 import { findBudget } from '../../../db/billing/budget-rows.ts';
 import {
   checkIntervalMinutes,
+  computeRemaining,
   cooldownHours,
   limitTypes,
   percentageUsed,
-  remainingOf,
   thresholdTypes,
 } from '../../../domain/billing/budget.ts';
 import { decimal, toJsonNumber } from '../../../domain/billing/money.ts';
 import type { UserId } from '../../../domain/ids.ts';
-import { accountRoot, callerOf, scopeOf } from '../../access.ts';
+import { accountRoot, requireCaller, requireScope } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { time } from '../../schemas/fields.ts';
-import { accountQuery, listingOf, paginationOf, paginationSchema, pagingQueryOf } from '../../schemas/lists.ts';
+import {
+  accountQuery,
+  createPagingQuery,
+  paginationSchema,
+  presentPagination,
+  toListing,
+} from '../../schemas/lists.ts';
 import { envelope, failures, ofPaging, success } from '../../schemas/replies.ts';
 import { presentThresholds, thresholdSchema } from './budgets.ts';
 import { amount, currency } from './money.ts';
@@ -57,7 +63,7 @@ export function getBudgetStatus(api: Api, deps: ApiDependencies): void {
       response: { 200: envelope(budgetStatus.nullable(), 'The status, or null'), ...failures('root_required') },
     },
     handler: async (request) => {
-      const { accountId } = callerOf(request);
+      const { accountId } = requireCaller(request);
       const em = deps.orm.em.fork();
       const budget = await findBudget(em, accountId);
       if (!budget) return success(null);
@@ -68,7 +74,7 @@ export function getBudgetStatus(api: Api, deps: ApiDependencies): void {
         budget_amount: toJsonNumber(budget.amount),
         amount_used: toJsonNumber(decimal(used).round(6, 0).toFixed(6)),
         percentage_used: toJsonNumber(percentageUsed(used, budget.amount)),
-        remaining_budget: toJsonNumber(remainingOf(used, budget.amount)),
+        remaining_budget: toJsonNumber(computeRemaining(used, budget.amount)),
         currency: budget.currency,
         limit_type: budget.limitType,
         is_restricted: budget.isRestricted,
@@ -114,19 +120,19 @@ export function listBudgetMessages(api: Api, deps: ApiDependencies): void {
       tags: ['Budgets'],
       summary: 'List the reports of reached thresholds, newest first',
       description: 'Each has the mail that was sent, and its recipients.',
-      querystring: z.object({ ...pagingQueryOf(20), ...accountQuery }),
+      querystring: z.object({ ...createPagingQuery(20), ...accountQuery }),
       response: {
         200: envelope(z.object({ messages: z.array(message), pagination: paginationSchema }), 'A page of messages'),
         ...failures(ofPaging, 'root_required', 'admin_required', 'not_found'),
       },
     },
     handler: async (request) => {
-      const listing = listingOf(request.query, 20);
-      const { messages, total } = await readMessages(deps.orm.em.fork(), scopeOf(request), listing);
-      const { userId } = callerOf(request);
+      const listing = toListing(request.query, 20);
+      const { messages, total } = await readMessages(deps.orm.em.fork(), requireScope(request), listing);
+      const { userId } = requireCaller(request);
       return success({
         messages: messages.map((each) => present(each, userId)),
-        pagination: paginationOf(listing, total),
+        pagination: presentPagination(listing, total),
       });
     },
   });

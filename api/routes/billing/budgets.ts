@@ -12,7 +12,7 @@ import {
 } from '../../../domain/billing/budget.ts';
 import { toJsonNumber } from '../../../domain/billing/money.ts';
 import { isBilled } from '../../../platform/config/billing.ts';
-import { accountRoot, callerOf } from '../../access.ts';
+import { accountRoot, requireCaller } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { createOnce, idempotencyHeaders } from '../../plugins/idempotency.ts';
 import {
@@ -37,7 +37,7 @@ import {
 import { amount, currency, positiveAmount } from './money.ts';
 
 /** The budget rules of this platform. */
-const budgetRulesOf = ({ plans, settings }: ApiDependencies): BudgetRules => ({
+const toBudgetRules = ({ plans, settings }: ApiDependencies): BudgetRules => ({
   currency: plans.currency,
   isBilled: isBilled(settings),
   pausesSandboxes: settings.PLATFORM_USED_UP_BUDGET === 'pause',
@@ -126,7 +126,7 @@ export function getBudget(api: Api, deps: ApiDependencies): void {
       response: { 200: envelope(budgetSchema.nullable(), 'The budget, or null'), ...failures('root_required') },
     },
     handler: async (request) => {
-      const budget = await findBudget(deps.orm.em.fork(), callerOf(request).accountId);
+      const budget = await findBudget(deps.orm.em.fork(), requireCaller(request).accountId);
       return success(budget && presentBudget(budget));
     },
   });
@@ -159,7 +159,7 @@ export function createBudget(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request, reply) => {
-      const { accountId } = callerOf(request);
+      const { accountId } = requireCaller(request);
       const { budget_amount: amount, limit_type: limitType, alert_thresholds: thresholds } = request.body;
       const em = deps.orm.em.fork();
       const input = {
@@ -171,7 +171,7 @@ export function createBudget(api: Api, deps: ApiDependencies): void {
           const found = await findBudget(em.fork(), accountId);
           return found?.key === key ? found : null;
         },
-        create: (key) => addBudget(em, budgetRulesOf(deps), accountId, key, input),
+        create: (key) => addBudget(em, toBudgetRules(deps), accountId, key, input),
       });
       return reply.code(201).send(success(presentBudget(made)));
     },
@@ -203,9 +203,9 @@ export function updateBudget(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const { accountId } = callerOf(request);
+      const { accountId } = requireCaller(request);
       const { body: given } = request;
-      const changed = await changeBudget(deps.orm.em.fork(), budgetRulesOf(deps), accountId, {
+      const changed = await changeBudget(deps.orm.em.fork(), toBudgetRules(deps), accountId, {
         amount: given.budget_amount,
         alertThresholds: given.alert_thresholds,
         limitType: given.limit_type,
@@ -234,7 +234,7 @@ export function deleteBudget(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      await removeBudget(deps.orm.em.fork(), callerOf(request).accountId);
+      await removeBudget(deps.orm.em.fork(), requireCaller(request).accountId);
       return successMessage('The budget is deleted');
     },
   });

@@ -4,13 +4,13 @@ import type { Invoice } from '../../../db/billing/invoices.ts';
 import { readCosts, readUsageByDay, readUsageTotals } from '../../../db/usage/usage-reports.ts';
 import { countSessions } from '../../../db/usage/usage-sessions.ts';
 import { type InvoiceLine, invoiceStatuses } from '../../../domain/billing/invoice.ts';
-import { type Amount, isPositive, negated, sumOf, toJsonNumber } from '../../../domain/billing/money.ts';
+import { type Amount, isPositive, negated, sumAmounts, toJsonNumber } from '../../../domain/billing/money.ts';
 import { notFound } from '../../../domain/errors.ts';
-import { accountRoot, callerOf } from '../../access.ts';
+import { accountRoot, requireCaller } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { time } from '../../schemas/fields.ts';
 import { envelope, failures, success } from '../../schemas/replies.ts';
-import { windowOf, windowQuery } from '../../schemas/usage-window.ts';
+import { resolveWindow, windowQuery } from '../../schemas/usage-window.ts';
 import { amount, currency } from './money.ts';
 
 /** The cost of a plan in a period: `standard` less `credit` is `final`. */
@@ -28,11 +28,11 @@ interface Fee {
 }
 
 /** Adds up the plan lines in the invoices of a period. Lines that include usage in a free plan belong to the usage. */
-function feeOf(lines: readonly InvoiceLine[], currency: string): Fee {
+function computeFee(lines: readonly InvoiceLine[], currency: string): Fee {
   const amounts = lines
     .filter((line) => line.type === 'subscription' && !isIncludedUsage(line))
     .map((line) => line.amount);
-  const sum = (of: readonly Amount[]) => sumOf(of, currency);
+  const sum = (of: readonly Amount[]) => sumAmounts(of, currency);
   const credits = amounts.filter((each) => each.startsWith('-')).map((each) => negated(each, currency));
   return { standard: sum(amounts.filter(isPositive)), credit: sum(credits), final: sum(amounts) };
 }
@@ -42,8 +42,8 @@ function presentFee({ standard, credit, final }: Fee) {
 }
 
 /** The cost of usage, less the usage that a free plan includes. */
-function usageCostOf(lines: readonly InvoiceLine[], currency: string): Amount {
-  return sumOf(
+function sumUsageCost(lines: readonly InvoiceLine[], currency: string): Amount {
+  return sumAmounts(
     lines.filter((line) => line.type === 'usage' || isIncludedUsage(line)).map((line) => line.amount),
     currency,
   );
@@ -52,7 +52,7 @@ function usageCostOf(lines: readonly InvoiceLine[], currency: string): Amount {
 const isIncludedUsage = ({ description }: InvoiceLine) => description.startsWith('Usage included in ');
 
 /** The lines of several invoices. */
-const linesOf = (invoices: readonly Invoice[]): InvoiceLine[] => invoices.flatMap(({ lines }) => lines);
+const collectLines = (invoices: readonly Invoice[]): InvoiceLine[] => invoices.flatMap(({ lines }) => lines);
 
 const snapshot = z
   .object({
@@ -89,7 +89,7 @@ export function getCurrentBilling(api: Api, deps: ApiDependencies): void {
       response: { 200: envelope(snapshot, 'The running period'), ...failures('root_required', 'not_found') },
     },
     handler: async (request) => {
-      const { accountId } = callerOf(request);
+      const { accountId } = requireCaller(request);
       const { em } = deps.orm;
       const now = new Date();
       const running = await readRunningPeriod(em, accountId, now);
@@ -103,13 +103,13 @@ export function getCurrentBilling(api: Api, deps: ApiDependencies): void {
         readCosts(em, of, window, now),
         readUsageByDay(em, of, window, now),
       ]);
-      const fee = feeOf([...lines, ...linesOf(changes)], code);
-      const used = usageCostOf(lines, code);
+      const fee = computeFee([...lines, ...collectLines(changes)], code);
+      const used = sumUsageCost(lines, code);
       return success({
         current_period: { start, end },
         currency: code,
-        current_cost: toJsonNumber(sumOf([fee.final, used], code)),
-        projected_cost: toJsonNumber(sumOf([fee.final, projected(used, running, now)], code)),
+        current_cost: toJsonNumber(sumAmounts([fee.final, used], code)),
+        projected_cost: toJsonNumber(sumAmounts([fee.final, projected(used, running, now)], code)),
         active_sessions: sessions.active,
         completed_sessions: sessions.completed,
         subscription_fee: { plan_name: planName, ...presentFee(fee) },
@@ -163,7 +163,7 @@ export function listBillingPeriods(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const { accountId } = callerOf(request);
+      const { accountId } = requireCaller(request);
       const { em } = deps.orm;
       const now = new Date();
       const running = await readRunningPeriod(em, accountId, now);
@@ -178,8 +178,8 @@ export function listBillingPeriods(api: Api, deps: ApiDependencies): void {
         status: 'active' as const,
         invoice_generated: false,
         invoice_id: null,
-        ...datesOf({ start, end }),
-        ...costsOf(lines, linesOf(changes), code, (used) => projected(used, running, now)),
+        ...presentPeriod({ start, end }),
+        ...presentCosts(lines, collectLines(changes), code, (used) => projected(used, running, now)),
       };
       const past = (await listBilledPeriods(em, accountId, start)).map(({ invoice, changes: within }) => ({
         period_id: invoice.invoiceId,
@@ -189,31 +189,31 @@ export function listBillingPeriods(api: Api, deps: ApiDependencies): void {
         status: invoice.status,
         invoice_generated: invoice.status !== 'draft',
         invoice_id: invoice.invoiceId,
-        ...datesOf({ start: invoice.periodStart, end: invoice.periodEnd }),
-        ...costsOf(invoice.lines, linesOf(within), invoice.currency, (used) => used),
+        ...presentPeriod({ start: invoice.periodStart, end: invoice.periodEnd }),
+        ...presentCosts(invoice.lines, collectLines(within), invoice.currency, (used) => used),
       }));
       return success({ periods: [current, ...past] });
     },
   });
 }
 
-function datesOf({ start, end }: { start: Date; end: Date }) {
+function presentPeriod({ start, end }: { start: Date; end: Date }) {
   return { period_start: start.toISOString().slice(0, 10), period_end: end.toISOString().slice(0, 10) };
 }
 
-function costsOf(
+function presentCosts(
   lines: readonly InvoiceLine[],
   ofChanges: readonly InvoiceLine[],
   code: string,
   project: (used: string) => string,
 ) {
-  const fee = feeOf([...lines, ...ofChanges], code);
-  const used = usageCostOf(lines, code);
+  const fee = computeFee([...lines, ...ofChanges], code);
+  const used = sumUsageCost(lines, code);
   return {
     currency: code,
     subscription_fee: presentFee(fee),
-    usage_cost: { accumulated: toJsonNumber(used), projected: toJsonNumber(sumOf([project(used)], code)) },
-    total: toJsonNumber(sumOf([fee.final, used], code)),
+    usage_cost: { accumulated: toJsonNumber(used), projected: toJsonNumber(sumAmounts([project(used)], code)) },
+    total: toJsonNumber(sumAmounts([fee.final, used], code)),
   };
 }
 
@@ -249,10 +249,10 @@ export function getBillingHistory(api: Api, deps: ApiDependencies): void {
       response: { 200: envelope(history, 'The costs'), ...failures('root_required', 'invalid_date_range') },
     },
     handler: async (request) => {
-      const { accountId } = callerOf(request);
+      const { accountId } = requireCaller(request);
       const { em } = deps.orm;
       const now = new Date();
-      const window = windowOf(request.query, now);
+      const window = resolveWindow(request.query, now);
       const of = { scope: { rows: 'account', accountId } } as const;
       const [totals, counts, costs, days] = await Promise.all([
         readUsageTotals(em, of, window, now),

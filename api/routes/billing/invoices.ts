@@ -8,10 +8,16 @@ import { toJsonNumber } from '../../../domain/billing/money.ts';
 import { hasReceipt } from '../../../domain/billing/receipt.ts';
 import { AppError, notFound } from '../../../domain/errors.ts';
 import { isId } from '../../../domain/ids.ts';
-import { accountRoot, callerOf, scopeOf } from '../../access.ts';
+import { accountRoot, requireCaller, requireScope } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { time } from '../../schemas/fields.ts';
-import { accountQuery, listingOf, paginationOf, paginationSchema, pagingQueryOf } from '../../schemas/lists.ts';
+import {
+  accountQuery,
+  createPagingQuery,
+  paginationSchema,
+  presentPagination,
+  toListing,
+} from '../../schemas/lists.ts';
 import { envelope, failures, ofMutations, ofPaging, success } from '../../schemas/replies.ts';
 import { amount, currency } from './money.ts';
 
@@ -88,7 +94,7 @@ export const invoiceParams = z.object({
 export async function readInvoice(em: EntityManager, request: FastifyRequest, invoiceId: string): Promise<Invoice> {
   const invoice = await findInvoice(em, invoiceId);
   if (!invoice) throw notFound('Invoice');
-  const scope = scopeOf(request);
+  const scope = requireScope(request);
   if (scope.rows !== 'everything' && scope.accountId !== invoice.accountId) {
     throw new AppError('invoice_of_another_account', 'The invoice belongs to another account');
   }
@@ -107,7 +113,7 @@ export function listInvoices(api: Api, deps: ApiDependencies): void {
       summary: 'List the invoices of the account, newest first',
       description:
         'Invoices of periods and of plan changes, including drafts. Only `open` and `past_due` invoices are due.',
-      querystring: z.object({ ...pagingQueryOf(20), ...accountQuery }),
+      querystring: z.object({ ...createPagingQuery(20), ...accountQuery }),
       response: {
         200: envelope(
           z.object({ invoices: z.array(invoiceSchema), pagination: paginationSchema }),
@@ -117,9 +123,9 @@ export function listInvoices(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const listing = listingOf(request.query, 20);
-      const { invoices, total } = await readInvoices(deps.orm.em.fork(), scopeOf(request), listing);
-      return success({ invoices: invoices.map(presentInvoice), pagination: paginationOf(listing, total) });
+      const listing = toListing(request.query, 20);
+      const { invoices, total } = await readInvoices(deps.orm.em.fork(), requireScope(request), listing);
+      return success({ invoices: invoices.map(presentInvoice), pagination: presentPagination(listing, total) });
     },
   });
 }
@@ -169,6 +175,6 @@ export function generateInvoice(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) =>
-      success(presentInvoice(await refreshDraft(deps.orm.em, callerOf(request).accountId, new Date()))),
+      success(presentInvoice(await refreshDraft(deps.orm.em, requireCaller(request).accountId, new Date()))),
   });
 }

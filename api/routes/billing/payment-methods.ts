@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { credentialOf } from '../../../db/accounts/identities.ts';
+import { requireCredentialId } from '../../../db/accounts/identities.ts';
 import type { PaymentMethod } from '../../../db/billing/payment-method.entity.ts';
 import {
   deleteMethod,
@@ -14,7 +14,7 @@ import { cardLinkMinutes } from '../../../domain/billing/payments.ts';
 import { AppError, notFound } from '../../../domain/errors.ts';
 import { ProcessorRefusedError } from '../../../integrations/payments/processor.ts';
 import { apiUrl } from '../../../platform/config/public-urls.ts';
-import { accountRoot, anyUser, callerOf, scopeOf } from '../../access.ts';
+import { accountRoot, anyUser, requireCaller, requireScope } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { addCardPath } from '../../pages/add-card.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';
@@ -101,7 +101,7 @@ export function listPaymentMethods(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       requireProcessor(deps);
-      const methods = await listMethods(deps.orm.em, scopeOf(request));
+      const methods = await listMethods(deps.orm.em, requireScope(request));
       return success({ payment_methods: methods.map(presentMethod) });
     },
   });
@@ -125,7 +125,7 @@ export function getPaymentMethodsStatus(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       requireProcessor(deps);
-      return success({ has_payment_methods: await hasMethods(deps.orm.em, callerOf(request).accountId) });
+      return success({ has_payment_methods: await hasMethods(deps.orm.em, requireCaller(request).accountId) });
     },
   });
 }
@@ -164,7 +164,7 @@ export function setUpPaymentMethod(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const processor = requireProcessor(deps);
-      const begun = await askProcessor(beginSetup({ orm: deps.orm, processor }, callerOf(request).accountId));
+      const begun = await askProcessor(beginSetup({ orm: deps.orm, processor }, requireCaller(request).accountId));
       return success({ client_secret: begun.clientSecret, setup_intent_id: begun.setupIntentId });
     },
   });
@@ -185,7 +185,7 @@ export function linkToAddPaymentMethod(api: Api, deps: ApiDependencies): void {
         secrets: ['url'],
         restore: async (data, request) => {
           const { setup_intent_id: setupIntentId, expires_at: expiresAt } = data as Record<string, string>;
-          return { ...data, url: await urlOf(deps, request, setupIntentId!, new Date(expiresAt!)) };
+          return { ...data, url: await createCardUrl(deps, request, setupIntentId!, new Date(expiresAt!)) };
         },
       },
     },
@@ -211,17 +211,17 @@ export function linkToAddPaymentMethod(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const processor = requireProcessor(deps);
-      const caller = callerOf(request);
+      const caller = requireCaller(request);
       const { setupIntentId } = await askProcessor(beginSetup({ orm: deps.orm, processor }, caller.accountId));
       const expiresAt = new Date(Math.ceil(Date.now() / 1000) * 1000 + cardLinkMinutes * 60_000);
-      const url = await urlOf(deps, request, setupIntentId, expiresAt);
+      const url = await createCardUrl(deps, request, setupIntentId, expiresAt);
       return success({ url, setup_intent_id: setupIntentId, expires_at: expiresAt });
     },
   });
 }
 
-async function urlOf(deps: ApiDependencies, request: FastifyRequest, setupIntentId: string, expiresAt: Date) {
-  const credentialId = credentialOf(callerOf(request));
+async function createCardUrl(deps: ApiDependencies, request: FastifyRequest, setupIntentId: string, expiresAt: Date) {
+  const credentialId = requireCredentialId(requireCaller(request));
   const token = await deps.cardLinks.make({ setupIntentId, credentialId }, expiresAt);
   return `${apiUrl(deps.settings)}${addCardPath}#${token}`;
 }
@@ -265,7 +265,7 @@ export function checkPaymentMethod(api: Api, deps: ApiDependencies): void {
       const processor = requireProcessor(deps);
       const { setup_intent_id: setupIntentId } = request.body;
       const begun = await findSetup(deps.orm.em, setupIntentId);
-      if (begun?.accountId !== callerOf(request).accountId) throw notFound('Setup intent');
+      if (begun?.accountId !== requireCaller(request).accountId) throw notFound('Setup intent');
       const kept = await askProcessor(keepFinishedSetup({ orm: deps.orm, processor }, setupIntentId));
       if (!kept) {
         return success({ processed: false, method: null }, 'The card is not verified yet; try again in a few seconds');
@@ -298,7 +298,7 @@ export function setDefaultPaymentMethod(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       requireProcessor(deps);
-      const { accountId } = callerOf(request);
+      const { accountId } = requireCaller(request);
       const chosen = await setDefaultMethod(deps.orm.em.fork(), accountId, request.body.payment_method_id);
       return success(presentMethod(chosen));
     },
@@ -331,7 +331,7 @@ export function deletePaymentMethod(api: Api, deps: ApiDependencies): void {
     handler: async (request) => {
       const processor = requireProcessor(deps);
       const em = deps.orm.em.fork();
-      const { paymentMethodId } = await readMethod(em, scopeOf(request), request.params.id);
+      const { paymentMethodId } = await readMethod(em, requireScope(request), request.params.id);
       try {
         await askProcessor(processor.detachMethod(paymentMethodId));
       } catch (error) {

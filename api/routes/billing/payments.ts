@@ -8,11 +8,17 @@ import { findRefund, type PaymentRefund } from '../../../db/billing/payment-refu
 import { toJsonNumber } from '../../../domain/billing/money.ts';
 import { chargeStatuses, refundStatuses } from '../../../domain/billing/payments.ts';
 import { refundCharge } from '../../../integrations/payments/refund-charge.ts';
-import { accountRoot, operator, scopeOf } from '../../access.ts';
+import { accountRoot, operator, requireScope } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { createOnce, idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { optional, optionalBody, optionalQuery, time, withDefaultNonZero } from '../../schemas/fields.ts';
-import { accountQuery, listingOf, paginationOf, paginationSchema, pagingQueryOf } from '../../schemas/lists.ts';
+import {
+  accountQuery,
+  createPagingQuery,
+  paginationSchema,
+  presentPagination,
+  toListing,
+} from '../../schemas/lists.ts';
 import { envelope, failures, ofIdempotency, ofMutations, ofPaging, success } from '../../schemas/replies.ts';
 import { amount, currency, positiveAmount } from './money.ts';
 import { askProcessor, requireProcessor } from './processor.ts';
@@ -52,7 +58,7 @@ function presentIntent(intent: PaymentIntent): z.output<typeof intentSchema> {
 }
 
 const query = z.object({
-  ...pagingQueryOf(20),
+  ...createPagingQuery(20),
   ...accountQuery,
   type: optionalQuery(z.string().max(64)).describe('Only those with this `intent_type`'),
 });
@@ -79,10 +85,10 @@ export function listPaymentIntents(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       requireProcessor(deps);
-      const listing = listingOf(request.query, 20);
+      const listing = toListing(request.query, 20);
       const em = deps.orm.em.fork();
-      const { intents, total } = await readIntents(em, scopeOf(request), request.query.type, listing);
-      return success({ payment_intents: intents.map(presentIntent), pagination: paginationOf(listing, total) });
+      const { intents, total } = await readIntents(em, requireScope(request), request.query.type, listing);
+      return success({ payment_intents: intents.map(presentIntent), pagination: presentPagination(listing, total) });
     },
   });
 }
@@ -106,7 +112,9 @@ export function getPaymentIntent(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       requireProcessor(deps);
-      return success(presentIntent(await readPaymentIntent(deps.orm.em.fork(), scopeOf(request), request.params.id)));
+      return success(
+        presentIntent(await readPaymentIntent(deps.orm.em.fork(), requireScope(request), request.params.id)),
+      );
     },
   });
 }

@@ -29,7 +29,7 @@ export function getReceipt(api: Api, deps: ApiDependencies): void {
   const turns = new FairSemaphore(pdfsAtOnce, 1);
   const ofAccounts = new BoundedCounts(pdfsOfAccount, 'receipts-of-account');
 
-  async function pdfOf(receipt: Receipt, reply: FastifyReply): Promise<Buffer> {
+  async function createPdf(receipt: Receipt, reply: FastifyReply): Promise<Buffer> {
     const { accountId } = receipt.customer;
     if (!ofAccounts.tryAdd(accountId)) {
       const message = 'Too many receipts of the account are being made; wait until one is ready';
@@ -92,7 +92,7 @@ export function getReceipt(api: Api, deps: ApiDependencies): void {
       const issuer = deps.settings.PLATFORM_INVOICE_ISSUER?.replaceAll('\\n', '\n') ?? apiUrl(deps.settings);
       const receipt = await readReceipt(em, invoice, issuer);
       const isPage = request.query.format === 'html';
-      const content = isPage ? receiptHtml(receipt) : await pdfOf(receipt, reply);
+      const content = isPage ? receiptHtml(receipt) : await createPdf(receipt, reply);
       return (
         reply
           .headers({

@@ -14,11 +14,11 @@ import type { Plan } from '../../../domain/billing/plans.ts';
 import { AppError, notFound } from '../../../domain/errors.ts';
 import type { PlanChangeId } from '../../../domain/ids.ts';
 import { isBilled } from '../../../platform/config/billing.ts';
-import { accountRoot, anyUser, callerOf, scopeOf } from '../../access.ts';
+import { accountRoot, anyUser, requireCaller, requireScope } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { time } from '../../schemas/fields.ts';
-import { accountQuery, listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/lists.ts';
+import { accountQuery, paginationSchema, pagingQuery, presentPagination, toListing } from '../../schemas/lists.ts';
 import { envelope, failures, ofIdempotency, ofMutations, ofPaging, success } from '../../schemas/replies.ts';
 import { amount } from './money.ts';
 import { requireProcessor } from './processor.ts';
@@ -127,7 +127,7 @@ export function getSubscription(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const subscription = await findSubscription(deps.orm.em, callerOf(request).accountId);
+      const subscription = await findSubscription(deps.orm.em, requireCaller(request).accountId);
       if (!subscription) throw notFound('Subscription');
       return success({ subscription: presentSubscription(subscription) });
     },
@@ -174,11 +174,11 @@ export function changeSubscription(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const { accountId } = callerOf(request);
+      const { accountId } = requireCaller(request);
       const billed = isBilled(deps.settings) && (await isCharged(deps.orm.em, accountId));
       const wanted = { accountId, planName: request.body.plan_name, at: new Date(), billed };
       const changeId = await changePlan(deps.orm.em, deps.plans, wanted);
-      const change = changeId === null ? null : await outcomeOf(deps, changeId);
+      const change = changeId === null ? null : await waitForOutcome(deps, changeId);
       if (change?.status === 'failed') {
         const why = change.failureReason ? ` (${change.failureReason})` : '';
         throw new AppError('payment_failed', `The charge failed${why}; the plan did not change`);
@@ -192,7 +192,7 @@ export function changeSubscription(api: Api, deps: ApiDependencies): void {
 }
 
 /** The ended change, or its current state when the request has waited long enough. */
-async function outcomeOf({ orm }: ApiDependencies, changeId: PlanChangeId): Promise<PlanChange> {
+async function waitForOutcome({ orm }: ApiDependencies, changeId: PlanChangeId): Promise<PlanChange> {
   for (const endsAt = Date.now() + waitMs; ; ) {
     const change = await findPlanChange(orm.em, changeId);
     if (!change) throw notFound('Change of the plan');
@@ -241,8 +241,8 @@ export function listSubscriptionHistory(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const listing = listingOf(request.query, 50);
-      const { changes, total } = await listSubscriptionChanges(deps.orm.em.fork(), scopeOf(request), listing);
+      const listing = toListing(request.query, 50);
+      const { changes, total } = await listSubscriptionChanges(deps.orm.em.fork(), requireScope(request), listing);
       const history = changes.map((change) => ({
         change_id: change.changeId,
         account_id: change.accountId,
@@ -260,7 +260,7 @@ export function listSubscriptionHistory(api: Api, deps: ApiDependencies): void {
         invoice_id: change.invoiceId,
         changed_at: change.changedAt,
       }));
-      return success({ history, pagination: paginationOf(listing, total) });
+      return success({ history, pagination: presentPagination(listing, total) });
     },
   });
 }
@@ -301,7 +301,7 @@ export function getSubscriptionPayment(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       requireProcessor(deps);
-      const { accountId } = callerOf(request);
+      const { accountId } = requireCaller(request);
       const subscription = await findSubscription(deps.orm.em, accountId);
       if (!subscription) return success(null);
       const { start } = currentPeriod(subscription, new Date());

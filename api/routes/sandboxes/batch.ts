@@ -6,7 +6,7 @@ import { AppError, notFound } from '../../../domain/errors.ts';
 import type { SandboxId } from '../../../domain/ids.ts';
 import { requireFresh } from '../../../domain/sandboxes/object-storage.ts';
 import { concurrentStatuses, type SandboxStatus } from '../../../domain/sandboxes/state.ts';
-import { anyUser, scopeOf } from '../../access.ts';
+import { anyUser, requireScope } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { counted, givenId, withDefault } from '../../schemas/fields.ts';
 import { envelope, failures, ofMutations, success } from '../../schemas/replies.ts';
@@ -59,7 +59,7 @@ async function runBatch(
   finish?: (sandboxes: Sandbox[]) => Promise<void>,
 ) {
   const ids = [...new Set(request.body.sandbox_ids)];
-  const sandboxes = await findSandboxes(deps.orm.em, scopeOf(request), ids);
+  const sandboxes = await findSandboxes(deps.orm.em, requireScope(request), ids);
   const results = await inParallel(ids, atOnce, async (sandboxId) => {
     try {
       const sandbox = sandboxes.get(sandboxId);

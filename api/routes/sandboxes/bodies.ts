@@ -19,7 +19,7 @@ import {
   counted,
   description,
   givenId,
-  nameOf,
+  nameField,
   optional,
   optionalBody,
   optionalNonZero,
@@ -138,7 +138,7 @@ export const mountPatch = withDefault(
  */
 export function requireOutbound(
   mounts: readonly Pick<WantedMount, 'uri' | 'region' | 'endpoint'>[],
-  pathOf: (index: number) => string,
+  formatPath: (index: number) => string,
   settings: Settings,
 ) {
   for (const [index, each] of mounts.entries()) {
@@ -146,7 +146,7 @@ export function requireOutbound(
     if ('reason' in target || net.isIP(target.host) === 0) continue;
     if (isOutboundAddressAllowed(target.host, settings.PLATFORM_OUTBOUND_RANGES)) continue;
     const reason = 'is an address that is not allowed';
-    const path = `${pathOf(index)}.endpoint`;
+    const path = `${formatPath(index)}.endpoint`;
     throw new AppError('validation_failed', `${path}: ${reason}`, { details: [{ path, reason }] });
   }
 }
@@ -159,9 +159,9 @@ export function requireOutbound(
 export function requireUsable(patch: MountPatch, sandbox: { directMount: boolean }, settings: Settings): void {
   if (patch.kind !== 'mounts') return;
   const upserts = patch.changes.filter((change) => change.kind === 'upsert');
-  const pathOf = (at: number) => `object_storage.mounts.${patch.changes.indexOf(upserts[at]!)}`;
-  requireOutbound(upserts, pathOf, settings);
-  if (sandbox.directMount) requireLasting(upserts, pathOf);
+  const formatPath = (at: number) => `object_storage.mounts.${patch.changes.indexOf(upserts[at]!)}`;
+  requireOutbound(upserts, formatPath, settings);
+  if (sandbox.directMount) requireLasting(upserts, formatPath);
 }
 
 /** The fields of a create's body about mounts. */
@@ -176,7 +176,7 @@ interface CreateFields {
  * The options of a create for direct mounts, with which the s3fs of the image runs in the sandbox.
  * @throws {AppError} `validation_failed`, `direct_mount_not_possible`
  */
-export function directMountOf(body: CreateFields, template: Template): Pick<Sandbox, 'directMount' | 's3fsPath'> {
+export function readDirectMount(body: CreateFields, template: Template): Pick<Sandbox, 'directMount' | 's3fsPath'> {
   const { object_storage_direct_mount: asked, s3fs_executable_path: s3fsPath } = body;
   if (!asked && s3fsPath !== '') {
     throw refusal('validation_failed', 's3fs_executable_path', 'is for object_storage_direct_mount only');
@@ -198,9 +198,9 @@ export function directMountOf(body: CreateFields, template: Template): Pick<Sand
  * s3fs reads a session token only from its environment or a file of the image, and processes of the sandbox could see
  * both.
  */
-function requireLasting(mounts: readonly WantedMount[], pathOf: (index: number) => string): void {
+function requireLasting(mounts: readonly WantedMount[], formatPath: (index: number) => string): void {
   const at = mounts.findIndex((mount) => mount.credentials.sessionToken !== null);
-  if (at >= 0) throw notPossible(`${pathOf(at)}.session_token`, 'is not supported with an s3fs in the sandbox');
+  if (at >= 0) throw notPossible(`${formatPath(at)}.session_token`, 'is not supported with an s3fs in the sandbox');
 }
 
 const notPossible = (path: string, reason: string) => refusal('direct_mount_not_possible', path, reason);
@@ -282,7 +282,7 @@ const s3fsPath = z
 /** Body of `POST /v1/sandboxes`. */
 export const createBody = optionalBody(
   z.object({
-    name: withDefault(nameOf(24, { mayBeBlank: true }), '').describe('Generated when empty'),
+    name: withDefault(nameField(24, { mayBeBlank: true }), '').describe('Generated when empty'),
     description: withDefault(description(), ''),
     template: withDefaultNonZero(z.string().max(128), 'base').describe(
       'An id, the name of a built-in, public or own template, or `<user name>/<name>`',

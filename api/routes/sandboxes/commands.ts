@@ -9,10 +9,10 @@ import {
 import { ApplicationFailure, CancelledFailure, type UpdateDefinition } from '@temporalio/common';
 import type { Logger } from 'pino';
 import { newId } from '../../../db/core/new-id.ts';
-import { removeStartOf, requestStart } from '../../../db/core/outbox.ts';
+import { removeStart, requestStart } from '../../../db/core/outbox.ts';
 import { hasLease } from '../../../db/hosts/hosts.ts';
 import type { Orm } from '../../../db/orm.ts';
-import { lifeStartOf } from '../../../db/sandboxes/admission.ts';
+import { toLifeStart } from '../../../db/sandboxes/admission.ts';
 import type { Sandbox } from '../../../db/sandboxes/sandbox.entity.ts';
 import { findSandboxStatus } from '../../../db/sandboxes/sandbox-status.ts';
 import { AppError } from '../../../domain/errors.ts';
@@ -123,7 +123,7 @@ export class TemporalSandboxCommands implements SandboxCommands {
       return;
     }
     // The request does not wait for this. If it fails, the relay finds that the workflow is already started.
-    removeStartOf(this.#orm.em, sandboxId).catch((error) => {
+    removeStart(this.#orm.em, sandboxId).catch((error) => {
       this.#logger.warn({ err: error, sandboxId }, 'the start of a sandbox could not be removed from the outbox');
     });
   }
@@ -318,7 +318,7 @@ export class TemporalSandboxCommands implements SandboxCommands {
 }
 
 function sandboxStart(sandbox: Sandbox) {
-  return startOptions('sandbox', sandbox.sandboxId, lifeStartOf(sandbox));
+  return startOptions('sandbox', sandbox.sandboxId, toLifeStart(sandbox));
 }
 
 /**

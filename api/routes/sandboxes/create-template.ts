@@ -7,9 +7,9 @@ import { createTemplate, type NewTemplate } from '../../../db/templates/template
 import { checkPlanLimits, planHeldBy } from '../../../domain/billing/plans.ts';
 import { AppError } from '../../../domain/errors.ts';
 import type { TemplateId } from '../../../domain/ids.ts';
-import { registryProjectOf } from '../../../domain/templates/image.ts';
+import { deriveRegistryProject } from '../../../domain/templates/image.ts';
 import { checkTemplateName } from '../../../domain/templates/name.ts';
-import { anyUser, callerOf } from '../../access.ts';
+import { anyUser, requireCaller } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { createOnce, idempotencyHeaders } from '../../plugins/idempotency.ts';
 import {
@@ -27,7 +27,7 @@ import { customCommand, portsBeside, readyCommand, templateName, templatePorts }
 import { requireVisibility } from '../templates/create.ts';
 import { requireRegistryUp, requireStorage } from '../templates/images.ts';
 import { templateStatus, templateVisibility } from '../templates/schema.ts';
-import { sandboxOf, sandboxPath } from './reply.ts';
+import { readSandboxRow, sandboxPath } from './reply.ts';
 
 const body = z.object({
   name: templateName(),
@@ -95,14 +95,14 @@ export function createTemplateFromSandbox(api: Api, deps: ApiDependencies): void
       },
     },
     handler: async (request) => {
-      const caller = callerOf(request);
+      const caller = requireCaller(request);
       const { sandbox_id: sandboxId } = request.params;
       const em = deps.orm.em.fork();
       const find = (templateId: TemplateId) => em.fork().findOne(Template, { templateId, accountId: caller.accountId });
       const template = await createOnce(request, 'template', {
         find,
         create: async (templateId) => {
-          const sandbox = await sandboxOf(deps, request, sandboxId);
+          const sandbox = await readSandboxRow(deps, request, sandboxId);
           if (sandbox.status !== 'running') {
             throw new AppError('sandbox_not_running', `The sandbox is ${sandbox.status}, not running`);
           }
@@ -152,7 +152,7 @@ function newTemplate(
     status: 'building',
     buildStartedAt: new Date(),
     buildSandboxId: sandbox.sandboxId,
-    registryProject: registryProjectOf(owner, given.visibility),
+    registryProject: deriveRegistryProject(owner, given.visibility),
     registryRepository: name,
     registryTag: 'latest',
     ports: portsBeside(sandbox.templatePorts, given.ports ?? []),

@@ -20,12 +20,12 @@ import { type MountSlot, planMounts } from '../../../domain/sandboxes/object-sto
 import { conflictWithTemplate, type Port } from '../../../domain/sandboxes/ports.ts';
 import { isUsable, startsImageCommand } from '../../../domain/templates/image.ts';
 import type { Settings } from '../../../platform/config/settings.ts';
-import { anyUser, callerOf, scopeOf } from '../../access.ts';
+import { anyUser, requireCaller, requireScope } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { createOnce, idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { readNewPort } from '../../schemas/port.ts';
 import { envelope, failures, ofIdempotency, ofMutations, success } from '../../schemas/replies.ts';
-import { type CreateBody, createBody, directMountOf, mountPath, requireOutbound } from './bodies.ts';
+import { type CreateBody, createBody, mountPath, readDirectMount, requireOutbound } from './bodies.ts';
 import { allFields, fullSandbox, networkProxy } from './reply.ts';
 
 /** The reply of create. */
@@ -179,8 +179,8 @@ async function admit(
   body: CreateBody,
   objectStorage: MountSlot[],
 ): Promise<Admitted> {
-  const caller = callerOf(request);
-  const scope = scopeOf(request);
+  const caller = requireCaller(request);
+  const scope = requireScope(request);
   const em = deps.orm.em.fork();
   return createOnce(request, 'sandbox', {
     find: async (sandboxId) => {
@@ -260,7 +260,7 @@ async function newSandbox(
     metadata: body.metadata,
     envVars: body.env_vars,
     customPorts: portsFor(template, body),
-    ...directMountOf(body, template),
+    ...readDirectMount(body, template),
   };
   checkPlanLimits(plan, wanted);
   return wanted;

@@ -1,13 +1,13 @@
 import { z } from 'zod';
 import { checkPlanLimits } from '../../../domain/billing/plans.ts';
 import { patchMounts, requireAllCredentials, requireFresh } from '../../../domain/sandboxes/object-storage.ts';
-import { anyUser, planOf } from '../../access.ts';
+import { anyUser, requirePlan } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { optional, optionalBody, queryFlag, withDefault } from '../../schemas/fields.ts';
 import { envelope, failures, ofIdempotency, ofMutations, ofStarts, success } from '../../schemas/replies.ts';
 import { mountPatch, requireUsable, timeoutSeconds } from './bodies.ts';
-import { fullSandbox, sandboxOf, sandboxPath, sandboxSchema } from './reply.ts';
+import { fullSandbox, readSandboxRow, sandboxPath, sandboxSchema } from './reply.ts';
 
 const connectBody = optionalBody(
   z.object({
@@ -47,9 +47,9 @@ export function connectSandbox(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const { sandbox_id: sandboxId } = request.params;
-      const sandbox = await sandboxOf(deps, request, sandboxId);
+      const sandbox = await readSandboxRow(deps, request, sandboxId);
       const { timeout } = request.body;
-      checkPlanLimits(planOf(request, deps.plans), { timeoutSeconds: timeout });
+      checkPlanLimits(requirePlan(request, deps.plans), { timeoutSeconds: timeout });
       await deps.sandboxCommands.connect(sandbox, { timeoutSeconds: timeout ?? null });
       return success(await fullSandbox(deps, request, sandboxId));
     },
@@ -96,7 +96,7 @@ export function pauseSandbox(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const { sandbox_id: sandboxId } = request.params;
-      const sandbox = await sandboxOf(deps, request, sandboxId);
+      const sandbox = await readSandboxRow(deps, request, sandboxId);
       await deps.sandboxCommands.pause(sandbox, { wait: !request.body.is_async });
       return success(await fullSandbox(deps, request, sandboxId));
     },
@@ -153,7 +153,7 @@ export function resumeSandbox(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const { sandbox_id: sandboxId } = request.params;
-      const sandbox = await sandboxOf(deps, request, sandboxId);
+      const sandbox = await readSandboxRow(deps, request, sandboxId);
       const { is_async: isAsync, best_effort_oss: bestEffort, object_storage: patch } = request.body;
       requireUsable(patch, sandbox, deps.settings);
       // The host checks its row again later. This check tells the caller before any work begins.
@@ -207,7 +207,7 @@ export function restartSandbox(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const { sandbox_id: sandboxId } = request.params;
-      const sandbox = await sandboxOf(deps, request, sandboxId);
+      const sandbox = await readSandboxRow(deps, request, sandboxId);
       const { best_effort_oss: bestEffort, object_storage: patch } = request.body;
       requireUsable(patch, sandbox, deps.settings);
       // The host checks its row again later. This check tells the caller before any work begins.
@@ -253,7 +253,7 @@ export function terminateSandbox(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request, reply) => {
       const { sandbox_id: sandboxId } = request.params;
-      const sandbox = await sandboxOf(deps, request, sandboxId);
+      const sandbox = await readSandboxRow(deps, request, sandboxId);
       const { alreadyTerminated } = await deps.sandboxCommands.terminate(sandbox, { forget: false });
       if (alreadyTerminated) {
         const note = 'The sandbox has already ended';
@@ -296,7 +296,7 @@ export function deleteSandbox(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request, reply) => {
       const { sandbox_id: sandboxId } = request.params;
-      const sandbox = await sandboxOf(deps, request, sandboxId);
+      const sandbox = await readSandboxRow(deps, request, sandboxId);
       await deps.sandboxCommands.terminate(sandbox, { forget: true });
       const note = 'It is 404 when its data is removed';
       return reply

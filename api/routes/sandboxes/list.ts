@@ -1,17 +1,17 @@
 import { z } from 'zod';
 import { listSandboxViews, sandboxSortColumns } from '../../../db/sandboxes/sandbox-reads.ts';
 import { sandboxStatuses } from '../../../domain/sandboxes/state.ts';
-import { anyUser, scopeOf } from '../../access.ts';
+import { anyUser, requireScope } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { givenId, optionalQuery, personSchema } from '../../schemas/fields.ts';
 import {
   accountQuery,
-  listingOf,
   ownerFilter,
-  paginationOf,
   paginationSchema,
   pagingQuery,
+  presentPagination,
   sortingQuery,
+  toListing,
 } from '../../schemas/lists.ts';
 import { envelope, failures, ofPaging, success } from '../../schemas/replies.ts';
 import { allFields, presentSandbox, sandboxStatus } from './reply.ts';
@@ -175,9 +175,9 @@ export function listSandboxes(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const scope = scopeOf(request);
+      const scope = requireScope(request);
       const { query } = request;
-      const listing = listingOf(query, 50);
+      const listing = toListing(query, 50);
       const filter = {
         statuses: query.status,
         projectId: query.project_id,
@@ -191,7 +191,7 @@ export function listSandboxes(api: Api, deps: ApiDependencies): void {
         const { owner, ...fields } = presentSandbox(view, deps.settings, now);
         return scope.rows === 'user' ? fields : { ...fields, owner };
       });
-      return success({ sandboxes, pagination: paginationOf(listing, total) });
+      return success({ sandboxes, pagination: presentPagination(listing, total) });
     },
   });
 }

@@ -6,7 +6,7 @@ import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { time } from '../../schemas/fields.ts';
 import { envelope, failures, success } from '../../schemas/replies.ts';
 import { askedRange, metricsQuery } from './metrics.ts';
-import { sandboxOf, sandboxPath, sandboxStatus } from './reply.ts';
+import { readSandboxRow, sandboxPath, sandboxStatus } from './reply.ts';
 
 const mib = 1024 ** 2;
 
@@ -70,7 +70,7 @@ export function getSandboxMetricsChart(api: Api, deps: ApiDependencies): void {
       response: { 200: envelope(chartSchema, 'The chart'), ...failures('not_found') },
     },
     handler: async (request) => {
-      const sandbox = await sandboxOf(deps, request, request.params.sandbox_id);
+      const sandbox = await readSandboxRow(deps, request, request.params.sandbox_id);
       const now = new Date();
       const range = metricsRange(askedRange(request.query), now, pointsAtMost);
       const items = await readMetrics(deps.orm.em, sandbox.sandboxId, range, now);

@@ -2,11 +2,11 @@ import { z } from 'zod';
 import { readSandboxStats } from '../../../db/sandboxes/sandbox-reads.ts';
 import { readMetrics, readUsageAverages } from '../../../db/usage/sandbox-metrics.ts';
 import { type AskedRange, metricsRange, parseDurationSeconds } from '../../../domain/usage/metrics-range.ts';
-import { anyUser, scopeOf } from '../../access.ts';
+import { anyUser, requireScope } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { optionalQuery, time, timeQuery } from '../../schemas/fields.ts';
 import { envelope, failures, success } from '../../schemas/replies.ts';
-import { sandboxOf, sandboxPath, sandboxStatus, uptimeSeconds } from './reply.ts';
+import { readSandboxRow, sandboxPath, sandboxStatus, uptimeSeconds } from './reply.ts';
 
 const bound = (defaultText: string) =>
   timeQuery().describe(`ISO 8601, Unix seconds or milliseconds; default ${defaultText}; swapped bounds are put right`);
@@ -78,7 +78,7 @@ export function getSandboxMetrics(api: Api, deps: ApiDependencies): void {
       response: { 200: envelope(metricsSchema, 'The metrics'), ...failures('not_found') },
     },
     handler: async (request) => {
-      const sandbox = await sandboxOf(deps, request, request.params.sandbox_id);
+      const sandbox = await readSandboxRow(deps, request, request.params.sandbox_id);
       const now = new Date();
       const items = await readMetrics(
         deps.orm.em,
@@ -136,7 +136,7 @@ export function getSandboxStats(api: Api, deps: ApiDependencies): void {
       response: { 200: envelope(statsSchema, 'The counts'), ...failures() },
     },
     handler: async (request) => {
-      const scope = scopeOf(request);
+      const scope = requireScope(request);
       const now = new Date();
       const [stats, averages] = await Promise.all([
         readSandboxStats(deps.orm.em.fork(), scope, now),

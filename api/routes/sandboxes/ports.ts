@@ -12,7 +12,7 @@ import {
   success,
   successMessage,
 } from '../../schemas/replies.ts';
-import { readSandbox, sandboxOf, sandboxPath } from './reply.ts';
+import { readSandbox, readSandboxRow, sandboxPath } from './reply.ts';
 
 const portLists = z
   .object({
@@ -76,7 +76,7 @@ export function addSandboxPort(api: Api, deps: ApiDependencies): void {
       const added = await createOnce(request, 'request', {
         find: present,
         create: async () => {
-          await deps.sandboxCommands.addPort(await sandboxOf(deps, request, sandboxId), port);
+          await deps.sandboxCommands.addPort(await readSandboxRow(deps, request, sandboxId), port);
           return (await present()) ?? presentPort(port);
         },
       });
@@ -109,7 +109,7 @@ export function removeSandboxPort(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const { sandbox_id: sandboxId, port } = request.params;
-      await deps.sandboxCommands.removePort(await sandboxOf(deps, request, sandboxId), port);
+      await deps.sandboxCommands.removePort(await readSandboxRow(deps, request, sandboxId), port);
       return successMessage(`Port ${port} is closed`);
     },
   });

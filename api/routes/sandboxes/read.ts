@@ -5,7 +5,7 @@ import { time } from '../../schemas/fields.ts';
 import { envelope, failures, success } from '../../schemas/replies.ts';
 import {
   fullSandbox,
-  sandboxOf,
+  readSandboxRow,
   sandboxPath,
   sandboxReason,
   sandboxSchema,
@@ -55,7 +55,7 @@ export function getSandboxStatus(api: Api, deps: ApiDependencies): void {
       response: { 200: envelope(statusSchema, 'Its status'), ...failures('not_found') },
     },
     handler: async (request) => {
-      const sandbox = await sandboxOf(deps, request, request.params.sandbox_id);
+      const sandbox = await readSandboxRow(deps, request, request.params.sandbox_id);
       return success({
         sandbox_id: sandbox.sandboxId,
         status: sandbox.status,

@@ -17,7 +17,7 @@ import { lifecycleOutcomes, sandboxReasons, sandboxStatuses } from '../../../dom
 import { sandboxProxy } from '../../../platform/config/sandbox-proxy.ts';
 import type { Settings } from '../../../platform/config/settings.ts';
 import { turnSettings } from '../../../platform/config/turn-settings.ts';
-import { scopeOf } from '../../access.ts';
+import { requireScope } from '../../access.ts';
 import type { ApiDependencies } from '../../dependencies.ts';
 import { givenId, personSchema, presentPerson, time } from '../../schemas/fields.ts';
 import { portSchema, presentPorts } from '../../schemas/port.ts';
@@ -171,14 +171,14 @@ export async function readSandbox(
   sandboxId: SandboxId,
 ): Promise<SandboxView> {
   const view = isId('sandbox', sandboxId)
-    ? await findSandboxView(deps.orm.em.fork(), scopeOf(request), sandboxId)
+    ? await findSandboxView(deps.orm.em.fork(), requireScope(request), sandboxId)
     : null;
   if (!view) throw notFound('Sandbox');
   return view;
 }
 
 /** The row that a command applies to. @throws {AppError} `not_found` */
-export async function sandboxOf(
+export async function readSandboxRow(
   deps: ApiDependencies,
   request: FastifyRequest,
   sandboxId: SandboxId,
@@ -211,14 +211,14 @@ export function presentSandbox(
   const { sandbox } = view;
   const owner = presentPerson(view.owner);
   return {
-    ...identityOf(sandbox),
+    ...presentIdentity(sandbox),
     template_exists: view.templateExists,
     project_name: view.projectName,
     owner,
     account_owner: view.accountOwner && presentPerson(view.accountOwner),
     userName: owner.display_name,
     userEmail: owner.email,
-    ...accessOf(sandbox, settings),
+    ...presentAccess(sandbox, settings),
     resources: {
       cpu: sandbox.cpuCount,
       memory: sandbox.memoryMb,
@@ -228,7 +228,7 @@ export function presentSandbox(
     ...networkProxy(sandbox.allowInternetAccess, settings),
     ...presentPorts(view),
     ...webrtcTurn(sandbox, settings),
-    ...timesOf(sandbox, now),
+    ...presentTimes(sandbox, now),
     metadata: sandbox.metadata,
     env_vars: sandbox.envVars,
     ...presentMounts(sandbox.objectStorage),
@@ -256,7 +256,7 @@ function sandboxDomain(sandboxId: SandboxId, settings: Settings): string {
   return port === 443 || port === 80 ? domain : `${domain}:${port}`;
 }
 
-function identityOf(sandbox: Sandbox) {
+function presentIdentity(sandbox: Sandbox) {
   return {
     sandbox_id: sandbox.sandboxId,
     name: sandbox.name,
@@ -274,7 +274,7 @@ function identityOf(sandbox: Sandbox) {
   };
 }
 
-function accessOf(sandbox: Sandbox, settings: Settings) {
+function presentAccess(sandbox: Sandbox, settings: Settings) {
   return {
     cpu_count: sandbox.cpuCount,
     memory_mb: sandbox.memoryMb,
@@ -305,16 +305,16 @@ function webrtcTurn({ templatePorts, customPorts }: Sandbox, settings: Settings)
 
 /** How long the sandbox has run, without its pauses. */
 export function uptimeSeconds(sandbox: Sandbox, now: Date): number {
-  return clockOf(sandbox, now).totalRunningSeconds;
+  return computeTotals(sandbox, now).totalRunningSeconds;
 }
 
-function clockOf({ phaseKind, phaseSince, runningMs, pausedMs }: Sandbox, now: Date) {
+function computeTotals({ phaseKind, phaseSince, runningMs, pausedMs }: Sandbox, now: Date) {
   const phase = phaseKind && phaseSince ? { kind: phaseKind, since: phaseSince } : null;
   return totals({ runningMs, pausedMs, phase }, now);
 }
 
-function timesOf(sandbox: Sandbox, now: Date) {
-  const clock = clockOf(sandbox, now);
+function presentTimes(sandbox: Sandbox, now: Date) {
+  const clock = computeTotals(sandbox, now);
   const deadline = timeoutAt(sandbox.status, sandbox.timeoutFrom ?? null, sandbox.timeoutSeconds);
   const isKept = sandbox.status === 'paused' || sandbox.status === 'resuming';
   const expiresAt = persistenceExpiresAt((isKept && sandbox.pausedAt) || null, sandbox.persistenceDays ?? null);

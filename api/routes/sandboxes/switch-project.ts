@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { moveSandboxToProject } from '../../../db/sandboxes/sandbox-projects.ts';
-import { anyUser, scopeOf } from '../../access.ts';
+import { anyUser, requireScope } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { givenId } from '../../schemas/fields.ts';
 import { failures, messageEnvelope, ofMutations, successMessage } from '../../schemas/replies.ts';
@@ -27,7 +27,7 @@ export function switchSandboxProject(api: Api, deps: ApiDependencies): void {
     handler: async (request) => {
       const { sandbox_id: sandboxId } = request.params;
       const { project_id: projectId } = request.body;
-      await moveSandboxToProject(deps.orm.em.fork(), scopeOf(request), sandboxId, projectId);
+      await moveSandboxToProject(deps.orm.em.fork(), requireScope(request), sandboxId, projectId);
       return successMessage(`The sandbox is in project ${projectId} now`);
     },
   });

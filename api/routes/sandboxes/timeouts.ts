@@ -1,12 +1,12 @@
 import { z } from 'zod';
 import { checkPlanLimits } from '../../../domain/billing/plans.ts';
 import { remainingSeconds } from '../../../domain/sandboxes/clock.ts';
-import { anyUser, planOf } from '../../access.ts';
+import { anyUser, requirePlan } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { time } from '../../schemas/fields.ts';
 import { envelope, failures, messageEnvelope, ofMutations, success, successMessage } from '../../schemas/replies.ts';
 import { timeoutBody } from './bodies.ts';
-import { sandboxOf, sandboxPath } from './reply.ts';
+import { readSandboxRow, sandboxPath } from './reply.ts';
 
 /** `PUT /v1/sandboxes/{sandbox_id}`: sets a timeout that must exceed the current one. */
 export function raiseSandboxTimeout(api: Api, deps: ApiDependencies): void {
@@ -29,9 +29,9 @@ export function raiseSandboxTimeout(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const sandbox = await sandboxOf(deps, request, request.params.sandbox_id);
+      const sandbox = await readSandboxRow(deps, request, request.params.sandbox_id);
       const { timeout } = request.body;
-      checkPlanLimits(planOf(request, deps.plans), { timeoutSeconds: timeout });
+      checkPlanLimits(requirePlan(request, deps.plans), { timeoutSeconds: timeout });
       await deps.sandboxCommands.setTimeout(sandbox, { timeoutSeconds: timeout, mustRaise: true });
       return successMessage(`The timeout is now ${timeout} seconds`);
     },
@@ -72,9 +72,9 @@ export function setSandboxTimeout(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const sandbox = await sandboxOf(deps, request, request.params.sandbox_id);
+      const sandbox = await readSandboxRow(deps, request, request.params.sandbox_id);
       const { timeout } = request.body;
-      checkPlanLimits(planOf(request, deps.plans), { timeoutSeconds: timeout });
+      checkPlanLimits(requirePlan(request, deps.plans), { timeoutSeconds: timeout });
       const applied = await deps.sandboxCommands.setTimeout(sandbox, { timeoutSeconds: timeout, mustRaise: false });
       const timeoutAt = applied.timeoutAtMs === null ? null : new Date(applied.timeoutAtMs);
       const data = {

@@ -6,7 +6,7 @@ import { turnSettings } from '../../../platform/config/turn-settings.ts';
 import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, failures, success } from '../../schemas/replies.ts';
-import { sandboxOf, sandboxPath } from './reply.ts';
+import { readSandboxRow, sandboxPath } from './reply.ts';
 
 const turnCredentialSchema = z
   .object({
@@ -40,7 +40,7 @@ export function getTurnCredential(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request, reply) => {
-      const sandbox = await sandboxOf(deps, request, request.params.sandbox_id);
+      const sandbox = await readSandboxRow(deps, request, request.params.sandbox_id);
       if (!turn) throw new AppError('turn_not_configured', 'No TURN server is configured on this platform');
       if (sandbox.status !== 'running') {
         throw new AppError('sandbox_not_running', `The sandbox is ${sandbox.status}, not running`);

@@ -8,9 +8,9 @@ import { findTemplateView } from '../../../db/templates/templates.ts';
 import { checkPlanLimits, planHeldBy } from '../../../domain/billing/plans.ts';
 import { AppError } from '../../../domain/errors.ts';
 import type { TemplateId } from '../../../domain/ids.ts';
-import { isBuiltin, mayReadProject, registryProjectOf } from '../../../domain/templates/image.ts';
+import { deriveRegistryProject, isBuiltin, mayReadProject } from '../../../domain/templates/image.ts';
 import { checkTemplateName } from '../../../domain/templates/name.ts';
-import { anyUser, callerOf, scopeOf } from '../../access.ts';
+import { anyUser, requireCaller, requireScope } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { createOnce, idempotencyHeaders } from '../../plugins/idempotency.ts';
 import {
@@ -104,8 +104,8 @@ export function createTemplate(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request, reply) => {
-      const caller = callerOf(request);
-      const scope = scopeOf(request);
+      const caller = requireCaller(request);
+      const scope = requireScope(request);
       const em = deps.orm.em.fork();
       const find = (templateId: TemplateId) => em.fork().findOne(Template, { templateId, accountId: caller.accountId });
       const template = await createOnce(request, 'template', {
@@ -131,7 +131,7 @@ async function newTemplate(
 ): Promise<NewTemplate> {
   const name = checkTemplateName(given.name);
   requireVisibility(caller, given.visibility);
-  const base = given.base_template_id ? await baseOf(em, scope, given.base_template_id, given.template_source) : null;
+  const base = given.base_template_id ? await readBase(em, scope, given.base_template_id, given.template_source) : null;
   const isCustom = given.template_source === 'custom';
   const isExternal = isCustom && given.custom_image_source === 'external';
   const password = given.external_registry_password;
@@ -163,7 +163,7 @@ async function newTemplate(
     readyCommand: given.ready_command ?? base?.readyCommand ?? null,
     parentTemplateId: base?.templateId ?? null,
     rootTemplateId: base ? (base.rootTemplateId ?? base.templateId) : templateId,
-    ...(await imageOf(deps, caller, given, { base: isExternal ? null : base, name })),
+    ...(await resolveImage(deps, caller, given, { base: isExternal ? null : base, name })),
   };
   const owner = { accountId: caller.accountId, ownerUserId: caller.userId, visibility: given.visibility };
   if (wanted.imageBlobs) await requireStorage(em, deps, owner, wanted.imageBlobs);
@@ -177,14 +177,14 @@ async function newTemplate(
  * The image in the request, which is still to be validated. Otherwise the image of the base template. Otherwise the
  * place of a future image.
  */
-async function imageOf(
+async function resolveImage(
   deps: ApiDependencies,
   caller: Identity,
   given: Body,
   { base, name }: { base: Template | null; name: string },
 ) {
   const owner = { accountId: caller.accountId, ownerUserId: caller.userId };
-  const project = given.registry_project ?? registryProjectOf(owner, given.visibility);
+  const project = given.registry_project ?? deriveRegistryProject(owner, given.visibility);
   const repository = given.registry_repository ?? name;
   if (given.registry_image_url) {
     return { status: 'pending' as const, ...(await readNamedImage(deps, caller, given.registry_image_url)) };
@@ -216,7 +216,7 @@ export function requireVisibility({ role }: Pick<Identity, 'role'>, visibility: 
   }
 }
 
-async function baseOf(
+async function readBase(
   em: EntityManager,
   scope: Scope,
   templateId: TemplateId,

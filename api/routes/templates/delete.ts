@@ -1,5 +1,5 @@
 import { deleteTemplate as removeTemplate } from '../../../db/templates/template-changes.ts';
-import { anyUser, callerOf, scopeOf } from '../../access.ts';
+import { anyUser, requireCaller, requireScope } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { failures, messageEnvelope, ofMutations, successMessage } from '../../schemas/replies.ts';
 import { templatePath } from './schema.ts';
@@ -31,7 +31,7 @@ export function deleteTemplate(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const by = { caller: callerOf(request), scope: scopeOf(request) };
+      const by = { caller: requireCaller(request), scope: requireScope(request) };
       await removeTemplate(deps.orm.em.fork(), by, request.params.template_id);
       return successMessage('The template is deleted');
     },

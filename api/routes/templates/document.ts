@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { changeTemplate } from '../../../db/templates/template-changes.ts';
 import { findTemplateView } from '../../../db/templates/templates.ts';
 import { AppError, notFound } from '../../../domain/errors.ts';
-import { anyUser, callerOf, scopeOf } from '../../access.ts';
+import { anyUser, requireCaller, requireScope } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { queryFlag } from '../../schemas/fields.ts';
 import { envelope, failures, ofMutations, success } from '../../schemas/replies.ts';
@@ -50,7 +50,7 @@ export function getTemplateDocument(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request, reply) => {
       const { template_id: templateId } = request.params;
-      const view = await findTemplateView(deps.orm.em.fork(), scopeOf(request), templateId);
+      const view = await findTemplateView(deps.orm.em.fork(), requireScope(request), templateId);
       if (!view) throw notFound('Template');
       const { templateDocument: document, name } = view.template;
       if (!request.query.download) {
@@ -89,7 +89,7 @@ export function setTemplateDocument(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const by = { caller: callerOf(request), scope: scopeOf(request) };
+      const by = { caller: requireCaller(request), scope: requireScope(request) };
       const { template_document: text } = request.body;
       const templateDocument = text.trim() === '' ? null : text;
       const { templateId } = await changeTemplate(deps.orm.em.fork(), by, request.params.template_id, () => ({
@@ -118,7 +118,7 @@ export function deleteTemplateDocument(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const by = { caller: callerOf(request), scope: scopeOf(request) };
+      const by = { caller: requireCaller(request), scope: requireScope(request) };
       const { template_id: templateId } = request.params;
       await changeTemplate(deps.orm.em.fork(), by, templateId, () => ({ templateDocument: null }));
       return success({ template_id: templateId, template_document: null }, 'The document is removed');

@@ -71,9 +71,9 @@ export async function readNamedImage(
 ): Promise<TemplateImage> {
   const registry = requireRegistry(deps.registry);
   const reference = parseImageReference(url);
-  const place = reference && registry.placeOf(reference);
+  const place = reference && registry.parsePlace(reference);
   if (!place || !mayReadProject(caller, place.project)) throw imageNotFound();
-  const path = registry.pathOf(place);
+  const path = registry.formatPath(place);
   const named = await reachRegistry(() => registry.find(path, place.digest ?? place.tag));
   if (!named) throw imageNotFound();
   await keepImage(deps, { path, digest: named.digest });
@@ -105,8 +105,8 @@ function imageFields(
   { digest, sizeBytes, blobs }: StoredImage,
 ): TemplateImage {
   return {
-    image: registryImage(registry.pathOf(place), digest),
-    registryImageUrl: registry.urlOf(place),
+    image: registryImage(registry.formatPath(place), digest),
+    registryImageUrl: registry.formatUrl(place),
     registryProject: place.project,
     registryRepository: place.repository,
     registryTag: place.tag,
@@ -155,7 +155,7 @@ export async function requireExternalImage(
   const registries = new ExternalRegistries(settings, () => sandboxNetworks(orm.em));
   const signal = AbortSignal.timeout(externalCheckMs);
   try {
-    await findExternalImage(await registries.clientOf(reference, credentials, signal), reference, signal);
+    await findExternalImage(await registries.createClient(reference, credentials, signal), reference, signal);
   } catch (error) {
     if (error instanceof ForbiddenAddressError) throw addressNotAllowed();
     if (

@@ -1,14 +1,14 @@
 import { z } from 'zod';
 import type { Identity } from '../../../db/accounts/identities.ts';
 import { newId } from '../../../db/core/new-id.ts';
-import { addImportJob, findNewestImport, importTargetOf, pendingImport } from '../../../db/templates/import-jobs.ts';
+import { addImportJob, findNewestImport, pendingImport, toImportTarget } from '../../../db/templates/import-jobs.ts';
 import { Template } from '../../../db/templates/template.entity.ts';
 import { createTemplate, type NewTemplate } from '../../../db/templates/template-changes.ts';
 import { checkPlanLimits, planHeldBy } from '../../../domain/billing/plans.ts';
 import { AppError } from '../../../domain/errors.ts';
 import type { TemplateId } from '../../../domain/ids.ts';
 import { checkTemplateName } from '../../../domain/templates/name.ts';
-import { anyUser, callerOf } from '../../access.ts';
+import { anyUser, requireCaller } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { createOnce, idempotencyHeaders } from '../../plugins/idempotency.ts';
 import {
@@ -86,7 +86,7 @@ export function importTemplate(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request, reply) => {
-      const caller = callerOf(request);
+      const caller = requireCaller(request);
       const em = deps.orm.em.fork();
       const find = (templateId: TemplateId) => em.fork().findOne(Template, { templateId, accountId: caller.accountId });
       const template = await createOnce(request, 'template', {
@@ -94,7 +94,7 @@ export function importTemplate(api: Api, deps: ApiDependencies): void {
         create: async (templateId) => {
           const wanted = newTemplate(deps, caller, request.body, templateId);
           const { maxTemplates } = planHeldBy(caller, deps.plans);
-          const place = await placeOf(deps, { ...wanted, accountId: caller.accountId, ownerUserId: caller.userId });
+          const place = await findPlace(deps, { ...wanted, accountId: caller.accountId, ownerUserId: caller.userId });
           const started = place && { ...wanted, ...pendingImport(new Date()) };
           await createTemplate(em.fork(), caller, started ?? wanted, maxTemplates, (tx) => {
             const owner = { accountId: caller.accountId, ownerUserId: caller.userId };
@@ -124,11 +124,11 @@ export function importTemplate(api: Api, deps: ApiDependencies): void {
 }
 
 /** Null: the registry is away, or there is no storage left for another image. */
-async function placeOf(deps: ApiDependencies, template: NewTemplate) {
+async function findPlace(deps: ApiDependencies, template: NewTemplate) {
   try {
     const registry = await requireRegistryUp(deps.registry);
     await requireStorage(deps.orm.em.fork(), deps, template as Template);
-    return importPlaceIn(registry)(importTargetOf(template as Template));
+    return importPlaceIn(registry)(toImportTarget(template as Template));
   } catch (error) {
     if (error instanceof AppError) return null;
     throw error;

@@ -14,11 +14,11 @@ import { notFound } from '../../../domain/errors.ts';
 import type { ImportJobId } from '../../../domain/ids.ts';
 import { importStatuses } from '../../../domain/templates/import-jobs.ts';
 import type { PlatformRegistry } from '../../../integrations/registry/platform-registry.ts';
-import { anyUser, callerOf, scopeOf } from '../../access.ts';
+import { anyUser, requireCaller, requireScope } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { createOnce, idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { givenId, optionalQuery, time } from '../../schemas/fields.ts';
-import { accountQuery, listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/lists.ts';
+import { accountQuery, paginationSchema, pagingQuery, presentPagination, toListing } from '../../schemas/lists.ts';
 import { envelope, failures, ofIdempotency, ofMutations, ofPaging, success } from '../../schemas/replies.ts';
 import { requireRegistryUp, requireStorage } from './images.ts';
 import { templatePath } from './schema.ts';
@@ -114,7 +114,7 @@ function presentStartedImport(job: ImportJob): z.output<typeof startedImportSche
 }
 
 export function importPlaceIn(registry: PlatformRegistry): (target: ImportTarget) => ImportPlace {
-  return (target) => ({ path: registry.pathOf(target), url: registry.urlOf(target) });
+  return (target) => ({ path: registry.formatPath(target), url: registry.formatUrl(target) });
 }
 
 /** `POST /v1/templates/{template_id}/import`. */
@@ -142,7 +142,7 @@ export function startTemplateImport(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request, reply) => {
-      const by = { caller: callerOf(request), scope: scopeOf(request) };
+      const by = { caller: requireCaller(request), scope: requireScope(request) };
       const { template_id: templateId } = request.params;
       const template = await requireChangeable(deps.orm.em.fork(), by, templateId);
       const registry = await requireRegistryUp(deps.registry);
@@ -177,7 +177,7 @@ export function getTemplateImport(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const { template_id: templateId } = request.params;
-      const job = await findNewestImport(deps.orm.em.fork(), scopeOf(request), templateId);
+      const job = await findNewestImport(deps.orm.em.fork(), requireScope(request), templateId);
       if (!job) throw notFound('Import job');
       return success(presentImportJob(job));
     },
@@ -205,7 +205,9 @@ export function cancelTemplateImport(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const { template_id: templateId } = request.params;
-      return success(presentCancelledImport(await cancelImport(deps.orm.em.fork(), scopeOf(request), { templateId })));
+      return success(
+        presentCancelledImport(await cancelImport(deps.orm.em.fork(), requireScope(request), { templateId })),
+      );
     },
   });
 }
@@ -239,10 +241,10 @@ export function listImportJobs(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const listing = listingOf(request.query, 50);
+      const listing = toListing(request.query, 50);
       const filter = { status: request.query.status ?? ('ongoing' as const), templateId: request.query.template_id };
-      const { jobs, total } = await findImportJobs(deps.orm.em.fork(), scopeOf(request), filter, listing);
-      return success({ jobs: jobs.map(presentImportJobItem), pagination: paginationOf(listing, total) });
+      const { jobs, total } = await findImportJobs(deps.orm.em.fork(), requireScope(request), filter, listing);
+      return success({ jobs: jobs.map(presentImportJobItem), pagination: presentPagination(listing, total) });
     },
   });
 }
@@ -262,7 +264,7 @@ export function getImportJob(api: Api, deps: ApiDependencies): void {
       response: { 200: envelope(importJobSchema, 'The import job'), ...failures('not_found') },
     },
     handler: async (request) =>
-      success(presentImportJob(await findImportJob(deps.orm.em.fork(), scopeOf(request), request.params.job_id))),
+      success(presentImportJob(await findImportJob(deps.orm.em.fork(), requireScope(request), request.params.job_id))),
   });
 }
 
@@ -286,7 +288,7 @@ export function cancelImportJob(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const { job_id: jobId } = request.params;
-      return success(presentCancelledImport(await cancelImport(deps.orm.em.fork(), scopeOf(request), { jobId })));
+      return success(presentCancelledImport(await cancelImport(deps.orm.em.fork(), requireScope(request), { jobId })));
     },
   });
 }

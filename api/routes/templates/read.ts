@@ -1,10 +1,16 @@
 import { z } from 'zod';
 import { findTemplateView, listTemplateViews } from '../../../db/templates/templates.ts';
 import { notFound } from '../../../domain/errors.ts';
-import { anyUser, callerOf, scopeOf } from '../../access.ts';
+import { anyUser, requireCaller, requireScope } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { optionalQuery, queryFlag } from '../../schemas/fields.ts';
-import { accountQuery, listingOf, paginationOf, paginationSchema, pagingQueryOf } from '../../schemas/lists.ts';
+import {
+  accountQuery,
+  createPagingQuery,
+  paginationSchema,
+  presentPagination,
+  toListing,
+} from '../../schemas/lists.ts';
 import { envelope, failures, ofPaging, success } from '../../schemas/replies.ts';
 import {
   presentTemplate,
@@ -16,7 +22,7 @@ import {
 } from './schema.ts';
 
 const query = z.object({
-  ...pagingQueryOf(20),
+  ...createPagingQuery(20),
   ...accountQuery,
   status: optionalQuery(templateStatus),
   visibility: optionalQuery(templateVisibility),
@@ -48,11 +54,16 @@ export function listTemplates(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const { accountId } = callerOf(request);
-      const listing = listingOf(request.query, 20);
-      const { views, total } = await listTemplateViews(deps.orm.em.fork(), scopeOf(request), request.query, listing);
+      const { accountId } = requireCaller(request);
+      const listing = toListing(request.query, 20);
+      const { views, total } = await listTemplateViews(
+        deps.orm.em.fork(),
+        requireScope(request),
+        request.query,
+        listing,
+      );
       const templates = views.map((view) => presentTemplate(view, accountId));
-      return success({ templates, pagination: paginationOf(listing, total) });
+      return success({ templates, pagination: presentPagination(listing, total) });
     },
   });
 }
@@ -72,9 +83,9 @@ export function getTemplate(api: Api, deps: ApiDependencies): void {
       response: { 200: envelope(templateSchema, 'The template'), ...failures('not_found') },
     },
     handler: async (request) => {
-      const view = await findTemplateView(deps.orm.em.fork(), scopeOf(request), request.params.template_id);
+      const view = await findTemplateView(deps.orm.em.fork(), requireScope(request), request.params.template_id);
       if (!view) throw notFound('Template');
-      return success(presentTemplate(view, callerOf(request).accountId));
+      return success(presentTemplate(view, requireCaller(request).accountId));
     },
   });
 }

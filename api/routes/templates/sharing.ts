@@ -10,9 +10,9 @@ import {
 } from '../../../db/templates/template-changes.ts';
 import { AppError } from '../../../domain/errors.ts';
 import type { TemplateId } from '../../../domain/ids.ts';
-import { readRegistryImage, registryImage, registryProjectOf } from '../../../domain/templates/image.ts';
+import { deriveRegistryProject, readRegistryImage, registryImage } from '../../../domain/templates/image.ts';
 import { checkTemplateName } from '../../../domain/templates/name.ts';
-import { anyUser, callerOf, scopeOf } from '../../access.ts';
+import { anyUser, requireCaller, requireScope } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { optionalBody, optionalNonZero } from '../../schemas/fields.ts';
 import { envelope, failures, ofMutations, success } from '../../schemas/replies.ts';
@@ -39,7 +39,7 @@ async function changeSharing(
   templateId: TemplateId,
   change: { visibility: 'private' | 'account_shared'; name?: string | undefined; message: string },
 ): Promise<z.output<typeof sharingSchema>> {
-  const by = { caller: callerOf(request), scope: scopeOf(request) };
+  const by = { caller: requireCaller(request), scope: requireScope(request) };
   const { visibility } = change;
   // No lock is held during calls of the registry. Concurrent changes are detected below.
   const before = await requireChangeable(deps.orm.em.fork(), by, templateId);
@@ -75,7 +75,7 @@ async function moveImage(
   const stored = template.image ? readRegistryImage(template.image) : null;
   const { accountId, ownerUserId } = template;
   if (!accountId || !ownerUserId) return null;
-  const project = registryProjectOf({ accountId, ownerUserId }, visibility);
+  const project = deriveRegistryProject({ accountId, ownerUserId }, visibility);
   if (!stored) return template.image ? null : { registryProject: project };
   if (template.registryProject === project) return null;
   const registry = requireRegistry(deps.registry);
@@ -84,12 +84,12 @@ async function moveImage(
     repository: template.registryRepository ?? template.name,
     tag: template.registryTag ?? 'latest',
   };
-  const path = registry.pathOf(place);
+  const path = registry.formatPath(place);
   await keepImage(deps, { path, digest: stored.digest });
   await reachRegistry(() => registry.copy(stored, { path, tag: place.tag }));
   return {
     image: registryImage(path, stored.digest),
-    registryImageUrl: registry.urlOf(place),
+    registryImageUrl: registry.formatUrl(place),
     registryProject: project,
     registryRepository: place.repository,
     registryTag: place.tag,

@@ -7,7 +7,7 @@ import {
   requireNoImport,
 } from '../../../db/templates/template-changes.ts';
 import { AppError } from '../../../domain/errors.ts';
-import { anyUser, callerOf, scopeOf } from '../../access.ts';
+import { anyUser, requireCaller, requireScope } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { optionalNonZero } from '../../schemas/fields.ts';
 import { envelope, failures, success } from '../../schemas/replies.ts';
@@ -49,8 +49,8 @@ export function setTemplateStatus(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const caller = callerOf(request);
-      const by = { caller, scope: scopeOf(request) };
+      const caller = requireCaller(request);
+      const by = { caller, scope: requireScope(request) };
       const { template_id: templateId } = request.params;
       const { status, error_message: reason, registry_image_url: url } = request.body;
       await requireChangeable(deps.orm.em.fork(), by, templateId);
@@ -68,7 +68,7 @@ export function setTemplateStatus(api: Api, deps: ApiDependencies): void {
         if (isUploaded) await recordUpload(tx, present);
         return {
           ...image,
-          ...timesOf(status),
+          ...deriveTimes(status),
           status,
           buildErrorMessage: status === 'failed' ? (reason ?? null) : null,
         };
@@ -78,7 +78,7 @@ export function setTemplateStatus(api: Api, deps: ApiDependencies): void {
   });
 }
 
-function timesOf(status: Template['status']): Partial<Template> {
+function deriveTimes(status: Template['status']): Partial<Template> {
   const now = new Date();
   switch (status) {
     case 'building':
@@ -123,8 +123,8 @@ export function validateTemplate(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const caller = callerOf(request);
-      const by = { caller, scope: scopeOf(request) };
+      const caller = requireCaller(request);
+      const by = { caller, scope: requireScope(request) };
       const { template_id: templateId } = request.params;
       await requireChangeable(deps.orm.em.fork(), by, templateId);
       const image = await readNamedImage(deps, caller, request.body.registry_image_url);

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { accountStorageLimit, templateStorageBytes } from '../../../db/templates/template-storage.ts';
 import { findActiveAllocation } from '../../../db/usage/quota-allocations.ts';
 import { gbOfBytes } from '../../../domain/templates/storage.ts';
-import { anyUser, callerOf, planOf } from '../../access.ts';
+import { anyUser, requireCaller, requirePlan } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, failures, success } from '../../schemas/replies.ts';
 
@@ -39,14 +39,14 @@ export function getTemplateStorageUsage(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const { accountId, userId } = callerOf(request);
+      const { accountId, userId } = requireCaller(request);
       const em = deps.orm.em.fork();
       const usedGb = gbOfBytes(await templateStorageBytes(em, { accountId }));
       const own = {
         user_used_gb: gbOfBytes(await templateStorageBytes(em, { accountId, userId })),
         user_limit_gb: (await findActiveAllocation(em, { accountId, userId }))?.templateStorageGb || null,
       };
-      const { limitGb } = await accountStorageLimit(em, accountId, planOf(request, deps.plans));
+      const { limitGb } = await accountStorageLimit(em, accountId, requirePlan(request, deps.plans));
       const percentage = Math.round((usedGb / limitGb) * 10_000) / 100;
       return success({ used_gb: usedGb, limit_gb: limitGb, ...own, percentage });
     },

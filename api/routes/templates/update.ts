@@ -4,7 +4,7 @@ import { changeTemplate, requireChangeable, requireNoImport } from '../../../db/
 import { checkPlanLimits, type Plan } from '../../../domain/billing/plans.ts';
 import type { TemplateId } from '../../../domain/ids.ts';
 import { checkTemplateName } from '../../../domain/templates/name.ts';
-import { anyUser, callerOf, planOf, scopeOf } from '../../access.ts';
+import { anyUser, requireCaller, requirePlan, requireScope } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import {
   bodyBytesWithDescription,
@@ -71,18 +71,18 @@ export function updateTemplate(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const caller = callerOf(request);
-      const by = { caller, scope: scopeOf(request) };
+      const caller = requireCaller(request);
+      const by = { caller, scope: requireScope(request) };
       const { template_id: templateId } = request.params;
       const { external_image_url: external, registry_image_url: registryUrl } = request.body;
       const before = await requireChangeable(deps.orm.em.fork(), by, templateId);
       if (external) await requireNewExternal(deps, before, external, request.body);
       const image = registryUrl ? await readNamedImage(deps, caller, registryUrl) : null;
-      const settings = settingsOf(deps, planOf(request, deps.plans), request.body, templateId);
+      const settings = toSettingsChange(deps, requirePlan(request, deps.plans), request.body, templateId);
       const template = await changeTemplate(deps.orm.em.fork(), by, templateId, async (present, tx) => {
         if (registryUrl || external || settings.registryPassword) await requireNoImport(tx, templateId);
         if (image) await requireStorage(tx, deps, present, image.imageBlobs!);
-        return { ...settings, ...image, ...portsOf(present, request.body) };
+        return { ...settings, ...image, ...toPortsChange(present, request.body) };
       });
       return success({ template: presentChangedTemplate(template) }, 'The template is changed');
     },
@@ -98,7 +98,7 @@ async function requireNewExternal(deps: ApiDependencies, before: Template, url: 
   await requireExternalImage(deps, url, username ? { username, password: password! } : null);
 }
 
-function settingsOf(deps: ApiDependencies, plan: Plan, given: Body, templateId: TemplateId): Partial<Template> {
+function toSettingsChange(deps: ApiDependencies, plan: Plan, given: Body, templateId: TemplateId): Partial<Template> {
   const limited = { cpuCount: given.default_cpu_count, memoryMb: given.default_memory_mb };
   const names = { cpuCount: 'default_cpu_count', memoryMb: 'default_memory_mb' };
   checkPlanLimits(plan, limited, names);
@@ -120,7 +120,7 @@ function settingsOf(deps: ApiDependencies, plan: Plan, given: Body, templateId: 
 }
 
 /** The given ports replace all ports except protected ones. */
-function portsOf(present: Template, { ports }: Body): Partial<Template> {
+function toPortsChange(present: Template, { ports }: Body): Partial<Template> {
   if (!ports) return {};
   const numbers = new Set(ports.map(({ port }) => port));
   const kept = present.ports.filter(({ isProtected, port }) => isProtected && !numbers.has(port));

@@ -2,12 +2,12 @@ import { z } from 'zod';
 import { usagePrices } from '../../../db/billing/usage-prices.ts';
 import { listUsageEvents as readEvents, type UsageEvent } from '../../../db/usage/usage-event-lists.ts';
 import { resourceTypes, usageTypeNames, usageTypes } from '../../../domain/usage/types.ts';
-import { anyUser, scopeOf } from '../../access.ts';
+import { anyUser, requireScope } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { givenId, optionalQuery, time } from '../../schemas/fields.ts';
-import { accountQuery, listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/lists.ts';
+import { accountQuery, paginationSchema, pagingQuery, presentPagination, toListing } from '../../schemas/lists.ts';
 import { envelope, failures, ofPaging, success } from '../../schemas/replies.ts';
-import { boundsOf, boundsQuery } from '../../schemas/usage-window.ts';
+import { boundsQuery, resolveBounds } from '../../schemas/usage-window.ts';
 
 const query = z.object({
   ...pagingQuery,
@@ -69,11 +69,11 @@ export function listUsageEvents(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const { project_id: projectId, resource_type: resourceType, usage_type: usageType } = request.query;
-      const listing = listingOf(request.query, 50);
-      const window = boundsOf(request.query, new Date());
-      const of = { scope: scopeOf(request), projectId };
+      const listing = toListing(request.query, 50);
+      const window = resolveBounds(request.query, new Date());
+      const of = { scope: requireScope(request), projectId };
       const { events, total } = await readEvents(deps.orm.em, of, { resourceType, usageType }, window, listing);
-      return success({ events: events.map(present), pagination: paginationOf(listing, total) });
+      return success({ events: events.map(present), pagination: presentPagination(listing, total) });
     },
   });
 }

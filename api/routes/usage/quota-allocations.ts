@@ -8,13 +8,13 @@ import {
   listAllocations,
   readAllocation,
 } from '../../../db/usage/quota-allocations.ts';
-import { accountRoot, callerOf, scopeOf } from '../../access.ts';
+import { accountRoot, requireCaller, requireScope } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { createOnce, idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { givenId, optionalBody, optionalNonZero, queryFlag } from '../../schemas/fields.ts';
-import { accountQuery, listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/lists.ts';
+import { accountQuery, paginationSchema, pagingQuery, presentPagination, toListing } from '../../schemas/lists.ts';
 import { envelope, failures, ofIdempotency, ofMutations, ofPaging, success } from '../../schemas/replies.ts';
-import { allocationPath, allocationSchema, presentAllocation, quotaChangeOf, quotaFields, quotaOf } from './quotas.ts';
+import { allocationPath, allocationSchema, presentAllocation, quotaFields, toQuota, toQuotaChange } from './quotas.ts';
 
 const query = z.object({
   ...pagingQuery,
@@ -45,11 +45,14 @@ export function listQuotaAllocations(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const listing = listingOf(request.query, 50);
+      const listing = toListing(request.query, 50);
       const withInactive = request.query.include_inactive ?? false;
       const em = deps.orm.em.fork();
-      const { allocations, total } = await listAllocations(em, scopeOf(request), withInactive, listing);
-      return success({ allocations: allocations.map(presentAllocation), pagination: paginationOf(listing, total) });
+      const { allocations, total } = await listAllocations(em, requireScope(request), withInactive, listing);
+      return success({
+        allocations: allocations.map(presentAllocation),
+        pagination: presentPagination(listing, total),
+      });
     },
   });
 }
@@ -84,11 +87,11 @@ export function createQuotaAllocation(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request, reply) => {
-      const { userId: allocatedByUserId, accountId } = callerOf(request);
-      const scope = scopeOf(request);
+      const { userId: allocatedByUserId, accountId } = requireCaller(request);
+      const scope = requireScope(request);
       const em = deps.orm.em.fork();
       const to = { accountId, userId: request.body.user_id ?? null };
-      const quota = quotaOf(request.body);
+      const quota = toQuota(request.body);
       const made = await createOnce(request, 'quotaAllocation', {
         find: (id) => findAllocation(em.fork(), scope, id),
         create: async (allocationId) => {
@@ -123,9 +126,9 @@ export function updateQuotaAllocation(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const { allocation_id: id } = request.params;
-      const scope = scopeOf(request);
+      const scope = requireScope(request);
       const em = deps.orm.em.fork();
-      await changeAllocation(em, scope, id, quotaChangeOf(request.body));
+      await changeAllocation(em, scope, id, toQuotaChange(request.body));
       return success(presentAllocation(await readAllocation(em.fork(), scope, id)), 'The quota allocation is changed');
     },
   });
@@ -150,7 +153,7 @@ export function revokeQuotaAllocation(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const { allocation_id: id } = request.params;
-      const scope = scopeOf(request);
+      const scope = requireScope(request);
       const em = deps.orm.em.fork();
       await changeAllocation(em, scope, id, { status: 'revoked' });
       return success(presentAllocation(await readAllocation(em.fork(), scope, id)), 'The quota allocation is revoked');
@@ -177,7 +180,7 @@ export function deleteQuotaAllocation(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const { allocation_id: id } = request.params;
-      await deleteAllocation(deps.orm.em.fork(), scopeOf(request), id);
+      await deleteAllocation(deps.orm.em.fork(), requireScope(request), id);
       return success({ allocation_id: id, deleted: true as const }, 'The quota allocation is deleted');
     },
   });

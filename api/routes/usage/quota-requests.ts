@@ -9,13 +9,13 @@ import {
   withdrawQuotaRequest,
 } from '../../../db/usage/quota-requests.ts';
 import { quotaRequestStatuses } from '../../../domain/usage/quotas.ts';
-import { accountRoot, anyUser, callerOf, scopeOf } from '../../access.ts';
+import { accountRoot, anyUser, requireCaller, requireScope } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { createOnce, idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { optional, optionalQuery } from '../../schemas/fields.ts';
-import { accountQuery, listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/lists.ts';
+import { accountQuery, paginationSchema, pagingQuery, presentPagination, toListing } from '../../schemas/lists.ts';
 import { envelope, failures, ofIdempotency, ofMutations, ofPaging, success } from '../../schemas/replies.ts';
-import { presentQuotaRequest, quotaOf, quotaRequestBody, quotaRequestPath, quotaRequestSchema } from './quotas.ts';
+import { presentQuotaRequest, quotaRequestBody, quotaRequestPath, quotaRequestSchema, toQuota } from './quotas.ts';
 
 const query = z.object({ ...pagingQuery, ...accountQuery, status: optionalQuery(z.enum(quotaRequestStatuses)) });
 
@@ -40,10 +40,10 @@ export function listQuotaRequests(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const listing = listingOf(request.query, 50);
+      const listing = toListing(request.query, 50);
       const em = deps.orm.em.fork();
-      const { requests, total } = await readQuotaRequests(em, scopeOf(request), request.query.status, listing);
-      return success({ requests: requests.map(presentQuotaRequest), pagination: paginationOf(listing, total) });
+      const { requests, total } = await readQuotaRequests(em, requireScope(request), request.query.status, listing);
+      return success({ requests: requests.map(presentQuotaRequest), pagination: presentPagination(listing, total) });
     },
   });
 }
@@ -70,11 +70,11 @@ export function createQuotaRequest(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request, reply) => {
       const { reason } = request.body;
-      const [caller, scope, em] = [callerOf(request), scopeOf(request), deps.orm.em.fork()];
+      const [caller, scope, em] = [requireCaller(request), requireScope(request), deps.orm.em.fork()];
       const made = await createOnce(request, 'quotaRequest', {
         find: (id) => findQuotaRequest(em.fork(), scope, id),
         create: async (id) => {
-          await askForQuota(em, caller, id, { ...quotaOf(request.body), reason });
+          await askForQuota(em, caller, id, { ...toQuota(request.body), reason });
           return readQuotaRequest(em.fork(), scope, id);
         },
       });
@@ -104,9 +104,9 @@ export function updateQuotaRequest(api: Api, deps: ApiDependencies): void {
     handler: async (request) => {
       const { request_id: id } = request.params;
       const { reason } = request.body;
-      const scope = scopeOf(request);
+      const scope = requireScope(request);
       const em = deps.orm.em.fork();
-      await changeQuotaRequest(em, scope, id, { ...quotaOf(request.body), reason });
+      await changeQuotaRequest(em, scope, id, { ...toQuota(request.body), reason });
       const changed = presentQuotaRequest(await readQuotaRequest(em.fork(), scope, id));
       return success(changed, 'The quota request is changed');
     },
@@ -132,7 +132,7 @@ export function deleteQuotaRequest(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const { request_id: id } = request.params;
-      const scope = scopeOf(request);
+      const scope = requireScope(request);
       const em = deps.orm.em.fork();
       await withdrawQuotaRequest(em, scope, id);
       const withdrawn = presentQuotaRequest(await readQuotaRequest(em.fork(), scope, id));
@@ -162,10 +162,10 @@ export function listQuotaRequestsOfAccount(api: Api, deps: ApiDependencies): voi
       },
     },
     handler: async (request) => {
-      const listing = listingOf(request.query, 50);
+      const listing = toListing(request.query, 50);
       const em = deps.orm.em.fork();
-      const { requests, total } = await readQuotaRequests(em, scopeOf(request), request.query.status, listing);
-      return success({ requests: requests.map(presentQuotaRequest), pagination: paginationOf(listing, total) });
+      const { requests, total } = await readQuotaRequests(em, requireScope(request), request.query.status, listing);
+      return success({ requests: requests.map(presentQuotaRequest), pagination: presentPagination(listing, total) });
     },
   });
 }
@@ -193,9 +193,9 @@ export function reviewQuotaRequest(api: Api, deps: ApiDependencies): void {
     handler: async (request) => {
       const { request_id: id } = request.params;
       const { action, review_notes: notes } = request.body;
-      const scope = scopeOf(request);
+      const scope = requireScope(request);
       const em = deps.orm.em.fork();
-      const by = callerOf(request).userId;
+      const by = requireCaller(request).userId;
       await review(em, scope, id, { by, approve: action === 'approve', notes: notes ?? null });
       const reviewed = await readQuotaRequest(em.fork(), scope, id);
       return success(presentQuotaRequest(reviewed), `The quota request is ${reviewed.status}`);

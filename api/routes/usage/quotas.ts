@@ -11,7 +11,7 @@ import {
   quotaMonth,
   quotaRequestStatuses,
 } from '../../../domain/usage/quotas.ts';
-import { anyUser, callerOf } from '../../access.ts';
+import { anyUser, requireCaller } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { time } from '../../schemas/fields.ts';
 import { envelope, failures, success } from '../../schemas/replies.ts';
@@ -72,12 +72,12 @@ const names = {
 const fields = Object.keys(names) as (keyof typeof names)[];
 
 /** Every field of a quota. Absent fields mean no limit. */
-export function quotaOf(body: QuotaBody): Quota {
+export function toQuota(body: QuotaBody): Quota {
   return Object.fromEntries(fields.map((field) => [names[field], body[field] ?? null])) as unknown as Quota;
 }
 
 /** The quota fields that are present in a body. Null removes a limit. */
-export function quotaChangeOf(body: QuotaBody): Partial<Quota> {
+export function toQuotaChange(body: QuotaBody): Partial<Quota> {
   return Object.fromEntries(
     fields.filter((field) => body[field] !== undefined).map((field) => [names[field], body[field]]),
   );
@@ -199,7 +199,7 @@ export function getQuota(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const now = new Date();
-      const { accountId, userId } = callerOf(request);
+      const { accountId, userId } = requireCaller(request);
       const [user, account] = [
         { accountId, userId },
         { accountId, userId: null },

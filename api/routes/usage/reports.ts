@@ -14,12 +14,12 @@ import {
 import { countSessions, type SessionCounts, sessionsByDay } from '../../../db/usage/usage-sessions.ts';
 import { resourceTypes, usageTypeNames, usageTypes } from '../../../domain/usage/types.ts';
 import type { UsageWindow } from '../../../domain/usage/window.ts';
-import { anyUser, scopeOf } from '../../access.ts';
+import { anyUser, requireScope } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { givenId, optionalQuery, time } from '../../schemas/fields.ts';
 import { accountQuery } from '../../schemas/lists.ts';
 import { envelope, failures, success } from '../../schemas/replies.ts';
-import { windowOf, windowQuery } from '../../schemas/usage-window.ts';
+import { resolveWindow, windowQuery } from '../../schemas/usage-window.ts';
 
 const amount = () => z.number().min(0);
 const sessions = () => z.int().min(0);
@@ -133,7 +133,7 @@ const reportFields = { summary: summarySchema, time_period: timePeriodSchema, ..
  */
 async function readReport(em: EntityManager, scope: Scope, asked: z.output<typeof reportQuery>) {
   const now = new Date();
-  const window = windowOf(asked, now);
+  const window = resolveWindow(asked, now);
   const of = { scope, projectId: asked.project_id };
   const [totals, counts, groups] = await Promise.all([
     readUsageTotals(em, of, window, now),
@@ -168,7 +168,7 @@ export function getUsageSummary(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const { shown } = await readReport(deps.orm.em, scopeOf(request), request.query);
+      const { shown } = await readReport(deps.orm.em, requireScope(request), request.query);
       return success(shown);
     },
   });
@@ -217,7 +217,7 @@ export function getUsageAnalytics(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const { em } = deps.orm;
-      const { of, window, now, shown } = await readReport(em, scopeOf(request), request.query);
+      const { of, window, now, shown } = await readReport(em, requireScope(request), request.query);
       const [sessions, days, costs] = await Promise.all([
         sessionsByDay(em, of, window),
         readUsageByDay(em, of, window, now),

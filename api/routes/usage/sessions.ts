@@ -1,11 +1,11 @@
 import { z } from 'zod';
 import { listSessions, type UsageSession } from '../../../db/usage/usage-sessions.ts';
-import { anyUser, scopeOf } from '../../access.ts';
+import { anyUser, requireScope } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { givenId, optionalQuery, time } from '../../schemas/fields.ts';
-import { accountQuery, listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/lists.ts';
+import { accountQuery, paginationSchema, pagingQuery, presentPagination, toListing } from '../../schemas/lists.ts';
 import { envelope, failures, ofPaging, success } from '../../schemas/replies.ts';
-import { boundsOf, boundsQuery } from '../../schemas/usage-window.ts';
+import { boundsQuery, resolveBounds } from '../../schemas/usage-window.ts';
 
 const query = z.object({
   ...pagingQuery,
@@ -55,14 +55,14 @@ export function listUsageSessions(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const listing = listingOf(request.query, 50);
+      const listing = toListing(request.query, 50);
       const now = new Date();
-      const window = boundsOf(request.query, now);
-      const of = { scope: scopeOf(request), projectId: request.query.project_id };
+      const window = resolveBounds(request.query, now);
+      const of = { scope: requireScope(request), projectId: request.query.project_id };
       const { sessions, total } = await listSessions(deps.orm.em, of, window, listing, now);
       return success({
         sessions: sessions.map((session) => present(session, now)),
-        pagination: paginationOf(listing, total),
+        pagination: presentPagination(listing, total),
       });
     },
   });

@@ -9,10 +9,10 @@ import {
   rollWebhookSecret,
 } from '../../../db/webhooks/webhook-endpoints.ts';
 import { AppError } from '../../../domain/errors.ts';
-import { audienceOf, eventTypes } from '../../../domain/event-types.ts';
+import { eventTypes, findAudience } from '../../../domain/event-types.ts';
 import type { AccountId, UserId } from '../../../domain/ids.ts';
 import { problemOfWebhookUrl, webhookUrlLength } from '../../../domain/webhooks/url.ts';
-import { anyUser, callerOf, scopeOf } from '../../access.ts';
+import { anyUser, requireCaller, requireScope } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { createOnce, idempotencyHeaders } from '../../plugins/idempotency.ts';
 import {
@@ -24,7 +24,7 @@ import {
   optionalNonZero,
   withDefault,
 } from '../../schemas/fields.ts';
-import { accountQuery, listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/lists.ts';
+import { accountQuery, paginationSchema, pagingQuery, presentPagination, toListing } from '../../schemas/lists.ts';
 import {
   envelope,
   failures,
@@ -88,10 +88,10 @@ function checkSubscription(
   const { eventTypes: subscriptions } = wanted;
   if (subscriptions.length === 0) throw unsupported('event_types', 'must name at least one type');
   for (const [index, each] of subscriptions.entries()) {
-    if (audienceOf(each)) continue;
+    if (findAudience(each)) continue;
     throw unsupported(`event_types.${index}`, `is not one of ${eventTypes.map(({ type }) => type).join(', ')}`);
   }
-  const ofAccount = subscriptions.findIndex((each) => audienceOf(each) === 'account');
+  const ofAccount = subscriptions.findIndex((each) => findAudience(each) === 'account');
   const scope = wanted.scope ?? (ofAccount === -1 ? 'user' : 'account');
   if ((scope === 'account' || ofAccount !== -1) && !isRoot) {
     throw new AppError('root_required', "Only a root user may subscribe to the account's events");
@@ -140,14 +140,14 @@ export function createWebhook(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request, reply) => {
-      const caller = callerOf(request);
+      const caller = requireCaller(request);
       const { url, event_types: wanted, scope: wantedScope, secret } = request.body;
       checkUrl(url, deps.settings.PLATFORM_OUTBOUND_RANGES);
       const { eventTypes, scope } = checkSubscription(caller.isRootUser, { eventTypes: wanted, scope: wantedScope });
       const em = deps.orm.em.fork();
       const { secretKeyNumber } = deps.webhookKeys;
       const endpoint = await createOnce(request, 'webhookEndpoint', {
-        find: (endpointId) => findWebhookEndpoint(em, scopeOf(request), endpointId),
+        find: (endpointId) => findWebhookEndpoint(em, requireScope(request), endpointId),
         create: (endpointId) =>
           createWebhookEndpoint(em, {
             endpointId,
@@ -187,12 +187,12 @@ export function listWebhooks(api: Api, deps: ApiDependencies): void {
       response: { 200: envelope(reply, 'A page of endpoints'), ...failures(ofPaging, 'admin_required', 'not_found') },
     },
     handler: async (request) => {
-      const listing = listingOf(request.query, 50);
-      const { endpoints, total } = await listWebhookEndpoints(deps.orm.em.fork(), scopeOf(request), listing);
-      const caller = callerOf(request);
+      const listing = toListing(request.query, 50);
+      const { endpoints, total } = await listWebhookEndpoints(deps.orm.em.fork(), requireScope(request), listing);
+      const caller = requireCaller(request);
       return success({
         webhooks: endpoints.map((each) => presentWebhook(each, caller)),
-        pagination: paginationOf(listing, total),
+        pagination: presentPagination(listing, total),
       });
     },
   });
@@ -216,7 +216,7 @@ export function getWebhook(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const endpoint = await readWebhook(deps.orm.em.fork(), request, request.params.endpoint_id);
-      return success(presentWebhook(endpoint, callerOf(request)));
+      return success(presentWebhook(endpoint, requireCaller(request)));
     },
   });
 }
@@ -256,14 +256,14 @@ export function updateWebhook(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const caller = callerOf(request);
+      const caller = requireCaller(request);
       const { url, event_types: types, scope, secret, ...wanted } = request.body;
       if (url !== undefined) checkUrl(url, deps.settings.PLATFORM_OUTBOUND_RANGES);
       const { endpoint_id: endpointId } = request.params;
-      const endpoint = await changeWebhookEndpoint(deps.orm.em.fork(), scopeOf(request), endpointId, (row) => {
+      const endpoint = await changeWebhookEndpoint(deps.orm.em.fork(), requireScope(request), endpointId, (row) => {
         if (url !== undefined) row.url = url;
         if (types?.length || scope !== undefined) {
-          const checked = checkSubscription(scopeOf(request).rows !== 'user', {
+          const checked = checkSubscription(requireScope(request).rows !== 'user', {
             eventTypes: types?.length ? types : row.eventTypes,
             scope: scope ?? (row.userId ? 'user' : 'account'),
           });
@@ -307,7 +307,7 @@ export function deleteWebhook(api: Api, deps: ApiDependencies): void {
       response: { 200: messageEnvelope('It is deleted'), ...failures(ofMutations, 'not_found') },
     },
     handler: async (request) => {
-      await deleteWebhookEndpoint(deps.orm.em.fork(), scopeOf(request), request.params.endpoint_id);
+      await deleteWebhookEndpoint(deps.orm.em.fork(), requireScope(request), request.params.endpoint_id);
       return successMessage('The webhook is deleted');
     },
   });
@@ -339,12 +339,12 @@ export function rollSecret(api: Api, deps: ApiDependencies): void {
       const { endpoint_id: endpointId } = request.params;
       const { secret } = request.body;
       const { secretKeyNumber } = deps.webhookKeys;
-      const endpoint = await rollWebhookSecret(deps.orm.em.fork(), scopeOf(request), endpointId, {
+      const endpoint = await rollWebhookSecret(deps.orm.em.fork(), requireScope(request), endpointId, {
         sealedSecret: secret ? deps.webhookKeys.seal(endpointId, secret) : null,
         secretKeyNumber,
         publicKey: (keyNumber) => deps.webhookKeys.publicKey(endpointId, keyNumber, secretKeyNumber),
       });
-      return success(presentWebhook(endpoint, callerOf(request)));
+      return success(presentWebhook(endpoint, requireCaller(request)));
     },
   });
 }

@@ -7,7 +7,7 @@ import type { WebhookEndpoint } from '../../../db/webhooks/webhook-endpoint.enti
 import { findWebhookEndpoint } from '../../../db/webhooks/webhook-endpoints.ts';
 import { notFound } from '../../../domain/errors.ts';
 import type { WebhookEndpointId } from '../../../domain/ids.ts';
-import { scopeOf } from '../../access.ts';
+import { requireScope } from '../../access.ts';
 import { givenId, time } from '../../schemas/fields.ts';
 
 /** An endpoint in every reply. No reply contains its secret. */
@@ -131,7 +131,7 @@ export async function readWebhook(
   request: FastifyRequest,
   endpointId: WebhookEndpointId,
 ): Promise<WebhookEndpoint> {
-  const endpoint = await findWebhookEndpoint(em, scopeOf(request), endpointId);
+  const endpoint = await findWebhookEndpoint(em, requireScope(request), endpointId);
   if (!endpoint) throw notFound('Webhook endpoint');
   return endpoint;
 }

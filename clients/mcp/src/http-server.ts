@@ -51,7 +51,7 @@ export function createHttpServer({ apiUrl, gatewayUrl, allowedOrigins }: HttpSer
       response.writeHead(204).end();
       return;
     }
-    const apiKey = keyOf(request);
+    const apiKey = readKey(request);
     if (apiKey === null) {
       response.setHeader('WWW-Authenticate', 'Bearer');
       return refuse(response, 401, 'Send an API key: Authorization: Bearer <key>');
@@ -61,7 +61,7 @@ export function createHttpServer({ apiUrl, gatewayUrl, allowedOrigins }: HttpSer
       response.setHeader('Allow', 'POST');
       return refuse(response, 405, 'Only POST');
     }
-    const message = jsonOf(await bodies.read(request, response, apiKey));
+    const message = parseJson(await bodies.read(request, response, apiKey));
     if (message === undefined) return refuse(response, 400, 'The body is not valid JSON', -32700);
     const mcp = createMcpServer({ apiUrl, apiKey, ...(gatewayUrl !== undefined && { gatewayUrl }) });
     const transport = new StreamableHTTPServerTransport();
@@ -72,14 +72,14 @@ export function createHttpServer({ apiUrl, gatewayUrl, allowedOrigins }: HttpSer
   return server;
 }
 
-function keyOf({ headers }: http.IncomingMessage): string | null {
+function readKey({ headers }: http.IncomingMessage): string | null {
   const [, bearer] = /^Bearer ([\x21-\x7e]+)$/i.exec(headers.authorization ?? '') ?? [];
   const key = bearer ?? headers['x-api-key'];
   return typeof key === 'string' && keyShape.test(key) ? key : null;
 }
 
 /** Undefined: it is not JSON. */
-function jsonOf(body: Buffer): unknown {
+function parseJson(body: Buffer): unknown {
   try {
     return JSON.parse(body.toString('utf8'));
   } catch {

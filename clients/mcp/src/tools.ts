@@ -137,7 +137,7 @@ export function createMcpServer(connection: ConnectionOptions): McpServer {
         const bounds = { maxOutputLength: maxTextLength, maxResultsLength: maxReplyBytes };
         const execution = await sandbox.runCode(code, { language, signal, timeoutMs, ...bounds });
         const { stdout, stderr, results, error, truncated } = execution;
-        const texts = results.map(textOf).filter((text) => text !== null);
+        const texts = results.map(chooseText).filter((text) => text !== null);
         return {
           content: [
             ...jsonContent({
@@ -149,7 +149,7 @@ export function createMcpServer(connection: ConnectionOptions): McpServer {
                 error: { name: cut(error.name), value: cut(error.value), traceback: cut(error.traceback) },
               }),
             }),
-            ...results.flatMap(pictureOf).slice(0, maxPictures),
+            ...results.flatMap(toImages).slice(0, maxPictures),
           ],
           ...(error && { isError: true }),
         };
@@ -281,7 +281,7 @@ const pictureTypes: Record<string, string | undefined> = {
   '.webp': 'image/webp',
 };
 
-function pictureOf(result: CodeResult) {
+function toImages(result: CodeResult) {
   const pictures = [
     { mimeType: 'image/png', data: result.png },
     { mimeType: 'image/jpeg', data: result.jpeg },
@@ -290,7 +290,7 @@ function pictureOf(result: CodeResult) {
 }
 
 /** The most informative form of the value for a model. */
-function textOf(result: CodeResult): unknown {
+function chooseText(result: CodeResult): unknown {
   if (result.json !== undefined) return result.json;
   const text = result.markdown ?? result.text ?? result.html ?? result.latex;
   return text === undefined ? null : cut(text);

@@ -42,7 +42,7 @@ export class AgentClient {
       try {
         return parseReply(await readText(response, this.limits.maxReplyBytes ?? defaultMaxReplyBytes));
       } catch (error) {
-        throw this.reasonOf(error, signal);
+        throw this.toReason(error, signal);
       }
     };
     return isRepeatable ? withRetries(work, signal) : work();
@@ -65,15 +65,15 @@ export class AgentClient {
     try {
       yield* readFrames<Streams[Name]['output']>(response, this.limits.maxReplyBytes ?? defaultMaxReplyBytes);
     } catch (error) {
-      throw this.reasonOf(error, signal);
+      throw this.toReason(error, signal);
     } finally {
       response.destroy();
     }
   }
 
   /** The reason of the abort, if there was one: an aborted request fails as a broken connection. */
-  reasonOf(error: unknown, signal?: AbortSignal): unknown {
-    const ended = this.#anyOf(signal);
+  toReason(error: unknown, signal?: AbortSignal): unknown {
+    const ended = this.#joinSignals(signal);
     return ended?.aborted ? ended.reason : error;
   }
 
@@ -90,12 +90,12 @@ export class AgentClient {
     return exchange(this.server, path, {
       method,
       ...request,
-      signal: this.#anyOf(request.signal),
+      signal: this.#joinSignals(request.signal),
       headers: { 'X-Access-Token': this.#token, ...request.headers },
     });
   }
 
-  #anyOf(signal: AbortSignal | undefined): AbortSignal | undefined {
+  #joinSignals(signal: AbortSignal | undefined): AbortSignal | undefined {
     return signal && this.limits.signal
       ? AbortSignal.any([signal, this.limits.signal])
       : (signal ?? this.limits.signal);

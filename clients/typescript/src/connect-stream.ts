@@ -20,7 +20,7 @@ export async function* readFrames<Message>(
   response: IncomingMessage,
   maxMessageBytes: number,
 ): AsyncGenerator<Message, void> {
-  for await (const [flags, text] of framesOf(response, maxMessageBytes)) {
+  for await (const [flags, text] of splitFrames(response, maxMessageBytes)) {
     const message = parseReply(text);
     if ((flags & endOfStream) === 0) {
       yield message;
@@ -32,7 +32,7 @@ export async function* readFrames<Message>(
   throw new SandboxError('connection_failed', 'The stream broke off');
 }
 
-async function* framesOf(
+async function* splitFrames(
   response: IncomingMessage,
   maxMessageBytes: number,
 ): AsyncGenerator<[flags: number, text: string], void> {

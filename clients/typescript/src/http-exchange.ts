@@ -92,13 +92,13 @@ function drained(sent: http.ClientRequest): Promise<void> {
 
 /** The whole body as text, with a maximum number of bytes. @throws {SandboxError} `bad_reply` */
 export async function readText(response: http.IncomingMessage, maxBytes: number): Promise<string> {
-  return Buffer.concat(await chunksOf(response, maxBytes)).toString('utf8');
+  return Buffer.concat(await readChunks(response, maxBytes)).toString('utf8');
 }
 
 /** The whole body, with a maximum number of bytes. @throws {SandboxError} `bad_reply`, `connection_failed` */
 export async function readBytes(response: http.IncomingMessage, maxBytes: number): Promise<Buffer> {
   try {
-    return Buffer.concat(await chunksOf(response, maxBytes));
+    return Buffer.concat(await readChunks(response, maxBytes));
   } catch (error) {
     throw error instanceof SandboxError ? error : connectionError('The reply broke off', error as Error);
   }
@@ -114,7 +114,7 @@ export function parseReply(text: string, reviver?: (key: string, value: unknown)
   }
 }
 
-async function chunksOf(response: http.IncomingMessage, maxBytes: number): Promise<Buffer[]> {
+async function readChunks(response: http.IncomingMessage, maxBytes: number): Promise<Buffer[]> {
   const chunks: Buffer[] = [];
   let length = 0;
   for await (const chunk of response) {

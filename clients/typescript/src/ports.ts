@@ -1,7 +1,7 @@
 import type { ApiClient } from './api-client.ts';
 import type { AddSandboxPortBody, Port, SandboxPorts } from './generated/api.ts';
 import { exchange } from './http-exchange.ts';
-import { publicUrl, serverOf } from './sandbox-address.ts';
+import { publicUrl, resolveServer } from './sandbox-address.ts';
 import { expiryIn, portSignature } from './signed-url.ts';
 
 export interface PortResponse {
@@ -51,7 +51,7 @@ export class Ports {
     path = '/',
     request: { method?: string; headers?: Record<string, string>; body?: string | Uint8Array } = {},
   ): Promise<PortResponse> {
-    const server = serverOf(`${port}-${this.#sandbox.domain}`, this.#api.connection);
+    const server = resolveServer(`${port}-${this.#sandbox.domain}`, this.#api.connection);
     const { method = 'GET', headers = {}, body } = request;
     const sent = { method, headers: { 'X-Access-Token': this.#sandbox.token, ...headers }, body, isAlone: true };
     const response = await exchange(server, path, sent);

@@ -8,7 +8,7 @@ type SandboxPlace = Pick<Connection, 'apiUrl' | 'gatewayUrl'>;
  * know them, so these requests go to the API's own host. The gateway finds the sandbox by the `Host` field.
  * @param domain `<sandbox id>.<base domain>[:port]`, or `<port>-…`
  */
-export function serverOf(domain: string, { apiUrl, gatewayUrl }: SandboxPlace): HttpServer {
+export function resolveServer(domain: string, { apiUrl, gatewayUrl }: SandboxPlace): HttpServer {
   if (gatewayUrl !== null) return { origin: new URL(gatewayUrl).origin, host: domain };
   const [name, port] = splitPort(domain);
   const api = new URL(apiUrl);

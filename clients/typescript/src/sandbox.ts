@@ -15,7 +15,7 @@ import type {
 } from './generated/api.ts';
 import { Ports } from './ports.ts';
 import { Pty } from './pty.ts';
-import { publicUrl, serverOf } from './sandbox-address.ts';
+import { publicUrl, resolveServer } from './sandbox-address.ts';
 
 export interface CreateOptions extends ConnectionOptions {
   /** `base`, `code-interpreter`, or a template of your own. */
@@ -65,7 +65,11 @@ export class Sandbox implements AsyncDisposable {
     this.id = sandbox_id;
     this.domain = sandbox_domain;
     this.accessToken = envd_access_token;
-    this.#agent = new AgentClient(serverOf(this.domain, api.connection), this.accessToken, api.connection.agentLimits);
+    this.#agent = new AgentClient(
+      resolveServer(this.domain, api.connection),
+      this.accessToken,
+      api.connection.agentLimits,
+    );
     this.files = new Files(this.#agent, this.accessToken, publicUrl(this.domain, api.connection));
     this.commands = new Commands(this.#agent, this.files);
     this.pty = new Pty(this.#agent);

@@ -35,7 +35,7 @@ export async function checkImports(
       offences.push(`${file}: no rule says what ${path.dirname(file)}/ may import`);
       continue;
     }
-    const imports = await importsOf(root, file);
+    const imports = await readImports(root, file);
     graph.set(
       file,
       imports.filter(({ isOurs }) => isOurs).map(({ target }) => target),
@@ -93,7 +93,7 @@ function sourceFiles(root: string): string[] {
     .filter((file) => /\.(ts|mjs|cjs|js)$/.test(file) && !/(^|\/)(dist|gen|node_modules|fixtures)\//.test(file));
 }
 
-async function importsOf(root: string, file: string): Promise<Import[]> {
+async function readImports(root: string, file: string): Promise<Import[]> {
   const source = fs.readFileSync(path.join(root, file), 'utf8');
   const program = await parse(source, { syntax: 'typescript', target: 'es2024' });
   const written = program.body.flatMap(staticImport);

@@ -11,7 +11,7 @@ export function agentTypes(file: DescFile): AgentTypes {
     shape: { kind: 'literals', values: values.map((value) => value.name) },
   }));
   const declareMessage = (message: DescMessage) => {
-    declarations.push({ name: nameOf(message), shape: { kind: 'object', fields: message.fields.map(fieldOf) } });
+    declarations.push({ name: formatName(message), shape: { kind: 'object', fields: message.fields.map(toField) } });
     message.nestedMessages.forEach(declareMessage);
   };
   file.messages.forEach(declareMessage);
@@ -20,15 +20,15 @@ export function agentTypes(file: DescFile): AgentTypes {
     service.methods.map((method) => ({
       name: `${service.name}/${method.name}`,
       isStream: method.methodKind !== 'unary',
-      input: nameOf(method.input),
-      output: nameOf(method.output),
+      input: formatName(method.input),
+      output: formatName(method.output),
     })),
   );
   return { declarations, procedures };
 }
 
 /** Names of nested messages include their parents: `ProcessEvent.StartEvent` is `ProcessEventStartEvent`. */
-function nameOf(message: { typeName: string }): string {
+function formatName(message: { typeName: string }): string {
   return message.typeName.split('.').slice(1).join('');
 }
 
@@ -36,7 +36,7 @@ function nameOf(message: { typeName: string }): string {
  * The agent's replies contain zero and empty values, so only messages, members of a oneof and `optional` may be
  * missing.
  */
-function fieldOf(field: DescField): Field {
+function toField(field: DescField): Field {
   const isAlwaysThere = field.oneof === undefined && field.fieldKind !== 'message' && !field.proto.proto3Optional;
   return { name: field.jsonName, required: isAlwaysThere, shape: shapeOfField(field), comment: null };
 }
@@ -46,7 +46,7 @@ function shapeOfField(field: DescField): Shape {
     case 'scalar':
       return scalar(field.scalar);
     case 'enum':
-      return { kind: 'named', name: nameOf(field.enum) };
+      return { kind: 'named', name: formatName(field.enum) };
     case 'message':
       return messageShape(field.message);
     case 'map':
@@ -59,7 +59,7 @@ function shapeOfField(field: DescField): Shape {
 
 function messageShape(message: DescMessage): Shape {
   if (message.typeName === 'google.protobuf.Timestamp') return { kind: 'primitive', name: 'string' };
-  return { kind: 'named', name: nameOf(message) };
+  return { kind: 'named', name: formatName(message) };
 }
 
 /** As in protobuf's JSON form: long integers are strings, bytes are base64. */

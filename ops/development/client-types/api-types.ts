@@ -29,7 +29,7 @@ export function apiTypes(document: object): ApiTypes {
       id,
       method,
       path,
-      body: declare('Body', body ? shapeOf(body) : null),
+      body: declare('Body', body ? toShape(body) : null),
       query: declare('Query', queryShape(operation.parameters ?? [])),
       data: declare('Data', dataShape(operation.responses)) ?? 'null',
     });
@@ -39,7 +39,7 @@ export function apiTypes(document: object): ApiTypes {
     for (const name of namesIn(shape)) {
       if (wanted.has(name)) continue;
       wanted.add(name);
-      const declaration = { name, shape: shapeOf(components.schemas[name]) };
+      const declaration = { name, shape: toShape(components.schemas[name]) };
       declarations.push(declaration);
       collect(declaration.shape);
     }
@@ -65,7 +65,7 @@ function queryShape(parameters: Part[]): Shape | null {
   const fields = parameters
     .filter((parameter) => parameter.in === 'query')
     .map(({ name, required, schema, description }): Field => {
-      return { name, required: required ?? false, shape: shapeOf(schema), comment: description ?? null };
+      return { name, required: required ?? false, shape: toShape(schema), comment: description ?? null };
     });
   return fields.length > 0 ? { kind: 'object', fields } : null;
 }
@@ -75,16 +75,16 @@ function dataShape(responses: Part): Shape {
   const shapes = Object.entries<Part>(responses)
     .filter(([status]) => status.startsWith('2'))
     .map(([, response]) => response.content?.['application/json']?.schema.properties.data)
-    .map((schema) => (schema ? shapeOf(schema) : ({ kind: 'primitive', name: 'null' } as const)));
+    .map((schema) => (schema ? toShape(schema) : ({ kind: 'primitive', name: 'null' } as const)));
   return union(shapes);
 }
 
-function shapeOf(schema: Part): Shape {
+function toShape(schema: Part): Shape {
   if (schema.$ref) return { kind: 'named', name: schema.$ref.split('/').at(-1) };
-  if (schema.anyOf ?? schema.oneOf) return union((schema.anyOf ?? schema.oneOf).map(shapeOf));
+  if (schema.anyOf ?? schema.oneOf) return union((schema.anyOf ?? schema.oneOf).map(toShape));
   if (schema.const !== undefined) return { kind: 'literals', values: [schema.const] };
   if (schema.enum) return { kind: 'literals', values: schema.enum };
-  if (Array.isArray(schema.type)) return union(schema.type.map((type: string) => shapeOf({ ...schema, type })));
+  if (Array.isArray(schema.type)) return union(schema.type.map((type: string) => toShape({ ...schema, type })));
   switch (schema.type) {
     case 'string':
     case 'integer':
@@ -93,7 +93,7 @@ function shapeOf(schema: Part): Shape {
     case 'null':
       return { kind: 'primitive', name: schema.type };
     case 'array':
-      return { kind: 'array', of: shapeOf(schema.items) };
+      return { kind: 'array', of: toShape(schema.items) };
     case 'object':
       return objectShape(schema);
     default:
@@ -104,14 +104,14 @@ function shapeOf(schema: Part): Shape {
 function objectShape(schema: Part): Shape {
   if (!schema.properties) {
     const of = typeof schema.additionalProperties === 'object' ? schema.additionalProperties : {};
-    return { kind: 'map', of: shapeOf(of) };
+    return { kind: 'map', of: toShape(of) };
   }
   const required = new Set<string>(schema.required ?? []);
   const fields = Object.entries<Part>(schema.properties).map(([name, property]): Field => {
     return {
       name,
       required: required.has(name),
-      shape: shapeOf(property),
+      shape: toShape(property),
       comment: property.description ?? null,
     };
   });

@@ -23,10 +23,10 @@ export interface Addresses {
 export async function settleAddresses(folder: DataFolder, given: NodeJS.ProcessEnv): Promise<Addresses> {
   const ports = await choosePlatformPorts(folder.dir, given);
   const url = given.PLATFORM_URL || `http://${reachable(given.PLATFORM_API_HOST)}:${ports.PLATFORM_API_PORT}`;
-  const databaseOf = (role: string, purpose: string) =>
+  const formatDatabaseUrl = (role: string, purpose: string) =>
     databaseUrl(role, derivePassword(folder.secretKey, purpose), ports.PLATFORM_POSTGRES_PORT, 'platform');
   const embedded: NodeJS.ProcessEnv = {
-    ...(!given.DATABASE_URL && { DATABASE_URL: databaseOf('platform_runtime', 'postgres platform runtime') }),
+    ...(!given.DATABASE_URL && { DATABASE_URL: formatDatabaseUrl('platform_runtime', 'postgres platform runtime') }),
     ...(!given.TEMPORAL_ADDRESS && {
       TEMPORAL_ADDRESS: `127.0.0.1:${ports.PLATFORM_TEMPORAL_PORT}`,
       TEMPORAL_UI_URL: given.TEMPORAL_UI_URL || `http://127.0.0.1:${ports.PLATFORM_TEMPORAL_UI_PORT}`,
@@ -46,7 +46,7 @@ export async function settleAddresses(folder: DataFolder, given: NodeJS.ProcessE
     PLATFORM_OUTBOUND_RANGES: given.PLATFORM_OUTBOUND_RANGES || '127.0.0.0/8,::1/128',
   };
   const { DATABASE_OWNER_URL: givenOwner, ...others } = given;
-  const ownerUrl = given.DATABASE_URL ? givenOwner : databaseOf('platform', 'postgres platform');
+  const ownerUrl = given.DATABASE_URL ? givenOwner : formatDatabaseUrl('platform', 'postgres platform');
   const processEnv: NodeJS.ProcessEnv = {
     // Node's compile cache, so that the next start need not compile again.
     NODE_COMPILE_CACHE: path.join(cacheDir(given), 'node-compile'),

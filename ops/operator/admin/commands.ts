@@ -9,7 +9,7 @@ import { findResettableUser } from '../../../db/accounts/passwords.ts';
 import { rotateTokenKeys } from '../../../db/accounts/token-keys.ts';
 import { User } from '../../../db/accounts/user.entity.ts';
 import { findUserByEmail } from '../../../db/accounts/users.ts';
-import { balanceOf, changeCredit } from '../../../db/billing/ledger.ts';
+import { changeCredit, readBalance } from '../../../db/billing/ledger.ts';
 import { readLastReconciliation } from '../../../db/billing/reconciliations.ts';
 import { setTaxRate, startBilling } from '../../../db/billing/subscriptions.ts';
 import { constraintError } from '../../../db/core/constraint-errors.ts';
@@ -27,10 +27,10 @@ import { createApiKeyCommand } from './create-api-key.ts';
 import type { PlatformDatabase } from './database.ts';
 import { hostCommands } from './host-commands.ts';
 import {
-  accountOf,
   type OperatorCommand,
   OperatorError,
   optional,
+  requireAccount,
   required,
   text,
   type Values,
@@ -97,14 +97,14 @@ export const commands: Record<string, OperatorCommand> = {
     usage: '--account acc-…',
     does: 'Suspends an account: its users can read but not change or create',
     options: { account: text },
-    run: (database, values) => setStatus(database, accountOf(values), 'suspended'),
+    run: (database, values) => setStatus(database, requireAccount(values), 'suspended'),
   },
 
   'reopen-account': {
     usage: '--account acc-…',
     does: 'Ends a suspension',
     options: { account: text },
-    run: (database, values) => setStatus(database, accountOf(values), 'active'),
+    run: (database, values) => setStatus(database, requireAccount(values), 'active'),
   },
 
   'reset-password': {
@@ -169,7 +169,7 @@ export const commands: Record<string, OperatorCommand> = {
     does: 'The tax on invoices that are issued from now on: 0.19 is 19 %',
     options: { account: text, rate: text },
     async run({ orm }, values) {
-      const accountId = accountOf(values);
+      const accountId = requireAccount(values);
       const given = required(values, 'rate');
       const rate = readDecimal(given, 6);
       if (rate === null || compare(rate, '1') > 0) throw new OperatorError(`${given} is not a rate from 0 to 1`);
@@ -216,7 +216,7 @@ export const commands: Record<string, OperatorCommand> = {
 };
 
 async function moveCredit({ orm, plans }: PlatformDatabase, values: Values, action: 'grant' | 'refund') {
-  const accountId = accountOf(values);
+  const accountId = requireAccount(values);
   const given = required(values, 'amount');
   const { currency } = plans;
   const amount = readAmount(given, currency);
@@ -224,7 +224,7 @@ async function moveCredit({ orm, plans }: PlatformDatabase, values: Values, acti
   const transactionId = newId('ledgerTransaction');
   const description = optional(values, 'description') ?? 'By the operator of the platform';
   await changeCredit(orm.em, { transactionId, accountId, action, amount, currency, description });
-  const balance = await balanceOf(orm.em.fork(), accountId, currency);
+  const balance = await readBalance(orm.em.fork(), accountId, currency);
   return { transactionId, accountId, balance, currency };
 }
 

@@ -3,13 +3,20 @@ import { Account } from '../../../db/accounts/account.entity.ts';
 import { createApiKey } from '../../../db/accounts/api-keys.ts';
 import { recordAudit } from '../../../db/accounts/audit-events.ts';
 import { User } from '../../../db/accounts/user.entity.ts';
-import { findUserOf } from '../../../db/accounts/users.ts';
+import { findUserOrRoot } from '../../../db/accounts/users.ts';
 import { findSubscription } from '../../../db/billing/subscriptions.ts';
 import { newId } from '../../../db/core/new-id.ts';
 import { planHeldBy } from '../../../domain/billing/plans.ts';
 import type { AccountId, UserId } from '../../../domain/ids.ts';
 import { checkApiKeyName } from '../../../domain/names.ts';
-import { accountOf, type OperatorCommand, OperatorError, optional, text, type Values } from './operator-command.ts';
+import {
+  type OperatorCommand,
+  OperatorError,
+  optional,
+  requireAccount,
+  text,
+  type Values,
+} from './operator-command.ts';
 
 /**
  * `create-api-key`: makes the first key of a new platform, or a key for an account whose keys are lost, or for a
@@ -24,7 +31,7 @@ export const createApiKeyCommand: OperatorCommand = {
     const em = orm.em.fork();
     const account = await accountFor(em, values);
     const { accountId } = account;
-    const user = await em.findOneOrFail(User, { accountId, userId: await ownerOf(em, accountId, values) });
+    const user = await em.findOneOrFail(User, { accountId, userId: await findOwner(em, accountId, values) });
     if (user.status !== 'enabled') throw new OperatorError(`${user.email} is disabled`);
     const name = checkApiKeyName(optional(values, 'name') ?? `operator-${new Date().toISOString().slice(0, 10)}`);
     const owner = { accountId, userId: user.userId };
@@ -44,7 +51,7 @@ export const createApiKeyCommand: OperatorCommand = {
 /** The account with the given id, or else the only account. */
 async function accountFor(em: EntityManager, values: Values): Promise<Account> {
   if (optional(values, 'account') !== undefined) {
-    const accountId = accountOf(values);
+    const accountId = requireAccount(values);
     const account = await em.findOne(Account, { accountId });
     if (!account) throw new OperatorError(`There is no account ${accountId}`);
     return account;
@@ -56,9 +63,9 @@ async function accountFor(em: EntityManager, values: Values): Promise<Account> {
 }
 
 /** The user with the given e-mail address, or else the oldest enabled root user of the account. */
-async function ownerOf(em: EntityManager, accountId: AccountId, values: Values): Promise<UserId> {
+async function findOwner(em: EntityManager, accountId: AccountId, values: Values): Promise<UserId> {
   const email = optional(values, 'email');
-  const found = await findUserOf(em, accountId, email ?? null);
+  const found = await findUserOrRoot(em, accountId, email ?? null);
   if (found) return found;
   throw new OperatorError(email ? `${accountId} has no user ${email}` : `${accountId} has no root user`);
 }

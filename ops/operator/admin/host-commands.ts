@@ -1,6 +1,6 @@
 import { readHosts } from '../../../db/hosts/host-drains.ts';
 import { revokeLastHop } from '../../../db/hosts/last-hop-certificates.ts';
-import { changeDraining, untilDrained, viewOf } from './host-drain.ts';
+import { changeDraining, readHost, untilDrained } from './host-drain.ts';
 import { flag, type OperatorCommand, OperatorError, required, text } from './operator-command.ts';
 
 /** Operator commands for hosts. */
@@ -21,7 +21,7 @@ export const hostCommands: Record<string, OperatorCommand> = {
       await changeDraining(orm, hostId, true);
       const [pause, wait] = [values.pause === true, values.wait === true];
       if (pause || wait) await untilDrained(orm, hostId, { pause, wait });
-      return viewOf(orm, hostId);
+      return readHost(orm, hostId);
     },
   },
 
@@ -32,7 +32,7 @@ export const hostCommands: Record<string, OperatorCommand> = {
     async run({ orm }, values) {
       const hostId = required(values, 'host');
       await changeDraining(orm, hostId, false);
-      return viewOf(orm, hostId);
+      return readHost(orm, hostId);
     },
   },
 

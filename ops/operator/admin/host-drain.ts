@@ -38,9 +38,9 @@ export async function untilDrained(
         asked.set(id, performance.now());
       }
     }
-    const { sandboxes, state } = await viewOf(orm, hostId);
+    const { sandboxes, state } = await readHost(orm, hostId);
     if (state === 'ready') throw new OperatorError(`The drain of ${hostId} was ended by another operator`);
-    const line = progressOf(sandboxes);
+    const line = formatProgress(sandboxes);
     if (line !== reported) reportProgress(`${hostId}: ${line}`);
     reported = line;
     if (!wait || busyCount(sandboxes) === 0) return;
@@ -53,13 +53,13 @@ function busyCount({ paused: _, ...busy }: HostView['sandboxes']): number {
   return Object.values(busy).reduce((sum, amount) => sum + amount, 0);
 }
 
-function progressOf(sandboxes: HostView['sandboxes']): string {
+function formatProgress(sandboxes: HostView['sandboxes']): string {
   const counts = Object.entries(sandboxes).map(([status, amount]) => `${amount} ${status}`);
   return counts.length === 0 ? 'no sandboxes' : counts.sort().join(', ');
 }
 
 /** @throws {OperatorError} when there is no such host */
-export async function viewOf(orm: Orm, hostId: string): Promise<HostView> {
+export async function readHost(orm: Orm, hostId: string): Promise<HostView> {
   const [host] = await readHosts(orm.em, hostId);
   if (!host) throw new OperatorError(`There is no host ${hostId}`);
   return host;

@@ -36,7 +36,7 @@ export function required(values: Values, name: string): string {
 }
 
 /** An id of another format belongs to no account. */
-export const accountOf = (values: Values) => required(values, 'account') as AccountId;
+export const requireAccount = (values: Values) => required(values, 'account') as AccountId;
 
 export function optional(values: Values, name: string): string | undefined {
   const value = values[name];

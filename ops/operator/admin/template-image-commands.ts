@@ -3,11 +3,11 @@ import os from 'node:os';
 import path from 'node:path';
 import { pushImage } from '../../../integrations/registry/image-push.ts';
 import { PlatformRegistry } from '../../../integrations/registry/platform-registry.ts';
-import { loadSettingsOf } from '../../../platform/config/settings.ts';
+import { loadSomeSettings } from '../../../platform/config/settings.ts';
 import { type BaseImageOptions, ensureBaseImage } from '../../../runtime/images/base-image.ts';
 import { interpreterRecipes } from '../../../runtime/images/builtin-images.ts';
 import { ensureCodeInterpreterImage } from '../../../runtime/images/code-interpreter-image.ts';
-import { ociConfigOf, type UnpackedImage } from '../../../runtime/images/image-cache.ts';
+import { toOciConfig, type UnpackedImage } from '../../../runtime/images/image-cache.ts';
 import { packLayer } from '../../../runtime/images/pack-layer.ts';
 import { type OfflineCommand, OperatorError, reportProgress, required, text } from './operator-command.ts';
 
@@ -38,17 +38,17 @@ export const templateImageCommands: Record<string, OfflineCommand> = {
           `There is no template ${template} whose image is made; there are base, ${names.join(', ')}`,
         );
       }
-      const settings = loadSettingsOf(registrySettings);
+      const settings = loadSomeSettings(registrySettings);
       const registry = PlatformRegistry.of(settings);
       if (!registry) throw new OperatorError('PLATFORM_REGISTRY is not set');
       if (process.getuid!() !== 0) throw new OperatorError('Building images needs root: run this as root');
       try {
-        const options = { cacheDir: settings.PLATFORM_CACHE_DIR, onProgress: progressOf() };
+        const options = { cacheDir: settings.PLATFORM_CACHE_DIR, onProgress: createProgressReporter() };
         const image = await (recipeDir
           ? ensureCodeInterpreterImage({ ...options, recipeDir })
           : ensureBaseImage(options));
         const pushed = await pushedImage(registry, template, image);
-        return { template, image: pushed, setting: settingOf(template, pushed) };
+        return { template, image: pushed, setting: formatSetting(template, pushed) };
       } finally {
         registry.close();
       }
@@ -56,12 +56,12 @@ export const templateImageCommands: Record<string, OfflineCommand> = {
   },
 };
 
-const settingOf = (template: string, image: string) =>
+const formatSetting = (template: string, image: string) =>
   template === 'base' ? `PLATFORM_BASE_IMAGE=${image}` : `PLATFORM_KUBERNETES_TEMPLATE_IMAGES=${template}=${image}`;
 
 /** @returns the reference of the image, by digest */
 async function pushedImage(registry: PlatformRegistry, template: string, image: UnpackedImage): Promise<string> {
-  const place = registry.pathOf({ project, repository: template });
+  const place = registry.formatPath({ project, repository: template });
   const tag = image.digest.replace(':', '-');
   const reference = (digest: string) => `${registry.address}/${place}@${digest}`;
   const there = await registry.find(place, tag);
@@ -71,14 +71,14 @@ async function pushedImage(registry: PlatformRegistry, template: string, image: 
     reportProgress('packing the image');
     const layer = await packLayer({ folder: image.rootfs, changes: false }, path.join(folder, 'layer'));
     reportProgress(`pushing ${Math.ceil(layer.size / 1024 ** 2)} MB`);
-    const wanted = { base: null, config: ociConfigOf(image.config), layer, to: { path: place, tag } };
+    const wanted = { base: null, config: toOciConfig(image.config), layer, to: { path: place, tag } };
     return reference((await pushImage(registry, wanted, new AbortController().signal)).digest);
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
 }
 
-function progressOf(): NonNullable<BaseImageOptions['onProgress']> {
+function createProgressReporter(): NonNullable<BaseImageOptions['onProgress']> {
   let last = '';
   return ({ message }) => {
     if (message !== last) reportProgress(message);

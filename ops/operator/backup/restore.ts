@@ -7,7 +7,7 @@ import { createOrm } from '../../../db/orm.ts';
 import { Sandbox } from '../../../db/sandboxes/sandbox.entity.ts';
 import type { SandboxId } from '../../../domain/ids.ts';
 import { freeLoopbackPort } from '../../../platform/config/free-port.ts';
-import { loadSettingsOf } from '../../../platform/config/settings.ts';
+import { loadSomeSettings } from '../../../platform/config/settings.ts';
 import { createTemporalClient } from '../../../platform/temporal/client.ts';
 import { choosePorts } from '../../local-stack/embedded/ports.ts';
 import { type EmbeddedPostgres, ensureUnprivilegedUser, startPostgres } from '../../local-stack/embedded/postgres.ts';
@@ -100,7 +100,7 @@ async function reportLostMemory(
 ): Promise<void> {
   reportProgress(`telling the workflows of ${sandboxIds.length} sandboxes that their processes are gone`);
   const { secretKey, at } = parts;
-  const settings = loadSettingsOf(['TEMPORAL_NAMESPACE', 'PLATFORM_CODEC_KEYS']);
+  const settings = loadSomeSettings(['TEMPORAL_NAMESPACE', 'PLATFORM_CODEC_KEYS']);
   // Below 32768: Temporal stores its ports in a 16-bit column.
   const ports = await choosePorts(
     parts.dataDir,

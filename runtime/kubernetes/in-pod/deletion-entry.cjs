@@ -1,7 +1,7 @@
 // The tar entry with which a layer of an image deletes a file of a lower layer (whiteout).
 
 /** @param {Buffer} name the path of the file relative to the root */
-function deletionOf(name) {
+function createDeletion(name) {
   const at = name.lastIndexOf('/') + 1;
   const path = Buffer.concat([name.subarray(0, at), Buffer.from('.wh.'), name.subarray(at)]);
   const isPlain = path.length <= 100 && path.every((byte) => byte >= 0x20 && byte < 0x7f);
@@ -28,4 +28,4 @@ function header(name, type, size) {
   return bytes;
 }
 
-module.exports = { deletionOf };
+module.exports = { createDeletion };

@@ -10,12 +10,12 @@ const maxPath = 3800;
 class Refusal extends Error {}
 
 // Names are latin1 strings: each character is one byte.
-const bytesOf = (name) => Buffer.from(name, 'latin1');
-const stat = (name) => fs.lstatSync(bytesOf(name), { bigint: true, throwIfNoEntry: false });
+const toBytes = (name) => Buffer.from(name, 'latin1');
+const stat = (name) => fs.lstatSync(toBytes(name), { bigint: true, throwIfNoEntry: false });
 const isFolder = (stat) => stat?.isDirectory() === true;
 
 // The entries in reverse order, so that `pop` returns the first one. The order is the same in each run.
-const entriesOf = (folder) => fs.readdirSync(bytesOf(folder), { encoding: 'latin1' }).sort().reverse();
+const listEntries = (folder) => fs.readdirSync(toBytes(folder), { encoding: 'latin1' }).sort().reverse();
 
 /**
  * Walks the disk and reports each change and each deletion that a layer must contain.
@@ -49,7 +49,7 @@ function findChanges({ disk, image, folders, maxFiles, maxBytes }, preparedNs, o
   }
 
   function enter(name, inImage) {
-    const entries = entriesOf(`${disk}/${name}`);
+    const entries = listEntries(`${disk}/${name}`);
     for (const entry of entries) {
       const full = `${name}/${entry}`;
       if (notOfImages.has(full)) continue;
@@ -62,7 +62,7 @@ function findChanges({ disk, image, folders, maxFiles, maxBytes }, preparedNs, o
     }
     if (!inImage) return;
     const present = new Set(entries);
-    for (const entry of entriesOf(`${image}/${name}`)) {
+    for (const entry of listEntries(`${image}/${name}`)) {
       const full = `${name}/${entry}`;
       if (!present.has(entry) && !notOfImages.has(full)) on.removed(full);
     }
@@ -73,7 +73,7 @@ function findChanges({ disk, image, folders, maxFiles, maxBytes }, preparedNs, o
     if (!before || there.ctimeNs > preparedNs) return true;
     if (there.mode !== before.mode || there.uid !== before.uid || there.gid !== before.gid) return true;
     if (there.isSymbolicLink()) {
-      const target = (root) => fs.readlinkSync(bytesOf(`${root}/${name}`), 'latin1');
+      const target = (root) => fs.readlinkSync(toBytes(`${root}/${name}`), 'latin1');
       return target(disk) !== target(image);
     }
     return there.isFile() && (there.size !== before.size || there.mtimeNs !== before.mtimeNs);
@@ -86,4 +86,4 @@ function shown(name) {
   return text.length > 200 ? `${text.slice(0, 197)}...` : text;
 }
 
-module.exports = { bytesOf, findChanges, Refusal };
+module.exports = { toBytes, findChanges, Refusal };

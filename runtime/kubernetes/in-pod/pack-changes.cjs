@@ -4,8 +4,8 @@
 // The exit code is 3 if the disk has something that an image cannot contain; standard error says what.
 const { spawnSync } = require('node:child_process');
 const fs = require('node:fs');
-const { bytesOf, findChanges, Refusal } = require('./find-changes.cjs');
-const { deletionOf } = require('./deletion-entry.cjs');
+const { toBytes, findChanges, Refusal } = require('./find-changes.cjs');
+const { createDeletion } = require('./deletion-entry.cjs');
 const { tarWords } = require('./tar-words.cjs');
 
 const [act, disk, stage, maxFiles, maxBytes, ...folders] = process.argv.slice(2);
@@ -21,8 +21,8 @@ try {
     const archive = fs.openSync(`${stage}/changes.tar`, 'w');
     const [names, deletions] = [writer(fs.openSync(`${stage}/changes.list`, 'w')), writer(archive)];
     findChanges(of, prepared, {
-      changed: (name) => names.write(bytesOf(`${name}\0`)),
-      removed: (name) => deletions.write(deletionOf(bytesOf(name))),
+      changed: (name) => names.write(toBytes(`${name}\0`)),
+      removed: (name) => deletions.write(createDeletion(toBytes(name))),
     });
     names.flush();
     deletions.flush();

@@ -46,12 +46,12 @@ export class EndpointGuard {
   }
 
   /** @throws {DriverError} `object_storage_mount_failed` */
-  async routeOf(slot: MountSlot): Promise<StorageRoute> {
+  async resolveRoute(slot: MountSlot): Promise<StorageRoute> {
     const { outboundRanges, closedRanges, hasResolvers } = this.#options;
     const target = readStorageTarget(slot);
     if ('reason' in target) throw mountFailure(slot, `its ${target.field} ${target.reason}`);
     const { host, port } = target;
-    const found = await addressesOf(host);
+    const found = await resolveAddresses(host);
     if (found.length === 0) throw mountFailure(slot, `The name ${host} could not be resolved`);
     if (!found.every((address) => isOutboundAddressAllowed(address, outboundRanges))) {
       throw mountFailure(slot, `${host} is at an address that is not allowed`);
@@ -71,13 +71,13 @@ export class EndpointGuard {
   /** The addresses of the API server and of the nodes. */
   async #addressesOfCluster(): Promise<Set<string>> {
     const { hostname } = new URL(this.#options.apiServer);
-    const [nodes, api] = await Promise.all([this.#cluster.listNodes(nodesTimeoutMs), addressesOf(hostname)]);
+    const [nodes, api] = await Promise.all([this.#cluster.listNodes(nodesTimeoutMs), resolveAddresses(hostname)]);
     return new Set([...api, ...nodes.flatMap(({ status }) => (status?.addresses ?? []).map(({ address }) => address))]);
   }
 }
 
 /** The addresses of a name. Empty if the name cannot be resolved in time. */
-async function addressesOf(host: string): Promise<string[]> {
+async function resolveAddresses(host: string): Promise<string[]> {
   if (net.isIP(host)) return [host];
   try {
     return (await resolveHost(host)).map(({ address }) => address);

@@ -26,11 +26,11 @@ export type MountManifestOptions = ManifestOptions & { s3fsImage: string };
 /**
  * The Secret with the credentials of one mount. The cluster deletes it together with the sandbox's disk at the latest.
  */
-export function mountSecretOf(mount: Mount, credentials: MountCredentials, options: MountManifestOptions): V1Secret {
+export function buildMountSecret(mount: Mount, credentials: MountCredentials, options: MountManifestOptions): V1Secret {
   return {
     apiVersion: 'v1',
     kind: 'Secret',
-    metadata: metadataOf(mount, options),
+    metadata: buildMetadata(mount, options),
     type: 'Opaque',
     immutable: true,
     stringData: { credentials: credentialsFile(credentials) },
@@ -40,21 +40,21 @@ export function mountSecretOf(mount: Mount, credentials: MountCredentials, optio
 /**
  * The policy of a mount pod. The pod can reach the endpoint and the DNS servers. No other machine can connect to it.
  */
-export function mountPolicyOf(mount: Mount, route: StorageRoute, options: MountManifestOptions): V1NetworkPolicy {
+export function buildMountPolicy(mount: Mount, route: StorageRoute, options: MountManifestOptions): V1NetworkPolicy {
   return {
     apiVersion: 'networking.k8s.io/v1',
     kind: 'NetworkPolicy',
-    metadata: metadataOf(mount, options),
+    metadata: buildMetadata(mount, options),
     spec: {
       podSelector: { matchLabels: { [mountLabels.mount]: mount.name } },
       policyTypes: ['Ingress', 'Egress'],
       ingress: [],
-      egress: egressOf(route, options),
+      egress: buildEgress(route, options),
     },
   };
 }
 
-function egressOf(
+function buildEgress(
   { target, addresses, isPinned }: StorageRoute,
   { closedRanges = [], dns = [] }: MountManifestOptions,
 ): V1NetworkPolicyEgressRule[] {
@@ -77,7 +77,7 @@ function egressOf(
  * @param of.name the pod's name, which is new for each pod that serves the mount
  * @param of.node the node of the sandbox's pod
  */
-export function mountPodOf(
+export function buildMountPod(
   mount: Mount,
   route: StorageRoute,
   of: { name: string; node: string; place: MountPlace; cpuCount: number },
@@ -90,7 +90,7 @@ export function mountPodOf(
     apiVersion: 'v1',
     kind: 'Pod',
     metadata: {
-      ...metadataOf(mount, options),
+      ...buildMetadata(mount, options),
       name: of.name,
       // The cluster deletes the mount pod together with the sandbox's pod.
       ownerReferences: [{ apiVersion: 'v1', kind: 'Pod', name: of.place.pod, uid: of.place.uid }],
@@ -147,7 +147,7 @@ export function mountPodOf(
   };
 }
 
-const metadataOf = ({ name, sandboxId, disk }: Mount, options: MountManifestOptions) => ({
+const buildMetadata = ({ name, sandboxId, disk }: Mount, options: MountManifestOptions) => ({
   name,
   namespace: options.namespace,
   labels: { ...ownerLabels(options), [mountLabels.mount]: name, [mountLabels.mountOf]: sandboxId },

@@ -46,7 +46,7 @@ export type MountState =
   | { state: 'failed'; reason: string };
 
 /** The state that the mount helper has reported. Null: it has reported none yet. */
-export function stateOf({ metadata }: V1Pod): MountState | null {
+export function parseMountState({ metadata }: V1Pod): MountState | null {
   const text = metadata?.annotations?.[mountAnnotations.state];
   return text === undefined ? null : JSON.parse(text);
 }

@@ -9,8 +9,14 @@ import type { ClusterWatch } from '../cluster-watch.ts';
 import type { KubernetesDriverOptions } from '../options.ts';
 import { EndpointGuard, type EndpointGuardOptions } from './endpoint-guard.ts';
 import { type HeldMount, heldAnnotation, heldOn } from './held-mounts.ts';
-import { type Mount, type MountManifestOptions, mountPodOf, mountPolicyOf, mountSecretOf } from './mount-manifests.ts';
-import { isMountPod, type MountPlace, mountAnnotations, mountLabels, stateOf } from './names.ts';
+import {
+  buildMountPod,
+  buildMountPolicy,
+  buildMountSecret,
+  type Mount,
+  type MountManifestOptions,
+} from './mount-manifests.ts';
+import { isMountPod, type MountPlace, mountAnnotations, mountLabels, parseMountState } from './names.ts';
 
 /** Longer than the mount helper waits for s3fs, because the helper's report says what is wrong. */
 const helperSeconds = 35;
@@ -129,14 +135,14 @@ export class PodMounts {
 
   /** Deletes the mount pods of a sandbox without waiting. Accesses to their mounts then fail at once. */
   async end(sandboxId: string): Promise<void> {
-    const pods = this.#podsOf(sandboxId).filter(({ metadata }) => !metadata?.deletionTimestamp);
+    const pods = this.#listPods(sandboxId).filter(({ metadata }) => !metadata?.deletionTimestamp);
     await Promise.all(pods.map(({ metadata }) => this.#cluster.deletePod(metadata!.name!)));
   }
 
   /** Removes all mounts of a sandbox and their credentials. */
   async remove(sandboxId: SandboxId): Promise<void> {
     await this.end(sandboxId);
-    const disk = this.#watch.diskOf(sandboxId);
+    const disk = this.#watch.findDisk(sandboxId);
     // If the disk is gone, the cluster deletes the objects that it owned.
     if (!disk) return;
     await this.#drop(sandboxId, this.#heldBy(disk));
@@ -146,7 +152,7 @@ export class PodMounts {
   /** Deletes mount pods whose sandbox's pod is gone. The cluster would delete them too, but later. */
   async removeOrphans(): Promise<void> {
     const uids = new Set(this.#watch.pods().map(({ metadata }) => metadata!.uid!));
-    const orphans = this.#watch.pods().filter((pod) => isMountPod(pod) && !uids.has(placeOf(pod).uid));
+    const orphans = this.#watch.pods().filter((pod) => isMountPod(pod) && !uids.has(parsePlace(pod).uid));
     for (const { metadata } of orphans) await this.#cluster.deletePod(metadata!.name!);
   }
 
@@ -158,13 +164,13 @@ export class PodMounts {
   ): Promise<void> {
     const { slot } = made;
     const { manifests } = this.#options;
-    const route = await this.#guard.routeOf(slot);
+    const route = await this.#guard.resolveRoute(slot);
     const owner = { name: disk.metadata!.name!, uid: disk.metadata!.uid! };
     const mount: Mount = { name: made.name, sandboxId: spec.sandboxId, disk: owner };
     const key = credentials[slot.slot];
-    if (key) await this.#cluster.createSecret(mountSecretOf(mount, key, manifests), signal);
+    if (key) await this.#cluster.createSecret(buildMountSecret(mount, key, manifests), signal);
     // The policy must exist before the mount pod runs.
-    await this.#cluster.applyPolicy(mountPolicyOf(mount, route, manifests), signal);
+    await this.#cluster.applyPolicy(buildMountPolicy(mount, route, manifests), signal);
     const place: MountPlace = {
       pod: pod.metadata!.name!,
       uid: pod.metadata!.uid!,
@@ -172,7 +178,7 @@ export class PodMounts {
       isOpened: route.isOpened,
     };
     const of = { name: made.pod, node: pod.spec!.nodeName!, place, cpuCount: spec.cpuCount };
-    await this.#cluster.applyPod(mountPodOf(mount, route, of, manifests), signal);
+    await this.#cluster.applyPod(buildMountPod(mount, route, of, manifests), signal);
     await this.#when(made, 'ready', signal);
   }
 
@@ -185,7 +191,7 @@ export class PodMounts {
 
   /** Removes a mount from a sandbox, even if its mount pod has ended and accesses to it fail. */
   async #unbind(held: HeldMount, sandbox: V1Pod, signal: AbortSignal): Promise<void> {
-    const pod = this.#podOf(held, sandbox);
+    const pod = this.#findPod(held, sandbox);
     if (!pod) return;
     const { name, uid } = pod.metadata!;
     await this.#cluster.annotatePod(name!, uid!, { [mountAnnotations.wanted]: 'unbound' });
@@ -197,7 +203,7 @@ export class PodMounts {
     const isPulled = () => this.#watch.pod(name)?.status?.containerStatuses?.[0]?.state?.running !== undefined;
     const check = () => {
       const pod = this.#watch.pod(name);
-      const state = pod && stateOf(pod);
+      const state = pod && parseMountState(pod);
       if (state?.state === 'failed') throw mountFailure(slot, state.reason);
       if (state?.state === wanted) return true;
       if (wanted === 'unbound') return pod ? undefined : true;
@@ -228,7 +234,7 @@ export class PodMounts {
   /** Removes mounts with their Secrets and policies, and the pods of a sandbox that serve them. */
   async #drop(sandboxId: string | null, mounts: readonly HeldMount[]): Promise<void> {
     const names = new Set(mounts.map(({ name }) => name));
-    const pods = sandboxId === null ? [] : this.#podsOf(sandboxId).filter((pod) => names.has(mountOf(pod)));
+    const pods = sandboxId === null ? [] : this.#listPods(sandboxId).filter((pod) => names.has(readMountName(pod)));
     await Promise.all([
       ...pods.map(({ metadata }) => this.#cluster.deletePod(metadata!.name!)),
       ...[...names].flatMap((name) => [this.#cluster.deleteSecret(name), this.#cluster.deletePolicy(name)]),
@@ -246,26 +252,26 @@ export class PodMounts {
     return this.#held.get(disk.metadata!.uid!) ?? heldOn(disk);
   }
 
-  #podsOf(sandboxId: string): V1Pod[] {
+  #listPods(sandboxId: string): V1Pod[] {
     return this.#watch.pods().filter(({ metadata }) => metadata?.labels?.[mountLabels.mountOf] === sandboxId);
   }
 
   /** The mount pod whose mount is in this pod of a sandbox. Null: the mount is not in this pod. */
-  #podOf(held: HeldMount, sandbox: V1Pod): V1Pod | null {
+  #findPod(held: HeldMount, sandbox: V1Pod): V1Pod | null {
     const isIts = (pod: V1Pod) =>
-      isMountPod(pod) && mountOf(pod) === held.name && placeOf(pod).uid === sandbox.metadata!.uid;
-    return this.#watch.pods().find((pod) => isIts(pod) && stateOf(pod)?.state === 'bound') ?? null;
+      isMountPod(pod) && readMountName(pod) === held.name && parsePlace(pod).uid === sandbox.metadata!.uid;
+    return this.#watch.pods().find((pod) => isIts(pod) && parseMountState(pod)?.state === 'bound') ?? null;
   }
 
   #isServed(held: HeldMount, sandbox: V1Pod): boolean {
-    const pod = this.#podOf(held, sandbox);
+    const pod = this.#findPod(held, sandbox);
     return pod !== null && !hasEnded(pod);
   }
 }
 
 const noHelper = 'no mount helper of its node answered';
-const mountOf = (pod: V1Pod) => pod.metadata!.labels![mountLabels.mount]!;
-const placeOf = (pod: V1Pod): MountPlace => JSON.parse(pod.metadata!.annotations![mountAnnotations.into]!);
+const readMountName = (pod: V1Pod) => pod.metadata!.labels![mountLabels.mount]!;
+const parsePlace = (pod: V1Pod): MountPlace => JSON.parse(pod.metadata!.annotations![mountAnnotations.into]!);
 const pullFailures = new Set(['ErrImagePull', 'ImagePullBackOff', 'InvalidImageName']);
 const isNotPulled = ({ status }: V1Pod) =>
   pullFailures.has(status?.containerStatuses?.[0]?.state?.waiting?.reason ?? '');
@@ -286,7 +292,7 @@ export function requireMountable(
 }
 
 /** The mounts of a driver. Null: its sandboxes have none. */
-export function mountsOf(
+export function createMounts(
   options: KubernetesDriverOptions,
   cluster: Cluster,
   watch: ClusterWatch,

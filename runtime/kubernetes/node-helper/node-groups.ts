@@ -92,7 +92,7 @@ export class NodeGroups {
    * is empty. The kernel reports an empty group as frozen at once. True if the kernel does not count processes.
    */
   hasProcesses(group: string): boolean {
-    return unlessGone(() => this.#freezer.hasProcesses(group, this.#limitsOf(group))) ?? true;
+    return unlessGone(() => this.#freezer.hasProcesses(group, this.#limitsFolder(group))) ?? true;
   }
 
   /**
@@ -100,7 +100,7 @@ export class NodeGroups {
    * @returns false when the group is gone, or when the node does not limit processes
    */
   limitProcesses(group: string, most: number): boolean {
-    const file = path.join(this.#limitsOf(group), 'pids.max');
+    const file = path.join(this.#limitsFolder(group), 'pids.max');
     return unlessGone(() => fs.writeFileSync(file, `${most}`, { flag: 'r+' })) !== null;
   }
 
@@ -128,7 +128,7 @@ export class NodeGroups {
     return false;
   }
 
-  #limitsOf(group: string): string {
+  #limitsFolder(group: string): string {
     return path.join(this.#limitsRoot, path.relative(this.#root, group));
   }
 

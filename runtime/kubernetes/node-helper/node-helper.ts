@@ -66,7 +66,7 @@ export class NodeHelper {
   async #step(pod: V1Pod): Promise<boolean> {
     const { metadata } = pod;
     const uid = metadata!.uid!;
-    const containerId = runningContainerOf(pod);
+    const containerId = findRunningContainer(pod);
     if (!isOurs(pod, this.#options) || containerId === null) return true;
     // A pod that is being deleted is thawed, because frozen processes cannot end.
     const frozen = isFreezeWanted(pod) && !metadata!.deletionTimestamp;
@@ -113,7 +113,7 @@ function isOurs({ metadata, spec }: V1Pod, { namespace, nodeName }: HelperOption
 }
 
 /** The id of the sandbox's container. Null: its first process does not run. */
-function runningContainerOf({ status }: V1Pod): string | null {
+function findRunningContainer({ status }: V1Pod): string | null {
   const container = status?.containerStatuses?.find(({ name }) => name === sandboxContainer);
   if (!container?.state?.running) return null;
   return container.containerID?.split('://')[1] ?? null;

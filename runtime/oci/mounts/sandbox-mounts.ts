@@ -6,7 +6,7 @@ import { readDocumentOrSetAside } from '../../../platform/config/readable-docume
 import type { WantedMounts } from '../../driver.ts';
 import { credentialsRequired, explainPlace, mountFailure } from '../../mounts/failures.ts';
 import { CommandError, runCommand } from '../../process/command.ts';
-import { isAlive, type ProcessIdentity, parentOf, signalProcess } from '../../process/process-identity.ts';
+import { isAlive, type ProcessIdentity, readParent, signalProcess } from '../../process/process-identity.ts';
 import { until } from '../../process/until.ts';
 import { type HolderOptions, holdBucket, type MountedContainer } from './bucket-mount.ts';
 
@@ -96,7 +96,7 @@ export class SandboxMounts {
     const held = (await readHeld(folder)).filter((each) => each.isDirect && isAlive(each.holder));
     const holders = new Set(held.map(({ holder }) => holder.pid));
     if (holders.size === 0) return [];
-    return pids.filter((pid) => holders.has(parentOf(pid) ?? -1));
+    return pids.filter((pid) => holders.has(readParent(pid) ?? -1));
   }
 
   /**

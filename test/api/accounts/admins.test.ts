@@ -21,7 +21,7 @@ beforeEach(async () => {
 afterAll(() => api.stop());
 
 const setRole = ({ userId }: Caller, role: User['role']) => api.orm.em.fork().nativeUpdate(User, { userId }, { role });
-const roleOf = async ({ userId }: Caller) => {
+const readRole = async ({ userId }: Caller) => {
   const { role, status } = await api.orm.em.fork().findOneOrFail(User, { userId });
   return `${role} ${status}`;
 };
@@ -84,18 +84,18 @@ test('an admin who is not root changes only named objects of their own account',
 });
 
 describe('lists', () => {
-  const idsOf = async (caller: Caller, query: string): Promise<string[]> =>
+  const listIds = async (caller: Caller, query: string): Promise<string[]> =>
     (await api.send(caller, 'GET', `/v1/projects?limit=100${query}`)).body.data.projects.map(
       (each: Json) => each.project_id,
     );
 
   test('show an admin their own, one account, or all of them', async () => {
     const other = await api.addAccount();
-    expect(await idsOf(admin, '')).toEqual([admin.projectId]);
-    expect((await idsOf(admin, `&account_id=${root.accountId}`)).sort()).toEqual(
+    expect(await listIds(admin, '')).toEqual([admin.projectId]);
+    expect((await listIds(admin, `&account_id=${root.accountId}`)).sort()).toEqual(
       [root.projectId, member.projectId].sort(),
     );
-    const all = await idsOf(admin, '&account_id=all');
+    const all = await listIds(admin, '&account_id=all');
     for (const { projectId } of [admin, api.root, root, member, other]) expect(all).toContain(projectId);
     const listed = await api.send(admin, 'GET', `/v1/projects?account_id=${other.accountId}`);
     expect(listed.body.data.projects).toMatchObject([{ account_owner: { user_id: other.userId } }]);
@@ -117,7 +117,7 @@ describe('lists', () => {
       const reply = await api.send(admin, 'GET', `/v1/projects?account_id=${account}`);
       expect([account, reply.status]).toEqual([account, 404]);
     }
-    expect(await idsOf(member, `&account_id=${member.accountId}`)).toEqual([member.projectId]);
+    expect(await listIds(member, `&account_id=${member.accountId}`)).toEqual([member.projectId]);
   });
 });
 
@@ -132,7 +132,7 @@ describe('the last enabled admin', () => {
       await api.send(api.root, 'DELETE', path),
     ];
     expect(replies.map(({ status, body }) => [status, body.code])).toEqual(Array(3).fill([400, 'last_admin']));
-    expect(await roleOf(admin)).toBe('admin enabled');
+    expect(await readRole(admin)).toBe('admin enabled');
     const own = await api.send(admin, 'DELETE', path);
     expect(own.body.code).toBe('own_deletion');
   });

@@ -95,7 +95,7 @@ async function appWith(given: Settings): Promise<FastifyInstance> {
 
 const tail = () => randomBytes(4).toString('hex');
 const em = () => api.orm.em.fork();
-const codeOf = (reply: Reply) => [reply.status, reply.body?.code];
+const readCode = (reply: Reply) => [reply.status, reply.body?.code];
 
 /** A person whom the provider knows. */
 function person(fields: Partial<PersonThere> = {}): PersonThere {
@@ -134,7 +134,7 @@ async function signIn(who: PersonThere, id = 'corp', remoteAddress?: string): Pr
   return finish(begun, await there.signIn(begun.url.href, who), remoteAddress);
 }
 
-async function profileOf(reply: Reply): Promise<Json> {
+async function readProfile(reply: Reply): Promise<Json> {
   expect(reply.status).toBe(200);
   const headers = { authorization: `Bearer ${reply.body.data.access_token}` };
   return (await client.send('GET', '/v1/users/me', { headers })).body.data;
@@ -142,7 +142,7 @@ async function profileOf(reply: Reply): Promise<Json> {
 
 async function expectRefused(who: PersonThere, refusal: [number, string], id = 'corp'): Promise<void> {
   const before = await em().count(User);
-  expect(codeOf(await signIn(who, id))).toEqual(refusal);
+  expect(readCode(await signIn(who, id))).toEqual(refusal);
   expect(await em().count(User, { oauthProviderId: who.sub })).toBe(0);
   expect(await em().count(User)).toBe(before);
 }
@@ -153,7 +153,7 @@ describe('a first sign-in', () => {
     const userId = await invite(ada.email!.toUpperCase());
     const reply = await signIn(ada);
     expect(reply.headers['cache-control']).toBe('no-store');
-    expect(await profileOf(reply)).toMatchObject({
+    expect(await readProfile(reply)).toMatchObject({
       user_id: userId,
       email_verified: true,
       oauth_provider: there.issuer,
@@ -168,7 +168,7 @@ describe('a first sign-in', () => {
     const picture = 'https://pictures.example/ada.png';
     const ada = person({ preferred_username: `Ada.${tail()}`, picture });
     ada.email = ada.email!.replace('corp', 'open');
-    const profile = await profileOf(await signIn(ada, 'open'));
+    const profile = await readProfile(await signIn(ada, 'open'));
     expect(profile).toMatchObject({
       account_id: root.accountId,
       email: ada.email,
@@ -195,7 +195,7 @@ describe('a first sign-in', () => {
     const seen = [];
     for (const username of [names[0]!, ...names]) {
       const who = person({ preferred_username: username, email: `x${tail()}@open.example`, name: 'a\u0000b' });
-      const profile = await profileOf(await signIn(who, 'open'));
+      const profile = await readProfile(await signIn(who, 'open'));
       expect(profile.username).toMatch(/^[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}$/);
       expect(profile.display_name).toBe(profile.username);
       seen.push(profile.username);
@@ -226,7 +226,7 @@ describe('a first sign-in', () => {
       const back = await provider.signIn(String(start.headers.location), ada);
       const cookie = String(start.headers['set-cookie']).split(';')[0]!;
       const reply = await own.send('GET', `${oidc}/corp/callback${back.search}`, { headers: { cookie } });
-      expect((await profileOf(reply)).oauth_provider).toBe(provider.issuer);
+      expect((await readProfile(reply)).oauth_provider).toBe(provider.issuer);
       expect(provider.asked).not.toContain('/me');
     } finally {
       await provider.stop();
@@ -271,7 +271,7 @@ describe('a first sign-in', () => {
     await em().nativeUpdate(User, { userId }, { emailVerified: true });
     await expectRefused(ada, [409, 'email_taken'], 'elsewhere');
     await em().nativeUpdate(User, { userId }, { emailVerified: false, passwordHash: 'a hash' });
-    const profile = await profileOf(await signIn(ada, 'elsewhere'));
+    const profile = await readProfile(await signIn(ada, 'elsewhere'));
     expect([profile.email, profile.email_verified]).toEqual([ada.email, true]);
     expect(profile.user_id).not.toBe(userId);
     const other = await em().findOneOrFail(User, { userId });
@@ -291,7 +291,7 @@ describe('a first sign-in', () => {
       });
     const stranger = await api.addAccount();
     for (const email of [`a-${tail()}@corp.example`, `a-${tail()}@CORP.example`]) {
-      expect(codeOf(await create(email, stranger))).toEqual([403, 'email_domain_not_allowed']);
+      expect(readCode(await create(email, stranger))).toEqual([403, 'email_domain_not_allowed']);
     }
     expect((await create(`a-${tail()}@corp.example`, root)).status).toBe(201);
     expect((await create(`a-${tail()}@sub.corp.example`, stranger)).status).toBe(201);
@@ -300,7 +300,7 @@ describe('a first sign-in', () => {
       key: stranger.key,
       body: { current_email: email, new_email: `b-${tail()}@corp.example` },
     });
-    expect(codeOf(changed)).toEqual([403, 'email_domain_not_allowed']);
+    expect(readCode(changed)).toEqual([403, 'email_domain_not_allowed']);
   });
 
   test('never attaches to a user who has a password, nor to one with another identity', async () => {
@@ -359,9 +359,9 @@ describe('a later sign-in', () => {
   test('has the same user, even if the e-mail has changed', async () => {
     const ada = person();
     const userId = await invite(ada.email!);
-    expect((await profileOf(await signIn(ada))).user_id).toBe(userId);
+    expect((await readProfile(await signIn(ada))).user_id).toBe(userId);
     for (const changed of [{ email: `other-${tail()}@else.example` }, { email_verified: false }]) {
-      const profile = await profileOf(await signIn({ ...ada, ...changed }));
+      const profile = await readProfile(await signIn({ ...ada, ...changed }));
       expect([profile.user_id, profile.email]).toEqual([userId, ada.email]);
     }
   });
@@ -377,13 +377,13 @@ describe('a later sign-in', () => {
     const ada = person();
     const userId = await invite(ada.email!);
     expect((await signIn(ada)).status).toBe(200);
-    expect(codeOf(await signIn(ada, 'elsewhere'))).toEqual([403, 'not_invited']);
+    expect(readCode(await signIn(ada, 'elsewhere'))).toEqual([403, 'not_invited']);
     await em().nativeUpdate(User, { userId }, { status: 'disabled' });
-    expect(codeOf(await signIn(ada))).toEqual([403, 'user_disabled']);
+    expect(readCode(await signIn(ada))).toEqual([403, 'user_disabled']);
     await em().nativeUpdate(User, { userId }, { status: 'enabled' });
     await em().nativeUpdate(Account, { accountId: root.accountId }, { status: 'suspended' });
     try {
-      expect(codeOf(await signIn(ada))).toEqual([403, 'account_suspended']);
+      expect(readCode(await signIn(ada))).toEqual([403, 'account_suspended']);
     } finally {
       await em().nativeUpdate(Account, { accountId: root.accountId }, { status: 'active' });
     }
@@ -411,7 +411,7 @@ describe('the answer of a provider proves nothing', () => {
     const begun = await begin();
     begun.url.searchParams.set('nonce', 'another');
     const back = await there.signIn(begun.url.href, ada);
-    expect(codeOf(await finish(begun, back))).toEqual([401, 'identity_not_proven']);
+    expect(readCode(await finish(begun, back))).toEqual([401, 'identity_not_proven']);
   });
 
   test('with a code that was used', async () => {
@@ -419,14 +419,14 @@ describe('the answer of a provider proves nothing', () => {
     expect((await finish(first, first.back)).status).toBe(200);
     const second = await begin();
     first.back.searchParams.set('state', second.url.searchParams.get('state')!);
-    expect(codeOf(await finish(second, first.back))).toEqual([401, 'identity_not_proven']);
+    expect(readCode(await finish(second, first.back))).toEqual([401, 'identity_not_proven']);
   });
 
   test('with a code of another person: it belongs to the browser that began', async () => {
     const victim = await begunBy(person());
     const attacker = await begin();
     victim.back.searchParams.set('state', attacker.url.searchParams.get('state')!);
-    expect(codeOf(await finish(attacker, victim.back))).toEqual([401, 'identity_not_proven']);
+    expect(readCode(await finish(attacker, victim.back))).toEqual([401, 'identity_not_proven']);
   });
 
   test.each([
@@ -437,7 +437,7 @@ describe('the answer of a provider proves nothing', () => {
     const begun = await begunBy(person());
     if (value) begun.back.searchParams.set(field, value);
     else begun.back.searchParams.delete(field);
-    expect(codeOf(await finish(begun, begun.back))).toEqual([401, 'identity_not_proven']);
+    expect(readCode(await finish(begun, begun.back))).toEqual([401, 'identity_not_proven']);
   });
 
   test('without the code’s PKCE verifier', async () => {
@@ -462,7 +462,7 @@ describe('the answer of a provider proves nothing', () => {
       nonce: searchParams.get('nonce')!,
       codeVerifier: 'x'.repeat(43),
     });
-    expect(codeOf(await finish({ id: 'corp', cookie: forged }, other.back))).toEqual([401, 'identity_not_proven']);
+    expect(readCode(await finish({ id: 'corp', cookie: forged }, other.back))).toEqual([401, 'identity_not_proven']);
   });
 
   test('with an ID token that another key signed', async () => {
@@ -481,7 +481,7 @@ describe('the answer of a provider proves nothing', () => {
       const back = await there.signIn(String(start.headers.location), ada);
       const cookie = String(start.headers['set-cookie']).split(';')[0]!;
       const reply = await fresh.send('GET', `${oidc}/corp/callback${back.search}`, { headers: { cookie } });
-      expect(codeOf(reply)).toEqual([401, 'identity_not_proven']);
+      expect(readCode(reply)).toEqual([401, 'identity_not_proven']);
       expect(there.asked.slice(asked)).toContain('/jwks');
     } finally {
       there.instead = null;
@@ -493,7 +493,7 @@ describe('the answer of a provider proves nothing', () => {
     const state = begun.url.searchParams.get('state')!;
     const back = new URL(`${origin}/?error=access_denied&error_description=no&state=${state}`);
     back.searchParams.set('iss', there.issuer);
-    expect(codeOf(await finish(begun, back))).toEqual([403, 'sign_in_declined']);
+    expect(readCode(await finish(begun, back))).toEqual([403, 'sign_in_declined']);
   });
 });
 
@@ -532,7 +532,7 @@ describe('a sign-in is finished once, where it was begun:', () => {
     );
     expect(replies.map(({ statusCode }) => statusCode).sort()).toEqual([200, ...Array(9).fill(400)]);
     const again = await finish(begun, back);
-    expect(codeOf(again)).toEqual([400, 'sign_in_not_pending']);
+    expect(readCode(again)).toEqual([400, 'sign_in_not_pending']);
     expect(String(again.headers['set-cookie'])).toContain('Max-Age=0');
   });
 
@@ -558,7 +558,7 @@ describe('a sign-in is finished once, where it was begun:', () => {
     const { state, ...changed } = change(begun, other);
     if (state !== undefined) back.searchParams.set('state', state);
     const asked = there.asked.length;
-    expect(codeOf(await finish({ ...begun, ...changed }, back))).toEqual([400, 'sign_in_not_pending']);
+    expect(readCode(await finish({ ...begun, ...changed }, back))).toEqual([400, 'sign_in_not_pending']);
     expect(there.asked.length).toBe(asked);
   });
 
@@ -568,7 +568,7 @@ describe('a sign-in is finished once, where it was begun:', () => {
     const clock = jest.spyOn(Date, 'now').mockReturnValue(now + 601_000);
     try {
       const back = new URL(`${origin}/?code=x&state=${begun.url.searchParams.get('state')}`);
-      expect(codeOf(await finish(begun, back))).toEqual([400, 'sign_in_not_pending']);
+      expect(readCode(await finish(begun, back))).toEqual([400, 'sign_in_not_pending']);
     } finally {
       clock.mockRestore();
     }
@@ -678,7 +678,7 @@ describe('a faulty provider', () => {
       const begun = await begin();
       const back = await there.signIn(begun.url.href, ada);
       isDown = true;
-      expect(codeOf(await finish(begun, back))).toEqual([503, 'identity_provider_unavailable']);
+      expect(readCode(await finish(begun, back))).toEqual([503, 'identity_provider_unavailable']);
     } finally {
       there.instead = null;
     }
@@ -694,7 +694,7 @@ describe('a faulty provider', () => {
   test('is not known: 404', async () => {
     for (const name of ['nobody', '__proto__', 'constructor']) {
       for (const route of ['start', 'callback']) {
-        expect(codeOf(await client.send('GET', `${oidc}/${name}/${route}`))).toEqual([404, 'not_found']);
+        expect(readCode(await client.send('GET', `${oidc}/${name}/${route}`))).toEqual([404, 'not_found']);
       }
     }
   });
@@ -702,7 +702,7 @@ describe('a faulty provider', () => {
 
 describe('lock-outs', () => {
   const address = () => `203.0.113.${Math.floor(Math.random() * 250)}`;
-  const failuresOf = async (key: string) => {
+  const countFailures = async (key: string) => {
     const rows = (await em().execute('select failures from sign_in_throttles where throttle_key = ?', [key])) as Json[];
     return rows[0]?.failures ?? 0;
   };
@@ -717,7 +717,7 @@ describe('lock-outs', () => {
       throttle.key,
     ]);
     const refused = await signIn(ada, 'corp', from);
-    expect(codeOf(refused)).toEqual([429, 'too_many_sign_ins']);
+    expect(readCode(refused)).toEqual([429, 'too_many_sign_ins']);
     expect(Number(refused.headers['retry-after'])).toBeGreaterThan(0);
     await em().execute('update sign_in_throttles set next_at = now() where throttle_key = ?', [throttle.key]);
     expect((await signIn(ada, 'corp', from)).status).toBe(200);
@@ -733,12 +733,12 @@ describe('lock-outs', () => {
     await em().execute('delete from sign_in_throttles where throttle_key = ?', [key]);
     await signIn(person(), 'corp', from);
     await signIn(person(), 'corp', from);
-    expect(await failuresOf(key)).toBe(2);
+    expect(await countFailures(key)).toBe(2);
     const ada = person();
     await invite(ada.email!);
     expect((await signIn(ada, 'corp', from)).status).toBe(200);
     expect((await signIn(ada, 'corp', from)).status).toBe(200);
-    expect(await failuresOf(key)).toBe(2);
+    expect(await countFailures(key)).toBe(2);
   });
 });
 
@@ -757,7 +757,7 @@ describe('a user who signs in through a provider', () => {
       await client.send('POST', `${management}/request-password-reset`, { headers }),
       await client.send('POST', `${management}/users/${userId}/reset-password`, { key: root.key }),
     ];
-    expect(replies.map(codeOf)).toEqual(Array(3).fill([400, 'no_local_password']));
+    expect(replies.map(readCode)).toEqual(Array(3).fill([400, 'no_local_password']));
     const forgot = await client.send('POST', '/v1/auth/forgot-password', { body: { email: ada.email } });
     expect(forgot.status).toBe(202);
     const outbox = (await em().execute("select 1 from outbox where input::text like '%' || ? || '%'", [
@@ -768,10 +768,10 @@ describe('a user who signs in through a provider', () => {
     const late = await client.send('POST', '/v1/auth/reset-password', {
       body: { token, new_password: 'korrekt pferd batterie' },
     });
-    expect(codeOf(late)).toEqual([400, 'invalid_link']);
+    expect(readCode(late)).toEqual([400, 'invalid_link']);
     for (const password of ['', 'korrekt pferd batterie']) {
       const tried = await client.send('POST', '/v1/auth/sign-in', { body: { email: ada.email, password } });
-      expect(codeOf(tried)).toEqual([401, 'invalid_credentials']);
+      expect(readCode(tried)).toEqual([401, 'invalid_credentials']);
     }
   });
 
@@ -782,7 +782,7 @@ describe('a user who signs in through a provider', () => {
     const ada = person();
     const made = await make(ada.email!);
     expect([made.status, made.body.data.initial_password]).toEqual([201, '']);
-    const profile = await profileOf(await signIn(ada));
+    const profile = await readProfile(await signIn(ada));
     expect([profile.user_id, profile.has_local_password]).toEqual([made.body.data.user.user_id, false]);
     expect((await make(`x-${tail()}@other.example`)).body.data.initial_password).not.toBe('');
   });
@@ -792,12 +792,12 @@ describe('a user who signs in through a provider', () => {
     const userId = await invite(ada.email!);
     await signIn(ada, 'corp', '198.51.100.9');
     await signIn(ada);
-    const made = (await profileOf(await signIn(grace, 'open'))).user_id;
+    const made = (await readProfile(await signIn(grace, 'open'))).user_id;
     const query = '?action=finishOidcSignIn&object_id=';
-    const eventsOf = async (id: string): Promise<Json[]> =>
+    const readEvents = async (id: string): Promise<Json[]> =>
       (await client.send('GET', `/v1/audit-events${query}${id}`, { key: root.key })).body.data.events;
     const identity = { oauth_provider: there.issuer, oauth_provider_id: ada.sub, email_verified: true };
-    const [second, first] = await eventsOf(userId);
+    const [second, first] = await readEvents(userId);
     expect(first).toMatchObject({
       account_id: root.accountId,
       actor_user_id: userId,
@@ -808,7 +808,7 @@ describe('a user who signs in through a provider', () => {
       after: identity,
     });
     expect(second).toMatchObject({ actor_user_id: userId, before: null, after: null });
-    expect(await eventsOf(made)).toMatchObject([{ before: null, after: { email: grace.email, role: 'user' } }]);
+    expect(await readEvents(made)).toMatchObject([{ before: null, after: { email: grace.email, role: 'user' } }]);
   });
 });
 

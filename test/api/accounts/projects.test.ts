@@ -26,7 +26,7 @@ const defaults = async (userId: UserId) =>
     .execute('select project_id from projects where owner_user_id = ? and is_default', [userId])) as Json[];
 
 describe('the limit of the plan', () => {
-  const projectsOf = async (accountId: AccountId) =>
+  const countProjects = async (accountId: AccountId) =>
     (await api.orm.em.fork().execute('select 1 from projects where account_id = ?', [accountId])).length;
 
   test('concurrent creates of an account’s users make as many projects as its plan allows', async () => {
@@ -44,7 +44,7 @@ describe('the limit of the plan', () => {
     );
     const refused = replies.filter(({ status }) => status !== 201);
     for (const { status, body } of refused) expect([status, body.code]).toEqual([400, 'project_limit_reached']);
-    expect([refused.length, await projectsOf(root.accountId)]).toEqual([6, 100]);
+    expect([refused.length, await countProjects(root.accountId)]).toEqual([6, 100]);
 
     const made = replies.find(({ status }) => status === 201)!.body.data;
     expect((await api.send(root, 'DELETE', `/v1/projects/${made.project_id}`)).status).toBe(200);

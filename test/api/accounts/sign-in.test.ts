@@ -47,9 +47,9 @@ const signIn = (email: string, secret: string, remoteAddress = newAddress()) =>
 
 const bearer = (token: string) => ({ headers: { authorization: `Bearer ${token}` } });
 const me = (token: string, client: ContractClient = api.client) => client.send('GET', '/v1/users/me', bearer(token));
-const codeOf = (reply: Reply) => [reply.status, reply.body.code];
+const readCode = (reply: Reply) => [reply.status, reply.body.code];
 
-async function tokenOf({ email }: Person): Promise<string> {
+async function signInForToken({ email }: Person): Promise<string> {
   return (await signIn(email, password)).body.data.access_token;
 }
 
@@ -68,7 +68,7 @@ test('a sign-in is recorded and returns a token that works for an hour in place 
   const key = await api.client.send('POST', '/v1/api-keys', { ...bearer(token), body: { name: 'by token' } });
   expect(key.status).toBe(201);
   const inQuery = await api.client.send('GET', `/v1/sandboxes/sbx-none/exec/stream?token=${token}`);
-  expect(codeOf(inQuery)).toEqual([404, 'not_found']);
+  expect(readCode(inQuery)).toEqual([404, 'not_found']);
 });
 
 test('a wrong password, an unknown e-mail, a look-alike and a user without a password get the same answer', async () => {
@@ -107,7 +107,7 @@ test('whether an e-mail is known costs the same work: argon2 once, and as many s
   for (const each of [known.email, 'nobody@example.com', disabled.email, email, 'nonsense']) {
     const before = passwords.computed;
     execute.mockClear();
-    expect(codeOf(await signIn(each, 'another password'))).toEqual([401, 'invalid_credentials']);
+    expect(readCode(await signIn(each, 'another password'))).toEqual([401, 'invalid_credentials']);
     work.push([passwords.computed - before, execute.mock.calls.length]);
   }
   execute.mockRestore();
@@ -121,14 +121,14 @@ test.each([
 ])('a body with %s is refused before any other work', async (_what, length) => {
   const before = await api.orm.em.fork().execute('select count(*) from sign_in_throttles');
   const reply = await signIn('a@example.com', 'x'.repeat(length));
-  expect(codeOf(reply)).toEqual([413, 'payload_too_large']);
+  expect(readCode(reply)).toEqual([413, 'payload_too_large']);
   expect(await api.orm.em.fork().execute('select count(*) from sign_in_throttles')).toEqual(before);
 });
 
 test.each([[{}], [{ email: 'a@example.com' }], [{ email: 1, password: [] }], [[]]])(
   '%j is no sign-in',
   async (body) => {
-    expect(codeOf(await api.send(null, 'POST', '/v1/auth/sign-in', body))).toEqual([400, 'validation_failed']);
+    expect(readCode(await api.send(null, 'POST', '/v1/auth/sign-in', body))).toEqual([400, 'validation_failed']);
   },
 );
 
@@ -158,35 +158,35 @@ describe('a token stops working at once, on each replica,', () => {
   ];
   test.each(ends)('%s', async (_when, end) => {
     const person = await newPerson();
-    const token = await tokenOf(person);
+    const token = await signInForToken(person);
     expect([(await me(token)).status, (await me(token, replica)).status]).toEqual([200, 200]);
     await end(person, token);
     for (const client of [api.client, replica]) {
-      expect(codeOf(await me(token, client))).toEqual([401, 'unauthenticated']);
+      expect(readCode(await me(token, client))).toEqual([401, 'unauthenticated']);
     }
   });
 
   test('and not again when its user is enabled, or its account reopened', async () => {
     const person = await newPerson();
-    const [em, token] = [api.orm.em.fork(), await tokenOf(person)];
+    const [em, token] = [api.orm.em.fork(), await signInForToken(person)];
     await em.nativeUpdate(User, { userId: person.userId }, { status: 'disabled' });
     await em.nativeUpdate(User, { userId: person.userId }, { status: 'enabled' });
     expect((await me(token)).status).toBe(401);
-    const second = await tokenOf(person);
+    const second = await signInForToken(person);
     await em.nativeUpdate(Account, { accountId: person.accountId }, { status: 'suspended' });
-    expect(codeOf(await signIn(person.email, password))).toEqual([403, 'account_suspended']);
+    expect(readCode(await signIn(person.email, password))).toEqual([403, 'account_suspended']);
     await em.nativeUpdate(Account, { accountId: person.accountId }, { status: 'active' });
     expect((await me(second)).status).toBe(401);
-    expect((await me(await tokenOf(person))).status).toBe(200);
+    expect((await me(await signInForToken(person))).status).toBe(200);
   });
 });
 
 test('a sign-out ends only its own session; a key has none', async () => {
   const person = await newPerson();
-  const [first, second] = [await tokenOf(person), await tokenOf(person)];
+  const [first, second] = [await signInForToken(person), await signInForToken(person)];
   expect((await api.client.send('POST', '/v1/auth/sign-out', bearer(first))).body.message).toBe('Signed out');
   expect((await me(second)).status).toBe(200);
-  expect(codeOf(await api.send(person, 'POST', '/v1/auth/sign-out'))).toEqual([400, 'no_session']);
+  expect(readCode(await api.send(person, 'POST', '/v1/auth/sign-out'))).toEqual([400, 'no_session']);
 });
 
 describe('tokens that are not genuine', () => {
@@ -196,7 +196,7 @@ describe('tokens that are not genuine', () => {
   let key: Uint8Array;
   beforeAll(async () => {
     person = await newPerson();
-    const token = await tokenOf(person);
+    const token = await signInForToken(person);
     sessionId = JSON.parse(Buffer.from(token.split('.')[1]!, 'base64url').toString()).sid;
     key = deriveSecrets(api.settings).accessTokenKey('first', 1);
   });
@@ -257,7 +257,7 @@ describe('tokens that are not genuine', () => {
     ['that is no token', () => 'eyJ..'],
   ])('a token %s gives no access', async (_what, token) => {
     const text = await token();
-    expect(codeOf(await me(text))).toEqual([401, 'unauthenticated']);
+    expect(readCode(await me(text))).toEqual([401, 'unauthenticated']);
     const inQuery = await api.client.send(
       'GET',
       `/v1/sandboxes/sbx-none/exec/stream?token=${encodeURIComponent(text)}`,
@@ -266,15 +266,15 @@ describe('tokens that are not genuine', () => {
   });
 
   test('a rotation signs with a new key; with --end-sessions earlier tokens stop working', async () => {
-    const before = await tokenOf(person);
+    const before = await signInForToken(person);
     await rotateTokenKeys(api.orm.em, { endSessions: false });
-    const after = await tokenOf(person);
-    const keyIdOf = (token: string) => JSON.parse(Buffer.from(token.split('.')[0]!, 'base64url').toString()).kid;
-    expect(keyIdOf(after)).not.toBe(keyIdOf(before));
+    const after = await signInForToken(person);
+    const parseKeyId = (token: string) => JSON.parse(Buffer.from(token.split('.')[0]!, 'base64url').toString()).kid;
+    expect(parseKeyId(after)).not.toBe(parseKeyId(before));
     for (const token of [before, after]) expect((await me(token, replica)).status).toBe(200);
     await rotateTokenKeys(api.orm.em, { endSessions: true });
     for (const token of [before, after]) expect((await me(token, replica)).status).toBe(401);
-    expect((await me(await tokenOf(person))).status).toBe(200);
+    expect((await me(await signInForToken(person))).status).toBe(200);
   });
 });
 
@@ -392,12 +392,12 @@ describe('changing the own password', () => {
   test('the reason is returned, and nothing changes', async () => {
     const person = await newPerson();
     const noPassword = await api.addAccount();
-    expect(codeOf(await change(person, 'not this one', 'ein anderes pferd'))).toEqual([400, 'wrong_password']);
-    expect(codeOf(await change(person, password, password))).toEqual([400, 'password_not_changed']);
-    expect(codeOf(await change(person, password, 'short'))).toEqual([400, 'weak_password']);
-    expect(codeOf(await change(person, password, 'password123'))).toEqual([400, 'weak_password']);
-    expect(codeOf(await change(person, password, person.email))).toEqual([400, 'weak_password']);
-    expect(codeOf(await change(noPassword, '', 'ein anderes pferd'))).toEqual([400, 'no_local_password']);
+    expect(readCode(await change(person, 'not this one', 'ein anderes pferd'))).toEqual([400, 'wrong_password']);
+    expect(readCode(await change(person, password, password))).toEqual([400, 'password_not_changed']);
+    expect(readCode(await change(person, password, 'short'))).toEqual([400, 'weak_password']);
+    expect(readCode(await change(person, password, 'password123'))).toEqual([400, 'weak_password']);
+    expect(readCode(await change(person, password, person.email))).toEqual([400, 'weak_password']);
+    expect(readCode(await change(noPassword, '', 'ein anderes pferd'))).toEqual([400, 'no_local_password']);
     expect((await signIn(person.email, password)).status).toBe(200);
   });
 
@@ -420,7 +420,7 @@ describe('changing the own password', () => {
 
 test('neither passwords nor tokens are in the log', async () => {
   const person = await newPerson();
-  const token = await tokenOf(person);
+  const token = await signInForToken(person);
   await me(token);
   await api.client.send('GET', `/v1/sandboxes/sbx-none/exec/stream?token=${token}`);
   const log = api.log.join('\n');

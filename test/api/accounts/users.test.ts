@@ -33,7 +33,7 @@ const newUser = (fields: Json = {}) => {
 const create = (fields: Json = {}, by = root) => api.send(by, 'POST', users, newUser(fields));
 const read = async (userId: UserId, by = root) => (await api.send(by, 'GET', `${users}/${userId}`)).body.data;
 const change = (userId: UserId, body: Json, by = root) => api.send(by, 'PUT', `${users}/${userId}`, body);
-const codeOf = (reply: Reply) => [reply.status, reply.body.code];
+const readCode = (reply: Reply) => [reply.status, reply.body.code];
 const signIn = (email: string, password: string) => api.send(null, 'POST', '/v1/auth/sign-in', { email, password });
 
 async function addRoot(): Promise<Caller> {
@@ -119,9 +119,9 @@ describe('create', () => {
     const { user } = (await create()).body.data;
     const foreign = await api.addAccount();
     for (const by of [root, foreign]) {
-      expect(codeOf(await create({ email: user.email.toUpperCase() }, by))).toEqual([409, 'email_taken']);
+      expect(readCode(await create({ email: user.email.toUpperCase() }, by))).toEqual([409, 'email_taken']);
     }
-    expect(codeOf(await create({ username: user.username.toUpperCase() }))).toEqual([409, 'username_taken']);
+    expect(readCode(await create({ username: user.username.toUpperCase() }))).toEqual([409, 'username_taken']);
     expect((await create({ username: user.username }, foreign)).status).toBe(201);
   });
 
@@ -144,7 +144,7 @@ describe('create', () => {
     ['no role', { role: undefined }],
     ['a status that is none', { status: 'deleted' }],
   ])('%s is refused', async (_what, fields) => {
-    expect(codeOf(await create(fields))).toEqual([400, 'validation_failed']);
+    expect(readCode(await create(fields))).toEqual([400, 'validation_failed']);
   });
 
   test.each([
@@ -159,8 +159,8 @@ describe('create', () => {
   });
 
   test('only an admin makes an admin; a user cannot make users', async () => {
-    expect(codeOf(await create({ role: 'admin' }))).toEqual([403, 'admin_required']);
-    expect(codeOf(await create({}, member))).toEqual([403, 'root_required']);
+    expect(readCode(await create({ role: 'admin' }))).toEqual([403, 'admin_required']);
+    expect(readCode(await create({}, member))).toEqual([403, 'root_required']);
     expect((await create({ role: 'admin' }, api.root)).body.data.user).toMatchObject({
       role: 'admin',
       is_root_user: false,
@@ -174,7 +174,7 @@ describe('create', () => {
       [root.userId, root.accountId, root.userId, maxUsersPerAccount - 3],
     );
     const replies = await Promise.all([create(), create(), create()]);
-    expect(replies.map(codeOf).filter(([status]) => status !== 201)).toEqual(
+    expect(replies.map(readCode).filter(([status]) => status !== 201)).toEqual(
       Array(2).fill([400, 'user_limit_reached']),
     );
   });
@@ -190,14 +190,14 @@ describe('list and get', () => {
     expect(all.users.map((each: Json) => each.user_id)).toEqual([user.user_id, member.userId, root.userId]);
     expect((await listed('?status=disabled')).users).toEqual([item]);
     expect((await listed('?status=enabled&limit=1')).pagination).toMatchObject({ total: 2, limit: 1 });
-    expect(codeOf(await api.send(root, 'GET', `${users}?status=gone`))).toEqual([400, 'validation_failed']);
+    expect(readCode(await api.send(root, 'GET', `${users}?status=gone`))).toEqual([400, 'validation_failed']);
   });
 
   test('a user of another account is not found', async () => {
     const stranger = await api.addAccount();
     for (const [method, body] of [['GET'], ['PUT', {}]] as const) {
       const reply = await api.send(stranger, method, `${users}/${member.userId}`, body);
-      expect(codeOf(reply)).toEqual([404, 'not_found']);
+      expect(readCode(reply)).toEqual([404, 'not_found']);
     }
   });
 });
@@ -210,28 +210,31 @@ describe('change', () => {
     await change(member.userId, { role: '', status: '', display_name: '' });
     await change(member.userId, {});
     expect(await read(member.userId)).toMatchObject({ ...fields, role: 'user' });
-    expect(codeOf(await change(member.userId, { display_name: 'a\nb' }))).toEqual([400, 'invalid_name']);
+    expect(readCode(await change(member.userId, { display_name: 'a\nb' }))).toEqual([400, 'invalid_name']);
   });
 
   test('only an admin gives and takes admin', async () => {
-    expect(codeOf(await change(member.userId, { role: 'admin' }))).toEqual([403, 'admin_required']);
+    expect(readCode(await change(member.userId, { role: 'admin' }))).toEqual([403, 'admin_required']);
     const colleague = await api.addUser(api.root);
     expect((await change(colleague.userId, { role: 'admin' }, api.root)).status).toBe(200);
     expect(await read(colleague.userId, api.root)).toMatchObject({ role: 'admin' });
     await api.orm.em.fork().nativeUpdate(User, { userId: member.userId }, { role: 'admin' });
-    expect(codeOf(await change(member.userId, { role: 'user' }))).toEqual([403, 'admin_required']);
+    expect(readCode(await change(member.userId, { role: 'user' }))).toEqual([403, 'admin_required']);
     expect((await change(member.userId, { role: 'admin', description: 'as before' })).status).toBe(200);
   });
 
   test('a root user makes and takes other root users; the last enabled one stays one', async () => {
     const plain = { is_root_user: false };
-    expect(codeOf(await change(root.userId, plain))).toEqual([400, 'last_root_user']);
+    expect(readCode(await change(root.userId, plain))).toEqual([400, 'last_root_user']);
     expect((await change(member.userId, { is_root_user: true })).status).toBe(200);
     expect(await read(member.userId)).toMatchObject({ is_root_user: true });
     expect((await change(root.userId, plain, member)).status).toBe(200);
-    expect(codeOf(await change(member.userId, plain, root))).toEqual([403, 'root_required']);
-    expect(codeOf(await api.send(root, 'PUT', '/v1/users/me', { is_root_user: true }))).toEqual([403, 'root_required']);
-    expect(codeOf(await api.send(member, 'PUT', '/v1/users/me', plain))).toEqual([400, 'last_root_user']);
+    expect(readCode(await change(member.userId, plain, root))).toEqual([403, 'root_required']);
+    expect(readCode(await api.send(root, 'PUT', '/v1/users/me', { is_root_user: true }))).toEqual([
+      403,
+      'root_required',
+    ]);
+    expect(readCode(await api.send(member, 'PUT', '/v1/users/me', plain))).toEqual([400, 'last_root_user']);
     const email = `second-${Date.now()}@example.com`;
     const made = await api.send(member, 'POST', '/v1/user-management/users', {
       ...{ email, username: 'second', role: 'user', is_root_user: true },
@@ -242,8 +245,8 @@ describe('change', () => {
 
   test('the last enabled root user stays enabled, for any caller, and also with concurrent requests', async () => {
     const disable = { status: 'disabled' };
-    expect(codeOf(await change(root.userId, disable))).toEqual([400, 'last_root_user']);
-    expect(codeOf(await api.send(root, 'PUT', '/v1/users/me', disable))).toEqual([400, 'last_root_user']);
+    expect(readCode(await change(root.userId, disable))).toEqual([400, 'last_root_user']);
+    expect(readCode(await api.send(root, 'PUT', '/v1/users/me', disable))).toEqual([400, 'last_root_user']);
     const other = await addRoot();
     const replies = await Promise.all([change(other.userId, disable), change(root.userId, disable, other)]);
     // The caller of the second may be disabled already when it arrives.
@@ -269,15 +272,15 @@ describe('your own profile', () => {
     const fields = { display_name: 'Ada', description: 'me' };
     expect((await update({ ...fields, role: '', status: '' }, member)).body.message).toBe('The profile is changed');
     expect(await profile(member)).toMatchObject(fields);
-    expect(codeOf(await update({ display_name: 'a\u0007' }, member))).toEqual([400, 'invalid_name']);
-    expect(codeOf(await update({ role: 'king' }, member))).toEqual([400, 'validation_failed']);
+    expect(readCode(await update({ display_name: 'a\u0007' }, member))).toEqual([400, 'invalid_name']);
+    expect(readCode(await update({ role: 'king' }, member))).toEqual([400, 'validation_failed']);
   });
 
   test('role and status are for root users, and admin is for admins', async () => {
     for (const body of [{ role: 'user' }, { role: 'admin' }, { status: 'disabled' }, { status: 'enabled' }]) {
-      expect(codeOf(await update(body, member))).toEqual([403, 'root_required']);
+      expect(readCode(await update(body, member))).toEqual([403, 'root_required']);
     }
-    expect(codeOf(await update({ role: 'admin' }, root))).toEqual([403, 'admin_required']);
+    expect(readCode(await update({ role: 'admin' }, root))).toEqual([403, 'admin_required']);
     expect((await update({ role: 'user', status: 'enabled' }, root)).status).toBe(200);
     const other = await addRoot();
     expect((await update({ status: 'disabled' }, other)).status).toBe(200);

@@ -38,15 +38,15 @@ const events = async (): Promise<Json[]> => {
     )) as unknown as Json[];
   return rows;
 };
-const codeOf = ({ status: http, body }: { status: number; body: Json }) => `${http} ${body.code}`;
+const formatCode = ({ status: http, body }: { status: number; body: Json }) => `${http} ${body.code}`;
 
 test('an account without a budget has null, no messages, and nothing to change or delete', async () => {
   expect((await api.send(root, 'GET', budgets)).body.data).toBeNull();
   expect(await status()).toBeNull();
   const { data } = (await api.send(root, 'GET', `${budgets}/messages`)).body;
   expect(data).toEqual({ messages: [], pagination: { page: 1, limit: 20, total: 0, total_pages: 0, offset: 0 } });
-  expect(codeOf(await change({ budget_amount: 5 }))).toBe('404 not_found');
-  expect(codeOf(await api.send(root, 'DELETE', budgets))).toBe('404 not_found');
+  expect(formatCode(await change({ budget_amount: 5 }))).toBe('404 not_found');
+  expect(formatCode(await api.send(root, 'DELETE', budgets))).toBe('404 not_found');
 });
 
 test('a budget has the defaults, is read as it was made, and is the only one of its account', async () => {
@@ -68,7 +68,7 @@ test('a budget has the defaults, is read as it was made, and is the only one of 
     },
   ]);
   expect((await api.send(root, 'GET', budgets)).body.data).toEqual(made.body.data);
-  expect(codeOf(await set({ budget_amount: 1 }))).toBe('409 budget_exists');
+  expect(formatCode(await set({ budget_amount: 1 }))).toBe('409 budget_exists');
   const other = await api.addAccount();
   expect((await api.send(other, 'GET', budgets)).body.data).toBeNull();
   expect((await set({ budget_amount: 1 }, {}, other)).status).toBe(201);
@@ -76,7 +76,7 @@ test('a budget has the defaults, is read as it was made, and is the only one of 
 
 test('concurrent creates make one budget, and a repeated Idempotency-Key gets the first reply', async () => {
   const replies = await Promise.all(Array.from({ length: 5 }, () => set({ budget_amount: 3 })));
-  expect(replies.map(codeOf).sort()).toEqual(['201 undefined', ...Array(4).fill('409 budget_exists')]);
+  expect(replies.map(formatCode).sort()).toEqual(['201 undefined', ...Array(4).fill('409 budget_exists')]);
   const other = await api.addAccount();
   const once = { headers: { 'idempotency-key': 'budget-once' } };
   const first = await set({ budget_amount: 4 }, once, other);
@@ -109,7 +109,7 @@ test.each([
 ])('a bad %s is refused, and nothing is made', async (field, values) => {
   for (const value of values as unknown[]) {
     const reply = await set({ budget_amount: 5, [field]: value });
-    expect([value, codeOf(reply)]).toEqual([value, '400 validation_failed']);
+    expect([value, formatCode(reply)]).toEqual([value, '400 validation_failed']);
     expect(reply.body.details[0].path.split('.')[0]).toBe(field);
   }
   expect((await api.send(root, 'GET', budgets)).body.data).toBeNull();
@@ -117,7 +117,7 @@ test.each([
   for (const value of values as unknown[]) {
     // Not set, in the form that typed clients send.
     if (value === undefined || value === null || value === 0) continue;
-    expect([value, codeOf(await change({ [field]: value }))]).toEqual([value, '400 validation_failed']);
+    expect([value, formatCode(await change({ [field]: value }))]).toEqual([value, '400 validation_failed']);
   }
   expect(await status()).toMatchObject({ budget_amount: 5, limit_type: 'soft' });
 });
@@ -149,7 +149,7 @@ test('only root users have access to budgets', async () => {
     ...['GET', 'POST', 'PUT', 'DELETE'].map((each) => [each, budgets] as const),
     ...[['GET', `${budgets}/status`] as const, ['GET', `${budgets}/messages`] as const],
   ]) {
-    expect(codeOf(await api.send(user, method, path))).toBe('403 root_required');
+    expect(formatCode(await api.send(user, method, path))).toBe('403 root_required');
   }
 });
 
@@ -277,7 +277,7 @@ describe('a hard limit', () => {
       await api.send(root, 'POST', `/v1/sandboxes/${paused}/resume`),
       await api.send(root, 'POST', '/v1/templates', { name: 'web-server' }),
     ];
-    expect(refusals.map(codeOf)).toEqual(Array(3).fill('403 budget_restricted'));
+    expect(refusals.map(formatCode)).toEqual(Array(3).fill('403 budget_restricted'));
     const batch = await api.send(root, 'POST', '/v1/sandboxes/batch-resume', { sandbox_ids: [paused, second] });
     expect([batch.status, batch.body.data.results.map(({ code }: Json) => code)]).toEqual([
       202,
@@ -304,7 +304,7 @@ describe('a hard limit', () => {
   ])('is lifted by %s', async (_what, lift, because) => {
     await use('5');
     expect((await set({ budget_amount: 5, limit_type: 'hard' })).body.data.is_restricted).toBe(true);
-    expect(codeOf(await create())).toBe('403 budget_restricted');
+    expect(formatCode(await create())).toBe('403 budget_restricted');
     await lift();
     expect((await create()).status).toBe(201);
     expect((await events()).at(-1)).toMatchObject({ type: 'budget.restored', data: { because } });

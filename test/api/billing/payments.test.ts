@@ -3,7 +3,7 @@ import { createApp } from '../../../api/app.ts';
 import { keepPaymentIntent, recordCharge } from '../../../db/billing/payment-intents.ts';
 import { findCustomer, findDefaultMethod } from '../../../db/billing/payment-methods.ts';
 import { newId } from '../../../db/core/new-id.ts';
-import { outcomeOf } from '../../../domain/billing/payments.ts';
+import { toChargeOutcome } from '../../../domain/billing/payments.ts';
 import { PaymentProcessor, ProcessorUnavailableError } from '../../../integrations/payments/processor.ts';
 import { refundCharge } from '../../../integrations/payments/refund-charge.ts';
 import { addBilling } from '../../support/billing-rows.ts';
@@ -36,7 +36,7 @@ const check = (setup: Json, of = root): Promise<Reply> =>
   api.send(of, 'POST', '/v1/payment/methods/check-status', { setup_intent_id: setup.setup_intent_id });
 const setUp = async (of = root): Promise<Json> =>
   (await api.send(of, 'POST', '/v1/payment/methods/setup-intent')).body.data;
-const eventsOf = async (accountId: string): Promise<string[]> => {
+const readEvents = async (accountId: string): Promise<string[]> => {
   const rows = (await api.orm.em
     .fork()
     .execute("select type from events where account_id = ? and type like 'payment.%' order by created_at, event_id", [
@@ -110,7 +110,7 @@ test('a card is added, and stored with only the allowed fields', async () => {
   });
   const user = await api.addUser(root);
   expect((await api.send(user, 'GET', '/v1/payment/methods/status')).body.data.has_payment_methods).toBe(true);
-  expect(await eventsOf(root.accountId)).toEqual(['payment.method_attached']);
+  expect(await readEvents(root.accountId)).toEqual(['payment.method_attached']);
   const rows = JSON.stringify(
     await Promise.all(
       ['payment_methods', 'payment_setups', 'payment_customers', 'events', 'audit_events', 'idempotency_keys'].map(
@@ -134,7 +134,7 @@ test('a request and many concurrent copies of the notification store one card an
   ]);
   expect(replies.map(({ status }) => status)).toEqual(Array(10).fill(200));
   expect(await methods()).toHaveLength(1);
-  expect(await eventsOf(root.accountId)).toEqual(['payment.method_attached']);
+  expect(await readEvents(root.accountId)).toEqual(['payment.method_attached']);
 });
 
 test('the notification alone stores the card', async () => {
@@ -183,7 +183,7 @@ test('the first card is the default; another can be chosen, and takes over when 
   expect((await api.send(root, 'DELETE', `/v1/payment/methods/${id}`)).status).toBe(404);
   const gone = await api.send(root, 'POST', '/v1/payment/methods/set-default', second);
   expect([gone.status, gone.body.code]).toEqual([404, 'not_found']);
-  expect(await eventsOf(root.accountId)).toEqual([
+  expect(await readEvents(root.accountId)).toEqual([
     ...['payment.method_attached', 'payment.method_attached', 'payment.method_detached'],
   ]);
 });
@@ -425,7 +425,7 @@ describe('a charge', () => {
       currency: 'USD',
     });
     const charge = await direct.confirmCharge({ key: 'attempt 1', paymentIntentId, paymentMethodId });
-    expect(outcomeOf(charge.status)).toBe('succeeded');
+    expect(toChargeOutcome(charge.status)).toBe('succeeded');
     const notice = await processor.notice('payment_intent.succeeded', paymentIntentId);
     await Promise.all([
       recordCharge(api.orm.em, charge),
@@ -434,7 +434,7 @@ describe('a charge', () => {
       recordCharge(api.orm.em, charge),
     ]);
     expect(await sums()).toEqual({ cash: 12.34, receivable: -12.34 });
-    expect(await eventsOf(root.accountId)).toEqual(['payment.method_attached', 'payment.succeeded']);
+    expect(await readEvents(root.accountId)).toEqual(['payment.method_attached', 'payment.succeeded']);
     expect(await moved(paymentIntentId)).toHaveLength(1);
     // A late report of an earlier state.
     await recordCharge(api.orm.em, { ...charge, status: 'requires_payment_method', failureReason: 'card_declined' });
@@ -452,7 +452,7 @@ describe('a charge', () => {
     processor.failNext(/confirm$/, 'unanswered');
     const attempt = { key: `lost ${paymentIntentId}`, paymentIntentId, paymentMethodId };
     await expect(direct.confirmCharge(attempt)).rejects.toBeInstanceOf(ProcessorUnavailableError);
-    expect(outcomeOf((await direct.readCharge(paymentIntentId)).status)).toBe('succeeded');
+    expect(toChargeOutcome((await direct.readCharge(paymentIntentId)).status)).toBe('succeeded');
     expect((await direct.confirmCharge(attempt)).status).toBe('succeeded');
     // The same when the processor has forgotten the key.
     processor.forgetKeys();
@@ -466,7 +466,7 @@ describe('a charge', () => {
     processor.failNext(/confirm$/, 'lost');
     const attempt = { key: `lost ${paymentIntentId}`, paymentIntentId, paymentMethodId };
     await expect(direct.confirmCharge(attempt)).rejects.toBeInstanceOf(ProcessorUnavailableError);
-    expect(outcomeOf((await direct.readCharge(paymentIntentId)).status)).toBe('unknown');
+    expect(toChargeOutcome((await direct.readCharge(paymentIntentId)).status)).toBe('unknown');
     expect(await moved(paymentIntentId)).toHaveLength(0);
     expect((await direct.confirmCharge(attempt)).status).toBe('succeeded');
     expect(await moved(paymentIntentId)).toHaveLength(1);
@@ -476,7 +476,7 @@ describe('a charge', () => {
     await addCard(cards.declinedLater);
     const { paymentIntentId, paymentMethodId } = await prepare(newId('invoice'));
     const declined = await direct.confirmCharge({ key: `first ${paymentIntentId}`, paymentIntentId, paymentMethodId });
-    expect([outcomeOf(declined.status), declined.failureReason]).toEqual(['failed', 'card_declined']);
+    expect([toChargeOutcome(declined.status), declined.failureReason]).toEqual(['failed', 'card_declined']);
     await recordCharge(api.orm.em, declined);
     await recordCharge(api.orm.em, declined);
     expect(await intent(paymentIntentId)).toMatchObject({
@@ -489,7 +489,7 @@ describe('a charge', () => {
     expect(charge.status).toBe('succeeded');
     await recordCharge(api.orm.em, charge);
     expect(await moved(paymentIntentId)).toHaveLength(1);
-    expect(await eventsOf(root.accountId)).toEqual([
+    expect(await readEvents(root.accountId)).toEqual([
       ...['payment.method_attached', 'payment.failed', 'payment.method_attached', 'payment.succeeded'],
     ]);
   });
@@ -504,7 +504,7 @@ describe('a charge', () => {
       await Promise.all([recordCharge(api.orm.em, declined), recordCharge(api.orm.em, declined)]);
       updates.add((await intent(paymentIntentId)).updated_at);
     }
-    const failed = (await eventsOf(root.accountId)).filter((type) => type === 'payment.failed');
+    const failed = (await readEvents(root.accountId)).filter((type) => type === 'payment.failed');
     expect([failed.length, updates.size]).toEqual([5, 5]);
   });
 
@@ -516,7 +516,7 @@ describe('a charge', () => {
     const { payment_method: paymentMethodId } = await processor.get(`/v1/setup_intents/${setup.setup_intent_id}`);
     expect(paymentMethodId).not.toBe(card.payment_method_id);
     const charge = await direct.confirmCharge({ key: `owner ${paymentIntentId}`, paymentIntentId, paymentMethodId });
-    expect([charge.status, outcomeOf(charge.status)]).toEqual(['requires_action', 'failed']);
+    expect([charge.status, toChargeOutcome(charge.status)]).toEqual(['requires_action', 'failed']);
     expect(await moved(paymentIntentId)).toHaveLength(0);
   });
 
@@ -525,7 +525,7 @@ describe('a charge', () => {
     const { paymentIntentId, paymentMethodId } = await prepare(newId('invoice'));
     const charge = await direct.confirmCharge({ key: `d ${paymentIntentId}`, paymentIntentId, paymentMethodId });
     await recordCharge(api.orm.em, charge);
-    expect([outcomeOf(charge.status), charge.failureReason]).toEqual(['failed', reason]);
+    expect([toChargeOutcome(charge.status), charge.failureReason]).toEqual(['failed', reason]);
     expect(await intent(paymentIntentId)).toMatchObject({ status: 'requires_payment_method', failure_reason: reason });
     expect(await moved(paymentIntentId)).toHaveLength(0);
   });
@@ -559,7 +559,7 @@ describe('a charge', () => {
       ...{ status: 'succeeded', amount_refunded: 2.34, failure_reason: null, payment_method_id: other },
     });
     expect(await sums()).toEqual({ cash: 10, receivable: -12.34, revenue: 2.34 });
-    expect((await eventsOf(root.accountId)).filter((type) => !type.startsWith('payment.method'))).toEqual([
+    expect((await readEvents(root.accountId)).filter((type) => !type.startsWith('payment.method'))).toEqual([
       ...['payment.succeeded', 'payment.refunded'],
     ]);
     expect(await moved(paymentIntentId)).toHaveLength(1);
@@ -594,7 +594,7 @@ describe('a charge', () => {
     const { paymentIntentId, paymentMethodId } = await prepare(newId('invoice'));
     expect((await api.send(root, 'DELETE', `/v1/payment/methods/${first.payment_method_id}`)).status).toBe(200);
     const refused = await direct.confirmCharge({ key: `g ${paymentIntentId}`, paymentIntentId, paymentMethodId });
-    expect(outcomeOf(refused.status)).toBe('failed');
+    expect(toChargeOutcome(refused.status)).toBe('failed');
     await recordCharge(api.orm.em, refused);
     expect(await intent(paymentIntentId)).toMatchObject({ status: 'requires_payment_method' });
     const { payment_method_id: other } = await addCard(cards.otherGood);
@@ -649,7 +649,7 @@ describe('a charge', () => {
     });
     const refund = (body: Json, more = {}, id = charge) =>
       api.send(api.root, 'POST', `/v1/payment/intents/${id}/refunds`, body, more);
-    const refundEvents = async () => (await eventsOf(root.accountId)).filter((type) => type === 'payment.refunded');
+    const refundEvents = async () => (await readEvents(root.accountId)).filter((type) => type === 'payment.refunded');
     const rows = async () =>
       (await api.orm.em
         .fork()
@@ -673,7 +673,7 @@ describe('a charge', () => {
       ]);
       expect((await refund({})).body.data).toMatchObject({ amount: 10, status: 'succeeded' });
       for (const amount of [undefined, 0.01]) expect((await refund({ amount })).body.code).toBe('refund_too_large');
-      expect(await processor.refundsOf(charge)).toEqual(expect.arrayContaining([1000, 234]));
+      expect(await processor.listRefunds(charge)).toEqual(expect.arrayContaining([1000, 234]));
       expect(await sums()).toEqual({ cash: 0, receivable: -12.34, revenue: 12.34 });
       expect(await intent(charge)).toMatchObject({ amount_refunded: 12.34 });
       expect(await refundEvents()).toHaveLength(2);
@@ -687,7 +687,7 @@ describe('a charge', () => {
       expect(replies[1]!.body.data).toEqual(replies[0]!.body.data);
       const notice = await processor.notice('refund.created', charge);
       await Promise.all([deliver(notice), deliver(notice), deliver(notice)]);
-      expect(await processor.refundsOf(charge)).toEqual([500]);
+      expect(await processor.listRefunds(charge)).toEqual([500]);
       expect(await sums()).toEqual({ cash: 7.34, receivable: -12.34, revenue: 5 });
       expect(await refundEvents()).toHaveLength(1);
     });
@@ -696,14 +696,14 @@ describe('a charge', () => {
       const replies = await Promise.all(Array.from({ length: 6 }, () => refund({ amount: 5 })));
       const statuses = replies.map(({ status }) => status).sort();
       expect(statuses).toEqual([201, 201, 400, 400, 400, 400]);
-      expect(await processor.refundsOf(charge)).toEqual([500, 500]);
+      expect(await processor.listRefunds(charge)).toEqual([500, 500]);
       expect(await sums()).toEqual({ cash: 2.34, receivable: -12.34, revenue: 10 });
     });
 
     test('and the answer is lost: it counts as refunded, and a notification confirms it', async () => {
       processor.failNext(/POST \/v1\/refunds/, 'unanswered');
       expect((await refund({ amount: 10 })).body.data).toMatchObject({ status: 'requested', amount: 10 });
-      expect(await processor.refundsOf(charge)).toEqual([1000]);
+      expect(await processor.listRefunds(charge)).toEqual([1000]);
       expect((await deliver(await processor.notice('refund.created', charge))).status).toBe(200);
       expect(await rows()).toEqual([{ amount: '10.000', status: 'succeeded' }]);
       expect(await sums()).toEqual({ cash: 2.34, receivable: -12.34, revenue: 10 });
@@ -712,7 +712,7 @@ describe('a charge', () => {
     test('and the request is lost: a repetition with its id makes it, and never twice', async () => {
       processor.failNext(/POST \/v1\/refunds/, 'lost');
       const { refund_id: refundId } = (await refund({ amount: 10 })).body.data;
-      expect(await processor.refundsOf(charge)).toEqual([]);
+      expect(await processor.listRefunds(charge)).toEqual([]);
       // Until its outcome is known it counts as refunded.
       expect((await refund({ amount: 5 })).body.code).toBe('refund_too_large');
       const again = { refundId, paymentIntentId: charge, amount: null, description: '' };
@@ -723,7 +723,7 @@ describe('a charge', () => {
       processor.forgetKeys();
       expect(await refundCharge(payments, again)).toMatchObject({ status: 'succeeded', amount: '10.00' });
       expect(await refundCharge(payments, again)).toMatchObject({ status: 'succeeded' });
-      expect(await processor.refundsOf(charge)).toEqual([1000]);
+      expect(await processor.listRefunds(charge)).toEqual([1000]);
       expect(await sums()).toEqual({ cash: 2.34, receivable: -12.34, revenue: 10 });
     });
 
@@ -769,7 +769,7 @@ describe('a charge', () => {
         expect([reply.status, reply.body.code ?? reply.body.data.amount]).toEqual(
           amount === null ? [201, 12.34] : [400, 'validation_failed'],
         );
-        expect(await processor.refundsOf(charge)).toEqual(amount === null ? [1234] : []);
+        expect(await processor.listRefunds(charge)).toEqual(amount === null ? [1234] : []);
       },
     );
   });
@@ -790,30 +790,30 @@ describe('a link to the page that adds a card', () => {
     const reply = await api.app.inject({ method: 'POST', url: `/account/add-card/${what}`, payload: { token } });
     return { status: reply.statusCode, headers: reply.headers, body: reply.json() };
   };
-  const tokenOf = ({ url }: Json): string => url.split('#')[1];
+  const parseToken = ({ url }: Json): string => url.split('#')[1];
 
   test('gives access to one setup, with the data that a browser needs, and reports its card', async () => {
     const link = await make();
-    const begun = await ask('begin', tokenOf(link));
+    const begun = await ask('begin', parseToken(link));
     expect(begun.body.data).toEqual({
       ...{ method: null, publishable_key: processor.publishableKey },
       client_secret: expect.stringMatching(`^${link.setup_intent_id}_secret_`),
     });
     expect(String(begun.headers['cache-control'])).toBe('no-store');
-    expect((await ask('check', tokenOf(link))).body.data).toEqual({ method: null });
+    expect((await ask('check', parseToken(link))).body.data).toEqual({ method: null });
     const setup = { setup_intent_id: link.setup_intent_id, client_secret: begun.body.data.client_secret };
     await processor.addCard(setup, cards.good);
     const added = { method: { brand: 'visa', last4: '4242' } };
-    expect((await ask('check', tokenOf(link))).body.data).toEqual(added);
+    expect((await ask('check', parseToken(link))).body.data).toEqual(added);
     // The secret is not returned after the card was added.
-    expect((await ask('begin', tokenOf(link))).body.data).toEqual(added);
+    expect((await ask('begin', parseToken(link))).body.data).toEqual(added);
     expect(await methods()).toHaveLength(1);
     expect(Date.parse(link.expires_at) - Date.now()).toBeGreaterThan(59 * 60_000);
   });
 
   test.each<[string, (link: Json) => Promise<string> | string]>([
-    ['altered', (link) => `${tokenOf(link).slice(0, -3)}AAA`],
-    ['without a signature', (link) => tokenOf(link).replace(/[^.]+$/, '')],
+    ['altered', (link) => `${parseToken(link).slice(0, -3)}AAA`],
+    ['without a signature', (link) => parseToken(link).replace(/[^.]+$/, '')],
     [
       'over',
       ({ setup_intent_id: setupIntentId }) =>
@@ -838,7 +838,7 @@ describe('a link to the page that adds a card', () => {
       'of a key that was disabled',
       async (link) => {
         await api.orm.em.fork().execute('update api_keys set is_active = false where key_id = ?', [root.keyId]);
-        return tokenOf(link);
+        return parseToken(link);
       },
     ],
   ])('that is %s opens nothing', async (_what, make_) => {
@@ -850,7 +850,7 @@ describe('a link to the page that adds a card', () => {
   });
 
   test('of a suspended account does not work until the account is reopened', async () => {
-    const token = tokenOf(await make());
+    const token = parseToken(await make());
     const setStatus = (status: string) =>
       api.orm.em.fork().execute('update accounts set status = ? where account_id = ?', [status, root.accountId]);
     await setStatus('suspended');

@@ -26,11 +26,11 @@ afterAll(async () => {
   await processor.stop();
 });
 
-const addressOf = (invoiceId: string, query = '') => `/v1/billing/invoices/${invoiceId}/receipt${query}`;
+const receiptUrl = (invoiceId: string, query = '') => `/v1/billing/invoices/${invoiceId}/receipt${query}`;
 /** The unchanged bytes. `api.send` checks replies against the document, but converts them to text. */
 const download = (by: Caller, invoiceId: string, query = '') =>
-  api.app.inject({ url: addressOf(invoiceId, query), headers: { 'x-api-key': by.key } });
-const textOf = (pdf: Buffer) => execFileSync('pdftotext', ['-layout', '-', '-'], { input: pdf }).toString('utf8');
+  api.app.inject({ url: receiptUrl(invoiceId, query), headers: { 'x-api-key': by.key } });
+const readText = (pdf: Buffer) => execFileSync('pdftotext', ['-layout', '-', '-'], { input: pdf }).toString('utf8');
 /** The visible text of a page, without its markup. */
 const seen = (page: string): string =>
   page
@@ -104,17 +104,17 @@ describe('of a paid invoice', () => {
     ]);
     expect(pdf.rawPayload.subarray(0, 5).toString('latin1')).toBe('%PDF-');
     expect(pdf.rawPayload.length).toBeLessThan(200_000);
-    const text = textOf(pdf.rawPayload);
+    const text = readText(pdf.rawPayload);
     for (const fact of facts()) expect(text).toContain(fact);
     expect(text).not.toContain('Given back');
     const asked = await download(caller, invoice.invoice_id, '?format=pdf');
     expect(asked.rawPayload.equals(pdf.rawPayload)).toBe(true);
     // This reply is documented.
-    expect((await api.send(caller, 'GET', addressOf(invoice.invoice_id))).status).toBe(200);
+    expect((await api.send(caller, 'GET', receiptUrl(invoice.invoice_id))).status).toBe(200);
   });
 
   test('it is a page with the same content, whose policy allows only its style', async () => {
-    const page = await api.send(caller, 'GET', addressOf(invoice.invoice_id, '?format=html'));
+    const page = await api.send(caller, 'GET', receiptUrl(invoice.invoice_id, '?format=html'));
     expect([page.status, page.headers]).toEqual([
       200,
       expect.objectContaining({
@@ -138,7 +138,7 @@ describe('of a paid invoice', () => {
     );
     expect(body.success).toBe(true);
     for (const text of [
-      textOf((await download(caller, invoice.invoice_id)).rawPayload),
+      readText((await download(caller, invoice.invoice_id)).rawPayload),
       seen((await download(caller, invoice.invoice_id, '?format=html')).body),
     ]) {
       expect(text).toMatch(/Given back\s+5\.25 USD/);
@@ -152,22 +152,22 @@ describe('of a paid invoice', () => {
     const page = (await download(caller, invoice.invoice_id, '?format=html')).body;
     expect(page).not.toContain('<script');
     expect(seen(page)).toContain(name);
-    const text = textOf((await download(caller, invoice.invoice_id)).rawPayload);
+    const text = readText((await download(caller, invoice.invoice_id)).rawPayload);
     expect(text.replace(/\s+/g, ' ')).toContain(name);
   });
 
   test('only root users of its account and operators can read it', async () => {
-    const codeOf = async (by: Caller, query = '') => {
-      const { status, body } = await api.send(by, 'GET', addressOf(invoice.invoice_id, query));
+    const readCode = async (by: Caller, query = '') => {
+      const { status, body } = await api.send(by, 'GET', receiptUrl(invoice.invoice_id, query));
       return [status, body?.code];
     };
     for (const format of ['', '?format=html']) {
-      expect(await codeOf(await api.addAccount(), format)).toEqual([403, 'invoice_of_another_account']);
-      expect(await codeOf(await api.addUser(caller), format)).toEqual([403, 'root_required']);
-      expect(await codeOf(api.root, format)).toEqual([200, undefined]);
+      expect(await readCode(await api.addAccount(), format)).toEqual([403, 'invoice_of_another_account']);
+      expect(await readCode(await api.addUser(caller), format)).toEqual([403, 'root_required']);
+      expect(await readCode(api.root, format)).toEqual([200, undefined]);
     }
     for (const format of ['docx', 'PDF', 'pdf&format=html']) {
-      expect(await codeOf(caller, `?format=${format}`)).toEqual([400, 'validation_failed']);
+      expect(await readCode(caller, `?format=${format}`)).toEqual([400, 'validation_failed']);
     }
   });
 });
@@ -178,7 +178,7 @@ test('an invoice has a receipt when it is paid, and shows that', async () => {
   const outcome = async () => {
     const { status, has_receipt: has, receipt_date: date } = await read(caller, invoiceId);
     const replies = await Promise.all(
-      ['', '?format=html'].map((format) => api.send(caller, 'GET', addressOf(invoiceId, format))),
+      ['', '?format=html'].map((format) => api.send(caller, 'GET', receiptUrl(invoiceId, format))),
     );
     return [status, has, date, ...replies.map((reply) => reply.body?.code ?? reply.status)];
   };
@@ -198,8 +198,8 @@ test('a void invoice has none; a missing invoice is 404, and an invalid id 400',
   const caller = await api.addAccount();
   const voided = await issueLong(caller, 1);
   await sql("update invoices set status = 'void' where invoice_id = ?", voided);
-  const codeOf = async (id: string) => (await api.send(caller, 'GET', addressOf(id))).body.code;
-  expect([await codeOf(voided), await codeOf(newId('invoice')), await codeOf('none')]).toEqual([
+  const readCode = async (id: string) => (await api.send(caller, 'GET', receiptUrl(id))).body.code;
+  expect([await readCode(voided), await readCode(newId('invoice')), await readCode('none')]).toEqual([
     ...['invoice_not_paid', 'not_found', 'validation_failed'],
   ]);
   expect(await read(caller, voided)).toMatchObject({ status: 'void', has_receipt: false, receipt_date: null });
@@ -232,7 +232,7 @@ test('an account that requests many PDFs at once is refused some of them, and de
   const late = replies.filter(({ statusCode }) => statusCode === 503);
   expect(made.length + refused.length + late.length).toBe(30);
   for (const reply of late) expect(reply.json().code).toBe('temporarily_unavailable');
-  const text = textOf(made[0]!.rawPayload);
+  const text = readText(made[0]!.rawPayload);
   expect(new Set(text.match(/line-\d+-/g)).size).toBe(1_000);
   expect(text).toContain('10.00 USD');
   // Its turns are free again.

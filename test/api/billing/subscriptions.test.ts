@@ -43,18 +43,18 @@ afterAll(async () => {
 const address = '/v1/user-management/account/subscription';
 const choose = (caller: Caller, plan: string) => api.send(caller, 'POST', address, { plan_name: plan });
 const read = async (caller: Caller): Promise<Json> => (await api.send(caller, 'GET', address)).body.data.subscription;
-const invoicesOf = async (caller: Caller): Promise<Json[]> =>
+const listInvoices = async (caller: Caller): Promise<Json[]> =>
   (await api.send(caller, 'GET', '/v1/billing/invoices')).body.data.invoices;
 const grant = (caller: Caller, amount: number) =>
   api.send(api.root, 'POST', `/v1/accounts/${caller.accountId}/credits`, { action: 'grant', amount });
 const addCard = (caller: Caller, number: string) =>
   addDefaultCard({ orm: plane.orm, processor }, caller.accountId, number);
-const chargesOf = async (caller: Caller) => {
+const listCharges = async (caller: Caller) => {
   const { body } = await api.send(caller, 'GET', '/v1/payment/intents');
   const ids = body.data.payment_intents.map((each: Json) => each.payment_intent_id);
   return (await processor.charges()).filter((charge) => ids.includes(charge.payment_intent));
 };
-const eventsOf = async (caller: Caller, family: string) => {
+const readEvents = async (caller: Caller, family: string) => {
   const rows = await api.orm.em
     .fork()
     .execute('select type from events where account_id = ? and type like ? order by created_at, event_id', [
@@ -75,7 +75,7 @@ describe('an upgrade', () => {
     await grant(caller, 0.01);
     expect((await choose(caller, 'pro')).status).toBe(402);
     expect((await read(caller)).plan.plan_name).toBe('hobby');
-    expect(await invoicesOf(caller)).toEqual([]);
+    expect(await listInvoices(caller)).toEqual([]);
   });
 
   test('is charged to the card for the rest of the period, once', async () => {
@@ -85,16 +85,16 @@ describe('an upgrade', () => {
     processor.failNext(/^POST \/v1\/payment_intents\/\w+\/confirm$/, 'unanswered');
     const { status, body } = await choose(caller, 'pro');
     expect([status, body.data.change_status, body.data.subscription.plan.plan_name]).toEqual([200, 'done', 'pro']);
-    const [invoice, ...others] = await invoicesOf(caller);
+    const [invoice, ...others] = await listInvoices(caller);
     expect(others).toEqual([]);
     expect(invoice).toMatchObject({ status: 'paid', has_receipt: true, tax_amount: 0, paid_from_balance: 0 });
     expect(invoice.line_items.map((line: Json) => line.type)).toEqual(['subscription']);
-    const charges = await chargesOf(caller);
+    const charges = await listCharges(caller);
     expect(charges.map(({ amount }) => amount / 100)).toEqual([invoice.total_amount]);
     // The period began just before.
     expect(invoice.total_amount).toBeGreaterThan(48.9);
-    expect(await eventsOf(caller, 'subscription')).toEqual(['subscription.created', 'subscription.upgraded']);
-    expect(await eventsOf(caller, 'payment')).toEqual(['payment.method_attached', 'payment.succeeded']);
+    expect(await readEvents(caller, 'subscription')).toEqual(['subscription.created', 'subscription.upgraded']);
+    expect(await readEvents(caller, 'payment')).toEqual(['payment.method_attached', 'payment.succeeded']);
     const { history } = (await api.send(caller, 'GET', `${address}/history`)).body.data;
     expect(history).toEqual([
       expect.objectContaining({
@@ -118,13 +118,13 @@ describe('an upgrade', () => {
     await grant(caller, 10);
     await addCard(caller, cards.good);
     expect((await choose(caller, 'pro')).status).toBe(200);
-    const [invoice] = await invoicesOf(caller);
+    const [invoice] = await listInvoices(caller);
     expect(invoice.paid_from_balance).toBe(10);
-    const [charge] = await chargesOf(caller);
+    const [charge] = await listCharges(caller);
     expect(charge.amount / 100).toBeCloseTo(invoice.total_amount - 10, 6);
     await grant(caller, 1000);
     expect((await choose(caller, 'team')).body.data.subscription.plan.plan_name).toBe('team');
-    expect(await chargesOf(caller)).toHaveLength(1);
+    expect(await listCharges(caller)).toHaveLength(1);
     expect((await api.send(caller, 'GET', '/v1/billing/balance')).body.data.balance).toBeLessThan(1000);
   });
 
@@ -135,9 +135,9 @@ describe('an upgrade', () => {
     const { status, body } = await choose(caller, 'pro');
     expect([status, body.code]).toEqual([402, 'payment_failed']);
     expect((await read(caller)).plan.plan_name).toBe('hobby');
-    expect((await invoicesOf(caller)).map(({ status: each }) => each)).toEqual(['void']);
+    expect((await listInvoices(caller)).map(({ status: each }) => each)).toEqual(['void']);
     expect((await api.send(caller, 'GET', '/v1/billing/balance')).body.data.balance).toBe(10);
-    expect(await chargesOf(caller)).toEqual([]);
+    expect(await listCharges(caller)).toEqual([]);
     const sums = await ledgerSums(api.orm.em, caller.accountId);
     expect(sums.filter(({ ledgerAccount }) => ['receivable', 'revenue'].includes(ledgerAccount))).toEqual(
       expect.arrayContaining([expect.objectContaining({ sum: '0.000' })]),
@@ -145,7 +145,7 @@ describe('an upgrade', () => {
     // Another card then pays for it.
     await addCard(caller, cards.good);
     expect((await choose(caller, 'pro')).status).toBe(200);
-    expect(await chargesOf(caller)).toHaveLength(1);
+    expect(await listCharges(caller)).toHaveLength(1);
   });
 
   test('is done once by concurrent requests', async () => {
@@ -157,7 +157,7 @@ describe('an upgrade', () => {
     for (const { status, body } of replies) {
       if (status !== 200) expect([status, body.code]).toEqual([409, 'plan_change_in_progress']);
     }
-    expect(await chargesOf(caller)).toHaveLength(1);
+    expect(await listCharges(caller)).toHaveLength(1);
   });
 
   test.each([
@@ -169,8 +169,8 @@ describe('an upgrade', () => {
     await addCard(caller, cards.good);
     processor.failNext(call, kind);
     expect((await choose(caller, 'pro')).status).toBe(200);
-    const [invoice] = await invoicesOf(caller);
-    expect((await chargesOf(caller)).map(({ amount }) => amount / 100)).toEqual([invoice.total_amount]);
+    const [invoice] = await listInvoices(caller);
+    expect((await listCharges(caller)).map(({ amount }) => amount / 100)).toEqual([invoice.total_amount]);
     const { customer } = await processor.get(`/v1/payment_intents/${invoice.payment_reference}`);
     expect((await processor.charges()).filter((charge) => charge.customer === customer)).toHaveLength(1);
   });
@@ -179,13 +179,13 @@ describe('an upgrade', () => {
     const caller = await api.addAccount();
     await addCard(caller, cards.good);
     const answer = choose(caller, 'pro');
-    await until(async () => (await invoicesOf(caller)).length > 0);
-    const [invoice] = await invoicesOf(caller);
+    await until(async () => (await listInvoices(caller)).length > 0);
+    const [invoice] = await listInvoices(caller);
     const deps = { orm: plane.orm, processor: api.dependencies.paymentProcessor };
     const attempts = Array.from({ length: 4 }, () => chargeInvoice(deps, invoice.invoice_id, new Date()));
     expect(new Set(await Promise.all(attempts))).toEqual(new Set(['succeeded']));
     expect((await answer).status).toBe(200);
-    expect(await chargesOf(caller)).toHaveLength(1);
+    expect(await listCharges(caller)).toHaveLength(1);
   });
 
   test('is charged once, by another charge, when the first was cancelled at the processor', async () => {
@@ -203,8 +203,8 @@ describe('an upgrade', () => {
     await until(() => cancelledId !== '');
     expect((await answer).status).toBe(200);
     processor.atRequest = async () => null;
-    const [invoice] = await invoicesOf(caller);
-    const charges = await chargesOf(caller);
+    const [invoice] = await listInvoices(caller);
+    const charges = await listCharges(caller);
     expect(charges.map(({ amount }) => amount / 100)).toEqual([invoice.total_amount]);
     expect(charges[0].payment_intent).not.toBe(cancelledId);
     expect(processor.requests.filter((name) => name.includes('/null'))).toEqual([]);
@@ -231,9 +231,9 @@ describe('an upgrade', () => {
     const { status } = await choose(caller, 'pro');
     processor.atRequest = async () => null;
     expect([status, isCancelled]).toEqual([200, true]);
-    const [invoice] = await invoicesOf(caller);
+    const [invoice] = await listInvoices(caller);
     expect(invoice.paid_from_balance).toBe(0);
-    expect((await chargesOf(caller)).map(({ amount }) => amount / 100)).toEqual([invoice.total_amount]);
+    expect((await listCharges(caller)).map(({ amount }) => amount / 100)).toEqual([invoice.total_amount]);
   });
 
   test('gives up a call of the processor as soon as Temporal gives up the activity', async () => {
@@ -249,7 +249,7 @@ describe('an upgrade', () => {
     };
     const answer = choose(caller, 'pro');
     await confirming.promise;
-    const [invoice] = await invoicesOf(caller);
+    const [invoice] = await listInvoices(caller);
     const environment = new MockActivityEnvironment();
     const { chargeInvoice: charge } = createBillingActivities({
       ...{ orm: plane.orm, plans: plane.plans, processor: api.dependencies.paymentProcessor, billed: true },
@@ -263,7 +263,7 @@ describe('an upgrade', () => {
     processor.atRequest = async () => null;
     release.resolve(null);
     expect((await answer).status).toBe(200);
-    expect(await chargesOf(caller)).toHaveLength(1);
+    expect(await listCharges(caller)).toHaveLength(1);
   });
 
   test('continues when the account is suspended during the charge', async () => {
@@ -271,13 +271,13 @@ describe('an upgrade', () => {
     await addCard(caller, cards.good);
     processor.failNext(/^POST \/v1\/payment_intents\/\w+\/confirm$/, 'lost');
     const answer = choose(caller, 'pro');
-    await until(async () => (await invoicesOf(caller)).length > 0);
+    await until(async () => (await listInvoices(caller)).length > 0);
     const set = (status: string) =>
       api.orm.em.fork().execute('update accounts set status = ? where account_id = ?', [status, caller.accountId]);
     await set('suspended');
     expect((await answer).status).toBe(200);
     expect((await read(caller)).plan.plan_name).toBe('pro');
-    expect(await chargesOf(caller)).toHaveLength(1);
+    expect(await listCharges(caller)).toHaveLength(1);
   });
 });
 
@@ -286,7 +286,7 @@ test('a refund includes its tax, in the proportion of the invoice', async () => 
   await api.orm.em.fork().transactional((tx) => setTaxRate(tx, caller.accountId, '0.19'));
   await addCard(caller, cards.good);
   expect((await choose(caller, 'pro')).status).toBe(200);
-  const [invoice] = await invoicesOf(caller);
+  const [invoice] = await listInvoices(caller);
   expect(invoice.tax_amount).toBeGreaterThan(9);
   const refund = (body: object) =>
     api.send(api.root, 'POST', `/v1/payment/intents/${invoice.payment_reference}/refunds`, body);
@@ -392,7 +392,7 @@ test('each failed charge of an invoice is mailed, until it is paid', async () =>
   const billing = plane.client.workflow.getHandle(`${caller.accountId}/billing`);
   const first = await mails.take(address);
   expect(first.subject).toBe('An invoice could not be charged');
-  const [{ invoice_id: id }] = await invoicesOf(caller);
+  const [{ invoice_id: id }] = await listInvoices(caller);
   expect(first.text).toMatch(new RegExp(`49\\.00 USD of the invoice ${id} .* was declined \\(insufficient_funds\\)`));
   expect(first.text).toMatch(/The next attempt is on \d{4}-\d\d-\d\d \d\d:\d\d UTC\./);
   await plane.client.workflow.getHandle(`${id}/1/mail`).result();
@@ -436,7 +436,7 @@ test('an operator’s account changes its plan without a charge', async () => {
   const before = await processor.charges();
   const { body } = await choose(api.root, 'enterprise');
   expect(body.data).toMatchObject({ subscription: { plan: { plan_name: 'enterprise' } }, change_status: 'done' });
-  expect(await invoicesOf(api.root)).toEqual([]);
+  expect(await listInvoices(api.root)).toEqual([]);
   expect(await processor.charges()).toEqual(before);
 });
 
@@ -463,7 +463,7 @@ test('no history of a charge or a period contains a key, a card, or an id that c
   const { url } = (await api.send(caller, 'POST', '/v1/payment/methods/link')).body.data;
   await addCard(caller, cards.good);
   expect((await choose(caller, 'pro')).status).toBe(200);
-  const [invoice] = await invoicesOf(caller);
+  const [invoice] = await listInvoices(caller);
   const { client_secret: ofCharge } = await processor.get(`/v1/payment_intents/${invoice.payment_reference}`);
   const search = new SecretSearch({
     ...{ "the processor's key": processor.secretKey, 'the secret of notifications': processor.webhookSecret },
@@ -472,7 +472,7 @@ test('no history of a charge or a period contains a key, a card, or an id that c
     ...Object.fromEntries(Object.entries(cards).map(([name, number]) => [`the card ${name}`, number])),
   });
   const { workflowService, options } = plane.client;
-  const runsOf = async () => {
+  const listRuns = async () => {
     const { executions } = await workflowService.listWorkflowExecutions({
       ...{ namespace: options.namespace, pageSize: 1000 },
       query: 'WorkflowType in ("billing", "planChange")',
@@ -480,10 +480,12 @@ test('no history of a charge or a period contains a key, a card, or an id that c
     return executions.map(({ execution }) => execution!);
   };
   // Lists lag a little.
-  await until(async () => (await runsOf()).some(({ workflowId }) => workflowId === `${caller.accountId}/plan-change`));
+  await until(async () =>
+    (await listRuns()).some(({ workflowId }) => workflowId === `${caller.accountId}/plan-change`),
+  );
   const codec = new EncryptionCodec(deriveSecrets({ PLATFORM_SECRET_KEY: testSecretKey }));
   let decoded = '';
-  for (const execution of await runsOf()) {
+  for (const execution of await listRuns()) {
     const reply = await workflowService.getWorkflowExecutionHistory({ namespace: options.namespace, execution });
     expect(reply.nextPageToken).toHaveLength(0);
     const bytes = proto.temporal.api.history.v1.History.encode(reply.history!).finish();

@@ -34,7 +34,7 @@ afterEach(async () => {
 
 const create = (locality: Json, more: Json = {}, size = {}) =>
   api.send(api.root, 'POST', '/v1/sandboxes', { cpu_count: 1, memory_mb: 128, storage_gb: 1, locality, ...size }, more);
-async function regionOf(locality: Json, more: Json = {}): Promise<string> {
+async function findRegion(locality: Json, more: Json = {}): Promise<string> {
   const made = await create(locality, more);
   expect(made.status).toBe(201);
   const { body } = await api.send(api.root, 'GET', `/v1/sandboxes/${made.body.data.sandbox_id}`);
@@ -59,15 +59,15 @@ test('the public list has the regions of live hosts with capacity, by id and nam
 });
 
 test('a named region is used regardless of the load of its hosts', async () => {
-  for (const region of ['near', 'far', 'local']) expect(await regionOf({ region })).toBe(region);
+  for (const region of ['near', 'far', 'local']) expect(await findRegion({ region })).toBe(region);
 });
 
 test.each([null, {}, { auto_detect: false }, { force: true }, { auto_detect: true }])(
   "without a region, and if the caller's is unknown, the API's own is used: %j",
   async (locality) => {
     if (JSON.stringify(locality) === '{"auto_detect":true}')
-      expect(await regionOf(locality, from('203.0.113.9'))).toBe('local');
-    else expect(await regionOf(locality)).toBe('local');
+      expect(await findRegion(locality, from('203.0.113.9'))).toBe('local');
+    else expect(await findRegion(locality)).toBe('local');
   },
 );
 
@@ -77,24 +77,24 @@ test.each([
   ['2001:db8::7', 'near'],
   ['198.51.100.7', 'far'],
 ])('auto_detect knows the region of a caller at %s', async (address, region) => {
-  expect(await regionOf({ auto_detect: true }, from(address))).toBe(region);
-  expect(await regionOf({ auto_detect: true, region: '', force: true }, from(address))).toBe(region);
+  expect(await findRegion({ auto_detect: true }, from(address))).toBe(region);
+  expect(await findRegion({ auto_detect: true, region: '', force: true }, from(address))).toBe(region);
 });
 
 test('auto_detect prefers the operator’s header to the address, and a named region to both', async () => {
   const more = { ...from('192.0.2.7'), headers: { 'x-edge-region': 'far' } };
-  expect(await regionOf({ auto_detect: true }, more)).toBe('far');
-  expect(await regionOf({ auto_detect: true, region: 'local' }, more)).toBe('local');
-  expect(await regionOf({ auto_detect: true }, { headers: { 'x-edge-region': 'atlantis' } })).toBe('local');
+  expect(await findRegion({ auto_detect: true }, more)).toBe('far');
+  expect(await findRegion({ auto_detect: true, region: 'local' }, more)).toBe('local');
+  expect(await findRegion({ auto_detect: true }, { headers: { 'x-edge-region': 'atlantis' } })).toBe('local');
 });
 
 test('if it is not forced, the nearest region with free resources is used, in the operator’s order', async () => {
-  expect(await regionOf({ region: 'full' })).toBe('far');
+  expect(await findRegion({ region: 'full' })).toBe('far');
   // As large as the free rest of the host.
   await create({ region: 'far' }, {}, { cpu_count: 7 });
-  expect(await regionOf({ region: 'full' })).toBe('near');
+  expect(await findRegion({ region: 'full' })).toBe('near');
   await create({ region: 'near' }, {}, { cpu_count: 7 });
-  expect(await regionOf({ region: 'full' })).toBe('local');
+  expect(await findRegion({ region: 'full' })).toBe('local');
 });
 
 test('an unknown region is 400, forced or not', async () => {
@@ -106,8 +106,8 @@ test('an unknown region is 400, forced or not', async () => {
 });
 
 test('force with auto_detect is ignored, so a caller with an unknown region is served, too', async () => {
-  expect(await regionOf({ auto_detect: true, force: true }, from('203.0.113.9'))).toBe('local');
-  expect(await regionOf({ auto_detect: true, region: 'full', force: true })).toBe('far');
+  expect(await findRegion({ auto_detect: true, force: true }, from('203.0.113.9'))).toBe('local');
+  expect(await findRegion({ auto_detect: true, region: 'full', force: true })).toBe('far');
 });
 
 test('a forced region is not replaced: 409 when it has no free resources', async () => {
@@ -118,7 +118,7 @@ test('a forced region is not replaced: 409 when it has no free resources', async
 });
 
 /** Repeatedly creates one that its first host does not accept. @returns the regions where it is placed */
-async function placesOf(locality: Json, times: number): Promise<string[]> {
+async function findPlaces(locality: Json, times: number): Promise<string[]> {
   const made = await create(locality, {}, { is_async: true });
   const sandboxId = made.body.data.sandbox_id as SandboxId;
   const row = () => api.orm.em.fork().findOneOrFail(Sandbox, { sandboxId });
@@ -137,14 +137,14 @@ test('a sandbox that its host did not accept is placed again in the same order o
   // The fullest of all, so it would be chosen first without the order.
   hosts.tight = await addHost(api.orm, 'tight', 1);
   try {
-    expect(await placesOf({ region: 'full' }, 1)).toEqual(['far', 'near']);
-    expect(await placesOf({ region: 'far' }, 2)).toEqual(['far', 'near', 'far']);
-    expect(await placesOf({ region: 'near' }, 1)).toEqual(['near', 'tight']);
+    expect(await findPlaces({ region: 'full' }, 1)).toEqual(['far', 'near']);
+    expect(await findPlaces({ region: 'far' }, 2)).toEqual(['far', 'near', 'far']);
+    expect(await findPlaces({ region: 'near' }, 1)).toEqual(['near', 'tight']);
   } finally {
     await withLease('tight', new Date(Date.now() - 1000));
   }
 });
 
 test('a sandbox with a forced region that its host did not accept is not placed in another region', async () => {
-  expect(await placesOf({ region: 'far', force: true }, 1)).toEqual(['far', 'locality_constraint_failed']);
+  expect(await findPlaces({ region: 'far', force: true }, 1)).toEqual(['far', 'locality_constraint_failed']);
 });

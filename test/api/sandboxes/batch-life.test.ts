@@ -27,7 +27,7 @@ const batch = async (action: string, sandbox_ids: string[], more: Json = {}): Pr
   (await api.send(api.root, 'POST', `/v1/sandboxes/batch-${action}`, { sandbox_ids, ...more })).body.data;
 const small = { cpu_count: 1, memory_mb: 128, storage_gb: 1, timeout: 3600 };
 /** All 100 succeed. */
-async function allOf(action: string, ids: string[]): Promise<void> {
+async function batchAll(action: string, ids: string[]): Promise<void> {
   const { results, ...counts } = await batch(action, ids);
   expect(results.filter(({ code }: Json) => code !== undefined)).toEqual([]);
   expect(counts).toMatchObject({ total: 100, successful: 100, failed: 0 });
@@ -44,21 +44,21 @@ test('100 sandboxes are paused, resumed and terminated in one call each, and del
   }
   expect(await listed('running')).toBe(100);
 
-  await allOf('pause', ids);
+  await batchAll('pause', ids);
   await until(async () => (await listed('paused')) === 100, 90_000);
   const refused = await batch('pause', ids.slice(0, 2));
   expect(refused.results.map(({ code }: Json) => code)).toEqual(['sandbox_not_running', 'sandbox_not_running']);
 
-  await allOf('resume', ids);
+  await batchAll('resume', ids);
   await until(async () => (await listed('running')) === 100, 90_000);
 
-  await allOf('terminate', ids);
+  await batchAll('terminate', ids);
   await until(async () => (await listed('terminated')) === 100, 90_000);
   expect(driver.states.size).toBe(0);
   const again = await batch('terminate', ids);
   expect(new Set(again.results.map(({ status }: Json) => status))).toEqual(new Set(['terminated']));
 
-  await allOf('delete', ids);
+  await batchAll('delete', ids);
   await until(async () => (await listed('terminated')) === 0, 90_000);
 });
 

@@ -25,7 +25,8 @@ async function addSandbox(status: SandboxStatus = 'running', owner = member): Pr
 
 const batch = (action: string, ids: readonly string[], more: Json = {}, caller: Caller | null = member) =>
   api.send(caller, 'POST', `/v1/sandboxes/batch-${action}`, { sandbox_ids: ids, ...more });
-const statusOf = async (sandboxId: SandboxId) => (await api.orm.em.fork().findOneOrFail(Sandbox, { sandboxId })).status;
+const readStatus = async (sandboxId: SandboxId) =>
+  (await api.orm.em.fork().findOneOrFail(Sandbox, { sandboxId })).status;
 
 test('each one gets its own result, in the requested order; a failure does not affect the others', async () => {
   const ids = [await addSandbox(), await addSandbox('starting'), await addSandbox(), await addSandbox('terminated')];
@@ -56,8 +57,8 @@ test('each one gets its own result, in the requested order; a failure does not a
     },
   });
   expect(body.data.results[0]).not.toHaveProperty('error');
-  expect(await Promise.all(ids.map(statusOf))).toEqual(['terminated', 'starting', 'terminated', 'terminated']);
-  expect(await statusOf(foreign)).toBe('running');
+  expect(await Promise.all(ids.map(readStatus))).toEqual(['terminated', 'starting', 'terminated', 'terminated']);
+  expect(await readStatus(foreign)).toBe('running');
 });
 
 test.each([
@@ -75,13 +76,13 @@ test.each([
   expect((await batch(action, [id])).body.data.results).toEqual([
     { sandbox_id: id, status: 'failed', error: expect.stringContaining(status), code },
   ]);
-  expect(await statusOf(id)).toBe(status);
+  expect(await readStatus(id)).toBe(status);
   const forced = await batch(action, [id], { force: true });
   expect(forced.body).toMatchObject({
     message: `1 sandbox is being ${action}d`,
     data: { total: 1, successful: 1, failed: 0 },
   });
-  expect(await statusOf(id)).toBe('terminated');
+  expect(await readStatus(id)).toBe('terminated');
 });
 
 test.each([
@@ -138,7 +139,7 @@ test('a sandbox with short-lived credentials is not resumed, as in a single resu
   ]);
   const alone = await api.send(member, 'POST', `/v1/sandboxes/${ids[0]}/resume`, {});
   expect([alone.status, alone.body.code]).toEqual([409, code]);
-  expect(await Promise.all(ids.map(statusOf))).toEqual(['paused', 'resuming']);
+  expect(await Promise.all(ids.map(readStatus))).toEqual(['paused', 'resuming']);
 });
 
 test('a repeated id is handled and counted once', async () => {

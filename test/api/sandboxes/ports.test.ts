@@ -271,11 +271,11 @@ describe('UDP', () => {
 });
 
 describe('TURN', () => {
-  const credentialOf = (id: string) => api.send(api.root, 'GET', `/v1/sandboxes/${id}/webrtc-turn-credential`);
+  const readCredential = (id: string) => api.send(api.root, 'GET', `/v1/sandboxes/${id}/webrtc-turn-credential`);
 
   test('a credential is derived from expiry, sandbox and secret, and the secret itself is nowhere', async () => {
     const id = await make({ custom_ports: [{ port: 7000, name: 'call', protocol: 'WEBRTC' }] });
-    const { status, body, headers, text } = await credentialOf(id);
+    const { status, body, headers, text } = await readCredential(id);
     expect(status).toBe(200);
     expect(headers['cache-control']).toBe('no-store');
     const { username, credential, ...rest } = body.data;
@@ -300,12 +300,12 @@ describe('TURN', () => {
 
   test('a sandbox without a WEBRTC port, or one that does not run, has none', async () => {
     const id = await make();
-    expect(outcome(await credentialOf(id))).toEqual([409, 'webrtc_port_required']);
+    expect(outcome(await readCredential(id))).toEqual([409, 'webrtc_port_required']);
     expect((await read(id)).webrtc_turn).toBeUndefined();
     await add(id, { port: 7000, name: 'call', protocol: 'WEBRTC' });
-    expect((await credentialOf(id)).status).toBe(200);
+    expect((await readCredential(id)).status).toBe(200);
     await api.commands.pause(await row(id), { wait: true });
-    expect(outcome(await credentialOf(id))).toEqual([409, 'sandbox_not_running']);
+    expect(outcome(await readCredential(id))).toEqual([409, 'sandbox_not_running']);
   });
 
   test('a platform without a TURN server has its own error', async () => {

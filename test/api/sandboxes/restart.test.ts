@@ -33,7 +33,7 @@ const create = async (body: Json = {}): Promise<SandboxId> => {
 };
 const read = async (id: SandboxId): Promise<Json> => (await api.send(api.root, 'GET', `/v1/sandboxes/${id}`)).body.data;
 const isCalled = (call: string) => until(() => driver.calls.includes(call));
-const eventsOf = async (id: SandboxId) => {
+const readEvents = async (id: SandboxId) => {
   const events = await plane.orm.em.fork().find(Event, { objectId: id }, { orderBy: { sequence: 'asc' } });
   return events.map(({ type }) => type);
 };
@@ -60,7 +60,7 @@ test.each(['running', 'paused'])(
     expect(restarted.body.data.started_at).toBe(before.started_at);
     expect(driver.calls).toContain(`restart ${id}`);
     const paused = from === 'paused' ? ['sandbox.paused'] : [];
-    expect(await eventsOf(id)).toEqual(['sandbox.created', 'sandbox.started', ...paused, 'sandbox.restarted']);
+    expect(await readEvents(id)).toEqual(['sandbox.created', 'sandbox.started', ...paused, 'sandbox.restarted']);
     // A second time: the sandbox works like any other.
     expect((await send(`/${id}/pause`)).status).toBe(200);
     expect((await send(`/${id}/resume`)).body.data).toMatchObject({ status: 'running', reason: 'user_requested' });
@@ -119,7 +119,7 @@ test.each(['running', 'paused'])('a failed restart of a %s sandbox leaves it pau
   expect(await send(`/${id}/restart`)).toMatchObject({ status: 409, body: { code: 'restart_failed' } });
   expect(await read(id)).toMatchObject({ status: 'paused', reason: 'restart_failed' });
   expect(await plane.row(id)).toMatchObject({ holdsCompute: false, holdsDisk: true });
-  expect((await eventsOf(id)).at(-1)).toBe('sandbox.paused');
+  expect((await readEvents(id)).at(-1)).toBe('sandbox.paused');
   expect((await send(`/${id}/restart`)).body.data).toMatchObject({ status: 'running', reason: 'restarted' });
   await remove(id);
 });

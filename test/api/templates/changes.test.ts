@@ -36,7 +36,7 @@ async function make(body: Json = {}, caller = member): Promise<Json> {
   return reply.body.data;
 }
 
-async function codeOf(method: string, url: string, body?: Json, caller: Caller = member): Promise<[number, string]> {
+async function readCode(method: string, url: string, body?: Json, caller: Caller = member): Promise<[number, string]> {
   const reply = await api.send(caller, method, url, body);
   return [reply.status, reply.body.code];
 }
@@ -55,9 +55,9 @@ describe('the name of a built-in or public template', () => {
       ['POST', `/v1/templates/${made}/share`, { new_name: name }],
     ];
     for (const [method, url, body] of attempts) {
-      expect([url, ...(await codeOf(method, url, body))]).toEqual([url, 409, 'template_name_taken']);
+      expect([url, ...(await readCode(method, url, body))]).toEqual([url, 409, 'template_name_taken']);
     }
-    expect(await codeOf('POST', '/v1/templates', { name, visibility: 'public' }, api.root)).toEqual([
+    expect(await readCode('POST', '/v1/templates', { name, visibility: 'public' }, api.root)).toEqual([
       409,
       'template_name_taken',
     ]);
@@ -108,7 +108,7 @@ describe('create', () => {
     [{ default_memory_mb: 1_000_000 }, 'plan_limit_exceeded'],
     [{ default_memory_mb: 64 }, 'validation_failed'],
   ])('%j is refused: %s', async (body, code) => {
-    expect(await codeOf('POST', '/v1/templates', { name: newName(), ...body })).toEqual([400, code]);
+    expect(await readCode('POST', '/v1/templates', { name: newName(), ...body })).toEqual([400, code]);
   });
 
   test('an external image at a closed literal address is refused, at a public one it is not', async () => {
@@ -116,23 +116,23 @@ describe('create', () => {
       ...{ name: newName(), template_source: 'custom', custom_image_source: 'external', external_image_url: url },
     });
     for (const host of ['127.0.0.1:5000', '10.1.2.3', '169.254.169.254', '[::1]:5000', '192.168.0.1']) {
-      expect([host, await codeOf('POST', '/v1/templates', body(`${host}/a/b`))]).toEqual([
+      expect([host, await readCode('POST', '/v1/templates', body(`${host}/a/b`))]).toEqual([
         host,
         [400, 'validation_failed'],
       ]);
     }
-    expect((await codeOf('POST', '/v1/templates', body('8.8.8.8/a/b')))[0]).toBe(201);
+    expect((await readCode('POST', '/v1/templates', body('8.8.8.8/a/b')))[0]).toBe(201);
   });
 
   test('names are unique in an account; another account may use them', async () => {
     const { name } = await make();
-    expect(await codeOf('POST', '/v1/templates', { name }, colleague)).toEqual([409, 'template_name_taken']);
-    expect((await codeOf('POST', '/v1/templates', { name }, stranger))[0]).toBe(201);
+    expect(await readCode('POST', '/v1/templates', { name }, colleague)).toEqual([409, 'template_name_taken']);
+    expect((await readCode('POST', '/v1/templates', { name }, stranger))[0]).toBe(201);
   });
 
   test('public ones by operators only', async () => {
     const body = () => ({ name: newName(), visibility: 'public' });
-    expect(await codeOf('POST', '/v1/templates', body())).toEqual([403, 'admin_required']);
+    expect(await readCode('POST', '/v1/templates', body())).toEqual([403, 'admin_required']);
     const made = await make({ visibility: 'public' }, api.root);
     expect((await api.send(stranger, 'GET', `/v1/templates/${made.template_id}`)).status).toBe(200);
   });
@@ -142,7 +142,7 @@ describe('create', () => {
     const full = await api.addAccount();
     const owner = { accountId: full.accountId, ownerUserId: full.userId };
     for (let i = 0; i < maxTemplates; i++) await api.addTemplate({ ...owner, visibility: 'private' });
-    expect(await codeOf('POST', '/v1/templates', { name: newName() }, full)).toEqual([400, 'template_limit_reached']);
+    expect(await readCode('POST', '/v1/templates', { name: newName() }, full)).toEqual([400, 'template_limit_reached']);
   });
 
   test('the same Idempotency-Key makes one', async () => {
@@ -173,7 +173,7 @@ describe('inheritance', () => {
     const { body } = await api.send(member, 'GET', `/v1/templates/${grandchild.template_id}`);
     expect(body.data).toMatchObject({ parent_template_id: child.template_id, root_template_id: base.template_id });
     const taken = { name: newName(), base_template_id: base.template_id, ports: '[{"port":1000,"name":"mine"}]' };
-    expect(await codeOf('POST', '/v1/templates', taken)).toEqual([400, 'validation_failed']);
+    expect(await readCode('POST', '/v1/templates', taken)).toEqual([400, 'validation_failed']);
   });
 
   test('a template that is made from base can be used at once', async () => {
@@ -189,12 +189,12 @@ describe('inheritance', () => {
   test('only with the same source, and from a template that the caller can see', async () => {
     const custom = await make({ template_source: 'custom', custom_image_source: 'imported' });
     const body = (base: string) => ({ name: newName(), base_template_id: base });
-    expect(await codeOf('POST', '/v1/templates', body(custom.template_id))).toEqual([400, 'validation_failed']);
-    expect(await codeOf('POST', '/v1/templates', body(custom.template_id), stranger)).toEqual([
+    expect(await readCode('POST', '/v1/templates', body(custom.template_id))).toEqual([400, 'validation_failed']);
+    expect(await readCode('POST', '/v1/templates', body(custom.template_id), stranger)).toEqual([
       404,
       'template_not_found',
     ]);
-    expect(await codeOf('POST', '/v1/templates', body('tpl-none'))).toEqual([404, 'template_not_found']);
+    expect(await readCode('POST', '/v1/templates', body('tpl-none'))).toEqual([404, 'template_not_found']);
   });
 });
 
@@ -207,14 +207,14 @@ describe('change', () => {
     expect(body.data.template).toMatchObject({ description: 'new', default_memory_mb: 768, name: change.name });
     expect(body.data.template.ports).toMatchObject([{ port: 2, name: 'b' }]);
     expect((await row(made.template_id)).customCommand).toBe('serve');
-    expect(await codeOf('PUT', url, { name: 'admin' })).toEqual([400, 'invalid_name']);
-    expect(await codeOf('PUT', url, { default_cpu_count: 1000 })).toEqual([400, 'plan_limit_exceeded']);
+    expect(await readCode('PUT', url, { name: 'admin' })).toEqual([400, 'invalid_name']);
+    expect(await readCode('PUT', url, { default_cpu_count: 1000 })).toEqual([400, 'plan_limit_exceeded']);
   });
 
   test('a colleague who can see it may not change it; root may; operators change public ones', async () => {
     const shared = await make({ visibility: 'account_shared' });
     const url = `/v1/templates/${shared.template_id}`;
-    expect(await codeOf('PUT', url, { description: 'x' }, colleague)).toEqual([403, 'template_of_another_user']);
+    expect(await readCode('PUT', url, { description: 'x' }, colleague)).toEqual([403, 'template_of_another_user']);
     for (const [method, path] of [
       ['DELETE', ''],
       ['PUT', '/document'],
@@ -225,19 +225,19 @@ describe('change', () => {
       ['POST', '/validate'],
     ] as const) {
       const body = { template_document: 'x', status: 'failed', registry_image_url: `${registry}/a/b` };
-      const refused = await codeOf(method, `${url}${path}`, method === 'DELETE' ? undefined : body, colleague);
+      const refused = await readCode(method, `${url}${path}`, method === 'DELETE' ? undefined : body, colleague);
       expect([method, path, refused]).toEqual([method, path, [403, 'template_of_another_user']]);
     }
-    expect((await codeOf('PUT', url, { description: 'by root' }, api.root))[0]).toBe(200);
+    expect((await readCode('PUT', url, { description: 'by root' }, api.root))[0]).toBe(200);
     const foreign = await api.addTemplate({
       accountId: stranger.accountId,
       ownerUserId: stranger.userId,
       name: newName(),
     });
-    expect((await codeOf('PUT', `/v1/templates/${foreign}/document`, { template_document: '# x' }, api.root))[0]).toBe(
-      200,
-    );
-    expect(await codeOf('PUT', `/v1/templates/${foreign}`, {}, member)).toEqual([403, 'template_of_another_user']);
+    expect(
+      (await readCode('PUT', `/v1/templates/${foreign}/document`, { template_document: '# x' }, api.root))[0],
+    ).toBe(200);
+    expect(await readCode('PUT', `/v1/templates/${foreign}`, {}, member)).toEqual([403, 'template_of_another_user']);
   });
 });
 
@@ -247,7 +247,7 @@ describe('documents', () => {
     const url = `/v1/templates/${made.template_id}/document`;
     const none = { template_id: made.template_id, template_document: null };
     expect((await api.send(member, 'GET', url)).body.data).toEqual(none);
-    expect(await codeOf('GET', `${url}?download=true`)).toEqual([400, 'template_document_missing']);
+    expect(await readCode('GET', `${url}?download=true`)).toEqual([400, 'template_document_missing']);
     const text = '# Größe\n';
     const written = await api.send(member, 'PUT', url, { template_document: text });
     expect(written.body.data).toEqual({ ...none, template_document: text });
@@ -267,8 +267,8 @@ describe('documents', () => {
   test('have 65,535 bytes at most', async () => {
     const url = `/v1/templates/${(await make()).template_id}/document`;
     const longest = 'é'.repeat(32_767);
-    expect((await codeOf('PUT', url, { template_document: `${longest}x` }))[0]).toBe(200);
-    expect(await codeOf('PUT', url, { template_document: `${longest}xy` })).toEqual([400, 'validation_failed']);
+    expect((await readCode('PUT', url, { template_document: `${longest}x` }))[0]).toBe(200);
+    expect(await readCode('PUT', url, { template_document: `${longest}xy` })).toEqual([400, 'validation_failed']);
   });
 });
 
@@ -280,7 +280,7 @@ describe('delete', () => {
     const url = `/v1/templates/${made.template_id}`;
     const reply = await api.send(member, 'DELETE', url);
     expect([reply.status, reply.body.data]).toEqual([200, undefined]);
-    expect(await codeOf('GET', url)).toEqual([404, 'not_found']);
+    expect(await readCode('GET', url)).toEqual([404, 'not_found']);
     const em = api.orm.em.fork();
     const [event] = await em.find(Event, { objectId: made.template_id });
     expect(event).toMatchObject({ type: 'template.deleted', userId: member.userId, sequence: 1 });
@@ -297,10 +297,10 @@ describe('delete', () => {
     const em = api.orm.em.fork();
     for (const status of ['running', 'paused', 'failed'] as const) {
       await em.nativeUpdate(Sandbox, { sandboxId }, { status, holdsDisk: true });
-      expect([status, await codeOf('DELETE', url)]).toEqual([status, [409, 'template_in_use']]);
+      expect([status, await readCode('DELETE', url)]).toEqual([status, [409, 'template_in_use']]);
     }
     await em.nativeUpdate(Sandbox, { sandboxId }, { status: 'terminated', holdsDisk: false });
-    expect((await codeOf('DELETE', url))[0]).toBe(200);
+    expect((await readCode('DELETE', url))[0]).toBe(200);
     const read = await api.send(member, 'GET', `/v1/sandboxes/${sandboxId}`);
     expect(read.body.data).toMatchObject({ template_name: made.name, template_exists: false });
   });
@@ -322,7 +322,7 @@ describe('delete', () => {
 
   test('is refused for the platform’s own templates', async () => {
     const [base] = (await api.send(api.root, 'GET', '/v1/templates?name=base')).body.data.templates;
-    expect(await codeOf('DELETE', `/v1/templates/${base.template_id}`, undefined, api.root)).toEqual([
+    expect(await readCode('DELETE', `/v1/templates/${base.template_id}`, undefined, api.root)).toEqual([
       ...[403, 'template_of_another_user'],
     ]);
   });
@@ -369,11 +369,11 @@ describe('images of the registry', () => {
         ['PUT', `${url}/status`, { status: 'available', ...named }],
         ['POST', `${url}/validate`, named],
       ] as const) {
-        expect([image, path, await codeOf(method, path, body)]).toEqual([image, path, [404, 'image_not_found']]);
+        expect([image, path, await readCode(method, path, body)]).toEqual([image, path, [404, 'image_not_found']]);
       }
     }
     const project = { name: newName(), registry_project: stranger.userId };
-    expect(await codeOf('POST', '/v1/templates', project)).toEqual([404, 'image_not_found']);
+    expect(await readCode('POST', '/v1/templates', project)).toEqual([404, 'image_not_found']);
     expect((await row(made.template_id)).image).toBeNull();
   });
 
@@ -388,7 +388,7 @@ describe('images of the registry', () => {
       ['PUT', `/v1/templates/${made}/status`, { status: 'available' }],
       ['POST', `/v1/templates/${made}/validate`, {}],
     ] as const) {
-      const refused = await codeOf(method, path, { ...body, registry_image_url: url });
+      const refused = await readCode(method, path, { ...body, registry_image_url: url });
       expect([path, ...refused]).toEqual([path, 400, 'image_unusable']);
     }
     expect((await row(made)).imageBlobs ?? null).toBeNull();
@@ -408,14 +408,14 @@ describe('images of the registry', () => {
       ['PUT', `/v1/templates/${made}/status`, { status: 'available' }],
       ['POST', `/v1/templates/${made}/validate`, {}],
     ] as const) {
-      const refused = await codeOf(method, path, { ...body, registry_image_url: url }, full);
+      const refused = await readCode(method, path, { ...body, registry_image_url: url }, full);
       expect([path, ...refused]).toEqual([path, 400, 'template_storage_limit_reached']);
     }
   });
 
   test('a template without an image cannot be reported as available', async () => {
     const { template_id: made } = await make();
-    expect(await codeOf('PUT', `/v1/templates/${made}/status`, { status: 'available' })).toEqual([
+    expect(await readCode('PUT', `/v1/templates/${made}/status`, { status: 'available' })).toEqual([
       400,
       'validation_failed',
     ]);
@@ -450,10 +450,10 @@ describe('images of the registry', () => {
     expect(await uploads()).toBe(1);
     // Its image exists: the first report makes it available again, and the second changes nothing.
     for (let report = 0; report < 2; report += 1) {
-      expect(await codeOf('PUT', url, { status: 'available' })).toEqual([200, undefined]);
+      expect(await readCode('PUT', url, { status: 'available' })).toEqual([200, undefined]);
       expect(await uploads()).toBe(2);
     }
-    expect(await codeOf('PUT', url, { status: 'ready' })).toEqual([400, 'validation_failed']);
+    expect(await readCode('PUT', url, { status: 'ready' })).toEqual([400, 'validation_failed']);
   });
 
   test('share and unshare move the image between the projects; a workflow removes the old copy', async () => {
@@ -480,13 +480,16 @@ describe('images of the registry', () => {
     const back = await api.send(member, 'POST', `/v1/templates/${made.template_id}/unshare`);
     expect(back.body.data).toMatchObject({ visibility: 'private', registry_project: member.userId });
     expect(await row(made.template_id)).toMatchObject({ image: `registry:${own}@${digest}` });
-    expect(await codeOf('GET', `/v1/templates/${made.template_id}`, undefined, colleague)).toEqual([404, 'not_found']);
+    expect(await readCode('GET', `/v1/templates/${made.template_id}`, undefined, colleague)).toEqual([
+      404,
+      'not_found',
+    ]);
   });
 
   test('a public template is neither shared nor unshared', async () => {
     const made = await make({ visibility: 'public' }, api.root);
     for (const what of ['share', 'unshare']) {
-      const refused = await codeOf('POST', `/v1/templates/${made.template_id}/${what}`, {}, api.root);
+      const refused = await readCode('POST', `/v1/templates/${made.template_id}/${what}`, {}, api.root);
       expect(refused).toEqual([400, 'template_not_shareable']);
     }
   });
@@ -510,9 +513,9 @@ describe('images of the registry', () => {
       ['POST', `${url}/share`, {}],
       ['DELETE', url, undefined],
     ] as const) {
-      expect([path, await codeOf(method, path, body)]).toEqual([path, [409, 'import_in_progress']]);
+      expect([path, await readCode(method, path, body)]).toEqual([path, [409, 'import_in_progress']]);
     }
-    expect((await codeOf('PUT', url, { description: 'still' }))[0]).toBe(200);
+    expect((await readCode('PUT', url, { description: 'still' }))[0]).toBe(200);
   });
 
   test('an unreachable registry is 503', async () => {

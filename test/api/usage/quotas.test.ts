@@ -42,11 +42,11 @@ const ask = (quota: Json = {}, by = member) =>
   });
 const review = (id: string, body: Json, by = api.root) =>
   api.send(by, 'POST', `${management}/quota-requests/${id}/review`, body);
-const quotaOf = async (caller: Caller) => (await api.send(caller, 'GET', '/v1/usage/quotas')).body.data.quotas;
+const readQuota = async (caller: Caller) => (await api.send(caller, 'GET', '/v1/usage/quotas')).body.data.quotas;
 
 describe('allocations', () => {
   test('an allocation is made with every field, and its user can read it', async () => {
-    expect(await quotaOf(member)).toBeNull();
+    expect(await readQuota(member)).toBeNull();
     const { status, body } = await allocate(six);
     expect(status).toBe(201);
     expect(body.data).toEqual({
@@ -59,14 +59,14 @@ describe('allocations', () => {
       created_at: expect.any(String),
       updated_at: expect.any(String),
     });
-    expect(await quotaOf(member)).toEqual(body.data);
+    expect(await readQuota(member)).toEqual(body.data);
   });
 
   test('a later one supersedes the earlier; the list shows inactive ones on request', async () => {
     const { allocation_id: first } = (await allocate(six)).body.data;
     const { allocation_id: second, ...fields } = (await allocate({})).body.data;
     expect(fields).toMatchObject(unlimited);
-    expect((await quotaOf(member)).allocation_id).toBe(second);
+    expect((await readQuota(member)).allocation_id).toBe(second);
     const listed = async (query: string) => {
       const { data } = (await api.send(api.root, 'GET', `${management}/quota-allocations${query}`)).body;
       const own = data.allocations.filter((each: Json) => each.user_id === member.userId);
@@ -100,7 +100,7 @@ describe('allocations', () => {
     expect(changed.body.data).toMatchObject({ ...six, concurrent_sandboxes: 0 });
     expect((await api.send(api.root, 'PUT', path, {})).body.data).toMatchObject({ ...six, concurrent_sandboxes: 0 });
     expect((await api.send(api.root, 'POST', `${path}/revoke`)).body.data.status).toBe('revoked');
-    expect(await quotaOf(member)).toBeNull();
+    expect(await readQuota(member)).toBeNull();
     for (const [method, url] of [
       ['PUT', path],
       ['POST', `${path}/revoke`],
@@ -130,7 +130,7 @@ describe('allocations', () => {
     expect((await api.send(foreign, 'PUT', path, {})).body.code).toBe('not_found');
     const made = await api.send(foreign, 'POST', `${management}/quota-allocations`, { user_id: member.userId });
     expect([made.status, made.body.code]).toEqual([404, 'not_found']);
-    expect((await quotaOf(member)).allocation_id).toBe(id);
+    expect((await readQuota(member)).allocation_id).toBe(id);
   });
 
   test.each([
@@ -144,7 +144,7 @@ describe('allocations', () => {
   ])('%j is 400 and makes nothing', async (quota) => {
     const { status, body } = await allocate(quota);
     expect([status, body.code]).toEqual([400, 'validation_failed']);
-    expect(await quotaOf(member)).toBeNull();
+    expect(await readQuota(member)).toBeNull();
   });
 });
 
@@ -403,7 +403,7 @@ describe('requests', () => {
       reviewed_at: expect.any(String),
       review_notes: 'well earned',
     });
-    expect(await quotaOf(member)).toMatchObject({ ...six, allocated_by_user_id: api.root.userId });
+    expect(await readQuota(member)).toMatchObject({ ...six, allocated_by_user_id: api.root.userId });
     const { notifications } = (await api.send(member, 'GET', '/v1/notifications')).body.data;
     expect(notifications.map((each: Json) => each.type)).toEqual(['quota_request_approved']);
     expect(notifications[0].message).toContain('well earned');
@@ -417,7 +417,7 @@ describe('requests', () => {
     const nulls = await api.send(member, 'PUT', path, { ...unlimited, reason: 'none' });
     expect(nulls.body.data).toMatchObject(unlimited);
     await review(body.data.request_id, { action: 'approve' });
-    expect(await quotaOf(member)).toMatchObject(unlimited);
+    expect(await readQuota(member)).toMatchObject(unlimited);
     // A zero in an allocation is no limit either.
     await api.orm.em
       .fork()
@@ -430,7 +430,7 @@ describe('requests', () => {
   test('a denial allocates nothing and notifies the user', async () => {
     const { request_id: id } = (await ask()).body.data;
     expect((await review(id, { action: 'deny' })).body.data).toMatchObject({ status: 'denied', review_notes: null });
-    expect(await quotaOf(member)).toBeNull();
+    expect(await readQuota(member)).toBeNull();
     const { notifications } = (await api.send(member, 'GET', '/v1/notifications')).body.data;
     expect(notifications.map((each: Json) => each.type)).toEqual(['quota_request_denied']);
   });
@@ -443,7 +443,7 @@ describe('requests', () => {
         review(id, { action: 'approve' }),
       ]);
       expect([withdrawn.status, reviewed.status].sort()).toEqual([200, 400]);
-      const isApproved = (await quotaOf(member))?.cpu_seconds_monthly === 1000 + round;
+      const isApproved = (await readQuota(member))?.cpu_seconds_monthly === 1000 + round;
       expect(isApproved).toBe(reviewed.status === 200);
     }
   });

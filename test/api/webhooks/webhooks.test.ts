@@ -47,7 +47,7 @@ async function happen(caller: Caller, type: 'sandbox.paused' | 'sandbox.failed')
   });
 }
 
-const deliveriesOf = async (endpoint: Json, caller = api.root, query = ''): Promise<Json[]> =>
+const listDeliveries = async (endpoint: Json, caller = api.root, query = ''): Promise<Json[]> =>
   (await api.send(caller, 'GET', `/v1/webhooks/${endpoint.endpoint_id}/deliveries${query}`)).body.data.deliveries;
 
 describe('create', () => {
@@ -265,7 +265,7 @@ test('deliveries are listed newest first, up to the requested number and at most
        from generate_series(1, 210) n`,
     [endpoint.endpoint_id, member.accountId],
   );
-  const ids = async (query: string) => (await deliveriesOf(endpoint, member, query)).map((each) => each.delivery_id);
+  const ids = async (query: string) => (await listDeliveries(endpoint, member, query)).map((each) => each.delivery_id);
   expect(await ids('?limit=3')).toEqual(['whd-1', 'whd-2', 'whd-3']);
   expect(await ids('')).toHaveLength(50);
   expect(await ids('?limit=1000')).toHaveLength(200);
@@ -291,7 +291,7 @@ test('a test event is delivered only to its endpoint; an ended delivery is sent 
     }),
   ]);
   await api.send(member, 'POST', `${url}/test`, undefined, { headers });
-  expect(await deliveriesOf(endpoint, member)).toEqual([body.data]);
+  expect(await listDeliveries(endpoint, member)).toEqual([body.data]);
 
   const again = `${url}/deliveries/${body.data.delivery_id}/redeliver`;
   expect((await api.send(member, 'POST', again)).body.code).toBe('delivery_in_progress');
@@ -314,7 +314,7 @@ test('a test event is delivered only to its endpoint; an ended delivery is sent 
       },
     ],
   });
-  expect((await deliveriesOf(endpoint, member))[0].attempts[0].reply).toHaveLength(256);
+  expect((await listDeliveries(endpoint, member))[0].attempts[0].reply).toHaveLength(256);
   const once = { headers: { 'idempotency-key': `again-${body.data.delivery_id}` } };
   const redelivered = await api.send(member, 'POST', again, undefined, once);
   const repeated = await api.send(member, 'POST', again, undefined, once);

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { balanceOf, changeCredit, post } from '../../../db/billing/ledger.ts';
+import { changeCredit, post, readBalance } from '../../../db/billing/ledger.ts';
 import { bootstrap } from '../../../db/bootstrap.ts';
 import { newId } from '../../../db/core/new-id.ts';
 import { createOrm, type Orm } from '../../../db/orm.ts';
@@ -13,7 +13,7 @@ import {
   refundEntries,
   reversed,
 } from '../../../domain/billing/ledger.ts';
-import { sumOf } from '../../../domain/billing/money.ts';
+import { sumAmounts } from '../../../domain/billing/money.ts';
 import type { AccountId } from '../../../domain/ids.ts';
 import { ledgerSums } from '../../support/ledger-sums.ts';
 import { type TestDatabase, testDatabase } from '../../support/stack.ts';
@@ -44,7 +44,7 @@ const credit = (action: 'grant' | 'refund', amount: string) =>
     action,
     amount,
   });
-const balance = () => balanceOf(orm.em.fork(), accountId, 'USD');
+const balance = () => readBalance(orm.em.fork(), accountId, 'USD');
 const countRows = async () => {
   const [row] = (await orm.em
     .fork()
@@ -63,7 +63,7 @@ test('each kind of posting sums to zero', () => {
     ...[paymentRefundEntries('12.34', '1.97', 'USD'), invoice, reversed(invoice, 'USD')],
   ];
   for (const entries of postings) {
-    const sum = sumOf(
+    const sum = sumAmounts(
       entries.map(({ amount }) => amount),
       'USD',
     );
@@ -171,6 +171,6 @@ test('balances of other currencies are separate', async () => {
     ...{ transactionId: newId('ledgerTransaction'), accountId, description: 'test', action: 'grant' },
     ...{ currency: 'JPY', amount: '500' },
   });
-  expect(await balanceOf(orm.em.fork(), accountId, 'JPY')).toBe('500');
-  expect(await balanceOf(orm.em.fork(), accountId, 'EUR')).toBe('0.00');
+  expect(await readBalance(orm.em.fork(), accountId, 'JPY')).toBe('500');
+  expect(await readBalance(orm.em.fork(), accountId, 'EUR')).toBe('0.00');
 });

@@ -71,19 +71,19 @@ test('a changed plans file changes neither limits nor price of what was bought',
 });
 
 test("a sandbox keeps the disk rates of its account's plan, and has no limit if the plan was bought without rates", async () => {
-  const specOf = async (sandboxId: string) => {
+  const readSpec = async (sandboxId: string) => {
     const row = await api.orm.em.fork().findOneOrFail(Sandbox, { sandboxId: sandboxId as SandboxId });
     return toSpec(row, { secrets: deriveSecrets({ PLATFORM_SECRET_KEY: testSecretKey }) });
   };
-  const sandboxOf = async () => (await create()).body.data.sandbox_id as string;
-  const limited = await sandboxOf();
+  const createSandbox = async () => (await create()).body.data.sandbox_id as string;
+  const limited = await createSandbox();
   const rates = { readMbPerSecond: 250, writeMbPerSecond: 250, readsPerSecond: 6000, writesPerSecond: 6000 };
-  expect((await specOf(limited)).diskRates).toEqual(rates);
+  expect((await readSpec(limited)).diskRates).toEqual(rates);
   await sql(
     `update subscriptions set plan = plan - 'maxDiskRatesPerSandbox' where account_id = '${api.root.accountId}'`,
   );
-  expect(await specOf(await sandboxOf())).not.toHaveProperty('diskRates');
-  expect((await specOf(limited)).diskRates).toEqual(rates);
+  expect(await readSpec(await createSandbox())).not.toHaveProperty('diskRates');
+  expect((await readSpec(limited)).diskRates).toEqual(rates);
   const plan = JSON.stringify(api.plans.get('pro'));
   await sql(`update subscriptions set plan = '${plan}' where account_id = '${api.root.accountId}'`);
 });

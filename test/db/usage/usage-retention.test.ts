@@ -44,7 +44,7 @@ const partitions = async () => {
   )) as unknown as { month: string }[];
   return rows.map(({ month }) => month);
 };
-const nameOf = (month: Date) => month.toISOString().slice(0, 10).replaceAll('-', '');
+const formatName = (month: Date) => month.toISOString().slice(0, 10).replaceAll('-', '');
 const costIn = async (month: Date, next: Date) => {
   const of = { scope: { rows: 'account' as const, accountId: account.accountId } };
   const sums = await sumUsage(runtime.em, of, { start: month, end: next });
@@ -71,8 +71,8 @@ test('the runtime role removes months that ended long ago, one partition each, a
   expect(await dropOldUsage(runtime.em, 24)).toBe(2);
   expect(await dropOldUsage(runtime.em, 24)).toBe(0);
   const left = await partitions();
-  expect(left).toContain(nameOf(kept));
-  for (const month of [oldest, old]) expect(left).not.toContain(nameOf(month));
+  expect(left).toContain(formatName(kept));
+  for (const month of [oldest, old]) expect(left).not.toContain(formatName(month));
   expect([await costIn(oldest, old), await costIn(old, kept), await costIn(kept, monthsAgo(23))]).toEqual([
     ...[['1.5'], ['2.25'], ['4']],
   ]);
@@ -83,7 +83,7 @@ test('the runtime role removes months that ended long ago, one partition each, a
 test('a month with an event that is not yet in a sum stays', async () => {
   await addUsage(owner.em, account.accountId, '1', new Date(monthsAgo(25).getTime() + 86_400_000));
   expect(await dropOldUsage(runtime.em, 24)).toBe(1);
-  expect(await partitions()).toContain(nameOf(monthsAgo(25)));
+  expect(await partitions()).toContain(formatName(monthsAgo(25)));
   await rollUpUsage(runtime.em);
   expect(await dropOldUsage(runtime.em, 24)).toBe(1);
 });
@@ -95,7 +95,7 @@ test('a month that overlaps a draft of an invoice stays', async () => {
     [account.accountId, monthsAgo(25).toISOString(), monthsAgo(24).toISOString()],
   );
   expect(await dropOldUsage(runtime.em, 24)).toBe(1);
-  expect(await partitions()).toContain(nameOf(monthsAgo(25)));
+  expect(await partitions()).toContain(formatName(monthsAgo(25)));
   await run("delete from invoices where invoice_id = 'inv-draft'");
   expect(await dropOldUsage(runtime.em, 24)).toBe(1);
 });

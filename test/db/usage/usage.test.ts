@@ -89,11 +89,11 @@ const dayMs = 24 * hourMs;
 const noon = Date.UTC(2026, 4, 4, 12);
 const moment = (ms: number) => new Date(noon + ms);
 const ofAccount = ({ accountId }: MadeAccount): UsageOf => ({ scope: { rows: 'account', accountId } });
-const windowOf = (startMs: number, endMs: number) => ({ start: new Date(startMs), end: new Date(endMs) });
+const createWindow = (startMs: number, endMs: number) => ({ start: new Date(startMs), end: new Date(endMs) });
 const usual = (type: keyof typeof usagePrices.prices) => new Big(usagePrices.prices[type]!).toFixed();
 /** The amount of each type by price. */
 async function amounts(account: MadeAccount, startMs: number, endMs: number) {
-  const sums = await sumUsage(orm.em, ofAccount(account), windowOf(startMs, endMs), new Date(endMs));
+  const sums = await sumUsage(orm.em, ofAccount(account), createWindow(startMs, endMs), new Date(endMs));
   const byType: Record<string, Record<string, number>> = {};
   for (const { usageType, unitPrice, amount } of sums) {
     byType[usageType] = { ...byType[usageType], [unitPrice]: Number(amount) };
@@ -101,7 +101,7 @@ async function amounts(account: MadeAccount, startMs: number, endMs: number) {
   return byType;
 }
 const quantities = (sums: UsageSum[]) => Object.fromEntries(sums.map((sum) => [sum.usageType, sum.quantity]));
-const eventsOf = async (sandboxId: string) =>
+const readEvents = async (sandboxId: string) =>
   (await orm.em.fork().execute(
     `select usage_type, extract(epoch from period_start)::float8 * 1000 as start, extract(epoch from period_end)::float8 * 1000 as end, amount::float8 as amount,
             project_id from usage_events where resource_id = ? order by period_start, usage_type`,
@@ -126,10 +126,10 @@ describe('a life', () => {
       sandbox_storage_gb_seconds: '615',
     });
     // A repeated transition adds nothing.
-    const before = await eventsOf(sandboxId);
+    const before = await readEvents(sandboxId);
     await life.endTermination(sandboxId, 'completed', moment(80_000), true);
     await life.stop(sandboxId, moment(80_000));
-    expect(await eventsOf(sandboxId)).toEqual(before);
+    expect(await readEvents(sandboxId)).toEqual(before);
   });
 
   test('counts in sums while it goes on, and costs what its price says', async () => {
@@ -164,7 +164,7 @@ describe('a life', () => {
     const startedMs = Date.now() - 5000;
     const { sandboxId, projectId } = await startedSandbox(account, new Date(startedMs));
     await moveSandboxToProject(orm.em.fork(), { rows: 'account', accountId }, sandboxId, other);
-    const movedMs = Math.max(...(await eventsOf(sandboxId)).map(({ end }) => end));
+    const movedMs = Math.max(...(await readEvents(sandboxId)).map(({ end }) => end));
     await life.pause(sandboxId, 'user_requested', new Date(movedMs + 7000), true);
     const cpu = async (id: ProjectId) => {
       const window = { start: new Date(startedMs), end: new Date(movedMs + 7000) };
@@ -179,10 +179,10 @@ describe('a life', () => {
     const account = await newAccount();
     const { sandboxId } = await startedSandbox(account, moment(0));
     await life.closeUsage(sandboxId, moment(1.5 * hourMs));
-    expect((await eventsOf(sandboxId)).length).toBe(6);
+    expect((await readEvents(sandboxId)).length).toBe(6);
     await orm.em.fork().execute("update hosts set lease_expires_at = now() - interval '1 second'");
     await life.closeUsage(sandboxId, moment(2.5 * hourMs));
-    expect((await eventsOf(sandboxId)).length).toBe(6);
+    expect((await readEvents(sandboxId)).length).toBe(6);
     await life.pause(sandboxId, 'host_restarted', moment(1.75 * hourMs), false);
     // The disk is there regardless of the host.
     await life.closeUsage(sandboxId, moment(2 * hourMs));
@@ -199,7 +199,7 @@ describe('a life', () => {
 test('usage that its object cannot have had is not recorded, and shown to operators', async () => {
   const account = await newAccount();
   const { sandboxId } = await startedSandbox(account, moment(0));
-  const templateOf = newId('template');
+  const usedTemplate = newId('template');
   const ms = 60_000;
   const most = {
     cpu_seconds: 2 * ms,
@@ -215,7 +215,7 @@ test('usage that its object cannot have had is not recorded, and shown to operat
       `insert into usage_events (resource_id, account_id, user_id, project_id, usage_type, period_start, period_end, amount,
                                  unit_price) values (?, ?, ?, '', ?, ?, ?::timestamptz + interval '1 minute', ?, 1)`,
       [
-        ...[type.startsWith('template') ? templateOf : sandboxId, account.accountId, account.userId],
+        ...[type.startsWith('template') ? usedTemplate : sandboxId, account.accountId, account.userId],
         ...[type, at.toISOString(), at.toISOString(), amount],
       ],
     );
@@ -393,7 +393,7 @@ describe('a round of upkeep', () => {
     ]);
     await recordPausedUsage(orm.em);
     for (const { sandboxId } of paused) {
-      const disk = (await eventsOf(sandboxId)).filter((event) => event.usage_type === 'sandbox_storage_gb_seconds');
+      const disk = (await readEvents(sandboxId)).filter((event) => event.usage_type === 'sandbox_storage_gb_seconds');
       expect(disk[0]!.start).toBe(startedMs);
       expect(disk.at(-1)!.end).toBeGreaterThanOrEqual(
         sandboxId === paused[0]!.sandboxId ? end.getTime() : end.getTime() - 1000,
@@ -403,7 +403,7 @@ describe('a round of upkeep', () => {
         expect(amount).toBe(10 * (upTo - start));
       }
     }
-    expect(await eventsOf(running.sandboxId)).toEqual([]);
+    expect(await readEvents(running.sandboxId)).toEqual([]);
     const sums = await sumUsage(orm.em, ofAccount(account), { start: new Date(0), end }, end);
     expect(quantities(sums).sandbox_storage_gb_seconds).toBe(String((4 * 10 * (end.getTime() - startedMs)) / 1000));
   });
@@ -438,7 +438,7 @@ describe('a round of upkeep', () => {
       ram_gb_seconds_used: '23.4375',
     });
     expect(Number(sums.traffic_gb)).toBe(6000 / 1024 ** 3);
-    const periods = (await eventsOf(sandboxId)).filter((event) => event.usage_type === 'traffic_gb');
+    const periods = (await readEvents(sandboxId)).filter((event) => event.usage_type === 'traffic_gb');
     expect(periods.map(({ start, end }) => [start - hour, end - hour])).toEqual([
       [58 * 60_000, 60 * 60_000],
       [60 * 60_000, 61 * 60_000],
@@ -516,7 +516,7 @@ describe('a round of upkeep', () => {
       expect(await amounts(account, startedMs, endMs)).toEqual(expected);
       await rollUpUsage(orm.em);
       expect(await amounts(account, startedMs, endMs)).toEqual(expected);
-      const cost = (await sumUsage(orm.em, ofAccount(account), windowOf(startedMs, endMs), new Date(endMs))).reduce(
+      const cost = (await sumUsage(orm.em, ofAccount(account), createWindow(startedMs, endMs), new Date(endMs))).reduce(
         (sum, each) => sum.plus(each.cost),
         new Big(0),
       );
@@ -609,7 +609,7 @@ describe('a round of upkeep', () => {
     await recordMeasuredUsage(orm.em);
     const closed = await cursor();
     await orm.em.fork().execute('delete from templates where template_id = ?', [templateId]);
-    const events = await eventsOf(templateId);
+    const events = await readEvents(templateId);
     const ended = events.at(-1)!.end;
     const sum = await sumUsage(orm.em, ofAccount(account), { start: new Date(since), end: new Date(ended) });
     expect(ended).toBeGreaterThanOrEqual(closed);

@@ -81,14 +81,14 @@ describe('new passwords', () => {
 });
 
 test('the count of this e-mail from this address takes precedence: only it applies to a known address', () => {
-  const keysOf = (email: string, address: string) => signInThrottles({ email, address }).map(({ key }) => key);
-  const [pair, address, email] = keysOf('ann@example.com', '192.0.2.1');
+  const listKeys = (email: string, address: string) => signInThrottles({ email, address }).map(({ key }) => key);
+  const [pair, address, email] = listKeys('ann@example.com', '192.0.2.1');
   expect(new Set([pair, address, email]).size).toBe(3);
-  expect(keysOf('bob@example.com', '192.0.2.1')).toEqual([
+  expect(listKeys('bob@example.com', '192.0.2.1')).toEqual([
     expect.not.stringMatching(pair!),
     address,
     expect.anything(),
   ]);
-  expect(keysOf('ann@example.com', '192.0.2.2')[2]).toBe(email);
-  expect([pair, address, email]).not.toContain(keysOf('ann@example.com', '192.0.2.2')[0]);
+  expect(listKeys('ann@example.com', '192.0.2.2')[2]).toBe(email);
+  expect([pair, address, email]).not.toContain(listKeys('ann@example.com', '192.0.2.2')[0]);
 });

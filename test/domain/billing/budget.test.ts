@@ -2,13 +2,13 @@ import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import {
   type BudgetTerms,
+  computeRemaining,
   exactSum,
   percentageUsed,
-  remainingOf,
   restricts,
   type ThresholdReport,
   thresholdsToReport,
-  thresholdTypeOf,
+  toThresholdType,
 } from '../../../domain/billing/budget.ts';
 
 const hour = 3_600_000;
@@ -115,13 +115,16 @@ describe('restriction', () => {
 });
 
 test('percentages and the rest are rounded down, so that 100 and 0 mean the whole amount', () => {
-  expect([percentageUsed('99.9999', '100.00'), remainingOf('99.9999', '100.00')]).toEqual(['99.99', '0.000100']);
-  expect([percentageUsed('100', '100.00'), remainingOf('100', '100.00')]).toEqual(['100.00', '0.000000']);
-  expect([percentageUsed('0.000001', '1000000000.00'), remainingOf('150', '100.00')]).toEqual(['0.00', '0.000000']);
+  expect([percentageUsed('99.9999', '100.00'), computeRemaining('99.9999', '100.00')]).toEqual(['99.99', '0.000100']);
+  expect([percentageUsed('100', '100.00'), computeRemaining('100', '100.00')]).toEqual(['100.00', '0.000000']);
+  expect([percentageUsed('0.000001', '1000000000.00'), computeRemaining('150', '100.00')]).toEqual([
+    '0.00',
+    '0.000000',
+  ]);
 });
 
 test('all of the amount is more than a warning', () => {
-  expect([1, 99, 100].map(thresholdTypeOf)).toEqual(['warning', 'warning', 'exceeded']);
+  expect([1, 99, 100].map(toThresholdType)).toEqual(['warning', 'warning', 'exceeded']);
 });
 
 test('costs are added exactly', () => {

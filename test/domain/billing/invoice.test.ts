@@ -1,9 +1,9 @@
 import {
+  computeTotals,
   includedUsageLines,
   projectUsage,
   prorationLines,
   subscriptionLine,
-  totalsOf,
   type UsageSum,
   usageLines,
 } from '../../../domain/billing/invoice.ts';
@@ -29,7 +29,7 @@ test('each price of usage has a line, which is rounded once, and the sums add th
     // 0.00625
     ['usage', '0.125', '0.01'],
   ]);
-  expect(totalsOf(lines, '0.19', 'USD')).toEqual({ subtotal: '49.11', taxAmount: '9.33', totalAmount: '58.44' });
+  expect(computeTotals(lines, '0.19', 'USD')).toEqual({ subtotal: '49.11', taxAmount: '9.33', totalAmount: '58.44' });
 });
 
 test('lines add up exactly for any usage, and each is its exact cost rounded to the cent', () => {
@@ -47,7 +47,7 @@ test('lines add up exactly for any usage, and each is its exact cost rounded to 
     const lines = usageLines(sums, 'USD');
     const cents = lines.map(({ amount }) => BigInt(amount.replace('.', '')));
     const total = cents.reduce((sum, each) => sum + each, 0n);
-    const { subtotal, taxAmount, totalAmount } = totalsOf(lines, '0.0725', 'USD');
+    const { subtotal, taxAmount, totalAmount } = computeTotals(lines, '0.0725', 'USD');
     expect(BigInt(subtotal.replace('.', ''))).toBe(total);
     expect(BigInt(totalAmount.replace('.', ''))).toBe(total + BigInt(taxAmount.replace('.', '')));
     for (const [index, { amount, perUnit }] of sums.entries()) {
@@ -64,7 +64,7 @@ test('usage on a free plan is shown and costs nothing', () => {
   const lines = usageLines([used('CPU', '7200500', 1000, '0.000014')], 'USD');
   const all = [...lines, ...includedUsageLines('Hobby', lines, 'USD')];
   expect(all.map(({ amount }) => amount)).toEqual(['0.10', '-0.10']);
-  expect(totalsOf(all, '0.19', 'USD').totalAmount).toBe('0.00');
+  expect(computeTotals(all, '0.19', 'USD').totalAmount).toBe('0.00');
   expect(includedUsageLines('Hobby', [], 'USD')).toEqual([]);
 });
 
@@ -74,7 +74,7 @@ test('a change of plan is a charge and a credit', () => {
     ['Rest of the period on the Team plan', '124.50'],
     ['Unused time of the Pro plan', '-24.50'],
   ]);
-  expect(totalsOf(lines, '0', 'USD').totalAmount).toBe('100.00');
+  expect(computeTotals(lines, '0', 'USD').totalAmount).toBe('100.00');
   const fromFree = prorationLines({ old: 'Hobby', new: 'Pro' }, { charge: '24.50', credit: '0.00' }, 'USD');
   expect(fromFree.map(({ amount }) => amount)).toEqual(['24.50']);
 });

@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { check, constantFrom, integer, property, uniqueArray } from 'fast-check';
 import { paymentRefundEntries, refundedTax } from '../../../domain/billing/ledger.ts';
-import { compare, fromSmallestUnit, sumOf, taxOn } from '../../../domain/billing/money.ts';
+import { compare, fromSmallestUnit, sumAmounts, taxOn } from '../../../domain/billing/money.ts';
 
 test('a refund of half of a charge includes half of its tax', () => {
   const invoice = { taxAmount: '19.00', totalAmount: '119.00' };
@@ -27,7 +27,7 @@ test('a charge that is refunded in any parts refunds exactly the tax of its invo
   const holds = property(subtotals, rates, cuts, (units, rate, at) => {
     const subtotal = fromSmallestUnit(units, 'USD');
     const taxAmount = taxOn(subtotal, rate, 'USD');
-    const totalAmount = sumOf([subtotal, taxAmount], 'USD');
+    const totalAmount = sumAmounts([subtotal, taxAmount], 'USD');
     const total = Math.round(Number(totalAmount) * 100);
     const ends = [...new Set(at.map((cut) => Math.floor((total * cut) / 10_000)))].sort((a, b) => a - b);
     const sums = [0, ...ends.filter((end) => end > 0 && end < total), total].map((end) => fromSmallestUnit(end, 'USD'));
@@ -35,14 +35,14 @@ test('a charge that is refunded in any parts refunds exactly the tax of its invo
       const tax = refundedTax({ before: sums[index]!, after }, { taxAmount, totalAmount }, 'USD');
       expect(compare(tax, '0')).toBeGreaterThanOrEqual(0);
       expect(
-        sumOf(
+        sumAmounts(
           paymentRefundEntries(after, tax, 'USD').map(({ amount }) => amount),
           'USD',
         ),
       ).toBe('0.00');
       return tax;
     });
-    expect(sumOf(taxes, 'USD')).toBe(taxAmount);
+    expect(sumAmounts(taxes, 'USD')).toBe(taxAmount);
   });
   expect(check(holds, { numRuns: 500 })).toMatchObject({ failed: false });
 });

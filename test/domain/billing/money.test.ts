@@ -1,6 +1,7 @@
 import {
   compare,
-  costOf,
+  computeCost,
+  computeShare,
   difference,
   fromSmallestUnit,
   greater,
@@ -10,8 +11,7 @@ import {
   negated,
   readAmount,
   readDecimal,
-  shareOf,
-  sumOf,
+  sumAmounts,
   taxOn,
   toSmallestUnit,
 } from '../../../domain/billing/money.ts';
@@ -45,7 +45,7 @@ test.each([
   ['1.0005', 'KWD', '1.000'],
   ['1.0015', 'KWD', '1.002'],
 ])('%s %s of one unit costs %s: rounded once, half to even', (price, currency, expected) => {
-  expect(costOf('1', price, currency)).toBe(expected);
+  expect(computeCost('1', price, currency)).toBe(expected);
 });
 
 test('shares of a price are rounded from the exact quotient, as integers show', () => {
@@ -55,7 +55,7 @@ test('shares of a price are rounded from the exact quotient, as integers show', 
     const whole = 1 + random.integer(31 * 86_400_000);
     const part = random.integer(whole + 1);
     const wanted = roundedHalfEven(price * BigInt(part), BigInt(whole));
-    expect([price, part, whole, cents(shareOf(inCents(price), part, whole, 'USD'))]).toEqual([
+    expect([price, part, whole, cents(computeShare(inCents(price), part, whole, 'USD'))]).toEqual([
       price,
       part,
       whole,
@@ -69,16 +69,16 @@ test('shares of a price are rounded from the exact quotient, as integers show', 
     [5, 2],
     [7, 4],
   ] as const) {
-    expect(cents(shareOf(inCents(BigInt(price)), 1, 2, 'USD'))).toBe(BigInt(expected));
+    expect(cents(computeShare(inCents(BigInt(price)), 1, 2, 'USD'))).toBe(BigInt(expected));
   }
 });
 
 test('sums and differences of a million cents are exact where floats are not', () => {
   const amounts = Array.from({ length: 1000 }, () => '0.10');
   expect(amounts.reduce((sum, amount) => sum + Number(amount), 0)).not.toBe(100);
-  expect(sumOf(amounts, 'USD')).toBe('100.00');
+  expect(sumAmounts(amounts, 'USD')).toBe('100.00');
   expect(difference('0.30', '0.10', 'USD')).toBe('0.20');
-  expect(sumOf([], 'USD')).toBe('0.00');
+  expect(sumAmounts([], 'USD')).toBe('0.00');
   expect(negated('0.00', 'USD')).toBe('0.00');
   expect(taxOn('10.50', '0.19', 'USD')).toBe('2.00');
   expect(taxOn('10.60', '0.075', 'USD')).toBe('0.80');

@@ -3,10 +3,10 @@ import type { FreeCapacity } from '../../../domain/hosts/capacity.ts';
 import {
   bestFit,
   fewestShortages,
+  findShortages,
   fits,
   type HostCapacity,
   type RequiredCapacity,
-  shortOf,
 } from '../../../domain/hosts/placement.ts';
 
 const unlimited = { capacity: null, reserved: 100_000 };
@@ -47,25 +47,29 @@ test('takes the fullest host with ample free resources, or else the emptiest', (
 });
 
 test('promised resources do not count without a limit; free ones do', () => {
-  expect(shortOf(measured('spacious'), needed)).toEqual([]);
-  expect(shortOf(measured('exact', { cpu: 0.5, memoryMb: 100, diskMb: 256 }), needed)).toEqual([]);
-  expect(shortOf(measured('busy', { cpu: 0.4 }), needed)).toEqual(['cpu']);
-  expect(shortOf(measured('full', { cpu: -1, memoryMb: 99, diskMb: 255 }), needed)).toEqual(['cpu', 'memory', 'disk']);
+  expect(findShortages(measured('spacious'), needed)).toEqual([]);
+  expect(findShortages(measured('exact', { cpu: 0.5, memoryMb: 100, diskMb: 256 }), needed)).toEqual([]);
+  expect(findShortages(measured('busy', { cpu: 0.4 }), needed)).toEqual(['cpu']);
+  expect(findShortages(measured('full', { cpu: -1, memoryMb: 99, diskMb: 255 }), needed)).toEqual([
+    'cpu',
+    'memory',
+    'disk',
+  ]);
 });
 
 test('a limit on promised resources counts in addition to the free ones', () => {
   const limited = { ...measured('limited'), memoryMb: { capacity: 8192, reserved: 7800 } };
-  expect(shortOf(limited, needed)).toEqual(['memory']);
-  expect(shortOf(promised('no-cpu', 0, 7), needed)).toEqual(['cpu']);
+  expect(findShortages(limited, needed)).toEqual(['memory']);
+  expect(findShortages(promised('no-cpu', 0, 7), needed)).toEqual(['cpu']);
   expect(fits(promised('exact', 8192 - 1024, 6), needed)).toBe(true);
-  expect(shortOf(promised('few-udp-ports', 0), { ...needed, udpPorts: 5 })).toEqual(['udp_ports']);
+  expect(findShortages(promised('few-udp-ports', 0), { ...needed, udpPorts: 5 })).toEqual(['udp_ports']);
 });
 
 test('a full disk accepts nothing, a full cache accepts resumes of existing sandboxes', () => {
   const resumed = { ...needed, diskGb: 0, expected: { cpu: 0, memoryMb: 0, diskMb: 0 } };
-  expect(shortOf({ ...measured('full-disk'), fullDisk: 'data' }, resumed)).toEqual(['disk']);
-  expect(shortOf({ ...measured('full-cache'), fullDisk: 'cache' }, needed)).toEqual(['disk']);
-  expect(shortOf({ ...measured('full-cache'), fullDisk: 'cache' }, resumed)).toEqual([]);
+  expect(findShortages({ ...measured('full-disk'), fullDisk: 'data' }, resumed)).toEqual(['disk']);
+  expect(findShortages({ ...measured('full-cache'), fullDisk: 'cache' }, needed)).toEqual(['disk']);
+  expect(findShortages({ ...measured('full-cache'), fullDisk: 'cache' }, resumed)).toEqual([]);
 });
 
 test('a host under pressure refuses new sandboxes and lets frozen ones resume', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { canMove, outcomeOf, sandboxStatuses } from '../../../domain/sandboxes/state.ts';
+import { canMove, sandboxStatuses, toLifecycleOutcome } from '../../../domain/sandboxes/state.ts';
 
 /** For each status, the statuses that can follow. */
 const table: Record<(typeof sandboxStatuses)[number], string[]> = {
@@ -30,5 +30,5 @@ test.each([
   ['timeout', true, 'timed_out'],
   ['persistence_expired', false, 'expired'],
 ] as const)('a life that ended by %s (deleted: %s) is %s', (reason, deleted, outcome) => {
-  expect(outcomeOf(reason, deleted)).toBe(outcome);
+  expect(toLifecycleOutcome(reason, deleted)).toBe(outcome);
 });

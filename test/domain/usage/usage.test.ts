@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { type MeteredLife, meteredAfter, periodsUntil, type UsagePeriod } from '../../../domain/usage/periods.ts';
-import { partsOf } from '../../../domain/usage/window.ts';
+import { splitWindow } from '../../../domain/usage/window.ts';
 
 const hourMs = 3_600_000;
 const size = { cpuCount: 2, memoryMb: 512, storageGb: 10 };
@@ -115,7 +115,7 @@ test('the parts of a window cover it once, with whole days and hours', () => {
   const dayMs = 24 * hourMs;
   fc.assert(
     fc.property(fc.integer({ min: 0, max: 5 * dayMs }), fc.integer({ min: 0, max: 5 * dayMs }), (from, lengthMs) => {
-      const parts = partsOf({ start: new Date(noon + from), end: new Date(noon + from + lengthMs) });
+      const parts = splitWindow({ start: new Date(noon + from), end: new Date(noon + from + lengthMs) });
       for (const { startMs, endMs } of parts.days) expect([startMs % dayMs, endMs % dayMs]).toEqual([0, 0]);
       for (const { startMs, endMs } of parts.hours) expect([startMs % hourMs, endMs % hourMs]).toEqual([0, 0]);
       for (const { startMs, endMs } of parts.edges) expect(endMs - startMs).toBeLessThan(2 * hourMs);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { audienceOf, eventTypes } from '../../../domain/event-types.ts';
-import { type AttemptOutcome, bodyOf, judge } from '../../../domain/webhooks/delivery.ts';
+import { eventTypes, findAudience } from '../../../domain/event-types.ts';
+import { type AttemptOutcome, formatBody, judge } from '../../../domain/webhooks/delivery.ts';
 import { readRetryAfter, retrySpacingMs, withRetryAfter } from '../../../domain/webhooks/schedule.ts';
 import { problemOfWebhookUrl } from '../../../domain/webhooks/url.ts';
 
@@ -56,9 +56,9 @@ describe('an attempt', () => {
 });
 
 test('types, families and all events can be subscribed to, by their audience', () => {
-  for (const { type, audience } of eventTypes) expect(audienceOf(type)).toBe(audience);
-  for (const family of ['sandbox.*', 'template.*', 'exec.*', '*']) expect(audienceOf(family)).toBe('user');
-  for (const family of ['payment.*', 'subscription.*', 'budget.*']) expect(audienceOf(family)).toBe('account');
+  for (const { type, audience } of eventTypes) expect(findAudience(type)).toBe(audience);
+  for (const family of ['sandbox.*', 'template.*', 'exec.*', '*']) expect(findAudience(family)).toBe('user');
+  for (const family of ['payment.*', 'subscription.*', 'budget.*']) expect(findAudience(family)).toBe('account');
   for (const unknown of [
     '',
     'sandbox',
@@ -69,7 +69,7 @@ test('types, families and all events can be subscribed to, by their audience', (
     'webhook.test',
     'exec.started',
   ]) {
-    expect([unknown, audienceOf(unknown)]).toEqual([unknown, null]);
+    expect([unknown, findAudience(unknown)]).toEqual([unknown, null]);
   }
 });
 
@@ -80,7 +80,7 @@ test('the body of an event has its id, type, time and data', () => {
     eventAt: '2026-05-04T14:05:00.000Z',
     data: { a: 1 },
   };
-  expect(JSON.parse(bodyOf(event))).toEqual({
+  expect(JSON.parse(formatBody(event))).toEqual({
     ...{ id: 'evt-1', type: 'sandbox.started', timestamp: '2026-05-04T14:05:00.000Z', data: { a: 1 } },
   });
 });

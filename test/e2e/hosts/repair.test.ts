@@ -87,7 +87,7 @@ test('a sandbox whose agent hangs is restarted on its disk, also after a refused
 }, 180_000);
 
 const killHostWorker = () => {
-  for (const pid of platform.pidsOf('worker/host.ts')) process.kill(pid, 'SIGKILL');
+  for (const pid of platform.findPids('worker/host.ts')) process.kill(pid, 'SIGKILL');
 };
 
 /** Deletes it and waits until its data is gone. */

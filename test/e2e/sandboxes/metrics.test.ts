@@ -47,7 +47,7 @@ interface Metrics {
     disk_total: number;
   }[];
 }
-const metricsOf = async (query = '') =>
+const readMetrics = async (query = '') =>
   (await api.request<Metrics>('GET', `/v1/sandboxes/${sandbox.sandbox_id}/metrics${query}`)).body.data;
 
 /**
@@ -65,8 +65,8 @@ test('a sandbox’s use is in its metrics within seconds, every five seconds', a
   const agent = platform.agent(sandbox);
   await agent.run('sh', ['-c', 'head -c 50M /dev/urandom > /dev/shm/held; head -c 100M /dev/zero > /root/file; sync']);
   // The first sample of a sandbox is the base of the next one.
-  await until(async () => (await metricsOf()).metrics.length > 0);
-  const usedBefore = processorSeconds((await metricsOf()).metrics);
+  await until(async () => (await readMetrics()).metrics.length > 0);
+  const usedBefore = processorSeconds((await readMetrics()).metrics);
   const { stderr } = await agent.run('bash', ['-c', `TIMEFORMAT='%U %S'; time timeout 12 sh -c 'while :; do :; done'`]);
   // The kernel's figure inside. On a busy machine it is less than the twelve seconds.
   const usedSeconds = stderr
@@ -74,11 +74,11 @@ test('a sandbox’s use is in its metrics within seconds, every five seconds', a
     .split(' ')
     .reduce((sum, each) => sum + Number(each), 0);
   expect(usedSeconds).toBeGreaterThan(1);
-  const measured = async () => processorSeconds((await metricsOf()).metrics) - usedBefore;
+  const measured = async () => processorSeconds((await readMetrics()).metrics) - usedBefore;
   // A busy host takes samples late, so the work at both ends may be counted in a step more or less.
   await until(async () => (await measured()) > usedSeconds / 2);
   expect(await measured()).toBeLessThan(usedSeconds + 10);
-  const { metrics, status, uptime_seconds: uptime, error } = await metricsOf();
+  const { metrics, status, uptime_seconds: uptime, error } = await readMetrics();
   expect([status, error]).toEqual(['running', undefined]);
   expect(uptime).toBeGreaterThan(10);
   const mib = 1024 ** 2;
@@ -114,7 +114,7 @@ test('nothing is measured while it is paused', async () => {
   const seconds = Math.ceil(Date.parse(paused.paused_at as string) / 5000) * 5;
   // Two samples of the host, and the time to store them.
   await delay(Math.max(0, (seconds + 11) * 1000 - Date.now()));
-  const since = await metricsOf(`?start=${seconds + 1}&end=${seconds + 600}`);
+  const since = await readMetrics(`?start=${seconds + 1}&end=${seconds + 600}`);
   expect(since).toMatchObject({ status: 'paused', metrics: [], error: expect.any(String) });
   await api.request('POST', `/v1/sandboxes/${sandbox.sandbox_id}/resume`, {});
 }, 180_000);
@@ -150,7 +150,7 @@ test('its last access is the minute of the last request through the gateway', as
   const after = Math.floor(Date.now() / 60_000) * 60_000;
   agent.close();
   // A gateway records accesses when it stops, and otherwise each minute.
-  const [gateway] = platform.pidsOf('gateway/server.ts');
+  const [gateway] = platform.findPids('gateway/server.ts');
   process.kill(gateway!, 'SIGTERM');
   let at = Number.NaN;
   // Accesses of earlier tests may have been recorded in an earlier minute.
@@ -159,7 +159,7 @@ test('its last access is the minute of the last request through the gateway', as
     return at >= before;
   });
   expect([before, after]).toContain(at);
-  await until(() => platform.pidsOf('gateway/server.ts').some((pid) => pid !== gateway));
+  await until(() => platform.findPids('gateway/server.ts').some((pid) => pid !== gateway));
 }, 180_000);
 
 test('its object shows its present project, and each move between projects is an event', async () => {
@@ -167,11 +167,11 @@ test('its object shows its present project, and each move between projects is an
   const project = made.body.data.project_id;
   const home = sandbox.project_id;
   const path = (action: string) => `/v1/projects/${project}/sandboxes/${sandbox.sandbox_id}/${action}`;
-  const projectOf = async () => (await api.sandbox(sandbox.sandbox_id)).project_id;
+  const readProject = async () => (await api.sandbox(sandbox.sandbox_id)).project_id;
   expect((await api.request('POST', path('add'))).body.data).toMatchObject({ previous_project: home });
-  expect(await projectOf()).toBe(project);
+  expect(await readProject()).toBe(project);
   expect((await api.request('POST', path('evict'))).body.data).toMatchObject({ project_id: home });
-  expect(await projectOf()).toBe(home);
+  expect(await readProject()).toBe(home);
   await api.request('POST', `/v1/sandboxes/${sandbox.sandbox_id}/switch-project`, { project_id: project });
   expect((await api.sandbox(sandbox.sandbox_id)).project_name).toBe('measured');
   const { rows } = await database.query(

@@ -209,7 +209,7 @@ test('no credential was written anywhere by the platform', () => {
 async function restartHost(sandbox: SandboxView): Promise<void> {
   const folder = path.join(platform.dataDir, 'oci/sandboxes', sandbox.sandbox_id);
   const [shim, , init] = readFileSync(path.join(folder, 'pids'), 'utf8').trim().split(' ').map(Number);
-  const [host] = platform.pidsOf('worker/host.ts');
+  const [host] = platform.findPids('worker/host.ts');
   for (const pid of [host!, shim!, init!]) process.kill(pid, 'SIGKILL');
-  await until(() => platform.pidsOf('worker/host.ts').some((pid) => pid !== host));
+  await until(() => platform.findPids('worker/host.ts').some((pid) => pid !== host));
 }

@@ -156,9 +156,9 @@ describe('a UDP port', () => {
     expect((await call('POST', 'pause')).data.ports[0].host_port).toBe(before[5300]);
     await call('POST', 'resume');
     expect(await ask(before[5300]!)).toContain('echo hello');
-    const [host] = platform.pidsOf('worker/host.ts');
+    const [host] = platform.findPids('worker/host.ts');
     process.kill(host!, 'SIGKILL');
-    await until(() => platform.pidsOf('worker/host.ts').some((each) => each !== host));
+    await until(() => platform.findPids('worker/host.ts').some((each) => each !== host));
     // Until the new host worker serves, the port is refused with 503.
     const wanted = { port: 5001, name: 'again', protocol: 'UDP', service_port: 5000 };
     let added = await call('POST', 'ports', wanted);

@@ -181,10 +181,10 @@ describe('the platform', () => {
     await withSandbox({}, async (sandbox) => {
       const agent = platform.agent(sandbox);
       const pid = await agent.start('sleep', ['600']);
-      const [host] = platform.pidsOf('worker/host.ts');
+      const [host] = platform.findPids('worker/host.ts');
       process.kill(host!, 'SIGKILL');
       expect(await agent.processes()).toContain(pid);
-      await until(() => platform.pidsOf('worker/host.ts').some((each) => each !== host));
+      await until(() => platform.findPids('worker/host.ts').some((each) => each !== host));
       const paused = await api.request<SandboxView>('POST', `/v1/sandboxes/${sandbox.sandbox_id}/pause`, {});
       expect(paused.body.data).toMatchObject({ status: 'paused' });
       await api.request('POST', `/v1/sandboxes/${sandbox.sandbox_id}/resume`, {});

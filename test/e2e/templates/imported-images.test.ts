@@ -19,7 +19,7 @@ import { ensureBaseImage } from '../../../runtime/images/base-image.ts';
 import { cacheDir } from '../../runtime/local-host.ts';
 import { LoopbackRegistry } from '../../support/loopback-registry.ts';
 import { muslTree } from '../../support/musl-tree.ts';
-import { digestOf, ociLayer, pushImage, putManifest } from '../../support/pushed-image.ts';
+import { computeDigest, ociLayer, pushImage, putManifest } from '../../support/pushed-image.ts';
 import { RunningPlatform } from '../../support/running-platform.ts';
 import { until } from '../../support/until.ts';
 
@@ -50,7 +50,7 @@ async function push(name: string, tree: string, config: object = {}, architectur
   const file = path.join(folder, 'layer.tar.gz');
   execFileSync('sh', ['-c', 'tar -C "$1" -c . | gzip -1 >"$2"', 'sh', tree, file]);
   const bytes = readFileSync(file);
-  const rootfs = { type: 'layers', diff_ids: [digestOf(gunzipSync(bytes))] };
+  const rootfs = { type: 'layers', diff_ids: [computeDigest(gunzipSync(bytes))] };
   const image = { layers: [{ bytes, mediaType: ociLayer }], config: { architecture, config, rootfs } };
   return (await pushImage(`http://${source.address}`, name, image)).digest;
 }
@@ -63,7 +63,7 @@ interface ImportJob {
 }
 
 /** Imports an image, waits for the end, and makes a sandbox from it. */
-async function sandboxOf(name: string): Promise<SandboxView> {
+async function createSandbox(name: string): Promise<SandboxView> {
   const job = await imported(name);
   expect(job).toMatchObject({ status: 'completed', error_message: null });
   return api.createSandbox({ template: job.template_id, ...small });
@@ -104,7 +104,7 @@ test('an image with musl and busybox runs its programs, with its environment', a
   };
   await push('alpine/like', tree, config);
 
-  const sandbox = await sandboxOf('alpine/like');
+  const sandbox = await createSandbox('alpine/like');
 
   expect(await run(sandbox, 'ninja --version')).toMatch(/^1\.13/);
   // Commands of the API run as root in `/`. The image's user and folder apply to its own command.
@@ -119,7 +119,7 @@ test('the command of an image starts with the sandbox, as its user and in its fo
   };
   await push('alpine/command', path.join(folder, 'musl'), config);
 
-  const sandbox = await sandboxOf('alpine/command');
+  const sandbox = await createSandbox('alpine/command');
 
   expect(await run(sandbox, 'cd /home/app; until [ -e began ]; do sleep 0.1; done; cat began')).toBe(
     'app\n/home/app\nhello\n',
@@ -150,7 +150,7 @@ test('an image with one static program and no shell runs it', async () => {
   chmodSync(path.join(tree, 'only'), 0o755);
   await push('distroless/like', tree, { Entrypoint: ['/only'] });
 
-  const sandbox = await sandboxOf('distroless/like');
+  const sandbox = await createSandbox('distroless/like');
 
   const { stdout } = await platform.agent(sandbox).run('/only', ['--version']);
   expect(stdout).toMatch(/^tini version/);
@@ -163,7 +163,7 @@ test('a large image with Python runs Python', async () => {
   const { rootfs } = await ensureBaseImage({ cacheDir: cacheDir() });
   await push('python/large', rootfs, { Env: ['PATH=/usr/local/bin:/usr/bin:/bin'] });
 
-  const sandbox = await sandboxOf('python/large');
+  const sandbox = await createSandbox('python/large');
 
   expect(await run(sandbox, `python3 -c 'import json, sys; print(json.dumps(sys.version_info[:2]))'`)).toBe(
     '[3, 11]\n',
@@ -186,7 +186,7 @@ test('an image for several platforms runs with this machine’s variant, and one
   await put('both', [entry(other, 's390x'), entry(own, 'amd64')]);
   await put('others', [entry(other, 's390x')]);
 
-  const sandbox = await sandboxOf('several/own:both');
+  const sandbox = await createSandbox('several/own:both');
 
   expect((await platform.agent(sandbox).run('/only', ['--version'])).stdout).toMatch(/^tini version/);
   expect(await imported('several/own:others')).toMatchObject({

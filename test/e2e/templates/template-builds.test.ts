@@ -86,7 +86,7 @@ test('a host worker that is killed during a build finishes the template after it
   );
   const templateId = await createTemplate('after-kill');
   await until(() => builds().includes(templateId), 60_000);
-  for (const pid of platform.pidsOf('worker/host.ts')) process.kill(pid, 'SIGKILL');
+  for (const pid of platform.findPids('worker/host.ts')) process.kill(pid, 'SIGKILL');
   const tick = await run('cat /opt/mine/tick');
   await until(async () => (await run('cat /opt/mine/tick')) !== tick, 60_000);
   expect(await settled(templateId)).toMatchObject({ status: 'available' });

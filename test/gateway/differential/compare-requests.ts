@@ -1,5 +1,5 @@
 import net from 'node:net';
-import { hostOf, type StartedGateway, startGateway } from '../started-gateway.ts';
+import { formatHost, type StartedGateway, startGateway } from '../started-gateway.ts';
 import { startRawUpstream, type UpstreamServer } from '../upstream-server.ts';
 import { Llhttp, type ReadMessage } from './llhttp.ts';
 
@@ -21,7 +21,7 @@ export class RequestComparison {
     this.#refused = refused;
   }
 
-  static readonly host = hostOf('sbx-one');
+  static readonly host = formatHost('sbx-one');
 
   static async start(): Promise<RequestComparison> {
     const received: ReadMessage[] = [];
@@ -74,7 +74,7 @@ export class RequestComparison {
         passed: false,
       };
     if (!isWhole) return { finding: `the sandbox was sent ${JSON.stringify(seen)}`, passed: false };
-    const [expected, actual] = [meaningOf(asked!, asked!), meaningOf(seen, asked!)];
+    const [expected, actual] = [formatMeaning(asked!, asked!), formatMeaning(seen, asked!)];
     return { finding: expected === actual ? null : `the sandbox was sent ${actual}, not ${expected}`, passed: true };
   }
 
@@ -107,7 +107,7 @@ export class RequestComparison {
 }
 
 /** @param asked the request whose Connection field lists more fields that end at the gateway */
-function meaningOf({ method, target, fields, body }: ReadMessage, asked: ReadMessage): string {
+function formatMeaning({ method, target, fields, body }: ReadMessage, asked: ReadMessage): string {
   const nominated = new Set<string>();
   for (let at = 0; at < asked.fields.length; at += 2) {
     if (asked.fields[at]!.toLowerCase() !== 'connection') continue;

@@ -38,16 +38,16 @@ export function compareResponse(
   const findings: string[] = [];
   for (const cut of cuts) {
     const other = read(bytes, [cut, bytes.length], method);
-    if (meaningOf(other) !== meaningOf(ours))
-      findings.push(`split at ${cut}: ${meaningOf(other)} is not ${meaningOf(ours)}`);
+    if (formatMeaning(other) !== formatMeaning(ours))
+      findings.push(`split at ${cut}: ${formatMeaning(other)} is not ${formatMeaning(ours)}`);
   }
   const { informational, final } = theirs;
   const expected = [...informational, ...(final ? [final] : [])];
   for (const [at, head] of ours.heads.entries()) {
     const message = expected[at];
     if (!message) findings.push(`llhttp refuses head ${at} (${theirs.refusal})`);
-    else if (headOf(message) !== ownHeadOf(head))
-      findings.push(`head ${at}: ${ownHeadOf(head)}, llhttp: ${headOf(message)}`);
+    else if (formatHead(message) !== formatOwnHead(head))
+      findings.push(`head ${at}: ${formatOwnHead(head)}, llhttp: ${formatHead(message)}`);
   }
   // Both read the following bytes as another protocol; llhttp only if the response names one.
   if (ours.tunnel) return { findings, stricter: null, refusal: null };
@@ -108,40 +108,40 @@ function read(bytes: Buffer, cuts: readonly number[], method: string): Reading {
 function readByLlhttp(bytes: Buffer, method: string) {
   const parser = new Llhttp(method);
   let endedAt: number | null = null;
-  const finalOf = () => parser.messages.find(({ status }) => status >= 200 || status === 101);
+  const findFinal = () => parser.messages.find(({ status }) => status >= 200 || status === 101);
   for (let at = 0; at < bytes.length; at += 1) {
     parser.feed(bytes.subarray(at, at + 1));
-    if (finalOf()?.isComplete) endedAt ??= at + 1;
+    if (findFinal()?.isComplete) endedAt ??= at + 1;
   }
   parser.end();
-  if (finalOf()?.isComplete) endedAt ??= bytes.length;
-  const final = finalOf();
+  if (findFinal()?.isComplete) endedAt ??= bytes.length;
+  const final = findFinal();
   const informational = parser.messages.slice(0, final ? parser.messages.indexOf(final) : undefined);
   return { informational, final, refusal: parser.refusal, endedAt };
 }
 
 /** The parts that must not depend on the splits. */
-function meaningOf({ heads, body, trailers, isComplete, refusal, tunnel }: Reading): string {
+function formatMeaning({ heads, body, trailers, isComplete, refusal, tunnel }: Reading): string {
   // How much of a body arrived before a refusal depends on the splits.
   return JSON.stringify(
     refusal === null ? { heads, body, trailers, isComplete, tunnel } : { refusal: true, isComplete },
   );
 }
 
-function ownHeadOf({ status, reason, headers }: ResponseHead): string {
-  return JSON.stringify([status, reason, fieldsOf(headers, new Set())]);
+function formatOwnHead({ status, reason, headers }: ResponseHead): string {
+  return JSON.stringify([status, reason, listFields(headers, new Set())]);
 }
 
-function headOf({ status, reason, fields }: ReadMessage): string {
+function formatHead({ status, reason, fields }: ReadMessage): string {
   const nominated = new Set<string>();
   for (let at = 0; at < fields.length; at += 2) {
     if (fields[at]!.toLowerCase() !== 'connection') continue;
     for (const token of fields[at + 1]!.toLowerCase().split(',')) nominated.add(token.replace(/^[ \t]+|[ \t]+$/g, ''));
   }
-  return JSON.stringify([status, reason, fieldsOf(fields, nominated)]);
+  return JSON.stringify([status, reason, listFields(fields, nominated)]);
 }
 
-function fieldsOf(flat: readonly string[], nominated: ReadonlySet<string>): string[] {
+function listFields(flat: readonly string[], nominated: ReadonlySet<string>): string[] {
   const kept: string[] = [];
   for (let at = 0; at < flat.length; at += 2) {
     const name = flat[at]!.toLowerCase();

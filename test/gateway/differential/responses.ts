@@ -64,23 +64,24 @@ export function responseText(random: SeededRandom): string {
   if (form === 0) text += head(random, status, '') + body;
   else if (form < 4) {
     const length = random.chance(0.9) ? body.length : body.length + random.below(5) - 2;
-    text += head(random, status, fieldOf(random, casing(random, 'Content-Length'), String(length))) + body;
+    text += head(random, status, writeField(random, casing(random, 'Content-Length'), String(length))) + body;
   } else
     text +=
-      head(random, status, fieldOf(random, casing(random, 'Transfer-Encoding'), 'chunked')) + chunksOf(random, body);
-  if (random.chance(0.05)) text += head(random, '200', fieldOf(random, 'Content-Length', '0'));
+      head(random, status, writeField(random, casing(random, 'Transfer-Encoding'), 'chunked')) +
+      writeChunks(random, body);
+  if (random.chance(0.05)) text += head(random, '200', writeField(random, 'Content-Length', '0'));
   return random.chance(0.75) ? mutate(random, text) : text;
 }
 
 function head(random: SeededRandom, status: string, framing: string): string {
   const fields = Array.from({ length: random.below(4) }, () =>
-    fieldOf(random, random.pick(fieldNames), random.pick(fieldValues)),
+    writeField(random, random.pick(fieldNames), random.pick(fieldValues)),
   );
   if (random.chance(0.2))
-    fields.push(fieldOf(random, 'Connection', random.pick(['close', 'keep-alive', 'A', 'a, X-Long-Name'])));
-  if (random.chance(0.1)) fields.push(fieldOf(random, 'Keep-Alive', 'timeout=5'));
+    fields.push(writeField(random, 'Connection', random.pick(['close', 'keep-alive', 'A', 'a, X-Long-Name'])));
+  if (random.chance(0.1)) fields.push(writeField(random, 'Keep-Alive', 'timeout=5'));
   if (random.chance(0.05))
-    fields.push(fieldOf(random, 'Upgrade', 'websocket'), fieldOf(random, 'Connection', 'Upgrade'));
+    fields.push(writeField(random, 'Upgrade', 'websocket'), writeField(random, 'Connection', 'Upgrade'));
   if (random.chance(0.05)) fields.push(framing);
   fields.splice(random.below(fields.length + 1), 0, framing);
   const version = random.chance(0.95)
@@ -89,7 +90,7 @@ function head(random: SeededRandom, status: string, framing: string): string {
   return `HTTP/${version} ${status}${random.pick(reasons)}\r\n${fields.join('')}\r\n`;
 }
 
-export function fieldOf(random: SeededRandom, name: string, value: string): string {
+export function writeField(random: SeededRandom, name: string, value: string): string {
   return `${name}:${random.pick(spaces)}${value}${random.chance(0.3) ? random.pick(spaces) : ''}\r\n`;
 }
 
@@ -97,7 +98,7 @@ function casing(random: SeededRandom, name: string): string {
   return random.pick([name, name, name.toLowerCase(), name.toUpperCase()]);
 }
 
-export function chunksOf(random: SeededRandom, body: string): string {
+export function writeChunks(random: SeededRandom, body: string): string {
   let text = '';
   for (let from = 0; from < body.length; ) {
     const piece = body.slice(from, from + 1 + random.below(10));
@@ -106,7 +107,7 @@ export function chunksOf(random: SeededRandom, body: string): string {
     text += `${random.chance(0.2) ? size.toUpperCase() : size}${extension(random)}\r\n${piece}\r\n`;
   }
   const trailers = Array.from({ length: random.below(3) === 0 ? 1 + random.below(2) : 0 }, () =>
-    fieldOf(random, random.pick(fieldNames), random.pick(fieldValues)),
+    writeField(random, random.pick(fieldNames), random.pick(fieldValues)),
   );
   return `${text}0${extension(random)}\r\n${trailers.join('')}\r\n`;
 }

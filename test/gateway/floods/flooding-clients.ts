@@ -1,5 +1,5 @@
 import net from 'node:net';
-import { hostOf } from '../started-gateway.ts';
+import { formatHost } from '../started-gateway.ts';
 import { endHeaders, endStream, frame, headerBlock, numberFrame, preface, requestFrame } from './http2-frames.ts';
 
 /** Floods that any client can send, without a key, to a gateway with the sandboxes of `flooded-sandboxes.ts`. */
@@ -23,9 +23,9 @@ const streamsAtOnce = 128;
 const blockBytes = 64 * 1024;
 /** The largest payload that a peer accepts without a setting (RFC 9113 §6.5.2). */
 const maxFrameBytes = 16_384;
-const reading = hostOf('sbx-reading');
-const silent = hostOf('sbx-silent');
-const talking = hostOf('sbx-talking');
+const reading = formatHost('sbx-reading');
+const silent = formatHost('sbx-silent');
+const talking = formatHost('sbx-talking');
 
 const begin = Buffer.concat([preface, frame('settings', 0, empty)]);
 const ping = frame('ping', 0, Buffer.alloc(8));
@@ -49,7 +49,7 @@ const chunkedPost = (host: string) =>
   Buffer.from(`POST / HTTP/1.1\r\nHost: ${host}\r\nTransfer-Encoding: chunked\r\n\r\n`);
 /** A masked WebSocket frame of one byte. */
 const webSocketFrame = Buffer.from([0x82, 0x81, 0, 0, 0, 0, 120]);
-const streamsOf = (round: number, count: number) =>
+const createStreams = (round: number, count: number) =>
   Array.from({ length: count }, (_, i) => clientStream(round * count + i));
 
 export const floodKinds: readonly Flood[] = [
@@ -63,7 +63,7 @@ export const floodKinds: readonly Flood[] = [
     begin,
     repeat: (round) =>
       Buffer.concat(
-        streamsOf(round, 100).flatMap((id) => [
+        createStreams(round, 100).flatMap((id) => [
           requestFrame(id, reading, 'GET', endHeaders | endStream),
           numberFrame('resetStream', id, 8),
         ]),
@@ -98,7 +98,7 @@ export const floodKinds: readonly Flood[] = [
     begin,
     repeat: (round) =>
       Buffer.concat(
-        streamsOf(round, 2).flatMap((id) => [
+        createStreams(round, 2).flatMap((id) => [
           requestFrame(id, reading, 'GET', endStream),
           ...Array(3).fill(frame('continuation', id, headerBlock([['x', 'y'.repeat(maxFrameBytes - 20)]]))),
           frame('continuation', id, empty, endHeaders),
@@ -119,7 +119,7 @@ export const floodKinds: readonly Flood[] = [
     begin,
     repeat: (round) =>
       Buffer.concat(
-        streamsOf(round, 100).map((id) => requestFrame(id, hostOf('sbx-none'), 'GET', endHeaders | endStream)),
+        createStreams(round, 100).map((id) => requestFrame(id, formatHost('sbx-none'), 'GET', endHeaders | endStream)),
       ),
     reads: true,
   },
@@ -129,7 +129,7 @@ export const floodKinds: readonly Flood[] = [
     begin,
     repeat: (round) =>
       Buffer.concat(
-        streamsOf(round, 100).map((id) => requestFrame(id, hostOf('sbx-none'), 'GET', endHeaders | endStream)),
+        createStreams(round, 100).map((id) => requestFrame(id, formatHost('sbx-none'), 'GET', endHeaders | endStream)),
       ),
     reads: false,
   },

@@ -1,11 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { cpuMsOf } from '../../../bench/process-cpu.ts';
-import { MemoryGateway, type ProcessState, socketsOf } from '../memory-gateway.ts';
+import { readCpuMs } from '../../../bench/process-cpu.ts';
+import { countSockets, MemoryGateway, type ProcessState } from '../memory-gateway.ts';
 import { SecondTenant } from '../second-tenant.ts';
-import { hostOf } from '../started-gateway.ts';
+import { formatHost } from '../started-gateway.ts';
 import { type ClientKind, clientKinds, HostileClients } from './clients.ts';
 import { SeededRandom } from './random.ts';
-import { callOf, startCallUpstream, startReplyUpstream } from './upstreams.ts';
+import { createCall, startCallUpstream, startReplyUpstream } from './upstreams.ts';
 
 export interface CampaignOptions {
   /** The number of hostile replies. The same number of plain ones is played in between. */
@@ -57,7 +57,7 @@ export async function playCampaign(options: CampaignOptions): Promise<CampaignRe
   const replies = await startReplyUpstream();
   const calls = await startCallUpstream((streamId) => {
     const random = new SeededRandom(seeds.below(2 ** 32));
-    return { reply: callOf(mode, random, streamId), random, ends: mode === 'hostile' };
+    return { reply: createCall(mode, random, streamId), random, ends: mode === 'hostile' };
   });
   const second = await SecondTenant.start();
   const gateway = await MemoryGateway.start([
@@ -65,7 +65,7 @@ export async function playCampaign(options: CampaignOptions): Promise<CampaignRe
     { sandboxId: 'sbx-grpc', agentPort: calls.port },
     { sandboxId: 'sbx-second', agentPort: second.port },
   ]);
-  const clients = new HostileClients(gateway.port, hostOf('sbx-http'), hostOf('sbx-grpc'));
+  const clients = new HostileClients(gateway.port, formatHost('sbx-http'), formatHost('sbx-grpc'));
   const pids = gateway.pids;
   const result: CampaignResult = {
     ends: {},
@@ -113,7 +113,7 @@ export async function playCampaign(options: CampaignOptions): Promise<CampaignRe
       result.memoryBytes = Math.max(result.memoryBytes, gateway.memoryBytes);
       result.exits = gateway.lines('a gateway process ended').length;
       if (result.liveBytes.afterTenth === 0 && played + blockRounds >= rounds / 10) {
-        result.liveBytes.afterTenth = await liveBytesOf(gateway);
+        result.liveBytes.afterTenth = await sumLiveBytes(gateway);
       }
     }
     const states = await gateway.states();
@@ -162,16 +162,16 @@ export function maxCpuMs({ idleCpuMs }: Pick<CampaignResult['afterwards'], 'idle
 }
 
 function socketCount(gateway: MemoryGateway): number {
-  return gateway.pids.map(socketsOf).reduce((sum, count) => sum + count, 0);
+  return gateway.pids.map(countSockets).reduce((sum, count) => sum + count, 0);
 }
 
-async function liveBytesOf(gateway: MemoryGateway): Promise<number> {
+async function sumLiveBytes(gateway: MemoryGateway): Promise<number> {
   return (await gateway.states()).reduce((sum, { liveBytes }) => sum + liveBytes, 0);
 }
 
 /** Processor time that the serving processes use within so many milliseconds. */
 async function cpuMsIn(windowMs: number, gateway: MemoryGateway): Promise<number> {
-  const sum = () => gateway.pids.map(cpuMsOf).reduce((total, ms) => total + ms, 0);
+  const sum = () => gateway.pids.map(readCpuMs).reduce((total, ms) => total + ms, 0);
   const before = sum();
   await delay(windowMs);
   return sum() - before;

@@ -51,7 +51,7 @@ export function startCallUpstream(
   });
 }
 
-export function callOf(mode: 'hostile' | 'plain', random: SeededRandom, streamId: number): Buffer {
+export function createCall(mode: 'hostile' | 'plain', random: SeededRandom, streamId: number): Buffer {
   return mode === 'hostile' ? hostileCall(random, streamId) : wellFormedCall(random, streamId);
 }
 

@@ -6,10 +6,10 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { pino } from 'pino';
 import { findIssued, requestCertificate, revokeLastHop } from '../../../db/hosts/last-hop-certificates.ts';
 import { createOrm, type Orm } from '../../../db/orm.ts';
-import { identityIn, type LastHopIdentity, readPreface, uriOf } from '../../../domain/hosts/last-hop.ts';
+import { formatUri, identityIn, type LastHopIdentity, readPreface } from '../../../domain/hosts/last-hop.ts';
 import { LastHopAuthority } from '../../../gateway/last-hop/authority.ts';
 import { type Credential, OwnCredential } from '../../../gateway/last-hop/credential.ts';
-import { proofOf, readJoinToken, writeJoinToken } from '../../../gateway/last-hop/join-token.ts';
+import { computeProof, readJoinToken, writeJoinToken } from '../../../gateway/last-hop/join-token.ts';
 import { checkIssued, makeKeyAndRequest } from '../../../gateway/last-hop/request.ts';
 import { LastHopIssuer } from '../../../worker/hosts/last-hop-issuer.ts';
 import { type TestDatabase, testDatabase } from '../../support/stack.ts';
@@ -49,14 +49,14 @@ async function answerTo(request: string, identity: LastHopIdentity, proof: strin
   return answer!;
 }
 
-async function credentialOf(token: string, role: LastHopIdentity['role']): Promise<OwnCredential> {
+async function openCredential(token: string, role: LastHopIdentity['role']): Promise<OwnCredential> {
   const file = path.join(folder, `token-${Math.random()}`);
   fs.writeFileSync(file, `${token}\n`);
   return OwnCredential.of(file, role, { orm, logger });
 }
 
 test('a process with a join token gets a certificate of its identity, for a key that never leaves it', async () => {
-  const own = await credentialOf(authority.joinToken(host), 'host');
+  const own = await openCredential(authority.joinToken(host), 'host');
   expect(own.current).toBeNull();
   own.start();
   await until(() => own.current !== null);
@@ -79,7 +79,7 @@ test('a new certificate replaces one after half of its lifetime', async () => {
   const brief = await LastHopAuthority.open(path.join(folder, 'ca'), { lifetimeMs: 3000 });
   const briefIssuer = new LastHopIssuer({ orm, databaseUrl: database.url, authority: brief, logger });
   briefIssuer.start();
-  const own = await credentialOf(authority.joinToken(host), 'host');
+  const own = await openCredential(authority.joinToken(host), 'host');
   const got: Credential[] = [];
   own.onNewer((each) => got.push(each));
   own.start();
@@ -96,18 +96,18 @@ test('refused: the token of another name or role, another authority, another key
   const { request } = await makeKeyAndRequest();
   const own = readJoinToken(authority.joinToken(host));
   const refusal = { refusal: 'the request shows no valid join token' };
-  expect(await answerTo(request, { ...host, name: 'host-b' }, proofOf(own.key, request))).toEqual(refusal);
-  expect(await answerTo(request, { ...host, role: 'gateway' }, proofOf(own.key, request))).toEqual(refusal);
+  expect(await answerTo(request, { ...host, name: 'host-b' }, computeProof(own.key, request))).toEqual(refusal);
+  expect(await answerTo(request, { ...host, role: 'gateway' }, computeProof(own.key, request))).toEqual(refusal);
   expect(await answerTo(request, host, 'x')).toEqual(refusal);
   const other = readJoinToken((await LastHopAuthority.open(path.join(folder, 'other'))).joinToken(host));
-  expect(await answerTo(request, host, proofOf(other.key, request))).toEqual(refusal);
+  expect(await answerTo(request, host, computeProof(other.key, request))).toEqual(refusal);
   // Its key is replaced, so it is not signed with its own key.
   const forged = Buffer.from(request, 'base64');
   const second = Buffer.from((await makeKeyAndRequest()).request, 'base64');
   const point = Buffer.from('03420004', 'hex');
   second.copy(forged, forged.indexOf(point), second.indexOf(point), second.indexOf(point) + 68);
   for (const bad of [forged.toString('base64'), '', 'AAAA', 'é']) {
-    expect(await answerTo(bad, host, proofOf(own.key, bad))).toEqual({
+    expect(await answerTo(bad, host, computeProof(own.key, bad))).toEqual({
       refusal: 'the request is not one of an ECDSA P-256 key, signed with that key',
     });
   }
@@ -117,17 +117,17 @@ test('refused: an identity that is revoked', async () => {
   const gone: LastHopIdentity = { role: 'gateway', name: 'gone' };
   const { request } = await makeKeyAndRequest();
   const { key } = readJoinToken(authority.joinToken(gone));
-  expect(await answerTo(request, gone, proofOf(key, request))).toHaveProperty('certificate');
+  expect(await answerTo(request, gone, computeProof(key, request))).toHaveProperty('certificate');
   await revokeLastHop(orm.em, gone);
   await revokeLastHop(orm.em, gone);
-  expect(await answerTo(request, gone, proofOf(key, request))).toEqual({ refusal: 'this identity is revoked' });
+  expect(await answerTo(request, gone, computeProof(key, request))).toEqual({ refusal: 'this identity is revoked' });
 });
 
 test('a process accepts no certificate of another authority, key or identity from the database', async () => {
   const token = readJoinToken(authority.joinToken(host));
   const { key, request } = await makeKeyAndRequest();
   const issued = async (from: LastHopAuthority, identity: LastHopIdentity, of: string) => {
-    const proof = proofOf(readJoinToken(from.joinToken(identity)).key, of);
+    const proof = computeProof(readJoinToken(from.joinToken(identity)).key, of);
     return ((await from.issue({ ...identity, request: of, proof }, false)) as { certificate: string }).certificate;
   };
   expect(checkIssued(await issued(authority, host, request), key, token).authority).toContain('BEGIN');
@@ -160,14 +160,20 @@ test('incomplete tokens are refused, and errors do not repeat them', async () =>
   for (const bad of ['', 'x', token.slice(0, -1), `${token}a`, token.replace('gateway', 'root')]) {
     expect(() => readJoinToken(bad)).toThrow(/^the file holds no join token of the last hop$/);
   }
-  await expect(credentialOf(token, 'host')).rejects.toThrow('of a gateway, not of a host');
+  await expect(openCredential(token, 'host')).rejects.toThrow('of a gateway, not of a host');
 });
 
 test('identities and first lines have one format each', () => {
   for (const identity of [host, { role: 'gateway', name: "it's (a) b,URI:x/é" }] as const) {
-    expect(identityIn(`URI:${uriOf(identity)}`)).toEqual(identity);
+    expect(identityIn(`URI:${formatUri(identity)}`)).toEqual(identity);
   }
-  for (const bad of [undefined, '', `URI:${uriOf(host)}, URI:${uriOf(host)}`, 'DNS:host-a', `URI:${uriOf(host)}/x`]) {
+  for (const bad of [
+    undefined,
+    '',
+    `URI:${formatUri(host)}, URI:${formatUri(host)}`,
+    'DNS:host-a',
+    `URI:${formatUri(host)}/x`,
+  ]) {
     expect(identityIn(bad)).toBeNull();
   }
   expect(readPreface('SANDBOX/1 sbx-a 80 reply')).toEqual({ sandboxId: 'sbx-a', port: 80, wantsReply: true });

@@ -16,7 +16,7 @@ import type { SandboxId } from '../../../domain/ids.ts';
 import { LastHopAuthority } from '../../../gateway/last-hop/authority.ts';
 import type { Credential } from '../../../gateway/last-hop/credential.ts';
 import { HostPlaces } from '../../../gateway/last-hop/host-places.ts';
-import { proofOf, readJoinToken } from '../../../gateway/last-hop/join-token.ts';
+import { computeProof, readJoinToken } from '../../../gateway/last-hop/join-token.ts';
 import { LastHops } from '../../../gateway/last-hop/last-hops.ts';
 import { checkIssued, makeKeyAndRequest } from '../../../gateway/last-hop/request.ts';
 import { LastHopServer, type LastHopServerOptions } from '../../../gateway/last-hop/server.ts';
@@ -27,7 +27,7 @@ import { platformToken, TestAgent } from '../../agent/support/agent.ts';
 import { until } from '../../support/until.ts';
 import { type RequestOptions, send } from '../client.ts';
 import { MemoryRoutes } from '../memory-routes.ts';
-import { hostOf, type StartedGateway, startGateway } from '../started-gateway.ts';
+import { formatHost, type StartedGateway, startGateway } from '../started-gateway.ts';
 import { startHttpUpstream, startRawUpstream, type UpstreamServer } from '../upstream-server.ts';
 
 /**
@@ -68,7 +68,7 @@ beforeEach(async () => {
   routesOfB = new MemoryRoutes();
   end = await startEnd();
   place.lastHopAddress = `127.0.0.1:${end.port}`;
-  const credential = { current: await credentialOf(gatewayA) };
+  const credential = { current: await createCredential(gatewayA) };
   tunnels = new LastHops({ credential, revocations, places: places(), localHostId: () => 'host-a' });
   gateway = await startGateway({ tunnels });
   stops.push(() => gateway.stop());
@@ -81,7 +81,7 @@ afterEach(async () => {
 
 const places = () => new HostPlaces(async (hostId) => (hostId === 'host-b' ? { ...place } : null));
 
-async function credentialOf(
+async function createCredential(
   identity: LastHopIdentity,
   { from = authority, lifetimeMs }: { from?: LastHopAuthority; lifetimeMs?: number } = {},
 ): Promise<Credential> {
@@ -92,7 +92,7 @@ async function credentialOf(
   const token = readJoinToken(from.joinToken(identity));
   const issuing =
     lifetimeMs === undefined ? from : await LastHopAuthority.open(path.join(folder, 'ca'), { lifetimeMs });
-  const issued = await issuing.issue({ ...identity, request, proof: proofOf(token.key, request) }, false);
+  const issued = await issuing.issue({ ...identity, request, proof: computeProof(token.key, request) }, false);
   if ('refusal' in issued) throw new Error(issued.refusal);
   const credential = { key, ...checkIssued(issued.certificate, key, token) };
   credentials.set(name, credential);
@@ -104,7 +104,7 @@ async function startEnd(
   identity: LastHopIdentity = hostB,
   own?: Credential,
 ): Promise<{ server: LastHopServer; port: number }> {
-  const current = own ?? (await credentialOf(identity));
+  const current = own ?? (await createCredential(identity));
   const server = new LastHopServer({
     credential: { identity, current, onNewer: () => undefined },
     revocations,
@@ -142,10 +142,10 @@ async function httpSandbox(): Promise<UpstreamServer> {
 }
 
 const get = (path = '/', options: Partial<RequestOptions> = {}) =>
-  send({ port: gateway.port, host: hostOf(sandboxId), path, ...options });
+  send({ port: gateway.port, host: formatHost(sandboxId), path, ...options });
 
 /** Also resolves when it ends with an error, at which `once` would reject. */
-function closeOf(socket: net.Socket): Promise<void> {
+function waitForClose(socket: net.Socket): Promise<void> {
   socket.on('error', () => undefined);
   return new Promise((resolve) => socket.once('close', () => resolve()));
 }
@@ -156,7 +156,7 @@ async function rawTunnel(
   options: tls.ConnectionOptions = {},
   { port = end.port, as = gatewayA }: { port?: number; as?: LastHopIdentity } = {},
 ): Promise<string> {
-  const { key, certificate, authority: ca } = await credentialOf(as);
+  const { key, certificate, authority: ca } = await createCredential(as);
   const socket = tls.connect({
     ...{ host: '127.0.0.1', port, key, cert: certificate, ca, checkServerIdentity: () => undefined },
     ...options,
@@ -165,7 +165,7 @@ async function rawTunnel(
   socket.on('data', (bytes) => {
     got += bytes;
   });
-  const closed = closeOf(socket);
+  const closed = waitForClose(socket);
   if (firstLine) socket.write(firstLine);
   await closed;
   return got;
@@ -173,7 +173,7 @@ async function rawTunnel(
 
 test('requests reach a sandbox of another machine, with bodies of any size, on reused connections', async () => {
   const upstream = await httpSandbox();
-  expect(await get()).toMatchObject({ status: 200, body: Buffer.from(`here ${hostOf(sandboxId)}`) });
+  expect(await get()).toMatchObject({ status: 200, body: Buffer.from(`here ${formatHost(sandboxId)}`) });
   expect((await get('/big')).body.length).toBe(3_000_000);
   expect((await get('/size', { method: 'POST', body: Buffer.alloc(2_000_000) })).body.toString()).toBe('2000000');
   for (let more = 0; more < 10; more += 1) expect((await get()).status).toBe(200);
@@ -189,7 +189,7 @@ test('WebSockets and their ends are forwarded', async () => {
     socket.on('message', (message, isBinary) => socket.send(message, { binary: isBinary })),
   );
   put(upstream);
-  const socket = new WebSocket(`ws://127.0.0.1:${gateway.port}/`, { headers: { host: hostOf(sandboxId) } });
+  const socket = new WebSocket(`ws://127.0.0.1:${gateway.port}/`, { headers: { host: formatHost(sandboxId) } });
   await once(socket, 'open');
   for (const size of [0, 1, 70_000, 2_000_000]) {
     socket.send(Buffer.alloc(size, 7));
@@ -225,7 +225,7 @@ test('gRPC is forwarded as HTTP/2 from end to end, with its trailers', async () 
   stops.unshift(async () => session.destroy());
   for (let call = 0; call < 3; call++) {
     const stream = session.request({
-      ...{ ':method': 'POST', ':path': '/x', ':authority': hostOf(sandboxId) },
+      ...{ ':method': 'POST', ':path': '/x', ':authority': formatHost(sandboxId) },
       ...{ 'content-type': 'application/grpc', te: 'trailers' },
     });
     let trailers: http2.IncomingHttpHeaders = {};
@@ -250,7 +250,7 @@ test('a server on another machine that listens only on loopback is reached, and 
   put({ address: '127.0.0.1', port: agent.port });
   gateway.routes.set({ sandboxId, platformToken });
   const server = await startHttpUpstream((_request, response) => response.end('on loopback'), '::1');
-  const ask = () => get('/', { host: hostOf(sandboxId, server.port) });
+  const ask = () => get('/', { host: formatHost(sandboxId, server.port) });
   expect(await ask()).toMatchObject({ status: 200, text: 'on loopback' });
   await server.stop();
   expect((await ask()).json.code).toBe('sandbox_port_closed');
@@ -311,12 +311,12 @@ test('open connections end with an error when the sandbox is lost or ends, and s
   await httpSandbox();
   const opened = async () => {
     const socket = net.connect(gateway.port, '127.0.0.1');
-    socket.write(`GET /open HTTP/1.1\r\nHost: ${hostOf(sandboxId)}\r\n\r\n`);
+    socket.write(`GET /open HTTP/1.1\r\nHost: ${formatHost(sandboxId)}\r\n\r\n`);
     let got = '';
     socket.on('data', (bytes) => {
       got += bytes;
     });
-    const closed = closeOf(socket);
+    const closed = waitForClose(socket);
     await until(() => got.includes('first'));
     return { closed, text: () => got };
   };
@@ -340,17 +340,17 @@ test('open connections end with an error when the sandbox is lost or ends, and s
 test('a machine without a certificate of the sandbox’s host gets no request', async () => {
   const upstream = await httpSandbox();
   const wrong: Record<string, Credential> = {
-    'another host': await credentialOf({ role: 'host', name: 'host-c' }),
-    'another role': await credentialOf({ role: 'gateway', name: 'host-b' }),
-    'another authority': await credentialOf(hostB, { from: stranger }),
-    expired: await credentialOf(hostB, { lifetimeMs: -1000 }),
+    'another host': await createCredential({ role: 'host', name: 'host-c' }),
+    'another role': await createCredential({ role: 'gateway', name: 'host-b' }),
+    'another authority': await createCredential(hostB, { from: stranger }),
+    expired: await createCredential(hostB, { lifetimeMs: -1000 }),
   };
   for (const [why, credential] of Object.entries(wrong)) {
     // It would serve any client, and claims to be host-b.
     const impostor = await startEnd({}, hostB, credential);
     place.lastHopAddress = `127.0.0.1:${impostor.port}`;
     const fresh = new LastHops({
-      ...{ credential: { current: await credentialOf(gatewayA) }, revocations, places: places() },
+      ...{ credential: { current: await createCredential(gatewayA) }, revocations, places: places() },
       localHostId: () => null,
     });
     const socket = openTunnel((await fresh.tunnelTo('host-b'))!, { sandboxId, port: upstream.port, wantsReply: true });
@@ -366,9 +366,9 @@ test('only gateways are accepted: no certificate, another role, authority or tim
   const showing = ({ key, certificate }: Credential) => ({ key, cert: certificate });
   for (const options of [
     { key: undefined, cert: undefined },
-    showing(await credentialOf(hostB)),
-    showing(await credentialOf(gatewayA, { from: stranger })),
-    showing(await credentialOf(gatewayA, { lifetimeMs: -1000 })),
+    showing(await createCredential(hostB)),
+    showing(await createCredential(gatewayA, { from: stranger })),
+    showing(await createCredential(gatewayA, { lifetimeMs: -1000 })),
     { maxVersion: 'TLSv1.2' as const },
   ]) {
     expect(await rawTunnel(line, options)).toBe('');
@@ -381,7 +381,7 @@ test('only gateways are accepted: no certificate, another role, authority or tim
 test('a revoked gateway is refused, and its open connections end; a revoked host gets no requests', async () => {
   const upstream = await httpSandbox();
   const socket = openTunnel((await tunnels.tunnelTo('host-b'))!, { sandboxId, port: upstream.port, wantsReply: true });
-  const closed = closeOf(socket);
+  const closed = waitForClose(socket);
   expect(String((await once(socket, 'data'))[0])).toBe('+');
   revoked.add('gateway gateway-a');
   for (const listener of revocationListeners) listener();
@@ -406,7 +406,7 @@ test('a first line that is malformed, too long or missing ends the connection', 
   for (const line of bad) expect(await rawTunnel(line)).toBe('');
   const withoutTls = async (port: number, bytes: string) => {
     const socket = net.connect(port, '127.0.0.1');
-    const closed = closeOf(socket.resume());
+    const closed = waitForClose(socket.resume());
     socket.write(bytes);
     await closed;
   };
@@ -439,7 +439,7 @@ test('tunnels, their bytes and refusals by reason are counted', async () => {
   };
   const target = { sandboxId, port: upstream.port, wantsReply: true };
   const socket = openTunnel((await tunnels.tunnelTo('host-b'))!, target);
-  const closed = closeOf(socket);
+  const closed = waitForClose(socket);
   let bytes = 0;
   socket.on('data', (chunk: Buffer) => {
     bytes += chunk.length;
@@ -454,7 +454,7 @@ test('tunnels, their bytes and refusals by reason are counted', async () => {
 
   const asked = (line: string, options?: tls.ConnectionOptions) => rawTunnel(line, options);
   const line = (port: number) => `SANDBOX/1 ${sandboxId} ${port} reply\n`;
-  const ofStranger = await credentialOf(gatewayA, { from: stranger });
+  const ofStranger = await createCredential(gatewayA, { from: stranger });
   await asked('GET / HTTP/1.1\r\n');
   await asked(line(1));
   await asked('SANDBOX/1 sbx-unknown 80 reply\n');
@@ -464,7 +464,7 @@ test('tunnels, their bytes and refusals by reason are counted', async () => {
   await asked(line(upstream.port));
   const unready = await startEnd({ credential: { identity: hostB, current: null, onNewer: () => undefined } });
   const early = net.connect(unready.port, '127.0.0.1');
-  await closeOf(early.resume());
+  await waitForClose(early.resume());
   expect(unready.server.counts().refused.no_certificate).toBe(1);
   expect(await shown()).toEqual({
     last_hop_tunnels_total: 1,
@@ -486,21 +486,21 @@ test('unauthenticated connections have few places, which become free again', asy
   const upstream = await httpSandbox();
   const silentTo = async ({ port }: { port: number }) => {
     const sockets = [1, 2, 3].map(() => net.connect(port, '127.0.0.1'));
-    const ends = sockets.map((socket) => closeOf(socket.resume()));
+    const ends = sockets.map((socket) => waitForClose(socket.resume()));
     await Promise.all(sockets.map((socket) => once(socket, 'connect')));
     return { sockets, ended: Promise.all(ends) };
   };
-  const answerOf = (narrow: { port: number }) => rawTunnel(`SANDBOX/1 ${sandboxId} 1 reply\n`, {}, narrow);
+  const readAnswer = (narrow: { port: number }) => rawTunnel(`SANDBOX/1 ${sandboxId} 1 reply\n`, {}, narrow);
   const patient = await startEnd({ maxUnproven: 3 });
   const { sockets } = await silentTo(patient);
-  expect(await answerOf(patient)).toBe('');
+  expect(await readAnswer(patient)).toBe('');
   expect(patient.server.counts().refused).toMatchObject({ too_many: 1, handshake: 0 });
   for (const socket of sockets) socket.destroy();
-  await until(async () => (await answerOf(patient)) === 'r');
+  await until(async () => (await readAnswer(patient)) === 'r');
   // Also with peers that neither send anything nor close.
   const quick = await startEnd({ maxUnproven: 3, handshakeTimeoutMs: 2000 });
   await (await silentTo(quick)).ended;
-  await until(async () => (await answerOf(quick)) === 'r');
+  await until(async () => (await readAnswer(quick)) === 'r');
   expect(upstream.accepted()).toBe(0);
 });
 

@@ -4,7 +4,7 @@ import { PaymentProcessor, ProcessorUnavailableError } from '../../../integratio
 import { processorFetch } from '../../../integrations/payments/processor-fetch.ts';
 import { loadSettings } from '../../../platform/config/settings.ts';
 import { processorSettings } from '../../support/processor-settings.ts';
-import { chunkOf, pour, RawServer } from '../../support/raw-server.ts';
+import { createChunk, pour, RawServer } from '../../support/raw-server.ts';
 import { until } from '../../support/until.ts';
 
 let server: RawServer;
@@ -26,7 +26,7 @@ const sends = (status: number, body: string) => (socket: net.Socket) =>
   void socket.write(`HTTP/1.1 ${status} Status\r\ncontent-length: ${body.length}\r\n\r\n${body}`);
 
 test('a reply without end is given up, and its connection is closed', async () => {
-  const processor = await processorThat((socket) => pour(socket, chunked, chunkOf(65_536)));
+  const processor = await processorThat((socket) => pour(socket, chunked, createChunk(65_536)));
   await expect(processor.readCharge('pi_1')).rejects.toThrow(ProcessorUnavailableError);
   await until(() => server.open === 0);
 });

@@ -21,7 +21,7 @@ const receipt = (more: Partial<Receipt> = {}): Receipt => ({
   ...{ amountRefunded: '0.00', paymentMethod: 'visa •••• 4242', paymentReference: 'pi_123' },
   ...more,
 });
-const textOf = (pdf: Buffer): string =>
+const readText = (pdf: Buffer): string =>
   execFileSync('pdftotext', ['-layout', '-', '-'], { input: pdf, maxBuffer: 1 << 26 }).toString('utf8');
 /** The visible text of a page, without its markup. */
 const seen = (page: string): string =>
@@ -32,7 +32,7 @@ const seen = (page: string): string =>
 
 describe.each([
   ['the page', async (of: Receipt) => seen(receiptHtml(of))],
-  ['the PDF', async (of: Receipt) => textOf(await receiptPdf(of))],
+  ['the PDF', async (of: Receipt) => readText(await receiptPdf(of))],
 ])('%s', (_what, render) => {
   test('shows payer, receiver, purpose, time, and each amount exactly', async () => {
     const text = await render(receipt());
@@ -106,7 +106,7 @@ test('the page is styled under its own policy, in Chromium, and runs no script',
 test('the PDF begins a page with the titles of the columns, numbers its pages, and is the same each time', async () => {
   const lines = Array.from({ length: 200 }, (_, i) => subscriptionLine(`A line with number ${i}`, '0.01'));
   const pdf = await receiptPdf(receipt({ lines }));
-  const pages = textOf(pdf).split('\f').filter(Boolean);
+  const pages = readText(pdf).split('\f').filter(Boolean);
   expect(pages.length).toBeGreaterThan(3);
   for (const [index, page] of pages.entries()) {
     expect(page).toMatch(/Description\s+Quantity\s+Unit price\s+Amount/);

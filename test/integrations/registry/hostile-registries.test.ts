@@ -6,7 +6,7 @@ import { findExternalImage } from '../../../integrations/registry/external-image
 import { ImportSource } from '../../../integrations/registry/import-source.ts';
 import { RegistryClient, RegistryError } from '../../../integrations/registry/registry-client.ts';
 import { discard, RegistryHttp } from '../../../integrations/registry/registry-http.ts';
-import { chunkOf, pour, RawServer } from '../../support/raw-server.ts';
+import { createChunk, pour, RawServer } from '../../support/raw-server.ts';
 import { until } from '../../support/until.ts';
 
 const http = new RegistryHttp({});
@@ -37,7 +37,7 @@ describe('an unwanted body without end is not read', () => {
     ['of a redirect', '302 Found', 'location: /v2/elsewhere\r\n'],
   ])('%s', async (_what, status, headers) => {
     const beginning = `HTTP/1.1 ${status}\r\n${headers}transfer-encoding: chunked\r\n\r\n`;
-    const server = await serve((socket) => pour(socket, beginning, chunkOf(65_536)));
+    const server = await serve((socket) => pour(socket, beginning, createChunk(65_536)));
     await expect(find(`http://${server.address}`)).rejects.toThrow();
     await until(() => server.open === 0);
   });

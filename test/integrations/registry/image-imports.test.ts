@@ -17,7 +17,7 @@ import { RegistryError } from '../../../integrations/registry/registry-client.ts
 import { loadSettings } from '../../../platform/config/settings.ts';
 import type { Json } from '../../api/contract-client.ts';
 import { freePort } from '../../support/free-port.ts';
-import { anyLayer, digestOf, hasManifest, ociLayer, pushImage, putManifest } from '../../support/pushed-image.ts';
+import { anyLayer, computeDigest, hasManifest, ociLayer, pushImage, putManifest } from '../../support/pushed-image.ts';
 import { RegistryFront } from '../../support/registry-front.ts';
 import { registryAddress } from '../../support/stack.ts';
 import { until } from '../../support/until.ts';
@@ -246,13 +246,13 @@ test('into a registry with a prefix, a password and a private authority', async 
   const target = PlatformRegistry.of(settings)!;
   const by = new ImageImports(settings, target, noSandboxes);
   try {
-    const place = target.pathOf({ project: 'usr-a', repository: name });
+    const place = target.formatPath({ project: 'usr-a', repository: name });
     const { image, lines } = await copy(undefined, { by, path: place });
     expect(image.digest).toBe(pushed.digest);
     expect(lines.join()).not.toContain('a-long-secret');
     expect(await hasManifest(origin, `sandboxes/usr-a/${name}`, 'latest')).toBe(true);
     expect(await target.repositories()).toContain(place);
-    expect([target.projectOf(place), target.projectOf(`usr-a/${name}`)]).toEqual(['usr-a', '']);
+    expect([target.parseProject(place), target.parseProject(`usr-a/${name}`)]).toEqual(['usr-a', '']);
     expect(await target.taggedDigests(place)).toEqual([pushed.digest]);
     await target.remove(place, pushed.digest);
     expect(await hasManifest(origin, `sandboxes/usr-a/${name}`, 'latest')).toBe(false);
@@ -388,7 +388,7 @@ test('layers in zstd are converted to gzip, which every host can unpack', async 
   const layer = { bytes: zstdCompressSync(tar), mediaType: ociLayer.replace('gzip', 'zstd') };
   await pushImage(origin, `source/${name}`, {
     layers: [layer],
-    config: { rootfs: { type: 'layers', diff_ids: [digestOf(tar)] } },
+    config: { rootfs: { type: 'layers', diff_ids: [computeDigest(tar)] } },
   });
   const { image } = await copy();
   const accept = { headers: { accept: 'application/vnd.oci.image.manifest.v1+json' } };
@@ -404,7 +404,7 @@ test('a small layer in zstd that becomes a large one in gzip ends the copy perma
   expect(layer.bytes.length).toBeLessThan(2 * repeated.length);
   await pushImage(origin, `source/${name}`, {
     layers: [layer],
-    config: { rootfs: { type: 'layers', diff_ids: [digestOf(tar)] } },
+    config: { rootfs: { type: 'layers', diff_ids: [computeDigest(tar)] } },
   });
   const by = new ImageImports(settingsWith(), registry, noSandboxes, { factor: 4, bytes: 1024 ** 2 });
   try {

@@ -54,7 +54,7 @@ const request = (url: string, timeoutSeconds = 60) => ({
   body: '{}',
   timeoutSeconds,
 });
-const portOf = (server: net.Server) => (server.address() as AddressInfo).port;
+const readPort = (server: net.Server) => (server.address() as AddressInfo).port;
 
 /** A server with a handler of raw connections. */
 async function rawServer(onConnection: (socket: net.Socket) => void): Promise<string> {
@@ -64,7 +64,7 @@ async function rawServer(onConnection: (socket: net.Socket) => void): Promise<st
   });
   servers.push(server);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return `http://127.0.0.1:${portOf(server)}/`;
+  return `http://127.0.0.1:${readPort(server)}/`;
 }
 
 test('a request is posted as JSON with its headers, and the result has status, time and reply', async () => {
@@ -302,7 +302,7 @@ describe('TLS', () => {
     const one = sender({ ranges: loopback, ca, maxBytesPerSecond: 50_000 });
     // The requests keep the connection from being closed as an idle one.
     await until(async () => {
-      await one.send(request(`https://localhost:${portOf(server)}/`, 10));
+      await one.send(request(`https://localhost:${readPort(server)}/`, 10));
       return connections.some(({ isClosed }) => isClosed);
     });
   });
@@ -316,7 +316,7 @@ describe('TLS', () => {
     });
     servers.push(server);
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const url = `https://localhost:${portOf(server)}/`;
+    const url = `https://localhost:${readPort(server)}/`;
     expect((await sender({ ranges: loopback, ca }).send(request(url))).error).toBeNull();
     expect(versions).toEqual(['2.0']);
     const refused = await sender({ ranges: loopback }).send(request(url));

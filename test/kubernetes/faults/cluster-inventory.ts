@@ -2,7 +2,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { NetworkingV1Api, type V1Pod } from '@kubernetes/client-node';
 import type { SandboxId } from '../../../domain/ids.ts';
-import { isFreeWarm, sandboxOf } from '../../../runtime/kubernetes/names.ts';
+import { isFreeWarm, readSandboxId } from '../../../runtime/kubernetes/names.ts';
 import type { KubernetesCluster } from '../support/kubernetes-cluster.ts';
 import type { PodNode } from '../support/pod-node.ts';
 
@@ -18,7 +18,7 @@ export interface ClusterView {
 }
 
 /** Reads the states of a namespace's sandboxes from its pods, its claims and the kernel's freezer. */
-export async function viewOf(cluster: KubernetesCluster, namespace: string): Promise<ClusterView> {
+export async function readView(cluster: KubernetesCluster, namespace: string): Promise<ClusterView> {
   const [pods, claims] = await Promise.all([
     cluster.core.listNamespacedPod({ namespace }),
     cluster.core.listNamespacedPersistentVolumeClaim({ namespace }),
@@ -26,11 +26,11 @@ export async function viewOf(cluster: KubernetesCluster, namespace: string): Pro
   const states = new Map<SandboxId, ClusterState>();
   const runningPods: string[] = [];
   for (const claim of claims.items) {
-    const sandboxId = sandboxOf(claim);
+    const sandboxId = readSandboxId(claim);
     if (sandboxId) states.set(sandboxId, 'exited');
   }
   for (const pod of pods.items) {
-    const sandboxId = sandboxOf(pod);
+    const sandboxId = readSandboxId(pod);
     const there = isFrozen(cluster, pod) ? 'paused' : 'running';
     if (sandboxId) states.set(sandboxId, isRunning(pod) ? there : 'exited');
     if (isRunning(pod) && (sandboxId || isFreeWarm(pod))) runningPods.push(pod.metadata!.uid!);
@@ -57,7 +57,7 @@ function isFrozen(cluster: KubernetesCluster, { metadata, status }: V1Pod): bool
 /**
  * The objects of a namespace that can belong to a sandbox, one line for each. The cluster's own objects are left out.
  */
-export async function objectsOf(cluster: KubernetesCluster, namespace: string): Promise<string[]> {
+export async function listObjects(cluster: KubernetesCluster, namespace: string): Promise<string[]> {
   const { core } = cluster;
   const networking = cluster.config.makeApiClient(NetworkingV1Api);
   const lists = {

@@ -55,7 +55,7 @@ async function open({ kubeConfigFile, namespace, agentImage, warm }: ProgramOpti
     namespace,
     hostId: namespace,
     agentImage,
-    imageOf: (reference) => reference,
+    resolveImage: (reference) => reference,
     storageClass: namespace,
     clientRanges: ['0.0.0.0/0'],
     podNetwork: '10.0.0.0/8',

@@ -5,7 +5,7 @@ import { DriverHost, pushAgentImage } from '../support/driver-host.ts';
 import { KubernetesCluster } from '../support/kubernetes-cluster.ts';
 import { InstalledNodeHelper } from '../support/node-helper.ts';
 import { pushBusybox } from '../support/pods.ts';
-import { nodeThings, objectsOf, podsWithProcesses, viewOf } from './cluster-inventory.ts';
+import { listObjects, nodeThings, podsWithProcesses, readView } from './cluster-inventory.ts';
 import { DriverProcess } from './driver-process.ts';
 
 /** The parts that can be killed. */
@@ -98,7 +98,7 @@ export class FaultyCluster {
   async disagreement(): Promise<string[]> {
     let different: string[] = [];
     const agree = async () => {
-      const { states, runningPods } = await viewOf(this.cluster, this.host.namespace);
+      const { states, runningPods } = await readView(this.cluster, this.host.namespace);
       const said = await this.driver.call<SandboxInspection[]>('list');
       const ids = new Set<SandboxId>([...states.keys(), ...said.map(({ sandboxId }) => sandboxId)]);
       different = [...ids].flatMap((sandboxId) => {
@@ -126,7 +126,7 @@ export class FaultyCluster {
    */
   async leftObjects(kept: readonly SandboxId[]): Promise<string[]> {
     return this.#left(async () => {
-      const lines = await objectsOf(this.cluster, this.host.namespace);
+      const lines = await listObjects(this.cluster, this.host.namespace);
       return lines.filter(
         (line) => !this.#hostPolicies.includes(line) && !kept.some((sandboxId) => line.endsWith(` ${sandboxId}`)),
       );
@@ -140,7 +140,10 @@ export class FaultyCluster {
   async leftBesideWarmPods(): Promise<string[]> {
     const { namespace } = this.host;
     return this.#left(async () => {
-      const [lines, { freeWarm }] = [await objectsOf(this.cluster, namespace), await viewOf(this.cluster, namespace)];
+      const [lines, { freeWarm }] = [
+        await listObjects(this.cluster, namespace),
+        await readView(this.cluster, namespace),
+      ];
       const ownLines = new Set(this.#hostPolicies);
       for (const name of freeWarm) ownLines.add(`pod ${name}`).add(`claim ${name}`);
       return lines.filter((line) => !ownLines.has(line));

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { PauseResult, SandboxPlace, SandboxSpec } from '../../../runtime/driver.ts';
 import { shell } from '../../runtime/local-host.ts';
 import { CountingProcess } from '../support/counting-process.ts';
-import { viewOf } from './cluster-inventory.ts';
+import { readView } from './cluster-inventory.ts';
 import { faultTable, type Outcome } from './fault-table.ts';
 import { FaultyCluster, type PartName, partNames } from './faulty-cluster.ts';
 import { MovingSandbox, moveNames } from './moving-sandboxes.ts';
@@ -22,10 +22,10 @@ interface Round {
  * The times from the requests to the kill. A create takes about two seconds, most other moves take one second, and a
  * freeze or a thaw takes some hundredths of a second.
  */
-const delaysOf = (part: PartName) => (part === 'node helper' ? [0, 20, 60, 700] : [50, 700, 1500]);
+const listDelays = (part: PartName) => (part === 'node helper' ? [0, 20, 60, 700] : [50, 700, 1500]);
 
 const rounds: Round[] = [
-  ...partNames.flatMap((part) => delaysOf(part).map((delayMs) => ({ part, delayMs, downMs: 1000 }))),
+  ...partNames.flatMap((part) => listDelays(part).map((delayMs) => ({ part, delayMs, downMs: 1000 }))),
   { part: 'kube-apiserver', delayMs: 300, downMs: 60_000 },
 ];
 
@@ -38,13 +38,13 @@ const outcomes: Outcome[] = [];
 const startedMs = Date.now();
 
 /** The start time of the sandbox's first process, which identifies the process. */
-const startOf = async (place: SandboxPlace, spec: SandboxSpec) =>
+const readStart = async (place: SandboxPlace, spec: SandboxSpec) =>
   (await shell(place, spec, 'cat /proc/1/stat')).output.split(' ')[21]!;
 
 async function startBystander(): Promise<typeof bystander> {
   const spec = await faulty.host.spec(faulty.image);
   const place = await faulty.driver.call<SandboxPlace>('create', spec);
-  return { spec, place, startedAt: await startOf(place, spec) };
+  return { spec, place, startedAt: await readStart(place, spec) };
 }
 
 async function startSleeper(): Promise<typeof sleeper> {
@@ -87,7 +87,7 @@ test.each(rounds)(
     const endings = await fired;
 
     expect(await faulty.disagreement()).toEqual([]);
-    const { states } = await viewOf(faulty.cluster, host.namespace);
+    const { states } = await readView(faulty.cluster, host.namespace);
     expect(states.get(sleeper.spec.sandboxId)).toBe('paused');
     const faults = await Promise.all(
       moving.map((each, at) => each.fault(endings[at]!, states.get(each.spec.sandboxId) ?? 'absent')),
@@ -103,7 +103,7 @@ test.each(rounds)(
 
     const { spec, place, startedAt } = bystander;
     const quiet = [spec.sandboxId, sleeper.spec.sandboxId];
-    expect(await startOf(place, spec)).toBe(startedAt);
+    expect(await readStart(place, spec)).toBe(startedAt);
     expect(driver.ends.filter(({ sandboxId }) => quiet.includes(sandboxId))).toEqual([]);
 
     await driver.call('reconcile', quiet);

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { sandboxOf } from '../../../runtime/kubernetes/names.ts';
+import { readSandboxId } from '../../../runtime/kubernetes/names.ts';
 import { until } from '../../support/until.ts';
-import { viewOf } from './cluster-inventory.ts';
+import { readView } from './cluster-inventory.ts';
 import { CallFailed } from './driver-process.ts';
 import { faultTable, type Outcome } from './fault-table.ts';
 import { FaultyCluster, partNames } from './faulty-cluster.ts';
@@ -36,8 +36,8 @@ async function objectsOfSandbox({ spec: { sandboxId } }: MovingSandbox): Promise
     core.listNamespacedPod({ namespace }),
     core.listNamespacedPersistentVolumeClaim({ namespace }),
   ]);
-  const own = (items: Parameters<typeof sandboxOf>[0][]) =>
-    items.filter((item) => sandboxOf(item) === sandboxId).map(({ metadata }) => metadata!.name!);
+  const own = (items: Parameters<typeof readSandboxId>[0][]) =>
+    items.filter((item) => readSandboxId(item) === sandboxId).map(({ metadata }) => metadata!.name!);
   return { pods: own(pods.items), disks: own(disks.items) };
 }
 
@@ -71,7 +71,7 @@ test.each(rounds)(
     const endings = await fired;
 
     expect(await faulty.disagreement()).toEqual([]);
-    const { states } = await viewOf(faulty.cluster, host.namespace);
+    const { states } = await readView(faulty.cluster, host.namespace);
     const faults = await Promise.all(
       moving.map((each, at) => each.fault(endings[at]!, states.get(each.spec.sandboxId) ?? 'absent')),
     );
@@ -111,7 +111,7 @@ test('after all rounds a driver that closes removes its warm pods, and the node 
   await driver.call('reconcile', []);
   await driver.call('close');
   await until(async () => {
-    const { freeWarm } = await viewOf(faulty.cluster, faulty.host.namespace);
+    const { freeWarm } = await readView(faulty.cluster, faulty.host.namespace);
     return freeWarm.length === 0;
   }, settleTimeoutMs);
   expect(await faulty.leftBesideWarmPods()).toEqual([]);

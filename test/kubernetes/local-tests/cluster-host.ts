@@ -45,7 +45,7 @@ export class LocalHost {
       namespace: namespace(),
       hostId: this.#hostId,
       agentImage: env.PLATFORM_KUBERNETES_AGENT_IMAGE!,
-      imageOf: imageNames({ registry: null, builtin: { 'builtin:base': env.PLATFORM_BASE_IMAGE! } }),
+      resolveImage: imageNames({ registry: null, builtin: { 'builtin:base': env.PLATFORM_BASE_IMAGE! } }),
       storageClass: env.PLATFORM_KUBERNETES_STORAGE_CLASS!,
       clientRanges: ['0.0.0.0/0'],
       podNetwork: env.PLATFORM_SANDBOX_SUBNET!,

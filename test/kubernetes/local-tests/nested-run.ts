@@ -39,10 +39,10 @@ export async function runTests(
   });
   await once(jest, 'exit');
   const { testResults } = JSON.parse(fs.readFileSync(report, 'utf8'));
-  return testResults.flatMap(resultsOf);
+  return testResults.flatMap(toResults);
 }
 
-function resultsOf({ message, assertionResults }: FileReport): TestResult[] {
+function toResults({ message, assertionResults }: FileReport): TestResult[] {
   if (assertionResults.length === 0) return [{ title: '(the file)', status: 'failed', message }];
   return assertionResults.map(({ fullName, status, failureMessages }) => ({
     title: fullName,

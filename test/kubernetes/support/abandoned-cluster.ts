@@ -18,7 +18,7 @@ for (const nodeName of ['node-1', second.name]) {
       terminationGracePeriodSeconds: 0,
     },
   });
-  const freezer = cluster.nodeOf(pod).place.groups.folder('freezer');
+  const freezer = cluster.findNode(pod).place.groups.folder('freezer');
   writeFileSync(`${freezer}/kubepods/besteffort/pod${pod.metadata!.uid}/freezer.state`, 'FROZEN');
 }
 const apiOnly = await KubernetesCluster.start({ kind: 'api-only' });

@@ -18,15 +18,15 @@ export class ClusterKeys {
   }
 
   /** A configuration for a user, who has only the roles that are bound to the user or to the group. */
-  async configOf(subject: Subject): Promise<KubeConfig> {
+  async createConfig(subject: Subject): Promise<KubeConfig> {
     const config = new KubeConfig();
-    config.loadFromString(await this.#textOf(subject));
+    config.loadFromString(await this.#formatConfig(subject));
     return config;
   }
 
   /** Writes a kubeconfig. @returns its path */
   async userFile(place: ClusterPlace, name: string, subject: Subject): Promise<string> {
-    return place.write(`${name}.kubeconfig`, await this.#textOf(subject));
+    return place.write(`${name}.kubeconfig`, await this.#formatConfig(subject));
   }
 
   /** Writes a certificate and its key. @returns their paths */
@@ -43,7 +43,7 @@ export class ClusterKeys {
     return place.write('pki/ca.crt', this.ca.pair.certificate);
   }
 
-  async #textOf(subject: Subject): Promise<string> {
+  async #formatConfig(subject: Subject): Promise<string> {
     const { certificate, key } = await this.ca.issue(subject);
     const base64 = (pem: string) => Buffer.from(pem).toString('base64');
     const cluster = { server: this.#server, 'certificate-authority-data': base64(this.ca.pair.certificate) };

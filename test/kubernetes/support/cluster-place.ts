@@ -37,7 +37,7 @@ export class ClusterPlace {
     const free: ClusterPlace[] = [];
     for (let number = 0; number < places; number += 1) {
       // A place without a lock file, and all places after it, were never used.
-      if (free.length > 0 && !fs.existsSync(lockOf(number))) break;
+      if (free.length > 0 && !fs.existsSync(lockPath(number))) break;
       const place = await ClusterPlace.#lock(number);
       if (!place) continue;
       await place.removeRemains();
@@ -57,7 +57,7 @@ export class ClusterPlace {
 
   static async #lock(number: number): Promise<ClusterPlace | undefined> {
     try {
-      const lock = await lockFile(lockOf(number), { wait: false });
+      const lock = await lockFile(lockPath(number), { wait: false });
       return new ClusterPlace(number, lock.release);
     } catch (error) {
       if (error instanceof LockHeldError) return undefined;
@@ -93,7 +93,7 @@ export class ClusterPlace {
 
   /** Stores the process number of the node's first process. All other processes of the node end with it. */
   recordInit(pid: number): void {
-    fs.writeFileSync(recordOf(this.number), String(pid));
+    fs.writeFileSync(recordPath(this.number), String(pid));
   }
 
   /** Whether the link exists. The kernel removes it some time after the last process of the node. */
@@ -120,7 +120,7 @@ export class ClusterPlace {
     await this.groups.remove();
     await until(() => !this.hasLink, 30_000);
     fs.rmSync(this.folder, { recursive: true, force: true });
-    fs.rmSync(recordOf(this.number), { force: true });
+    fs.rmSync(recordPath(this.number), { force: true });
   }
 
   async release(): Promise<void> {
@@ -133,8 +133,8 @@ export class ClusterPlace {
    * because the kernel may have given the number to another process.
    */
   #init(): number | undefined {
-    if (!fs.existsSync(recordOf(this.number))) return undefined;
-    const pid = Number(fs.readFileSync(recordOf(this.number), 'utf8'));
+    if (!fs.existsSync(recordPath(this.number))) return undefined;
+    const pid = Number(fs.readFileSync(recordPath(this.number), 'utf8'));
     try {
       return fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(this.folder) ? pid : undefined;
     } catch (error) {
@@ -144,5 +144,5 @@ export class ClusterPlace {
   }
 }
 
-const lockOf = (number: number) => path.join(records, `${number}.lock`);
-const recordOf = (number: number) => path.join(records, `${number}.pid`);
+const lockPath = (number: number) => path.join(records, `${number}.lock`);
+const recordPath = (number: number) => path.join(records, `${number}.pid`);

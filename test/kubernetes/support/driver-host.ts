@@ -8,8 +8,8 @@ import { type KubernetesDriver, openKubernetesDriver } from '../../../runtime/ku
 import type { KubernetesDriverOptions } from '../../../runtime/kubernetes/options.ts';
 import { cacheDir } from '../../runtime/local-host.ts';
 import { smallSpec } from '../../runtime/small-spec.ts';
-import { digestOf, pushImage } from '../../support/pushed-image.ts';
-import { layerOf, tar } from '../../support/tar-layer.ts';
+import { computeDigest, pushImage } from '../../support/pushed-image.ts';
+import { createLayer, tar } from '../../support/tar-layer.ts';
 
 const repository = path.resolve(import.meta.dirname, '../../..');
 
@@ -39,8 +39,8 @@ export async function pushAgentImage(registry: string): Promise<string> {
       return { name, content: fs.readFileSync(file), mode: fs.statSync(file).mode & 0o777 };
     });
   const { digest } = await pushImage(`http://${registry}`, 'platform-agent', {
-    layers: [layerOf(entries)],
-    config: { config: {}, rootfs: { type: 'layers', diff_ids: [digestOf(tar(entries))] } },
+    layers: [createLayer(entries)],
+    config: { config: {}, rootfs: { type: 'layers', diff_ids: [computeDigest(tar(entries))] } },
   });
   return `${registry}/platform-agent@${digest}`;
 }
@@ -90,7 +90,7 @@ export class DriverHost {
       namespace: this.namespace,
       hostId: this.namespace,
       agentImage: this.#agentImage,
-      imageOf: (reference) => reference,
+      resolveImage: (reference) => reference,
       storageClass: this.namespace,
       clientRanges: ['0.0.0.0/0'],
       podNetwork: this.#cluster.place.network.pods,

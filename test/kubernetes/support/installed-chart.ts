@@ -94,7 +94,7 @@ export class InstalledChart {
   }
 
   /** Writes the chart of a commit. @returns its folder */
-  async chartOf(commit: string): Promise<string> {
+  async readChart(commit: string): Promise<string> {
     const tree = path.join(this.cluster.place.folder, 'chart-source');
     await writeSourceTree(tree, commit);
     return path.join(tree, chartFolder);
@@ -130,7 +130,7 @@ export class InstalledChart {
   }
 
   /** The pods of a part that are not being deleted. */
-  async podsOf(part: string): Promise<V1Pod[]> {
+  async listPods(part: string): Promise<V1Pod[]> {
     const labelSelector = `app.kubernetes.io/component=${part}`;
     const { items } = await this.cluster.core.listNamespacedPod({ namespace: this.namespace, labelSelector });
     return items.filter(({ metadata }) => !metadata!.deletionTimestamp);
@@ -144,7 +144,7 @@ export class InstalledChart {
   }
 
   /** The address of a Service in the cluster. This machine can connect to it. */
-  async addressOf(part: string): Promise<string> {
+  async readAddress(part: string): Promise<string> {
     const name = `${release}-${part}`;
     return (await this.cluster.core.readNamespacedService({ namespace: this.namespace, name })).spec!.clusterIP!;
   }
@@ -157,12 +157,17 @@ export class InstalledChart {
 
   /** A client that connects to the Service of the API. */
   async client(apiKey: string): Promise<PlatformClient> {
-    return new PlatformClient(`http://${await this.addressOf('api')}`, apiKey);
+    return new PlatformClient(`http://${await this.readAddress('api')}`, apiKey);
   }
 
   /** An agent client that connects to the Service of the gateway. */
   async agent(sandbox: SandboxView): Promise<AgentClient> {
-    return new AgentClient(sandbox.sandbox_domain, sandbox.envd_access_token, 'http', await this.addressOf('gateway'));
+    return new AgentClient(
+      sandbox.sandbox_domain,
+      sandbox.envd_access_token,
+      'http',
+      await this.readAddress('gateway'),
+    );
   }
 
   /** Makes volumes for the disks of this number of sandboxes. */
@@ -181,7 +186,7 @@ export class InstalledChart {
 
   /** Keeps the last log lines of the current pods of a part for `troubles`, even after the pods are gone. */
   async follow(part: string): Promise<void> {
-    for (const { metadata } of await this.podsOf(part)) {
+    for (const { metadata } of await this.listPods(part)) {
       const place = ['--kubeconfig', this.cluster.kubeConfigFile, '--namespace', this.namespace];
       const words = [...place, 'logs', metadata!.name!, '--follow', '--all-containers', '--prefix'];
       const kubectl = spawn(kubernetesPrograms().kubectl, words, { stdio: ['ignore', 'pipe', 'ignore'] });

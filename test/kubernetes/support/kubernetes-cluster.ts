@@ -2,8 +2,8 @@ import { generateKeyPairSync } from 'node:crypto';
 import fs from 'node:fs';
 import { CoreV1Api, type KubeConfig, type V1Pod } from '@kubernetes/client-node';
 import { kubernetesPrograms } from '../../../ops/setup/toolchain/locations.mjs';
-import { digestOf, pushImage } from '../../support/pushed-image.ts';
-import { layerOf, tar } from '../../support/tar-layer.ts';
+import { computeDigest, pushImage } from '../../support/pushed-image.ts';
+import { createLayer, tar } from '../../support/tar-layer.ts';
 import type { Subject } from '../../support/test-ca.ts';
 import { ClusterKeys } from './cluster-keys.ts';
 import { ClusterNode, flags, type NodeProgram } from './cluster-node.ts';
@@ -67,7 +67,7 @@ export class KubernetesCluster {
     this.#options = options;
     this.place = place;
     this.node = node;
-    this.server = serverOf(place);
+    this.server = serverUrl(place);
     this.registry = `${place.network.node}:${registryPort}`;
     this.#keys = keys;
     this.#admin = admin;
@@ -78,11 +78,11 @@ export class KubernetesCluster {
     let node: ClusterNode | undefined;
     try {
       node = await ClusterNode.start(place);
-      const keys = await ClusterKeys.create(serverOf(place));
+      const keys = await ClusterKeys.create(serverUrl(place));
       fs.mkdirSync(place.file('pki'));
       const administrator = { name: 'admin', group: 'system:masters' };
       await keys.userFile(place, 'admin', administrator);
-      const admin = await keys.configOf(administrator);
+      const admin = await keys.createConfig(administrator);
       const cluster = new KubernetesCluster(options, { place, node, keys, admin });
       await cluster.#startApi(options.recordedUser);
       if (options.kind !== 'api-only') await cluster.#startFirstNode();
@@ -109,8 +109,8 @@ export class KubernetesCluster {
   }
 
   /** A configuration for a user, who has only the roles that are bound to the user or to the group. */
-  configOf(subject: Subject): Promise<KubeConfig> {
-    return this.#keys.configOf(subject);
+  createConfig(subject: Subject): Promise<KubeConfig> {
+    return this.#keys.createConfig(subject);
   }
 
   /**
@@ -143,7 +143,7 @@ export class KubernetesCluster {
   }
 
   /** The node of a pod. */
-  nodeOf({ metadata, spec }: V1Pod): PodNode {
+  findNode({ metadata, spec }: V1Pod): PodNode {
     const found = this.#nodes.find(({ name }) => name === spec?.nodeName);
     if (!found) throw new Error(`${metadata?.name} is on no node`);
     return found;
@@ -163,8 +163,8 @@ export class KubernetesCluster {
       'link' in entry ? { name: file, type: '2', link: entry.link } : { name: file, ...entry },
     );
     const { digest } = await pushImage(`http://${this.registry}`, name, {
-      layers: [layerOf(entries)],
-      config: { config, rootfs: { type: 'layers', diff_ids: [digestOf(tar(entries))] } },
+      layers: [createLayer(entries)],
+      config: { config, rootfs: { type: 'layers', diff_ids: [computeDigest(tar(entries))] } },
     });
     return `${this.registry}/${name}@${digest}`;
   }
@@ -356,6 +356,6 @@ export class KubernetesCluster {
   }
 }
 
-function serverOf({ network }: ClusterPlace): string {
+function serverUrl({ network }: ClusterPlace): string {
   return `https://${network.node}:${apiPort}`;
 }

@@ -3,13 +3,13 @@ import os from 'node:os';
 import path from 'node:path';
 import type { V1Pod } from '@kubernetes/client-node';
 import { writeS3fsImage } from '../../../runtime/kubernetes/mounts/s3fs-image.ts';
-import { librariesOf } from '../../../runtime/sandbox-agent/runtime-folder.ts';
+import { findLibraries } from '../../../runtime/sandbox-agent/runtime-folder.ts';
 import { cacheDir } from '../../runtime/local-host.ts';
-import { digestOf, pushImage } from '../../support/pushed-image.ts';
-import { layerOf, type TarEntry, tar } from '../../support/tar-layer.ts';
+import { computeDigest, pushImage } from '../../support/pushed-image.ts';
+import { createLayer, type TarEntry, tar } from '../../support/tar-layer.ts';
 import { until } from '../../support/until.ts';
 import type { KubernetesCluster } from './kubernetes-cluster.ts';
-import { applyFromChart, processesOf, pushPlatformImage } from './node-helper.ts';
+import { applyFromChart, pushPlatformImage, readProcesses } from './node-helper.ts';
 
 const repository = path.resolve(import.meta.dirname, '../../..');
 const folder = 'runtime/kubernetes/mounts/helper';
@@ -47,7 +47,7 @@ export class InstalledMountHelper {
   async kill(): Promise<void> {
     const pod = (await this.pod())!;
     const id = pod.status!.containerStatuses![0]!.containerID!.split('://')[1]!;
-    for (const pid of processesOf(this.#cluster, pod, id)) process.kill(pid, 'SIGKILL');
+    for (const pid of readProcesses(this.#cluster, pod, id)) process.kill(pid, 'SIGKILL');
     await until(async () => {
       const now = (await this.pod())?.status?.containerStatuses?.[0]?.containerID;
       return now !== undefined && !now.endsWith(id);
@@ -62,8 +62,8 @@ export async function pushS3fsImage(registry: string): Promise<string> {
     await writeS3fsImage(cacheDir(), root);
     const entries = entriesIn(root, '');
     const { digest } = await pushImage(`http://${registry}`, 'platform-s3fs', {
-      layers: [layerOf(entries)],
-      config: { config: {}, rootfs: { type: 'layers', diff_ids: [digestOf(tar(entries))] } },
+      layers: [createLayer(entries)],
+      config: { config: {}, rootfs: { type: 'layers', diff_ids: [computeDigest(tar(entries))] } },
     });
     return `${registry}/platform-s3fs@${digest}`;
   } finally {
@@ -74,7 +74,7 @@ export async function pushS3fsImage(registry: string): Promise<string> {
 /** The files of this machine's Perl, with the modules of Debian's package `perl-base`. */
 async function perl(): Promise<TarEntry[]> {
   const modules = fs.globSync('/usr/lib/*/perl-base')[0]!;
-  const libraries = await librariesOf(['/usr/bin/perl']);
+  const libraries = await findLibraries(['/usr/bin/perl']);
   const files = ['/usr/bin/perl', ...libraries].map((file) => ({
     name: file.slice(1),
     content: fs.readFileSync(file),

@@ -8,8 +8,8 @@ import { kubernetesPrograms } from '../../../ops/setup/toolchain/locations.mjs';
 import { ensureAgentImageFolder } from '../../../runtime/kubernetes/agent-image.ts';
 import { annotations } from '../../../runtime/kubernetes/names.ts';
 import { cacheDir } from '../../runtime/local-host.ts';
-import { digestOf, pushImage } from '../../support/pushed-image.ts';
-import { layerOf, type TarEntry, tar } from '../../support/tar-layer.ts';
+import { computeDigest, pushImage } from '../../support/pushed-image.ts';
+import { createLayer, type TarEntry, tar } from '../../support/tar-layer.ts';
 import { until } from '../../support/until.ts';
 import type { KubernetesCluster } from './kubernetes-cluster.ts';
 
@@ -49,7 +49,7 @@ export class InstalledNodeHelper {
   async signal(signal: 'SIGSTOP' | 'SIGCONT' | 'SIGKILL', nodeName = 'node-1'): Promise<string> {
     const pod = (await this.pod(nodeName))!;
     const id = pod.status!.containerStatuses![0]!.containerID!.split('://')[1]!;
-    for (const pid of processesOf(this.#cluster, pod, id)) process.kill(pid, signal);
+    for (const pid of readProcesses(this.#cluster, pod, id)) process.kill(pid, signal);
     return id;
   }
 
@@ -82,22 +82,22 @@ export class InstalledNodeHelper {
 }
 
 /** The process numbers of a pod's container on this machine. */
-export function processesOf(cluster: KubernetesCluster, pod: V1Pod, containerId: string): number[] {
-  const procs = path.join(freezerOf(cluster, pod), containerId, 'cgroup.procs');
+export function readProcesses(cluster: KubernetesCluster, pod: V1Pod, containerId: string): number[] {
+  const procs = path.join(findFreezer(cluster, pod), containerId, 'cgroup.procs');
   return fs.readFileSync(procs, 'utf8').split('\n').filter(Boolean).map(Number);
 }
 
 /** The freezer state of each container of a pod, by the container's id. */
 export function freezerStates(cluster: KubernetesCluster, pod: V1Pod): Record<string, string> {
-  const folder = freezerOf(cluster, pod);
+  const folder = findFreezer(cluster, pod);
   const containers = fs.readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isDirectory());
-  const stateOf = (name: string) => fs.readFileSync(path.join(folder, name, 'freezer.state'), 'utf8').trim();
-  return Object.fromEntries(containers.map(({ name }) => [name, stateOf(name)]));
+  const readState = (name: string) => fs.readFileSync(path.join(folder, name, 'freezer.state'), 'utf8').trim();
+  return Object.fromEntries(containers.map(({ name }) => [name, readState(name)]));
 }
 
-function freezerOf(cluster: KubernetesCluster, pod: V1Pod): string {
+function findFreezer(cluster: KubernetesCluster, pod: V1Pod): string {
   const { metadata } = pod;
-  const pods = path.join(cluster.nodeOf(pod).place.groups.folder('freezer'), 'kubepods');
+  const pods = path.join(cluster.findNode(pod).place.groups.folder('freezer'), 'kubepods');
   const folders = ['', 'burstable', 'besteffort'].map((kind) => path.join(pods, kind, `pod${metadata!.uid}`));
   const found = folders.find((folder) => fs.existsSync(folder));
   if (!found) throw new Error(`${metadata!.name} has no control group`);
@@ -163,10 +163,10 @@ export async function pushPlatformImage(
     ...more,
   ];
   await pushImage(`http://${registry}`, name, {
-    layers: [layerOf(entries)],
+    layers: [createLayer(entries)],
     config: {
       config: { WorkingDir: '/app', Entrypoint: ['/.platform/bin/node', '--disable-warning=ExperimentalWarning'] },
-      rootfs: { type: 'layers', diff_ids: [digestOf(tar(entries))] },
+      rootfs: { type: 'layers', diff_ids: [computeDigest(tar(entries))] },
     },
   });
 }

@@ -15,7 +15,7 @@ const driver = await openKubernetesDriver({
   namespace,
   hostId: namespace,
   agentImage: 'not-used',
-  imageOf: (reference) => reference,
+  resolveImage: (reference) => reference,
   clientRanges: [],
   podNetwork: '10.0.0.0/8',
   logger: { debug: log, info: log, warn: log, error: log },

@@ -6,7 +6,7 @@ import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
 import { programsFor } from '../../../platform/config/programs.mjs';
 import { madeOnce } from '../../support/made-once.ts';
-import { digestOf, putManifest } from '../../support/pushed-image.ts';
+import { computeDigest, putManifest } from '../../support/pushed-image.ts';
 import { hasSamePackages, writeSourceTree } from '../../support/source-tree.ts';
 import { tar } from '../../support/tar-layer.ts';
 
@@ -56,7 +56,7 @@ export async function pushPlatformImage(options: {
   fs.rmSync(tree, { recursive: true });
   const layers = [await fileLayer(await debianWithPackages()), await fileLayer(application)];
   for (const layer of layers) await pushFile(origin, layer);
-  await putImage(origin, tag, settingsOf(dockerfile), layers);
+  await putImage(origin, tag, parseSettings(dockerfile), layers);
   fs.rmSync(application);
 }
 
@@ -91,7 +91,7 @@ async function putImage(origin: string, tag: string, config: object, layers: rea
     rootfs: { type: 'layers', diff_ids: layers.map(({ digest }) => digest) },
   };
   const bytes = Buffer.from(JSON.stringify(whole));
-  const described = { digest: digestOf(bytes), size: bytes.length };
+  const described = { digest: computeDigest(bytes), size: bytes.length };
   await pushBlob(origin, described.digest, new Blob([bytes]));
   const manifest: Manifest & { schemaVersion: number } = {
     schemaVersion: 2,
@@ -146,7 +146,7 @@ async function copyPackages(target: string): Promise<void> {
 }
 
 /** The settings of the Dockerfile for the container's process. */
-function settingsOf(dockerfile: string): object {
+function parseSettings(dockerfile: string): object {
   const instructed = (instruction: string) => new RegExp(`^${instruction} (.*)$`, 'm').exec(dockerfile)![1]!;
   const systemPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
   return {

@@ -1,5 +1,5 @@
 import { type CoreV1Api, makeInformer, type V1PersistentVolumeClaim } from '@kubernetes/client-node';
-import { bytesOf } from '../../../runtime/kubernetes/quantities.ts';
+import { parseBytes } from '../../../runtime/kubernetes/quantities.ts';
 import type { ClusterNode } from './cluster-node.ts';
 import type { KubernetesCluster } from './kubernetes-cluster.ts';
 
@@ -14,7 +14,7 @@ rmdir "$1/lost+found"`;
 /** `sh <folder>`: removes it. The kubelet may still be about to release a mount of it. */
 const removeScript = 'umount --lazy "$1" && rm "$1.img"';
 
-const nameOf = (claimUid: string) => `volume-${claimUid}`;
+const formatName = (claimUid: string) => `volume-${claimUid}`;
 
 /** Makes a volume of the requested size on the node for each claim of a namespace, as the provisioner of a storage class does. */
 export class VolumeMaker {
@@ -61,10 +61,10 @@ export class VolumeMaker {
   }
 
   async #make({ metadata, spec }: V1PersistentVolumeClaim): Promise<void> {
-    const name = nameOf(metadata!.uid!);
+    const name = formatName(metadata!.uid!);
     const folder = `${this.#folder}/${name}`;
     const { storage } = spec!.resources!.requests!;
-    await this.#node.run('sh', ['-c', volumeScript, 'sh', folder, `${bytesOf(storage!)}`]);
+    await this.#node.run('sh', ['-c', volumeScript, 'sh', folder, `${parseBytes(storage!)}`]);
     await this.#core.createPersistentVolume({
       body: {
         metadata: { name },
@@ -83,7 +83,7 @@ export class VolumeMaker {
   /** The cluster deletes a claim when no pod uses it any more. */
   async #remove({ metadata }: V1PersistentVolumeClaim): Promise<void> {
     if (!this.#made.has(metadata!.uid!)) return;
-    const name = nameOf(metadata!.uid!);
+    const name = formatName(metadata!.uid!);
     const folder = `${this.#folder}/${name}`;
     await this.#node.run('sh', ['-c', removeScript, 'sh', folder]);
     await this.#core.deletePersistentVolume({ name });

@@ -22,7 +22,7 @@ const log = (fields: object, message: string) => console.error(message, fields);
 const driver = await openKubernetesDriver({
   ...options,
   config,
-  imageOf: (reference) => reference,
+  resolveImage: (reference) => reference,
   logger: { debug: () => {}, info: () => {}, warn: log, error: log },
 });
 await until(() => driver.poolReady > 0, 120_000);

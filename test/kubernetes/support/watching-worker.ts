@@ -25,7 +25,7 @@ const driver = await openKubernetesDriver({
   namespace,
   hostId,
   agentImage: 'agent',
-  imageOf: (reference) => reference,
+  resolveImage: (reference) => reference,
   clientRanges: [],
   podNetwork: '198.19.0.0/16',
   logger: { debug: () => {}, info: () => {}, warn: log, error: log },

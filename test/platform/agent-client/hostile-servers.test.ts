@@ -8,8 +8,8 @@ import {
   callAgent,
   callAgentForStream,
   exchange,
+  fetchStatus,
   SandboxStream,
-  statusOf,
   UnusableReply,
 } from '../../../platform/agent-client/sandbox-exchange.ts';
 import { until } from '../../support/until.ts';
@@ -259,7 +259,7 @@ test.each(hostileAnswers)(
   async (_what, answer) => {
     const started = performance.now();
     await against(answer, async ({ address, port }) => {
-      const status = await statusOf({ address, port, method: 'GET', path: '/', deadlineMs }).catch((error) => error);
+      const status = await fetchStatus({ address, port, method: 'GET', path: '/', deadlineMs }).catch((error) => error);
       if (typeof status !== 'number') expect(status).toBeInstanceOf(UnusableReply);
     });
     expect(performance.now() - started).toBeLessThan(hangMs);
@@ -298,7 +298,7 @@ test('with an aborted signal no connection is opened', async () => {
 
 test('a path that is invalid in HTTP is an error of the client, not another exception', async () => {
   const request = { address: '127.0.0.1', port: 1, method: 'GET', path: '/a\r\nb', deadlineMs };
-  await expect(statusOf(request)).rejects.toThrow(UnusableReply);
+  await expect(fetchStatus(request)).rejects.toThrow(UnusableReply);
 });
 
 test('usable replies are read: by length, in chunks, to the end, after a 100', async () => {

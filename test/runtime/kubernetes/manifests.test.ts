@@ -1,11 +1,22 @@
 import { readImageFacts } from '../../../runtime/kubernetes/image-facts.ts';
-import { closedPolicyOf, diskOf, inspectionPod, podOf, policyOf } from '../../../runtime/kubernetes/manifests.ts';
+import {
+  buildClosedPolicy,
+  buildDisk,
+  buildPod,
+  buildPolicy,
+  inspectionPod,
+} from '../../../runtime/kubernetes/manifests.ts';
 import type { UdpOptions } from '../../../runtime/kubernetes/options.ts';
-import { trialServiceOf, udpMappingsOf, udpPolicyOf, udpServiceOf } from '../../../runtime/kubernetes/udp-manifests.ts';
-import { facts, options, specOf } from '../manifest-samples.ts';
+import {
+  buildTrialService,
+  buildUdpPolicy,
+  buildUdpService,
+  toUdpMappings,
+} from '../../../runtime/kubernetes/udp-manifests.ts';
+import { createSpec, facts, options } from '../manifest-samples.ts';
 
-const spec = specOf();
-const pod = podOf(spec, facts, options);
+const spec = createSpec();
+const pod = buildPod(spec, facts, options);
 const sandbox = pod.spec!.containers[0]!;
 const owner = {
   'app.kubernetes.io/managed-by': 'sandbox-platform',
@@ -14,8 +25,8 @@ const owner = {
 };
 
 test('every object of a sandbox is labelled with its owner', () => {
-  const policy = policyOf(spec, { name: 'sbx-one', uid: 'u' }, options);
-  for (const object of [pod, diskOf(spec, facts, options), policy]) {
+  const policy = buildPolicy(spec, { name: 'sbx-one', uid: 'u' }, options);
+  for (const object of [pod, buildDisk(spec, facts, options), policy]) {
     expect(object.metadata).toMatchObject({ name: 'sbx-one', namespace: 'sandboxes', labels: owner });
   }
   expect(inspectionPod('inspection', 'image', options).metadata!.labels).toEqual({
@@ -46,7 +57,7 @@ test('no container has privileges, a token or a secret of the sandbox', () => {
     }
     for (const volume of made!.volumes!) expect(volume).not.toHaveProperty('hostPath');
   }
-  expect(JSON.stringify([pod, diskOf(spec, facts, options)])).not.toMatch(/x1|x2-access|x3-platform/);
+  expect(JSON.stringify([pod, buildDisk(spec, facts, options)])).not.toMatch(/x1|x2-access|x3-platform/);
 });
 
 test('no container has a probe or a hook, whose command would hang while the sandbox is frozen', () => {
@@ -63,11 +74,11 @@ test('the limits of a pod are those of the sandbox, and it requests a share of t
   // The request of a pod is that of its largest init container or of its containers.
   const platform = (made: typeof pod) => made.spec!.initContainers![0]!.resources!.requests!.cpu;
   expect(platform(pod)).toBe('125m');
-  const whole = podOf(spec, facts, { ...options, requestShare: { cpu: 1, memory: 1 } });
+  const whole = buildPod(spec, facts, { ...options, requestShare: { cpu: 1, memory: 1 } });
   expect(whole.spec!.containers[0]!.resources!.requests).toMatchObject({ cpu: '2000m', memory: '1024Mi' });
   expect(platform(whole)).toBe('1000m');
-  expect(platform(podOf(spec, facts, { ...options, requestShare: { cpu: 0.004, memory: 1 } }))).toBe('8m');
-  expect(diskOf(spec, facts, options).spec!.resources!.requests).toEqual({ storage: '5Gi' });
+  expect(platform(buildPod(spec, facts, { ...options, requestShare: { cpu: 0.004, memory: 1 } }))).toBe('8m');
+  expect(buildDisk(spec, facts, options).spec!.resources!.requests).toEqual({ storage: '5Gi' });
 });
 
 test("the image's folders are on the disk, which outlives the pod; the agent's folder is read-only", () => {
@@ -87,7 +98,7 @@ test("the image's folders are on the disk, which outlives the pod; the agent's f
 
 test('the operator’s settings for the cluster are in every pod', () => {
   const set = { ...options, runtimeClass: 'gvisor', ownUsers: true, dns: ['9.9.9.9'], storageClass: 'fast' };
-  for (const each of [podOf(spec, facts, set), inspectionPod('inspection', 'image', set)]) {
+  for (const each of [buildPod(spec, facts, set), inspectionPod('inspection', 'image', set)]) {
     expect(each.spec).toMatchObject({
       runtimeClassName: 'gvisor',
       hostUsers: false,
@@ -95,12 +106,12 @@ test('the operator’s settings for the cluster are in every pod', () => {
       dnsConfig: { nameservers: ['9.9.9.9'] },
     });
   }
-  expect(diskOf(spec, facts, set).spec!.storageClassName).toBe('fast');
+  expect(buildDisk(spec, facts, set).spec!.storageClassName).toBe('fast');
 });
 
 test('a policy allows connections only from the platform, and to nothing or only to the public internet', () => {
   const disk = { name: 'sbx-one', uid: 'u1' };
-  const closed = policyOf(spec, disk, options);
+  const closed = buildPolicy(spec, disk, options);
   expect(closed.metadata!.ownerReferences).toEqual([{ apiVersion: 'v1', kind: 'PersistentVolumeClaim', ...disk }]);
   expect(closed.spec).toEqual({
     podSelector: { matchLabels: { 'sandbox-platform/sandbox': 'sbx-one' } },
@@ -108,14 +119,14 @@ test('a policy allows connections only from the platform, and to nothing or only
     ingress: [{ from: [{ ipBlock: { cidr: '10.1.0.0/16' } }] }],
     egress: [],
   });
-  const open = policyOf({ ...spec, allowInternetAccess: true }, disk, {
+  const open = buildPolicy({ ...spec, allowInternetAccess: true }, disk, {
     ...options,
     clientRanges: [],
     closedRanges: ['203.0.113.7/32'],
     dns: ['10.0.0.53'],
   });
   expect(open.spec!.ingress).toEqual([]);
-  const ofPods = policyOf(spec, disk, { ...options, clientRanges: [], clientNamespaces: ['platform'] });
+  const ofPods = buildPolicy(spec, disk, { ...options, clientRanges: [], clientNamespaces: ['platform'] });
   expect(ofPods.spec!.ingress).toEqual([
     { from: [{ namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'platform' } } }] },
   ]);
@@ -141,11 +152,11 @@ describe('UDP ports of a sandbox', () => {
   ];
   const disk = { name: 'sbx-one', uid: 'u1' };
   const udp: UdpOptions = { range: { first: 30_000, last: 30_127 }, service: 'NodePort', trafficPolicy: 'Local' };
-  const serviceOf = (given: Partial<UdpOptions> = {}) =>
-    udpServiceOf('sbx-one', ports, disk, { ...options, udp: { ...udp, ...given } });
+  const buildService = (given: Partial<UdpOptions> = {}) =>
+    buildUdpService('sbx-one', ports, disk, { ...options, udp: { ...udp, ...given } });
 
   test('are node ports of a Service for its pod, which is removed with its disk', () => {
-    const service = serviceOf();
+    const service = buildService();
     expect(service.metadata).toEqual({
       name: 'sbx-one',
       namespace: 'sandboxes',
@@ -162,11 +173,11 @@ describe('UDP ports of a sandbox', () => {
         { name: 'udp-30002', protocol: 'UDP', port: 30_002, nodePort: 30_002, targetPort: 53 },
       ],
     });
-    expect(udpMappingsOf(service)).toEqual(ports);
+    expect(toUdpMappings(service)).toEqual(ports);
   });
 
   test('are ports of a load balancer if the operator sets this, with its class and annotations', () => {
-    const service = serviceOf({
+    const service = buildService({
       service: 'LoadBalancer',
       trafficPolicy: 'Cluster',
       loadBalancerClass: 'example.com/one',
@@ -179,11 +190,11 @@ describe('UDP ports of a sandbox', () => {
       loadBalancerClass: 'example.com/one',
     });
     expect(service.spec!.ports![0]).toEqual({ name: 'udp-30001', protocol: 'UDP', port: 30_001, targetPort: 5000 });
-    expect(serviceOf({ loadBalancerClass: 'example.com/one' }).spec).not.toHaveProperty('loadBalancerClass');
+    expect(buildService({ loadBalancerClass: 'example.com/one' }).spec).not.toHaveProperty('loadBalancerClass');
   });
 
   test('are open to every address, and no other ports are', () => {
-    const policy = udpPolicyOf('sbx-one', ports, disk, { ...options, udp });
+    const policy = buildUdpPolicy('sbx-one', ports, disk, { ...options, udp });
     expect(policy.metadata).toMatchObject({ name: 'sbx-one-udp', labels: owner, ownerReferences: [disk] });
     expect(policy.spec).toEqual({
       podSelector: { matchLabels: { 'sandbox-platform/sandbox': 'sbx-one' } },
@@ -200,7 +211,7 @@ describe('UDP ports of a sandbox', () => {
   });
 
   test('are tested with a Service without pods, with a name that is short enough', () => {
-    const { metadata, spec } = trialServiceOf(30_000, { ...options, hostId: `${'h'.repeat(52)}-rest`, udp });
+    const { metadata, spec } = buildTrialService(30_000, { ...options, hostId: `${'h'.repeat(52)}-rest`, udp });
     expect(spec).toEqual({
       type: 'NodePort',
       externalTrafficPolicy: 'Local',
@@ -223,9 +234,9 @@ test.each([
 });
 
 test('one policy closes every pod of the host in both directions, also those that inspect an image', () => {
-  const { spec: closed } = closedPolicyOf(options);
+  const { spec: closed } = buildClosedPolicy(options);
   expect(closed).toMatchObject({ policyTypes: ['Ingress', 'Egress'], ingress: [], egress: [] });
   const { labels } = inspectionPod('inspection', 'an/image', options).metadata!;
   expect(labels).toMatchObject(closed!.podSelector!.matchLabels!);
-  expect(podOf(spec, facts, options).metadata!.labels).toMatchObject(closed!.podSelector!.matchLabels!);
+  expect(buildPod(spec, facts, options).metadata!.labels).toMatchObject(closed!.podSelector!.matchLabels!);
 });

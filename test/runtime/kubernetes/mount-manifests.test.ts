@@ -3,10 +3,10 @@ import type { SandboxSpec } from '../../../runtime/driver.ts';
 import type { Cluster } from '../../../runtime/kubernetes/cluster.ts';
 import { EndpointGuard, type EndpointGuardOptions } from '../../../runtime/kubernetes/mounts/endpoint-guard.ts';
 import {
+  buildMountPod,
+  buildMountPolicy,
+  buildMountSecret,
   type MountManifestOptions,
-  mountPodOf,
-  mountPolicyOf,
-  mountSecretOf,
 } from '../../../runtime/kubernetes/mounts/mount-manifests.ts';
 import { isMountPod } from '../../../runtime/kubernetes/mounts/names.ts';
 import { requireMountable } from '../../../runtime/kubernetes/mounts/pod-mounts.ts';
@@ -16,7 +16,7 @@ const options: MountManifestOptions = {
   hostId: 'host-one',
   agentImage: 'registry/agent@sha256:1',
   s3fsImage: 'registry/s3fs@sha256:1',
-  imageOf: (reference) => reference,
+  resolveImage: (reference) => reference,
   clientRanges: ['10.1.0.0/16'],
   closedRanges: ['203.0.113.0/24'],
   dns: ['9.9.9.9'],
@@ -48,10 +48,11 @@ const guard = (more: Partial<EndpointGuardOptions> = {}) =>
       ...more,
     },
   );
-const routeTo = (endpoint: string, more?: Partial<EndpointGuardOptions>) => guard(more).routeOf({ ...slot, endpoint });
+const routeTo = (endpoint: string, more?: Partial<EndpointGuardOptions>) =>
+  guard(more).resolveRoute({ ...slot, endpoint });
 
 test('a mount pod has no privilege, no token, and no label that a sandbox’s policy would open', async () => {
-  const pod = mountPodOf(mount, await routeTo('http://10.1.1.1:9000'), of, options);
+  const pod = buildMountPod(mount, await routeTo('http://10.1.1.1:9000'), of, options);
   expect(isMountPod(pod)).toBe(true);
   expect(pod.metadata).toMatchObject({
     name: 'mount-pod',
@@ -73,7 +74,7 @@ test('a mount pod has no privilege, no token, and no label that a sandbox’s po
 
 test('credentials are only in the Secret, which is removed with the disk', async () => {
   const route = await routeTo('http://10.1.1.1:9000');
-  const secret = mountSecretOf(mount, credentials, options);
+  const secret = buildMountSecret(mount, credentials, options);
   expect(secret).toMatchObject({
     immutable: true,
     metadata: { name: 'mount-one', ownerReferences: [{ kind: 'PersistentVolumeClaim', uid: 'u-disk' }] },
@@ -82,8 +83,8 @@ test('credentials are only in the Secret, which is removed with the disk', async
     '[default]\naws_access_key_id=x1-access\naws_secret_access_key=x2-secret\naws_session_token=x3-token\n',
   );
   const { stringData: _, ...rest } = secret;
-  const pod = mountPodOf(mount, route, of, options);
-  expect(JSON.stringify([rest, pod, mountPolicyOf(mount, route, options)])).not.toMatch(/x1-|x2-|x3-/);
+  const pod = buildMountPod(mount, route, of, options);
+  expect(JSON.stringify([rest, pod, buildMountPolicy(mount, route, options)])).not.toMatch(/x1-|x2-|x3-/);
   expect(pod.spec!.volumes).toContainEqual({
     name: 'credentials',
     secret: { secretName: 'mount-one', defaultMode: 0o400 },
@@ -93,7 +94,7 @@ test('credentials are only in the Secret, which is removed with the disk', async
 test('an endpoint that the operator opened is reached only at the checked addresses', async () => {
   const route = await routeTo('http://10.1.1.1:9000');
   expect(route).toMatchObject({ addresses: ['10.1.1.1'], isOpened: true, isPinned: true });
-  expect(mountPolicyOf(mount, route, options).spec).toEqual({
+  expect(buildMountPolicy(mount, route, options).spec).toEqual({
     podSelector: { matchLabels: { 'sandbox-platform/mount': 'mount-one' } },
     policyTypes: ['Ingress', 'Egress'],
     ingress: [],
@@ -108,17 +109,17 @@ test('a mount pod resolves a public name itself and can reach only public addres
     addresses: ['198.51.100.7'],
     isOpened: false,
   };
-  const open = mountPolicyOf(mount, { ...found, isPinned: false }, options).spec!.egress!;
+  const open = buildMountPolicy(mount, { ...found, isPinned: false }, options).spec!.egress!;
   expect(open).toHaveLength(2);
   expect(open[0]).toMatchObject({
     to: [{ ipBlock: { cidr: '0.0.0.0/0', except: expect.arrayContaining(['10.0.0.0/8', '203.0.113.0/24']) } }],
     ports: [{ protocol: 'TCP', port: 443 }],
   });
   expect(open[1]!.to).toEqual([{ ipBlock: { cidr: '9.9.9.9/32' } }]);
-  expect(mountPodOf(mount, { ...found, isPinned: false }, of, options).spec!.dnsConfig).toEqual({
+  expect(buildMountPod(mount, { ...found, isPinned: false }, of, options).spec!.dnsConfig).toEqual({
     nameservers: ['9.9.9.9'],
   });
-  const pinned = mountPodOf(mount, { ...found, isPinned: true }, of, options).spec!;
+  const pinned = buildMountPod(mount, { ...found, isPinned: true }, of, options).spec!;
   expect(pinned.hostAliases).toEqual([{ ip: '198.51.100.7', hostnames: ['s3.example.com'] }]);
   expect(pinned.dnsConfig).toEqual({ nameservers: ['127.0.0.1'] });
 });
@@ -133,8 +134,8 @@ test.each([
   async (_, endpoint) => {
     const route = await routeTo(endpoint);
     expect(route).toMatchObject({ addresses: [], isOpened: true });
-    expect(mountPolicyOf(mount, route, options).spec!.egress).toEqual([]);
-    const words = mountPodOf(mount, route, of, options).spec!.containers[0]!.command!;
+    expect(buildMountPolicy(mount, route, options).spec!.egress).toEqual([]);
+    const words = buildMountPod(mount, route, of, options).spec!.containers[0]!.command!;
     expect(words).toContain('url=http://127.0.0.1:9');
     expect(words.join(' ')).not.toContain(new URL(endpoint).hostname);
   },

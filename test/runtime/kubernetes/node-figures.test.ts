@@ -8,7 +8,7 @@ import path from 'node:path';
 import { KubeConfig, type V1Node } from '@kubernetes/client-node';
 import { Cluster } from '../../../runtime/kubernetes/cluster.ts';
 import { ClusterCapacity } from '../../../runtime/kubernetes/cluster-capacity.ts';
-import { SummaryRefused, summariesOf } from '../../../runtime/kubernetes/summary-sources.ts';
+import { createSummarySource, SummaryRefused } from '../../../runtime/kubernetes/summary-sources.ts';
 import { TestCa } from '../../support/test-ca.ts';
 
 const address = '127.0.0.1';
@@ -64,7 +64,7 @@ const nodeAt = (port: number, name = 'node-1'): V1Node => ({
 });
 
 /** The configuration of a host worker with a token, as in a pod. */
-function configOf(server: string, caData: string | null = Buffer.from(ca.pair.certificate).toString('base64')) {
+function createConfig(server: string, caData: string | null = Buffer.from(ca.pair.certificate).toString('base64')) {
   const config = new KubeConfig();
   config.loadFromOptions({
     clusters: [{ name: 'one', server, ...(caData === null ? {} : { caData }), skipTLSVerify: false }],
@@ -76,8 +76,8 @@ function configOf(server: string, caData: string | null = Buffer.from(ca.pair.ce
 }
 
 const anywhere = `https://${address}:1`;
-async function ask(port: number, config = configOf(anywhere)): Promise<string> {
-  return (await summariesOf(config)())(nodeAt(port));
+async function ask(port: number, config = createConfig(anywhere)): Promise<string> {
+  return (await createSummarySource(config)())(nodeAt(port));
 }
 
 test('requests to a kubelet go to its internal address and port, with credentials', async () => {
@@ -106,7 +106,7 @@ test('a kubelet gets a token of the account that may only read figures, which is
       JSON.stringify({ apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: body.spec, status }),
     );
   });
-  const prepare = summariesOf(configOf(`https://${address}:${api}`), { via: 'kubelet', account: reader });
+  const prepare = createSummarySource(createConfig(`https://${address}:${api}`), { via: 'kubelet', account: reader });
   for (let time = 0; time < 3; time += 1) expect(await (await prepare())(nodeAt(kubelet))).toBe(summary);
   expect(seen).toEqual(Array(3).fill(`Bearer ${readerToken}`));
   const tokenPath = '/api/v1/namespaces/platform/serviceaccounts/kubelet-reader/token';
@@ -150,7 +150,7 @@ describe('no token is sent to a kubelet', () => {
 
   test('with an API server whose certificate is not verified, or a variable that turns verification off', async () => {
     const port = await serve(record, { authority: await TestCa.create() });
-    const config = configOf(anywhere);
+    const config = createConfig(anywhere);
     Object.assign(config.getCurrentCluster()!, { skipTLSVerify: true });
     process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0';
     try {
@@ -163,7 +163,7 @@ describe('no token is sent to a kubelet', () => {
 
   test('if no authority is configured, because public authorities certify addresses of any owner', async () => {
     const port = await serve(record);
-    await expect(ask(port, configOf(anywhere, null))).rejects.toThrow('PLATFORM_KUBERNETES_KUBELET_CA_FILE');
+    await expect(ask(port, createConfig(anywhere, null))).rejects.toThrow('PLATFORM_KUBERNETES_KUBELET_CA_FILE');
     expect(arrived).toEqual([]);
   });
 
@@ -172,7 +172,7 @@ describe('no token is sent to a kubelet', () => {
     const caFile = path.join(folder, 'ca.crt');
     fs.writeFileSync(caFile, other.pair.certificate);
     const port = await serve(record);
-    const prepare = summariesOf(configOf(anywhere), { via: 'kubelet', caFile });
+    const prepare = createSummarySource(createConfig(anywhere), { via: 'kubelet', caFile });
     await expect((await prepare())(nodeAt(port))).rejects.toThrow(/certificate/);
     expect(arrived).toEqual([]);
     const right = await serve(record, { authority: other });
@@ -180,13 +180,13 @@ describe('no token is sent to a kubelet', () => {
     // The file is read at each connection.
     fs.writeFileSync(caFile, ca.pair.certificate);
     expect(await (await prepare())(nodeAt(port))).toBe(summary);
-    await expect(summariesOf(configOf(anywhere), { via: 'kubelet', caFile: `${caFile}.none` })()).rejects.toThrow(
-      'ENOENT',
-    );
+    await expect(
+      createSummarySource(createConfig(anywhere), { via: 'kubelet', caFile: `${caFile}.none` })(),
+    ).rejects.toThrow('ENOENT');
   });
 
   test('that has no internal address', async () => {
-    const ask = await summariesOf(configOf(anywhere))();
+    const ask = await createSummarySource(createConfig(anywhere))();
     const status = { addresses: [{ type: 'InternalIP', address: 'metadata.example' }] };
     expect(() => ask({ metadata: { name: 'node-1' }, status })).toThrow('no internal address');
   });
@@ -252,7 +252,7 @@ test('requests through the API server need another permission and use its usual 
     seen.push([url, headers.authorization]);
     response.writeHead(status).end(summary);
   });
-  const prepare = summariesOf(configOf(`https://${address}:${port}/cluster/`), { via: 'api-server' });
+  const prepare = createSummarySource(createConfig(`https://${address}:${port}/cluster/`), { via: 'api-server' });
   expect(await (await prepare())(nodeAt(1, 'node/1'))).toBe(summary);
   expect(seen).toEqual([['/cluster/api/v1/nodes/node%2F1/proxy/stats/summary', `Bearer ${ownToken}`]]);
   status = 403;
@@ -270,12 +270,12 @@ describe('the capacity of a cluster', () => {
       response.setHeader('content-type', 'application/json');
       response.end(JSON.stringify({ apiVersion: 'v1', kind: 'List', metadata: {}, items }));
     });
-    const config = configOf(`https://${address}:${api}`);
+    const config = createConfig(`https://${address}:${api}`);
     warnings = [];
     const warn = (fields: object) => warnings.push(fields as { err: Error });
     capacity = new ClusterCapacity({
       cluster: new Cluster(config, 'sandboxes'),
-      summaries: summariesOf(config),
+      summaries: createSummarySource(config),
       namespace: 'sandboxes',
       memoryShare: 1,
       pods: () => [],
@@ -305,10 +305,10 @@ describe('the capacity of a cluster', () => {
     while (asked.length < 2) await once(servers[1]!, 'request');
     await capacity.close();
     expect(warnings.map(({ node }) => node).sort()).toEqual(['broken', 'forbidding', 'strange']);
-    const messageOf = (name: string) => warnings.find(({ node }) => node === name)!.err.message;
-    expect(messageOf('broken')).toMatch(/JSON/);
-    expect(messageOf('forbidding')).toContain('get on nodes/stats');
-    expect(messageOf('strange')).toMatch(/certificate/);
+    const findMessage = (name: string) => warnings.find(({ node }) => node === name)!.err.message;
+    expect(findMessage('broken')).toMatch(/JSON/);
+    expect(findMessage('forbidding')).toContain('get on nodes/stats');
+    expect(findMessage('strange')).toMatch(/certificate/);
     expect(JSON.stringify(warnings.map(({ err }) => [err.message, err.stack]))).not.toContain(ownToken);
   });
 

@@ -1,11 +1,11 @@
 import type { V1ContainerState, V1Pod, V1PodStatus } from '@kubernetes/client-node';
 import {
-  addressOf,
-  endOf,
+  findAddress,
+  findPodEnd,
+  findStartFailure,
   isDiskOnClosedNode,
   isUnschedulable,
   lacksCapacity,
-  startFailureOf,
 } from '../../../runtime/kubernetes/pod-state.ts';
 
 const pod = (status: Partial<V1PodStatus>, metadata: V1Pod['metadata'] = {}): V1Pod => ({ metadata, status });
@@ -24,19 +24,19 @@ test.each<[string, V1Pod, string, number | null]>([
   ['deleted by hand', withState(running, {}, deleted()), 'deleted', null],
   ['deleted by hand, and ended', withState({ terminated: { exitCode: 143 } }, {}, deleted()), 'deleted', 143],
 ])('the reason of an end: %s', (_, ended, reason, exitCode) => {
-  expect(endOf(ended)).toMatchObject({ reason, exitCode });
-  expect(addressOf(ended)).toBeNull();
+  expect(findPodEnd(ended)).toMatchObject({ reason, exitCode });
+  expect(findAddress(ended)).toBeNull();
 });
 
 test('a pod that runs or is starting has no end', () => {
-  expect(endOf(withState(running, { podIP: '10.0.0.9' }))).toBeNull();
-  expect(addressOf(withState(running, { podIP: '10.0.0.9' }))).toBe('10.0.0.9');
+  expect(findPodEnd(withState(running, { podIP: '10.0.0.9' }))).toBeNull();
+  expect(findAddress(withState(running, { podIP: '10.0.0.9' }))).toBe('10.0.0.9');
   const waiting = withState({ waiting: { reason: 'PodInitializing' } }, { podIP: '10.0.0.9' });
-  expect([endOf(waiting), addressOf(waiting), startFailureOf(waiting)]).toEqual([null, null, null]);
+  expect([findPodEnd(waiting), findAddress(waiting), findStartFailure(waiting)]).toEqual([null, null, null]);
 });
 
 test('the end of a pod has the last output of the command', () => {
-  expect(endOf(withState({ terminated: { exitCode: 1, message: 'no such file' } }))).toMatchObject({
+  expect(findPodEnd(withState({ terminated: { exitCode: 1, message: 'no such file' } }))).toMatchObject({
     output: 'no such file',
   });
 });
@@ -57,7 +57,7 @@ test.each<[string, V1Pod, string, boolean]>([
   ],
   ['a disk that cannot be prepared', pod({ initContainerStatuses: [prepared('disk', 'x')] }), 'start_failed', true],
 ])('why a pod does not start: %s', (_, starting, code, retryable) => {
-  expect(startFailureOf(starting)).toMatchObject({ code, retryable });
+  expect(findStartFailure(starting)).toMatchObject({ code, retryable });
 });
 
 const elsewhere = "1 node(s) didn't match PersistentVolume's node affinity";

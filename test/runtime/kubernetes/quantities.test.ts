@@ -3,7 +3,7 @@ import { DriverError } from '../../../runtime/driver.ts';
 import { imageNames, NamedImages } from '../../../runtime/kubernetes/cluster-images.ts';
 import { LeaseWatch } from '../../../runtime/kubernetes/lease-watch.ts';
 import { readNodeSummary } from '../../../runtime/kubernetes/node-summary.ts';
-import { bytesOf, countOf } from '../../../runtime/kubernetes/quantities.ts';
+import { parseBytes, parseQuantity } from '../../../runtime/kubernetes/quantities.ts';
 import { remainingQuota } from '../../../runtime/kubernetes/remaining-quota.ts';
 
 const of = { namespace: 'sandboxes', containerName: 'sandbox', volumeName: 'disk' };
@@ -71,7 +71,7 @@ test('the summary of a node has the use of each pod of the namespace, without un
 });
 
 test('quantities of Kubernetes are read as numbers', () => {
-  expect(['2', '1500m', '1e3', '12Ki', '3Gi', '1.5G', '250000000n'].map(countOf)).toEqual([
+  expect(['2', '1500m', '1e3', '12Ki', '3Gi', '1.5G', '250000000n'].map(parseQuantity)).toEqual([
     2,
     1.5,
     1000,
@@ -80,8 +80,8 @@ test('quantities of Kubernetes are read as numbers', () => {
     1.5e9,
     0.25,
   ]);
-  expect(bytesOf('128974848000m')).toBe(128_974_848);
-  for (const wrong of ['', 'Gi', '1x', '1 Gi', '1mi']) expect(() => countOf(wrong)).toThrow('is no quantity');
+  expect(parseBytes('128974848000m')).toBe(128_974_848);
+  for (const wrong of ['', 'Gi', '1x', '1 Gi', '1mi']) expect(() => parseQuantity(wrong)).toThrow('is no quantity');
 });
 
 test('the smallest quota counts, and a request that is a share of the limit leaves capacity for more', () => {
@@ -103,12 +103,12 @@ test('the smallest quota counts, and a request that is a share of the limit leav
 
 test('an image comes from the registry, from the operator or from its own reference; a template without one is refused', async () => {
   const images = { 'builtin:base': 'registry.example.com/base:1' };
-  const nameOf = imageNames({ registry: 'registry.example.com:5000', builtin: images });
+  const resolveName = imageNames({ registry: 'registry.example.com:5000', builtin: images });
   const digest = `sha256:${'a'.repeat(64)}`;
-  expect(nameOf(`registry:team/acc-1/tool@${digest}`)).toBe(`registry.example.com:5000/team/acc-1/tool@${digest}`);
-  expect(nameOf('builtin:base')).toBe('registry.example.com/base:1');
-  expect(nameOf('debian:12')).toBe('debian:12');
-  expect(() => nameOf('builtin:code-interpreter')).toThrow(DriverError);
+  expect(resolveName(`registry:team/acc-1/tool@${digest}`)).toBe(`registry.example.com:5000/team/acc-1/tool@${digest}`);
+  expect(resolveName('builtin:base')).toBe('registry.example.com/base:1');
+  expect(resolveName('debian:12')).toBe('debian:12');
+  expect(() => resolveName('builtin:code-interpreter')).toThrow(DriverError);
 
   const named = new NamedImages(['builtin:base', 'builtin:code-interpreter', 'builtin:other'], {
     ...images,

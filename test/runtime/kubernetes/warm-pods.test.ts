@@ -1,39 +1,39 @@
 import { ApiException, type V1Pod } from '@kubernetes/client-node';
 import type { SandboxSpec } from '../../../runtime/driver.ts';
-import { diskOf, podOf, policyOf } from '../../../runtime/kubernetes/manifests.ts';
-import { isFreeWarm, sandboxOf } from '../../../runtime/kubernetes/names.ts';
+import { buildDisk, buildPod, buildPolicy } from '../../../runtime/kubernetes/manifests.ts';
+import { isFreeWarm, readSandboxId } from '../../../runtime/kubernetes/names.ts';
 import type { WarmShape } from '../../../runtime/kubernetes/options.ts';
-import { useBeforeOf, withoutUseBefore, writeUseBefore } from '../../../runtime/kubernetes/use-before.ts';
-import { warmDiskOf, warmPodOf, warmPolicyOf } from '../../../runtime/kubernetes/warm-manifests.ts';
+import { parseUseBefore, withoutUseBefore, writeUseBefore } from '../../../runtime/kubernetes/use-before.ts';
+import { buildWarmDisk, buildWarmPod, buildWarmPolicy } from '../../../runtime/kubernetes/warm-manifests.ts';
 import { WarmPodEviction } from '../../../runtime/kubernetes/warm-pod-eviction.ts';
 import type { WarmPod } from '../../../runtime/kubernetes/warm-pod-maker.ts';
 import { WarmPods } from '../../../runtime/kubernetes/warm-pods.ts';
 import { until } from '../../support/until.ts';
-import { facts, options, specOf as sampleOf } from '../manifest-samples.ts';
+import { facts, options, createSpec as sampleSpec } from '../manifest-samples.ts';
 
 const base: WarmShape = { image: 'base', cpuCount: 1, memoryMb: 256, storageGb: 1 };
 const logger = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
-const specOf = (shape: Partial<WarmShape> = {}): SandboxSpec =>
-  sampleOf({ ...base, ...shape, allowInternetAccess: true });
+const createSpec = (shape: Partial<WarmShape> = {}): SandboxSpec =>
+  sampleSpec({ ...base, ...shape, allowInternetAccess: true });
 
 describe('the objects of a warm pod', () => {
-  const pod = warmPodOf('warm-1', base, facts, options);
-  const disk = warmDiskOf('warm-1', base, facts, options);
+  const pod = buildWarmPod('warm-1', base, facts, options);
+  const disk = buildWarmDisk('warm-1', base, facts, options);
 
   test('belong to no sandbox, and have the same containers as the pod of a sandbox of the same size', () => {
     for (const object of [pod, disk]) {
       expect(object.metadata).toMatchObject({ name: 'warm-1', annotations: { 'sandbox-platform/warm': 'free' } });
-      expect([isFreeWarm(object), sandboxOf(object)]).toEqual([true, null]);
+      expect([isFreeWarm(object), readSandboxId(object)]).toEqual([true, null]);
     }
-    const cold = podOf(specOf(), facts, options);
+    const cold = buildPod(createSpec(), facts, options);
     expect(pod.spec!.containers).toEqual(cold.spec!.containers);
     expect(pod.spec!.initContainers).toEqual(cold.spec!.initContainers);
     expect(pod.spec!.volumes).toContainEqual({ name: 'disk', persistentVolumeClaim: { claimName: 'warm-1' } });
-    expect(disk.spec).toEqual(diskOf(specOf(), facts, options).spec);
+    expect(disk.spec).toEqual(buildDisk(createSpec(), facts, options).spec);
   });
 
   test('are closed by one policy, which also selects warm pods that a sandbox has taken', () => {
-    const { spec } = warmPolicyOf(options);
+    const { spec } = buildWarmPolicy(options);
     expect(spec).toEqual({
       podSelector: {
         matchLabels: { 'sandbox-platform/host': 'host-one' },
@@ -46,31 +46,31 @@ describe('the objects of a warm pod', () => {
   });
 
   test('are selected by the policy of their sandbox without changed labels', () => {
-    const policy = policyOf(specOf(), { name: 'warm-1', uid: 'u' }, options);
+    const policy = buildPolicy(createSpec(), { name: 'warm-1', uid: 'u' }, options);
     expect(policy.metadata).toMatchObject({ name: 'sbx-one', ownerReferences: [{ name: 'warm-1', uid: 'u' }] });
     const selected = policy.spec!.podSelector!.matchLabels!;
     expect(selected).toEqual({ 'sandbox-platform/sandbox': 'warm-1' });
-    for (const each of [pod, podOf(specOf(), facts, options, 'warm-1')]) {
+    for (const each of [pod, buildPod(createSpec(), facts, options, 'warm-1')]) {
       expect(each.metadata!.labels).toMatchObject(selected);
     }
     expect(policy.spec!.egress!.length).toBeGreaterThan(0);
   });
 
   test('include a disk that keeps its name, and later pods of the sandbox mount it by this name', () => {
-    const again = podOf(specOf(), facts, options, 'warm-1');
+    const again = buildPod(createSpec(), facts, options, 'warm-1');
     expect(again.metadata!.name).toBe('sbx-one');
     expect(again.spec!.volumes).toContainEqual({ name: 'disk', persistentVolumeClaim: { claimName: 'warm-1' } });
-    const taken = diskOf(specOf(), facts, options, 'warm-1');
+    const taken = buildDisk(createSpec(), facts, options, 'warm-1');
     expect(taken.metadata!.name).toBe('warm-1');
-    expect([again, taken].map(sandboxOf)).toEqual(['sbx-one', 'sbx-one']);
+    expect([again, taken].map(readSandboxId)).toEqual(['sbx-one', 'sbx-one']);
   });
 });
 
 test('the use of a pod before its sandbox does not count as the use of the sandbox', () => {
   const before = { atMs: 500, cpuSeconds: 1.5, receivedBytes: 10, sentBytes: 20 };
   const pod = (text: string): V1Pod => ({ metadata: { annotations: { 'sandbox-platform/use-before': text } } });
-  expect(useBeforeOf(pod(writeUseBefore(before)))).toEqual(before);
-  expect([useBeforeOf({ metadata: {} }), useBeforeOf(pod('{')), useBeforeOf(pod('{"atMs":"1"}'))]).toEqual([
+  expect(parseUseBefore(pod(writeUseBefore(before)))).toEqual(before);
+  expect([parseUseBefore({ metadata: {} }), parseUseBefore(pod('{')), parseUseBefore(pod('{"atMs":"1"}'))]).toEqual([
     null,
     null,
     null,
@@ -124,7 +124,7 @@ describe('warm pods', () => {
     Object.assign(capacity, { isThere: true, budgetMb: 1024 });
     pods = new WarmPods({
       maker,
-      imageOf: options.imageOf,
+      resolveImage: options.resolveImage,
       base,
       size: { least: 2, most: 4 },
       budgetMb: () => capacity.budgetMb,
@@ -139,9 +139,9 @@ describe('warm pods', () => {
   afterEach(() => pods.close());
 
   test('are kept for the base image, and each is taken once by a sandbox of the same image and size', async () => {
-    expect(pods.claim(specOf({ memoryMb: 512 }))).toBeNull();
-    expect(pods.claim(specOf({ image: 'other' }))).toBeNull();
-    const taken = [pods.claim(specOf()), pods.claim(specOf()), pods.claim(specOf())];
+    expect(pods.claim(createSpec({ memoryMb: 512 }))).toBeNull();
+    expect(pods.claim(createSpec({ image: 'other' }))).toBeNull();
+    const taken = [pods.claim(createSpec()), pods.claim(createSpec()), pods.claim(createSpec())];
     expect(taken.map((pod) => pod?.name)).toEqual(['warm-1', 'warm-2', undefined]);
     expect(pods.images).toEqual(['other']);
     // For each shape, as many pods are kept as creates came at once.
@@ -154,7 +154,7 @@ describe('warm pods', () => {
   test('are not taken when they have ended, and are replaced when the end is seen', async () => {
     const [first] = maker.made;
     maker.lost.add(first!.name);
-    expect(pods.claim(specOf())!.name).toBe('warm-2');
+    expect(pods.claim(createSpec())!.name).toBe('warm-2');
     const annotations = { 'sandbox-platform/warm': 'free' };
     pods.notice({ metadata: { name: first!.name, uid: first!.uid, annotations } }, true);
     await until(() => maker.gone.includes('warm-1') && pods.ready() === 2);
@@ -181,12 +181,12 @@ describe('warm pods', () => {
   });
 
   test('end for a sandbox, starting with the shape that was created longest ago, and are not made again for a while', async () => {
-    expect(pods.claim(specOf({ image: 'other' }))).toBeNull();
+    expect(pods.claim(createSpec({ image: 'other' }))).toBeNull();
     await until(() => pods.ready('other') === 1);
     expect(await pods.evict(2)).toBe(2);
     expect([pods.ready('base'), pods.ready('other')]).toEqual([0, 1]);
     expect(maker.gone).toEqual(['warm-1', 'warm-2']);
-    expect(pods.claim(specOf())).toBeNull();
+    expect(pods.claim(createSpec())).toBeNull();
     expect([await pods.evict(8), await pods.evict(1)]).toEqual([1, 0]);
     const { tries } = maker;
     await new Promise((next) => setTimeout(next, 1500));
@@ -196,9 +196,9 @@ describe('warm pods', () => {
   test('stay within a memory budget, and pods of shapes that were created earlier end for newer ones', async () => {
     // Each pod requests 64 MB.
     capacity.budgetMb = 4 * 64;
-    for (let time = 0; time < 2; time += 1) pods.claim(specOf({ image: 'one' }));
+    for (let time = 0; time < 2; time += 1) pods.claim(createSpec({ image: 'one' }));
     await until(() => pods.ready('one') === 2);
-    pods.claim(specOf({ image: 'two' }));
+    pods.claim(createSpec({ image: 'two' }));
     await until(() => pods.ready('two') === 1);
     expect(pods.ready('one')).toBe(1);
     // The minimum for the base image stays, and is made before pods of newer shapes.
@@ -213,12 +213,12 @@ describe('warm pods', () => {
 
   test('are not made without capacity, and a failed attempt is not repeated at once', async () => {
     capacity.isThere = false;
-    pods.claim(specOf());
+    pods.claim(createSpec());
     await new Promise((next) => setTimeout(next, 1200));
     expect(maker.tries).toBe(2);
     capacity.isThere = true;
     maker.failures = 10;
-    pods.claim(specOf());
+    pods.claim(createSpec());
     await until(() => maker.tries > 2);
     const { tries } = maker;
     await new Promise((next) => setTimeout(next, 1200));

@@ -61,9 +61,9 @@ test('errors of some sandboxes are logged when a host starts, and the others are
   const logger = pino({ level: 'warn' }, { write: (line) => logged.push(JSON.parse(line)) });
   const facts = new SandboxFacts({ client: plane.client, logger });
   const { orm, plans, hostId, secrets } = plane;
-  const specOf = (row: Parameters<typeof toSpec>[0]) =>
+  const createSpec = (row: Parameters<typeof toSpec>[0]) =>
     toSpec(row, { secrets, environment: {}, internetEnvironment: {} });
-  const reconciliation = new HostReconciliation({ orm, plans, driver, facts, hostId, specOf, logger });
+  const reconciliation = new HostReconciliation({ orm, plans, driver, facts, hostId, createSpec, logger });
   await reconciliation.takeOver(new Date());
   facts.stop();
 

@@ -162,7 +162,7 @@ test('one host with the image is enough; the failure of another counts when that
   await until(() => second.images.begun === 1);
   const retry = second.images.hold();
   second.images.end('no space');
-  await until(async () => (await rowOf(second.hostId))?.status === 'failed');
+  await until(async () => (await readRow(second.hostId))?.status === 'failed');
   expect((await template()).status).toBe('available');
   await orm.em.fork().nativeUpdate(Host, { hostId: first.hostId }, { lostAt: new Date() });
   retry();
@@ -195,7 +195,7 @@ test('a stop ends the wait for the next attempt', async () => {
   expect(images.begun).toBe(1);
 });
 
-async function rowOf(hostId: string): Promise<{ status: string } | undefined> {
+async function readRow(hostId: string): Promise<{ status: string } | undefined> {
   const rows = await orm.em.fork().execute('select status from builtin_images where host_id = ?', [hostId]);
   return rows[0] as { status: string } | undefined;
 }

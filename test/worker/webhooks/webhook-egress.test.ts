@@ -50,13 +50,13 @@ test('webhooks reach opened ranges, but no service of the settings and no sandbo
     PLATFORM_INTERNAL_SERVICES: `127.0.0.1:${service.port}`,
   });
   const sender = createWebhookSender(settings, orm);
-  const errorOf = async (url: string) =>
+  const sendForError = async (url: string) =>
     (await sender.send({ url, headers: { 'webhook-id': 'evt-1' }, body: '{}', timeoutSeconds: 60 })).error;
   const refused = 'The endpoint could not be reached';
   try {
-    expect(await errorOf(receiver.url)).toBeNull();
-    expect(await errorOf(`http://127.0.0.1:${service.port}/`)).toBe(refused);
-    expect(await errorOf(`http://127.7.0.9:${sandbox.port}/`)).toBe(refused);
+    expect(await sendForError(receiver.url)).toBeNull();
+    expect(await sendForError(`http://127.0.0.1:${service.port}/`)).toBe(refused);
+    expect(await sendForError(`http://127.7.0.9:${sandbox.port}/`)).toBe(refused);
     expect([service.connections, sandbox.connections]).toEqual([0, 0]);
   } finally {
     await sender.close();

@@ -56,17 +56,17 @@ async function newPerson(): Promise<Person> {
   return { ...member, email };
 }
 
-const workflowIdOf = workflowKinds.passwordReset.workflowId;
-const handleOf = ({ userId }: Caller) => plane.client.workflow.getHandle(workflowIdOf(userId));
+const formatWorkflowId = workflowKinds.passwordReset.workflowId;
+const getHandle = ({ userId }: Caller) => plane.client.workflow.getHandle(formatWorkflowId(userId));
 const request = (caller: Caller) => api.send(caller, 'POST', '/v1/user-management/request-password-reset');
 const forgot = (email: string) => api.send(null, 'POST', '/v1/auth/forgot-password', { email });
 const finish = (token: string, password = newPassword) =>
   api.send(null, 'POST', '/v1/auth/reset-password', { token, new_password: password });
 const signIn = ({ email }: Person, password = newPassword) =>
   api.send(null, 'POST', '/v1/auth/sign-in', { email, password });
-const codeOf = (reply: Reply) => [reply.status, reply.body.code];
+const readCode = (reply: Reply) => [reply.status, reply.body.code];
 
-async function sessionOf(person: Person): Promise<string> {
+async function signInForSession(person: Person): Promise<string> {
   return (await signIn(person)).body.data.access_token;
 }
 
@@ -75,7 +75,7 @@ test('a reset is requested, mailed and used once; the workflow ends and another 
   const asked = await request(person);
   expect([asked.status, asked.body.data]).toEqual([200, undefined]);
   const again = await request(person);
-  expect(codeOf(again)).toEqual([429, 'password_reset_pending']);
+  expect(readCode(again)).toEqual([429, 'password_reset_pending']);
   expect(again.body.data).toEqual({ time_remaining_minutes: 30 });
 
   const mail = await mails.take(person.email);
@@ -83,14 +83,14 @@ test('a reset is requested, mailed and used once; the workflow ends and another 
   expect(mail.text).toContain('http://platform.test/account/reset-password?token=');
   const token = tokenIn(mail);
   expect((await finish(token)).body.message).toBe('The new password is set');
-  expect(codeOf(await finish(token, 'ein anderes pferd'))).toEqual([400, 'invalid_link']);
+  expect(readCode(await finish(token, 'ein anderes pferd'))).toEqual([400, 'invalid_link']);
   expect((await signIn(person)).status).toBe(200);
   const profile = await api.send(person, 'GET', '/v1/users/me');
   expect(profile.body.data).toMatchObject({ has_local_password: true, email_verified: true });
 
-  await handleOf(person).result();
+  await getHandle(person).result();
   if (process.env.RECORD_HISTORIES === '1') {
-    await recordHistory(plane.client, 'password-reset', workflowIdOf(person.userId));
+    await recordHistory(plane.client, 'password-reset', formatWorkflowId(person.userId));
   }
   expect((await request(person)).status).toBe(200);
   expect(tokenIn(await mails.take(person.email))).not.toBe(token);
@@ -100,8 +100,8 @@ test('a reset ends existing sessions, and is void if the password was changed in
   const person = await newPerson();
   await request(person);
   await finish(tokenIn(await mails.take(person.email)));
-  await handleOf(person).result();
-  const session = await sessionOf(person);
+  await getHandle(person).result();
+  const session = await signInForSession(person);
   await request(person);
   const token = tokenIn(await mails.take(person.email));
   const changed = await api.client.send('POST', '/v1/user-management/change-password', {
@@ -109,8 +109,8 @@ test('a reset ends existing sessions, and is void if the password was changed in
     body: { current_password: newPassword, new_password: 'ein anderes pferd' },
   });
   expect(changed.status).toBe(200);
-  expect(codeOf(await finish(token))).toEqual([400, 'invalid_link']);
-  await handleOf(person).result();
+  expect(readCode(await finish(token))).toEqual([400, 'invalid_link']);
+  await getHandle(person).result();
 });
 
 test('of ten concurrent uses one sets its password', async () => {
@@ -129,7 +129,7 @@ test('a bad password does not use up the link', async () => {
   await request(person);
   const token = tokenIn(await mails.take(person.email));
   for (const bad of ['short', 'password1', person.email, 'x'.repeat(1025)]) {
-    expect(codeOf(await finish(token, bad))).toEqual([400, 'weak_password']);
+    expect(readCode(await finish(token, bad))).toEqual([400, 'weak_password']);
   }
   expect((await finish(token)).status).toBe(200);
 });
@@ -139,7 +139,7 @@ test.each([
   ['a guess', 'A'.repeat(43)],
   ['an access token', 'eyJhbGciOiJIUzI1NiJ9.e30.c2ln'],
 ])('%s as a token sets no password', async (_what, token) => {
-  expect(codeOf(await finish(token))).toEqual([400, 'invalid_link']);
+  expect(readCode(await finish(token))).toEqual([400, 'invalid_link']);
 });
 
 describe('forgot-password', () => {
@@ -157,9 +157,9 @@ describe('forgot-password', () => {
     }
     const mail = await mails.take(person.email);
     expect((await finish(tokenIn(mail))).status).toBe(200);
-    await handleOf(person).result();
+    await getHandle(person).result();
     for (const { userId } of [disabled, provided]) {
-      await expect(handleOf({ userId } as Caller).describe()).rejects.toThrow(/not found/i);
+      await expect(getHandle({ userId } as Caller).describe()).rejects.toThrow(/not found/i);
     }
   });
 });
@@ -178,12 +178,12 @@ describe('made by the account root', () => {
   test('others, strangers and those without a password here are refused', async () => {
     const person = await newPerson();
     const stranger = await api.addAccount();
-    expect(codeOf(await reset(person, person))).toEqual([403, 'root_required']);
-    expect(codeOf(await reset(stranger, person))).toEqual([404, 'not_found']);
-    expect(codeOf(await reset(api.root, { ...person, userId: 'usr-none' }))).toEqual([404, 'not_found']);
+    expect(readCode(await reset(person, person))).toEqual([403, 'root_required']);
+    expect(readCode(await reset(stranger, person))).toEqual([404, 'not_found']);
+    expect(readCode(await reset(api.root, { ...person, userId: 'usr-none' }))).toEqual([404, 'not_found']);
     await plane.orm.em.fork().nativeUpdate(User, { userId: person.userId }, { oauthProvider: 'https://idp.example' });
-    expect(codeOf(await reset(api.root, person))).toEqual([400, 'no_local_password']);
-    expect(codeOf(await request(person))).toEqual([400, 'no_local_password']);
+    expect(readCode(await reset(api.root, person))).toEqual([400, 'no_local_password']);
+    expect(readCode(await request(person))).toEqual([400, 'no_local_password']);
   });
 });
 
@@ -204,9 +204,9 @@ test('a mail that the server refuses for good ends the reset, so that another ma
   const person = await newPerson();
   mails.answersTo.set(person.email, ['550 no such user']);
   await request(person);
-  await expect(handleOf(person).result()).rejects.toThrow('Workflow execution failed');
+  await expect(getHandle(person).result()).rejects.toThrow('Workflow execution failed');
   if (process.env.RECORD_HISTORIES === '1') {
-    await recordHistory(plane.client, 'password-reset-refused', workflowIdOf(person.userId));
+    await recordHistory(plane.client, 'password-reset-refused', formatWorkflowId(person.userId));
   }
   expect((await request(person)).status).toBe(200);
   expect((await finish(tokenIn(await mails.take(person.email)))).status).toBe(200);
@@ -225,7 +225,7 @@ test('a late attempt at the mail does not make a used link work again', async ()
     provesEmail: true,
     expiresAt,
   });
-  expect(codeOf(await finish(token, 'ein anderes pferd'))).toEqual([400, 'invalid_link']);
+  expect(readCode(await finish(token, 'ein anderes pferd'))).toEqual([400, 'invalid_link']);
 });
 
 test('a request that finds a running reset, and then no Temporal, can be repeated', async () => {
@@ -263,7 +263,7 @@ test('a link that has expired is void', async () => {
   await plane.orm.em
     .fork()
     .execute(`update account_links set expires_at = now() where user_id = ? and ended_at is null`, [person.userId]);
-  expect(codeOf(await finish(token))).toEqual([400, 'invalid_link']);
+  expect(readCode(await finish(token))).toEqual([400, 'invalid_link']);
 });
 
 test('a link to a former address of the user, or of a disabled user, is void', async () => {
@@ -274,7 +274,7 @@ test('a link to a former address of the user, or of a disabled user, is void', a
   const em = plane.orm.em.fork();
   await em.nativeUpdate(User, { userId: moved.userId }, { email: `new-${moved.email}` });
   await em.nativeUpdate(User, { userId: disabled.userId }, { status: 'disabled' });
-  for (const token of tokens) expect(codeOf(await finish(token))).toEqual([400, 'invalid_link']);
+  for (const token of tokens) expect(readCode(await finish(token))).toEqual([400, 'invalid_link']);
 });
 
 test('a user whose sign-in is slowed down by others can sign in with a link', async () => {
@@ -282,7 +282,7 @@ test('a user whose sign-in is slowed down by others can sign in with a link', as
   const person = await newPerson();
   await request(person);
   await finish(tokenIn(await mails.take(person.email)));
-  await handleOf(person).result();
+  await getHandle(person).result();
   const attackers = Array.from({ length: 22 }, (_, index) => `203.0.113.${index}`);
   for (const remoteAddress of attackers) {
     const body = { email: person.email, password: 'wrong' };
@@ -304,8 +304,8 @@ test('neither link nor password is readable in histories or in the log', async (
   await request(person);
   const token = tokenIn(await mails.take(person.email));
   await finish(token);
-  await handleOf(person).result();
-  const history = JSON.stringify(await handleOf(person).fetchHistory());
+  await getHandle(person).result();
+  const history = JSON.stringify(await getHandle(person).fetchHistory());
   const decoded = await Promise.all(
     [...history.matchAll(/"data":"([^"]+)"/g)].map(([, data]) => Buffer.from(data!, 'base64').toString()),
   );
@@ -318,6 +318,6 @@ test('neither link nor password is readable in histories or in the log', async (
 test('a suspended account gets no reset through its keys', async () => {
   const owner = await api.addAccount();
   await plane.orm.em.fork().nativeUpdate(Account, { accountId: owner.accountId }, { status: 'suspended' });
-  expect(codeOf(await request(owner))).toEqual([403, 'account_suspended']);
-  await expect(handleOf(owner).describe()).rejects.toThrow(/not found/i);
+  expect(readCode(await request(owner))).toEqual([403, 'account_suspended']);
+  await expect(getHandle(owner).describe()).rejects.toThrow(/not found/i);
 });

@@ -60,15 +60,15 @@ test('a new user is invited by a mail, sets a password with its link, and signs 
 });
 
 describe('the deletion of a user', () => {
-  const deletionOf = ({ userId }: Caller) =>
+  const getDeletion = ({ userId }: Caller) =>
     plane.client.workflow.getHandle(workflowKinds.userDeletion.workflowId(userId));
-  const endOf = async (user: Caller) => {
+  const waitForEnd = async (user: Caller) => {
     await until(async () => (await plane.orm.em.fork().count(User, { userId: user.userId })) === 0, 60_000);
-    await deletionOf(user).result();
+    await getDeletion(user).result();
   };
   /** Null: it has not begun. */
-  const progressOf = (user: Caller) =>
-    deletionOf(user)
+  const queryProgress = (user: Caller) =>
+    getDeletion(user)
       .query(progressQuery)
       .catch((error) => {
         if (error instanceof WorkflowNotFoundError) return null;
@@ -115,10 +115,10 @@ describe('the deletion of a user', () => {
         note: expect.stringMatching(/./),
       },
     ]);
-    await endOf(user);
+    await waitForEnd(user);
     // Their link is void, so its workflow ends before the link expires.
     await reset.result();
-    expect(await deletionOf(user).query(progressQuery)).toEqual({
+    expect(await getDeletion(user).query(progressQuery)).toEqual({
       status: 'completed',
       step: 'done',
       sandboxesLeft: 0,
@@ -175,14 +175,14 @@ describe('the deletion of a user', () => {
     const again = await remove(user);
     expect([again.status, again.body.data.deleted_empty_projects]).toEqual([202, 0]);
     const waiting = { status: 'in_progress', step: 'ending_sandboxes', sandboxesLeft: 1 };
-    await until(async () => (await progressOf(user))?.sandboxesLeft === 1);
-    expect(await progressOf(user)).toEqual(waiting);
+    await until(async () => (await queryProgress(user))?.sandboxesLeft === 1);
+    expect(await queryProgress(user)).toEqual(waiting);
     const listed = (await api.send(api.root, 'GET', `${users}/${user.userId}`)).body.data;
     expect(listed.status).toBe('disabled');
     const enabled = await api.send(api.root, 'PUT', `${users}/${user.userId}`, { status: 'enabled' });
     expect([enabled.status, enabled.body.code]).toEqual([409, 'user_being_deleted']);
     await setStatus('terminated');
-    await endOf(user);
+    await waitForEnd(user);
     expect((await plane.row(sandboxId)).ownerUserId).toBe(api.root.userId);
   });
 
@@ -210,19 +210,19 @@ describe("a change of the account's e-mail", () => {
     api.send(by, 'POST', `${url}/email-change-request`, { current_email: current, new_email: next });
   const confirm = (token: string) => api.send(null, 'POST', `${url}/confirm-email-change`, { token });
   const clear = (by: Caller) => api.send(by, 'POST', `${url}/clear-email-change-requests`);
-  const statusOf = async (by: Caller) => (await api.send(by, 'GET', `${url}/email-change-status`)).body.data;
-  const profileOf = async (by: Caller) => (await api.send(by, 'GET', '/v1/users/me')).body.data;
-  const workflowOf = ({ accountId }: Caller) =>
+  const readStatus = async (by: Caller) => (await api.send(by, 'GET', `${url}/email-change-status`)).body.data;
+  const readProfile = async (by: Caller) => (await api.send(by, 'GET', '/v1/users/me')).body.data;
+  const getWorkflow = ({ accountId }: Caller) =>
     plane.client.workflow.getHandle(workflowKinds.emailChange.workflowId(accountId));
   let count = 0;
   const newEmail = () => `moved-${++count}@example.com`;
 
   async function newAccount() {
     const root = await api.addAccount();
-    return { root, member: await api.addUser(root), email: (await profileOf(root)).account.email as string };
+    return { root, member: await api.addUser(root), email: (await readProfile(root)).account.email as string };
   }
 
-  async function tokensOf(current: string, next: string) {
+  async function takeTokens(current: string, next: string) {
     const [old, fresh] = [await mails.take(current), await mails.take(next)];
     for (const mail of [old, fresh]) expect(mail.text).toContain(`from ${current} to ${next}`);
     expect(old.text).toContain('http://platform.test/account/confirm-email-change?token=');
@@ -235,21 +235,21 @@ describe("a change of the account's e-mail", () => {
   ] as const)('takes effect for all its users when %s and %s have confirmed', async (first, second) => {
     const { root, member, email } = await newAccount();
     const next = newEmail();
-    expect(await statusOf(member)).toEqual({ has_pending_request: false, status: 'none_confirmed' });
+    expect(await readStatus(member)).toEqual({ has_pending_request: false, status: 'none_confirmed' });
     expect((await request(root, email.toUpperCase(), next)).status).toBe(200);
-    expect(await statusOf(member)).toEqual({ has_pending_request: true, status: 'none_confirmed' });
-    const tokens = await tokensOf(email, next);
+    expect(await readStatus(member)).toEqual({ has_pending_request: true, status: 'none_confirmed' });
+    const tokens = await takeTokens(email, next);
     const pending = second === 'new' ? next : email;
     expect((await confirm(tokens[first])).body.data).toEqual({ status: 'pending', pending_email: pending });
     const twice = await confirm(tokens[first]);
     expect([twice.status, twice.body.code]).toEqual([400, 'invalid_link']);
-    expect(await statusOf(member)).toEqual({ has_pending_request: true, status: 'partial_confirmed' });
-    expect((await profileOf(member)).account.email).toBe(email);
+    expect(await readStatus(member)).toEqual({ has_pending_request: true, status: 'partial_confirmed' });
+    expect((await readProfile(member)).account.email).toBe(email);
     expect((await confirm(tokens[second])).body.data).toEqual({ status: 'completed' });
-    expect(await statusOf(member)).toEqual({ has_pending_request: false, status: 'both_confirmed' });
-    expect((await profileOf(member)).account).toMatchObject({ email: next, is_verified: true });
-    expect(await profileOf(root)).toMatchObject({ email: next, email_verified: true });
-    await workflowOf(root).result();
+    expect(await readStatus(member)).toEqual({ has_pending_request: false, status: 'both_confirmed' });
+    expect((await readProfile(member)).account).toMatchObject({ email: next, is_verified: true });
+    expect(await readProfile(root)).toMatchObject({ email: next, email_verified: true });
+    await getWorkflow(root).result();
     if (process.env.RECORD_HISTORIES === '1' && first === 'current') {
       await recordHistory(plane.client, 'email-change', workflowKinds.emailChange.workflowId(root.accountId));
     }
@@ -269,7 +269,7 @@ describe("a change of the account's e-mail", () => {
     const { root, email } = await newAccount();
     const next = newEmail();
     await request(root, email, next);
-    const tokens = await tokensOf(email, next);
+    const tokens = await takeTokens(email, next);
     const replies = await Promise.all([tokens.current, tokens.new, tokens.current, tokens.new].map(confirm));
     expect(replies.map(({ status }) => status).sort()).toEqual([200, 200, 400, 400]);
     expect(replies.flatMap(({ body }) => body.data?.status ?? []).sort()).toEqual(['completed', 'pending']);
@@ -279,12 +279,12 @@ describe("a change of the account's e-mail", () => {
     const { root, member, email } = await newAccount();
     const next = newEmail();
     await request(root, email, next);
-    const tokens = await tokensOf(email, next);
+    const tokens = await takeTokens(email, next);
     expect((await clear(member)).body.message).toBe('There was no pending change');
     expect((await clear(root)).body.message).toBe('The pending change is cancelled');
-    await workflowOf(root).result();
+    await getWorkflow(root).result();
     for (const token of Object.values(tokens)) expect((await confirm(token)).body.code).toBe('invalid_link');
-    expect(await statusOf(root)).toEqual({ has_pending_request: false, status: 'none_confirmed' });
+    expect(await readStatus(root)).toEqual({ has_pending_request: false, status: 'none_confirmed' });
     expect((await request(root, email, next)).status).toBe(429);
   });
 
@@ -292,11 +292,11 @@ describe("a change of the account's e-mail", () => {
     const { root, email } = await newAccount();
     const next = newEmail();
     await request(root, email, next);
-    const tokens = await tokensOf(email, next);
-    await workflowOf(root).cancel();
-    await workflowOf(root).result();
+    const tokens = await takeTokens(email, next);
+    await getWorkflow(root).cancel();
+    await getWorkflow(root).result();
     for (const token of Object.values(tokens)) expect((await confirm(token)).body.code).toBe('invalid_link');
-    expect(await statusOf(root)).toEqual({ has_pending_request: false, status: 'none_confirmed' });
+    expect(await readStatus(root)).toEqual({ has_pending_request: false, status: 'none_confirmed' });
     if (process.env.RECORD_HISTORIES !== '1') return;
     await recordHistory(plane.client, 'email-change-cancelled', workflowKinds.emailChange.workflowId(root.accountId));
   });
@@ -317,20 +317,20 @@ describe("a change of the account's e-mail", () => {
       const reply = await request(by, current, next);
       expect([next, reply.status, reply.body.code]).toEqual([next, status, code]);
     }
-    expect(await statusOf(root)).toEqual({ has_pending_request: false, status: 'none_confirmed' });
+    expect(await readStatus(root)).toEqual({ has_pending_request: false, status: 'none_confirmed' });
   });
 
   test('an e-mail that another user took in the meantime is refused, and both can still confirm', async () => {
     const { root, email } = await newAccount();
     const next = newEmail();
     await request(root, email, next);
-    const tokens = await tokensOf(email, next);
+    const tokens = await takeTokens(email, next);
     await confirm(tokens.current);
     const { user } = (await api.send(api.root, 'POST', users, { email: next, username: `u-${count}`, role: 'user' }))
       .body.data;
     const refused = await confirm(tokens.new);
     expect([refused.status, refused.body.code]).toEqual([409, 'email_taken']);
-    expect((await profileOf(root)).account.email).toBe(email);
+    expect((await readProfile(root)).account.email).toBe(email);
     await api.send(api.root, 'DELETE', `${users}/${user.user_id}`);
     await until(async () => (await plane.orm.em.fork().count(User, { userId: user.user_id })) === 0);
     expect((await confirm(tokens.new)).body.data).toEqual({ status: 'completed' });
@@ -345,7 +345,7 @@ describe("a change of the account's e-mail", () => {
       'The account is changed',
     ]);
     expect((await api.send(root, 'PUT', url, { display_name: '' })).body.data).toMatchObject(fields);
-    expect((await profileOf(member)).account).toMatchObject(fields);
+    expect((await readProfile(member)).account).toMatchObject(fields);
     expect((await api.send(root, 'PUT', url, { display_name: 'a\nb' })).body.code).toBe('invalid_name');
     expect((await api.send(member, 'PUT', url, fields)).body.code).toBe('root_required');
   });

@@ -42,8 +42,8 @@ afterAll(async () => {
   await receiver?.stop();
 });
 
-const { workflowId: idOf } = workflowKinds.budget;
-const handle = () => plane.client.workflow.getHandle(idOf(plane.account.accountId));
+const { workflowId: formatWorkflowId } = workflowKinds.budget;
+const handle = () => plane.client.workflow.getHandle(formatWorkflowId(plane.account.accountId));
 const budgetNow = async (): Promise<Json> => (await api.send(api.root, 'GET', budgets)).body.data;
 /** Each event once: a slow machine may get one twice. */
 const received = (type: string): Json[] =>
@@ -132,7 +132,7 @@ test('a hard limit is crossed: mails, webhooks, refusals, and a larger amount li
 test('the workflow ends with its budget and starts again with the next one', async () => {
   await deleteBudget(plane.orm.em.fork(), plane.account.accountId);
   await handle().result();
-  if (recording) await recordHistory(plane.client, 'budget', idOf(plane.account.accountId));
+  if (recording) await recordHistory(plane.client, 'budget', formatWorkflowId(plane.account.accountId));
   expect(await budgetNow()).toBeNull();
   expect((await api.send(api.root, 'POST', budgets, { budget_amount: 500 })).status).toBe(201);
   await until(async () => (await handle().describe()).status.name === 'RUNNING');

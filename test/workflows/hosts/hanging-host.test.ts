@@ -111,9 +111,9 @@ test('an account whose sandboxes all hang uses only its share of a host: other a
   const email = 'neighbour@example.com';
   const wanted = { email, displayName: 'Neighbour', planName: 'enterprise', role: 'user' } as const;
   const neighbour = await plane.orm.em.fork().transactional((em) => createAccount(em, wanted));
-  const projectOf = { accountId: neighbour.accountId, ownerUserId: neighbour.userId, projectId: neighbour.projectId };
+  const owner = { accountId: neighbour.accountId, ownerUserId: neighbour.userId, projectId: neighbour.projectId };
   const create = async () => {
-    const sandbox = await plane.admit(projectOf);
+    const sandbox = await plane.admit(owner);
     await plane.commands.start(sandbox, { wait: true });
     expect((await plane.row(sandbox.sandboxId)).status).toBe('running');
   };

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { WithStartWorkflowOperation } from '@temporalio/client';
-import { lifeStartOf } from '../../../db/sandboxes/admission.ts';
+import { toLifeStart } from '../../../db/sandboxes/admission.ts';
 import type { Sandbox } from '../../../db/sandboxes/sandbox.entity.ts';
 import { controlTaskQueues } from '../../../domain/task-queues.ts';
 import { DriverError } from '../../../runtime/driver.ts';
@@ -76,7 +76,7 @@ async function startCarried(
     workflowId: sandboxId,
     taskQueue: controlTaskQueues.sandboxes,
     workflowIdConflictPolicy: 'FAIL',
-    args: [{ ...lifeStartOf(sandbox), carried: life }],
+    args: [{ ...toLifeStart(sandbox), carried: life }],
   });
   await send(start);
 }

@@ -6,9 +6,9 @@ import { Event } from '../../../db/core/event.entity.ts';
 import { newId } from '../../../db/core/new-id.ts';
 import { requestStart } from '../../../db/core/outbox.ts';
 import { OutboxEntry } from '../../../db/core/outbox-entry.entity.ts';
-import { lifeStartOf } from '../../../db/sandboxes/admission.ts';
+import { toLifeStart } from '../../../db/sandboxes/admission.ts';
 import { moveSandboxToProject } from '../../../db/sandboxes/sandbox-projects.ts';
-import { pauseSandboxesOf } from '../../../db/usage/metered-quotas.ts';
+import { pauseSandboxes } from '../../../db/usage/metered-quotas.ts';
 import { AppError } from '../../../domain/errors.ts';
 import type { SandboxId } from '../../../domain/ids.ts';
 import { EncryptionCodec } from '../../../platform/temporal/payload-codec.ts';
@@ -42,7 +42,7 @@ async function closed(sandboxId: SandboxId): Promise<void> {
   if (end !== undefined) expect(end).toBeInstanceOf(WorkflowFailedError);
 }
 
-async function eventsOf(sandboxId: SandboxId) {
+async function readEvents(sandboxId: SandboxId) {
   const events = await plane.orm.em.fork().find(Event, { objectId: sandboxId }, { orderBy: { sequence: 'asc' } });
   expect(events.map((event) => event.sequence)).toEqual(events.map((_, index) => index + 1));
   return events.map((event) => event.type);
@@ -79,7 +79,7 @@ test.each(['user', 'account'])(
     const sandbox = await runningSandbox();
     const { sandboxId, accountId, ownerUserId } = sandbox;
     const userId = whose === 'user' ? ownerUserId : null;
-    expect(await pauseSandboxesOf(plane.orm.em, { accountId, userId })).toBeGreaterThan(0);
+    expect(await pauseSandboxes(plane.orm.em, { accountId, userId })).toBeGreaterThan(0);
     await until(async () => (await plane.row(sandboxId)).status === 'paused');
     expect((await plane.row(sandboxId)).reason).toBe('quota_used_up');
     // A sandbox that is paused already records nothing.
@@ -100,7 +100,7 @@ describe('starting', () => {
       agentAddress: '10.99.0.2',
     });
     expect(row.startedAt).toBeInstanceOf(Date);
-    expect(await eventsOf(row.sandboxId)).toEqual(['sandbox.created', 'sandbox.started']);
+    expect(await readEvents(row.sandboxId)).toEqual(['sandbox.created', 'sandbox.started']);
   });
 
   test('the relay starts a sandbox that the API could not start', async () => {
@@ -145,7 +145,7 @@ describe('starting', () => {
       },
       holdsCompute: false,
     });
-    expect(await eventsOf(sandboxId)).toEqual(['sandbox.created', 'sandbox.failed']);
+    expect(await readEvents(sandboxId)).toEqual(['sandbox.created', 'sandbox.failed']);
   });
 
   test('a sandbox that is terminated while it starts is cleaned up and never runs', async () => {
@@ -162,7 +162,7 @@ describe('starting', () => {
     release();
     expect(driver.states.has(sandbox.sandboxId)).toBe(false);
     expect(await plane.row(sandbox.sandboxId)).toMatchObject({ startedAt: null, lifecycleOutcome: 'completed' });
-    expect(await eventsOf(sandbox.sandboxId)).toEqual(['sandbox.created', 'sandbox.terminated']);
+    expect(await readEvents(sandbox.sandboxId)).toEqual(['sandbox.created', 'sandbox.terminated']);
   });
 });
 
@@ -182,7 +182,7 @@ describe('pausing and resuming', () => {
     const resumed = await plane.row(sandbox.sandboxId);
     expect(resumed).toMatchObject({ status: 'running', phaseKind: 'running', pausedAt: null });
     expect(resumed.pausedMs).toBe(resumed.resumedAt!.getTime() - paused.pausedAt!.getTime());
-    expect(await eventsOf(sandbox.sandboxId)).toEqual([
+    expect(await readEvents(sandbox.sandboxId)).toEqual([
       'sandbox.created',
       'sandbox.started',
       'sandbox.paused',
@@ -322,7 +322,7 @@ describe('ending', () => {
     expect(row.runningMs).toBe(row.stoppedAt!.getTime() - row.startedAt!.getTime());
     expect(driver.states.has(sandbox.sandboxId)).toBe(false);
     expect(await plane.commands.terminate(row, { forget: false })).toEqual({ alreadyTerminated: true });
-    expect(await eventsOf(sandbox.sandboxId)).toEqual([
+    expect(await readEvents(sandbox.sandboxId)).toEqual([
       'sandbox.created',
       'sandbox.started',
       'sandbox.stopped',
@@ -375,7 +375,7 @@ describe('ending', () => {
       reason: 'runtime_exited',
       failure: { exitCode: 137, outOfMemory: true, commandOutput: 'Killed' },
     });
-    expect(await eventsOf(sandbox.sandboxId)).toEqual([
+    expect(await readEvents(sandbox.sandboxId)).toEqual([
       'sandbox.created',
       'sandbox.started',
       'sandbox.stopped',
@@ -385,8 +385,8 @@ describe('ending', () => {
 });
 
 describe('what operators see', () => {
-  const detailsOf = (sandboxId: SandboxId) => currentDetails(plane.client.workflow.getHandle(sandboxId));
-  const minuteOf = (time: Date) => time.toISOString().replace(/T(..:..).*/, ' $1 UTC');
+  const readDetails = (sandboxId: SandboxId) => currentDetails(plane.client.workflow.getHandle(sandboxId));
+  const formatMinute = (time: Date) => time.toISOString().replace(/T(..:..).*/, ' $1 UTC');
 
   // docs/operations.md names both numbers.
   test.each([
@@ -409,21 +409,21 @@ describe('what operators see', () => {
   test('the current details show the status and when the timeout acts, also after it was changed', async () => {
     const sandbox = await runningSandbox({ autoPause: true });
     const { sandboxId, timeoutFrom } = sandbox;
-    const deadline = (seconds: number) => minuteOf(new Date(timeoutFrom!.getTime() + seconds * 1000));
-    expect(await detailsOf(sandboxId)).toBe(`running; pauses at ${deadline(300)} unless extended`);
+    const deadline = (seconds: number) => formatMinute(new Date(timeoutFrom!.getTime() + seconds * 1000));
+    expect(await readDetails(sandboxId)).toBe(`running; pauses at ${deadline(300)} unless extended`);
     await plane.commands.setTimeout(sandbox, { timeoutSeconds: 7200, mustRaise: true });
-    expect(await detailsOf(sandboxId)).toBe(`running; pauses at ${deadline(7200)} unless extended`);
+    expect(await readDetails(sandboxId)).toBe(`running; pauses at ${deadline(7200)} unless extended`);
     await plane.commands.terminate(sandbox, { forget: false });
     await plane.client.workflow.getHandle(sandboxId).result();
-    expect(await detailsOf(sandboxId)).toBe('terminated');
+    expect(await readDetails(sandboxId)).toBe('terminated');
   });
 
   test('the current details of a paused sandbox show when it is deleted', async () => {
     const kept = await runningSandbox();
     await plane.commands.pause(kept, { wait: true });
     const { pausedAt, persistenceDays } = await plane.row(kept.sandboxId);
-    const deletedAt = minuteOf(new Date(pausedAt!.getTime() + persistenceDays! * 86_400_000));
-    expect(await detailsOf(kept.sandboxId)).toBe(`paused; deleted at ${deletedAt} unless resumed`);
+    const deletedAt = formatMinute(new Date(pausedAt!.getTime() + persistenceDays! * 86_400_000));
+    expect(await readDetails(kept.sandboxId)).toBe(`paused; deleted at ${deletedAt} unless resumed`);
   });
 
   test('timers have a summary, which is encrypted', async () => {
@@ -446,10 +446,10 @@ describe('what operators see', () => {
       cause: { type: 'image_pull_failed', message: 'The sandbox has failed: image_pull_failed' },
     });
     expect((await handle.describe()).status.name).toBe('FAILED');
-    expect(await detailsOf(sandboxId)).toBe('failed (image_pull_failed): There is no such image');
+    expect(await readDetails(sandboxId)).toBe('failed (image_pull_failed): There is no such image');
     await plane.commands.start(sandbox, { wait: true });
     const em = plane.orm.em.fork();
-    requestStart(em, 'sandbox', sandboxId, lifeStartOf(sandbox));
+    requestStart(em, 'sandbox', sandboxId, toLifeStart(sandbox));
     await em.flush();
     await until(async () => (await plane.orm.em.fork().count(OutboxEntry, { workflowId: sandboxId })) === 0);
     expect(driver.calls.filter((call) => call === `create ${sandboxId}`)).toHaveLength(1);
@@ -491,10 +491,10 @@ describe('what operators see', () => {
     const sandbox = await runningSandbox();
     const history = await plane.client.workflow.getHandle(sandbox.sandboxId).fetchHistory();
     const payloads = payloadsIn(history.events);
-    const encodingOf = ({ metadata }: Payload) => Buffer.from(metadata!.encoding!).toString();
+    const readEncoding = ({ metadata }: Payload) => Buffer.from(metadata!.encoding!).toString();
     const [encrypted, plain] = [
-      payloads.filter((payload) => encodingOf(payload) === 'binary/encrypted'),
-      payloads.filter((payload) => encodingOf(payload) !== 'binary/encrypted'),
+      payloads.filter((payload) => readEncoding(payload) === 'binary/encrypted'),
+      payloads.filter((payload) => readEncoding(payload) !== 'binary/encrypted'),
     ];
     expect(encrypted.length).toBeGreaterThan(4);
     for (const { data } of plain) {

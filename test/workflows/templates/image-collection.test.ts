@@ -25,7 +25,7 @@ import { startApi, type TestApi } from '../../api/test-api.ts';
 import { type ControlPlane, startControlPlane } from '../../support/control-plane.ts';
 import { freePort } from '../../support/free-port.ts';
 import { MemoryDriver } from '../../support/memory-driver.ts';
-import { anyLayer, digestOf, hasManifest, pushImage } from '../../support/pushed-image.ts';
+import { anyLayer, computeDigest, hasManifest, pushImage } from '../../support/pushed-image.ts';
 import { recordHistory } from '../../support/recorded-histories.ts';
 import { RegistryFront } from '../../support/registry-front.ts';
 import { registryAddress } from '../../support/stack.ts';
@@ -120,15 +120,15 @@ test('blobs of a failed import are removed by the next round', async () => {
   await pushImage(`http://${external}`, `source/${name}`, { layers, claimed: (size) => size + 1000 });
   const body = { name, external_image_url: `${external}/source/${name}` };
   const { job_id: jobId } = (await api.send(api.root, 'POST', '/v1/templates/import', body)).body.data as Json;
-  const jobOf = async () => (await api.send(api.root, 'GET', `/v1/import-jobs/${jobId}`)).body.data as Json;
-  await until(async () => (await jobOf()).status === 'failed', 60_000);
+  const readJob = async () => (await api.send(api.root, 'GET', `/v1/import-jobs/${jobId}`)).body.data as Json;
+  await until(async () => (await readJob()).status === 'failed', 60_000);
   await plane.client.workflow
     .getHandle(jobId)
     .result()
     .catch(() => {});
-  expect(fs.existsSync(blobFile(digestOf(layer.bytes)))).toBe(true);
+  expect(fs.existsSync(blobFile(computeDigest(layer.bytes)))).toBe(true);
   expect((await collect()).sweep).toBe('swept');
-  expect(fs.existsSync(blobFile(digestOf(layer.bytes)))).toBe(false);
+  expect(fs.existsSync(blobFile(computeDigest(layer.bytes)))).toBe(false);
 });
 
 test('an image stays for as long as the setting says after the last use', async () => {
@@ -171,7 +171,7 @@ test('a sweep waits for imports and loses nothing of theirs; an import that begi
   front.fault = { stallsAfter: 500_000 };
   const body = { name, external_image_url: `${front.address}/source/${name}` };
   const begin = async () => (await api.send(api.root, 'POST', '/v1/templates/import', body)).body.data as Json;
-  const jobOf = async (jobId: ImportJobId) =>
+  const readJob = async (jobId: ImportJobId) =>
     (await api.send(api.root, 'GET', `/v1/import-jobs/${jobId}`)).body.data as Json;
   try {
     const { job_id: jobId, template_id: templateId } = await begin();
@@ -179,7 +179,7 @@ test('a sweep waits for imports and loses nothing of theirs; an import that begi
     expect((await collect()).sweep).toBe('busy');
     expect(await hasManifest(origin, `${own()}-stray`, stray.digest)).toBe(false);
     front.fault = {};
-    await until(async () => (await jobOf(jobId)).status === 'completed', 60_000);
+    await until(async () => (await readJob(jobId)).status === 'completed', 60_000);
     expect(await hasManifest(origin, own(), source.digest)).toBe(true);
     await api.send(api.root, 'DELETE', `/v1/templates/${templateId}`);
 
@@ -188,9 +188,9 @@ test('a sweep waits for imports and loses nothing of theirs; an import that begi
     await until(() => isCopying(second.job_id));
     // Long enough for an attempt that would not wait. This one copies nothing.
     await delay(500);
-    expect(await jobOf(second.job_id)).toMatchObject({ status: 'pending', progress_percentage: 0 });
+    expect(await readJob(second.job_id)).toMatchObject({ status: 'pending', progress_percentage: 0 });
     await endSweep(plane.orm.em, true);
-    await until(async () => (await jobOf(second.job_id)).status === 'completed', 60_000);
+    await until(async () => (await readJob(second.job_id)).status === 'completed', 60_000);
   } finally {
     await front.stop();
   }

@@ -58,7 +58,7 @@ async function send(method: string, url: string, body?: Json, caller = user): Pr
   return reply.status < 300 ? reply.body.data : [reply.status, reply.body.code];
 }
 
-const importOf = (more: Json = {}, caller = user) =>
+const requestImport = (more: Json = {}, caller = user) =>
   send(
     'POST',
     '/v1/templates/import',
@@ -88,7 +88,7 @@ test('a private image becomes a template, and sandboxes can be made from it', as
   front.password = { username: 'ada', password: secret };
   const pushed = await pushImage(origin, `source/${name}`, { layers: [anyLayer(200_000)] });
   const webhook = await send('POST', '/v1/webhooks', { url: 'https://example.com/', event_types: ['template.*'] });
-  const begun = await importOf({ external_registry_username: 'ada', external_registry_password: secret });
+  const begun = await requestImport({ external_registry_username: 'ada', external_registry_password: secret });
   expect(begun).toMatchObject({ name, visibility: 'private', message: 'The import is started' });
   expect(['pending', 'running']).toContain(begun.status);
   const job = await settled(begun.job_id);
@@ -127,7 +127,7 @@ test('a private image becomes a template, and sandboxes can be made from it', as
 test('a wrong password fails at once, with a clear text; with the right one the import succeeds', async () => {
   front.password = { username: 'ada', password: secret };
   await pushImage(origin, `source/${name}`);
-  const begun = await importOf({ external_registry_username: 'ada', external_registry_password: 'guess' });
+  const begun = await requestImport({ external_registry_username: 'ada', external_registry_password: 'guess' });
   const job = await settled(begun.job_id);
   expect(job).toMatchObject({ status: 'failed', retry_count: 0, error_message: 'The registry refuses access' });
   expect(await closed(begun.job_id, 'image-import-failed')).toBe('FAILED');
@@ -144,7 +144,7 @@ test('a wrong password fails at once, with a clear text; with the right one the 
 test('one import at a time; a cancel ends it at once, leaves nothing in the registry, and another may begin', async () => {
   await pushImage(origin, `source/${name}`, { layers: [anyLayer(4_000_000)] });
   front.fault = { stallsAfter: 1_000_000 };
-  const begun = await importOf();
+  const begun = await requestImport();
   const url = `/v1/templates/${begun.template_id}`;
   expect(await send('POST', `${url}/import`)).toEqual([409, 'import_in_progress']);
   expect(await send('PUT', `${url}/status`, { status: 'available' })).toEqual([409, 'import_in_progress']);
@@ -175,7 +175,7 @@ test('an image beyond the quota of the user is refused before it is copied; stor
       api.root,
     );
   await quota(0.0006);
-  const jobOf = async (more: object[]) => {
+  const createJob = async (more: object[]) => {
     name = `t${randomBytes(5).toString('hex')}`;
     await pushImage(origin, `source/${name}`, { layers: [...layers, ...(more as typeof layers)] });
     const body = { name, external_image_url: `${front.address}/source/${name}` };
@@ -187,11 +187,11 @@ test('an image beyond the quota of the user is refused before it is copied; stor
     }, 60_000);
     return job;
   };
-  expect((await jobOf([])).status).toBe('completed');
-  expect((await jobOf([anyLayer(10_000)])).status).toBe('completed');
+  expect((await createJob([])).status).toBe('completed');
+  expect((await createJob([anyLayer(10_000)])).status).toBe('completed');
   const used = (await usage()) - before;
   expect([used > 510_000, used < 530_000]).toEqual([true, true]);
-  const refused = await jobOf([anyLayer(200_000)]);
+  const refused = await createJob([anyLayer(200_000)]);
   expect(refused).toMatchObject({ status: 'failed', retry_count: 0, error_message: expect.stringContaining('quota') });
   expect(front.asked.filter((line) => line.startsWith(`GET /v2/source/${name}/blobs`)).length).toBeLessThanOrEqual(1);
 });
@@ -238,7 +238,7 @@ test('an image that is larger in its manifest than in the registry is refused, a
   const importing = async (claimed?: (size: number) => number) => {
     name = `t${randomBytes(5).toString('hex')}`;
     await pushImage(origin, `source/${name}`, { layers: [anyLayer(50_000)], ...(claimed && { claimed }) });
-    const { job_id: jobId, template_id: templateId } = await importOf({ visibility: 'account_shared' }, root);
+    const { job_id: jobId, template_id: templateId } = await requestImport({ visibility: 'account_shared' }, root);
     let job: Json;
     await until(async () => {
       job = await send('GET', `/v1/import-jobs/${jobId}`, undefined, root);
@@ -266,7 +266,7 @@ test('what failed imports have sent counts until a sweep, also when their templa
   const root = await api.addAccount();
   await pushImage(origin, `source/${name}`, { layers: [anyLayer(4_000_000)] });
   front.fault = { stallsAfter: 1_000_000 };
-  const begun = await importOf({}, root);
+  const begun = await requestImport({}, root);
   const leftovers = async () => {
     const [row] = await plane.orm.em
       .fork()
@@ -284,7 +284,7 @@ test('what failed imports have sent counts until a sweep, also when their templa
     .fork()
     .execute('update import_leftovers set bytes = 11::bigint << 30 where account_id = ?', [root.accountId]);
   front.fault = {};
-  const made = await importOf({}, root);
+  const made = await requestImport({}, root);
   expect(made.job_id).toBeUndefined();
   const started = () => api.send(root, 'POST', `/v1/templates/${made.template_id}/import`);
   const refused = await started();
@@ -306,7 +306,7 @@ test.each(['private', 'account_shared'] as const)(
     await api.addTemplate({ ...owner, name: `${name}-full`, visibility, imageBlobs });
     const usage = await send('GET', '/v1/templates/storage-usage', undefined, other);
     expect(usage).toMatchObject({ used_gb: 11, limit_gb: 10, percentage: 110, user_used_gb: 11, user_limit_gb: null });
-    const made = await importOf({}, other);
+    const made = await requestImport({}, other);
     expect([made.job_id, made.message]).toEqual([undefined, expect.stringContaining('could not be started')]);
     const refused = await send('POST', `/v1/templates/${made.template_id}/import`, undefined, other);
     expect(refused).toEqual([400, 'template_storage_limit_reached']);
@@ -370,10 +370,10 @@ test('while the registry is away, a template is made and says so; a later import
 });
 
 test('who may import for whom', async () => {
-  expect(await importOf({ visibility: 'account_shared' })).toEqual([403, 'root_required']);
-  expect(await importOf({ visibility: 'public' })).toEqual([403, 'admin_required']);
-  expect(await importOf({ external_image_url: 'not an image' })).toEqual([400, 'validation_failed']);
-  expect(await importOf({ external_image_url: '10.0.0.1/a/b' })).toEqual([400, 'validation_failed']);
+  expect(await requestImport({ visibility: 'account_shared' })).toEqual([403, 'root_required']);
+  expect(await requestImport({ visibility: 'public' })).toEqual([403, 'admin_required']);
+  expect(await requestImport({ external_image_url: 'not an image' })).toEqual([400, 'validation_failed']);
+  expect(await requestImport({ external_image_url: '10.0.0.1/a/b' })).toEqual([400, 'validation_failed']);
   const made = await send('POST', '/v1/templates', { name });
   expect(await send('POST', `/v1/templates/${made.template_id}/import`)).toEqual([400, 'template_not_external']);
 });

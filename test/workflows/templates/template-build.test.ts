@@ -30,7 +30,7 @@ let sandboxId: string;
 
 beforeAll(async () => {
   folder = await mkdtemp(path.join(os.tmpdir(), 'template-build-'));
-  driver.layers.set('tree', layerOf(300_000));
+  driver.layers.set('tree', createLayer(300_000));
   const address = await registryAddress();
   origin = `http://${address}`;
   const env = { PLATFORM_REGISTRY: address, PLATFORM_REGISTRY_INSECURE_HTTP: 'true' };
@@ -46,7 +46,7 @@ afterAll(async () => {
 beforeEach(async () => {
   user = await api.addUser(api.root);
   name = `b${randomBytes(5).toString('hex')}`;
-  driver.layers.set('changes', layerOf(200_000));
+  driver.layers.set('changes', createLayer(200_000));
   sandboxId = (await send('POST', '/v1/sandboxes', { cpu_count: 3, memory_mb: 640, storage_gb: 1 })).sandbox_id;
 });
 
@@ -57,7 +57,7 @@ async function send(method: string, url: string, body?: Json, caller = user): Pr
 }
 
 /** The registry does not read its content. */
-function layerOf(size: number): PackedLayer {
+function createLayer(size: number): PackedLayer {
   const bytes = randomBytes(size);
   const digest = `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
   const file = path.join(folder, digest.replace(':', '-'));
@@ -112,7 +112,7 @@ test('a running sandbox becomes a template that sandboxes are made from', async 
   ]);
   const made = await send('POST', '/v1/sandboxes', { template: name, storage_gb: 1 });
   expect(made).toMatchObject({ template_id: begun.template_id, cpu_count: 3, memory_mb: 640 });
-  driver.layers.set('changes', layerOf(100_000));
+  driver.layers.set('changes', createLayer(100_000));
   const grandchild = await createTemplate({ name: `${name}-next` }, made.sandbox_id);
   expect((await settled(grandchild.template_id)).root_template_id).toBe(begun.base_template_id);
   const { imageBlobs, image } = await em.findOneOrFail(Template, { templateId: grandchild.template_id });
@@ -156,7 +156,7 @@ test('while its image is built, a template is neither deleted nor changed in wha
 
 test('an image beyond the storage of the plan is removed again', async () => {
   const small = await api.addUser(api.root);
-  await send('POST', '/v1/user-management/quota-allocations', quotaOf(small, 0.0001), api.root);
+  await send('POST', '/v1/user-management/quota-allocations', toQuotaBody(small, 0.0001), api.root);
   const sandbox = await send('POST', '/v1/sandboxes', { storage_gb: 1 }, small);
   const begun = await send('POST', `/v1/sandboxes/${sandbox.sandbox_id}/create-template`, { name }, small);
   await until(
@@ -168,7 +168,7 @@ test('an image beyond the storage of the plan is removed again', async () => {
   expect(await hasManifest(origin, `${small.userId}/${name}`, 'latest')).toBe(false);
 });
 
-const quotaOf = (of: Caller, gb: number) => ({ user_id: of.userId, template_storage_gb: gb });
+const toQuotaBody = (of: Caller, gb: number) => ({ user_id: of.userId, template_storage_gb: gb });
 
 test('impossible requests are refused with a code, and a repeated request makes no second template', async () => {
   expect(await createTemplate({ name: 'no' })).toEqual([400, 'invalid_name']);

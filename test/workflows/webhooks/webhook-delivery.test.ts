@@ -84,19 +84,19 @@ async function happen(count = 1): Promise<string[]> {
   return rows.map((row) => row.event_id);
 }
 
-const endpointOf = async (endpointId: WebhookEndpointId): Promise<Json> =>
+const readEndpoint = async (endpointId: WebhookEndpointId): Promise<Json> =>
   (await api.send(api.root, 'GET', `/v1/webhooks/${endpointId}`)).body.data;
-const deliveriesOf = async (endpointId: WebhookEndpointId): Promise<Json[]> =>
+const listDeliveries = async (endpointId: WebhookEndpointId): Promise<Json[]> =>
   (await api.send(api.root, 'GET', `/v1/webhooks/${endpointId}/deliveries?limit=200`)).body.data.deliveries;
-const statusesOf = async (endpointId: WebhookEndpointId) =>
-  (await deliveriesOf(endpointId)).map(({ status }) => status);
+const listStatuses = async (endpointId: WebhookEndpointId) =>
+  (await listDeliveries(endpointId)).map(({ status }) => status);
 
 async function untilAll(endpointId: WebhookEndpointId, status: string): Promise<Json[]> {
   await until(async () => {
-    const statuses = await statusesOf(endpointId);
+    const statuses = await listStatuses(endpointId);
     return statuses.length > 0 && statuses.every((each) => each === status);
   });
-  return deliveriesOf(endpointId);
+  return listDeliveries(endpointId);
 }
 
 /** The workflow is not started yet. */
@@ -122,7 +122,7 @@ test('a healthy endpoint gets each event once, signed, and the delivery has the 
     ...{ id: eventId, type: 'sandbox.paused', timestamp: expect.any(String) },
     data: expect.objectContaining({ sandbox_id: sandboxId, sequence: expect.any(Number) }),
   });
-  expect(await endpointOf(endpoint)).toMatchObject({
+  expect(await readEndpoint(endpoint)).toMatchObject({
     ...{ total_deliveries: 1, successful_deliveries: 1, failed_deliveries: 0, last_failure_at: null },
     ...{ last_delivery_at: expect.any(String), last_success_at: expect.any(String) },
   });
@@ -146,7 +146,7 @@ test('after a failed attempt a workflow delivers the same bytes of the event wit
   if (process.env.RECORD_HISTORIES === '1') {
     await recordHistory(plane.client, 'webhook-delivery-delivered', delivered!.delivery_id);
   }
-  expect(await endpointOf(endpoint)).toMatchObject({ total_deliveries: 1, successful_deliveries: 1 });
+  expect(await readEndpoint(endpoint)).toMatchObject({ total_deliveries: 1, successful_deliveries: 1 });
 });
 
 test('a delivery without retries left has failed; a resend has all retries again, in a separate workflow', async () => {
@@ -161,7 +161,7 @@ test('a delivery without retries left has failed; a resend has all retries again
   const url = `/v1/webhooks/${endpoint}`;
   await api.send(api.root, 'PUT', url, { max_retries: 1 });
   await api.send(api.root, 'POST', `${url}/deliveries/${failed!.delivery_id}/redeliver`);
-  await until(async () => (await deliveriesOf(endpoint))[0]!.attempt_number === 3);
+  await until(async () => (await listDeliveries(endpoint))[0]!.attempt_number === 3);
   const [again] = await untilAll(endpoint, 'failed');
   expect(again).toMatchObject({ attempt_number: 3, max_attempts: 3 });
   expect(again!.attempts).toHaveLength(3);
@@ -176,7 +176,7 @@ test('a delivery without retries left has failed; a resend has all retries again
   expect(JSON.parse(Buffer.from(attempted!.data!).toString())).toEqual({ status: 'failed', error: reason });
   expect(await currentDetails(handle(workflowId))).toBe(`failed; the last one failed: ${reason}`);
   if (process.env.RECORD_HISTORIES === '1') await recordHistory(plane.client, 'webhook-delivery-failed', workflowId);
-  expect(await endpointOf(endpoint)).toMatchObject({ total_deliveries: 2, failed_deliveries: 2 });
+  expect(await readEndpoint(endpoint)).toMatchObject({ total_deliveries: 2, failed_deliveries: 2 });
 });
 
 test('a delivery that an operator cancels in the Temporal Web UI has failed, and can be sent again', async () => {
@@ -190,7 +190,7 @@ test('a delivery that an operator cancels in the Temporal Web UI has failed, and
   // The relay starts it.
   await until(() => handle.cancel().then(() => true, isMissing));
   expect(await handle.result()).toBe('failed');
-  const [failed] = await deliveriesOf(endpoint);
+  const [failed] = await listDeliveries(endpoint);
   expect(failed).toMatchObject({
     ...{ status: 'failed', attempt_number: 1, next_retry_at: null, failed_at: expect.any(String) },
     error_message: 'The delivery was cancelled by an operator',
@@ -245,7 +245,7 @@ test('all retries of a delivery are tries of one activity, and Temporal waits as
   );
   const endpoint = await subscribe(receiver);
   await happen();
-  await until(async () => (await deliveriesOf(endpoint))[0]?.attempt_number === 3, 60_000);
+  await until(async () => (await listDeliveries(endpoint))[0]?.attempt_number === 3, 60_000);
   const [waiting] = await untilAll(endpoint, 'retrying');
   const { raw } = await plane.client.workflow.getHandle(waiting!.delivery_id).describe();
   const [activity, ...others] = raw.pendingActivities!;
@@ -268,16 +268,16 @@ test('410 disables the endpoint at once, with a notification, and ends its waiti
   receiver.answer = (request, response, number) =>
     answerWith(request.id === olderId ? 500 : 410)(request, response, number);
   await happen();
-  await until(async () => !(await endpointOf(endpoint)).is_active);
-  expect(await endpointOf(endpoint)).toMatchObject({ disabled_reason: 'gone' });
+  await until(async () => !(await readEndpoint(endpoint)).is_active);
+  expect(await readEndpoint(endpoint)).toMatchObject({ disabled_reason: 'gone' });
   expect(await notifications()).toEqual([{ user_id: plane.account.userId, related_entity_id: endpoint }]);
   await untilAll(endpoint, 'failed');
-  const [newer, older] = await deliveriesOf(endpoint);
+  const [newer, older] = await listDeliveries(endpoint);
   expect(newer!.error_message).toBe('The endpoint answered 410: it is gone');
   expect(older!.attempt_number).toBeGreaterThanOrEqual(1);
   const count = receiver.received.length;
   await happen();
-  expect(await deliveriesOf(endpoint)).toHaveLength(2);
+  expect(await listDeliveries(endpoint)).toHaveLength(2);
   expect(receiver.received).toHaveLength(count);
 });
 
@@ -294,27 +294,27 @@ test('an endpoint that only failed for five days is disabled; one that succeeded
   await untilAll(endpoint, 'failed');
   await failSince(4);
   await happen();
-  await until(async () => (await endpointOf(endpoint)).failed_deliveries === 2);
-  expect((await endpointOf(endpoint)).is_active).toBe(true);
+  await until(async () => (await readEndpoint(endpoint)).failed_deliveries === 2);
+  expect((await readEndpoint(endpoint)).is_active).toBe(true);
   await failSince(6);
   receiver.answer = answerWith(200);
   await happen();
-  await until(async () => (await endpointOf(endpoint)).successful_deliveries === 1);
+  await until(async () => (await readEndpoint(endpoint)).successful_deliveries === 1);
   receiver.answer = answerWith(500);
   await happen();
-  await until(async () => (await endpointOf(endpoint)).failed_deliveries === 3);
-  expect((await endpointOf(endpoint)).is_active).toBe(true);
+  await until(async () => (await readEndpoint(endpoint)).failed_deliveries === 3);
+  expect((await readEndpoint(endpoint)).is_active).toBe(true);
   await failSince(6);
   await happen();
-  await until(async () => !(await endpointOf(endpoint)).is_active);
-  expect(await endpointOf(endpoint)).toMatchObject({ disabled_reason: 'failing', failed_deliveries: 4 });
+  await until(async () => !(await readEndpoint(endpoint)).is_active);
+  expect(await readEndpoint(endpoint)).toMatchObject({ disabled_reason: 'failing', failed_deliveries: 4 });
   expect(await notifications()).toEqual([{ user_id: plane.account.userId, related_entity_id: endpoint }]);
 });
 
 async function failFiveTimes(endpoint: WebhookEndpointId): Promise<void> {
   for (let number = 1; number <= 5; number += 1) {
     await happen();
-    await until(async () => (await endpointOf(endpoint)).failed_deliveries === number);
+    await until(async () => (await readEndpoint(endpoint)).failed_deliveries === number);
   }
 }
 
@@ -325,8 +325,8 @@ test('after five failures in a row workflows make the first attempts, until one 
   receiver.answer = answerWith(200);
   const wasWorkflow = async () => {
     await happen();
-    const [delivery] = await deliveriesOf(endpoint);
-    await until(async () => (await deliveriesOf(endpoint))[0]!.status === 'delivered');
+    const [delivery] = await listDeliveries(endpoint);
+    await until(async () => (await listDeliveries(endpoint))[0]!.status === 'delivered');
     const found = plane.client.workflow.getHandle(delivery!.delivery_id).describe();
     return found.then(
       () => true,
@@ -342,11 +342,11 @@ test('an endpoint that works again gets what waited for a workflow from the rela
   await failFiveTimes(endpoint);
   receiver.answer = answerWith(200);
   const waiting = await happen(150);
-  await until(async () => (await endpointOf(endpoint)).successful_deliveries === waiting.length);
+  await until(async () => (await readEndpoint(endpoint)).successful_deliveries === waiting.length);
   const ids = receiver.ids.filter((id) => waiting.includes(id));
   expect(ids.toSorted()).toEqual(waiting.toSorted());
   const started = await Promise.all(
-    (await deliveriesOf(endpoint)).map(({ delivery_id: id }) =>
+    (await listDeliveries(endpoint)).map(({ delivery_id: id }) =>
       plane.client.workflow
         .getHandle(id)
         .describe()
@@ -374,14 +374,14 @@ test('an endpoint that works again does not get what a workflow may have begun f
   receiver.answer = answerWith(200);
   const isOther = ({ delivery_id: id }: Json) => id !== taken[0]!.workflow_id;
   const ended = async () =>
-    (await deliveriesOf(endpoint)).filter(isOther).every(({ status }) => ['delivered', 'failed'].includes(status));
-  await until(async () => (await deliveriesOf(endpoint)).length === waiting.length + 5 && (await ended()));
-  expect((await deliveriesOf(endpoint)).filter(({ status }) => status === 'pending').length).toBe(1);
+    (await listDeliveries(endpoint)).filter(isOther).every(({ status }) => ['delivered', 'failed'].includes(status));
+  await until(async () => (await listDeliveries(endpoint)).length === waiting.length + 5 && (await ended()));
+  expect((await listDeliveries(endpoint)).filter(({ status }) => status === 'pending').length).toBe(1);
   await change('update outbox set not_before = now()');
   await until(
     async () =>
-      (await endpointOf(endpoint)).last_success_at !== null &&
-      (await statusesOf(endpoint)).every((each) => each !== 'pending'),
+      (await readEndpoint(endpoint)).last_success_at !== null &&
+      (await listStatuses(endpoint)).every((each) => each !== 'pending'),
   );
 });
 
@@ -393,8 +393,8 @@ test('an endpoint that never answers has few open requests, and another one stil
   await until(() => healthy.distinctIds.length >= ids.length);
   expect(healthy.distinctIds.sort()).toEqual([...ids].sort());
   expect(silent.maxOpen).toBeLessThanOrEqual(firstAttemptLimits.perEndpoint + 8);
-  await until(async () => (await endpointOf(fast)).successful_deliveries === ids.length);
-  expect(await statusesOf(slow)).not.toContain('delivered');
+  await until(async () => (await readEndpoint(fast)).successful_deliveries === ids.length);
+  expect(await listStatuses(slow)).not.toContain('delivered');
 });
 
 test('while results cannot be recorded, requests stop at the limit of those in flight', async () => {
@@ -441,7 +441,7 @@ test('a delivery of a dead relay is made by another after its lease; two relays 
   for (const relay of relays) relay.start();
   try {
     await until(() => receiver.distinctIds.length === 90);
-    expect(await statusesOf(endpoint)).toContain('delivering');
+    expect(await listStatuses(endpoint)).toContain('delivering');
     await lease('now()');
     await untilAll(endpoint, 'delivered');
     expect(receiver.distinctIds.sort()).toEqual([...ids].sort());

@@ -5,7 +5,7 @@ import {
   CancellationScope,
   condition,
 } from '@temporalio/workflow';
-import { outcomeOf, type SandboxReason } from '../../../domain/sandboxes/state.ts';
+import { type SandboxReason, toLifecycleOutcome } from '../../../domain/sandboxes/state.ts';
 import { actFor } from '../../request-ids.ts';
 import { cleaningOn, rows } from './activities.ts';
 import type { HostFailure } from './failure.ts';
@@ -17,7 +17,7 @@ export async function terminate(state: SandboxState, reason: SandboxReason): Pro
   state.setStatus('terminating', reason);
   state.endRecorded = true;
   const cleaned = await clean(state);
-  await rows.recordTerminated(state.id, outcomeOf(reason, state.end?.forget ?? false), Date.now(), cleaned);
+  await rows.recordTerminated(state.id, toLifecycleOutcome(reason, state.end?.forget ?? false), Date.now(), cleaned);
   state.setStatus('terminated', reason);
 }
 

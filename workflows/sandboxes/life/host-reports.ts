@@ -30,7 +30,7 @@ export class SandboxInbox {
    */
   take(run: number): HostReport | null {
     const present = this.#reports.filter((report) => isPresent(report, run));
-    const taken = present.toSorted((one, other) => rankOf(one) - rankOf(other))[0] ?? null;
+    const taken = present.toSorted((one, other) => rankReport(one) - rankReport(other))[0] ?? null;
     this.#reports = present.filter((report) => report.run !== null && report.run > (taken?.run ?? run));
     return taken;
   }
@@ -62,7 +62,7 @@ export class SandboxInbox {
  * Reports about the same processes may have one cause. The report with the lowest rank is the cause of the others. The
  * order is: a lost disk, a host that ended the processes, lost memory, an exit.
  */
-function rankOf(report: HostReport): number {
+function rankReport(report: HostReport): number {
   if (report.kind === 'diskPressure') return report.ended ? 1 : 4;
   return { diskLost: 0, memoryLost: 2, exited: 3 }[report.kind];
 }

@@ -1,5 +1,5 @@
 import { rows, startingOn } from './activities.ts';
-import { refusalOf } from './resuming.ts';
+import { toRefusal } from './resuming.ts';
 import { enterRunning } from './starting.ts';
 import type { Restart, SandboxState } from './state.ts';
 
@@ -13,7 +13,7 @@ export async function restart(state: SandboxState, request: Restart): Promise<vo
     await enterRunning(state, await state.hostLoss.unlessLost(scope, restartThere), run, 'restarted');
   } catch (error) {
     await afterFailedRestart(state, request);
-    request.refusal = refusalOf(state, error, 'restart_failed');
+    request.refusal = toRefusal(state, error, 'restart_failed');
   } finally {
     state.cancellableWork = null;
     request.done = true;

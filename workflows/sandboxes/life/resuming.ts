@@ -24,7 +24,7 @@ export async function resume(state: SandboxState, request: Resume): Promise<void
     const { reason } = await rows.recordResumeFailed(state.id, state.memoryKept);
     state.setStatus('paused', reason ?? 'resume_failed');
     state.hostLoss.reset();
-    request.refusal = refusalOf(state, error, 'resume_failed');
+    request.refusal = toRefusal(state, error, 'resume_failed');
   } finally {
     state.cancellableWork = null;
     request.done = true;
@@ -33,7 +33,7 @@ export async function resume(state: SandboxState, request: Resume): Promise<void
 }
 
 /** The error for the caller of a resume or restart that failed with `error`. */
-export function refusalOf(
+export function toRefusal(
   state: SandboxState,
   error: unknown,
   otherwise: 'resume_failed' | 'restart_failed',

@@ -202,7 +202,7 @@ export class SandboxState {
 
   /** Publishes the current state for operators: search attributes and, in the Temporal Web UI, current details. */
   publish(): void {
-    setCurrentDetails(detailsOf(this.view()));
+    setCurrentDetails(formatDetails(this.view()));
     const attributes = sandboxSearchAttributes(this.plan, this.#status);
     const serialized = JSON.stringify(attributes);
     if (serialized === this.#published) return;
@@ -263,8 +263,8 @@ const newTransition = (answerEarly: boolean): Transition => ({
 });
 
 /** The workflow's current details, one line in the Temporal Web UI: the status and the next action. */
-function detailsOf({ status, reason, nextAction, nextDeadline, failure }: SandboxLifeView): string {
-  const at = nextDeadline === null ? '' : minuteOf(nextDeadline);
+function formatDetails({ status, reason, nextAction, nextDeadline, failure }: SandboxLifeView): string {
+  const at = nextDeadline === null ? '' : formatMinute(nextDeadline);
   if (status === 'running') {
     return nextAction === 'auto_pause'
       ? `running; pauses at ${at} unless extended`
@@ -276,4 +276,4 @@ function detailsOf({ status, reason, nextAction, nextDeadline, failure }: Sandbo
 }
 
 /** @param time RFC 3339 in UTC */
-const minuteOf = (time: string) => `${time.slice(0, 10)} ${time.slice(11, 16)} UTC`;
+const formatMinute = (time: string) => `${time.slice(0, 10)} ${time.slice(11, 16)} UTC`;

@@ -125,16 +125,16 @@ export class IdentityProvider {
       inToken.email !== undefined && inToken.email_verified !== undefined
         ? inToken
         : { ...inToken, ...(await oidc.fetchUserInfo(configuration, tokens.access_token, sub)) };
-    const textOf = (value: unknown) =>
+    const toText = (value: unknown) =>
       typeof value === 'string' && value.length <= 1024 && isStorable(value) ? value : null;
     return {
       issuer: iss,
       subject: sub,
-      email: textOf(claims.email),
+      email: toText(claims.email),
       isEmailVerified: claims.email_verified === true,
-      name: textOf(claims.name),
-      username: textOf(claims.preferred_username),
-      pictureUrl: httpsUrl(textOf(claims.picture)),
+      name: toText(claims.name),
+      username: toText(claims.preferred_username),
+      pictureUrl: httpsUrl(toText(claims.picture)),
     };
   }
 
@@ -145,7 +145,7 @@ export class IdentityProvider {
     this.#reading ??= this.#read()
       .catch((error) => {
         // Wrong metadata is a fault of the provider, not of the person.
-        throw new ProviderUnreachable(reasonOf(error));
+        throw new ProviderUnreachable(describeError(error));
       })
       .finally(() => {
         this.#reading = null;
@@ -153,7 +153,7 @@ export class IdentityProvider {
     if (!known) return this.#reading;
     this.#reading.catch((error) => {
       this.#logger.warn(
-        { issuer: this.issuer.id, reason: reasonOf(error) },
+        { issuer: this.issuer.id, reason: describeError(error) },
         'metadata of an issuer could not be read again',
       );
     });
@@ -197,10 +197,10 @@ export class IdentityProvider {
       if (isDeclined(error))
         throw new AppError('sign_in_declined', 'The sign-in was cancelled or declined at the identity provider');
       if (isAboutIdentity(error)) {
-        this.#logger.info({ issuer, reason: reasonOf(error) }, 'an identity is not proven');
+        this.#logger.info({ issuer, reason: describeError(error) }, 'an identity is not proven');
         throw notProven();
       }
-      this.#logger.warn({ issuer, reason: reasonOf(error) }, 'an identity provider cannot be used');
+      this.#logger.warn({ issuer, reason: describeError(error) }, 'an identity provider cannot be used');
       throw this.#unavailable();
     }
   }
@@ -250,7 +250,7 @@ function isUnreachable(error: unknown): boolean {
 }
 
 /** Texts of libraries and the provider's error code. Causes are left out, because they contain replies with tokens. */
-function reasonOf(error: unknown): string {
+function describeError(error: unknown): string {
   const texts: string[] = [];
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     const { code, error: said } = cause as { code?: unknown; error?: unknown };

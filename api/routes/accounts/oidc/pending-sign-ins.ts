@@ -32,9 +32,9 @@ export class PendingSignIns {
 
   /** Stores a sign-in in the browser. If the browser already has too many, all earlier ones are deleted. */
   keep(request: FastifyRequest, reply: FastifyReply, issuerId: string, checks: SignInChecks): void {
-    const names = Object.keys(cookiesOf(request)).filter((name) => ownName.test(name));
+    const names = Object.keys(parseCookies(request)).filter((name) => ownName.test(name));
     if (names.length >= pendingAtMost) for (const name of names.slice(0, 50)) this.#set(reply, name, '', 0);
-    const sealed = seal(this.#keys()[0]!, purposeOf(issuerId, checks.state), { ...checks, expiresAt: expiry() });
+    const sealed = seal(this.#keys()[0]!, formatPurpose(issuerId, checks.state), { ...checks, expiresAt: expiry() });
     this.#set(reply, prefix + checks.state, sealed, pendingSeconds);
   }
 
@@ -44,10 +44,10 @@ export class PendingSignIns {
    */
   take(request: FastifyRequest, reply: FastifyReply, issuerId: string, state: string): SignInChecks {
     const name = prefix + state;
-    const sealed = ownName.test(name) ? cookiesOf(request)[name] : undefined;
+    const sealed = ownName.test(name) ? parseCookies(request)[name] : undefined;
     if (sealed === undefined) throw notPending();
     this.#set(reply, name, '', 0);
-    const pending = this.#open(sealed, purposeOf(issuerId, state));
+    const pending = this.#open(sealed, formatPurpose(issuerId, state));
     if (!pending || pending.expiresAt < Date.now()) throw notPending();
     return pending;
   }
@@ -84,5 +84,5 @@ export const notPending = () =>
   );
 
 const expiry = () => Date.now() + pendingSeconds * 1000;
-const purposeOf = (issuerId: string, state: string) => `sign-in ${issuerId} ${state}`;
-const cookiesOf = ({ headers }: FastifyRequest) => fastifyCookie.parse(headers.cookie ?? '');
+const formatPurpose = (issuerId: string, state: string) => `sign-in ${issuerId} ${state}`;
+const parseCookies = ({ headers }: FastifyRequest) => fastifyCookie.parse(headers.cookie ?? '');

@@ -38,7 +38,7 @@ export class AccessTokens {
       .setSubject(userId)
       .setIssuedAt(session.startedAt)
       .setExpirationTime(session.expiresAt)
-      .sign(this.#keyOf(session.keyId, this.#secrets.acceptedKeyNumbers[0]!));
+      .sign(this.#deriveKey(session.keyId, this.#secrets.acceptedKeyNumbers[0]!));
   }
 
   /** The claims of a token; null when it is not genuine or has expired. */
@@ -58,7 +58,7 @@ export class AccessTokens {
         token,
         ({ kid = '' }) => {
           keyId = /^[a-z0-9-]{1,40}$/.test(kid) ? kid : '';
-          return this.#keyOf(keyId, secretKeyNumber);
+          return this.#deriveKey(keyId, secretKeyNumber);
         },
         { algorithms: ['HS256'], typ: type, issuer, audience, requiredClaims: ['sub', 'sid', 'exp'] },
       );
@@ -73,7 +73,7 @@ export class AccessTokens {
   }
 
   /** The keys are kept as KeyObjects, because the library caches its imported form of each object. */
-  #keyOf(keyId: string, secretKeyNumber: number): KeyObject {
+  #deriveKey(keyId: string, secretKeyNumber: number): KeyObject {
     const name = `${keyId} ${secretKeyNumber}`;
     const known = this.#derived.get(name);
     if (known) return known;

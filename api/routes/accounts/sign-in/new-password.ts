@@ -14,7 +14,7 @@ import { checkNewPassword, maxPasswordBytes, minPasswordLength } from '../../../
 import { clientKey } from '../../../../domain/client-address.ts';
 import { AppError, notFound } from '../../../../domain/errors.ts';
 import type { UserId } from '../../../../domain/ids.ts';
-import { accountRoot, anyone, anyUser, callerOf, scopeOf } from '../../../access.ts';
+import { accountRoot, anyone, anyUser, requireCaller, requireScope } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
 import { givenId } from '../../../schemas/fields.ts';
 import { envelope, failures, messageEnvelope, ofMutations, success, successMessage } from '../../../schemas/replies.ts';
@@ -34,10 +34,10 @@ const requestTakesMs = 300;
 
 /** Mails a link to set a new password to the user with this e-mail address, if there is one. */
 export async function requestResetByEmail(deps: ApiDependencies, text: string): Promise<void> {
-  await Promise.all([startResetOf(deps, readEmailAddress(text)), delay(requestTakesMs)]);
+  await Promise.all([startReset(deps, readEmailAddress(text)), delay(requestTakesMs)]);
 }
 
-async function startResetOf(deps: ApiDependencies, email: string | null): Promise<void> {
+async function startReset(deps: ApiDependencies, email: string | null): Promise<void> {
   const user = email && (await findResettableUser(deps.orm.em, { email }));
   if (!user) return;
   const em = deps.orm.em.fork();
@@ -187,7 +187,7 @@ export function changePassword(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const { current_password: current, new_password: next } = request.body;
-      await changeOwnPassword(deps, { userId: callerOf(request).userId, current, next, address: request.ip });
+      await changeOwnPassword(deps, { userId: requireCaller(request).userId, current, next, address: request.ip });
       return successMessage('The password is changed; sign in again with the new one');
     },
   });
@@ -213,7 +213,7 @@ export function requestPasswordReset(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const user = await findResettableUser(deps.orm.em, { userId: callerOf(request).userId });
+      const user = await findResettableUser(deps.orm.em, { userId: requireCaller(request).userId });
       if (!user) throw new AppError('no_local_password', 'This user signs in through an identity provider');
       await deps.passwordResets.request(user);
       return successMessage('A link to set a new password is being mailed to you; it works for 30 minutes');
@@ -240,7 +240,7 @@ export function resetUserPassword(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const { user_id: userId } = request.params;
-      if (!(await findUserWithin(deps.orm.em, scopeOf(request), userId))) throw notFound('User');
+      if (!(await findUserWithin(deps.orm.em, requireScope(request), userId))) throw notFound('User');
       const user = await findResettableUser(deps.orm.em, { userId });
       if (!user) {
         throw new AppError('no_local_password', 'The user is disabled, or signs in through an identity provider');

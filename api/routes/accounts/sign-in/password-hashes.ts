@@ -3,7 +3,7 @@ import { hash, verify } from '@node-rs/argon2';
 import pLimit from 'p-limit';
 import { isPasswordLength } from '../../../../domain/accounts/password-rules.ts';
 import { AppError } from '../../../../domain/errors.ts';
-import { numbered, numberOf, type PlatformSecrets } from '../../../../platform/config/secrets.ts';
+import { numbered, type PlatformSecrets, parseNumbered } from '../../../../platform/config/secrets.ts';
 
 /** OWASP's first choice for argon2id (algorithm 2): 19 MiB, two passes, one thread. */
 const usualCost = { algorithm: 2, memoryCost: 19_456, timeCost: 2, parallelism: 1 };
@@ -51,7 +51,7 @@ export class PasswordHashes {
   async verify(hashed: string | null, password: string): Promise<boolean> {
     if (!isPasswordLength(password)) return false;
     this.#hashWithoutUser ??= hash('', { ...this.#cost, secret: this.#secrets.passwordPepper(1) });
-    const { number, rest } = numberOf(hashed ?? (await this.#hashWithoutUser));
+    const { number, rest } = parseNumbered(hashed ?? (await this.#hashWithoutUser));
     const secret = this.#secrets.passwordPepper(number);
     const matches = await this.#run(() => verify(rest, normal(password), { secret }));
     return matches && hashed !== null;

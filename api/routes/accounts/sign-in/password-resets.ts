@@ -38,7 +38,7 @@ export class TemporalPasswordResets implements PasswordResets {
 
   passwordWasSet(userId: UserId): void {
     this.#client.workflow
-      .getHandle(workflowIdOf(userId))
+      .getHandle(formatWorkflowId(userId))
       .signal('passwordSet')
       .catch((error) => {
         if (error instanceof WorkflowNotFoundError) return;
@@ -47,7 +47,7 @@ export class TemporalPasswordResets implements PasswordResets {
   }
 
   async #pending(userId: UserId): Promise<AppError> {
-    const { startTime } = await this.#client.workflow.getHandle(workflowIdOf(userId)).describe();
+    const { startTime } = await this.#client.workflow.getHandle(formatWorkflowId(userId)).describe();
     const secondsLeft = passwordResetSeconds - (Date.now() - startTime.getTime()) / 1000;
     const minutes = Math.min(30, Math.max(1, Math.ceil(secondsLeft / 60)));
     return new AppError(
@@ -61,4 +61,4 @@ export class TemporalPasswordResets implements PasswordResets {
 const unavailable = (cause: unknown) =>
   new AppError('temporarily_unavailable', 'No mail can be sent now; try again later', { cause });
 
-const workflowIdOf = workflowKinds.passwordReset.workflowId;
+const formatWorkflowId = workflowKinds.passwordReset.workflowId;

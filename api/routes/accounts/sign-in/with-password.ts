@@ -4,7 +4,7 @@ import { countSignIn, endSession, findSignIn, startSession } from '../../../../d
 import { emailKey, readEmailAddress } from '../../../../domain/accounts/email-address.ts';
 import { clientKey } from '../../../../domain/client-address.ts';
 import { AppError } from '../../../../domain/errors.ts';
-import { anyone, anyUser, callerOf } from '../../../access.ts';
+import { anyone, anyUser, requireCaller } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
 import { time } from '../../../schemas/fields.ts';
 import { envelope, failures, messageEnvelope, ofMutations, success, successMessage } from '../../../schemas/replies.ts';
@@ -140,7 +140,7 @@ export function signOut(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const { sessionId } = callerOf(request);
+      const { sessionId } = requireCaller(request);
       if (sessionId === null) throw new AppError('no_session', 'An API key has no session to end');
       await endSession(deps.orm.em, sessionId);
       return successMessage('Signed out');

@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import { credentialOf } from '../../../../db/accounts/identities.ts';
-import { anyUser, callerOf } from '../../../access.ts';
+import { requireCredentialId } from '../../../../db/accounts/identities.ts';
+import { anyUser, requireCaller } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
 import { failures, ofMutations } from '../../../schemas/replies.ts';
-import { sandboxOf, sandboxPath } from '../reply.ts';
+import { readSandboxRow, sandboxPath } from '../reply.ts';
 import { askAgent, executionTime, ofAgentCalls } from './agents.ts';
 import { streamPath } from './stream.ts';
 
@@ -37,15 +37,15 @@ export function getActiveExec(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const sandbox = await sandboxOf(deps, request, request.params.sandbox_id);
+      const sandbox = await readSandboxRow(deps, request, request.params.sandbox_id);
       const execution = await askAgent(deps, sandbox, (place) => deps.sandboxAgents.findExecution(place));
-      if (!execution?.running || execution.owner !== callerOf(request).userId) return { active: false as const };
+      if (!execution?.running || execution.owner !== requireCaller(request).userId) return { active: false as const };
       return {
         active: true as const,
         stream_path: streamPath(
           deps,
           sandbox.sandboxId,
-          { executionId: execution.executionId, credentialId: credentialOf(callerOf(request)) },
+          { executionId: execution.executionId, credentialId: requireCredentialId(requireCaller(request)) },
           new Date(execution.deadline),
         ),
         command: execution.command,
@@ -78,7 +78,7 @@ export function cancelExec(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const sandbox = await sandboxOf(deps, request, request.params.sandbox_id);
+      const sandbox = await readSandboxRow(deps, request, request.params.sandbox_id);
       await askAgent(deps, sandbox, (place) => deps.sandboxAgents.cancelExecution(place));
       return { cancelled: true as const };
     },

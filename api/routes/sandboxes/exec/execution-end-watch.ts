@@ -92,7 +92,7 @@ export class ExecutionEndWatch {
     const freeSlots = most.sandboxes - this.#asked.size;
     for (const sandbox of await claimWatchedExecutions(this.#orm.em, { ...most, sandboxes: freeSlots })) {
       const executionIds = sandbox.executions.map(({ executionId }) => executionId);
-      if (this.#asked.has(sandbox.sandboxId) || this.#countOf(sandbox.accountId) >= most.perAccount) {
+      if (this.#asked.has(sandbox.sandboxId) || this.#countAsked(sandbox.accountId) >= most.perAccount) {
         await askAgain(this.#orm.em, executionIds, idleMs);
         continue;
       }
@@ -105,7 +105,7 @@ export class ExecutionEndWatch {
     }
   }
 
-  #countOf(accountId: AccountId): number {
+  #countAsked(accountId: AccountId): number {
     return [...this.#asked.values()].filter((each) => each.accountId === accountId).length;
   }
 
@@ -136,7 +136,7 @@ export class ExecutionEndWatch {
     if (status !== 'running' || !agentAddress || !agentPort) return { askAgainMs: laterMs };
     const place: AgentPlace = { sandboxId, secretKeyNumber, hostId, address: agentAddress, port: agentPort };
     const hasFreeSlots =
-      this.#asked.size <= most.sandboxes / 2 && this.#countOf(sandbox.accountId) <= most.perAccount / 2;
+      this.#asked.size <= most.sandboxes / 2 && this.#countAsked(sandbox.accountId) <= most.perAccount / 2;
     const { signal } = this.#stopping;
     try {
       const end = await this.#agents.readExecutionEnd(place, execution.executionId, {

@@ -77,7 +77,7 @@ class ExecFollower {
       onSilence: silenceWatch(deps, row.sandboxId, executionId),
       onBreak: async () => {
         if (reply.raw.destroyed) return null;
-        return isRevoked ? credentialRevoked : ((await endOf(deps, row.sandboxId)) ?? interrupted);
+        return isRevoked ? credentialRevoked : ((await findEnd(deps, row.sandboxId)) ?? interrupted);
       },
     });
   }
@@ -86,7 +86,7 @@ class ExecFollower {
 const followers = new WeakMap<ApiDependencies, ExecFollower>();
 
 /** All routes of an app share one follower, because they share its limits. */
-export function execFollowerOf(api: Api, deps: ApiDependencies): ExecFollower {
+export function getExecFollower(api: Api, deps: ApiDependencies): ExecFollower {
   const follower = followers.get(deps) ?? new ExecFollower(api, deps);
   followers.set(deps, follower);
   return follower;
@@ -117,7 +117,7 @@ function silenceWatch(
     const route = await findSandboxRoute(deps.orm.em, sandboxId);
     if (route?.status !== 'running') {
       unconfirmed = 0;
-      return endOf(deps, sandboxId);
+      return findEnd(deps, sandboxId);
     }
     silences += 1;
     if (silences % silencesPerQuestion !== 0) return null;
@@ -137,7 +137,7 @@ async function isExecutionThere(deps: ApiDependencies, row: AgentRow, executionI
 }
 
 /** Null: the sandbox has not ended. It may be frozen. */
-async function endOf(deps: ApiDependencies, sandboxId: SandboxId): Promise<ExecFailure | null> {
+async function findEnd(deps: ApiDependencies, sandboxId: SandboxId): Promise<ExecFailure | null> {
   const now = await findSandboxStatus(deps.orm.em, sandboxId);
   if (now && now.status !== 'terminating' && !isOver(now.status)) return null;
   return { code: 'sandbox_ended', message: `The sandbox is ${now?.status ?? 'deleted'}` };

@@ -36,7 +36,7 @@ export async function execResult(events: AsyncIterable<Buffer>): Promise<ExecRes
   let sequence = 0;
   for await (const frames of events) {
     for (const frame of frames.toString('latin1').split('\n\n')) {
-      const { id, type, data } = fieldsOf(frame);
+      const { id, type, data } = parseFrame(frame);
       if (id !== undefined) {
         if (id > sequence + 1) kept.isTruncated = true;
         sequence = id;
@@ -52,7 +52,7 @@ export async function execResult(events: AsyncIterable<Buffer>): Promise<ExecRes
   throw new ExecEndedEarly('exec_interrupted', 'The connection to the sandbox broke; the command may still run');
 }
 
-function fieldsOf(frame: string): { id?: number; type?: string; data?: string } {
+function parseFrame(frame: string): { id?: number; type?: string; data?: string } {
   const id = /^id: \w+-(\d{1,15})$/m.exec(frame)?.[1];
   const type = /^event: (\w+)$/m.exec(frame)?.[1];
   const data = /^data: (.*)$/m.exec(frame)?.[1];

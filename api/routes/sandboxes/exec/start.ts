@@ -1,19 +1,19 @@
 import { z } from 'zod';
-import { credentialOf } from '../../../../db/accounts/identities.ts';
+import { requireCredentialId } from '../../../../db/accounts/identities.ts';
 import { recordAccess } from '../../../../db/sandboxes/sandbox-routes.ts';
 import { confirmExecution, forgetExecution, watchExecution } from '../../../../db/usage/watched-executions.ts';
 import { AppError, type ErrorCode } from '../../../../domain/errors.ts';
 import { timeoutAt } from '../../../../domain/sandboxes/clock.ts';
-import { anyUser, callerOf } from '../../../access.ts';
+import { anyUser, requireCaller } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
 import { onRequestEnd } from '../../../plugins/draining.ts';
 import { createOnce, idempotencyHeaders } from '../../../plugins/idempotency.ts';
 import { withDefault } from '../../../schemas/fields.ts';
 import { failures, ofIdempotency, ofMutations } from '../../../schemas/replies.ts';
 import { envVars } from '../bodies.ts';
-import { sandboxOf, sandboxPath } from '../reply.ts';
+import { readSandboxRow, sandboxPath } from '../reply.ts';
 import { askAgent, type DescribedExecution, executionTime, ofAgentCalls } from './agents.ts';
-import { execFollowerOf } from './follower.ts';
+import { getExecFollower } from './follower.ts';
 import { ExecEndedEarly, execResult } from './result.ts';
 import { streamPath } from './stream.ts';
 
@@ -49,7 +49,7 @@ const finished = z.object({
 
 /** `POST /v1/sandboxes/{sandbox_id}/exec`: a sandbox runs one command at a time. Without the envelope. */
 export function startExec(api: Api, deps: ApiDependencies): void {
-  const follower = execFollowerOf(api, deps);
+  const follower = getExecFollower(api, deps);
   api.route({
     method: 'POST',
     url: '/v1/sandboxes/:sandbox_id/exec',
@@ -88,7 +88,7 @@ export function startExec(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request, reply) => {
-      const sandbox = await sandboxOf(deps, request, request.params.sandbox_id);
+      const sandbox = await readSandboxRow(deps, request, request.params.sandbox_id);
       const { sandboxId } = sandbox;
       const startedAt = new Date();
       const limit = startedAt.getTime() + deps.settings.PLATFORM_EXEC_DEADLINE_SECONDS * 1000;
@@ -96,20 +96,20 @@ export function startExec(api: Api, deps: ApiDependencies): void {
       const deadline = new Date(Math.min(limit, end?.getTime() ?? limit));
       const { wait, ...asked } = request.body;
       // The follower is counted first, so that no command begins if its caller may not wait for the result.
-      if (wait) onRequestEnd(reply, follower.admit(callerOf(request).userId, sandboxId));
+      if (wait) onRequestEnd(reply, follower.admit(requireCaller(request).userId, sandboxId));
       const execution = await createOnce<
         Pick<DescribedExecution, 'executionId' | 'startedAt' | 'deadline'>,
         'execution'
       >(request, 'execution', {
         find: async (id) => {
           const newest = await askAgent(deps, sandbox, (place) => deps.sandboxAgents.findExecution(place));
-          return newest?.executionId === runIdOf(id) ? newest : null;
+          return newest?.executionId === parseRunId(id) ? newest : null;
         },
         create: async (id) => {
           const wanted = {
             ...asked,
-            executionId: runIdOf(id),
-            owner: callerOf(request).userId,
+            executionId: parseRunId(id),
+            owner: requireCaller(request).userId,
             startedAt: inNanoseconds(startedAt),
             deadline: inNanoseconds(deadline),
             timeoutMs: Math.max(1, deadline.getTime() - startedAt.getTime()),
@@ -124,7 +124,10 @@ export function startExec(api: Api, deps: ApiDependencies): void {
         await recordAccess(deps.orm.em, [sandboxId], startedAt);
       }
       if (wait) {
-        const streamed = { executionId: execution.executionId, credentialId: credentialOf(callerOf(request)) };
+        const streamed = {
+          executionId: execution.executionId,
+          credentialId: requireCredentialId(requireCaller(request)),
+        };
         const events = await follower.follow(sandbox, { ...streamed, after: 0 }, reply);
         const result = await execResult(events ?? noEvents()).catch(asRefusal);
         return reply.code(200).send({
@@ -139,7 +142,7 @@ export function startExec(api: Api, deps: ApiDependencies): void {
         stream_path: streamPath(
           deps,
           sandboxId,
-          { executionId: execution.executionId, credentialId: credentialOf(callerOf(request)) },
+          { executionId: execution.executionId, credentialId: requireCredentialId(requireCaller(request)) },
           new Date(execution.deadline),
         ),
         started_at: execution.startedAt,
@@ -150,7 +153,7 @@ export function startExec(api: Api, deps: ApiDependencies): void {
 }
 
 /** The id without its prefix: ids of events are `<id>-<number>`. */
-function runIdOf(id: string): string {
+function parseRunId(id: string): string {
   return id.slice(id.indexOf('-') + 1);
 }
 

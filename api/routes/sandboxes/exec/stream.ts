@@ -1,18 +1,18 @@
 import { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { credentialOf, usableCredentials } from '../../../../db/accounts/identities.ts';
+import { requireCredentialId, usableCredentials } from '../../../../db/accounts/identities.ts';
 import { findSandboxRoute } from '../../../../db/sandboxes/sandbox-routes.ts';
 import { clientKey } from '../../../../domain/client-address.ts';
 import { AppError, notFound } from '../../../../domain/errors.ts';
 import type { SandboxId } from '../../../../domain/ids.ts';
-import { anyUserOrToken, callerOf } from '../../../access.ts';
+import { anyUserOrToken, requireCaller } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
 import { onRequestEnd } from '../../../plugins/draining.ts';
 import { failures } from '../../../schemas/replies.ts';
-import { sandboxOf, sandboxPath } from '../reply.ts';
+import { readSandboxRow, sandboxPath } from '../reply.ts';
 import { type AgentRow, askAgent, ofAgentCalls } from './agents.ts';
-import { execFollowerOf } from './follower.ts';
+import { getExecFollower } from './follower.ts';
 import type { StreamedExecution } from './tokens.ts';
 
 const stalledReaderMs = 60_000;
@@ -50,7 +50,7 @@ export function streamPath(
  * number of clients may read it. Each may reconnect with `Last-Event-ID`, also to another replica.
  */
 export function streamExec(api: Api, deps: ApiDependencies): void {
-  const follower = execFollowerOf(api, deps);
+  const follower = getExecFollower(api, deps);
   api.route({
     method: 'GET',
     url: '/v1/sandboxes/:sandbox_id/exec/stream',
@@ -79,7 +79,7 @@ export function streamExec(api: Api, deps: ApiDependencies): void {
       // The token in the address is the only credential, and cookies are not used. So pages of every origin may read
       // the stream.
       reply.header('access-control-allow-origin', '*');
-      const { row, executionId, credentialId } = await runOf(
+      const { row, executionId, credentialId } = await findRun(
         deps,
         request,
         request.params.sandbox_id,
@@ -101,7 +101,7 @@ export function streamExec(api: Api, deps: ApiDependencies): void {
 }
 
 /** The execution that the token opens, or the caller's newest. @throws {AppError} */
-async function runOf(
+async function findRun(
   deps: ApiDependencies,
   request: FastifyRequest,
   sandboxId: SandboxId,
@@ -117,11 +117,11 @@ async function runOf(
     if (!route) throw notFound('Sandbox');
     return { row: { ...route, agentAddress: route.address }, ...execution };
   }
-  const row = await sandboxOf(deps, request, sandboxId);
+  const row = await readSandboxRow(deps, request, sandboxId);
   const execution = await askAgent(deps, row, (place) => deps.sandboxAgents.findExecution(place));
-  const caller = callerOf(request);
+  const caller = requireCaller(request);
   if (execution?.owner !== caller.userId) throw noExecution();
-  return { row, executionId: execution.executionId, credentialId: credentialOf(caller) };
+  return { row, executionId: execution.executionId, credentialId: requireCredentialId(caller) };
 }
 
 /**

@@ -47,14 +47,14 @@ export function printJson(value: unknown): void {
 }
 
 /** The sandbox of the first argument, in its current state. */
-export async function sandboxOf({ words, connection }: Invocation): Promise<Sandbox> {
+export async function getSandbox({ words, connection }: Invocation): Promise<Sandbox> {
   const [id] = words;
   if (!id) throw new UsageError('Name a sandbox');
   return Sandbox.get(id, connection);
 }
 
 /** Converts `['A=1', 'B=2']` to an object. */
-export function pairsOf(values: Invocation['options'][string]): Record<string, string> {
+export function parsePairs(values: Invocation['options'][string]): Record<string, string> {
   const pairs: Record<string, string> = {};
   for (const value of [values ?? []].flat()) {
     const [, name, text] = /^([^=]+)=([\s\S]*)$/.exec(String(value)) ?? [];
@@ -65,7 +65,7 @@ export function pairsOf(values: Invocation['options'][string]): Record<string, s
 }
 
 /** @throws {UsageError} when it is not a whole number */
-export function numberOf(value: Invocation['options'][string], name: string): number | undefined {
+export function parseNumber(value: Invocation['options'][string], name: string): number | undefined {
   if (value === undefined) return undefined;
   const number = Number(value);
   if (!Number.isInteger(number)) throw new UsageError(`${name} is a whole number, not ${value}`);

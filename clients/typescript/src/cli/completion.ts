@@ -16,11 +16,11 @@ export function completion(commands: () => readonly CliCommand[]): CliCommand {
   };
 }
 
-const optionsOf = (command: CliCommand) => Object.keys(command.options ?? {}).map((name) => `--${name}`);
+const listOptions = (command: CliCommand) => Object.keys(command.options ?? {}).map((name) => `--${name}`);
 const listIds = "sandbox-platform ls 2>/dev/null | awk 'NR > 1 { print $1 }'";
 
 function bash(commands: readonly CliCommand[]): string {
-  const cases = commands.map((each) => `    ${each.name}) options="${optionsOf(each).join(' ')}" ;;`);
+  const cases = commands.map((each) => `    ${each.name}) options="${listOptions(each).join(' ')}" ;;`);
   return `_sandbox_platform() {
   local word="\${COMP_WORDS[COMP_CWORD]}" options=""
   if [ "$COMP_CWORD" -eq 1 ]; then
@@ -47,7 +47,7 @@ function fish(commands: readonly CliCommand[]): string {
   const names = commands.map(({ name }) => name).join(' ');
   const lines = commands.flatMap((each) => [
     `complete -c sandbox-platform -n "not __fish_seen_subcommand_from ${names}" -f -a ${each.name} -d '${each.summary.replaceAll("'", '’')}'`,
-    ...optionsOf(each).map(
+    ...listOptions(each).map(
       (option) => `complete -c sandbox-platform -n "__fish_seen_subcommand_from ${each.name}" -l ${option.slice(2)}`,
     ),
   ]);

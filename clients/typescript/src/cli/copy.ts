@@ -11,7 +11,7 @@ export const copy: CliCommand = {
   usage: 'FROM TO',
   summary: 'copy a file or a folder; one side is SANDBOX:PATH',
   async run({ words, connection, json }) {
-    const [from, to] = words.map(placeOf);
+    const [from, to] = words.map(parsePlace);
     if (!from || !to || words.length !== 2 || (from.sandbox === null) === (to.sandbox === null)) {
       throw new UsageError('Give two paths, one of them in a sandbox: SANDBOX:PATH');
     }
@@ -25,7 +25,7 @@ export const copy: CliCommand = {
 };
 
 /** `sbx-1:/a` is in a sandbox. All other paths are on this machine. */
-function placeOf(word: string): { sandbox: string | null; path: string } {
+function parsePlace(word: string): { sandbox: string | null; path: string } {
   const [, sandbox, inside] = /^(sbx-[a-z0-9-]+):([\s\S]*)$/.exec(word) ?? [];
   return sandbox === undefined ? { sandbox: null, path: word } : { sandbox, path: inside! };
 }
@@ -64,7 +64,7 @@ async function download(sandbox: Sandbox, from: string, to: string): Promise<str
     (found) => found.isDirectory(),
     () => to.endsWith('/'),
   );
-  const target = isFolderHere ? path.join(to, nameOf(from) ?? sandbox.id) : to;
+  const target = isFolderHere ? path.join(to, readName(from) ?? sandbox.id) : to;
   if (source.type !== 'directory') {
     await fs.mkdir(path.dirname(target), { recursive: true });
     await sandbox.files.download(source.path, target);
@@ -89,7 +89,7 @@ async function download(sandbox: Sandbox, from: string, to: string): Promise<str
 }
 
 /** The last name of a path. Null: it has none, such as `~` or `/`. */
-function nameOf(source: string): string | null {
+function readName(source: string): string | null {
   const name = path.posix.basename(source);
   return name !== '~' && isName(name) ? name : null;
 }

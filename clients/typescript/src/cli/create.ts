@@ -1,5 +1,5 @@
 import { Sandbox } from '../sandbox.ts';
-import { type CliCommand, numberOf, pairsOf, print, printJson } from './command.ts';
+import { type CliCommand, parseNumber, parsePairs, print, printJson } from './command.ts';
 
 export const create: CliCommand = {
   name: 'create',
@@ -21,10 +21,10 @@ export const create: CliCommand = {
     'no-internet': { type: 'boolean' },
   },
   async run({ options, connection, json }) {
-    const timeoutSeconds = numberOf(options.timeout, '--timeout');
-    const cpuCount = numberOf(options.cpu, '--cpu');
-    const memoryMb = numberOf(options.memory, '--memory');
-    const storageGb = numberOf(options.storage, '--storage');
+    const timeoutSeconds = parseNumber(options.timeout, '--timeout');
+    const cpuCount = parseNumber(options.cpu, '--cpu');
+    const memoryMb = parseNumber(options.memory, '--memory');
+    const storageGb = parseNumber(options.storage, '--storage');
     const sandbox = await Sandbox.create({
       ...connection,
       ...(options.template !== undefined && { template: String(options.template) }),
@@ -33,8 +33,8 @@ export const create: CliCommand = {
       ...(cpuCount !== undefined && { cpuCount }),
       ...(memoryMb !== undefined && { memoryMb }),
       ...(storageGb !== undefined && { storageGb }),
-      envs: pairsOf(options.env),
-      metadata: pairsOf(options.metadata),
+      envs: parsePairs(options.env),
+      metadata: parsePairs(options.metadata),
       autoPause: options['auto-pause'] === true,
       allowInternetAccess: options['no-internet'] !== true,
     });

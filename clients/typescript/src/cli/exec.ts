@@ -1,5 +1,5 @@
 import { buffer } from 'node:stream/consumers';
-import { type CliCommand, numberOf, pairsOf, printJson, printOutput, sandboxOf, UsageError } from './command.ts';
+import { type CliCommand, getSandbox, parseNumber, parsePairs, printJson, printOutput, UsageError } from './command.ts';
 
 export const exec: CliCommand = {
   name: 'exec',
@@ -15,11 +15,11 @@ export const exec: CliCommand = {
   async run(invocation) {
     const { rest, options, json } = invocation;
     if (rest.length === 0) throw new UsageError('Give a command after --');
-    const sandbox = await sandboxOf(invocation);
-    const seconds = numberOf(options.timeout, '--timeout');
+    const sandbox = await getSandbox(invocation);
+    const seconds = parseNumber(options.timeout, '--timeout');
     const handle = await sandbox.commands.run(rest.length === 1 ? rest[0]! : rest, {
       background: true,
-      envs: pairsOf(options.env),
+      envs: parsePairs(options.env),
       ...(options.cwd !== undefined && { cwd: String(options.cwd) }),
       ...(options.stdin && { stdin: await buffer(process.stdin) }),
       ...(seconds !== undefined && { timeoutMs: seconds * 1000 }),

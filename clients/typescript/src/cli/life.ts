@@ -1,12 +1,12 @@
 import type { Sandbox } from '../sandbox.ts';
-import { type CliCommand, print, printJson, sandboxOf } from './command.ts';
+import { type CliCommand, getSandbox, print, printJson } from './command.ts';
 
 /** A command that moves a sandbox from one state to another. */
 function move(name: string, summary: string, work: (sandbox: Sandbox) => Promise<void>): CliCommand {
   return {
     ...{ name, summary, usage: 'SANDBOX', maxWords: 1 },
     async run(invocation) {
-      const sandbox = await sandboxOf(invocation);
+      const sandbox = await getSandbox(invocation);
       await work(sandbox);
       const { status } = await sandbox.info();
       if (invocation.json) printJson({ sandbox_id: sandbox.id, status });

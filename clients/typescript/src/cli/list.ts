@@ -1,6 +1,6 @@
 import type { SandboxSummary } from '../generated/api.ts';
 import { Sandbox } from '../sandbox.ts';
-import { type CliCommand, pairsOf, print, printJson, table } from './command.ts';
+import { type CliCommand, parsePairs, print, printJson, table } from './command.ts';
 
 const alive = 'created,starting,running,pausing,paused,resuming';
 
@@ -16,7 +16,7 @@ export const list: CliCommand = {
   },
   async run({ options, connection, json }) {
     const status = options.status === undefined ? (options.all ? undefined : alive) : String(options.status);
-    const metadata = pairsOf(options.metadata);
+    const metadata = parsePairs(options.metadata);
     const found: SandboxSummary[] = [];
     const query = { ...(status && { status }), ...(Object.keys(metadata).length > 0 && { metadata }) };
     for await (const sandbox of Sandbox.list({ ...connection, ...query })) found.push(sandbox);

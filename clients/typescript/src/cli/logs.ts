@@ -1,4 +1,4 @@
-import { type CliCommand, print, printJson, printOutput, sandboxOf, table } from './command.ts';
+import { type CliCommand, getSandbox, print, printJson, printOutput, table } from './command.ts';
 
 export const logs: CliCommand = {
   name: 'logs',
@@ -8,7 +8,7 @@ export const logs: CliCommand = {
     'follow the output of a process (pid or tag); without a process, list the processes, or show why the sandbox failed',
   async run(invocation) {
     const { words, json } = invocation;
-    const sandbox = await sandboxOf(invocation);
+    const sandbox = await getSandbox(invocation);
     const [, named] = words;
     if (named === undefined) {
       const { status, failure } = await sandbox.info();

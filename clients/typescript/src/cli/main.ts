@@ -62,7 +62,7 @@ async function main(args: string[]): Promise<number> {
       words: positionals,
       rest: end < 0 ? [] : args.slice(end + 1),
       options: values,
-      connection: connectionOf(values),
+      connection: readConnection(values),
       json,
     });
   } catch (error) {
@@ -84,7 +84,7 @@ function wrongWords(command: CliCommand, message: string): UsageError {
   return new UsageError(`${message}\nUsage: sandbox-platform ${command.name} ${command.usage}`);
 }
 
-function connectionOf(values: Record<string, unknown>): ConnectionOptions {
+function readConnection(values: Record<string, unknown>): ConnectionOptions {
   const file = values['env-file'];
   const env = typeof file === 'string' ? parseEnv(readFileSync(file, 'utf8')) : process.env;
   const apiUrl = values.url ?? env.PLATFORM_URL;

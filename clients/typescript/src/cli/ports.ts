@@ -1,4 +1,4 @@
-import { type CliCommand, numberOf, print, printJson, sandboxOf, table, UsageError } from './command.ts';
+import { type CliCommand, getSandbox, parseNumber, print, printJson, table, UsageError } from './command.ts';
 
 export const ports: CliCommand = {
   name: 'ports',
@@ -13,9 +13,9 @@ export const ports: CliCommand = {
   },
   async run(invocation) {
     const { options, json } = invocation;
-    const sandbox = await sandboxOf(invocation);
-    const added = numberOf(options.add, '--add');
-    const removed = numberOf(options.remove, '--remove');
+    const sandbox = await getSandbox(invocation);
+    const added = parseNumber(options.add, '--add');
+    const removed = parseNumber(options.remove, '--remove');
     if (added !== undefined && removed !== undefined) throw new UsageError('Either --add or --remove');
     if (added !== undefined) {
       const name = String(options.name ?? `port-${added}`);

@@ -1,4 +1,4 @@
-import { type CliCommand, pairsOf, sandboxOf } from './command.ts';
+import { type CliCommand, getSandbox, parsePairs } from './command.ts';
 
 export const shell: CliCommand = {
   name: 'shell',
@@ -8,12 +8,12 @@ export const shell: CliCommand = {
   options: { cwd: { type: 'string' }, env: { type: 'string', short: 'e', multiple: true } },
   async run(invocation) {
     const { rest, options } = invocation;
-    const sandbox = await sandboxOf(invocation);
+    const sandbox = await getSandbox(invocation);
     const { stdin, stdout } = process;
     const size = () => ({ cols: stdout.columns ?? 80, rows: stdout.rows ?? 24 });
     const terminal = await sandbox.pty.start({
       ...size(),
-      envs: { TERM: process.env.TERM || 'xterm-256color', ...pairsOf(options.env) },
+      envs: { TERM: process.env.TERM || 'xterm-256color', ...parsePairs(options.env) },
       ...(rest.length > 0 && { command: rest }),
       ...(options.cwd !== undefined && { cwd: String(options.cwd) }),
       onData: (bytes) => stdout.write(bytes),

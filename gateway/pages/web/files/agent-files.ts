@@ -1,6 +1,6 @@
 import { callAgent } from '../shared/agent.ts';
 import { PageError } from '../shared/page-error.ts';
-import { ask, errorOf, fieldsOf, readBytes } from '../shared/replies.ts';
+import { ask, readBytes, toFields, toPageError } from '../shared/replies.ts';
 
 const agent = '/files/agent';
 const maxListBytes = 8 * 1024 * 1024;
@@ -20,7 +20,7 @@ export interface Entry {
 export async function listFolder(path: string): Promise<Entry[]> {
   const { entries } = await callAgent(`${agent}/Filesystem/ListDir`, { path, depth: 1 }, maxListBytes);
   if (!Array.isArray(entries)) throw new PageError('bad_reply', 'The agent sent no list');
-  const known = entries.map(entryOf).filter((entry) => entry !== null);
+  const known = entries.map(parseEntry).filter((entry) => entry !== null);
   const rank = { folder: 0, file: 1, other: 1 };
   return known.sort((a, b) => rank[a.kind] - rank[b.kind] || (a.name < b.name ? -1 : 1));
 }
@@ -28,7 +28,7 @@ export async function listFolder(path: string): Promise<Entry[]> {
 /** Null: the entry does not exist. @throws {PageError} */
 export async function findEntry(path: string): Promise<Entry | null> {
   try {
-    return entryOf((await callAgent(`${agent}/Filesystem/Stat`, { path })).entry);
+    return parseEntry((await callAgent(`${agent}/Filesystem/Stat`, { path })).entry);
   } catch (error) {
     if (error instanceof PageError && error.code === 'not_found') return null;
     throw error;
@@ -64,7 +64,7 @@ export function upload(path: string, content: Blob, onProgress: (part: number) =
     request.onerror = () => reject(new PageError('disconnected', 'The connection broke off'));
     request.onload = () => {
       if (request.status === 200) resolve();
-      else reject(errorOf(request.status, jsonOf(request.responseText)));
+      else reject(toPageError(request.status, parseJson(request.responseText)));
     };
     request.open('POST', `${agent}/upload`);
     request.send(form);
@@ -80,12 +80,12 @@ export function joinPath(folder: string, name: string): string {
   return folder === '/' ? `/${name}` : `${folder}/${name}`;
 }
 
-export function parentOf(path: string): string {
+export function parentPath(path: string): string {
   return path.slice(0, path.lastIndexOf('/')) || '/';
 }
 
-function entryOf(value: unknown): Entry | null {
-  const { name, path, type, size, modifiedTime } = fieldsOf(value);
+function parseEntry(value: unknown): Entry | null {
+  const { name, path, type, size, modifiedTime } = toFields(value);
   if (typeof name !== 'string' || typeof path !== 'string' || !path.startsWith('/') || path.length > maxPathLength) {
     return null;
   }
@@ -100,7 +100,7 @@ function entryOf(value: unknown): Entry | null {
   };
 }
 
-function jsonOf(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

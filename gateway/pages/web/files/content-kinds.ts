@@ -6,7 +6,7 @@ export interface TextContent {
 }
 
 /** Null: the bytes are not UTF-8 text. */
-export function textOf(bytes: Uint8Array): TextContent | null {
+export function decodeText(bytes: Uint8Array): TextContent | null {
   let text: string;
   try {
     // `ignoreBOM: true` keeps a byte order mark in the text.
@@ -32,7 +32,7 @@ const signatures: readonly { type: string; bytes: readonly (number | null)[] }[]
  * The type of an image by its first bytes, never by its name. Only raster images: SVG is a document and is shown as
  * text. Null: the bytes are no such image.
  */
-export function imageTypeOf(bytes: Uint8Array): string | null {
+export function detectImageType(bytes: Uint8Array): string | null {
   const found = signatures.find(({ bytes: wanted }) => wanted.every((byte, at) => byte === null || bytes[at] === byte));
   return found?.type ?? null;
 }

@@ -1,6 +1,6 @@
 import { button, element } from '../shared/elements.ts';
 import { PageError, visibleText } from '../shared/page-error.ts';
-import { type Entry, listFolder, parentOf } from './agent-files.ts';
+import { type Entry, listFolder, parentPath } from './agent-files.ts';
 
 /** The number of entries of a folder that are shown. A sandbox may have any number of entries. */
 const maxShown = 2000;
@@ -55,11 +55,11 @@ export class FolderTree {
   async refresh(path: string): Promise<void> {
     const folder = this.#folders.get(path);
     if (!folder) {
-      if (path !== '/') await this.refresh(parentOf(path));
+      if (path !== '/') await this.refresh(parentPath(path));
       return;
     }
     const open = [...this.#folders].filter(([each, { entry }]) => {
-      return each !== path && parentOf(each) === path && entry?.classList.contains('open');
+      return each !== path && parentPath(each) === path && entry?.classList.contains('open');
     });
     const entries = await listFolder(path);
     this.#clear(folder.list);

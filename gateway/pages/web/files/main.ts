@@ -9,7 +9,7 @@ import {
   joinPath,
   makeFolder,
   moveEntry,
-  parentOf,
+  parentPath,
   removeEntry,
   upload,
 } from './agent-files.ts';
@@ -42,9 +42,9 @@ const tools = element(
   button('New file', () => attempt(newFile)),
   button('New folder', () => attempt(newFolder)),
   button('Upload', () => picker.click()),
-  button('Refresh', () => attempt(() => tree.refresh(folderOf(chosen)))),
+  button('Refresh', () => attempt(() => tree.refresh(findFolder(chosen)))),
 );
-const up = button('Up', () => attempt(() => showFolder(parentOf(tree.rootPath))));
+const up = button('Up', () => attempt(() => showFolder(parentPath(tree.rootPath))));
 const rootText = element('span', { className: 'path' });
 const rootTools = element('fieldset', { className: 'tools' }, rootText, up);
 const folders = element('nav', {}, rootTools, tree.list);
@@ -102,9 +102,9 @@ async function showFolder(path: string): Promise<void> {
   await tree.show(path);
 }
 
-function folderOf(entry: Entry | null): string {
+function findFolder(entry: Entry | null): string {
   if (!entry) return tree.rootPath;
-  return entry.kind === 'folder' ? entry.path : parentOf(entry.path);
+  return entry.kind === 'folder' ? entry.path : parentPath(entry.path);
 }
 
 function mayLeave(): boolean {
@@ -164,8 +164,8 @@ async function renameEntry(): Promise<void> {
   const source = chosen.path;
   await moveEntry(source, path);
   show(null);
-  await tree.refresh(parentOf(source));
-  await tree.refresh(parentOf(path));
+  await tree.refresh(parentPath(source));
+  await tree.refresh(parentPath(path));
   say(`Moved to ${visibleText(path)}`);
 }
 
@@ -176,7 +176,7 @@ async function deleteEntry(): Promise<void> {
   if (!confirm(`Delete ${what}?`)) return;
   await removeEntry(path);
   show(null);
-  await tree.refresh(parentOf(path));
+  await tree.refresh(parentPath(path));
   say(`Deleted ${visibleText(path)}`);
 }
 
@@ -185,7 +185,7 @@ async function newFile(): Promise<void> {
   if (!path || !mayLeave()) return;
   if (await findEntry(path)) throw new PageError('already_exists', `${visibleText(path)} is there already`);
   await upload(path, new Blob([]), () => undefined);
-  await tree.refresh(parentOf(path));
+  await tree.refresh(parentPath(path));
   const made = await findEntry(path);
   if (!made) return;
   show(made);
@@ -196,17 +196,17 @@ async function newFolder(): Promise<void> {
   const path = askName('Name of the folder');
   if (!path) return;
   await makeFolder(path);
-  await tree.refresh(parentOf(path));
+  await tree.refresh(parentPath(path));
 }
 
 function askName(question: string): string | null {
-  const folder = folderOf(chosen);
+  const folder = findFolder(chosen);
   const name = prompt(`${question} in ${visibleText(folder)}`);
   return name ? joinPath(folder, name) : null;
 }
 
 async function uploadAll(files: File[]): Promise<void> {
-  const folder = folderOf(chosen);
+  const folder = findFolder(chosen);
   for (const [index, file] of files.entries()) {
     const path = joinPath(folder, file.name);
     if ((await findEntry(path)) && !confirm(`${visibleText(path)} is there already. Replace it?`)) continue;

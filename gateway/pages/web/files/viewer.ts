@@ -1,7 +1,7 @@
 import { element } from '../shared/elements.ts';
 import { PageError, visibleText } from '../shared/page-error.ts';
 import { type Entry, readFile } from './agent-files.ts';
-import { imageTypeOf, textOf } from './content-kinds.ts';
+import { decodeText, detectImageType } from './content-kinds.ts';
 
 const maxTextBytes = 2 * 1024 * 1024;
 const maxImageBytes = 20 * 1024 * 1024;
@@ -56,9 +56,9 @@ export class Viewer {
       return this.#note('This file is too large to be shown. It can be downloaded.');
     }
     if (opened !== this.#opened) return;
-    const imageType = imageTypeOf(bytes);
+    const imageType = detectImageType(bytes);
     if (imageType) return this.#showImage(new Blob([bytes], { type: imageType }), entry);
-    const content = bytes.length <= maxTextBytes ? textOf(bytes) : null;
+    const content = bytes.length <= maxTextBytes ? decodeText(bytes) : null;
     if (!content) return this.#note('This is not text, or too large to be edited. It can be downloaded.');
     this.#showText(content.text, content.lineEnd, entry);
   }

@@ -1,5 +1,5 @@
 import { PageError } from './page-error.ts';
-import { ask, errorOf, fieldsOf, joined, parseJson, readBytes } from './replies.ts';
+import { ask, joined, parseJson, readBytes, toFields, toPageError } from './replies.ts';
 
 /** The agent sends waiting output in pieces of up to 1 MiB. Base64 and JSON make them larger. */
 const maxFrameBytes = 4 * 1024 * 1024;
@@ -16,7 +16,7 @@ export async function callAgent(
     headers: { 'Content-Type': 'application/json' },
     body: JSON.stringify(message),
   });
-  return fieldsOf(parseJson(await readBytes(response, maxReplyBytes)));
+  return toFields(parseJson(await readBytes(response, maxReplyBytes)));
 }
 
 /**
@@ -37,16 +37,16 @@ export async function* streamFromAgent(
     body: joined([head, text], head.length + text.length),
   });
   if (!response.body) throw new PageError('disconnected', 'The connection broke off');
-  for await (const [flags, frame] of framesOf(response.body.getReader(), silenceMs)) {
-    const said = fieldsOf(parseJson(frame));
+  for await (const [flags, frame] of readFrames(response.body.getReader(), silenceMs)) {
+    const said = toFields(parseJson(frame));
     if ((flags & endOfStream) === 0) yield said;
-    else if (said.error) throw errorOf(response.status, said.error);
+    else if (said.error) throw toPageError(response.status, said.error);
     else return;
   }
   throw new PageError('disconnected', 'The connection broke off');
 }
 
-async function* framesOf(
+async function* readFrames(
   reader: ReadableStreamDefaultReader<Uint8Array>,
   silenceMs: number,
 ): AsyncGenerator<[flags: number, message: Uint8Array], void> {

@@ -47,12 +47,12 @@ export function parseJson(bytes: Uint8Array): unknown {
 export async function ask(path: string, options: RequestInit): Promise<Response> {
   const response = await fetch(path, { credentials: 'same-origin', redirect: 'error', ...options }).catch(brokenOff);
   if (response.ok) return response;
-  throw errorOf(response.status, jsonOrNull(await readBytes(response, maxErrorBytes)));
+  throw toPageError(response.status, jsonOrNull(await readBytes(response, maxErrorBytes)));
 }
 
 /** The gateway replies with `{code, error}`, the agent with `{code, message}`, or for files only `{message}`. */
-export function errorOf(status: number, said: unknown): PageError {
-  const { code, error, message } = fieldsOf(said);
+export function toPageError(status: number, said: unknown): PageError {
+  const { code, error, message } = toFields(said);
   const text = error ?? message;
   return new PageError(
     typeof code === 'string' ? code : `http_${status}`,
@@ -70,7 +70,7 @@ function jsonOrNull(bytes: Uint8Array): unknown {
 }
 
 /** The fields of an unknown value. A value that is not an object has none. */
-export function fieldsOf(value: unknown): Record<string, unknown> {
+export function toFields(value: unknown): Record<string, unknown> {
   const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
   return isObject ? (value as Record<string, unknown>) : {};
 }

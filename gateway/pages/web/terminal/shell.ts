@@ -1,7 +1,7 @@
 import type { Terminal } from '@xterm/xterm';
 import { callAgent, fromBase64, streamFromAgent, toBase64 } from '../shared/agent.ts';
 import { PageError, visibleText } from '../shared/page-error.ts';
-import { fieldsOf } from '../shared/replies.ts';
+import { toFields } from '../shared/replies.ts';
 import { isPassing } from '../shared/session.ts';
 
 export interface TerminalSize {
@@ -110,12 +110,12 @@ export class Shell {
 
   async #show(messages: AsyncGenerator<Record<string, unknown>>, started: () => void): Promise<void> {
     for await (const message of messages) {
-      const { start, data, end } = fieldsOf(message.event);
+      const { start, data, end } = toFields(message.event);
       if (start) started();
-      const { pty } = fieldsOf(data);
+      const { pty } = toFields(data);
       if (typeof pty === 'string') await this.#write(fromBase64(pty));
       if (end) {
-        const { exitCode, error } = fieldsOf(end);
+        const { exitCode, error } = toFields(end);
         const reason = typeof error === 'string' && error !== '' ? `: ${visibleText(error, 100)}` : '';
         this.#terminal.write(`\r\n\x1b[2m[ended with ${Number(exitCode ?? 0)}${reason}]\x1b[0m\r\n`);
         return;

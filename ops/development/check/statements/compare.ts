@@ -19,7 +19,7 @@ const kinds: Record<string, FieldKind> = {
 };
 
 /** What JavaScript gets for a value of a type of Postgres. Null: any value, of JSON. */
-export function kindOf(type: string): FieldKind | null {
+export function toFieldKind(type: string): FieldKind | null {
   if (type === 'json' || type === 'jsonb') return null;
   if (type.endsWith('[]')) return 'array';
   return kinds[type] ?? 'string';
@@ -42,7 +42,7 @@ export function differences(row: DeclaredRow, { columns }: Description): string[
       continue;
     }
     if (field.kinds.has('unknown')) continue;
-    const kind = kindOf(type);
+    const kind = toFieldKind(type);
     if (kind && [...field.kinds].some((declared) => declared !== kind)) {
       found.push(`${name} is ${type}, which arrives as ${kind}, but is declared as ${field.type()}`);
     }
@@ -66,7 +66,7 @@ export function wrongValues(values: readonly GivenValue[], { parameters }: Descr
     const type = parameters[index]!;
     // Values become literals of the statement. Postgres converts those of texts, but not these.
     const isWrong =
-      (kinds.has('number') && kindOf(type) !== 'number' && type !== 'bigint' && type !== 'numeric') ||
+      (kinds.has('number') && toFieldKind(type) !== 'number' && type !== 'bigint' && type !== 'numeric') ||
       (kinds.has('boolean') && type !== 'boolean');
     return isWrong ? [`the value ${index + 1} must be ${type}, but may be ${[...kinds].join(' or ')}`] : [];
   });

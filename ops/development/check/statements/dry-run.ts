@@ -1,6 +1,6 @@
 import path from 'node:path';
 import type { EntityManager } from '@mikro-orm/postgresql';
-import { kindOf } from './compare.ts';
+import { toFieldKind } from './compare.ts';
 import type { Describer } from './describe.ts';
 
 /** A statement that a function has sent. */
@@ -55,7 +55,7 @@ export class DryRun {
   send = async (sql: string, values: readonly unknown[] = []): Promise<Record<string, unknown>[]> => {
     this.sent.push({ callers: this.#callers(), sql, values });
     const { columns } = await this.#describe(sql, null);
-    return [Object.fromEntries(columns.map(({ name, type }) => [name, this.#madeUp[name] ?? anyOf(type)]))];
+    return [Object.fromEntries(columns.map(({ name, type }) => [name, this.#madeUp[name] ?? createSample(type)]))];
   };
 
   /** What a function makes of made-up rows does not matter, nor whether it fails with them. */
@@ -72,8 +72,8 @@ export class DryRun {
   }
 }
 
-function anyOf(type: string): unknown {
-  switch (kindOf(type)) {
+function createSample(type: string): unknown {
+  switch (toFieldKind(type)) {
     case null:
       return {};
     case 'array':

@@ -85,7 +85,7 @@ class Proof {
     if (!isNode(query.fields.setOperations)) return this.#isProved(scope, target.fields.expr);
     if (this.#open.has(target)) return true;
     this.#open.add(target);
-    const isProved = armsOf(query.fields.setOperations).every((arm) => this.#isFieldProved(scope, arm, index + 1));
+    const isProved = listArms(query.fields.setOperations).every((arm) => this.#isFieldProved(scope, arm, index + 1));
     this.#open.delete(target);
     return isProved;
   }
@@ -107,16 +107,16 @@ class Proof {
         return this.#isCallProved(value, () => every(fields.args));
       case 'OPEXPR':
         // Those that read from JSON may find nothing.
-        return !this.#nameOf(fields.opfuncid).startsWith('json') && every(fields.args);
+        return !this.#findName(fields.opfuncid).startsWith('json') && every(fields.args);
       case 'AGGREF': {
-        const name = this.#nameOf(fields.aggfnoid);
+        const name = this.#findName(fields.aggfnoid);
         if (neverNull.has(name)) return true;
         // A group has at least one row.
         const hasRows = !isEmpty(scope.query.fields.groupClause) && isEmpty(scope.query.fields.groupingSets);
-        return hasRows && isEmpty(fields.aggfilter) && ofSomeRow.has(name) && every(argumentsOf(fields.args));
+        return hasRows && isEmpty(fields.aggfilter) && ofSomeRow.has(name) && every(listArguments(fields.args));
       }
       case 'WINDOWFUNC':
-        return neverNull.has(this.#nameOf(fields.winfnoid));
+        return neverNull.has(this.#findName(fields.winfnoid));
       case 'BOOLEXPR':
         return every(fields.args);
       case 'RELABELTYPE':
@@ -142,12 +142,12 @@ class Proof {
     }
   }
 
-  #nameOf(oid: TreeValue | undefined): string {
+  #findName(oid: TreeValue | undefined): string {
     return this.#facts.functionNames.get(String(oid)) ?? '';
   }
 
   #isCallProved({ fields }: TreeNode, areArgumentsProved: () => boolean): boolean {
-    const name = this.#nameOf(fields.funcid);
+    const name = this.#findName(fields.funcid);
     if (neverNull.has(name)) return true;
     const [explicitCast, implicitCast] = ['1', '2'];
     const isCast = fields.funcformat === explicitCast || fields.funcformat === implicitCast;
@@ -156,7 +156,7 @@ class Proof {
 
   /** A column of a function in FROM. */
   #isResultProved(call: TreeValue | undefined, column: string): boolean {
-    const name = isNode(call) ? this.#nameOf(call.fields.funcid) : '';
+    const name = isNode(call) ? this.#findName(call.fields.funcid) : '';
     return neverNull.has(name) || neverNull.has(`${name}.${column}`);
   }
 
@@ -237,9 +237,9 @@ function columnNames({ fields }: TreeNode): string[] {
 }
 
 /** The entries of FROM that a set operation puts together. */
-function armsOf({ type, fields }: TreeNode): string[] {
+function listArms({ type, fields }: TreeNode): string[] {
   if (type === 'RANGETBLREF') return [String(fields.rtindex)];
-  return [fields.larg, fields.rarg].flatMap((arm) => (isNode(arm) ? armsOf(arm) : []));
+  return [fields.larg, fields.rarg].flatMap((arm) => (isNode(arm) ? listArms(arm) : []));
 }
 
 /** The value that an INSERT or UPDATE gives a column of its table. Null: none. */
@@ -258,7 +258,7 @@ function isExcludedByWhere(query: TreeNode, value: TreeNode): boolean {
   const { varno, varattno } = value.fields;
   // WHERE reads the row before an UPDATE.
   if (resultRelation === varno && assignedTo(query, String(varno), String(varattno)) !== null) return false;
-  return isNode(jointree) && isNode(jointree.fields.quals) && notNullIf(jointree.fields.quals).has(textOf(value));
+  return isNode(jointree) && isNode(jointree.fields.quals) && notNullIf(jointree.fields.quals).has(formatNode(value));
 }
 
 const requirements = new WeakMap<TreeNode, ReadonlySet<string>>();
@@ -269,7 +269,7 @@ function notNullIf(condition: TreeNode): ReadonlySet<string> {
   if (known) return known;
   const { type, fields } = condition;
   const isNotNull = '1';
-  let values: string[] = [textOf(condition)];
+  let values: string[] = [formatNode(condition)];
   if (type === 'BOOLEXPR' && fields.boolop !== 'not') {
     const [first, ...others] = nodes(fields.args).map(notNullIf);
     values =
@@ -277,10 +277,10 @@ function notNullIf(condition: TreeNode): ReadonlySet<string> {
         ? [first!, ...others].flatMap((each) => [...each])
         : [...first!].filter((value) => others.every((each) => each.has(value)));
   } else if (type === 'NULLTEST') {
-    values = fields.nulltesttype === isNotNull ? namesOf(fields.arg) : [];
+    values = fields.nulltesttype === isNotNull ? listNames(fields.arg) : [];
   } else if (type === 'OPEXPR' || type === 'SCALARARRAYOPEXPR') {
     // A comparison with null is not true.
-    values = nodes(fields.args).flatMap(namesOf);
+    values = nodes(fields.args).flatMap(listNames);
   } else if (type === 'SUBLINK' && isNode(fields.testexpr)) {
     // IN.
     values = [...notNullIf(fields.testexpr)];
@@ -291,18 +291,19 @@ function notNullIf(condition: TreeNode): ReadonlySet<string> {
 }
 
 /** The texts of a value, and of the same value before a change of its type alone. */
-const namesOf = (value: TreeValue | undefined): string[] =>
-  isNode(value) ? [textOf(value), ...(value.type === 'RELABELTYPE' ? namesOf(value.fields.arg) : [])] : [];
+const listNames = (value: TreeValue | undefined): string[] =>
+  isNode(value) ? [formatNode(value), ...(value.type === 'RELABELTYPE' ? listNames(value.fields.arg) : [])] : [];
 
 const texts = new WeakMap<TreeNode, string>();
-function textOf(node: TreeNode): string {
+function formatNode(node: TreeNode): string {
   const text = texts.get(node) ?? JSON.stringify(node);
   texts.set(node, text);
   return text;
 }
 
 /** The arguments of an aggregate are the columns of a list. */
-const argumentsOf = (list: TreeValue | undefined): TreeValue[] => nodes(list).map(({ fields }) => fields.expr ?? null);
+const listArguments = (list: TreeValue | undefined): TreeValue[] =>
+  nodes(list).map(({ fields }) => fields.expr ?? null);
 
 const isNode = (value: TreeValue | undefined): value is TreeNode =>
   typeof value === 'object' && value !== null && !Array.isArray(value);

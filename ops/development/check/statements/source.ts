@@ -82,10 +82,10 @@ export function readStatements(root: string, folders: readonly string[]): Statem
     const reader = new FileReader(project, project.program.getSourceFile(name)!, path.relative(root, name));
     fragments.push(...reader.fragments());
     for (const call of reader.calls()) {
-      const place = reader.placeOf(call);
+      const place = reader.formatPlace(call);
       const [row] = call.typeArguments ?? [];
-      if (row) declaredRows.set(place, () => reader.rowOf(project.checker.getTypeFromTypeNode(row)!));
-      if (isIdentifier(call.expression) && call.expression.text === 'query') calls.push(reader.statementOf(call));
+      if (row) declaredRows.set(place, () => reader.readRow(project.checker.getTypeFromTypeNode(row)!));
+      if (isIdentifier(call.expression) && call.expression.text === 'query') calls.push(reader.readStatement(call));
     }
   }
   return { calls, fragments, declaredRows, [Symbol.dispose]: () => api.close() };
@@ -111,14 +111,14 @@ class FileReader {
   fragments(): Fragment[] {
     return this.#all(isPropertyAssignment).flatMap(({ name, initializer }) =>
       isIdentifier(name) && name.text === 'sql' && initializer
-        ? this.#patternsOf(initializer).map((pattern) => ({ place: this.#placeOf(initializer), pattern }))
+        ? this.#readPatterns(initializer).map((pattern) => ({ place: this.#formatPlace(initializer), pattern }))
         : [],
     );
   }
 
   /** Nothing for texts that only put others together. */
-  #patternsOf(expression: Expression): RegExp[] {
-    const texts = this.#textsOf(expression);
+  #readPatterns(expression: Expression): RegExp[] {
+    const texts = this.#readTexts(expression);
     if (texts) return texts.map((text) => new RegExp(escaped(text)));
     if (isTemplateExpression(expression)) {
       const parts = [expression.head, ...expression.templateSpans.map(({ literal }) => literal)];
@@ -144,49 +144,49 @@ class FileReader {
     return found;
   }
 
-  placeOf({ expression }: CallExpression): string {
-    return this.#placeOf(expression);
+  formatPlace({ expression }: CallExpression): string {
+    return this.#formatPlace(expression);
   }
 
-  #placeOf(node: Node): string {
+  #formatPlace(node: Node): string {
     const before = this.#source.text.slice(0, node.getStart(this.#source));
     const lines = before.split('\n');
     return `${this.#file}:${lines.length}:${lines.at(-1)!.length + 1}`;
   }
 
-  statementOf(call: CallExpression): StatementCall {
+  readStatement(call: CallExpression): StatementCall {
     const [row] = call.typeArguments ?? [];
     const [, sql, values] = call.arguments;
     const type = row && this.#checker.getTypeFromTypeNode(row)!;
     const isDeclaredByCaller = type?.isTypeParameter() ?? false;
     return {
-      place: this.placeOf(call),
-      texts: sql ? this.#textsOf(sql) : null,
-      row: type && !isDeclaredByCaller ? this.rowOf(type) : null,
+      place: this.formatPlace(call),
+      texts: sql ? this.#readTexts(sql) : null,
+      row: type && !isDeclaredByCaller ? this.readRow(type) : null,
       isDeclaredByCaller,
-      values: values ? this.#valuesOf(values) : [],
+      values: values ? this.#readValues(values) : [],
     };
   }
 
-  rowOf(type: Type): DeclaredRow {
+  readRow(type: Type): DeclaredRow {
     const properties = this.#checker.getPropertiesOfType(type);
     const types = this.#checker.getTypeOfSymbol(properties);
-    return new Map(properties.map(({ name }, index) => [name, this.#fieldOf(types[index]!)]));
+    return new Map(properties.map(({ name }, index) => [name, this.#readField(types[index]!)]));
   }
 
-  #fieldOf(type: Type): DeclaredField {
+  #readField(type: Type): DeclaredField {
     const parts = type.isUnionType() ? (type.getTypes() ?? []) : [type];
     const has = (flag: TypeFlags) => parts.some(({ flags }) => (flags & flag) !== 0);
     const values = parts.filter(({ flags }) => (flags & (TypeFlags.Null | TypeFlags.Undefined)) === 0);
     return {
-      kinds: new Set(values.map((value) => this.#kindOf(value))),
+      kinds: new Set(values.map((value) => this.#readKind(value))),
       mayBeNull: has(TypeFlags.Null),
       isOptional: has(TypeFlags.Undefined),
       type: () => this.#checker.typeToString(type),
     };
   }
 
-  #kindOf(type: Type): FieldKind {
+  #readKind(type: Type): FieldKind {
     const is = (flags: TypeFlags) => (type.flags & flags) !== 0;
     if (is(TypeFlags.Unknown | TypeFlags.Any)) return 'unknown';
     if (is(TypeFlags.StringLike)) return 'string';
@@ -194,48 +194,48 @@ class FileReader {
     if (is(TypeFlags.BooleanLike)) return 'boolean';
     if (type.isIntersectionType()) {
       // A simple type with a brand.
-      return (type.getTypes() ?? []).map((part) => this.#kindOf(part)).find((kind) => kind !== 'object') ?? 'object';
+      return (type.getTypes() ?? []).map((part) => this.#readKind(part)).find((kind) => kind !== 'object') ?? 'object';
     }
     return this.#checker.isArrayLikeType(type) ? 'array' : 'object';
   }
 
   /** Null: the array is not written at the call. */
-  #valuesOf(values: Expression): GivenValue[] | null {
+  #readValues(values: Expression): GivenValue[] | null {
     if (!isArrayLiteralExpression(values)) return null;
     const given: GivenValue[] = [];
     for (const element of values.elements) {
       const type = this.#checker.getTypeAtLocation(element);
-      const more = isSpreadElement(element) ? this.#valuesOf(element.expression) : type && [this.#valueOf(type)];
+      const more = isSpreadElement(element) ? this.#readValues(element.expression) : type && [this.#readValue(type)];
       if (!more) return null;
       given.push(...more);
     }
     return given;
   }
 
-  #valueOf(type: Type): GivenValue {
-    const { kinds, mayBeNull, isOptional } = this.#fieldOf(type);
+  #readValue(type: Type): GivenValue {
+    const { kinds, mayBeNull, isOptional } = this.#readField(type);
     return { kinds, mayBeNull: mayBeNull || isOptional || kinds.has('unknown') };
   }
 
   /** The texts that an expression may have. Null: they are not constant. */
-  #textsOf(expression: Expression): string[] | null {
-    if (isParenthesizedExpression(expression)) return this.#textsOf(expression.expression);
+  #readTexts(expression: Expression): string[] | null {
+    if (isParenthesizedExpression(expression)) return this.#readTexts(expression.expression);
     if (isConditionalExpression(expression)) {
-      return together([this.#textsOf(expression.whenTrue), this.#textsOf(expression.whenFalse)]);
+      return together([this.#readTexts(expression.whenTrue), this.#readTexts(expression.whenFalse)]);
     }
-    const literals = this.#literalsOf(expression);
+    const literals = this.#readLiterals(expression);
     if (literals) return literals;
-    if (isTemplateExpression(expression)) return this.#textsOfTemplate(expression);
+    if (isTemplateExpression(expression)) return this.#readTemplateTexts(expression);
     if (isIdentifier(expression)) {
       const declaration = this.#checker.getSymbolAtLocation(expression)?.valueDeclaration?.resolve(this.#project);
       const initial =
         declaration && isVariableDeclaration(declaration) && isConst(declaration) && declaration.initializer;
-      return initial ? this.#textsOf(initial) : null;
+      return initial ? this.#readTexts(initial) : null;
     }
     return null;
   }
 
-  #literalsOf(expression: Expression): string[] | null {
+  #readLiterals(expression: Expression): string[] | null {
     const type = this.#checker.getTypeAtLocation(expression);
     const parts = type?.isUnionType() ? (type.getTypes() ?? []) : type ? [type] : [];
     return together(
@@ -246,12 +246,12 @@ class FileReader {
   }
 
   /** The same expression has the same text at all its places. */
-  #textsOfTemplate({ head, templateSpans }: TemplateExpression): string[] | null {
+  #readTemplateTexts({ head, templateSpans }: TemplateExpression): string[] | null {
     const choices = new Map<string, string[] | null>();
-    const nameOf = (span: Expression) => span.getText(this.#source);
+    const readName = (span: Expression) => span.getText(this.#source);
     for (const { expression } of templateSpans) {
-      const name = nameOf(expression);
-      if (!choices.has(name)) choices.set(name, this.#textsOf(expression));
+      const name = readName(expression);
+      if (!choices.has(name)) choices.set(name, this.#readTexts(expression));
     }
     let combinations: Record<string, string>[] = [{}];
     for (const [name, texts] of choices) {
@@ -260,7 +260,7 @@ class FileReader {
     }
     return combinations.map((chosen) =>
       templateSpans.reduce(
-        (text, { expression, literal }) => text + chosen[nameOf(expression)] + literal.text,
+        (text, { expression, literal }) => text + chosen[readName(expression)] + literal.text,
         head.text,
       ),
     );

@@ -4,9 +4,16 @@ import { checkMountPoint } from '../../../../domain/sandboxes/object-storage.ts'
 import { isGone } from '../../api-errors.ts';
 import { fieldManager, labels, sandboxContainer } from '../../names.ts';
 import { type HelperOptions, NodePods } from '../../node-pods.ts';
-import { type MountPlace, type MountState, mountAnnotations, mountContainer, mountLabels, stateOf } from '../names.ts';
+import {
+  type MountPlace,
+  type MountState,
+  mountAnnotations,
+  mountContainer,
+  mountLabels,
+  parseMountState,
+} from '../names.ts';
 import { Join } from './join.ts';
-import { firstProcessOf, type PodProcess } from './pod-process.ts';
+import { findFirstProcess, type PodProcess } from './pod-process.ts';
 
 const selector = `${labels.managedBy}=${fieldManager},${mountLabels.mount}`;
 
@@ -81,7 +88,7 @@ export class MountHelper {
   /** @returns the new state of the mount; null when there is nothing to do */
   async #step(pod: V1Pod): Promise<MountState | null> {
     const uid = pod.metadata!.uid!;
-    const state = (this.#reported.get(uid) ?? stateOf(pod))?.state;
+    const state = (this.#reported.get(uid) ?? parseMountState(pod))?.state;
     const wanted = pod.metadata!.annotations?.[mountAnnotations.wanted];
     if (state === undefined) return this.#begin(pod);
     if (state === 'ready' && wanted === 'bound') {
@@ -91,7 +98,7 @@ export class MountHelper {
       return now;
     }
     if (state === 'bound' && wanted === 'unbound') {
-      const place = placeOf(pod);
+      const place = parsePlace(pod);
       const sandbox = await this.#sandboxAt(place);
       // If the sandbox's processes have ended, the mount is gone with them.
       if (sandbox) await Join.unbind(sandbox, place);
@@ -103,9 +110,9 @@ export class MountHelper {
   async #begin(pod: V1Pod): Promise<MountState | null> {
     const uid = pod.metadata!.uid!;
     if (pod.metadata!.deletionTimestamp) return null;
-    const server = firstProcessOf(pod, mountContainer, this.#options.groups);
+    const server = findFirstProcess(pod, mountContainer, this.#options.groups);
     if (!server) return null;
-    const place = placeOf(pod);
+    const place = parsePlace(pod);
     const sandbox = await this.#sandboxAt(place);
     if (!sandbox) return { state: 'failed', reason: 'the sandbox does not run' };
     const join = Join.start(sandbox, server, place);
@@ -125,7 +132,7 @@ export class MountHelper {
       metadata.labels?.[labels.managedBy] === fieldManager &&
       metadata.labels[labels.sandbox] !== undefined &&
       spec?.nodeName === nodeName;
-    return isOurs ? firstProcessOf(pod, sandboxContainer, groups) : null;
+    return isOurs ? findFirstProcess(pod, sandboxContainer, groups) : null;
   }
 
   async #report(pod: V1Pod, state: MountState): Promise<void> {
@@ -136,5 +143,5 @@ export class MountHelper {
 
 const lost: MountState = { state: 'failed', reason: 'the mount helper of its node was started again' };
 
-const placeOf = (pod: V1Pod): MountPlace =>
+const parsePlace = (pod: V1Pod): MountPlace =>
   placeSchema.parse(JSON.parse(pod.metadata!.annotations?.[mountAnnotations.into] ?? 'null'));

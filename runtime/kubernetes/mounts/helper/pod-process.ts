@@ -10,7 +10,7 @@ export interface PodProcess {
 }
 
 /** @returns null when the container does not run */
-export function firstProcessOf(pod: V1Pod, container: string, groups: NodeGroups): PodProcess | null {
+export function findFirstProcess(pod: V1Pod, container: string, groups: NodeGroups): PodProcess | null {
   const status = pod.status?.containerStatuses?.find(({ name }) => name === container);
   const containerId = status?.state?.running ? status.containerID?.split('://')[1] : undefined;
   if (containerId === undefined) return null;

@@ -56,7 +56,7 @@ async function addSandbox(owner: Caller, agentPort: number, timeout = 3600): Pro
 
 const exec = (body: Json, caller: Caller | null = member, on = one) =>
   on.send(caller, 'POST', `/v1/sandboxes/${id}/exec`, body);
-const streamOf = (path: string, headers: Record<string, string> = {}, on = two) =>
+const openStream = (path: string, headers: Record<string, string> = {}, on = two) =>
   on.send(null, 'GET', path, undefined, { headers });
 
 interface Event {
@@ -88,7 +88,7 @@ const output = (reply: Pick<Reply, 'text'>, channel = 'stdout') =>
 async function run(body: Json): Promise<Reply> {
   const started = await exec(body);
   expect(started.status).toBe(201);
-  return streamOf(started.body.stream_path);
+  return openStream(started.body.stream_path);
 }
 
 const refuses = (reply: Reply, status: number, code: string) =>
@@ -103,7 +103,7 @@ test('a command started on one replica is followed on the other, by its token an
   expect(Object.keys(started.body).sort()).toEqual(['deadline', 'started_at', 'stream_path']);
   expect(started.body.stream_path).toMatch(new RegExp(`^/v1/sandboxes/${id}/exec/stream\\?token=[\\w.-]+$`));
   expect(started.body.started_at).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$/);
-  const received = await streamOf(started.body.stream_path);
+  const received = await openStream(started.body.stream_path);
   expect(received.headers).toMatchObject({ 'access-control-allow-origin': '*', 'cache-control': 'no-store' });
   const events = eventsIn(received.text);
   expect(events.slice(0, 2)).toEqual([
@@ -212,7 +212,7 @@ test('exactly one of many concurrent commands is started, over both replicas', a
 
 test('cancel on either replica ends a command of the other, and the stream reports it', async () => {
   const { body } = await exec({ command: 'echo up; sleep 600' });
-  const received = streamOf(body.stream_path);
+  const received = openStream(body.stream_path);
   await until(async () => (await two.send(member, 'GET', `/v1/sandboxes/${id}/exec/active`)).body.active);
   expect((await two.send(member, 'DELETE', `/v1/sandboxes/${id}/exec`)).body).toEqual({ cancelled: true });
   expect(eventsIn((await received).text).at(-1)).toMatchObject({
@@ -224,18 +224,18 @@ test('cancel on either replica ends a command of the other, and the stream repor
 
 test('Last-Event-ID continues after that event on another replica; after the last event the stream is over', async () => {
   const { body } = await exec({ command: 'echo a; echo b >&2; sleep 0.1; echo c' });
-  const all = eventsIn((await streamOf(body.stream_path, {}, one)).text);
+  const all = eventsIn((await openStream(body.stream_path, {}, one)).text);
   const second = all[2]!;
-  const rest = await streamOf(body.stream_path, { 'last-event-id': second.id! });
+  const rest = await openStream(body.stream_path, { 'last-event-id': second.id! });
   expect(eventsIn(rest.text)).toEqual([all[0], ...all.slice(3)]);
   const byKey = await two.send(member, 'GET', `/v1/sandboxes/${id}/exec/stream`, undefined, {
     headers: { 'last-event-id': second.id! },
   });
   expect(byKey.text).toBe(rest.text);
-  const { status, text } = await streamOf(body.stream_path, { 'last-event-id': all.at(-1)!.id! });
+  const { status, text } = await openStream(body.stream_path, { 'last-event-id': all.at(-1)!.id! });
   expect([status, text]).toEqual([204, '']);
-  expect(eventsIn((await streamOf(body.stream_path, { 'last-event-id': 'nonsense' })).text)).toEqual(all);
-  refuses(await streamOf(body.stream_path, { 'last-event-id': 'otherrun-3' }), 404, 'exec_not_found');
+  expect(eventsIn((await openStream(body.stream_path, { 'last-event-id': 'nonsense' })).text)).toEqual(all);
+  refuses(await openStream(body.stream_path, { 'last-event-id': 'otherrun-3' }), 404, 'exec_not_found');
 });
 
 test('the deadline is the setting’s, and never after the sandbox’s own timeout, even when that changes', async () => {
@@ -247,7 +247,7 @@ test('the deadline is the setting’s, and never after the sandbox’s own timeo
   });
   const short = await exec({ command: 'sleep 60' }, member, limited);
   expect(ms(short.body.deadline) - ms(short.body.started_at)).toBe(1000);
-  expect(eventsIn((await streamOf(short.body.stream_path)).text).at(-1)).toMatchObject({
+  expect(eventsIn((await openStream(short.body.stream_path)).text).at(-1)).toMatchObject({
     type: 'error',
     data: { code: 'deadline_exceeded', message: expect.any(String) },
   });
@@ -297,20 +297,20 @@ test('a token is valid only for its own execution in its own sandbox, and for a 
     `${token}.more`,
     token.split('.').slice(0, 2).join('.'),
   ]) {
-    refuses(await streamOf(`${path}?token=${wrong}`), 401, 'unauthenticated');
+    refuses(await openStream(`${path}?token=${wrong}`), 401, 'unauthenticated');
   }
   const other = await addSandbox(member, agent.port);
-  refuses(await streamOf(`/v1/sandboxes/${other}/exec/stream?token=${token}`), 401, 'unauthenticated');
+  refuses(await openStream(`/v1/sandboxes/${other}/exec/stream?token=${token}`), 401, 'unauthenticated');
   const expired = new ExecTokens(() => [Buffer.alloc(32, 9)]).make(
     id,
     { executionId: token.split('.')[0]!, credentialId: member.keyId },
     new Date(Date.now() - 1000),
   );
-  refuses(await streamOf(`${path}?token=${expired}`), 401, 'unauthenticated');
+  refuses(await openStream(`${path}?token=${expired}`), 401, 'unauthenticated');
   refuses(await one.send(null, 'GET', `/v1/sandboxes/${id}?token=${token}`), 401, 'unauthenticated');
   refuses(await one.send(null, 'DELETE', `/v1/sandboxes/${id}/exec?token=${token}`), 401, 'unauthenticated');
   await run({ command: 'true' });
-  refuses(await streamOf(body.stream_path), 404, 'exec_not_found');
+  refuses(await openStream(body.stream_path), 404, 'exec_not_found');
   const logged = one.log.concat(two.log).join('\n');
   expect(logged).toContain('/exec/stream');
   expect(logged).not.toContain(token);
@@ -343,9 +343,9 @@ test('in a sandbox that is not running there is no exec', async () => {
     refuses(reply, 409, 'sandbox_not_running');
     expect(reply.body.error).toBe('The sandbox is paused, not running');
   }
-  refuses(await streamOf(body.stream_path), 409, 'sandbox_not_running');
+  refuses(await openStream(body.stream_path), 409, 'sandbox_not_running');
   await one.send(member, 'DELETE', `/v1/sandboxes/${paused}`);
-  refuses(await streamOf(body.stream_path), 404, 'not_found');
+  refuses(await openStream(body.stream_path), 404, 'not_found');
 });
 
 test.each([
@@ -476,7 +476,7 @@ test('a reader that reads nothing within its time is disconnected, and the comma
   expect(received).not.toMatch(/^event: (end|error)$/m);
   expect((await one.send(member, 'GET', `/v1/sandboxes/${id}/exec/active`)).body.active).toBe(true);
   fs.writeFileSync(goOn, '');
-  const all = await streamOf(body.stream_path, {}, one);
+  const all = await openStream(body.stream_path, {}, one);
   expect(output(all).endsWith('done\n')).toBe(true);
   expect(eventsIn(all.text).at(-1)).toMatchObject({ type: 'end', data: { exit_code: 0 } });
 });
@@ -518,7 +518,7 @@ test('readers get the end of the sandbox, or the loss of its agent, as an event'
 });
 
 /** An access token of a new session. */
-async function tokenOf({ userId }: Caller): Promise<string> {
+async function createToken({ userId }: Caller): Promise<string> {
   const attempt = { email: 'any@example.com', address: '192.0.2.1' };
   const session = await startSession(one.orm.em, { userId, passwordHash: null }, attempt);
   return one.dependencies.accessTokens.make(session!, userId);
@@ -527,12 +527,12 @@ async function tokenOf({ userId }: Caller): Promise<string> {
 test('an access token in the address gives access to streams of its user only, on every replica', async () => {
   await exec({ command: 'echo by token' });
   const path = `/v1/sandboxes/${id}/exec/stream`;
-  const token = await tokenOf(member);
-  for (const on of [one, two]) expect(output(await streamOf(`${path}?token=${token}`, {}, on))).toBe('by token\n');
-  refuses(await streamOf(`${path}?token=${await tokenOf(one.root)}`), 404, 'exec_not_found');
-  refuses(await streamOf(`${path}?token=${await tokenOf(await one.addAccount())}`), 404, 'not_found');
+  const token = await createToken(member);
+  for (const on of [one, two]) expect(output(await openStream(`${path}?token=${token}`, {}, on))).toBe('by token\n');
+  refuses(await openStream(`${path}?token=${await createToken(one.root)}`), 404, 'exec_not_found');
+  refuses(await openStream(`${path}?token=${await createToken(await one.addAccount())}`), 404, 'not_found');
   await one.orm.em.fork().execute('delete from sessions where user_id = ?', [member.userId]);
-  refuses(await streamOf(`${path}?token=${token}`), 401, 'unauthenticated');
+  refuses(await openStream(`${path}?token=${token}`), 401, 'unauthenticated');
   expect(one.log.concat(two.log).join('\n')).not.toContain(token);
 });
 
@@ -564,7 +564,7 @@ test.each<[string, 'key' | 'token', Revoke]>([
   const user = await one.addUser(one.root);
   const sandboxId = await addSandbox(user, agent.port);
   const path = `/v1/sandboxes/${sandboxId}/exec`;
-  const accessToken = await tokenOf(user);
+  const accessToken = await createToken(user);
   const headers: Record<string, string> =
     by === 'key' ? { 'x-api-key': user.key } : { authorization: `Bearer ${accessToken}` };
   const { body } = await one.client.send('POST', path, { headers, body: { command: 'sleep 60' } });
@@ -584,7 +584,7 @@ test.each<[string, 'key' | 'token', Revoke]>([
     const data = { code: 'credential_revoked', message: expect.any(String) };
     expect(eventsIn(received).at(-1)).toEqual({ id: undefined, type: 'error', data });
   }
-  refuses(await streamOf(body.stream_path), 401, 'unauthenticated');
+  refuses(await openStream(body.stream_path), 401, 'unauthenticated');
   expect(unaffected.destroyed || unaffected.readableEnded).toBe(false);
   unaffected.destroy();
   // The command continues, as the sandbox does. The account root ends it.
@@ -613,7 +613,7 @@ test('a manipulated agent has no effect: invalid events, and data after the end,
   );
   const seen: string[][] = [];
   for (received of frames) {
-    const reply = await streamOf(`/v1/sandboxes/${sandboxId}/exec/stream?token=${token}`);
+    const reply = await openStream(`/v1/sandboxes/${sandboxId}/exec/stream?token=${token}`);
     seen.push(eventsIn(reply.text).map(({ type, data }) => data.code ?? type));
   }
   expect(seen).toEqual([['ready', 'start', 'exec_interrupted'], ['ready', 'end'], ['exec_interrupted']]);
