@@ -28,7 +28,7 @@ afterAll(async () => {
 afterAll(() => host.closeEmpty(), 300_000);
 
 /** A working mount takes a second. A failing one is given up after half of its time. */
-const options = () => ({ outboundRanges: ['127.0.0.1/32'], mountTimeoutSeconds: 30, pauseTimeoutSeconds: 16 });
+const options = () => ({ outboundRanges: ['127.0.0.1/32'], mountTimeoutSeconds: 12, pauseTimeoutSeconds: 8 });
 const mounted = new MountedSandboxes(() => ({ host, s3 }));
 const { slot, key, anew, kept, withSandbox, createSpec } = mounted;
 

@@ -202,7 +202,7 @@ test('a delivery that an operator cancels in the Temporal Web UI has failed, and
 
 test('retries follow changes of their endpoint, and end with it', async () => {
   // The time for changes before the next attempt.
-  const later = answerWith(500, { 'retry-after': '15' });
+  const later = answerWith(500, { 'retry-after': '8' });
   const [moving, target, impatient, deleted] = [
     await receive(later),
     await receive(),
