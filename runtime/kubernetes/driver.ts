@@ -433,12 +433,11 @@ export class KubernetesDriver implements HostDriver {
 
   async #begin(
     spec: SandboxSpec,
-    options: CreateOptions,
+    { onPhase = () => undefined, signal: cancelled }: CreateOptions,
     act: (work: StartWork) => Promise<SandboxPlace>,
   ): Promise<SandboxPlace> {
     requireSandboxName(spec.sandboxId);
-    const { onPhase = () => undefined } = options;
-    return this.#work.run(spec.sandboxId, options.signal, async (signal) => {
+    return this.#work.run(spec.sandboxId, cancelled, async (signal) => {
       if (spec.udpPorts.length > 0 && !this.#udp) throw noUdpPorts();
       requireMountable(spec, { hasMounts: this.#mounts !== null, runtimeClass: this.#options.runtimeClass });
       try {
