@@ -2,6 +2,7 @@
 export default {
   testEnvironment: '<rootDir>/test/support/jest/environment.cjs',
   runtime: '<rootDir>/test/support/jest/native-runtime.cjs',
+  testSequencer: '<rootDir>/test/support/jest/sequencer.cjs',
   transform: {},
   testMatch: ['<rootDir>/test/**/*.test.ts'],
   // A bound against hanging, not on speed: other programs may keep the machine busy.

@@ -23,6 +23,25 @@ export interface Request {
   remoteAddress?: string;
 }
 
+/** The OpenAPI document, and what checks replies against it. */
+interface Contract {
+  document: Json;
+  ajv: Ajv2020;
+  /** By the pointer to their schema. */
+  validators: Map<string, ValidateFunction>;
+}
+
+/** Only the address of its server depends on settings, so the files of a worker process share one. */
+let contract: Promise<Contract> | null = null;
+
+async function readContract(app: FastifyInstance): Promise<Contract> {
+  const document = (await app.inject('/openapi.json')).json();
+  const ajv = new Ajv2020({ strict: false, allErrors: true, validateFormats: true });
+  addFormats.default(ajv);
+  ajv.addSchema(document, 'openapi');
+  return { document, ajv, validators: new Map() };
+}
+
 /**
  * Sends requests and checks every reply against the OpenAPI document: an undocumented status, a missing field or an
  * additional field fails the test.
@@ -30,20 +49,17 @@ export interface Request {
 export class ContractClient {
   readonly #app: FastifyInstance;
   readonly document: Json;
-  readonly #ajv: Ajv2020;
-  readonly #validators = new Map<string, ValidateFunction>();
+  readonly #contract: Contract;
 
-  private constructor(app: FastifyInstance, document: Json) {
+  private constructor(app: FastifyInstance, known: Contract) {
     this.#app = app;
-    this.document = document;
-    this.#ajv = new Ajv2020({ strict: false, allErrors: true, validateFormats: true });
-    addFormats.default(this.#ajv);
-    this.#ajv.addSchema(document, 'openapi');
+    this.document = known.document;
+    this.#contract = known;
   }
 
   static async of(app: FastifyInstance): Promise<ContractClient> {
-    const reply = await app.inject('/openapi.json');
-    return new ContractClient(app, reply.json());
+    contract ??= readContract(app);
+    return new ContractClient(app, await contract);
   }
 
   async send(method: string, url: string, request: Request = {}): Promise<Reply> {
@@ -105,11 +121,12 @@ export class ContractClient {
     ]
       .map((part) => encodeURIComponent(part.replaceAll('~', '~0').replaceAll('/', '~1')))
       .join('/');
-    const validate = this.#validators.get(pointer) ?? this.#ajv.compile({ $ref: `openapi#/${pointer}` });
-    this.#validators.set(pointer, validate);
+    const { ajv, validators } = this.#contract;
+    const validate = validators.get(pointer) ?? ajv.compile({ $ref: `openapi#/${pointer}` });
+    validators.set(pointer, validate);
     if (!validate(reply.body)) {
       throw new Error(
-        `${operation.operationId} ${reply.status}: ${this.#ajv.errorsText(validate.errors)}\n${reply.text.slice(0, 2000)}`,
+        `${operation.operationId} ${reply.status}: ${ajv.errorsText(validate.errors)}\n${reply.text.slice(0, 2000)}`,
       );
     }
     if (reply.status >= 400 && template.startsWith('/v1/')) this.#checkError(reply);

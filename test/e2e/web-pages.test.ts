@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { jest } from '@jest/globals';
 import { formatHost, type StartedGateway, startGateway } from '../gateway/started-gateway.ts';
 import { startHttpUpstream } from '../gateway/upstream-server.ts';
@@ -189,6 +190,21 @@ describe('the terminal', () => {
     await until(async () => (await status()) === '');
     await tab.type('kill %1; echo "still=$kept"\n');
     await shows(/^still=yes$/m);
+  });
+
+  test('shows the prompt after a reload, also if the shell is too busy to see that its size changes twice', async () => {
+    await tab.type('echo "pid=$$"\n');
+    const pid = Number(/^pid=(\d+)$/m.exec(await shows(/^pid=\d+$/m))![1]);
+    process.kill(pid, 'SIGSTOP');
+    try {
+      await tab.reload();
+      await until(() => tab.evaluate<boolean>(`!document.querySelector('button').disabled`));
+      // The time in which the page could change the size twice.
+      await delay(1000);
+    } finally {
+      process.kill(pid, 'SIGCONT');
+    }
+    await shows('$');
   });
 
   test('begins another shell after the end of one, and shows how it ended', async () => {

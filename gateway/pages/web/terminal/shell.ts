@@ -19,12 +19,15 @@ const highWaterBytes = 512 * 1024;
 const lowWaterBytes = 128 * 1024;
 /** The agent sends three keepalives in this time. */
 const silenceMs = 45_000;
+/** A program that redraws does so in this time, even on a busy machine. */
+const redrawMs = 5000;
 
 /** One shell of the sandbox in this tab. It survives reconnects and reloads, because the tab stores its tag. */
 export class Shell {
   readonly #terminal: Terminal;
   #waitingBytes = 0;
   #onCaughtUp: (() => void) | null = null;
+  #onOutput: () => void = () => undefined;
 
   constructor(terminal: Terminal) {
     this.#terminal = terminal;
@@ -88,12 +91,16 @@ export class Shell {
     try {
       await this.#show(events, () => {
         started();
-        // A program redraws its screen when the size changes. This page may have lost what the program had drawn.
+        // A program redraws its screen when the size changes. This page may have lost what the program had drawn. A busy
+        // program that sees only the second change sees no change at all.
         const { cols, rows } = this.#size;
-        this.resize({ cols, rows: Math.max(rows - 1, 1) }).then(
-          () => this.#resizeQuietly(),
-          () => undefined,
-        );
+        const redrawn = this.#outputWithin(redrawMs);
+        this.resize({ cols, rows: Math.max(rows - 1, 1) })
+          .then(() => redrawn)
+          .then(
+            () => this.#resizeQuietly(),
+            () => undefined,
+          );
       });
       return true;
     } catch (error) {
@@ -101,6 +108,13 @@ export class Shell {
       this.#terminal.write('\r\n\x1b[2m[the earlier shell is gone; this is a new one]\x1b[0m\r\n');
       return false;
     }
+  }
+
+  #outputWithin(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      this.#onOutput = resolve;
+      setTimeout(resolve, ms);
+    });
   }
 
   /** If the resize fails, the stream of the shell reports the failure. */
@@ -126,6 +140,7 @@ export class Shell {
 
   /** Resolves when more output may be read. */
   #write(bytes: Uint8Array): Promise<void> | undefined {
+    this.#onOutput();
     this.#waitingBytes += bytes.length;
     this.#terminal.write(bytes, () => {
       this.#waitingBytes -= bytes.length;
