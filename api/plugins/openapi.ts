@@ -77,22 +77,23 @@ export const openapi = fp<{ settings: Settings }>(
       transformObject: (document) => completeDocument(withoutUnusedSchemas(jsonSchemaTransformObject(document))),
     });
 
-    // The document takes a second to make, and does not change. A process that listens makes it in a thread, as soon as
-    // requests are served. A process that does not listen, as in tests, makes it at the first request.
-    let document = async () => {
-      const made = JSON.stringify(app.swagger());
-      document = async () => made;
+    // The document takes a second to make, and does not change. It is made at the first request: by a process that
+    // listens in a thread, and by one that does not listen, as in tests, without one.
+    const closed = new AbortController();
+    const make = async () => {
+      if (!app.server.listening) return JSON.stringify(app.swagger());
+      try {
+        return (await bytesOfThread(thread, settings, closed.signal)).toString('utf8');
+      } catch (error) {
+        if (!closed.signal.aborted) app.log.warn({ err: error }, 'the thread made no OpenAPI document');
+        return JSON.stringify(app.swagger());
+      }
+    };
+    let made: Promise<string> | null = null;
+    const document = () => {
+      made ??= make();
       return made;
     };
-    const closed = new AbortController();
-    app.addHook('onListen', async () => {
-      const made = bytesOfThread(thread, settings, closed.signal).then((bytes) => bytes.toString('utf8'));
-      const alone = document;
-      document = () => made.catch(alone);
-      made.catch((error) => {
-        if (!closed.signal.aborted) app.log.warn({ err: error }, 'the thread made no OpenAPI document');
-      });
-    });
     app.addHook('onClose', async () => closed.abort());
     app.get(
       '/openapi.json',
