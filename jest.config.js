@@ -13,7 +13,7 @@ export default {
   setupFilesAfterEnv: ['<rootDir>/test/support/jest/must-assert.ts'],
   globalSetup: '<rootDir>/test/support/jest/global-setup.ts',
   globalTeardown: '<rootDir>/test/support/jest/global-teardown.ts',
-  maxWorkers: 4,
+  maxWorkers: 3,
   // Jest keeps what modules of earlier files hold; a worker that has grown is replaced between two files.
   workerIdleMemoryLimit: '1500MB',
   // Jest gives a worker half a second to end, in which a busy machine does not free its memory. One that takes longer

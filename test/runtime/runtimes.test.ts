@@ -31,7 +31,10 @@ test.each(['crun', 'runc'] as const)(
     unshare --user true; mount -t tmpfs x /mnt; chmod 600 /dev/null; echo x >/.platform/x`,
     );
     const { shims } = await host.inventory();
-    for (const pid of shims) expect(procFile(pid, 'cmdline')).toMatch(new RegExp(`\\0runtime=\\S*${runtime}\\0`));
+    // The pool makes its next member at the same time, so a shim's parent process may just have ended.
+    const lines = shims.map((pid) => procFile(pid, 'cmdline')).filter((line) => line !== '');
+    expect(lines.length).toBeGreaterThan(0);
+    for (const line of lines) expect(line).toMatch(new RegExp(`\\0runtime=\\S*${runtime}\\0`));
     expect(output).toMatch(/^sbx-test\d+\n0\nCapEff:\s00000000a00405fb\nSeccomp:\s2\n\s*9\d\dM\n268435456\n1024\n/);
     expect(output).toMatch(
       /unshare failed: Operation not permitted[\s\S]+permission denied[\s\S]+Read-only file system/,
