@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import net, { type AddressInfo } from 'node:net';
 import os from 'node:os';
@@ -17,8 +18,9 @@ interface Naming {
 
 /** A real S3 server that checks signatures and stores each object of a bucket as a file that tests can read. */
 export class S3Server {
-  readonly accessKey = 'TESTACCESSKEY7Q';
-  readonly secretKey = 'test/secret+key=wGx0';
+  // Each server has its own keys: a scan for secrets also sees the processes of other tests.
+  readonly accessKey = `TESTACCESSKEY${randomBytes(4).toString('hex').toUpperCase()}`;
+  readonly secretKey = `test/secret+key=${randomBytes(4).toString('hex')}`;
   readonly #folder = mkdtempSync(path.join(os.tmpdir(), 's3-server-'));
   #child: ChildProcess | null = null;
   #address = '127.0.0.1';
