@@ -16,11 +16,14 @@ interface Naming {
   certificate: Certificate;
 }
 
+/** The keys of this process's servers. A scan for secrets also sees the processes of tests that run at the same time. */
+const accessKey = `TESTACCESSKEY${randomBytes(4).toString('hex').toUpperCase()}`;
+const secretKey = `test/secret+key=${randomBytes(4).toString('hex')}`;
+
 /** A real S3 server that checks signatures and stores each object of a bucket as a file that tests can read. */
 export class S3Server {
-  // Each server has its own keys: a scan for secrets also sees the processes of other tests.
-  readonly accessKey = `TESTACCESSKEY${randomBytes(4).toString('hex').toUpperCase()}`;
-  readonly secretKey = `test/secret+key=${randomBytes(4).toString('hex')}`;
+  readonly accessKey = accessKey;
+  readonly secretKey = secretKey;
   readonly #folder = mkdtempSync(path.join(os.tmpdir(), 's3-server-'));
   #child: ChildProcess | null = null;
   #address = '127.0.0.1';
