@@ -68,8 +68,11 @@ export class TestStack {
     this.#server.closeAllConnections();
     await new Promise((resolve) => this.#server.close(resolve));
     await Promise.allSettled(this.#parts.values());
-    for (const stopPart of this.#stops.reverse()) await stopPart();
+    const failures: unknown[] = [];
+    for (const stopPart of this.#stops.reverse()) await stopPart().catch((error) => failures.push(error));
     fs.rmSync(this.#dir, { recursive: true, force: true });
+    if (failures.length > 0)
+      throw new AggregateError(failures, `Parts of the test run did not end: ${failures.join('; ')}`);
   }
 
   #answer(url: string): Promise<unknown> {
