@@ -4,9 +4,10 @@ import { Migration0003Hosts } from './0003-hosts.ts';
 import { Migration0004Templates } from './0004-templates.ts';
 import { Migration0005Sandboxes } from './0005-sandboxes.ts';
 import { Migration0006Usage } from './0006-usage.ts';
-import { Migration0007Billing } from './0007-billing.ts';
-import { Migration0008Webhooks } from './0008-webhooks.ts';
-import { Migration0009Upkeep } from './0009-upkeep.ts';
+import { Migration0007Metering } from './0007-metering.ts';
+import { Migration0008Billing } from './0008-billing.ts';
+import { Migration0009Webhooks } from './0009-webhooks.ts';
+import { Migration0010Upkeep } from './0010-upkeep.ts';
 
 /** All migrations in the order of their names, which is the order of execution. */
 export const migrations = [
@@ -16,7 +17,8 @@ export const migrations = [
   { name: '0004-templates', class: Migration0004Templates },
   { name: '0005-sandboxes', class: Migration0005Sandboxes },
   { name: '0006-usage', class: Migration0006Usage },
-  { name: '0007-billing', class: Migration0007Billing },
-  { name: '0008-webhooks', class: Migration0008Webhooks },
-  { name: '0009-upkeep', class: Migration0009Upkeep },
+  { name: '0007-metering', class: Migration0007Metering },
+  { name: '0008-billing', class: Migration0008Billing },
+  { name: '0009-webhooks', class: Migration0009Webhooks },
+  { name: '0010-upkeep', class: Migration0010Upkeep },
 ];

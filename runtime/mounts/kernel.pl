@@ -1,4 +1,4 @@
-# System calls of the programs that make mounts for sandboxes. A program requires this file from its folder before it
+# System calls of the programs that make sandboxes and their mounts. A program requires this file from its folder before it
 # joins a namespace, because afterwards names lead to files of the sandbox.
 package Kernel;
 use strict;
@@ -12,16 +12,18 @@ sub use_processor {
     my $arch = shift;
     %nr = (
         open_tree => 428, move_mount => 429, fsopen => 430, fsconfig => 431, fsmount => 432, pidfd_open => 434,
-        openat2 => 437, pidfd_getfd => 438,
+        openat2 => 437, pidfd_getfd => 438, mount_setattr => 442,
         $arch eq 'arm64'
         ? (setns => 268, unshare => 97, mount => 40, umount2 => 39, prctl => 167, memfd_create => 279, setgroups => 159,
-            setresgid => 149, setresuid => 147, mkdirat => 34, fchdir => 50, sendmsg => 211)
+            setresgid => 149, setresuid => 147, mkdirat => 34, fchdir => 50, sendmsg => 211, sched_setattr => 274,
+            fsync => 82, mknodat => 33)
         : (setns => 308, unshare => 272, mount => 165, umount2 => 166, prctl => 157, memfd_create => 319, setgroups => 116,
-            setresgid => 119, setresuid => 117, mkdirat => 258, fchdir => 81, sendmsg => 46),
+            setresgid => 119, setresuid => 117, mkdirat => 258, fchdir => 81, sendmsg => 46, sched_setattr => 314,
+            fsync => 74, mknodat => 259),
     );
 }
 
-# Makes a system call. Text arguments must be variables, never literals.
+# Makes a system call.
 sub call {
     my ($name, @values) = @_;
     my $result = attempt($name, @values);

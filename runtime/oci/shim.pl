@@ -11,24 +11,19 @@
 # <step> <text>`. SIGTERM ends the sandbox. Each connection to the socket `agent.sock` restarts the agent if it has
 # ended. The connection becomes the agent's standard input, so its boot document is also passed through unread.
 #
-# It is written in Perl, because every Debian has Perl, Perl starts in 3 ms, and it can make system calls. System call
-# numbers above 400 are the same on all processors. Pointer arguments must be variables, never literals.
+# It is written in Perl, because every Debian has Perl, Perl starts in 3 ms, and it can make system calls.
 use strict;
 use warnings;
 use Errno;
-use Fcntl qw(:flock :seek O_RDONLY O_RDWR O_WRONLY O_CREAT O_EXCL O_APPEND O_NOFOLLOW O_NONBLOCK);
+use Fcntl qw(:flock :seek O_RDONLY O_RDWR O_WRONLY O_CREAT O_APPEND O_NOFOLLOW O_NONBLOCK);
 
 my %arg = map { split /=/, $_, 2 } @ARGV;
 my $staging = '/mnt';
-my %nr = (
-    open_tree => 428, move_mount => 429, fsopen => 430, fsconfig => 431, fsmount => 432, mount_setattr => 442,
-    pidfd_open => 434,
-    $arg{arch} eq 'arm64'
-    ? (setns => 268, unshare => 97, umount2 => 39, prctl => 167, sched_setattr => 274, fsync => 82, mknodat => 33)
-    : (setns => 308, unshare => 272, umount2 => 166, prctl => 157, sched_setattr => 314, fsync => 74, mknodat => 259),
-);
-my ($rdonly, $nosuid, $nodev, $noexec, $idmap) = (1, 2, 4, 8, 0x100000);
+my ($rdonly, $nosuid, $nodev, $noexec, $private) = (1, 2, 4, 8, 1 << 18);
 my ($at_fdcwd, $cloexec, $tail_bytes, $slice_ns, $starter_seconds) = (-100, 02000000, 8192, 200_000, 30);
+my ($folder) = $0 =~ m{^(.*)/};
+require "$folder/$_" for qw(../mounts/kernel.pl file-systems.pl);
+Kernel::use_processor($arg{arch});
 
 my ($child, $init, $init_status, $stopping, $disk, $upper_disk, @loop_names, $fresh, $staged);
 # The runtime while it starts the agent, the time since then, the agent, its log, its socket; and handles that become
@@ -60,7 +55,8 @@ kill_container();
 close_container();
 
 sub start {
-    syscall($nr{prctl}, 36, 1, 0, 0, 0) == 0 or die "become subreaper: $!";    # so that init becomes a child of ours
+    # So that init becomes a child of this process.
+    Kernel::call('prctl', 36, 1, 0, 0, 0);
     record_pids();
     # Reserves space for the record, so that it can be written even if the disk is full at the end.
     write_file('exit.new', exit_text(0, 0));
@@ -85,7 +81,7 @@ sub begin_time {
     my $offsets = '/proc/self/timens_offsets';
     my ($uptime) = read_file('/proc/uptime') =~ /^(\d+)/ or die "no uptime\n";
     # If the kernel lacks time namespaces, or the host may not make them, the sandbox sees the host's time.
-    return if syscall($nr{unshare}, 0x80) != 0;
+    return if Kernel::attempt('unshare', 0x80) != 0;
     write_file($offsets, "boottime -$uptime 0\n");
 }
 
@@ -98,14 +94,13 @@ sub mount_disk {
     my $tries = 0;
     until (flock $disk, LOCK_EX | LOCK_NB) { die "in use\n" if ++$tries > 300; pause(0.01) }
     repair_disk();
-    syscall($nr{unshare}, 0x20000) == 0 or die "unshare mounts: $!";
-    my ($root, $private) = ('/', pack 'Q4', 0, 0, 1 << 18, 0);
-    syscall($nr{mount_setattr}, $at_fdcwd, $root, 0x8000, $private, 32) == 0 or die "make mounts private: $!";
-    $disk = attach_loop($disk, !$fresh);
+    Kernel::call('unshare', 0x20000);
+    Kernel::call('mount_setattr', $at_fdcwd, '/', 0x8000, pack('Q4', 0, 0, $private, 0), 32);
+    ($disk, $loop_names[0]) = attach_loop($disk, $arg{id}, !$fresh);
     # The kernel queues requests that exceed the rates of a device without an end: direct reads of many threads would
     # fill the host's memory, and could not be ended for minutes. A loop device takes 128 requests at once, and processes
     # wait before further ones. So the limits are on the lower of two devices.
-    $upper_disk = attach_loop($disk, 1) if $arg{limitsRates};
+    ($upper_disk, $loop_names[1]) = attach_loop($disk, $arg{id}, 1) if $arg{limitsRates};
     my $loop = "/dev/$loop_names[-1]";
     my $ids = shifted_ids();
     # Opened before $staging is covered, because they may be below it.
@@ -144,7 +139,7 @@ sub mount_root {
     }
     # Opened before any process runs inside, because the sandbox may later replace it with a link.
     sysopen $agent_log, "$staging/tail/agent.log", O_WRONLY | O_APPEND | O_NOFOLLOW or die "agent.log: $!";
-    make_devices();
+    make_devices("$staging/dev", $arg{uidBase});
     my @few = (size => '1m', nr_inodes => '32', mode => '0755');
     attach(new_fs('tmpfs', $nosuid | $nodev | $noexec, source => 'platform', @few), "$staging/own");
     mkdir "$staging/own/folder" or die $!;
@@ -152,115 +147,15 @@ sub mount_root {
     write_file("$staging/$_", read_file($_)) for 'config.json', 'agent.json';
     write_file("$staging/user", '');
     my $user = user_namespace($arg{userOwner}, "0 $arg{uidBase} 65536\n");
-    my $itself = '';
-    attach(handle('user namespace', syscall($nr{open_tree}, fileno $user, $itself, 0x1001 | $cloexec)), "$staging/user");
+    attach(Kernel::handle('open_tree', fileno $user, '', 0x1001 | $cloexec), "$staging/user");
     join_cgroups($arg{hiddenCgroups});
-    if (my $hidden = $arg{hide}) { syscall($nr{umount2}, $hidden, 2) == 0 or die "umount $hidden: $!" }
+    if (my $hidden = $arg{hide}) { Kernel::attempt('umount2', $hidden, 2) == 0 or die "umount $hidden: $!" }
     return 1;
-}
-
-# The sandbox gets its own devices, because on the host's devices a watcher inside could observe other sandboxes. They
-# belong to the host's root, so no process inside can change their modes.
-sub make_devices {
-    my $dev = "$staging/dev";
-    my @owner = (uid => "$arg{uidBase}", gid => "$arg{uidBase}");    # the values must be strings
-    my @size = (size => '64k', nr_inodes => '256', mode => '0755');
-    attach(new_fs('tmpfs', $nosuid | $noexec, source => 'tmpfs', @size, @owner), $dev);
-    my %numbers = (null => [1, 3], zero => [1, 5], full => [1, 7], random => [1, 8], urandom => [1, 9], tty => [5, 0]);
-    my ($character_device, $free) = (0020000, umask 0);
-    while (my ($name, $number) = each %numbers) {
-        my $path = "$dev/$name";
-        syscall($nr{mknodat}, $at_fdcwd, $path, $character_device | 0666, $number->[0] << 8 | $number->[1]) == 0
-            or die "make $name: $!";
-    }
-    umask $free;
-    my %links = (fd => '/proc/self/fd', core => '/proc/kcore', ptmx => 'pts/ptmx');
-    my $at = 0;
-    $links{$_} = '/proc/self/fd/' . $at++ for qw(stdin stdout stderr);
-    symlink $links{$_}, "$dev/$_" or die "$_: $!" for keys %links;
-    for my $folder (qw(pts shm mqueue)) { mkdir "$dev/$folder" or die "$folder: $!" }
 }
 
 # A user namespace that maps the sandbox's ids to its own range. 65536 is the host's root, which owns the folders that
 # overlayfs makes.
 sub shifted_ids { return user_namespace(0, "0 $arg{uidBase} 65536\n65536 0 1\n") }
-
-# Makes a user namespace in a child process with the user id `owner`. The kernel also charges some resources inside to
-# the owner (inotify instances, message queues, pending signals). If root were the owner, all sandboxes and the host
-# would share those limits.
-sub user_namespace {
-    my ($owner, $map) = @_;
-    pipe my $ready, my $tell or die $!;
-    pipe my $wait, my $finish or die $!;
-    my $pid = fork // die "fork: $!";
-    if (!$pid) {
-        close $finish;
-        # Only the owner changes and the privileges stay, because hosts may forbid other users to make user namespaces.
-        my $owned = !$owner || syscall($nr{prctl}, 28, 4, 0, 0, 0) == 0 && ($> = $owner) == $owner;
-        syswrite $tell, $owned && syscall($nr{unshare}, 0x10000000) == 0 ? 'y' : 'n';
-        sysread $wait, my $end, 1;
-        kill 'KILL', $$;
-    }
-    close $tell;
-    sysread $ready, my $answer, 1;
-    die "no user namespace\n" if ($answer // '') ne 'y';
-    for my $file ('uid_map', 'gid_map') { write_file("/proc/$pid/$file", $map) }
-    open my $ids, '<', "/proc/$pid/ns/user" or die "user namespace: $!";
-    close $finish;
-    waitpid $pid, 0;
-    return $ids;
-}
-
-sub open_tree {
-    my ($path, $attributes, $ids) = @_;
-    my ($change, $empty) = (pack('Q4', $attributes | ($ids ? $idmap : 0), 0, 0, $ids ? fileno $ids : 0), '');
-    my $tree = handle("open $path", syscall($nr{open_tree}, $at_fdcwd, $path, 1 | $cloexec));
-    syscall($nr{mount_setattr}, fileno $tree, $empty, 0x1000, $change, 32) == 0 or die "mount_setattr $path: $!";
-    return $tree;
-}
-
-sub new_fs {
-    my ($type, $attributes, @options) = @_;
-    my $fs = handle("fsopen $type", syscall($nr{fsopen}, $type, 1));
-    while (my ($key, $value) = splice @options, 0, 2) {
-        my @setting = defined $value ? (1, $key, $value) : (0, $key, 0);
-        syscall($nr{fsconfig}, fileno $fs, @setting, 0) == 0 or die "$type $key: $!";
-    }
-    syscall($nr{fsconfig}, fileno $fs, 6, 0, 0, 0) == 0 or die "mount $type: $!";
-    return handle("fsmount $type", syscall($nr{fsmount}, fileno $fs, 1, $attributes));
-}
-
-sub attach {
-    my ($tree, $target) = @_;
-    my $empty = '';
-    syscall($nr{move_mount}, fileno $tree, $empty, $at_fdcwd, $target, 4) == 0 or die "mount at $target: $!";
-}
-
-sub handle {
-    my ($what, $fd) = @_;
-    die "$what: $!" if $fd < 0;
-    open my $handle, '<&=', $fd or die "$what: $!";
-    return $handle;
-}
-
-# A loop device that detaches itself after its last use. It uses direct I/O, because otherwise the host's page cache
-# would hold all data twice. A fresh disk switches to direct I/O when the container starts, because switching earlier
-# would require to write it out first.
-sub attach_loop {
-    my ($file, $is_direct) = @_;
-    sysopen my $control, '/dev/loop-control', O_RDWR or die "loop-control: $!";
-    for (1 .. 100) {
-        my $number = ioctl $control, 0x4C82, 0 or die "no free loop device: $!";
-        my $name = 'loop' . ($number + 0);
-        sysopen my $loop, "/dev/$name", O_RDWR or die "$name: $!";
-        my ($autoclear, $direct_io) = (4, $is_direct ? 16 : 0);
-        my $info = pack 'Q5 L4 a64 a64 a32 Q2', (0) x 8, $autoclear | $direct_io, $arg{id}, '', '', 0, 0;
-        my $config = pack('L2', fileno $file, 4096) . $info . pack 'Q8', (0) x 8;
-        if (ioctl $loop, 0x4C0A, $config) { push @loop_names, $name; return $loop }
-        die "$name: $!" unless $!{EBUSY};
-    }
-    die "all loop devices are taken at once\n";
-}
 
 # The journal repairs the damage of a power cut. Errors that the kernel has recorded need the checker.
 sub repair_disk {
@@ -269,37 +164,6 @@ sub repair_disk {
     return unless unpack('S', $state) & 2;
     my $code = run({ any => 1 }, 'e2fsck', '-p', 'disk.ext4') >> 8;
     die "e2fsck gave up ($code)\n" if $code & ~3;
-}
-
-sub copy_sparse {
-    my ($source, $target) = @_;
-    my ($seek_data, $seek_hole) = (3, 4);
-    sysopen my $in, $source, O_RDONLY or die "$source: $!";
-    sysopen my $out, "$target.new", O_WRONLY | O_CREAT, 0600 or die "$target: $!";
-    truncate $out, 0 and truncate $out, -s $in or die "$target: $!";
-    my $end = 0;
-    while (defined(my $at = sysseek $in, $end, $seek_data)) {
-        $end = sysseek $in, $at, $seek_hole;
-        sysseek $in, $at, SEEK_SET;
-        sysseek $out, $at, SEEK_SET;
-        for (my $left = $end - $at; $left > 0;) {
-            my $length = sysread $in, my $block, $left > 262144 ? 262144 : $left or die "$source: $!";
-            syswrite($out, $block) == $length or die "$target: $!";
-            $left -= $length;
-        }
-    }
-    die "$source: $!" unless $!{ENXIO};
-    rename_durably($out, "$target.new", $target);
-}
-
-# Writes a file of this folder, and then its name, to the host's disk, so that after a power cut it is complete or
-# absent.
-sub rename_durably {
-    my ($file, $from, $to) = @_;
-    syscall($nr{fsync}, fileno $file) == 0 or die "sync $from: $!";
-    rename $from, $to or die "$to: $!";
-    sysopen my $folder, '.', O_RDONLY or die "open folder: $!";
-    syscall($nr{fsync}, fileno $folder) == 0 or die "sync folder: $!";
 }
 
 # Container and network.
@@ -324,7 +188,7 @@ sub bind_own_paths {
     my $pid = fork // die "fork: $!";
     if (!$pid) {
         my $done = eval {
-            syscall($nr{setns}, fileno $mounts, 0x20000) == 0 or die "setns: $!\n";
+            Kernel::enter_mounts($mounts);
             attach($tree{$_}, $_) for keys %tree;
             1;
         };
@@ -389,7 +253,7 @@ sub agent_started {
 # A handle that becomes readable when a child ends. Undefined for a child that has ended and was already reaped.
 sub end_of {
     my $pid = shift;
-    my $fd = syscall $nr{pidfd_open}, $pid + 0, 0;
+    my $fd = Kernel::attempt('pidfd_open', $pid + 0, 0);
     return undef if $fd < 0 && $!{ESRCH};
     return handle('pidfd_open', $fd);
 }
@@ -472,7 +336,7 @@ sub exec_inside {
     write_file('/proc/self/oom_score_adj', $arg{oomScore});
     # Short processor slices (Linux 6.12), so that other processes do not wait for one that never sleeps.
     my $turns = pack 'L2 Q l L Q3', 48, 0, 0, 0, 0, $slice_ns, 0, 0;
-    syscall($nr{sched_setattr}, 0, $turns, 0) == 0 or warn "sched_setattr: $!\n";
+    Kernel::attempt('sched_setattr', 0, $turns, 0) == 0 or warn "sched_setattr: $!\n";
     open STDIN, '<&', $input or die $!;
     open STDOUT, '>&', $agent_log and open STDERR, '>&', \*STDOUT or die $!;
     exec { $words[0] } @words or die "$words[0]: $!\n";
@@ -552,12 +416,6 @@ sub close_container {
 # The text always has the same length.
 sub exit_text { return sprintf "%03d %d\n", @_ }
 
-sub unmount {
-    my $path = shift;
-    for (1 .. 100) { return if syscall($nr{umount2}, $path, 0) == 0 || !$!{EBUSY}; pause(0.01) }
-    warn "$path stays busy\n";
-}
-
 # The sandbox could write to this folder, so its files may be links, pipes or huge. On a full disk no tail is kept.
 sub keep_tail {
     my $name = shift;
@@ -590,19 +448,3 @@ sub record_agent {
     write_file('agent.new', "$agent $ticks\n");
     rename 'agent.new', 'agent' or die "agent: $!";
 }
-
-sub read_file {
-    my $path = shift;
-    open my $in, '<', $path or die "$path: $!";
-    read($in, my $text, 1 << 20);
-    return $text // '';
-}
-
-sub write_file {
-    my ($path, $text) = @_;
-    open my $out, '>', $path or die "$path: $!";
-    defined syswrite $out, $text or die "$path: $!";
-    close $out or die "$path: $!";
-}
-
-sub pause { select undef, undef, undef, shift }

@@ -9,7 +9,7 @@ import { breakingChanges, readSchema } from './schema-changes.ts';
 /** During an upgrade, processes of the previous release use the new schema. */
 
 /** The last migration of the first release. No earlier code exists that could use the schema before it. */
-const lastOfFirstRelease = '0009-upkeep';
+const lastOfFirstRelease = '0010-upkeep';
 
 /** Exceptions by migration: the exact line, and since which release or why no running code is affected. */
 const allowed: Readonly<Record<string, Readonly<Record<string, string>>>> = {};

@@ -1,7 +1,7 @@
 import { Migration } from '@mikro-orm/migrations';
 
 /** The ledger, payments, subscriptions with their invoices, budgets, and comparisons with the payment processor. */
-export class Migration0007Billing extends Migration {
+export class Migration0008Billing extends Migration {
   override up(): void {
     this.addSql(ledger);
     this.addSql(payments);

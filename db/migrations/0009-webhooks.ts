@@ -1,7 +1,7 @@
 import { Migration } from '@mikro-orm/migrations';
 
 /** Webhook endpoints and their deliveries. */
-export class Migration0008Webhooks extends Migration {
+export class Migration0009Webhooks extends Migration {
   override up(): void {
     this.addSql(endpoints);
     this.addSql(deliveries);

@@ -4,7 +4,7 @@ import { Migration } from '@mikro-orm/migrations';
  * PLATFORM_SECRET_KEY can be replaced. Former keys are stored encrypted with the newest one, because some things outlive
  * them: hashes of passwords, tokens of sandboxes, keys of webhooks, payloads of workflows. These name their key.
  */
-export class Migration0009Upkeep extends Migration {
+export class Migration0010Upkeep extends Migration {
   override up(): void {
     this.addSql(secretKeys);
   }
