@@ -1,6 +1,6 @@
 import fs from 'node:fs';
 
-/** Seconds of a test file: by part, and the processor time of its worker process. */
+/** Seconds of a test file: by part, and the processor time of its worker process and of the programs that it started. */
 interface FileTimes {
   file: string;
   load: number;
@@ -8,6 +8,7 @@ interface FileTimes {
   tests: number;
   tearDown: number;
   cpu: number;
+  programs: number;
 }
 
 const parts = ['load', 'setUp', 'tests', 'tearDown'] as const;
@@ -24,9 +25,10 @@ export function printTestTimes(file: string): void {
     total: seconds(each, (times) => sumTimes(times)),
     ...Object.fromEntries(parts.map((part) => [part, seconds(each, (times) => times[part])])),
     cpu: seconds(each, ({ cpu }) => cpu),
+    programs: seconds(each, ({ programs }) => programs),
   });
   const byTotal = (a: { total: number }, b: { total: number }) => b.total - a.total;
-  console.log('\nSeconds by folder (cpu: of the workers of Jest, without the programs that tests start)');
+  console.log('\nSeconds by folder (cpu: processor time of the workers of Jest; programs: of what tests started)');
   console.table([...groups].map(([name, each]) => sum(name, each)).sort(byTotal));
   console.table([sum('all', files)]);
   console.log(`Seconds of the ${slowestFiles} slowest files`);

@@ -101,7 +101,7 @@ export class ImageCache {
       const isDraft = name.endsWith('.draft') || name.endsWith('.gone');
       if (!isDraft && !/^sha256-[0-9a-f]{64}(\.damaged-\d+)?$/.test(name)) continue;
       const { mtimeMs } = await stat(folder);
-      if (!isDraft) entries.push({ folder, usedMs: mtimeMs, bytes: await measureSize(folder) });
+      if (!isDraft) entries.push({ folder, usedMs: mtimeMs, bytes: await readSize(folder) });
       else if (Date.now() - mtimeMs > forgottenMs) await rm(folder, { recursive: true, force: true });
     }
     let total = entries.reduce((sum, { bytes }) => sum + bytes, 0);
@@ -134,6 +134,11 @@ export class ImageCache {
       return true;
     });
   }
+}
+
+/** The size of the image in `folder`, also of one that was set aside. */
+async function readSize(folder: string): Promise<number> {
+  return (await readUnpackedImage(folder))?.bytes ?? (await measureSize(folder));
 }
 
 /** The size on the disk. A file with several names counts once. */
@@ -197,6 +202,8 @@ export interface UnpackedImage {
    * which differ between file systems.
    */
   fingerprint: string;
+  /** On the disk. Measured once, because it takes seconds for many files. */
+  bytes: number;
 }
 
 const documentSchema = z.object({
@@ -209,6 +216,7 @@ const documentSchema = z.object({
     cmd: z.array(z.string()),
   }),
   fingerprint: z.string(),
+  bytes: z.int().nonnegative(),
 });
 
 const configFile = 'image.json';
@@ -224,8 +232,8 @@ export const rootfsPath = (folder: string) => path.join(folder, rootfsFolder);
 
 /** Marks the tree in `folder` as complete. Afterwards the folder must be renamed to its final name. */
 export async function writeUnpackedImage(folder: string, digest: string, config: ImageConfig): Promise<void> {
-  const fingerprint = await computeFingerprint(rootfsPath(folder));
-  await writeFileDurably(path.join(folder, configFile), JSON.stringify({ digest, config, fingerprint }));
+  const [fingerprint, bytes] = await Promise.all([computeFingerprint(rootfsPath(folder)), measureSize(folder)]);
+  await writeFileDurably(path.join(folder, configFile), JSON.stringify({ digest, config, fingerprint, bytes }));
 }
 
 /** Whether the tree is as it was made, as far as that shows without reading the files. */

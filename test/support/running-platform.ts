@@ -10,11 +10,11 @@ import { PlatformClient, type SandboxView } from '../../ops/development/client/p
 import { type PlatformEnv, readPlatformEnv } from '../../ops/local-stack/supervisor/platform-env.ts';
 import { loadSettings } from '../../platform/config/settings.ts';
 import { runOperator } from './operator.ts';
-import { sharedPlatformFolder } from './stack.ts';
+import { sharedPlatformFolder, testDatabase, testNamespace } from './stack.ts';
 
 const root = path.resolve(import.meta.dirname, '../..');
 
-/** The whole platform, started as `npm start` does, with its own data folder. Tests use it from outside. */
+/** The platform, started as `npm start` does, with its own data folder. Tests use it from outside. */
 export class RunningPlatform {
   readonly dataDir: string;
   readonly #settings: NodeJS.ProcessEnv;
@@ -51,6 +51,19 @@ export class RunningPlatform {
     if (code !== 0) throw new Error(stderr);
     platform.#apiKey = JSON.parse(stdout).apiKey;
     return platform;
+  }
+
+  /**
+   * A platform with a database and a namespace on the run's Postgres and Temporal, so that it starts in seconds. For
+   * files that need settings of their own, or kill the platform's processes.
+   * @param settings over the defaults
+   */
+  static async onSharedServers(settings: NodeJS.ProcessEnv = {}): Promise<RunningPlatform> {
+    const [database, { address, namespace }] = await Promise.all([testDatabase(), testNamespace()]);
+    return new RunningPlatform({
+      ...{ DATABASE_URL: database.url, TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace },
+      ...settings,
+    });
   }
 
   /** Deletes the sandboxes of the account on a shared platform. */

@@ -11,7 +11,7 @@ import { RunningPlatform, removeHostRemains } from '../../support/running-platfo
 import { until } from '../../support/until.ts';
 
 /** Two hosts in two regions, each with its own folder, network and containers, behind one API and one gateway. */
-const platform = new RunningPlatform({
+const platform = await RunningPlatform.onSharedServers({
   PLATFORM_REGION: 'north',
   PLATFORM_REGION_NAME: 'The North',
   PLATFORM_WARM_POOL_SIZE: '0',

@@ -10,7 +10,7 @@ import { until } from '../../support/until.ts';
 
 /** A sandbox with damage from outside, or one that does not respond, on the whole platform. */
 // On a busy machine a killed host worker may need longer for its restart than the default lease lasts.
-const platform = new RunningPlatform({ PLATFORM_HOST_LEASE_SECONDS: '60' });
+const platform = await RunningPlatform.onSharedServers({ PLATFORM_HOST_LEASE_SECONDS: '60' });
 let api: PlatformClient;
 
 beforeAll(async () => {

@@ -25,7 +25,7 @@ let agent: AgentClient;
 
 beforeAll(async () => {
   coturn = await Coturn.start(ownAddress(), turnSecret);
-  platform = new RunningPlatform({
+  platform = await RunningPlatform.onSharedServers({
     // On a busy machine a killed host worker may need longer for its restart than the default lease lasts.
     PLATFORM_HOST_LEASE_SECONDS: '60',
     PLATFORM_TURN_SECRET: turnSecret,
