@@ -1,4 +1,4 @@
-import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import { collectDefaultMetrics, Gauge, type Metric, Registry } from 'prom-client';
 
 /** Connections of a process to Postgres. */
 export interface PoolCounts {
@@ -9,13 +9,26 @@ export interface PoolCounts {
 }
 
 /**
+ * Made once for a process, even if it makes several registries: they have an observer of garbage collections and a timer
+ * of the event loop, which cannot be removed.
+ */
+let defaults: Metric[] | undefined;
+
+function makeDefaults(): Metric[] {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  return registry.getMetricsAsArray() as unknown as Metric[];
+}
+
+/**
  * The metrics of every process: processor, memory, file descriptors, garbage collection, the delay of its event loop
  * (`nodejs_eventloop_lag_…`), and its connections to Postgres.
  * @param pool null: the process has no connections to Postgres
  */
 export function createProcessRegistry(pool: (() => PoolCounts) | null): Registry {
   const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
+  defaults ??= makeDefaults();
+  for (const metric of defaults) registry.registerMetric(metric);
   if (!pool) return registry;
   new Gauge({
     name: 'postgres_pool_connections',

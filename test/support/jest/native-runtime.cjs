@@ -8,6 +8,7 @@ const Runtime = require('jest-runtime').default;
  * file, the set-up files and Jest's own state are new for each file. There is no replacement of modules, and no fake
  * clock: tests that change something global restore it.
  */
+const { getOrInitializeCascadedLoader } = require('internal/modules/esm/loader');
 const globals = pathToFileURL(require.resolve('./globals.mjs')).href;
 let loads = 0;
 
@@ -17,6 +18,8 @@ registerHooks({
 });
 
 module.exports = class NativeRuntime extends Runtime {
+  #loaded = [];
+
   /** The modules of Jest itself: `expect` must have the same `Error`, `String` and so on as the tests. */
   requireInternalModule(file) {
     delete require.cache[file];
@@ -31,11 +34,15 @@ module.exports = class NativeRuntime extends Runtime {
   async unstable_importModule(file) {
     Object.assign(globalThis, this.jestGlobals.cjsGlobals(file));
     loads += 1;
-    return import(`${pathToFileURL(file).href}?load=${loads}`);
+    const url = `${pathToFileURL(file).href}?load=${loads}`;
+    this.#loaded.push(url);
+    return import(url);
   }
 
   teardown() {
     super.teardown();
+    // What the file holds, such as an API with its compiled routes. Node has no public way to forget a module.
+    for (const url of this.#loaded) getOrInitializeCascadedLoader().loadCache.delete(url);
     // The tests of the file, and what their functions hold.
     for (const symbol of Object.getOwnPropertySymbols(globalThis)) {
       if (['JEST_STATE_SYMBOL', 'EVENT_HANDLERS'].includes(symbol.description)) delete globalThis[symbol];
