@@ -14,8 +14,8 @@ export default {
   globalSetup: '<rootDir>/test/support/jest/global-setup.ts',
   globalTeardown: '<rootDir>/test/support/jest/global-teardown.ts',
   maxWorkers: 4,
-  // A worker keeps what the modules of earlier files hold. One that has grown is replaced between two files: its garbage
-  // collection and each of its forks would cost more than loading the modules again.
+  // A worker that has grown is replaced between two files: its garbage collection and each of its forks would cost more
+  // than loading the modules again.
   workerIdleMemoryLimit: '1GB',
   // Jest gives a worker half a second to end, in which a busy machine does not free its memory. One that takes longer
   // than this has something open that a test has left.
