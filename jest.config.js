@@ -4,6 +4,7 @@ export default {
   runtime: '<rootDir>/test/support/jest/native-runtime.cjs',
   testSequencer: '<rootDir>/test/support/jest/sequencer.cjs',
   transform: {},
+  roots: ['<rootDir>/test'],
   testMatch: ['<rootDir>/test/**/*.test.ts'],
   // A bound against hanging, not on speed: other programs may keep the machine busy.
   testTimeout: 300_000,

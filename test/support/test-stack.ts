@@ -3,18 +3,14 @@ import fs from 'node:fs';
 import http from 'node:http';
 import os from 'node:os';
 import path from 'node:path';
-import { Connection } from '@temporalio/client';
 import { Client } from 'pg';
-import { createOrm } from '../../db/orm.ts';
 import type { ProgramHome } from '../../ops/local-stack/embedded/child-program.ts';
 import { choosePorts } from '../../ops/local-stack/embedded/ports.ts';
 import { type EmbeddedPostgres, startPostgres } from '../../ops/local-stack/embedded/postgres.ts';
 import { type EmbeddedRegistry, startRegistry } from '../../ops/local-stack/embedded/registry.ts';
-import { startTemporalOnPostgres, temporalInnerPorts } from '../../ops/local-stack/embedded/temporal.ts';
 import type { EmbeddedTemporal } from '../../ops/local-stack/embedded/temporal-server.ts';
 import { temporalPrograms } from '../../ops/setup/toolchain/locations.mjs';
-import { ensureNamespace } from '../../platform/temporal/namespace.ts';
-import { RunningPlatform } from './running-platform.ts';
+import type { RunningPlatform } from './running-platform.ts';
 
 const folderPrefix = 'sandbox-platform-test-';
 const templateDatabase = 'platform_template';
@@ -29,7 +25,7 @@ const shortHistoryNamespace = 'test-short-history';
 /**
  * The real parts that one test run shares: Postgres, Temporal on it, a registry. It lives in Jest's main process. Test
  * files, which run in Jest's workers, ask it over a Unix socket. A part starts at its first use, so a run without need
- * of Temporal starts none.
+ * of Temporal starts none, and does not load its client.
  */
 export class TestStack {
   readonly #dir: string;
@@ -132,6 +128,7 @@ export class TestStack {
 
   #temporal(): Promise<EmbeddedTemporal> {
     return this.#part('temporal', async () => {
+      const { startTemporalOnPostgres, temporalInnerPorts } = await import('../../ops/local-stack/embedded/temporal.ts');
       const postgres = await this.#postgres();
       const temporal = await startTemporalOnPostgres({
         postgres,
@@ -168,6 +165,7 @@ export class TestStack {
 
   #platform(): Promise<RunningPlatform> {
     return this.#part('platform', async () => {
+      const { RunningPlatform } = await import('./running-platform.ts');
       const platform = new RunningPlatform({ PLATFORM_OUTBOUND_RANGES: '127.0.0.0/8' });
       this.#stops.push(async () => {
         await platform.stop();
@@ -181,6 +179,8 @@ export class TestStack {
   }
 
   async #newNamespace(namespace: string): Promise<{ address: string; namespace: string }> {
+    const { Connection } = await import('@temporalio/client');
+    const { ensureNamespace } = await import('../../platform/temporal/namespace.ts');
     const { address } = await this.#temporal();
     const connection = await Connection.connect({ address });
     try {
@@ -194,6 +194,7 @@ export class TestStack {
   async #newDatabase(): Promise<{ url: string }> {
     const postgres = await this.#postgres();
     await this.#part('template database', async () => {
+      const { createOrm } = await import('../../db/orm.ts');
       const { url } = await this.#createDatabase(postgres, 'template0', templateDatabase);
       const orm = await createOrm(url, 1);
       try {

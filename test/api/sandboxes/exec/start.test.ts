@@ -309,6 +309,7 @@ test('a token is valid only for its own execution in its own sandbox, and for a 
   refuses(await openStream(`${path}?token=${expired}`), 401, 'unauthenticated');
   refuses(await one.send(null, 'GET', `/v1/sandboxes/${id}?token=${token}`), 401, 'unauthenticated');
   refuses(await one.send(null, 'DELETE', `/v1/sandboxes/${id}/exec?token=${token}`), 401, 'unauthenticated');
+  expect((await openStream(body.stream_path)).status).toBe(200);
   await run({ command: 'true' });
   refuses(await openStream(body.stream_path), 404, 'exec_not_found');
   const logged = one.log.concat(two.log).join('\n');
