@@ -128,7 +128,9 @@ export class TestStack {
 
   #temporal(): Promise<EmbeddedTemporal> {
     return this.#part('temporal', async () => {
-      const { startTemporalOnPostgres, temporalInnerPorts } = await import('../../ops/local-stack/embedded/temporal.ts');
+      const { startTemporalOnPostgres, temporalInnerPorts } = await import(
+        '../../ops/local-stack/embedded/temporal.ts'
+      );
       const postgres = await this.#postgres();
       const temporal = await startTemporalOnPostgres({
         postgres,

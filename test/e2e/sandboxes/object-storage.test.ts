@@ -12,7 +12,10 @@ import { until } from '../../support/until.ts';
 /** Mounts on the whole platform as it starts by default, with a real S3 server on this machine. */
 const small = { cpu_count: 1, memory_mb: 256, storage_gb: 1 };
 // On a busy machine a killed host worker may need longer for its restart than the default lease lasts.
-const platform = await RunningPlatform.onSharedServers({ PLATFORM_WARM_POOL_SIZE: '1', PLATFORM_HOST_LEASE_SECONDS: '60' });
+const platform = await RunningPlatform.onSharedServers({
+  PLATFORM_WARM_POOL_SIZE: '1',
+  PLATFORM_HOST_LEASE_SECONDS: '60',
+});
 let s3: S3Server;
 let temporary: TemporaryCredentials;
 let api: PlatformClient;

@@ -7,7 +7,10 @@ import { until } from '../../support/until.ts';
 
 /** Templates from running sandboxes, on the whole platform with its embedded registry. */
 // On a busy machine a killed host worker may need longer for its restart than the default lease lasts.
-const platform = await RunningPlatform.onSharedServers({ PLATFORM_HOST_LEASE_SECONDS: '60', PLATFORM_WARM_POOL_SIZE: '0' });
+const platform = await RunningPlatform.onSharedServers({
+  PLATFORM_HOST_LEASE_SECONDS: '60',
+  PLATFORM_WARM_POOL_SIZE: '0',
+});
 let api: PlatformClient;
 let sandbox: SandboxView;
 const small = { cpu_count: 1, memory_mb: 256, storage_gb: 1 };
