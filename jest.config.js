@@ -14,7 +14,8 @@ export default {
   setupFilesAfterEnv: ['<rootDir>/test/support/jest/must-assert.ts'],
   globalSetup: '<rootDir>/test/support/jest/global-setup.ts',
   globalTeardown: '<rootDir>/test/support/jest/global-teardown.ts',
-  maxWorkers: 4,
+  // More than the processors, because tests wait for programs.
+  maxWorkers: 5,
   // A worker that has grown is replaced between two files: its garbage collection and each of its forks would cost more
   // than loading the modules again.
   workerIdleMemoryLimit: '1GB',

@@ -54,14 +54,15 @@ export class RunningPlatform {
   }
 
   /**
-   * A platform with a database and a namespace on the run's Postgres and Temporal, so that it starts in seconds. For
-   * files that need settings of their own, or kill the platform's processes.
+   * A platform with a database and a namespace on the run's Postgres and Temporal and without a warm pool, so that it
+   * starts in seconds. For files that need settings of their own, or kill the platform's processes.
    * @param settings over the defaults
    */
   static async onSharedServers(settings: NodeJS.ProcessEnv = {}): Promise<RunningPlatform> {
     const [database, { address, namespace }] = await Promise.all([testDatabase(), testNamespace()]);
     return new RunningPlatform({
       ...{ DATABASE_URL: database.url, TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace },
+      PLATFORM_WARM_POOL_SIZE: '0',
       ...settings,
     });
   }

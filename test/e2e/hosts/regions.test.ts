@@ -14,7 +14,6 @@ import { until } from '../../support/until.ts';
 const platform = await RunningPlatform.onSharedServers({
   PLATFORM_REGION: 'north',
   PLATFORM_REGION_NAME: 'The North',
-  PLATFORM_WARM_POOL_SIZE: '0',
   PLATFORM_REGION_HEADER: 'X-Edge-Region',
 });
 const secondDir = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-e2e-'));

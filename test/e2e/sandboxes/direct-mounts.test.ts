@@ -9,7 +9,6 @@ import { S3fsImage } from '../../support/s3fs-image.ts';
 /** Direct mounts on the whole platform, with a custom template of an image with its own s3fs. */
 const platform = await RunningPlatform.onSharedServers({
   PLATFORM_REGISTRY_INSECURE_HTTP: 'true',
-  PLATFORM_WARM_POOL_SIZE: '0',
 });
 const asked = { cpu_count: 1, memory_mb: 256, storage_gb: 1, template: 'with-s3fs', object_storage_direct_mount: true };
 let image: S3fsImage;

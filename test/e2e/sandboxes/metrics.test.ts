@@ -7,7 +7,6 @@ import { until } from '../../support/until.ts';
 
 /** The platform's data about a real sandbox: its use, its averages, its last access, its host. */
 const platform = await RunningPlatform.onSharedServers({
-  PLATFORM_WARM_POOL_SIZE: '0',
   PLATFORM_SANDBOX_BANDWIDTH_MBPS: '250',
   PLATFORM_SANDBOX_PROXY_URL: 'http://someone:pass%20word@127.0.0.9:3128',
 });

@@ -11,7 +11,10 @@ import { until } from '../../support/until.ts';
  * through the gateway.
  */
 // On a busy machine a killed host worker may need longer for its restart than the default lease lasts.
-const platform = await RunningPlatform.onSharedServers({ PLATFORM_HOST_LEASE_SECONDS: '60' });
+const platform = await RunningPlatform.onSharedServers({
+  PLATFORM_HOST_LEASE_SECONDS: '60',
+  PLATFORM_WARM_POOL_SIZE: '2',
+});
 let api: PlatformClient;
 const small = { cpu_count: 1, memory_mb: 256, storage_gb: 1 };
 /** Its timeout of a minute expires during the tests before its own. */

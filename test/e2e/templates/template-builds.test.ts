@@ -9,7 +9,6 @@ import { until } from '../../support/until.ts';
 // On a busy machine a killed host worker may need longer for its restart than the default lease lasts.
 const platform = await RunningPlatform.onSharedServers({
   PLATFORM_HOST_LEASE_SECONDS: '60',
-  PLATFORM_WARM_POOL_SIZE: '0',
 });
 let api: PlatformClient;
 let sandbox: SandboxView;
