@@ -15,7 +15,7 @@ export default {
   globalSetup: '<rootDir>/test/support/jest/global-setup.ts',
   globalTeardown: '<rootDir>/test/support/jest/global-teardown.ts',
   // More than the processors, because tests wait for programs.
-  maxWorkers: 5,
+  maxWorkers: 4,
   // A worker that has grown is replaced between two files: its garbage collection and each of its forks would cost more
   // than loading the modules again.
   workerIdleMemoryLimit: '1GB',
