@@ -14,10 +14,16 @@ import { printTestTimes } from './test-times.ts';
 const maxRetriedFiles = 2;
 const root = path.resolve(import.meta.dirname, '../..');
 // In memory, because a run compiles thousands of modules, and making as many files takes long on ext4.
-const runDir = fs.mkdtempSync(path.join(fs.existsSync('/dev/shm') ? '/dev/shm' : os.tmpdir(), 'test-run-'));
+const runDir = fs.mkdtempSync(path.join(hasGigabyte('/dev/shm') ? '/dev/shm' : os.tmpdir(), 'test-run-'));
 const args = process.argv.slice(2).filter((arg) => arg !== '--profile');
 const isProfiled = process.argv.includes('--profile');
 const timesFile = path.join(runDir, 'times');
+
+function hasGigabyte(folder: string): boolean {
+  if (!fs.existsSync(folder)) return false;
+  const { bavail, bsize } = fs.statfsSync(folder);
+  return bavail * bsize > 1024 ** 3;
+}
 
 interface Counts {
   passed: number;

@@ -40,9 +40,9 @@ sub handle {
     return $handle;
 }
 
-# A loop device, and its name. It detaches itself after its last use. It uses direct I/O, because otherwise the host's page cache
-# would hold all data twice. A fresh disk switches to direct I/O when the container starts, because switching earlier
-# would require to write it out first.
+# A loop device, and its name. It detaches itself after its last use. It uses direct I/O, because otherwise the host's
+# page cache would hold all data twice. A fresh disk switches to direct I/O when the container starts, because switching
+# earlier would require to write it out first.
 sub attach_loop {
     my ($file, $label, $is_direct) = @_;
     sysopen my $control, '/dev/loop-control', O_RDWR or die "loop-control: $!";
