@@ -1,17 +1,9 @@
 import { spawn } from 'node:child_process';
-import {
-  chownSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import { chownSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
+import { makeProcessFolder } from '../../platform/config/process-folder.ts';
 import { UnusableImageError } from './external-image.ts';
 import type { RegistryCredentials } from './registry-client.ts';
 
@@ -54,8 +46,8 @@ const nobody = 65_534;
  */
 export async function skopeoCopy(copy: SkopeoCopy): Promise<string> {
   copy.signal.throwIfAborted();
-  removeLeftovers();
-  const folder = mkdtempSync(path.join(memoryFolder(), `${folderPrefix}${process.pid}-`));
+  const memory = existsSync('/dev/shm') ? '/dev/shm' : os.tmpdir();
+  const folder = makeProcessFolder(memory, 'sandbox-platform-import-');
   try {
     return await run(copy, folder);
   } finally {
@@ -126,18 +118,5 @@ function bytesWritten(pid: number | undefined): number {
     return Number(/^wchar: (\d+)$/m.exec(readFileSync(`/proc/${pid}/io`, 'utf8'))?.[1] ?? 0);
   } catch {
     return 0;
-  }
-}
-
-const folderPrefix = 'sandbox-platform-import-';
-
-/** A folder in memory, if the system has one. */
-const memoryFolder = () => (existsSync('/dev/shm') ? '/dev/shm' : os.tmpdir());
-
-/** Removes the files of a killed worker. */
-function removeLeftovers(): void {
-  for (const name of readdirSync(memoryFolder())) {
-    const [, pid] = name.startsWith(folderPrefix) ? (/^(\d+)-/.exec(name.slice(folderPrefix.length)) ?? []) : [];
-    if (pid && !existsSync(`/proc/${pid}`)) rmSync(path.join(memoryFolder(), name), { recursive: true, force: true });
   }
 }

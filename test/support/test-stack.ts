@@ -10,15 +10,11 @@ import { type EmbeddedPostgres, startPostgres } from '../../ops/local-stack/embe
 import { type EmbeddedRegistry, startRegistry } from '../../ops/local-stack/embedded/registry.ts';
 import type { EmbeddedTemporal } from '../../ops/local-stack/embedded/temporal-server.ts';
 import { temporalPrograms } from '../../ops/setup/toolchain/locations.mjs';
+import { makeProcessFolder } from '../../platform/config/process-folder.ts';
 import type { RunningPlatform } from './running-platform.ts';
 
 const folderPrefix = 'sandbox-platform-test-';
 const templateDatabase = 'platform_template';
-/**
- * Databases are made and removed all the time, each with hundreds of files. In memory that takes a tenth of the processor
- * time that ext4 takes, which searches long for the number of a new file when many were removed just now.
- */
-const parentFolder = hasRoom('/dev/shm') ? '/dev/shm' : os.tmpdir();
 /** In this namespace the server suggests continue-as-new after few events. */
 const shortHistoryNamespace = 'test-short-history';
 
@@ -52,9 +48,9 @@ export class TestStack {
     });
   }
 
-  static async listen(): Promise<TestStack> {
-    removeLeftovers();
-    const dir = fs.mkdtempSync(path.join(parentFolder, `${folderPrefix}${process.pid}-`));
+  /** @param parent the folder of its folder */
+  static async listen(parent = os.tmpdir()): Promise<TestStack> {
+    const dir = makeProcessFolder(parent, folderPrefix);
     fs.chmodSync(dir, 0o711);
     const stack = new TestStack(dir);
     await new Promise<void>((resolve) => stack.#server.listen(stack.socket, resolve));
@@ -226,20 +222,4 @@ export class TestStack {
     this.#cloning = created.catch(() => undefined);
     return created;
   }
-}
-
-/** Removes folders of killed runs. Their programs ended with them. */
-function removeLeftovers(): void {
-  for (const name of fs.readdirSync(parentFolder)) {
-    const pid = name.startsWith(folderPrefix) && Number.parseInt(name.slice(folderPrefix.length), 10);
-    if (pid && !fs.existsSync(`/proc/${pid}`)) {
-      fs.rmSync(path.join(parentFolder, name), { recursive: true, force: true });
-    }
-  }
-}
-
-function hasRoom(folder: string): boolean {
-  if (!fs.existsSync(folder)) return false;
-  const { bavail, bsize } = fs.statfsSync(folder);
-  return bavail * bsize > 4 * 1024 ** 3;
 }

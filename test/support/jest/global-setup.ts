@@ -6,6 +6,6 @@ declare global {
 
 /** Runs before the first test file: starts the server that gives test files their real parts. */
 export default async function globalSetup(): Promise<void> {
-  globalThis.testStack = await TestStack.listen();
+  globalThis.testStack = await TestStack.listen(process.env.TEST_RUN_DIR);
   process.env.TEST_STACK_SOCKET = globalThis.testStack.socket;
 }
