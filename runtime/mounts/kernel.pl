@@ -59,19 +59,25 @@ sub become_root {
     call('setresuid', 0, 0, 0);
 }
 
-# Makes the file system that `fuse` serves, in the current user namespace. Returns a bare descriptor. A Perl handle would
-# send a request to the file system, and s3fs does not serve it yet.
+# Makes a file system with options, whose value is undefined for a flag. Returns its mount as a bare descriptor.
+sub new_fs {
+    my ($type, $attributes, @options) = @_;
+    my $fs = handle('fsopen', $type, 1);
+    while (my ($key, $value) = splice @options, 0, 2) {
+        my @setting = defined $value ? (1, $key, $value) : (0, $key, 0);
+        attempt('fsconfig', fileno $fs, @setting, 0) == 0 or die "$type $key: $!\n";
+    }
+    attempt('fsconfig', fileno $fs, 6, 0, 0, 0) == 0 or die "mount $type: $!\n";
+    return call('fsmount', fileno $fs, 1, $attributes);
+}
+
+# Makes the file system that `fuse` serves, in the current user namespace. The descriptor stays bare, because a Perl handle
+# would send a request to the file system, and s3fs does not serve it yet.
 sub fuse_mount {
     my $fuse = shift;
-    my $type = 'fuse';
-    my $fs = handle('fsopen', $type, 1);
     my @number = (rootmode => '40000', user_id => '0', group_id => '0');
-    my @options = (source => 's3fs', subtype => 's3fs', fd => '' . fileno $fuse, @number);
-    while (my ($key, $value) = splice @options, 0, 2) { call('fsconfig', fileno $fs, 1, $key, $value, 0) }
-    my $others = 'allow_other';
-    call('fsconfig', fileno $fs, 0, $others, 0, 0);
-    call('fsconfig', fileno $fs, 6, 0, 0, 0);
-    return call('fsmount', fileno $fs, 1, $nosuid_nodev);
+    my @options = (source => 's3fs', subtype => 's3fs', fd => '' . fileno $fuse, @number, allow_other => undef);
+    return new_fs('fuse', $nosuid_nodev, @options);
 }
 
 1;

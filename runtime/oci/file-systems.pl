@@ -16,16 +16,7 @@ sub open_tree {
     return $tree;
 }
 
-sub new_fs {
-    my ($type, $attributes, @options) = @_;
-    my $fs = handle("fsopen $type", Kernel::attempt('fsopen', $type, 1));
-    while (my ($key, $value) = splice @options, 0, 2) {
-        my @setting = defined $value ? (1, $key, $value) : (0, $key, 0);
-        Kernel::attempt('fsconfig', fileno $fs, @setting, 0) == 0 or die "$type $key: $!";
-    }
-    Kernel::attempt('fsconfig', fileno $fs, 6, 0, 0, 0) == 0 or die "mount $type: $!";
-    return handle("fsmount $type", Kernel::attempt('fsmount', fileno $fs, 1, $attributes));
-}
+sub new_fs { return handle('fsmount', Kernel::new_fs(@_)) }
 
 sub attach {
     my ($tree, $target) = @_;
