@@ -63,7 +63,7 @@ async function runJest(extraArgs: string[], extraEnv: NodeJS.ProcessEnv = {}): P
       ...(isProfiled && { TEST_TIMES_FILE: timesFile }),
       // Tests start the platform's processes many times. Each process then loads the modules that the first one has
       // compiled.
-      NODE_COMPILE_CACHE: path.join(runDir, 'compiled'),
+      NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE ?? path.join(runDir, 'compiled'),
       ...extraEnv,
     },
   });

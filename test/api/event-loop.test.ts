@@ -146,7 +146,7 @@ test('no route that reads keeps the event loop for long, with its largest reply'
     let shown = '';
     const turn = await least(async () => {
       shown = await read(path);
-    });
+    }, 2 * copied);
     if (turn > 2 * copied) slow.push(`${(turn / copied).toFixed(2)} ${shown}`);
     if (Number(shown.split(' ')[1]) > 1_000_000) large.push(path.split('?')[0]!);
   }
@@ -167,7 +167,7 @@ test('no route keeps the event loop for long with the largest body that it takes
         let status = 0;
         const turn = await least(async () => {
           status = await send(method, address, body);
-        });
+        }, 2 * copied);
         if (turn > 2 * copied) slow.push(`${(turn / copied).toFixed(2)} ${status} ${method} ${path} ${body.length}`);
       }
     }
@@ -229,9 +229,12 @@ async function read(path: string): Promise<string> {
   return `${reply.statusCode} ${length} ${path}`;
 }
 
-/** The least of some measurements: others have the first compilation of code, or a collection of garbage. */
-async function least(work: () => Promise<void>): Promise<number> {
-  const turns: number[] = [];
-  for (let i = 0; i < 4; i++) turns.push(await longestTurnMs(work));
-  return Math.min(...turns);
+/**
+ * The least of four measurements: others have the first compilation of code, or a collection of garbage.
+ * @param enough less than this needs no further measurement
+ */
+async function least(work: () => Promise<void>, enough = 0): Promise<number> {
+  let turn = Number.POSITIVE_INFINITY;
+  for (let i = 0; i < 4 && turn > enough; i++) turn = Math.min(turn, await longestTurnMs(work));
+  return turn;
 }

@@ -10,6 +10,7 @@ import { OutboxEntry } from '../../db/core/outbox-entry.entity.ts';
 import { revokedLastHops } from '../../db/hosts/last-hop-certificates.ts';
 import { createOrm } from '../../db/orm.ts';
 import { reserveHost } from '../../db/sandboxes/admission.ts';
+import { runAdmin } from '../../ops/operator/admin/run-admin.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 
 const run = promisify(execFile);
@@ -21,14 +22,25 @@ beforeAll(async () => {
 }, 180_000);
 afterAll(() => database.drop());
 
-/** Runs it as `npm run admin` does. */
-async function admin(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
-  const env = {
-    ...process.env,
-    NODE_OPTIONS: '',
-    DATABASE_URL: database.url,
-    PLATFORM_SECRET_KEY: Buffer.alloc(32, 1).toString('base64'),
-  };
+interface Done {
+  code: number;
+  stdout: string;
+  stderr: string;
+}
+
+const settings = () => ({
+  DATABASE_URL: database.url,
+  PLATFORM_SECRET_KEY: Buffer.alloc(32, 1).toString('base64'),
+});
+
+async function admin(...args: string[]): Promise<Done> {
+  const { status, stdout = '', stderr = '' } = await runAdmin(args, settings());
+  return { code: status, stdout, stderr };
+}
+
+/** The same in a process of its own, as `npm run admin` runs it. */
+async function adminProcess(...args: string[]): Promise<Done> {
+  const env = { ...process.env, NODE_OPTIONS: '', ...settings() };
   return run(process.execPath, ['ops/operator/admin.ts', ...args], { cwd: root, env }).then(
     (done) => ({ code: 0, ...done }),
     (failed) => ({ code: failed.code, stdout: failed.stdout, stderr: failed.stderr }),
@@ -36,7 +48,7 @@ async function admin(...args: string[]): Promise<{ code: number; stdout: string;
 }
 
 test('an account is made once, with its key, and then listed, suspended and reopened', async () => {
-  const made = await admin('create-account', '--email', 'ann@example.com', '--plan', 'pro', '--name', 'Ann');
+  const made = await adminProcess('create-account', '--email', 'ann@example.com', '--plan', 'pro', '--name', 'Ann');
   const account = JSON.parse(made.stdout);
   expect(account).toEqual({
     accountId: expect.stringMatching(/^acc-/),
@@ -45,7 +57,7 @@ test('an account is made once, with its key, and then listed, suspended and reop
     keyId: expect.stringMatching(/^key-/),
     apiKey: expect.stringMatching(/^spk_/),
   });
-  const again = await admin('create-account', '--email', 'Ann@example.com');
+  const again = await adminProcess('create-account', '--email', 'Ann@example.com');
   expect(again).toMatchObject({ code: 1, stderr: expect.stringContaining('already in use') });
 
   await admin('suspend-account', '--account', account.accountId);
@@ -238,7 +250,7 @@ test('a drained host accepts no new or resumed sandboxes until the end of the dr
         ({ code }) => code,
       );
   expect(await placed({})).toBe('host-drained');
-  const drained = await admin('drain-host', '--host', 'host-drained', '--wait');
+  const drained = await adminProcess('drain-host', '--host', 'host-drained', '--wait');
   expect(drained).toMatchObject({ code: 0, stderr: expect.stringContaining('host-drained: no sandboxes') });
   expect(JSON.parse(drained.stdout)).toMatchObject({ hostId: 'host-drained', state: 'draining', sandboxes: {} });
   expect(await placed({})).toBe('no_capacity');
@@ -271,8 +283,8 @@ test('a drained host accepts no new or resumed sandboxes until the end of the dr
 }, 180_000);
 
 test('help is printed for all commands and for one, and a wrong name is reported', async () => {
-  expect(await admin('--help')).toMatchObject({ code: 0, stdout: expect.stringContaining('drain-host --host') });
-  const help = await admin('drain-host', '--help');
+  expect(await adminProcess('--help')).toMatchObject({ code: 0, stdout: expect.stringContaining('drain-host --host') });
+  const help = await adminProcess('drain-host', '--help');
   expect(help).toMatchObject({ code: 0, stdout: expect.stringMatching(/^Usage: npm run admin -- drain-host/) });
-  expect(await admin('drain')).toMatchObject({ code: 2, stderr: expect.stringContaining('no command drain') });
+  expect(await adminProcess('drain')).toMatchObject({ code: 2, stderr: expect.stringContaining('no command drain') });
 });

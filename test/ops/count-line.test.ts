@@ -23,7 +23,7 @@ async function run(...sources: string[]): Promise<Run> {
     fs.writeFileSync(path.join(dir, `file-${index}.test.ts`), source);
   });
   return new Promise((resolve) => {
-    const env = { ...process.env, NODE_OPTIONS: '' };
+    const env = { ...process.env, NODE_OPTIONS: '', TEST_TIMES_FILE: '' };
     execFile(process.execPath, ['ops/development/test.ts', dir], { cwd: root, env }, (error, stdout) => {
       resolve({
         status: Number(error?.code ?? 0),

@@ -30,7 +30,7 @@ afterAll(() => plane?.stop());
 async function admin(name: string, values: Record<string, string> = {}): Promise<unknown> {
   const { orm, plans, client, settings } = plane;
   const temporal = { TEMPORAL_ADDRESS: await temporalAddress(), TEMPORAL_NAMESPACE: client.options.namespace };
-  return workerVersionCommands[name]!.run({ orm, plans, settings: { ...settings, ...temporal } }, values);
+  return workerVersionCommands[name]!.run({ orm, plans, settings: { ...settings, ...temporal }, env: {} }, values);
 }
 
 /** The version of the worker that did its last task, or null. */
@@ -114,7 +114,7 @@ test('an operator who names no version, or an unknown one, gets the names of the
   await expect(admin('release-pinned-workflows', { build: '3' })).rejects.toThrow('there are');
   const { PLATFORM_WORKER_DEPLOYMENT: _, ...settings } = plane.settings;
   await expect(
-    workerVersionCommands['list-worker-versions']!.run({ ...plane, settings: settings as never }, {}),
+    workerVersionCommands['list-worker-versions']!.run({ ...plane, settings: settings as never, env: {} }, {}),
   ).rejects.toThrow('PLATFORM_WORKER_DEPLOYMENT is not set');
 });
 

@@ -55,7 +55,7 @@ export const restoreCommands: Record<string, OfflineCommand> = {
 };
 
 /** Backs up the running platform. Its sandboxes continue, and others are created meanwhile. */
-async function backUp({ orm, settings }: PlatformDatabase, target: string) {
+async function backUp({ orm, settings, env }: PlatformDatabase, target: string) {
   const { PLATFORM_DATA_DIR: dataDir, PLATFORM_SECRET_KEY: secretKey } = settings;
   if (fs.existsSync(target)) throw new OperatorError(`${target} exists already`);
   if (!(await isNewestSecretKey(orm.em.fork(), settings))) {
@@ -83,7 +83,7 @@ async function backUp({ orm, settings }: PlatformDatabase, target: string) {
       hostId,
       secretKey,
       cluster,
-      env: process.env,
+      env,
       copyDisk: (sandboxId) => copyDisk(client, { dataDir, hostId, sandboxId }),
     });
     await recordAudit(orm.em.fork(), { accountId: null, objectId: null, before: null, after: { lsn: made.lsn } });

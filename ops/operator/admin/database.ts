@@ -6,12 +6,15 @@ export interface PlatformDatabase {
   orm: Orm;
   plans: PlanCatalog;
   settings: Settings;
+  /** The variables that the settings were read from. */
+  env: NodeJS.ProcessEnv;
 }
 
 /** Connects with the settings of the environment. @throws {SettingsError} */
-export async function openPlatformDatabase(): Promise<PlatformDatabase> {
-  const settings = loadSettings();
+export async function openPlatformDatabase(env: NodeJS.ProcessEnv): Promise<PlatformDatabase> {
+  const settings = loadSettings(env);
   return {
+    env,
     orm: await createOrm(settings.DATABASE_URL, 2),
     plans: loadPlans(settings.PLATFORM_PLANS_FILE),
     settings,
