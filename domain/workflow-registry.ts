@@ -156,7 +156,7 @@ export interface DiskCopyInput {
 
 export interface DiskCopyResult {
   /** How long the sandbox was frozen. */
-  standstillMs: number;
+  frozenMs: number;
   /** The bytes that were copied in this time. */
   bytes: number;
 }

@@ -4,7 +4,7 @@ import type { Exchange } from './exchange.ts';
 import type { RouteTable } from './routes.ts';
 
 /** The number of concurrent lookups after an interruption of the notifications, when any route may have changed. */
-const lookupsAtOnce = 8;
+const maxConcurrentLookups = 8;
 
 /**
  * Requests and WebSockets in progress to agents and to ports that need the token. They end when the owner of their
@@ -15,7 +15,7 @@ export class OpenPrivateExchanges {
   readonly #routes: RouteTable;
   /** The open exchanges of each sandbox, with the events that end them. */
   readonly #open = new Map<SandboxId, Map<Exchange, { endsWithPause: boolean }>>();
-  readonly #limit = pLimit(lookupsAtOnce);
+  readonly #limit = pLimit(maxConcurrentLookups);
 
   constructor(routes: RouteTable) {
     this.#routes = routes;

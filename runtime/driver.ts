@@ -125,7 +125,7 @@ export interface PauseResult {
 /** The measurements of a disk's copy. */
 export interface DiskCopy {
   /** How long the sandbox was frozen. */
-  standstillMs: number;
+  frozenMs: number;
   /** The bytes that were copied in this time. 0 if the file system shares blocks. */
   bytes: number;
 }

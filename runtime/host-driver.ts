@@ -114,7 +114,7 @@ export interface HostDriver extends SandboxDriver {
   /** Freezes the processes of a sandbox and returns at once. A later `pause` makes it a pause. */
   halt(sandboxId: SandboxId): Promise<void>;
   /** Ends the processes of a sandbox and cancels other work on it. Its disk stays. `onExit` is not called. */
-  endAtOnce(sandboxId: SandboxId): Promise<void>;
+  endNow(sandboxId: SandboxId): Promise<void>;
   /** Removes everything of this copy that belongs to no sandbox of the list. Call this when the host starts. */
   reconcile(knownSandboxIds: Iterable<SandboxId>): Promise<unknown>;
   /**

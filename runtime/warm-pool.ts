@@ -2,11 +2,11 @@ import type { DriverLogger } from './driver-logger.ts';
 import { until } from './process/until.ts';
 
 /** A refill begins when no create has come for this long, because it would take processor time from the next one. */
-const calmMs = 500;
-/** The longest wait of a refill for a calm moment, because a host with constant creates needs its members most. */
-const calmPatienceMs = 5000;
+const quietMs = 500;
+/** The longest wait of a refill for a quiet moment, because a host with constant creates needs its members most. */
+const maxQuietWaitMs = 5000;
 /** How long each new member waits for the creates in progress. */
-const busyPatienceSeconds = 1;
+const maxBusyWaitSeconds = 1;
 /** After members were ended for a sandbox, no new ones are made for this long. */
 const holdMs = 60_000;
 /** The first and the longest pause of a pool after a member could not be made. */
@@ -34,7 +34,7 @@ interface WarmPoolParts<Shape, Member> {
   /** Whether a member should be replaced, because it has ended, or new ones of its shape are made differently. */
   isStale: (member: Member, shape: Shape) => boolean;
   /** The limit of members that are made at the same time. */
-  madeAtOnce: number;
+  maxConcurrentRefills: number;
   /** Shapes with the same key share their members. */
   toKey: (shape: Shape) => string;
   /** The shape of which at least `least` members are kept. Null: there is none. */
@@ -167,9 +167,9 @@ export class WarmPool<Shape extends { image: string }, Member extends { name: st
   }
 
   #fill(): void {
-    const { madeAtOnce, logger } = this.#parts;
+    const { maxConcurrentRefills, logger } = this.#parts;
     if (this.#filling || this.#closing.signal.aborted) return;
-    this.#filling = Promise.all(Array.from({ length: madeAtOnce }, () => this.#fillUp()))
+    this.#filling = Promise.all(Array.from({ length: maxConcurrentRefills }, () => this.#fillUp()))
       .catch((error) => {
         if (!this.#closing.signal.aborted) logger.warn({ err: error }, 'the warm pools could not be filled');
       })
@@ -180,12 +180,12 @@ export class WarmPool<Shape extends { image: string }, Member extends { name: st
 
   async #fillUp(): Promise<void> {
     const { signal } = this.#closing;
-    const calmUntilMs = performance.now() + calmPatienceMs;
+    const waitUntilMs = performance.now() + maxQuietWaitMs;
     while (!signal.aborted) {
       await this.#shrink();
       const next = this.#nextToFill();
       if (!next) return;
-      await this.#waitForCalm(next, calmUntilMs);
+      await this.#waitForQuiet(next, waitUntilMs);
       const pool = this.#nextToFill();
       if (!pool) return;
       if (!(await this.#makeOne(pool))) return;
@@ -282,14 +282,14 @@ export class WarmPool<Shape extends { image: string }, Member extends { name: st
    * Waits until no create is in progress and there was none for a moment. An empty pool only waits for those in
    * progress.
    */
-  async #waitForCalm({ ready }: ShapePool<Shape, Member>, lastMs: number): Promise<void> {
+  async #waitForQuiet({ ready }: ShapePool<Shape, Member>, lastMs: number): Promise<void> {
     const { signal } = this.#closing;
-    const isCalm = () => {
+    const isQuiet = () => {
       const nowMs = performance.now();
-      return nowMs - this.#lastClaimMs >= calmMs || nowMs >= lastMs || ready.length === 0;
+      return nowMs - this.#lastClaimMs >= quietMs || nowMs >= lastMs || ready.length === 0;
     };
-    await until(isCalm, { timeoutSeconds: calmPatienceMs / 1000, everyMs: 50, signal });
-    await until(() => !this.#parts.isBusy(), { timeoutSeconds: busyPatienceSeconds, everyMs: 50, signal });
+    await until(isQuiet, { timeoutSeconds: maxQuietWaitMs / 1000, everyMs: 50, signal });
+    await until(() => !this.#parts.isBusy(), { timeoutSeconds: maxBusyWaitSeconds, everyMs: 50, signal });
   }
 }
 

@@ -10,7 +10,7 @@ import type { DifferenceKind } from '../../domain/billing/reconciliation.ts';
 import type { PaymentProcessor } from '../../integrations/payments/processor.ts';
 
 /** The number of pages of charges that one activity reads. */
-export const pagesAtOnce = 20;
+export const pagesPerActivity = 20;
 
 /** Compares the ledger, our invoices and charges, and the processor's charges. It corrects nothing. */
 export function createReconciliationActivities({
@@ -42,7 +42,7 @@ export function createReconciliationActivities({
       const processor = paymentProcessor.until(Context.current().cancellationSignal);
       const { id, fromSeconds, untilSeconds } = wanted;
       let { after } = wanted;
-      for (let page = 0; page < pagesAtOnce; page += 1) {
+      for (let page = 0; page < pagesPerActivity; page += 1) {
         const { charges, isLast } = await processor.listCharges({ fromSeconds, untilSeconds, after });
         const compared = charges.map((each) => ({ ...each, amountRefunded: each.amountRefunded ?? '0' }));
         await compareCharges(orm.em, id, compared);

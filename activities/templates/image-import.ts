@@ -37,7 +37,7 @@ import { removeIfUnused } from './registry-images.ts';
  * The number of concurrent copies in one worker, and of one account. The registries of an account may be slow. Further
  * copies wait and send heartbeats.
  */
-const copiesAtOnce = 10;
+const maxConcurrentCopies = 10;
 const copiesOfAccount = 4;
 const progressMs = 1000;
 const maxWaitingLines = 200;
@@ -56,7 +56,7 @@ export interface ImageImportDeps {
  */
 export function createImageImportActivities({ orm, plans, secrets, settings, registry }: ImageImportDeps) {
   const imports = registry && new ImageImports(settings, registry, () => sandboxNetworks(orm.em));
-  const turns = new FairSemaphore(copiesAtOnce, copiesOfAccount);
+  const turns = new FairSemaphore(maxConcurrentCopies, copiesOfAccount);
 
   async function copy(jobId: ImportJobId, context: Context): Promise<TemplateImage> {
     if (!registry || !imports) throw final('import_failed', 'The platform has no registry');

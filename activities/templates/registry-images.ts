@@ -18,7 +18,7 @@ import { sweepEmbeddedRegistry } from '../../integrations/registry/sweep.ts';
 import type { Settings } from '../../platform/config/settings.ts';
 
 /** The number of repositories that are read concurrently. */
-const readsAtOnce = 4;
+const maxConcurrentReads = 4;
 /** The number of images that one round removes. */
 const maxRemovals = 1000;
 
@@ -53,7 +53,7 @@ export function createRegistryImageActivities({ orm, settings, registry }: Regis
       const own = await findOwnProjects(orm.em, [...new Set(listed.map((path) => registry.parseProject(path)))]);
       const ours = listed.filter((path) => own.has(registry.parseProject(path)));
       const paths = [...new Set([...ours, ...(await knownRepositories(orm.em))])];
-      const turns = pLimit(readsAtOnce);
+      const turns = pLimit(maxConcurrentReads);
       await Promise.all(paths.map((path) => turns(() => readRepository(path))));
       await forgetLeftovers(orm.em.fork(), false);
       return findUnusedImages(orm.em, settings.PLATFORM_UNUSED_IMAGES_KEPT_HOURS, maxRemovals);

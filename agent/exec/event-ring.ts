@@ -15,7 +15,7 @@ const comfortableLagBytes = maxBytes / 2;
  * How long the process waits, once per stall, for readers that take nothing. The wait counts single seconds, so a pause
  * of the machine or the sandbox costs only one of them.
  */
-const patienceSeconds = 5;
+const maxWaitSeconds = 5;
 /** How long a process with much output waits for its first reader, which connects shortly after the start. */
 const firstReaderMs = 3000;
 /** Readers wait for events without a time limit. */
@@ -157,7 +157,7 @@ export class EventRing {
 
   /** Whether a reader takes something in time. */
   async #isTakenFrom(): Promise<boolean> {
-    for (let second = 0; second < patienceSeconds; second += 1) {
+    for (let second = 0; second < maxWaitSeconds; second += 1) {
       if (await this.#progress.within(1000)) return true;
     }
     return false;

@@ -35,7 +35,7 @@ const actionsBytes = 256;
 const attributesBytes = 512;
 const signalSetBytes = 128;
 /** The number of concurrent starts that may occupy threads of the pool. */
-const maxStartsAtOnce = 3;
+const maxConcurrentStarts = 3;
 
 /** Starts a program with three pipes, as the leader of its own session. Rejects with the errno of execve(2). */
 export async function launchWithPipes(program: Program): Promise<Launched> {
@@ -127,7 +127,7 @@ const queue: (() => void)[] = [];
  */
 async function spawn(program: Program, addActions: (actions: Buffer) => void): Promise<number> {
   const file = await findProgram(program.command, program.searchPath, program.cwd);
-  if (starting >= maxStartsAtOnce) await new Promise<void>((go) => queue.push(go));
+  if (starting >= maxConcurrentStarts) await new Promise<void>((go) => queue.push(go));
   starting += 1;
   const {
     posix_spawn_file_actions_init,

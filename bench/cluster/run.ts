@@ -36,7 +36,7 @@ async function measure(): Promise<void> {
     const floor = await oneAfterTheOther(host, bare, image);
     await measureWarmPods(cluster, { agentImage, image, floor }, times);
     await measureMemoryPauses(cluster, host, image, times);
-    await allAtOnce(host, bare, image);
+    await allConcurrently(host, bare, image);
     await bare.close();
   } finally {
     await host?.close();
@@ -89,7 +89,7 @@ async function oneAfterTheOther(host: DriverHost, bare: BarePods, image: string)
   return floor;
 }
 
-async function allAtOnce(host: DriverHost, bare: BarePods, image: string): Promise<void> {
+async function allConcurrently(host: DriverHost, bare: BarePods, image: string): Promise<void> {
   const make = () =>
     Promise.all(Array.from({ length: atOnce }, (_, at) => host.spec(image, { accountId: `acc-${at % accounts}` })));
   const floors = await make();

@@ -130,7 +130,7 @@ async function benchCreateTemplate(): Promise<void> {
     const image = registryImage('bench/large', digest);
     const spec = host.spec({ image, storageGb: 4, memoryMb: 512 });
     const place = await host.driver.create(spec);
-    const [ours, tools, standstills]: number[][] = [[], [], []];
+    const [ours, tools, frozenTimes]: number[][] = [[], [], []];
     for (let round = 0; round < rounds; round += 1) {
       await change(spec, place, round);
       const upper = `/proc/${readShimPid(host, spec.sandboxId)}/root/mnt/disk/upper`;
@@ -138,8 +138,8 @@ async function benchCreateTemplate(): Promise<void> {
       ours!.push(
         await timed(async () => {
           const buildId = `tpl-bench${round}`;
-          const { standstillMs } = await host.driver.builds.copyDisk(buildId, spec.sandboxId);
-          standstills!.push(standstillMs);
+          const { frozenMs } = await host.driver.builds.copyDisk(buildId, spec.sandboxId);
+          frozenTimes!.push(frozenMs);
           const layer = await host.driver.builds.packChanges(buildId, 'acc-test');
           const to = { path: `bench/made${round}`, tag: 'latest' };
           await pushImage(platformRegistry, { base: { path: 'bench/large', digest }, layer, to }, never);
@@ -147,7 +147,7 @@ async function benchCreateTemplate(): Promise<void> {
         }),
       );
     }
-    const [mine, theirs, stood] = [summarize(ours!), summarize(tools!), summarize(standstills!)];
+    const [mine, theirs, stood] = [summarize(ours!), summarize(tools!), summarize(frozenTimes!)];
     rows.push(
       { measure: `tar, gzip, push of ${changedMb} MB of changes`, value: theirs, unit: 'ms' },
       { measure: 'create-template', value: mine, unit: 'ms', goal: holdAgainst(mine.p50, theirs.p50 * 1.3, 'ms') },

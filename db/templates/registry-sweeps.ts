@@ -5,7 +5,7 @@ import { forgetLeftovers } from './template-storage.ts';
 /** Longer than a sweep may take. If a worker dies during a sweep, the registry stays closed for this long. */
 const closedMinutes = 15;
 /** How long a sweep waits for a time without imports. After that, new attempts wait for the sweep. */
-const patience = "interval '1 day'";
+const maxWait = "interval '1 day'";
 
 /** `closing`: the sweep waits for the current writers, and no new writer may begin. */
 export type SweepStart = 'begun' | 'nothing_to_sweep' | 'busy' | 'closing';
@@ -21,7 +21,7 @@ export async function beginSweep(em: EntityManager): Promise<SweepStart> {
   return em.fork().transactional(async (tx) => {
     const [sweeps] = await query<{ worthwhile: boolean; urgent: boolean }>(
       tx,
-      `select ${isWorthwhile} as worthwhile, coalesce(wanted_since < now() - ${patience}, false) as urgent
+      `select ${isWorthwhile} as worthwhile, coalesce(wanted_since < now() - ${maxWait}, false) as urgent
          from registry_sweeps for update`,
     );
     if (!sweeps!.worthwhile) return 'nothing_to_sweep';

@@ -7,7 +7,7 @@ const partitionDaysAhead = 3;
 const webhookDaysAhead = 21;
 
 /** How long a statement waits for queries that block a partition. Then it is cancelled and tried again later. */
-const patienceSeconds = 5;
+const lockTimeoutSeconds = 5;
 
 /** Makes the missing partitions for the metrics of the coming days. @returns their number */
 export function makeMetricsPartitions(em: EntityManager): Promise<number> {
@@ -33,7 +33,7 @@ const today = "(now() at time zone 'UTC')::date";
 
 async function patiently(em: EntityManager, call: string): Promise<number> {
   return em.fork().transactional(async (tx) => {
-    await query(tx, `set local lock_timeout = '${patienceSeconds}s'`);
+    await query(tx, `set local lock_timeout = '${lockTimeoutSeconds}s'`);
     const [row] = await query<{ count: number }>(tx, `select ${call} as count`);
     return row!.count;
   });

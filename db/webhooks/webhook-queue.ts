@@ -9,7 +9,7 @@ import { WebhookEndpoint } from './webhook-endpoint.entity.ts';
 const leaseSeconds = 10;
 
 /** The number of endpoints that a relay considers in one claim. Each claim considers others. */
-const endpointsAtOnce = 256;
+const endpointsPerClaim = 256;
 
 /** The minimum number of deliveries that a claim considers for each endpoint. With few endpoints it considers more. */
 const fewest = 4;
@@ -53,7 +53,7 @@ export async function claimDeliveries(
          from waiting w where w.endpoint_id is not null
      ), chosen as materialized (
        select endpoint_id, greatest(${fewest}, ceil(2.0 * ? / count(*) over ()))::int as share
-         from (select * from waiting where endpoint_id is not null order by random() limit ${endpointsAtOnce}) w
+         from (select * from waiting where endpoint_id is not null order by random() limit ${endpointsPerClaim}) w
      ), due as materialized (
        select delivery_id, created_at from (
          select d.delivery_id, d.created_at, coalesce(full_account.slots, ?) as slots,

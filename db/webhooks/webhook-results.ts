@@ -44,7 +44,7 @@ export async function recordResults(em: EntityManager, results: readonly Deliver
 }
 
 /** The number of waiting starts that one statement reads. */
-const startsAtOnce = 1000;
+const startsPerBatch = 1000;
 
 /**
  * Gives deliveries that no one has attempted back to relays, instead of starting their workflows. Not those whose start
@@ -67,7 +67,7 @@ async function returnToRelays(em: EntityManager, endpoints: readonly WebhookEndp
          returning w.id
        ), removed as (delete from outbox o using given g where o.id = g.id)
        select max(id)::text as last from waiting`,
-      [after, startsAtOnce, `{${endpoints.join(',')}}`],
+      [after, startsPerBatch, `{${endpoints.join(',')}}`],
     );
     after = row!.last;
   }

@@ -93,8 +93,8 @@ export function bestFit(hosts: readonly HostCapacity[], needed: RequiredCapacity
     .filter((host) => fits(host, needed))
     .map((host) => ({ host, left: memoryLeft(host, needed) }))
     .sort((a, b) => a.left - b.left);
-  const calm = fitting.find(({ left }) => left >= 1 - wellFilled);
-  return (calm ?? fitting.at(-1))?.host ?? null;
+  const uncrowded = fitting.find(({ left }) => left >= 1 - wellFilled);
+  return (uncrowded ?? fitting.at(-1))?.host ?? null;
 }
 
 /** The part of a host's memory that is free after one more sandbox. */

@@ -18,7 +18,7 @@ export interface StoredImage {
 }
 
 /** The number of blobs of one image whose sizes are asked for concurrently. */
-const sizesAtOnce = 8;
+const maxConcurrentSizes = 8;
 
 type RegistrySettings = Pick<
   Settings,
@@ -128,7 +128,7 @@ export class PlatformRegistry {
     const found = await client.manifest(digest, signal);
     if (found?.manifest.kind !== 'image') return null;
     const claimed = listBlobs(found.manifest);
-    const turns = pLimit(sizesAtOnce);
+    const turns = pLimit(maxConcurrentSizes);
     const sizes = await Promise.all(claimed.map((blob) => turns(() => client.blobSize(blob.digest, signal))));
     const blobs = claimed.flatMap((blob, at) => (sizes[at] == null ? [] : [{ digest: blob.digest, size: sizes[at] }]));
     if (blobs.length < claimed.length) return null;

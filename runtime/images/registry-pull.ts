@@ -26,7 +26,7 @@ export interface HostRegistry {
 }
 
 /** The number of layers that are downloaded in advance while one is unpacked. */
-const layersAtOnce = 3;
+const maxConcurrentLayers = 3;
 const loopback = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?$/;
 
 /** Pulls images of the platform's registry by digest, directly into trees. */
@@ -84,7 +84,7 @@ function fetched(
   folder: string,
   signal: AbortSignal,
 ): LayerSource[] {
-  const turns = pLimit(layersAtOnce);
+  const turns = pLimit(maxConcurrentLayers);
   const open = async (digest: string) => {
     const reply = await client.send({ method: 'GET', path: `blobs/${digest}`, signal });
     if (reply.status === 200) return reply.body;

@@ -2,7 +2,7 @@ import net from 'node:net';
 import pLimit from 'p-limit';
 
 const connectMs = 1000;
-const connectionsAtOnce = 32;
+const maxConcurrentProbes = 32;
 
 /**
  * Finds the sandboxes that run without their agent. Their pods refuse connections at the agent's port. An agent that
@@ -31,7 +31,7 @@ export class AgentProbes {
 
   async #check(places: readonly { sandboxId: string; address: string; port: number }[]): Promise<void> {
     const gone = new Set<string>();
-    await pLimit(connectionsAtOnce).map(places, async ({ sandboxId, address, port }) => {
+    await pLimit(maxConcurrentProbes).map(places, async ({ sandboxId, address, port }) => {
       if (await refusesConnections(address, port)) gone.add(sandboxId);
     });
     this.#gone = gone;

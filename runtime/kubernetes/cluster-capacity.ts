@@ -17,7 +17,7 @@ import { type UseBefore, withoutUseBefore } from './use-before.ts';
 
 const everyMs = 5000;
 const mib = 1024 ** 2;
-const nodesAskedAtOnce = 16;
+const maxConcurrentQueries = 16;
 const listMs = 10_000;
 /** Older figures say nothing about the present. The cluster then counts as full. */
 const staleMs = 30_000;
@@ -238,7 +238,7 @@ export class ClusterCapacity implements HostLoad {
     this.#quota = remainingQuota(quotas, this.#memoryShare);
     const summaries = new Map<string, NodeSummary>();
     let forbidden: SummaryRefused | null = null;
-    await pLimit(nodesAskedAtOnce).map(nodes, async (node) => {
+    await pLimit(maxConcurrentQueries).map(nodes, async (node) => {
       const answer = await this.#ask(node, askNode);
       if (answer instanceof SummaryRefused) forbidden = answer;
       else if (answer) summaries.set(node.metadata!.name!, answer);

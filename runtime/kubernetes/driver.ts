@@ -124,7 +124,7 @@ export class KubernetesDriver implements HostDriver {
     const pods = () => countedPods(this.#watch);
     const summaries = createSummarySource(options.config, options.nodeFigures);
     this.load = new ClusterCapacity({ cluster: this.#cluster, summaries, namespace, memoryShare, pods, logger });
-    const starts = new PodStarts({ atOnce: options.startsAtOnce, coreCount: () => this.load.coreCount });
+    const starts = new PodStarts({ atOnce: options.maxConcurrentStarts, coreCount: () => this.load.coreCount });
     const { podStartTimeoutSeconds = 120, podEndTimeoutSeconds = 60, agentStartTimeoutSeconds = 30 } = options;
     this.#seconds = {
       podStart: podStartTimeoutSeconds,
@@ -340,11 +340,11 @@ export class KubernetesDriver implements HostDriver {
 
   /** Ends the processes instead of freezing them: not every node has the node helper, and a freeze is not immediate. */
   halt(sandboxId: SandboxId): Promise<void> {
-    return this.endAtOnce(sandboxId);
+    return this.endNow(sandboxId);
   }
 
-  /** As `HostDriver.endAtOnce`. The sandbox's node ends the processes within a second or two. */
-  async endAtOnce(sandboxId: SandboxId): Promise<void> {
+  /** As `HostDriver.endNow`. The sandbox's node ends the processes within a second or two. */
+  async endNow(sandboxId: SandboxId): Promise<void> {
     this.#work.cancel(sandboxId, 'The sandbox was ended');
     await this.#ends.beginSandbox(sandboxId);
   }

@@ -23,12 +23,12 @@ import type { KubernetesDriverOptions } from './options.ts';
 import { type PodCommand, PodCommandError, startPodCommand } from './pod-command.ts';
 import { findAddress, findStartFailure } from './pod-state.ts';
 import { parseBytes } from './quantities.ts';
-import { duringStandstill } from './standstill.ts';
+import { whileFrozen } from './while-frozen.ts';
 
 /** The limit of layers that are fetched at the same time. Each keeps a processor busy. */
-const fetchesAtOnce = 2;
+const maxConcurrentFetches = 2;
 /** The longest time for which a build may stop the processes of a sandbox. After it the build fails. */
-const longestStandstillSeconds = 120;
+const maxFrozenSeconds = 120;
 const scanSeconds = 300;
 const fetchSeconds = 1800;
 /** The workflow of a build that was not discarded within this time is gone. */
@@ -76,7 +76,7 @@ interface BuildHost {
  */
 export class ClusterImageBuilds implements ImageBuilds {
   readonly #host: BuildHost;
-  readonly #fetches = pLimit(fetchesAtOnce);
+  readonly #fetches = pLimit(maxConcurrentFetches);
   /** The names of the pods that this process uses now. */
   readonly #pods = new Set<string>();
 
@@ -96,7 +96,7 @@ export class ClusterImageBuilds implements ImageBuilds {
 
   async copyDisk(buildId: string, sandboxId: SandboxId, callersSignal?: AbortSignal): Promise<DiskCopy> {
     const folder = this.#buildFolder(buildId);
-    if (await readLayer(folder, 'changes')) return { standstillMs: 0, bytes: 0 };
+    if (await readLayer(folder, 'changes')) return { frozenMs: 0, bytes: 0 };
     await mkdir(folder, { recursive: true, mode: 0o700 });
     const { host, signal } = { host: this.#host, signal: callersSignal ?? never };
     try {
@@ -117,7 +117,7 @@ export class ClusterImageBuilds implements ImageBuilds {
           return this.#do(name, nodeWords(['pack-changes.cjs', ...words]), seconds, until);
         };
         await pack('look', scanSeconds, signal);
-        const standstillMs = await host.alone(sandboxId, signal, async (alive) => {
+        const frozenMs = await host.alone(sandboxId, signal, async (alive) => {
           const pod = this.#requirePod(sandboxId);
           if (pod.metadata!.uid !== running.metadata!.uid) throw packedNothing('the sandbox has started again');
           if (isFrozen(pod)) {
@@ -126,12 +126,12 @@ export class ClusterImageBuilds implements ImageBuilds {
           }
           // `never` lets the command survive an abort, because it must let the processes continue afterwards.
           const inSandbox = (words: string[]) => this.#start(pod.metadata!.name!, isolated(words), never);
-          const work = () => pack('pack', longestStandstillSeconds, alive);
-          return (await duringStandstill(inSandbox, longestStandstillSeconds + 10, work)).standstillMs;
+          const work = () => pack('pack', maxFrozenSeconds, alive);
+          return (await whileFrozen(inSandbox, maxFrozenSeconds + 10, work)).frozenMs;
         });
         const words = isolated(['/.platform/bin/cp', `${buildStage}/changes.tar`, '/dev/stdout']);
         const bytes = await this.#fetch(name, words, folder, 'changes', limits, signal);
-        return { standstillMs, bytes };
+        return { frozenMs, bytes };
       });
     } catch (error) {
       throw toBuildFailure(error, signal);

@@ -110,7 +110,7 @@ export interface KubernetesDriverOptions {
   /** Whether pods have their own user namespace (`hostUsers: false`). The cluster must support it. */
   ownUsers?: boolean;
   /** How many pods may start at the same time; others wait. Undefined: eight for each core of the cluster's nodes. */
-  startsAtOnce?: number;
+  maxConcurrentStarts?: number;
   /** How long a new pod may take until its container runs, including the image pull. 120 s by default. */
   podStartTimeoutSeconds?: number;
   /** How long a deleted pod may take until it is gone. 60 s by default. */

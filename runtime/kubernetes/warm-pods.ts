@@ -9,7 +9,7 @@ import { findPodEnd, isUnready } from './pod-state.ts';
 import type { WarmPod, WarmPodMaker } from './warm-pod-maker.ts';
 
 /** The limit of pods that are made at the same time. */
-const madeAtOnce = 2;
+const maxConcurrentRefills = 2;
 /** How long `close` waits for removals in progress. The next process removes the pods that are not gone by then. */
 const closeMs = 5000;
 /** Warm pods of earlier processes are looked for at this interval. */
@@ -50,7 +50,7 @@ export class WarmPods {
       remove: (pod) => this.#remove(pod),
       // `notice` replaces the pods that have ended.
       isStale: () => false,
-      madeAtOnce,
+      maxConcurrentRefills,
       toKey: ({ image, cpuCount, memoryMb, storageGb }) =>
         JSON.stringify([resolveImage(image), cpuCount, memoryMb, storageGb]),
       toMemoryMb: requestedMb,

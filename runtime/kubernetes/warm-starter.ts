@@ -20,7 +20,7 @@ import type { WarmPod } from './warm-pod-maker.ts';
 import type { WarmPods } from './warm-pods.ts';
 
 /** A pod on a lost node delays a create by this time. A shorter time would give up good pods of a busy node. */
-const connectPatienceMs = 1000;
+const connectTimeoutMs = 1000;
 
 interface WarmStarterParts {
   cluster: Cluster;
@@ -81,7 +81,7 @@ export class WarmStarter {
       const address = seen && findAddress(seen);
       let isThere = false;
       try {
-        if (address) isThere = await new AgentClient(address, pod.token).listens(connectPatienceMs, signal);
+        if (address) isThere = await new AgentClient(address, pod.token).listens(connectTimeoutMs, signal);
       } finally {
         if (!isThere) pods.giveUp(pod);
       }

@@ -49,7 +49,7 @@ const anyRates: DiskRates = {
   writesPerSecond: 1e5,
 };
 const endTimeoutSeconds = 10;
-const mountPatienceSeconds = 5;
+const unmountTimeoutSeconds = 5;
 /**
  * If the host runs out of memory, the kernel kills sandboxes before the platform's processes. The agent's score leaves
  * space for higher scores of its children.
@@ -194,7 +194,7 @@ export class ContainerRunner {
       const gone = () => !isAlive(pids.shim);
       // Data that the sandbox has written to its buckets may still be uploaded for this long, and processes that wait
       // for the upload cannot end earlier.
-      await until(gone, { timeoutSeconds: mountPatienceSeconds, everyMs: 3 });
+      await until(gone, { timeoutSeconds: unmountTimeoutSeconds, everyMs: 3 });
       await endMounts(folder);
       if (!(await until(gone, { timeoutSeconds: endTimeoutSeconds, everyMs: 3 }))) signalProcess(pids.shim, 'SIGKILL');
     }

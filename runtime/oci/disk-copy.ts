@@ -64,7 +64,7 @@ export async function copyDisk(options: {
         program.stdin.write('copy\n');
       }
       const [, bytes] = /^copied (\d+)$/.exec(line) ?? [];
-      if (bytes && begun !== null) return { standstillMs: Math.round(performance.now() - begun), bytes: Number(bytes) };
+      if (bytes && begun !== null) return { frozenMs: Math.round(performance.now() - begun), bytes: Number(bytes) };
     }
   } finally {
     signal.removeEventListener('abort', stop);

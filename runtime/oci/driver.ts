@@ -326,7 +326,7 @@ export class LocalDriver implements HostDriver {
     if (record?.phase === 'ready') await this.#cgroups.freezer.halt(record.instance);
   }
 
-  async endAtOnce(sandboxId: SandboxId): Promise<void> {
+  async endNow(sandboxId: SandboxId): Promise<void> {
     const record = this.#records.get(sandboxId);
     if (!record) return;
     this.#exits.delete(sandboxId);

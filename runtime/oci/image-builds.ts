@@ -17,9 +17,9 @@ import { copyDisk, DiskCopyError } from './disk-copy.ts';
 import { readPids, type SandboxRecord } from './sandbox-records.ts';
 
 /** Packing keeps one processor busy, so only this many builds pack at once. */
-const packsAtOnce = 2;
+const maxConcurrentPacks = 2;
 /** The longest time that a copy may freeze a sandbox. After it the copy is cancelled. */
-const longestStandstillSeconds = 120;
+const maxFrozenSeconds = 120;
 /** The part of the available memory that may be used to read a disk before its sandbox is frozen. */
 const warmMemoryFraction = 0.25;
 /** If a build was not discarded for this long, its workflow is lost. */
@@ -56,7 +56,7 @@ interface BuildHost {
 /** Makes copies of disks, and layers of them, in the folder `builds`. */
 export class LocalImageBuilds implements ImageBuilds {
   readonly #host: BuildHost;
-  readonly #packs = new FairSemaphore(packsAtOnce, 1);
+  readonly #packs = new FairSemaphore(maxConcurrentPacks, 1);
 
   constructor(host: BuildHost) {
     this.#host = host;
@@ -75,7 +75,7 @@ export class LocalImageBuilds implements ImageBuilds {
     const folder = this.#buildFolder(buildId);
     const target = path.join(folder, 'disk.ext4');
     // Packing removes the copy.
-    if ([target, noteIn(folder, 'changes')].some((file) => existsSync(file))) return { standstillMs: 0, bytes: 0 };
+    if ([target, noteIn(folder, 'changes')].some((file) => existsSync(file))) return { frozenMs: 0, bytes: 0 };
     await mkdir(folder, { recursive: true, mode: 0o700 });
     try {
       return await this.#host.alone(sandboxId, callersSignal, async (signal) => {
@@ -103,7 +103,7 @@ export class LocalImageBuilds implements ImageBuilds {
         disk,
         target,
         warmBytes: Math.floor(this.#host.availableMemoryBytes() * warmMemoryFraction),
-        seconds: longestStandstillSeconds,
+        seconds: maxFrozenSeconds,
         thaw: {
           files: staysFrozen ? [] : await cgroups.freezer.listFiles(record.instance),
           text: cgroups.freezer.thawedText,
@@ -111,7 +111,7 @@ export class LocalImageBuilds implements ImageBuilds {
         groups: cgroups.shimFolders(),
         freeze: async () => {
           if (!staysFrozen) await this.#host.freeze(record, signal);
-          // What is still to be written must not prolong the standstill.
+          // What is still to be written must not keep it frozen for longer.
           limitAgain = await cgroups.rates.lift(record.instance);
         },
         signal,

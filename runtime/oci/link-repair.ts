@@ -10,7 +10,7 @@ import { hostRoutes, isLinkIntact, repairLink } from './sandbox-link.ts';
 import { readPids, type SandboxRecord, type SandboxRecords } from './sandbox-records.ts';
 
 /** The number of links that are checked before the event loop gets a turn, which takes a few milliseconds. */
-const checksAtOnce = 50;
+const checksPerTurn = 50;
 
 /** Restores links and routes of sandboxes that something outside the platform has removed. */
 export class LinkRepair {
@@ -46,7 +46,7 @@ export class LinkRepair {
     const repaired: SandboxId[] = [];
     const routes = hostRoutes();
     for (const [at, { sandboxId, allowInternetAccess }] of sandboxes.entries()) {
-      if (at % checksAtOnce === checksAtOnce - 1) await nextTurn();
+      if (at % checksPerTurn === checksPerTurn - 1) await nextTurn();
       const pids = readPids(this.#records.sandboxFolder(sandboxId));
       const connection = this.#findConnection(sandboxId, allowInternetAccess);
       if (!pids || !connection || isLinkIntact(connection, pids.initPid, routes)) continue;

@@ -96,7 +96,7 @@ const saturated = 0.9;
 const wanting = 0.7;
 /** Loads with a smaller difference count as even. */
 const even = 0.5;
-const movesAtOnce = 16;
+const maxMoves = 16;
 
 /** The processors for one more sandbox: those with the fewest sandboxes. */
 export function chooseProcessors(
@@ -116,7 +116,7 @@ export function chooseProcessors(
  * Balances the load of the processors. The kernel moves a process only between the processors of its sandbox.
  * @returns the sandboxes to move, with their new processors
  */
-export function evenOut(available: readonly number[], sandboxes: readonly Pinned[]): Map<string, number[]> {
+export function rebalance(available: readonly number[], sandboxes: readonly Pinned[]): Map<string, number[]> {
   const places = new Map(sandboxes.map(({ instance, processors }) => [instance, [...processors]]));
   const wants = computeWants(available, sandboxes);
   const loads = new Map(available.map((processor) => [processor, 0]));
@@ -124,7 +124,7 @@ export function evenOut(available: readonly number[], sandboxes: readonly Pinned
     for (const processor of processors) loads.set(processor, (loads.get(processor) ?? 0) + wants.get(instance)!);
   }
   const moved = new Map<string, number[]>();
-  for (let moves = 0; moves < movesAtOnce; moves += 1) {
+  for (let moves = 0; moves < maxMoves; moves += 1) {
     const [most, least] = extremes(available, loads);
     const gap = loads.get(most)! - loads.get(least)!;
     if (gap <= even) break;

@@ -8,7 +8,7 @@ import type { Cgroups, UsageFiles } from './cgroups.ts';
 import type { SandboxNetwork } from './network.ts';
 import { overwrite } from './overwrite.ts';
 import { bootTime, type OwnSize, type OwnUse, onlineText, usedFileTexts } from './own-files.ts';
-import { evenOut } from './processors.ts';
+import { rebalance } from './processors.ts';
 import { readPids, type SandboxRecord, type SandboxRecords } from './sandbox-records.ts';
 
 /** Measures running sandboxes: their usage for the platform, and the figures that they see of themselves. */
@@ -77,7 +77,7 @@ type Counters = Pick<SandboxUsage, 'cpuSeconds' | 'receivedBytes' | 'sentBytes'>
 /** Errors that mean that the sandbox has just ended. */
 const goneCodes = new Set(['ENOENT', 'ENODEV', 'ESRCH', 'EACCES', 'ENOTDIR']);
 /** The number of sandboxes that are read before the event loop gets a turn, which takes a millisecond or two. */
-const meteredAtOnce = 50;
+const meteredPerTurn = 50;
 
 /**
  * Reads the use of running sandboxes from the kernel: processor and memory from their control groups, disk from their
@@ -115,7 +115,7 @@ export class UsageMeter {
     let turn = 0;
     for (const [sandboxId, metered] of this.#metered) {
       turn += 1;
-      if (turn % meteredAtOnce === 0) await nextTurn();
+      if (turn % meteredPerTurn === 0) await nextTurn();
       const usage = this.#readOne(sandboxId, metered, traffic);
       if (usage) usages.push(usage);
     }
@@ -211,7 +211,7 @@ function numberIn(text: string, name: string): number {
 const share = 0.01;
 const [shortestPauseMs, longestPauseMs] = [1000, 10_000];
 /** The number of sandboxes that are read before the event loop gets a turn, which takes a few milliseconds. */
-const shownAtOnce = 20;
+const shownPerTurn = 20;
 const minutesOfLoad = [1, 5, 15] as const;
 /** The unit of times in /proc. It is the same on every machine that runs Linux. */
 const ticksPerSecond = 100;
@@ -304,14 +304,14 @@ class OwnFigures {
     let turn = 0;
     for (const [sandboxId, shown] of this.#shown) {
       turn += 1;
-      if (turn % shownAtOnce === 0) await nextTurn();
+      if (turn % shownPerTurn === 0) await nextTurn();
       const beganMs = performance.now();
       // The sandbox has ended meanwhile.
       if (this.#shown.get(sandboxId) !== shown) continue;
       this.#unlessGone(() => this.#show(shown));
       spentMs += performance.now() - beganMs;
     }
-    await this.#evenOut();
+    await this.#rebalance();
     return Math.min(longestPauseMs, Math.max(shortestPauseMs, spentMs / share));
   }
 
@@ -345,11 +345,11 @@ class OwnFigures {
     }
   }
 
-  async #evenOut(): Promise<void> {
+  async #rebalance(): Promise<void> {
     const available = this.#cgroups.pins.all();
     const pinned = [...this.#shown].filter(([, { size }]) => size.processors.length < available.length);
     const places = pinned.map(([, { instance, size, used }]) => ({ instance, processors: size.processors, used }));
-    for (const [instance, processors] of evenOut(available, places)) {
+    for (const [instance, processors] of rebalance(available, places)) {
       const [, shown] = pinned.find(([, each]) => each.instance === instance)!;
       await this.#cgroups.pins.pin(instance, processors);
       this.#unlessGone(() => overwrite(`${shown.folder}/online`, onlineText(processors)));

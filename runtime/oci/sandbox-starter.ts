@@ -49,7 +49,7 @@ const notAnswering =
 const cancelledFreezeSeconds = 1;
 /** Longer than an agent takes to start on a busy host. After this time, a start only waits and uses no processor. */
 const busyStartMs = 3000;
-const startsAtOnce = 2 * os.availableParallelism();
+const maxConcurrentStarts = 2 * os.availableParallelism();
 /** The weight of the newest cold start in their mean. */
 const newestStartPart = 0.2;
 
@@ -68,7 +68,7 @@ export class SandboxStarter {
    * A cold start uses a whole processor, so too many at once would delay all of them. Half of the permits are for other
    * accounts than the one with the most starts.
    */
-  readonly #coldStarts = new FairSemaphore(startsAtOnce, startsAtOnce / 2);
+  readonly #coldStarts = new FairSemaphore(maxConcurrentStarts, maxConcurrentStarts / 2);
   /** The mean time for which a cold start had its permit; recent starts count more. Null: there was none. */
   #coldStartSeconds: number | null = null;
 
@@ -166,7 +166,7 @@ export class SandboxStarter {
 
   /** The seconds by which each waiting start delays those behind it. Null: not known yet. */
   get secondsPerStart(): number | null {
-    return this.#coldStartSeconds === null ? null : this.#coldStartSeconds / startsAtOnce;
+    return this.#coldStartSeconds === null ? null : this.#coldStartSeconds / maxConcurrentStarts;
   }
 
   async #startCold(work: Work, image: UnpackedImage): Promise<SandboxRecord> {

@@ -24,7 +24,7 @@ const memberMemoryMb = 72;
 /** The part of the machine's memory that frozen members may use if there is no setting. */
 const memoryFraction = 1 / 16;
 /** Members are made one at a time, because their starts take processor time from creates. */
-const madeAtOnce = 1;
+const maxConcurrentRefills = 1;
 const firstStorageGb = 10;
 const rememberedSizes = 16;
 
@@ -77,7 +77,7 @@ export class WarmPools {
           member.storageGb === mostFrequent(storageGb) && member.image.digest === (digest ?? member.image.digest);
         return !isOfAsked || !members.isIntact(member);
       },
-      madeAtOnce,
+      maxConcurrentRefills,
       toKey: ({ image }) => image,
       base: { image: base },
       size,

@@ -23,7 +23,7 @@ const commandState = z.object({
   }),
 });
 const firstPollMs = 4;
-const connectPatienceMs = 20;
+const connectTimeoutMs = 20;
 const replyTimeoutSeconds = 5;
 
 /** The boot document of an agent; see agent/BOOT.md. */
@@ -69,14 +69,14 @@ export class AgentClient {
     const end = start + timeoutSeconds * 1000;
     for (;;) {
       const leftSeconds = Math.max(0.1, (end - performance.now()) / 1000);
-      const patienceSeconds = Math.min(replyTimeoutSeconds, leftSeconds);
+      const timeoutSeconds = Math.min(replyTimeoutSeconds, leftSeconds);
       try {
         const elapsedMs = performance.now() - start;
         // A connect costs a tenth of a request. Its timeout is short because the first packet to a new interface may be
         // lost, and the kernel would resend it only after a second.
-        if (!(await canConnect(this.#agent, Math.max(connectPatienceMs, elapsedMs / 4), signal)))
+        if (!(await canConnect(this.#agent, Math.max(connectTimeoutMs, elapsedMs / 4), signal)))
           throw new AgentError('the agent does not listen');
-        const state = await this.#ask('GET', '/platform/state', undefined, patienceSeconds, signal);
+        const state = await this.#ask('GET', '/platform/state', undefined, timeoutSeconds, signal);
         if ((state as { sandboxId?: unknown }).sandboxId === sandboxId) return;
         throw new AgentError('the agent serves another sandbox');
       } catch (error) {
@@ -93,8 +93,8 @@ export class AgentClient {
   }
 
   /** Whether a connection to the agent can be opened within the time. @throws the signal's reason when it aborts */
-  listens(patienceMs: number, signal: AbortSignal): Promise<boolean> {
-    return canConnect(this.#agent, patienceMs, signal);
+  listens(timeoutMs: number, signal: AbortSignal): Promise<boolean> {
+    return canConnect(this.#agent, timeoutMs, signal);
   }
 
   /**

@@ -7,7 +7,7 @@ import { until } from '../support/until.ts';
 const wanted = { cpu_count: 1, memory_mb: 256, storage_gb: 1, allow_internet_access: false };
 const maxSandboxes = 4;
 /** A sandbox that is paused during a request answers it after its resume, which may never come. */
-const patienceMs = 10_000;
+const timeoutMs = 10_000;
 /** Reasons for pauses that no request caused. */
 const pausedByHost = ['host_disk_pressure', 'host_restarted'];
 
@@ -188,7 +188,7 @@ const isSuccess = (reply: ApiReply<unknown> | null) => reply !== null && reply.s
 /** Null when the connection failed, the request was refused or there was no answer: nothing was acknowledged. */
 async function answer<Reply>(asked: Promise<Reply>): Promise<Reply | null> {
   const done = new AbortController();
-  const unanswered = delay(patienceMs, null, { signal: done.signal }).catch(() => null);
+  const unanswered = delay(timeoutMs, null, { signal: done.signal }).catch(() => null);
   const reply = await Promise.race([asked.catch(() => null), unanswered]);
   done.abort();
   return reply;

@@ -8,7 +8,7 @@ import { type Answer, answerWith, WebhookReceiver } from '../support/webhook-rec
 
 const endpoints = 20;
 /** The number of events in one transaction. */
-const eventsAtOnce = 5;
+const eventsPerRound = 5;
 
 /** The misbehaviour of five of the endpoints. The fifth one does not exist at all. */
 const misbehaving: Record<string, Answer> = {
@@ -52,7 +52,7 @@ export class WebhookFlood {
       try {
         const ids = await this.#orm.em.fork().transactional(async (tx) => {
           const recorded: string[] = [];
-          for (let number = 0; number < eventsAtOnce; number += 1) {
+          for (let number = 0; number < eventsPerRound; number += 1) {
             recorded.push((await recordEvent(tx, object, 'template.uploaded', {})).eventId);
           }
           return recorded;

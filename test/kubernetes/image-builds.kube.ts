@@ -81,12 +81,12 @@ async function pushed(layer: PackedLayer, below: string): Promise<string> {
   return `${cluster.registry}/${to.path}@${made.digest}`;
 }
 
-async function build(sandboxId: SandboxId): Promise<{ id: string; layer: PackedLayer; standstillMs: number }> {
+async function build(sandboxId: SandboxId): Promise<{ id: string; layer: PackedLayer; frozenMs: number }> {
   const id = newBuild();
-  const { standstillMs } = await host.driver.builds.copyDisk(id, sandboxId);
+  const { frozenMs } = await host.driver.builds.copyDisk(id, sandboxId);
   // A second call does not copy the disk again.
-  expect(await host.driver.builds.copyDisk(id, sandboxId)).toEqual({ standstillMs: 0, bytes: 0 });
-  return { id, layer: await host.driver.builds.packChanges(id, 'acc-test'), standstillMs };
+  expect(await host.driver.builds.copyDisk(id, sandboxId)).toEqual({ frozenMs: 0, bytes: 0 });
+  return { id, layer: await host.driver.builds.packChanges(id, 'acc-test'), frozenMs };
 }
 
 test('a template has the files of its sandbox with modes and owners, and not the removed ones; processes continue', async () => {
@@ -99,10 +99,10 @@ test('a template has the files of its sandbox with modes and owners, and not the
     touch -d @86400 /opt/made/file
     (i=0; while :; do i=$((i+1)); echo $i >/root/counter; sleep 0.05; done) >/dev/null 2>&1 & echo $! >/root/pid`,
   );
-  const { id, layer, standstillMs } = await build(made.spec.sandboxId);
-  console.log(`processes stopped for ${standstillMs} ms, layer of ${layer.size} bytes`);
-  expect(standstillMs).toBeGreaterThan(0);
-  expect(standstillMs).toBeLessThan(15_000);
+  const { id, layer, frozenMs } = await build(made.spec.sandboxId);
+  console.log(`processes stopped for ${frozenMs} ms, layer of ${layer.size} bytes`);
+  expect(frozenMs).toBeGreaterThan(0);
+  expect(frozenMs).toBeLessThan(15_000);
   const counter = () => inside(made, 'kill -0 $(cat /root/pid) && cat /root/counter');
   const before = await counter();
   await until(async () => (await counter()) !== before);

@@ -7,7 +7,7 @@ import { DriverHost } from './support/driver-host.ts';
 import { KubernetesCluster } from './support/kubernetes-cluster.ts';
 
 /** The cluster has no nodes, so no pod ever runs, and each start fails after its time limit. */
-const startsAtOnce = 4;
+const maxConcurrentStarts = 4;
 const facts = { folders: ['etc', 'root'], user: '0:0', cwd: '/' };
 const image = 'registry.example/image';
 let cluster: KubernetesCluster;
@@ -17,7 +17,7 @@ let watch: AbortController;
 const made: SandboxId[] = [];
 /** The sandboxes that have a pod now. */
 const present = new Set<SandboxId>();
-const maxAtOnce = { all: 0, first: 0 };
+const maxPresent = { all: 0, first: 0 };
 let ofFirst: SandboxSpec[];
 
 beforeAll(async () => {
@@ -25,7 +25,7 @@ beforeAll(async () => {
   // No pod starts on this node, but without a node of their size, sandboxes are refused at once.
   const status = { allocatable: { memory: '8Gi', pods: '110' } };
   await cluster.core.createNode({ body: { metadata: { name: 'node-1' }, status } });
-  host = await DriverHost.open(cluster, 'registry.example/agent', { startsAtOnce, podStartTimeoutSeconds: 8 });
+  host = await DriverHost.open(cluster, 'registry.example/agent', { maxConcurrentStarts, podStartTimeoutSeconds: 8 });
   const { namespace } = host;
   // The API server refuses pods without this account. Usually a controller makes it, but none runs here.
   await host.core.createNamespacedServiceAccount({ namespace, body: { metadata: { name: 'default' } } });
@@ -34,9 +34,9 @@ beforeAll(async () => {
     if (phase === 'ADDED') made.push(name);
     if (phase === 'ADDED') present.add(name);
     if (phase === 'DELETED') present.delete(name);
-    maxAtOnce.all = Math.max(maxAtOnce.all, present.size);
+    maxPresent.all = Math.max(maxPresent.all, present.size);
     const first = ofFirst.filter(({ sandboxId }) => present.has(sandboxId)).length;
-    maxAtOnce.first = Math.max(maxAtOnce.first, first);
+    maxPresent.first = Math.max(maxPresent.first, first);
   };
   watch = await new Watch(cluster.config).watch(`/api/v1/namespaces/${namespace}/pods`, {}, note, () => {});
 }, 120_000);
@@ -80,6 +80,6 @@ test('starts above the limit wait without using their time, and one account gets
   // Every start got its pod before its time ran out, and the second account did not wait for the first.
   expect([...made].sort()).toEqual([...ofFirst, ofSecond].map(({ sandboxId }) => sandboxId).sort());
   expect(made.at(-1)).not.toBe(ofSecond.sandboxId);
-  expect(maxAtOnce).toEqual({ all: 3, first: 2 });
+  expect(maxPresent).toEqual({ all: 3, first: 2 });
   await until(() => present.size === 0);
 }, 120_000);

@@ -1,4 +1,4 @@
-import { chooseProcessors, evenOut, type Pinned, readProcessorList } from '../../runtime/oci/processors.ts';
+import { chooseProcessors, type Pinned, readProcessorList, rebalance } from '../../runtime/oci/processors.ts';
 
 const four = [0, 1, 2, 3];
 
@@ -21,17 +21,17 @@ test('a new sandbox gets the processors with the fewest sandboxes, and at least 
 const busy = (instance: string, processors: number[], used: number): Pinned => ({ instance, processors, used });
 
 test('two that slow each other down are separated; idle ones stay', () => {
-  const moved = evenOut(four, [busy('a', [0], 0.5), busy('b', [0], 0.5), busy('idle', [0], 0)]);
+  const moved = rebalance(four, [busy('a', [0], 0.5), busy('b', [0], 0.5), busy('idle', [0], 0)]);
   expect(moved.size).toBe(1);
   expect([...moved.values()][0]).not.toEqual([0]);
   expect(moved.has('idle')).toBe(false);
 });
 
 test('an even distribution stays, also if all processors are full', () => {
-  expect(evenOut(four, [busy('a', [0], 1), busy('b', [1], 1), busy('c', [2], 1), busy('d', [3], 1)]).size).toBe(0);
-  expect(evenOut([0, 1], [busy('a', [0], 0.5), busy('b', [0], 0.5), busy('c', [1], 1)]).size).toBe(0);
-  expect(evenOut([0], [busy('a', [0], 0.5), busy('b', [0], 0.5)]).size).toBe(0);
-  expect(evenOut(four, []).size).toBe(0);
+  expect(rebalance(four, [busy('a', [0], 1), busy('b', [1], 1), busy('c', [2], 1), busy('d', [3], 1)]).size).toBe(0);
+  expect(rebalance([0, 1], [busy('a', [0], 0.5), busy('b', [0], 0.5), busy('c', [1], 1)]).size).toBe(0);
+  expect(rebalance([0], [busy('a', [0], 0.5), busy('b', [0], 0.5)]).size).toBe(0);
+  expect(rebalance(four, []).size).toBe(0);
 });
 
 test('thirty and twenty become even in a few rounds, and then nothing moves', () => {
@@ -40,15 +40,15 @@ test('thirty and twenty become even in a few rounds, and then nothing moves', ()
   const count = (processor: number) => [...processors.values()].filter(([own]) => own === processor).length;
   for (let round = 0; round < 5; round += 1) {
     const sandboxes = [...processors].map(([instance, own]) => busy(instance, own, 1 / count(own[0]!)));
-    for (const [instance, next] of evenOut([0, 1], sandboxes)) processors.set(instance, next);
+    for (const [instance, next] of rebalance([0, 1], sandboxes)) processors.set(instance, next);
   }
   expect([count(0), count(1)]).toEqual([25, 25]);
   const sandboxes = [...processors].map(([instance, own]) => busy(instance, own, 1 / 25));
-  expect(evenOut([0, 1], sandboxes).size).toBe(0);
+  expect(rebalance([0, 1], sandboxes).size).toBe(0);
 });
 
 test('a sandbox of several processors keeps their number, each once', () => {
-  const moved = evenOut(four, [busy('wide', [0, 1], 2), busy('a', [0], 0.4), busy('b', [0], 0.4)]);
+  const moved = rebalance(four, [busy('wide', [0, 1], 2), busy('a', [0], 0.4), busy('b', [0], 0.4)]);
   for (const processors of moved.values()) expect(new Set(processors).size).toBe(processors.length);
   expect(moved.get('wide')?.length ?? 2).toBe(2);
   expect(moved.size).toBeGreaterThan(0);

@@ -51,7 +51,7 @@ export class MemoryDriver implements SandboxDriver {
       this.calls.push(`copy ${sandboxId} for ${buildId}`);
       await this.#copies;
       this.#failIfAsked('copy');
-      return { standstillMs: 1, bytes: 1 };
+      return { frozenMs: 1, bytes: 1 };
     },
     packChanges: async () => this.#requireLayer('changes'),
     packImage: async () => ({ layer: this.#requireLayer('tree'), config: { Env: [] } }),

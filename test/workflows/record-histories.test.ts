@@ -77,7 +77,7 @@ test('the disk copied for a backup', async () => {
   const { sandboxId, hostId } = sandbox;
   const copyId = `backup-${sandboxId.slice(4)}`;
   const options = startOptions('diskCopy', copyId, { copyId, sandboxId, hostId: hostId! });
-  expect(await plane.client.workflow.execute('diskCopy', options)).toEqual({ standstillMs: 1, bytes: 1 });
+  expect(await plane.client.workflow.execute('diskCopy', options)).toEqual({ frozenMs: 1, bytes: 1 });
   await waitForEnd('disk-copy', copyId);
   await plane.commands.terminate(sandbox, { forget: false });
 });

@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import type { ActivityOptions } from '@temporalio/common';
 import { msToNumber } from '@temporalio/common/lib/time.js';
-import { pagesAtOnce } from '../../activities/billing/reconciliation.ts';
+import { pagesPerActivity } from '../../activities/billing/reconciliation.ts';
 import { controlTaskQueues } from '../../domain/task-queues.ts';
 import { type WorkflowInput, type WorkflowType, workflowKinds } from '../../domain/workflow-registry.ts';
 import { connectMs, silenceMs } from '../../integrations/mail/mailer.ts';
@@ -10,7 +10,7 @@ import { headMs } from '../../integrations/registry/registry-http.ts';
 import { startOptions } from '../../platform/temporal/workflow-starts.ts';
 import * as profiles from '../../workflows/activity-profiles.ts';
 import * as workflows from '../../workflows/index.ts';
-import { imagesAtOnce } from '../../workflows/templates/image-collection.ts';
+import { imagesPerActivity } from '../../workflows/templates/image-collection.ts';
 
 /** Does not compile if the input type of a workflow differs from the registry. */
 const typed: { [Type in WorkflowType]: (input: WorkflowInput<Type>) => Promise<unknown> } = workflows;
@@ -61,9 +61,9 @@ test('an activity has time for all of its calls', () => {
   const ms = (profile: ActivityOptions) => msToNumber(profile.startToCloseTimeout!);
   // A plan change at worst: read, cancel, read, prepare, confirm, read; then cancel, read.
   expect(ms(profiles.outside.money)).toBeGreaterThan(8 * requestTimeoutMs);
-  expect(ms(profiles.outside.records)).toBeGreaterThan(pagesAtOnce * requestTimeoutMs);
+  expect(ms(profiles.outside.records)).toBeGreaterThan(pagesPerActivity * requestTimeoutMs);
   // For each image: a token and a request.
-  expect(ms(profiles.outside.registry)).toBeGreaterThan(imagesAtOnce * 2 * headMs);
+  expect(ms(profiles.outside.registry)).toBeGreaterThan(imagesPerActivity * 2 * headMs);
   // DNS, connection, greeting; EHLO, STARTTLS, EHLO, AUTH in two steps, MAIL, RCPT, DATA, text.
   expect(ms(profiles.outside.mail)).toBeGreaterThan(3 * connectMs + 9 * silenceMs);
 });

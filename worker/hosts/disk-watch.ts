@@ -170,7 +170,7 @@ export class DiskWatch {
     this.#deps.logger.warn({ sandboxId }, 'ended: it continued to write to the reserve of the disk');
     // The report comes before the end of the processes. Otherwise their end could be reported as a loss of memory.
     this.#report(sandboxId, { run, ended: true });
-    await this.#deps.driver.endAtOnce(sandboxId);
+    await this.#deps.driver.endNow(sandboxId);
   }
 
   /**
@@ -222,7 +222,7 @@ interface DiskWatchParts {
   orm: Orm;
   /** The folder of the sandboxes' disks. */
   diskFolder: string;
-  driver: Pick<HostDriver, 'diskSpace' | 'diskUse' | 'halt' | 'endAtOnce'>;
+  driver: Pick<HostDriver, 'diskSpace' | 'diskUse' | 'halt' | 'endNow'>;
   fence: Pick<DiskFence, 'keepFree' | 'isClosed'>;
   lease: { openFenceIfHeld(): Promise<void> };
   facts: Pick<SandboxFacts, 'diskPressure'>;

@@ -9,7 +9,7 @@ import type { TurnSettings } from '../../platform/config/turn-settings.ts';
 const requestsPerSecond = 20;
 /** The maximum number of connections of one sandbox: enough for its programs, and too few to use up all connections. */
 const connectionsPerSandbox = 8;
-const connectionsAtOnce = 2048;
+const maxConnections = 2048;
 const clientTimeoutMs = 5000;
 
 /**
@@ -35,7 +35,7 @@ export class TurnCredentialService {
       { requestTimeout: clientTimeoutMs, headersTimeout: clientTimeoutMs, keepAliveTimeout: 1, maxHeaderSize: 8192 },
       (request, reply) => void this.#serve(request, reply),
     );
-    this.#server.maxConnections = connectionsAtOnce;
+    this.#server.maxConnections = maxConnections;
     this.#server.setTimeout(clientTimeoutMs);
     this.#server.on('connection', (socket) => this.#limitConnections(socket));
   }

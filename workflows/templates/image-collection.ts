@@ -5,7 +5,7 @@ import { outside, upkeep } from '../activity-profiles.ts';
 const reading = proxyActivities<RegistryImageActivities>(upkeep);
 const removing = proxyActivities<RegistryImageActivities>(outside.registry);
 
-export const imagesAtOnce = 20;
+export const imagesPerActivity = 20;
 const closingMs = 30_000;
 /** Attempts at an import end within an hour. */
 const maxClosingPolls = 150;
@@ -24,8 +24,8 @@ export interface CollectionReport {
 export async function imageCollection(): Promise<CollectionReport> {
   const images = await reading.findUnusedImages();
   let removed = 0;
-  for (let at = 0; at < images.length; at += imagesAtOnce) {
-    removed += await removing.removeUnusedImages(images.slice(at, at + imagesAtOnce));
+  for (let at = 0; at < images.length; at += imagesPerActivity) {
+    removed += await removing.removeUnusedImages(images.slice(at, at + imagesPerActivity));
   }
   let sweep = await reading.sweepRegistry();
   for (let polls = 0; sweep === 'closing' && polls < maxClosingPolls; polls++) {

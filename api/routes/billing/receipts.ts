@@ -16,7 +16,7 @@ import { failures } from '../../schemas/replies.ts';
 import { invoiceParams, readInvoice } from './invoices.ts';
 
 /** The number of threads of this process that draw PDFs, at most one for each account. */
-const pdfsAtOnce = 2;
+const maxConcurrentPdfs = 2;
 /** The maximum number of PDFs of an account: one is drawn, one waits. */
 const pdfsOfAccount = 2;
 const longestWaitMs = 10_000;
@@ -26,7 +26,7 @@ const thread = new URL('./receipt-thread.ts', import.meta.url);
 
 /** `GET /v1/billing/invoices/{invoice_id}/receipt`: a paid invoice and its payment, to print and to keep. */
 export function getReceipt(api: Api, deps: ApiDependencies): void {
-  const turns = new FairSemaphore(pdfsAtOnce, 1);
+  const turns = new FairSemaphore(maxConcurrentPdfs, 1);
   const ofAccounts = new BoundedCounts(pdfsOfAccount, 'receipts-of-account');
 
   async function createPdf(receipt: Receipt, reply: FastifyReply): Promise<Buffer> {

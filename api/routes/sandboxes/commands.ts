@@ -73,7 +73,7 @@ export function isAlreadyTerminated(status: SandboxStatus | undefined, forget: b
 }
 
 /** How long a create waits for the relay if Temporal was unreachable at first. */
-const startPatienceMs = 60_000;
+const startTimeoutMs = 60_000;
 
 /** How often a command is sent again if the worker did not process it. */
 const unprocessedTries = 6;
@@ -99,7 +99,7 @@ export class TemporalSandboxCommands implements SandboxCommands {
     { wait, sealedCredentials }: { wait: boolean; sealedCredentials?: string | null },
   ): Promise<void> {
     const { sandboxId } = sandbox;
-    const untilMs = Date.now() + startPatienceMs;
+    const untilMs = Date.now() + startTimeoutMs;
     const options = sandboxStart(sandbox);
     try {
       if (sealedCredentials) {

@@ -17,7 +17,7 @@ const processesSchema = z.array(
 type RecordedProcess = z.output<typeof processesSchema>[number];
 
 /** How long the programs of a crashed start may take to stop before they are killed. */
-const leftoverPatienceMs = 15_000;
+const leftoverTimeoutMs = 15_000;
 
 /**
  * The running programs of a data folder, stored in a file, so that the next start finds them if the supervisor was
@@ -48,7 +48,7 @@ export class ProcessRecord {
   async endLeftovers(): Promise<string[]> {
     const leftovers = this.#processes.filter(isStillThere);
     for (const { pid } of leftovers) signalIfThere(pid, 'SIGTERM');
-    const deadline = Date.now() + leftoverPatienceMs;
+    const deadline = Date.now() + leftoverTimeoutMs;
     while (leftovers.some(isStillThere)) {
       if (Date.now() > deadline) for (const { pid } of leftovers.filter(isStillThere)) signalIfThere(pid, 'SIGKILL');
       await delay(50);

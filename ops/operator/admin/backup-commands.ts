@@ -103,7 +103,7 @@ async function copyDisk(
   try {
     const options = startOptions('diskCopy', copyId, { copyId, sandboxId, hostId });
     const copied = (await client.workflow.execute('diskCopy', options)) as DiskCopyResult | null;
-    if (copied) return { folder, standstillMs: copied.standstillMs };
+    if (copied) return { folder, frozenMs: copied.frozenMs };
   } catch (error) {
     fs.rmSync(folder, { recursive: true, force: true });
     const cause = error instanceof WorkflowFailedError ? rootCause(error) : undefined;

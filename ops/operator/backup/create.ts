@@ -68,7 +68,7 @@ export async function writeBackup(options: {
   cluster: { url: string; dir: string };
   env: NodeJS.ProcessEnv;
   copyDisk: (sandboxId: SandboxId) => Promise<CopiedDisk | null>;
-}): Promise<BackupNote & { longestStandstillMs: number }> {
+}): Promise<BackupNote & { maxFrozenMs: number }> {
   const { dataDir, target, cluster } = options;
   const unfinished = `${target}.unfinished`;
   // Hard links must be on the same file system as the originals, and each folder may be on another one.
@@ -114,7 +114,7 @@ export async function writeBackup(options: {
     await writeFileDurably(path.join(unfinished, noteFile), JSON.stringify(note, null, 2));
     await run('sync', ['--file-system', unfinished]);
     fs.renameSync(unfinished, target);
-    return { longestStandstillMs: disks.longestStandstillMs, ...note };
+    return { maxFrozenMs: disks.maxFrozenMs, ...note };
   } finally {
     for (const folder of leftovers) fs.rmSync(folder, { recursive: true, force: true });
   }

@@ -8,7 +8,7 @@ import { copy } from './file-copy.ts';
 /** A copy of a disk in a folder of its host, which the backup removes. */
 export interface CopiedDisk {
   folder: string;
-  standstillMs: number;
+  frozenMs: number;
 }
 
 /** A start may write to a disk for minutes before the host can copy it. */
@@ -25,7 +25,7 @@ export class DiskBackup {
   readonly #to: string;
   readonly #copyDisk: (sandboxId: SandboxId) => Promise<CopiedDisk | null>;
   readonly #copied = new Set<string>();
-  longestStandstillMs = 0;
+  maxFrozenMs = 0;
 
   /**
    * @param parts.links a folder for hard links to the disks, which keep them if their sandboxes are deleted meanwhile
@@ -90,7 +90,7 @@ export class DiskBackup {
     for (let tries = 0; tries < maxTries; tries += 1) {
       const made = await this.#copyDisk(name);
       if (made) {
-        this.longestStandstillMs = Math.max(this.longestStandstillMs, made.standstillMs);
+        this.maxFrozenMs = Math.max(this.maxFrozenMs, made.frozenMs);
         await copy(path.join(made.folder, diskFile), target);
         fs.rmSync(made.folder, { recursive: true });
         return true;

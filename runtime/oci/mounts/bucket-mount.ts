@@ -34,7 +34,7 @@ export interface HolderOptions {
   /** The group of the relays of all buckets, by which the firewall matches them. */
   gid: number;
   runtime: OciRuntime;
-  /** Returns the root folder of a walled s3fs, which is made on the first call. */
+  /** Returns the root folder of an isolated s3fs, which is made on the first call. */
   s3fsRoot: () => Promise<string>;
   seccomp: SeccompConfig;
   cgroups: Cgroups;
@@ -79,7 +79,7 @@ export async function holdBucket(
   const openedMs = () => Math.max(0, startedMs + openedPart * options.timeoutSeconds * 1000 - Date.now());
   const { args, config } = direct
     ? { args: directArguments(container, target, options, direct), config: '' }
-    : walledArguments(container, target, slot, options, await options.s3fsRoot());
+    : isolatedArguments(container, target, slot, options, await options.s3fsRoot());
   const words = Object.entries({ ...commonArguments(container, options), ...args });
   const child = spawn('perl', [holderFile, ...words.map(([key, value]) => `${key}=${value}`)], {
     cwd: '/',
@@ -158,7 +158,7 @@ function directArguments(
   };
 }
 
-function walledArguments(
+function isolatedArguments(
   container: MountedContainer,
   target: StorageTarget,
   slot: MountSlot,
@@ -202,7 +202,7 @@ function ownCredentialsFile({ accessKey, secretKey }: MountCredentials): string 
 }
 
 /**
- * The reason why a walled s3fs could not mount. For an endpoint in a range that the operator opened, a caller only
+ * The reason why an isolated s3fs could not mount. For an endpoint in a range that the operator opened, a caller only
  * learns whether an S3 server answered. A closed or filtered port, a port of the platform and a port of another program
  * give the same text after the same time.
  */

@@ -1,4 +1,4 @@
-# Connects one walled s3fs to its endpoint, and to nothing else, for hold-mount.pl. The relay listens in a network
+# Connects one isolated s3fs to its endpoint, and to nothing else, for hold-mount.pl. The relay listens in a network
 # namespace that has only a loopback interface. It connects from the host's namespace, as a user without rights and in
 # the group that the firewall restricts to the operator's ranges. It copies bytes unread. For each connection it
 # resolves the name again and checks the address that it connects to, so changing DNS answers cannot bypass the check.

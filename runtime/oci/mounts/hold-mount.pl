@@ -25,7 +25,7 @@ $SIG{TERM} = sub { end(); exit 0 };
 open my $report, '>&', \*STDOUT or die $!;
 open STDOUT, '>&', \*STDERR or die $!;
 my ($folder) = $0 =~ m{^(.*)/};
-require "$folder/$_.pl" for qw(../../mounts/kernel fuse-mount direct-s3fs walled-s3fs endpoint-relay);
+require "$folder/$_.pl" for qw(../../mounts/kernel fuse-mount direct-s3fs isolated-s3fs endpoint-relay);
 Kernel::use_processor($arg{arch});
 FuseMount::open_for(\%arg);
 if (!eval { hold(); 1 }) { report("error $@") }
@@ -36,7 +36,7 @@ sub hold {
     open my $sandbox, '<&=', Kernel::call('pidfd_open', $arg{init} + 0, 0) or die $!;
     join_group($_) for split /:/, $arg{cgroups};
     prepare();
-    my $output = $is_direct ? start_direct() : start_walled() // return;
+    my $output = $is_direct ? start_direct() : start_isolated() // return;
     $asker = ask();
     my $grace_seconds;
     while (1) {
@@ -87,7 +87,7 @@ sub start_direct {
     return $read;
 }
 
-sub start_walled {
+sub start_isolated {
     my ($secret, $config) = split /\0/, do { local $/; <STDIN> };
     open STDIN, '<', '/dev/null' or die $!;
     WalledS3fs::make_groups(\%arg);

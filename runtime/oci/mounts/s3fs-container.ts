@@ -18,7 +18,7 @@ const bind = (source: string, destination: string, access: 'ro' | 'rw') => ({
 });
 
 /**
- * The container of one s3fs (OCI runtime specification) with the folders that `walled-s3fs.pl` prepares below `/mnt`.
+ * The container of one s3fs (OCI runtime specification) with the folders that `isolated-s3fs.pl` prepares below `/mnt`.
  * Its only user is the sandbox's root on the host, without any capability. Its network namespace only leads to the
  * relay.
  */

@@ -155,11 +155,11 @@ export function sandbox(changes: object = {}): object {
   return { sandboxId: 'sbx-test', accessToken: token, env: {}, command: null, ...changes };
 }
 
-const patienceMs = 90_000;
+const timeoutMs = 90_000;
 
 /** Resolves with the first truthy value. */
 export async function eventually<T>(attempt: () => T | Promise<T>): Promise<NonNullable<T>> {
-  for (const giveUp = Date.now() + patienceMs; Date.now() < giveUp; ) {
+  for (const giveUp = Date.now() + timeoutMs; Date.now() < giveUp; ) {
     const value = await attempt();
     if (value) return value;
     await new Promise((resolve) => setTimeout(resolve, 10));

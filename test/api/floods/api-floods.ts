@@ -1,10 +1,10 @@
 import type { Flood } from '../../gateway/floods/flooding-clients.ts';
 
-const bytesAtOnce = 64 * 1024;
+const blockBytes = 64 * 1024;
 const head = (method: string, path: string, ...fields: string[]) =>
   Buffer.from(`${[`${method} ${path} HTTP/1.1`, 'Host: localhost', ...fields].join('\r\n')}\r\n\r\n`);
 const again = (bytes: Buffer) => {
-  const block = Buffer.concat(Array(Math.ceil(bytesAtOnce / bytes.length)).fill(bytes));
+  const block = Buffer.concat(Array(Math.ceil(blockBytes / bytes.length)).fill(bytes));
   return () => block;
 };
 const none = Buffer.alloc(0);

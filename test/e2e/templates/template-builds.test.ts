@@ -14,7 +14,7 @@ let api: PlatformClient;
 let sandbox: SandboxView;
 const small = { cpu_count: 1, memory_mb: 256, storage_gb: 1 };
 /** On a busy machine the base image is packed slowly. */
-const patienceMs = 240_000;
+const timeoutMs = 240_000;
 
 beforeAll(async () => {
   await platform.start();
@@ -52,7 +52,7 @@ async function settled(templateId: string): Promise<Template> {
   await until(async () => {
     template = (await api.request<Template>('GET', `/v1/templates/${templateId}`)).body.data;
     return ['available', 'failed'].includes(template.status);
-  }, patienceMs);
+  }, timeoutMs);
   return template!;
 }
 

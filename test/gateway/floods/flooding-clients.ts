@@ -18,7 +18,7 @@ export interface Flood {
 }
 
 const empty = Buffer.alloc(0);
-const streamsAtOnce = 128;
+const concurrentStreams = 128;
 /** About so much is written in one call. */
 const blockBytes = 64 * 1024;
 /** The largest payload that a peer accepts without a setting (RFC 9113 §6.5.2). */
@@ -36,7 +36,7 @@ const repeated = (bytes: Buffer) => {
   return () => block;
 };
 const clientStream = (index: number) => 2 * index + 1;
-const eachStream = (make: (streamId: number) => Buffer, streams = streamsAtOnce) =>
+const eachStream = (make: (streamId: number) => Buffer, streams = concurrentStreams) =>
   Buffer.concat(Array.from({ length: streams }, (_, index) => make(clientStream(index))));
 const uploads = (host: string) => Buffer.concat([begin, eachStream((id) => requestFrame(id, host))]);
 const endlessHeaders = requestFrame(1, reading, 'GET', 0);
@@ -153,7 +153,7 @@ export const floodKinds: readonly Flood[] = [
     begin: uploads(silent),
     repeat: (round) =>
       Buffer.concat([
-        frame('data', clientStream(round % streamsAtOnce), Buffer.alloc(1)),
+        frame('data', clientStream(round % concurrentStreams), Buffer.alloc(1)),
         ...Array(4500).fill(priority),
       ]),
     reads: true,

@@ -16,11 +16,11 @@ const answerMs = 15_000;
  * @returns how long the processes were stopped, and the result of `act`
  * @throws {DriverError} `snapshot_failed`
  */
-export async function duringStandstill<Result>(
+export async function whileFrozen<Result>(
   run: (words: string[]) => Promise<PodCommand>,
   seconds: number,
   act: () => Promise<Result>,
-): Promise<{ standstillMs: number; result: Result }> {
+): Promise<{ frozenMs: number; result: Result }> {
   const command = await run(nodeWords(['stand-still.cjs', `${seconds}`]));
   const startedMs = performance.now();
   const outcome = await Promise.race([
@@ -39,7 +39,7 @@ export async function duringStandstill<Result>(
   try {
     if (outcome !== 'still') throw notStill(outcome);
     const result = await act();
-    return { standstillMs: Math.round(performance.now() - startedMs), result };
+    return { frozenMs: Math.round(performance.now() - startedMs), result };
   } finally {
     command.writeLine('go on');
     // A script that has ended has already let the processes continue.
