@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import { createCipheriv, createDecipheriv, createSecretKey, type KeyObject, randomBytes } from 'node:crypto';
 import type { Payload, PayloadCodec } from '@temporalio/common';
 import proto from '@temporalio/proto';
 
@@ -23,6 +23,8 @@ export class UnreadablePayloadError extends Error {
 /** Encrypts every payload with AES-256-GCM, so that only holders of the key can read a workflow's history. */
 export class EncryptionCodec implements PayloadCodec {
   readonly #secrets: { readonly codecKeys: ReadonlyMap<string, Buffer> };
+  /** Encrypting with bytes makes such an object each time: 22 instead of 6 µs for each payload. */
+  readonly #keyObjects = new WeakMap<Buffer, KeyObject>();
 
   /**
    * @param secrets.codecKeys at least one key of 32 bytes by id, read for each call. The first key encrypts. Each key
@@ -37,7 +39,7 @@ export class EncryptionCodec implements PayloadCodec {
     if (!keyId || !key) throw new Error('The payload codec needs at least one key');
     return payloads.map((payload) => {
       const iv = randomBytes(12);
-      const cipher = createCipheriv('aes-256-gcm', key, iv);
+      const cipher = createCipheriv('aes-256-gcm', this.#keyObject(key), iv);
       const sealed = [iv, cipher.update(PayloadMessage.encode(payload).finish()), cipher.final(), cipher.getAuthTag()];
       return {
         metadata: { encoding: Buffer.from(encoding), 'encryption-key-id': Buffer.from(keyId) },
@@ -60,7 +62,9 @@ export class EncryptionCodec implements PayloadCodec {
       const data = Buffer.from(payload.data ?? []);
       if (data.length < ivBytes + tagBytes) throw new UnreadablePayloadError(index, 'is too short to be encrypted');
       try {
-        const decipher = createDecipheriv('aes-256-gcm', key, data.subarray(0, ivBytes), { authTagLength: tagBytes });
+        const decipher = createDecipheriv('aes-256-gcm', this.#keyObject(key), data.subarray(0, ivBytes), {
+          authTagLength: tagBytes,
+        });
         decipher.setAuthTag(data.subarray(-tagBytes));
         const sealed = data.subarray(ivBytes, -tagBytes);
         return PayloadMessage.decode(Buffer.concat([decipher.update(sealed), decipher.final()]));
@@ -68,6 +72,12 @@ export class EncryptionCodec implements PayloadCodec {
         throw new UnreadablePayloadError(index, 'was changed, or encrypted with another key', { cause });
       }
     });
+  }
+
+  #keyObject(key: Buffer): KeyObject {
+    const made = this.#keyObjects.get(key) ?? createSecretKey(key);
+    this.#keyObjects.set(key, made);
+    return made;
   }
 }
 
