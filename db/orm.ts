@@ -38,6 +38,8 @@ export async function createOrm(
   limits: SessionLimits | null = servingLimits,
 ): Promise<Orm> {
   let pool: Pool | null = null;
+  // `?host=/folder` of a URL names the folder of a Unix socket. MikroORM ignores it.
+  const socketDir = URL.parse(databaseUrl)?.searchParams.get('host');
   const orm = await MikroORM.init({
     clientUrl: databaseUrl,
     driver: ReticentDriver,
@@ -61,6 +63,7 @@ export async function createOrm(
     ],
     pool: { min: 0, max: poolSize },
     driverOptions: {
+      ...(socketDir && { host: socketDir }),
       keepAlive: true,
       connectionTimeoutMillis: poolWaitMs,
       onPoolCreated: (created: Pool) => {

@@ -92,7 +92,7 @@ export async function startApi(
 ): Promise<TestApi> {
   const { on } = options;
   const database = on ? null : await testDatabase();
-  const url = options.throughUrl?.(database!.url) ?? database?.url ?? 'postgres://unused';
+  const url = options.throughUrl?.(database!.tcpUrl) ?? database?.url ?? 'postgres://unused';
   const settings = loadSettings({
     PLATFORM_SECRET_KEY: Buffer.alloc(32, 7).toString('base64'),
     DATABASE_URL: url,

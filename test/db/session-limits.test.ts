@@ -73,8 +73,8 @@ test('an endless statement is cancelled, and its connection is used again', asyn
 });
 
 test('a statement on a server that hangs fails, and the pool then connects to a server that answers', async () => {
-  const relay = await TcpRelay.open(new URL(database.url).host, '127.0.0.1');
-  const hanging = new URL(database.url);
+  const relay = await TcpRelay.open(new URL(database.tcpUrl).host, '127.0.0.1');
+  const hanging = new URL(database.tcpUrl);
   hanging.host = relay.address;
   const through = await createOrm(hanging.href, 3, { statementMs: 500, lockMs: 500, idleInTransactionMs: 1000 });
   try {

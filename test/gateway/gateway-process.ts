@@ -6,7 +6,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { until } from '../support/until.ts';
 
-/** A gateway in its own process, on a database. */
+/** A gateway in its own processes, of which one serves, on a database. */
 export class GatewayProcess {
   readonly dataDir = mkdtempSync(path.join(os.tmpdir(), 'gateway-process-'));
   readonly #log: Record<string, unknown>[] = [];
@@ -21,6 +21,8 @@ export class GatewayProcess {
         PLATFORM_SECRET_KEY: secretKey,
         PLATFORM_DATA_DIR: this.dataDir,
         PLATFORM_GATEWAY_PORT: '0',
+        // Two would learn of a change one after the other.
+        PLATFORM_GATEWAY_PROCESSES: '1',
       },
       stdio: ['ignore', 'pipe', 'inherit'],
     });

@@ -77,7 +77,7 @@ test('a connection that Postgres ends is lost at once and comes back', async () 
 });
 
 test('a silent connection counts as lost, and nothing of it is left', async () => {
-  const url = new URL(database.url);
+  const url = new URL(database.tcpUrl);
   const path = await startStallingProxy(Number(url.port));
   try {
     url.port = String(path.port);

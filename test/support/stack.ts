@@ -12,8 +12,10 @@ import { until } from './until.ts';
 
 /** A database that only this test file uses. */
 export interface TestDatabase {
-  /** For `DATABASE_URL` or `createOrm`; its user may do everything. */
+  /** For `DATABASE_URL` or `createOrm`, through a Unix socket; its user may do everything. */
   url: string;
+  /** The same over TCP, for tests with a relay in between. */
+  tcpUrl: string;
   /**
    * Removes it, even if programs are connected. Remaining databases are removed with the whole cluster at the end of
    * the run.
@@ -112,6 +114,7 @@ async function newDatabase(path: string): Promise<TestDatabase> {
   const { url } = await ask<{ url: string }>(path);
   return {
     url,
+    tcpUrl: Object.assign(new URL(url), { search: '' }).href,
     async drop() {
       const admin = new URL(url);
       const name = admin.pathname.slice(1);

@@ -30,6 +30,8 @@ export interface EmbeddedPostgresOptions {
   previousPassword?: string | undefined;
   /** Faster, but its data does not survive a power cut. For tests only. */
   forgetful?: boolean;
+  /** A folder for a Unix socket, which Postgres then listens on too. */
+  socketDir?: string;
 }
 
 export interface EmbeddedPostgres {
@@ -67,7 +69,7 @@ export async function startPostgres(options: EmbeddedPostgresOptions): Promise<E
   const flags = {
     listen_addresses: '127.0.0.1',
     port: options.port,
-    unix_socket_directories: '',
+    unix_socket_directories: options.socketDir ?? '',
     max_connections: 300,
     jit: 'off',
     // Both would log values of rows. The error itself describes the problem.

@@ -171,8 +171,8 @@ test('the new key alone reads what every former key made, but accepts signatures
 
 test('a process that starts while the database is away waits for it', async () => {
   const port = await freePort();
-  const { hostname, port: target } = new URL(database.url);
-  const away = await createOrm(Object.assign(new URL(database.url), { port: `${port}` }).href, 1);
+  const { hostname, port: target } = new URL(database.tcpUrl);
+  const away = await createOrm(Object.assign(new URL(database.tcpUrl), { port: `${port}` }).href, 1);
   errors.length = 0;
   const opening = openSecrets(away, key(c), logger);
   await until(() => errors.length > 0);
