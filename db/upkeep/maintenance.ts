@@ -11,27 +11,27 @@ const lockTimeoutSeconds = 5;
 
 /** Makes the missing partitions for the metrics of the coming days. @returns their number */
 export function makeMetricsPartitions(em: EntityManager): Promise<number> {
-  return patiently(em, `make_metrics_partitions(${today}, ${today} + ${partitionDaysAhead})`);
+  return callWithLockTimeout(em, `make_metrics_partitions(${today}, ${today} + ${partitionDaysAhead})`);
 }
 
 /** Removes the days whose samples are all older than seven days. @returns the number of dropped partitions */
 export function dropOldMetricsPartitions(em: EntityManager): Promise<number> {
-  return patiently(em, `drop_metrics_partitions(${today} - ${metricsKeptDays})`);
+  return callWithLockTimeout(em, `drop_metrics_partitions(${today} - ${metricsKeptDays})`);
 }
 
 /** Makes the missing partitions for the webhook deliveries of the coming weeks. @returns their number */
 export function makeWebhookPartitions(em: EntityManager): Promise<number> {
-  return patiently(em, `make_webhook_partitions(${today}, ${today} + ${webhookDaysAhead})`);
+  return callWithLockTimeout(em, `make_webhook_partitions(${today}, ${today} + ${webhookDaysAhead})`);
 }
 
 /** Removes the weeks whose deliveries are all older than that. @returns the number of dropped partitions */
 export function dropOldWebhookPartitions(em: EntityManager, keptDays: number): Promise<number> {
-  return patiently(em, `drop_webhook_partitions(${today} - ${Math.ceil(keptDays)})`);
+  return callWithLockTimeout(em, `drop_webhook_partitions(${today} - ${Math.ceil(keptDays)})`);
 }
 
 const today = "(now() at time zone 'UTC')::date";
 
-async function patiently(em: EntityManager, call: string): Promise<number> {
+async function callWithLockTimeout(em: EntityManager, call: string): Promise<number> {
   return em.fork().transactional(async (tx) => {
     await query(tx, `set local lock_timeout = '${lockTimeoutSeconds}s'`);
     const [row] = await query<{ count: number }>(tx, `select ${call} as count`);

@@ -36,7 +36,8 @@ export class MemoryGateway {
       ...heapFlags('gateway/server.ts', {}),
       path.join(import.meta.dirname, 'programs/memory-gateway.ts'),
     ];
-    this.#child = spawn(process.execPath, program, {
+    // Ends with this process, also if that crashes.
+    this.#child = spawn('setpriv', ['--pdeathsig', 'KILL', process.execPath, ...program], {
       env: {
         ...process.env,
         NODE_OPTIONS: '',
