@@ -26,9 +26,5 @@ const heapLimits: ReadonlyMap<string, HeapLimit> = new Map([
 export function heapFlags(script: string, env: NodeJS.ProcessEnv = process.env): string[] {
   const limit = heapLimits.get(script);
   if (!limit || /--max[-_]old[-_]space[-_]size/.test(env.NODE_OPTIONS ?? '')) return [];
-  const { oldSpaceMb, semiSpaceMb } = limit;
-  // From the start, because loading the modules fills a small young generation many times: 10 % of the processor time of
-  // a start, and no more memory.
-  const youngGeneration = ['min', 'max'].map((bound) => `--${bound}-semi-space-size=${semiSpaceMb}`);
-  return [`--max-old-space-size=${oldSpaceMb}`, ...youngGeneration];
+  return [`--max-old-space-size=${limit.oldSpaceMb}`, `--max-semi-space-size=${limit.semiSpaceMb}`];
 }
