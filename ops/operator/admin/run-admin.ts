@@ -27,7 +27,8 @@ const plainErrors = [OperatorError, AppError, SettingsError, NotRunningError, Da
 
 /**
  * Runs one command of `npm run admin`.
- * @param env the settings of the platform, unless it runs on the data folder that the environment names
+ * @param env the settings of the platform, unless it runs on the data folder that the environment names. Commands that
+ * need no platform read those of this process
  */
 export async function runAdmin([name = 'help', ...args]: string[], env: NodeJS.ProcessEnv): Promise<AdminResult> {
   const command = commands[name];

@@ -18,3 +18,16 @@ test('the folder of a process that has ended is removed, and those of others are
     fs.rmSync(parent, { recursive: true });
   }
 });
+
+test('the folder of another user stays, because it cannot be removed or must not be', () => {
+  const parent = fs.mkdtempSync(path.join(os.tmpdir(), 'process-folder-'));
+  try {
+    const foreign = path.join(parent, `part-${spawnSync('true').pid}-a`);
+    fs.mkdirSync(foreign);
+    fs.chownSync(foreign, 65_534, 65_534);
+    makeProcessFolder(parent, 'part-');
+    expect(fs.existsSync(foreign)).toBe(true);
+  } finally {
+    fs.rmSync(parent, { recursive: true });
+  }
+});
