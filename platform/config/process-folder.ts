@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readdirSync, rmSync, lstatSync } from 'node:fs';
+import { existsSync, lstatSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 
 /**
