@@ -78,6 +78,11 @@ export function createHttpServer(handler: Handler, limits: HttpServerLimits): ht
     starts.run(key, () => {
       if (socket.destroyed) return;
       for (const listener of listeners) listener.call(server, socket);
+      // From the client's end on, Node accepts no more of a reply. If the client does not read, the kernel would keep
+      // what was written for a minute, and the handler would wait for it.
+      socket.once('end', () => {
+        if (connection.waiting.some(([, response]) => !response.writableEnded)) socket.destroy();
+      });
       limitPipelining(socket, () => connection.waiting.length < maxPipelined);
       socket.off('error', ignore);
     });

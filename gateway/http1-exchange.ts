@@ -216,6 +216,14 @@ export class Http1Exchange implements Exchange {
     socket.uncork();
   }
 
+  /**
+   * The client has ended its side of the connection, so Node accepts no more of the response. If the client does not
+   * read, the kernel would keep what was written for a minute, and the request would run on in the sandbox.
+   */
+  connectionEnded(): void {
+    if (!this.isWebSocket && !this.#response.writableEnded) this.destroy();
+  }
+
   /** The connection is closed, possibly before this response could begin. */
   connectionClosed(): void {
     this.#close();

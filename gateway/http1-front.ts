@@ -79,6 +79,9 @@ export class Http1Front {
   take(socket: net.Socket): void {
     const exchanges = new Set<Http1Exchange>();
     this.#open.set(socket, exchanges);
+    socket.once('end', () => {
+      for (const exchange of exchanges) exchange.connectionEnded();
+    });
     socket.once('close', () => {
       for (const exchange of exchanges) exchange.connectionClosed();
     });

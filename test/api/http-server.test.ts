@@ -62,6 +62,35 @@ test('an idle connection is kept for longer than load balancers and clients keep
   expect(received()).toContain('Keep-Alive: timeout=65\r\n');
 });
 
+test('a reply that its client does not read ends when the client ends the connection', async () => {
+  let reply: http.ServerResponse | undefined;
+  await connected((_, response) => {
+    reply = response;
+    const more = () => {
+      while (!response.destroyed && response.write(Buffer.alloc(1_000_000)));
+    };
+    response.on('drain', more);
+    more();
+  });
+  client!.pause();
+  client!.write(get('/'));
+  await until(() => reply !== undefined);
+  client!.end();
+  await until(() => reply!.closed);
+  expect(reply!.writableFinished).toBe(false);
+});
+
+test('a complete reply reaches a client that has ended its side of the connection', async () => {
+  const size = 16 * 1024 * 1024;
+  const received = await connected((_, response) => response.end(Buffer.alloc(size, 'x')));
+  client!.pause();
+  client!.end(get('/'));
+  await once(client!, 'finish');
+  client!.resume();
+  await once(client!, 'close');
+  expect(received().length).toBeGreaterThan(size);
+});
+
 test('a connection with more than 16 waiting requests is closed, and no more are parsed', async () => {
   await connected(() => undefined);
   let parsed = 0;

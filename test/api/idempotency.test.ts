@@ -128,13 +128,14 @@ test.each([
 
 test('a request that is taken over while it still runs makes nothing twice', async () => {
   const key = fresh();
-  let release = () => {};
+  const held = Promise.withResolvers<void>();
+  const released = Promise.withResolvers<void>();
   const locked = api.orm.em.fork().transactional(async (em) => {
     await em.execute('select from users where user_id = ? for update', [api.root.userId]);
-    await new Promise<void>((resolve) => {
-      release = resolve;
-    });
+    held.resolve();
+    await released.promise;
   });
+  await held.promise;
   const slow = post('/v1/projects', { name: 'slow' }, key);
   await until(async () => {
     const waiting = await api.orm.em
@@ -150,7 +151,7 @@ test('a request that is taken over while it still runs makes nothing twice', asy
       .execute("select created_at > now() - interval '10 seconds' as taken from idempotency_keys where key = ?", [key]);
     return (row as { taken: boolean }).taken;
   });
-  release();
+  released.resolve();
   await locked;
   const replies = await Promise.all([slow, again]);
   expect(replies.map(({ status }) => status)).toEqual([201, 201]);

@@ -42,6 +42,17 @@ function call(options: Partial<Parameters<typeof send>[0]> = {}): Promise<Reply>
   return send({ port: started.port, host: sandboxHost, ...options });
 }
 
+/** Waits until a count does not grow any more. */
+async function untilStill(count: () => number): Promise<void> {
+  let before = -1;
+  await until(async () => {
+    const isStill = count() === before;
+    before = count();
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    return isStill;
+  });
+}
+
 test('headers, status and reason are forwarded; connection-level headers are not', async () => {
   let seen: string[] = [];
   await useHttp((request, response) => {
@@ -324,13 +335,7 @@ test('a client that does not read slows the sandbox down', async () => {
   connection.write(`GET / HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`);
   await connection.expect('200 OK');
   connection.socket.pause();
-  let before = -1;
-  await until(async () => {
-    const isStill = sent === before;
-    before = sent;
-    await new Promise((resolve) => setTimeout(resolve, 300));
-    return isStill;
-  });
+  await untilStill(() => sent);
   expect(sent).toBeLessThan(40_000_000);
   connection.destroy();
 });
@@ -347,6 +352,25 @@ test('a client that disconnects ends its request in the sandbox', async () => {
   connection.destroy();
   await until(() => upstream.sockets.size === 0);
   await until(() => started.gateway.stats().sandboxes === 0);
+});
+
+test('a client that leaves without reading what waits for it ends its request in the sandbox', async () => {
+  const upstream = await useHttp((_request, response) => {
+    const more = () => {
+      while (!response.destroyed && response.write(Buffer.alloc(1_000_000)));
+    };
+    response.on('drain', more);
+    more();
+  });
+  const connection = new RawConnection(started.port);
+  connection.write(`GET / HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`);
+  await connection.expect('200 OK');
+  connection.socket.pause();
+  await untilStill(() => [...upstream.sockets][0]!.bytesWritten);
+  connection.socket.end();
+  await until(() => upstream.sockets.size === 0);
+  await until(() => started.gateway.stats().sandboxes === 0);
+  connection.destroy();
 });
 
 test('a client can see that a response broke off', async () => {
