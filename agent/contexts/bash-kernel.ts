@@ -5,6 +5,8 @@ import { ConnectError } from '../rpc/connect-error.ts';
 import type { Execution, KernelStart } from './kernel.ts';
 import { type CurrentExecution, ScriptKernel, startScript } from './script-kernel.ts';
 
+const repeatMs = 100;
+
 /** A bash that keeps its state between runs. `kernels/bash_kernel.bash` maintains it. */
 export class BashKernel extends ScriptKernel {
   #text = '';
@@ -29,7 +31,7 @@ export class BashKernel extends ScriptKernel {
 
   /** One signal is not enough: if it arrives while bash starts a command that ignores it, bash continues. */
   protected stop(current: CurrentExecution): void {
-    if (this.#begun) this.signalUntilEnded(current, 0);
+    if (this.#begun) this.signalUntilEnded(current, 0, repeatMs);
   }
 
   protected receive(chunk: Buffer): void {

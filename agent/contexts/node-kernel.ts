@@ -10,6 +10,11 @@ import { type CurrentExecution, ScriptKernel, type ScriptPipes, startScript } fr
 
 /** If the script takes longer than this to answer, its code counts as busy. */
 const busyMs = 100;
+/**
+ * One signal is enough, unless it came before the code. Node ends at a signal that comes just after the code that it
+ * interrupts, and on a busy machine that end is known late.
+ */
+const repeatMs = 1000;
 
 /** A message frame of the script. */
 type Message =
@@ -66,7 +71,7 @@ export class NodeKernel extends ScriptKernel {
   /** The script itself ends code that awaits. Signals end code that keeps the script busy. */
   protected stop(current: CurrentExecution): void {
     this.pipes.requests.write(`${JSON.stringify({ interrupt: current.execution.count })}\n`);
-    this.signalUntilEnded(current, busyMs);
+    this.signalUntilEnded(current, busyMs, repeatMs);
   }
 
   protected receive(chunk: Buffer): void {

@@ -5,8 +5,6 @@ import type { ExecutionOutput } from './execution-output.ts';
 import { type Execution, type Kernel, type KernelStart, kernelDied, type Outcome } from './kernel.ts';
 import { KernelProcess, makeKernelFolder, makeOutputPipes, type OutputPipes, pipesRead } from './kernel-process.ts';
 
-const repeatMs = 100;
-
 /** An execution in progress. */
 export interface CurrentExecution {
   readonly execution: Execution;
@@ -135,12 +133,12 @@ export abstract class ScriptKernel implements Kernel {
   /** Makes the script end the execution. */
   protected abstract stop(current: CurrentExecution): void;
 
-  /** Interrupts the process group repeatedly until the execution has ended. */
-  protected signalUntilEnded(current: CurrentExecution, delayMs: number): void {
+  /** Interrupts the process group after `delayMs`, and then every `repeatMs` until the execution has ended. */
+  protected signalUntilEnded(current: CurrentExecution, delayMs: number, repeatMs: number): void {
     setTimeout(() => {
       if (this.current !== current) return;
       this.process.signalGroup('SIGINT');
-      this.signalUntilEnded(current, repeatMs);
+      this.signalUntilEnded(current, repeatMs, repeatMs);
     }, delayMs);
   }
 

@@ -8,6 +8,7 @@ import tempfile
 import threading
 from pathlib import Path
 from typing import Any
+from unittest import mock
 from urllib.parse import urlsplit
 
 import httpx
@@ -182,6 +183,11 @@ async def check(sandbox: Any) -> None:
     for endless in "for (;;);", "for (;;) console.log('more');":
         assert await code_of(lambda: sandbox.run_code(endless, language="javascript", timeout=2)) == "timed_out"
     assert (await done(sandbox.run_code("x", language="javascript", timeout=60))).text == "41"
+    # The connection's own limit of silence may end the code before the deadline acts.
+    module = sys.modules[Client.__module__]
+    deadline = module.AsyncDeadline if IS_ASYNC else module.Deadline
+    with mock.patch.object(module, deadline.__name__, lambda _seconds, end: deadline(None, end)):
+        assert await code_of(lambda: sandbox.run_code("for (;;);", language="javascript", timeout=2)) == "timed_out"
     shown = """display({ a: [1, 2n ** 53n + 1n] });
 display({ 'application/vnd.sandbox.data+json': { text: '{"n": [1e-12, 9007199254740993]}' } }, { raw: true })"""
     results = (await done(sandbox.run_code(shown, language="javascript"))).results

@@ -23,12 +23,14 @@ function send(type, payload) {
   head[0] = type;
   head.writeUInt32LE(payload.length, 1);
   sendRest();
+  const next = Buffer.concat([head, payload]);
+  // No call separates these two lines, so no interrupt does.
+  frame = next;
   sentBytes = 0;
-  frame = Buffer.concat([head, payload]);
   sendRest();
 }
 
-// An interrupt may end `send` at any point. Then the rest of its frame is sent before the next frame.
+// An interrupt may end `send` at any call or turn of a loop. Then the rest of its frame is sent before the next frame.
 let frame = Buffer.alloc(0);
 let sentBytes = 0;
 function sendRest() {
@@ -271,12 +273,11 @@ function describeError(thrown) {
   return { name: String(thrown.name), value: String(thrown.message), traceback: own < 0 ? stack : stack.slice(0, own) };
 }
 
-/** Long enough for Node's watchdog thread to run on a busy machine. */
-const lateInterruptMs = 20;
-const now = performance.now.bind(performance);
-fixed('__pause__', () => {
-  for (const end = now() + lateInterruptMs; now() < end; );
-});
+/** Long enough for Node's watchdog thread to run on a busy machine. The wait leaves the processor to that thread. */
+const lateInterruptMs = 100;
+const { wait } = Atomics;
+const never = new Int32Array(new SharedArrayBuffer(4));
+fixed('__pause__', () => wait(never, 0, 0, lateInterruptMs));
 const pauseScript = new vm.Script('__pause__()', { filename: 'node:context' });
 
 /**
@@ -295,6 +296,7 @@ function takeLateInterrupts() {
   }
 }
 
+let mayInterruptLate = false;
 const requests = new net.Socket({ fd: 4, readable: true, writable: false });
 // A context is useless without its agent.
 requests.on('close', () => process.reallyExit(0));
@@ -302,9 +304,12 @@ readline.createInterface({ input: requests }).on('line', (line) => {
   const request = JSON.parse(line);
   if (request.interrupt !== undefined) {
     if (execution?.request.count === request.interrupt) execution.end({ error: interrupted() });
-    else takeLateInterrupts();
+    mayInterruptLate = true;
     return;
   }
+  // The agent sent all signals for earlier executions before this request.
+  if (mayInterruptLate) takeLateInterrupts();
+  mayInterruptLate = false;
   // If the event loop is empty while an execution awaits, its promise can never settle.
   requests.unref();
   execution = new Execution(request, () => requests.ref());

@@ -5,6 +5,8 @@ import json
 from typing import Any, Iterator, Callable, Literal, Mapping, Sequence
 from urllib.parse import quote
 
+import httpx
+
 from .._generated.api import AddSandboxPortBody, Sandbox as SandboxInfo, SandboxSummary
 from ..connection import public_url, read_connection, server_of
 from ..errors import SandboxError
@@ -198,6 +200,7 @@ class Sandbox:
         def interrupt() -> None:
             breaker.break_off()
 
+        is_silent = False
         with Deadline(timeout, interrupt) as deadline:
             try:
                 for event in self._agent.stream("ExecutionService/Execute", message, breaker):
@@ -221,10 +224,12 @@ class Sandbox:
                         execution.results.append(result)
                         if on_result is not None:
                             on_result(result)
-            except SandboxError:
-                if not deadline.is_over:
+            except SandboxError as error:
+                # After the same time of silence the connection ends by itself, sometimes before the deadline acts.
+                is_silent = isinstance(error.__cause__, httpx.ReadTimeout)
+                if not (is_silent or deadline.is_over):
                     raise
-        if deadline.is_over:
+        if is_silent or deadline.is_over:
             raise SandboxError("timed_out", f"The code did not end in {timeout} s and was interrupted")
         return execution
 
