@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { mkdtemp } from 'node:fs/promises';
 import os from 'node:os';
@@ -265,9 +266,9 @@ test('damaged images are refused with the reason, and nothing of them stays', as
   const text = Buffer.from('no archive '.repeat(1000));
   const layer = (bytes: Buffer) => [{ bytes, mediaType: 'application/vnd.oci.image.layer.v1.tar+gzip' }];
   expect(await refusal(pulled({ layers: layer(zlib.gzipSync(text)) }))).toContain('no tar archive');
-  expect(await refusal(pulled({ layers: layer(zlib.gzipSync(text).subarray(0, 60)) }))).toContain(
-    'cannot be decompressed',
-  );
+  // What arrives of it is an archive: otherwise that could be the reason, too.
+  const packed = zlib.gzipSync(tar([{ name: 'f', content: randomBytes(5000).toString('base64') }]));
+  expect(await refusal(pulled({ layers: layer(packed.subarray(0, 3000)) }))).toContain('cannot be decompressed');
   // Some tools omit the padding of the last block, which loses no content.
   const unfilled = tar([{ name: 'f', content: 'whole' }]).subarray(0, 512 + 5);
   expect(read(await pulled({ layers: layer(zlib.gzipSync(unfilled)) }), 'f')).toBe('whole');
