@@ -79,13 +79,14 @@ export class Http1Front {
   take(socket: net.Socket): void {
     const exchanges = new Set<Http1Exchange>();
     this.#open.set(socket, exchanges);
-    socket.once('end', () => {
-      for (const exchange of exchanges) exchange.connectionEnded();
-    });
     socket.once('close', () => {
       for (const exchange of exchanges) exchange.connectionClosed();
     });
     this.#server.emit('connection', socket);
+    // After Node's own listener, which refuses a request that its client has cut off.
+    socket.once('end', () => {
+      for (const exchange of exchanges) exchange.connectionEnded();
+    });
     limitPipelining(socket, () => exchanges.size < maxPipelined);
   }
 

@@ -4,6 +4,7 @@ import net from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterEach, expect, test } from '@jest/globals';
 import { createHttpServer } from '../../api/http-server.ts';
+import { flood } from '../support/flood.ts';
 import { until } from '../support/until.ts';
 
 const limits = {
@@ -66,11 +67,7 @@ test('a reply that its client does not read ends when the client ends the connec
   let reply: http.ServerResponse | undefined;
   await connected((_, response) => {
     reply = response;
-    const more = () => {
-      while (!response.destroyed && response.write(Buffer.alloc(1_000_000)));
-    };
-    response.on('drain', more);
-    more();
+    flood(response, Buffer.alloc(1_000_000));
   });
   client!.pause();
   client!.write(get('/'));

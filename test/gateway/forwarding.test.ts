@@ -3,7 +3,8 @@ import { once } from 'node:events';
 import http from 'node:http';
 import { buffer } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
-import { until } from '../support/until.ts';
+import { flood } from '../support/flood.ts';
+import { until, untilStill } from '../support/until.ts';
 import { RawConnection, type Reply, send, sendRaw } from './client.ts';
 import { formatHost, type StartedGateway, startGateway } from './started-gateway.ts';
 import { startHttpUpstream, startRawUpstream, startScriptedUpstream, type UpstreamServer } from './upstream-server.ts';
@@ -40,17 +41,6 @@ async function useHttp(listener: http.RequestListener, options: http.ServerOptio
 
 function call(options: Partial<Parameters<typeof send>[0]> = {}): Promise<Reply> {
   return send({ port: started.port, host: sandboxHost, ...options });
-}
-
-/** Waits until a count does not grow any more. */
-async function untilStill(count: () => number): Promise<void> {
-  let before = -1;
-  await until(async () => {
-    const isStill = count() === before;
-    before = count();
-    await new Promise((resolve) => setTimeout(resolve, 300));
-    return isStill;
-  });
 }
 
 test('headers, status and reason are forwarded; connection-level headers are not', async () => {
@@ -325,11 +315,9 @@ test('a client that does not read slows the sandbox down', async () => {
   let sent = 0;
   await useHttp((_request, response) => {
     response.writeHead(200);
-    const more = () => {
-      while (!response.destroyed && response.write(Buffer.alloc(1_000_000))) sent += 1_000_000;
-    };
-    response.on('drain', more);
-    more();
+    flood(response, Buffer.alloc(1_000_000), () => {
+      sent += 1_000_000;
+    });
   });
   const connection = new RawConnection(started.port);
   connection.write(`GET / HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`);
@@ -355,13 +343,7 @@ test('a client that disconnects ends its request in the sandbox', async () => {
 });
 
 test('a client that leaves without reading what waits for it ends its request in the sandbox', async () => {
-  const upstream = await useHttp((_request, response) => {
-    const more = () => {
-      while (!response.destroyed && response.write(Buffer.alloc(1_000_000)));
-    };
-    response.on('drain', more);
-    more();
-  });
+  const upstream = await useHttp((_request, response) => flood(response, Buffer.alloc(1_000_000)));
   const connection = new RawConnection(started.port);
   connection.write(`GET / HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`);
   await connection.expect('200 OK');
@@ -371,6 +353,19 @@ test('a client that leaves without reading what waits for it ends its request in
   await until(() => upstream.sockets.size === 0);
   await until(() => started.gateway.stats().sandboxes === 0);
   connection.destroy();
+});
+
+test('a client that ends its side of the connection amid its upload gets a refusal', async () => {
+  const upstream = await useHttp((request) => {
+    request.resume();
+  });
+  const connection = new RawConnection(started.port);
+  connection.write(`POST / HTTP/1.1\r\nHost: ${sandboxHost}\r\nContent-Length: 100\r\n\r\nbegin`);
+  await until(() => upstream.sockets.size === 1);
+  connection.socket.end();
+  await connection.expect('400 Bad Request');
+  await connection.closed();
+  await until(() => upstream.sockets.size === 0);
 });
 
 test('a client can see that a response broke off', async () => {

@@ -2,7 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
 import { WebSocket, WebSocketServer } from 'ws';
-import { until } from '../support/until.ts';
+import { flood } from '../support/flood.ts';
+import { until, untilStill } from '../support/until.ts';
 import { RawConnection, sendRaw } from './client.ts';
 import { formatHost, type StartedGateway, startGateway } from './started-gateway.ts';
 import { startHttpUpstream, startScriptedUpstream, type UpstreamServer } from './upstream-server.ts';
@@ -179,24 +180,16 @@ test('a client that does not read slows the sandbox down', async () => {
   flooding.server.on('upgrade', (_request, socket) => {
     socket.on('error', () => undefined);
     socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n');
-    const more = () => {
-      while (!socket.destroyed && socket.write(Buffer.alloc(100_000))) sent += 100_000;
-    };
-    socket.on('drain', more);
-    more();
+    flood(socket, Buffer.alloc(100_000), () => {
+      sent += 100_000;
+    });
   });
   use(flooding);
   const connection = new RawConnection(started.port);
   connection.write(`GET / HTTP/1.1\r\n${upgradeRequest}\r\n`);
   await connection.expect('101 Switching');
   connection.socket.pause();
-  let before = -1;
-  await until(async () => {
-    const isStill = sent === before;
-    before = sent;
-    await new Promise((resolve) => setTimeout(resolve, 300));
-    return isStill;
-  });
+  await untilStill(() => sent);
   expect(sent).toBeLessThan(40_000_000);
   connection.destroy();
 });

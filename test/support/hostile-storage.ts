@@ -4,6 +4,7 @@ import http from 'node:http';
 import net, { type AddressInfo } from 'node:net';
 import { createInterface } from 'node:readline';
 import { gzipSync } from 'node:zlib';
+import { flood } from './flood.ts';
 
 /**
  * An S3 server that a tenant could name: it accepts every key, and the bucket's name says how it attacks the client.
@@ -40,7 +41,7 @@ export class HostileStorage {
 
 const emptyListing =
   '<?xml version="1.0"?><ListBucketResult><Name>b</Name><KeyCount>0</KeyCount><IsTruncated>false</IsTruncated></ListBucketResult>';
-const entry = '<Contents><Key>k</Key><Size>1</Size><ETag>"e"</ETag></Contents>'.repeat(1000);
+const entry = Buffer.from('<Contents><Key>k</Key><Size>1</Size><ETag>"e"</ETag></Contents>'.repeat(1000));
 
 function serve(redirectTo: string): void {
   const bomb = gzipSync(Buffer.alloc(256 * 1024 * 1024));
@@ -48,20 +49,11 @@ function serve(redirectTo: string): void {
     endless(response) {
       response.writeHead(200, { 'content-type': 'application/xml' });
       response.write('<?xml version="1.0"?><ListBucketResult>');
-      const more = () => {
-        while (!response.destroyed && response.write(entry));
-      };
-      response.on('drain', more);
-      more();
+      flood(response, entry);
     },
     headers({ socket }) {
-      const line = `X-Flood: ${'a'.repeat(60_000)}\r\n`;
       socket!.write('HTTP/1.1 200 OK\r\n');
-      const more = () => {
-        while (!socket!.destroyed && socket!.write(line));
-      };
-      socket!.on('drain', more);
-      more();
+      flood(socket!, Buffer.from(`X-Flood: ${'a'.repeat(60_000)}\r\n`));
     },
     slow(response) {
       response.writeHead(200);

@@ -21,3 +21,16 @@ export async function until(
   }
   waits += 1;
 }
+
+const stillMs = 300;
+
+/** Waits until a count no longer grows. */
+export async function untilStill(count: () => number): Promise<void> {
+  let before = -1;
+  await until(async () => {
+    const isStill = count() === before;
+    before = count();
+    await delay(stillMs);
+    return isStill;
+  });
+}
