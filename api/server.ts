@@ -28,6 +28,7 @@ import { TemporalSandboxCommands } from './routes/sandboxes/commands.ts';
 import { SandboxAgents } from './routes/sandboxes/exec/agents.ts';
 import { ExecutionEndWatch } from './routes/sandboxes/exec/execution-end-watch.ts';
 import { ExecTokens } from './routes/sandboxes/exec/tokens.ts';
+import { StartNews } from './routes/sandboxes/start-news.ts';
 
 /** How long a stopping process waits for requests in progress. */
 const graceMs = 30_000;
@@ -42,11 +43,13 @@ const client = createTemporalClient(settings, secrets, () => auditedRequest.getS
 const lastHops = await openLastHops(settings, { orm, logger });
 const sandboxAgents = new SandboxAgents(secrets.platformToken, lastHops?.tunnels);
 const executionEndWatch = new ExecutionEndWatch({ orm, sandboxAgents, logger });
+const startNews = new StartNews({ databaseUrl: settings.DATABASE_URL, logger });
 const app = createApp({
   orm,
   plans: loadPlans(settings.PLATFORM_PLANS_FILE),
   settings,
   sandboxCommands: new TemporalSandboxCommands({ client, orm, logger }),
+  startNews,
   deriveAgentToken: secrets.agentToken,
   secretKeyNumber: () => secrets.secretKeyNumber,
   sealFor: secrets.sealFor,
@@ -84,6 +87,7 @@ const metricsServer = settings.PLATFORM_API_METRICS_PORT
     })
   : null;
 executionEndWatch.start();
+startNews.start();
 logger.info({ address }, 'ready');
 
 await stopSignal();
@@ -95,6 +99,7 @@ app.server.closeAllConnections();
 await closed;
 await metricsServer?.close();
 await executionEndWatch.stop();
+await startNews.close();
 await lastHops?.stop();
 await client.connection.close();
 stopFollowing();

@@ -1,14 +1,20 @@
 import { type ActivityInterceptorsFactory, type NativeConnection, Worker } from '@temporalio/worker';
-import { createSandboxHostActivities, type SpecSources } from '../activities/sandboxes/on-host.ts';
+import type { Logger } from 'pino';
+import { AccountShares } from '../activities/account-shares.ts';
+import { createSandboxHostActivities } from '../activities/sandboxes/on-host.ts';
+import type { SpecSources } from '../activities/sandboxes/spec.ts';
+import { SandboxStarts } from '../activities/sandboxes/starts.ts';
 import { createTemplateBuildHostActivities } from '../activities/templates/build.ts';
 import { createDiskCopyHostActivities } from '../activities/templates/disk-copy.ts';
 import type { PlanCatalog } from '../db/billing/plans.ts';
 import type { Orm } from '../db/orm.ts';
+import { SandboxLifeRepository } from '../db/sandboxes/sandbox-life.ts';
 import type { SandboxMove, SandboxSubstatus } from '../domain/sandboxes/state.ts';
 import { hostEndingTaskQueue, hostTaskQueue } from '../domain/task-queues.ts';
 import type { PlatformRegistry } from '../integrations/registry/platform-registry.ts';
 import { createDataConverter } from '../platform/temporal/data-converter.ts';
 import type { SandboxDriver } from '../runtime/driver.ts';
+import type { LifeReports } from './sandboxes/life-reports.ts';
 
 /** The number of concurrent activities, most of which only wait, and the share of one account. */
 const defaultSlots = { slots: 200, accountShare: 50 };
@@ -18,7 +24,7 @@ const endingSlots = 100;
  * Serves the queues of one host. Work that ends sandboxes has a separate queue with separate slots: it needs no
  * response from inside a sandbox, and must not wait for work that does.
  */
-export function createHostWorkers(
+export async function createHostWorkers(
   deps: {
     connection: NativeConnection;
     namespace: string;
@@ -36,10 +42,17 @@ export function createHostWorkers(
     onStep?: (step: SandboxSubstatus, ms: number) => void;
     /** Wraps each activity. */
     activityInterceptor?: ActivityInterceptorsFactory;
+    observeDirectStart?: LifeReports['observeDirectStart'];
+    logger: Logger;
   } & SpecSources,
-): Promise<Worker[]> {
+): Promise<{ workers: Worker[]; starts: SandboxStarts }> {
   const { slots, accountShare } = { ...defaultSlots, ...deps };
-  const { stopSandbox, removeSandbox, ...activities } = createSandboxHostActivities({ ...deps, accountShare });
+  const shares = new AccountShares(accountShare);
+  const life = new SandboxLifeRepository(deps.orm.em, deps.plans, deps.onMove);
+  const observeDirectStart: LifeReports['observeDirectStart'] =
+    deps.observeDirectStart ?? ((_sandboxId, _requestId, work) => work());
+  const starts = new SandboxStarts({ ...deps, life, shares, observeDirectStart });
+  const { stopSandbox, removeSandbox, ...activities } = createSandboxHostActivities({ ...deps, life, starts, shares });
   const common = {
     connection: deps.connection,
     namespace: deps.namespace,
@@ -50,7 +63,7 @@ export function createHostWorkers(
     defaultHeartbeatThrottleInterval: '500ms',
     shutdownGraceTime: '10s',
   } as const;
-  return Promise.all([
+  const workers = await Promise.all([
     Worker.create({
       ...common,
       taskQueue: hostTaskQueue(deps.hostId),
@@ -70,4 +83,5 @@ export function createHostWorkers(
       activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 5 },
     }),
   ]);
+  return { workers, starts };
 }

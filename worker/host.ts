@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { NativeConnection } from '@temporalio/worker';
 import { pino } from 'pino';
-import { toSpec } from '../activities/sandboxes/on-host.ts';
+import { toSpec } from '../activities/sandboxes/spec.ts';
 import { loadPlans } from '../db/billing/plans.ts';
 import { acquireHostLock } from '../db/hosts/host-lock.ts';
 import {
@@ -40,6 +40,7 @@ import { requireOwnDataFolder } from './hosts/own-data-folder.ts';
 import { HostReconciliation, whenGivenUp } from './hosts/reconciliation.ts';
 import { serverAddresses } from './hosts/server-addresses.ts';
 import { logTemporalThrough } from './logging.ts';
+import { DirectStarts } from './sandboxes/direct-starts.ts';
 import { SandboxFacts } from './sandboxes/facts.ts';
 import { createLifeReports } from './sandboxes/life-reports.ts';
 import { TurnCredentialService, turnEnvironment } from './sandboxes/turn-credential-service.ts';
@@ -152,7 +153,7 @@ if (lost) await rejoin(orm.em, hostId);
 const sandboxAt = (address: string) => driver.sandboxAt(address);
 const turnService = turn && turnAddress !== null ? new TurnCredentialService({ turn, sandboxAt, logger }) : null;
 if (turnAddress !== null) await turnService?.listen(turnAddress);
-const workers = await createHostWorkers({
+const { workers, starts } = await createHostWorkers({
   connection,
   namespace: settings.TEMPORAL_NAMESPACE,
   hostId,
@@ -163,6 +164,7 @@ const workers = await createHostWorkers({
   registry: PlatformRegistry.of(settings),
   ...environments,
   ...reports,
+  logger,
 });
 await offerUdpPorts(orm.em, hostId, {
   publicAddress: settings.PLATFORM_HOST_PUBLIC_ADDRESS ?? driver.hostAddress,
@@ -178,6 +180,8 @@ const capacity = new CapacityReporter({
 await capacity.start();
 await lease.offer();
 await askForHostWatch(orm.em, hostId);
+const directStarts = new DirectStarts({ orm, databaseUrl: settings.DATABASE_URL, hostId, starts, logger });
+directStarts.start();
 const onSample = capacity.take.bind(capacity);
 const sampler = new MetricsSampler({ orm, driver, hostId, logger, onSample });
 sampler.start();
@@ -207,7 +211,7 @@ const metrics = await serveWorkerMetrics({
 });
 logger.info({ hostId }, 'ready');
 const stopped = stopSignal();
-await Promise.all(workers.map((worker) => worker.runUntil(stopped)));
+await Promise.all([...workers.map((worker) => worker.runUntil(stopped)), stopped.then(() => directStarts.stop())]);
 await diskWatch?.stop();
 await Promise.all([sampler.stop(), capacity.stop(), reconciliation.stop(), pooledImages.stop()]);
 await builtinImages.stop();

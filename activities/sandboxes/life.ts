@@ -104,10 +104,16 @@ export function createSandboxLifeActivities({
     async recordUsage(sandboxId: SandboxId, atMs: number): Promise<void> {
       await refusing(life.closeUsage(sandboxId, new Date(atMs)));
     },
-    /** Selects another host when the first did not start the sandbox. Fails with `no_capacity` when there is none. */
-    async placeAgain(sandboxId: SandboxId): Promise<{ hostId: string; region: string }> {
-      const row = await refusing(life.placeAgain(sandboxId));
-      return { hostId: row.hostId, region: row.region };
+    /**
+     * Selects another host when the first did not start the sandbox. Fails with `no_capacity` when there is none.
+     * @returns `running` when a direct start has started the sandbox on the first host; it stays there
+     */
+    async placeAgain(
+      sandboxId: SandboxId,
+    ): Promise<{ hostId: string; region: string; running?: { run: number; sinceMs: number } }> {
+      const { hostId, region, status, run, startedAt } = await refusing(life.placeAgain(sandboxId));
+      const isRunning = status === 'running' && run != null && startedAt;
+      return { hostId, region, ...(isRunning && { running: { run, sinceMs: startedAt.getTime() } }) };
     },
     /** The remains of a sandbox whose workflow has closed. Null: no such sandbox exists. */
     async findRemains(sandboxId: SandboxId): Promise<SandboxRemains | null> {

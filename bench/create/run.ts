@@ -12,7 +12,7 @@ import { measureTemporalFloor, type TracedStart } from '../lifecycle/temporal-fl
 import { type GroupUse, platformUse } from '../process-groups.ts';
 import { inTurn, summarize, timed } from '../statistics.ts';
 import { holdAgainst, printTable, type Row } from '../table.ts';
-import { type LifeTimes, readLifeTimes } from './life-times.ts';
+import { readLifeTimes } from './life-times.ts';
 
 /** The time and the processor time of the parts of a create: one after the other, cold and from the pool. */
 const times = Number(process.env.BENCH_TIMES ?? 20);
@@ -44,11 +44,8 @@ for (const [title, pool] of [
     const floors = await measureFloors(platform, pool);
     const created = await createAll(platform, pool);
     printTable(`Create, ${title}: against the floors`, againstFloors(created, floors));
-    printTable(`Create, ${title}: milliseconds`, await timeRows(platform, created.traced, true));
-    printTable(
-      'Bare update-with-start with one activity: milliseconds',
-      await timeRows(platform, floors.started, false),
-    );
+    printTable(`Create, ${title}: milliseconds`, directRows(platform.dataDir, created.traced));
+    printTable('Bare update-with-start with one activity: milliseconds', await timeRows(platform, floors.started));
     printTable(`Create, ${title}: milliseconds of a core`, created.cpu);
     console.log(`\nLoad of the machine: ${os.loadavg()[0]!.toFixed(1)}`);
   } finally {
@@ -207,48 +204,71 @@ function cpuRows(idle: Spent, creates: Spent, refill: Spent | null): Row[] {
   ];
 }
 
-/** @param isSandbox includes the steps of the host worker */
-async function timeRows(platform: RunningPlatform, traced: readonly TracedStart[], isSandbox: boolean): Promise<Row[]> {
+/** The parts of direct starts, in the order in which a caller waits for them. */
+function directRows(dataDir: string, traced: readonly TracedStart[]): Row[] {
+  const direct = readHostLog<DirectStartLine>(dataDir, '"direct start"');
+  const started = readHostLog<{ sandboxId: string; steps: Record<string, number> }>(dataDir, '"sandbox started"');
+  const steps = new Map<string, number[]>();
+  const add = (name: string, ms: number) => steps.set(name, [...(steps.get(name) ?? []), ms]);
+  for (const { workflowId, askedAtMs, repliedAtMs } of traced) {
+    const line = direct.get(workflowId);
+    add('all', repliedAtMs - askedAtMs);
+    if (!line) continue;
+    const { claimed, created, recorded } = line.steps;
+    add('API: HTTP and admission; Postgres: until the host hears of it', line.heardAtMs - askedAtMs);
+    add('host: row `starting`', claimed);
+    let lastMs = 0;
+    for (const [step, atMs] of Object.entries(started.get(workflowId)?.steps ?? {})) {
+      add(`host: ${step}`, atMs - lastMs);
+      lastMs = atMs;
+    }
+    add('host: rest of the start', created - lastMs);
+    add('host: row `running` with its event', recorded);
+    add('Postgres: news; API: reply', repliedAtMs - line.heardAtMs - claimed - created - recorded);
+  }
+  const count = traced.filter(({ workflowId }) => direct.has(workflowId)).length;
+  return [
+    { measure: 'direct starts', value: `${count} of ${traced.length}`, unit: '' },
+    ...[...steps].map(([measure, values]) => ({ measure, value: summarize(values), unit: 'ms' })),
+  ];
+}
+
+interface DirectStartLine {
+  sandboxId: string;
+  heardAtMs: number;
+  steps: { claimed: number; created: number; recorded: number };
+}
+
+async function timeRows(platform: RunningPlatform, traced: readonly TracedStart[]): Promise<Row[]> {
   const env = runningPlatformEnv(platform.dataDir, {});
   const connection = await Connection.connect({ address: env.TEMPORAL_ADDRESS! });
   const client = new Client({ connection });
-  const hostSteps = isSandbox ? readHostSteps(platform.dataDir) : new Map<string, Record<string, number>>();
   const steps = new Map<string, number[]>();
   const add = (name: string, ms: number) => steps.set(name, [...(steps.get(name) ?? []), ms]);
   for (const { workflowId, askedAtMs, repliedAtMs } of traced) {
     const life = await readLifeTimes(client, env.TEMPORAL_NAMESPACE ?? 'default', workflowId);
     add('all', repliedAtMs - askedAtMs);
-    add('until Temporal has stored the start (API: HTTP, admission)', life.started - askedAtMs);
+    add('until Temporal has stored the start', life.started - askedAtMs);
     add('Temporal: until the worker has the first task', life.firstTask - life.started);
     add('worker: first task, until the activity is asked for', life.hostWorkAsked - life.firstTask);
     add('Temporal: until the activity begins', life.hostWorkBegun - life.hostWorkAsked);
-    if (isSandbox) addHostSteps(add, life, hostSteps.get(workflowId) ?? {});
-    else add('the activity', life.hostWorkDone - life.hostWorkBegun);
+    add('the activity', life.hostWorkDone - life.hostWorkBegun);
     add('Temporal: until the worker has the last task', life.lastTask - life.hostWorkDone);
-    add('worker: last task (row `running`), answer of the update stored', life.answered - life.lastTask);
+    add('worker: last task, answer of the update stored', life.answered - life.lastTask);
     add('Temporal and client: reply', repliedAtMs - life.answered);
   }
   await connection.close();
   return [...steps].map(([measure, values]) => ({ measure, value: summarize(values), unit: 'ms' }));
 }
 
-function addHostSteps(add: (name: string, ms: number) => void, life: LifeTimes, marks: Record<string, number>): void {
-  let lastMs = 0;
-  for (const [step, atMs] of Object.entries(marks)) {
-    add(`host: ${step}`, atMs - lastMs);
-    lastMs = atMs;
-  }
-  add('host: row `starting`, Temporal', life.hostWorkDone - life.hostWorkBegun - lastMs);
-}
-
-/** The host worker's traces, by sandbox: milliseconds from the beginning to each step. */
-function readHostSteps(dataDir: string): Map<string, Record<string, number>> {
-  const found = new Map<string, Record<string, number>>();
+/** The first line of each sandbox in the host worker's log that contains the text. */
+function readHostLog<Line extends { sandboxId: string }>(dataDir: string, text: string): Map<string, Line> {
+  const found = new Map<string, Line>();
   for (const line of readFileSync(path.join(dataDir, 'logs', 'host.log'), 'utf8').split('\n')) {
-    if (!line.includes('"sandbox started"')) continue;
-    const { sandboxId, steps } = JSON.parse(line.slice(line.indexOf('{')));
-    // A resume also logs its steps.
-    if (!found.has(sandboxId)) found.set(sandboxId, steps);
+    if (!line.includes(text)) continue;
+    const fields = JSON.parse(line.slice(line.indexOf('{')));
+    // A resume logs its steps too.
+    if (!found.has(fields.sandboxId)) found.set(fields.sandboxId, fields);
   }
   return found;
 }

@@ -32,8 +32,16 @@ export function requestStart<Type extends WorkflowType>(
   objectId: string,
   input: WorkflowInput<Type>,
 ): void {
-  const workflowId = workflowKinds[type].workflowId(objectId);
-  em.create(OutboxEntry, { workflowType: type, workflowId, input: { ...input } }, { persist: true });
+  em.create(OutboxEntry, toStartEntry(type, objectId, input), { persist: true });
+}
+
+/** The columns of the entry of a start. */
+export function toStartEntry<Type extends WorkflowType>(
+  type: Type,
+  objectId: string,
+  input: WorkflowInput<Type>,
+): Pick<OutboxEntry, 'workflowType' | 'workflowId' | 'input'> {
+  return { workflowType: type, workflowId: workflowKinds[type].workflowId(objectId), input: { ...input } };
 }
 
 /**

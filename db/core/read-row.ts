@@ -56,3 +56,14 @@ function chooseConverter(property: EntityProperty): Column['convert'] {
   if (isNumber) return (value) => (value === null ? null : Number(value));
   return (value) => value;
 }
+
+export function readProperty(row: object, name: string): unknown {
+  return (row as Record<string, unknown>)[name] ?? null;
+}
+
+/** The value of a property as a parameter of a statement. */
+export function toParameter({ name }: Column, row: object): unknown {
+  const value = readProperty(row, name);
+  if (value instanceof Date) return value.toISOString();
+  return typeof value === 'object' && value !== null ? JSON.stringify(value) : value;
+}

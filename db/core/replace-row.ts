@@ -2,7 +2,7 @@ import type { EntityName } from '@mikro-orm/core';
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { Event } from './event.entity.ts';
 import { query } from './query.ts';
-import { type Column, readColumns } from './read-row.ts';
+import { readColumns, readProperty, toParameter } from './read-row.ts';
 import type { SqlCondition } from './scope.ts';
 
 /**
@@ -40,10 +40,10 @@ export async function replaceRow<Entity extends object>(
      ${inserts.map(({ sql }, index) => `, inserted_${index} as (${sql})`).join('')}
      select 1 from changed`,
     [
-      ...changed.map((column) => written(column, change.after)),
+      ...changed.map((column) => toParameter(column, change.after)),
       readProperty(change.after, key.name),
       change.version,
-      ...events.flatMap((event) => eventColumns.map((column) => written(column, event))),
+      ...events.flatMap((event) => eventColumns.map((column) => toParameter(column, event))),
       ...inserts.flatMap(({ values }) => values),
     ],
   );
@@ -52,16 +52,6 @@ export async function replaceRow<Entity extends object>(
 
 const eventTypes: Record<string, string> = { sequence: 'integer', data: 'jsonb', created_at: 'timestamptz' };
 
-function readProperty(row: object, name: string): unknown {
-  return (row as Record<string, unknown>)[name] ?? null;
-}
-
 function same(a: unknown, b: unknown): boolean {
   return a instanceof Date && b instanceof Date ? a.getTime() === b.getTime() : a === b;
-}
-
-function written({ name }: Column, row: object): unknown {
-  const value = readProperty(row, name);
-  if (value instanceof Date) return value.toISOString();
-  return typeof value === 'object' && value !== null ? JSON.stringify(value) : value;
 }

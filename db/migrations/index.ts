@@ -8,6 +8,7 @@ import { Migration0007Metering } from './0007-metering.ts';
 import { Migration0008Billing } from './0008-billing.ts';
 import { Migration0009Webhooks } from './0009-webhooks.ts';
 import { Migration0010Upkeep } from './0010-upkeep.ts';
+import { Migration0011DirectStarts } from './0011-direct-starts.ts';
 
 /** All migrations in the order of their names, which is the order of execution. */
 export const migrations = [
@@ -21,4 +22,5 @@ export const migrations = [
   { name: '0008-billing', class: Migration0008Billing },
   { name: '0009-webhooks', class: Migration0009Webhooks },
   { name: '0010-upkeep', class: Migration0010Upkeep },
+  { name: '0011-direct-starts', class: Migration0011DirectStarts },
 ];

@@ -24,13 +24,17 @@ import { budgetRestricted } from '../billing/budget-rows.ts';
 import type { PlanCatalog } from '../billing/plans.ts';
 import type { SubscriptionStatus } from '../billing/subscriptions.ts';
 import { accountTransaction } from '../core/account-transaction.ts';
+import { Event } from '../core/event.entity.ts';
+import { insertStatement } from '../core/insert-statement.ts';
 import { lockRow } from '../core/lock-row.ts';
-import { requestSignal, requestStart } from '../core/outbox.ts';
+import { requestSignal, toStartEntry } from '../core/outbox.ts';
 import { query } from '../core/query.ts';
+import { type EntityRow, readRow } from '../core/read-row.ts';
 import { readHostCapacities, templateUse } from '../hosts/host-capacities.ts';
 import { limitsWhatIsMetered, requireMeteredQuota } from '../usage/metered-quotas.ts';
+import { startsChannel } from './direct-starts.ts';
 import { Sandbox } from './sandbox.entity.ts';
-import { recordSandboxEvent } from './sandbox-events.ts';
+import { type EventFields, newSandboxEvent } from './sandbox-events.ts';
 
 /** The caller's choices for a new sandbox. The other fields follow from the plan and from placement. */
 export type NewSandbox = Pick<
@@ -61,6 +65,15 @@ export type NewSandbox = Pick<
 > &
   Partial<Pick<Sandbox, 'secretKeyNumber' | 'objectStorage' | 'startImageCommand' | 'directMount' | 's3fsPath'>>;
 
+/** How long the relay leaves the start of the workflow to a direct start and to the API. */
+export const directStartSeconds = 2;
+
+export interface Admitted {
+  sandbox: Sandbox;
+  /** Its host was asked to start it directly. */
+  isDirect: boolean;
+}
+
 /**
  * Admits a sandbox and places it, in one transaction: a lock of the account, the plan's limits, capacity on a live
  * host, the row as `created`, its first event, and the outbox row that starts its workflow. So concurrent creates never
@@ -69,24 +82,27 @@ export type NewSandbox = Pick<
  * `account_suspended`, `subscription_past_due`, `no_capacity`, `start_queue_full`, `locality_constraint_failed`,
  * `template_not_found`
  * @param how.waits whether a client waits for the start: then it is refused rather than queued for long
+ * @param how.direct ask the host to start the sandbox before its workflow begins, for this request
  */
 export async function admitSandbox(
   em: EntityManager,
   plans: PlanCatalog,
   asked: NewSandbox,
   preference: RegionPreference,
-  { waits = false }: { waits?: boolean } = {},
-): Promise<Sandbox> {
+  { waits = false, direct = null }: { waits?: boolean; direct?: { requestId: string | null } | null } = {},
+): Promise<Admitted> {
   return accountTransaction(em, asked.accountId, async (tx) => {
     const plan = await lockAccountForOneMore(tx, plans, asked);
     checkPlanLimits(plan, asked);
     await keepTemplate(tx, asked.templateId);
     const needed = { ...(await requiredCapacity(tx, asked)), ...(waits && { maxStartWaitSeconds }) };
     const host = await reserveHost(tx, needed, { preference, accountId: asked.accountId });
-    const sandbox = tx.create(Sandbox, {
+    const admitted = {
+      objectStorage: [],
       ...asked,
-      status: 'created',
-      reason: 'user_requested',
+      status: 'created' as const,
+      reason: 'user_requested' as const,
+      eventSequence: 0,
       persistenceDays: plan.persistenceDays,
       diskRates: plan.maxDiskRatesPerSandbox ?? null,
       region: host.region,
@@ -94,15 +110,63 @@ export async function admitSandbox(
       regionForced: preference.forced,
       hostId: host.hostId,
       udpHostPorts: await takeUdpPorts(tx, host.hostId, listUdpPorts(asked)),
-    });
-    recordSandboxEvent(tx, sandbox, 'sandbox.created', new Date());
-    requestStart(tx, 'sandbox', sandbox.sandboxId, toLifeStart(sandbox));
-    return sandbox;
+    };
+    return insertAdmitted(tx, admitted, direct);
   });
 }
 
+/**
+ * Inserts the row, its first event and the start of its workflow, and tells the host of a direct start, in one
+ * statement. The host hears of it when the transaction is committed. The relay waits for a direct start, which normally
+ * ends much sooner.
+ * @param sandbox the columns without a default
+ */
+async function insertAdmitted(
+  tx: EntityManager,
+  sandbox: LifeFields & EventFields,
+  direct: { requestId: string | null } | null,
+): Promise<Admitted> {
+  const { sandboxId, hostId } = sandbox;
+  const event = newSandboxEvent(sandbox, 'sandbox.created', new Date());
+  const row = insertStatement(tx, Sandbox, sandbox);
+  const recorded = insertStatement(tx, Event, event);
+  const start = toStartEntry('sandbox', sandboxId, toLifeStart(sandbox));
+  const [made] = await query<EntityRow<Sandbox> & { is_direct: boolean }>(
+    tx,
+    `with told as (select pg_notify(?, ?) from hosts where host_id = ? and hears_starts and ?),
+       direct as (select exists (select from told) as is_direct),
+       row as (${row.sql} returning *),
+       event as (${recorded.sql}),
+       start as (insert into outbox (workflow_type, workflow_id, input, not_before)
+         select ?, ?, ?::jsonb, now() + case when is_direct then interval '${directStartSeconds} seconds' else '0' end
+           from direct)
+     select row.*, is_direct from row, direct`,
+    [
+      ...[startsChannel(hostId), [sandboxId, direct?.requestId].filter(Boolean).join(' '), hostId, direct !== null],
+      ...[...row.values, ...recorded.values],
+      ...[start.workflowType, start.workflowId, JSON.stringify(start.input)],
+    ],
+  );
+  return { sandbox: readRow(tx, Sandbox, made!), isDirect: made!.is_direct };
+}
+
+type LifeFields = Pick<
+  Sandbox,
+  | 'sandboxId'
+  | 'accountId'
+  | 'ownerUserId'
+  | 'projectId'
+  | 'templateId'
+  | 'hostId'
+  | 'region'
+  | 'timeoutSeconds'
+  | 'autoPause'
+  | 'persistenceDays'
+  | 'objectStorage'
+>;
+
 /** Makes the input of a sandbox's workflow from its row. */
-export function toLifeStart(row: Sandbox): LifeStart {
+export function toLifeStart(row: LifeFields): LifeStart {
   return {
     sandboxId: row.sandboxId,
     timeoutSeconds: row.timeoutSeconds,

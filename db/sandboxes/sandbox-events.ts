@@ -16,11 +16,16 @@ export type SandboxEventType =
   | 'sandbox.failed'
   | 'sandbox.project_switched';
 
+export type EventFields = Pick<
+  Sandbox,
+  'sandboxId' | 'accountId' | 'ownerUserId' | 'projectId' | 'templateId' | 'status' | 'reason' | 'eventSequence'
+>;
+
 /**
  * The next event of a sandbox, counted on its row. Write it in the same statement or transaction as its cause, so that
  * the sequence is without gaps and in order.
  */
-export function newSandboxEvent(sandbox: Sandbox, type: SandboxEventType, at: Date): Event {
+export function newSandboxEvent(sandbox: EventFields, type: SandboxEventType, at: Date): Event {
   sandbox.eventSequence += 1;
   const object = { objectId: sandbox.sandboxId, accountId: sandbox.accountId, userId: sandbox.ownerUserId };
   const data = {

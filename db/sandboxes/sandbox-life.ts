@@ -2,6 +2,7 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import { AppError } from '../../domain/errors.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { stoppedClock, turn } from '../../domain/sandboxes/clock.ts';
+import { firstRun } from '../../domain/sandboxes/life-plan.ts';
 import type { MountSlot } from '../../domain/sandboxes/object-storage.ts';
 import { listUdpPorts } from '../../domain/sandboxes/ports.ts';
 import {
@@ -34,8 +35,8 @@ export interface RunningPlace {
 }
 
 /**
- * All writes of a sandbox's status. Only the activities of the sandbox's own workflow call this. Each write is one
- * transaction and may be repeated: a move that was already made is not made again, and its events are not recorded
+ * All writes of a sandbox's status. Only the activities of the sandbox's own workflow call this, and `claim` and
+ * `runClaimed` the direct start on the sandbox's host. Each write is one transaction and may be repeated: a move that was already made is not made again, and its events are not recorded
  * twice.
  */
 export class SandboxLifeRepository {
@@ -76,6 +77,50 @@ export class SandboxLifeRepository {
     return sandbox;
   }
 
+  /**
+   * `created` → `starting` for a direct start on this host.
+   * @returns null when the sandbox has ended, was placed on another host, or its workflow has begun the start
+   */
+  async claim(sandboxId: SandboxId, hostId: string): Promise<ClaimedStart | null> {
+    const em = this.#em.fork();
+    const [found] = await query<VersionedRow>(
+      em,
+      `update sandboxes s set status = 'starting', substatus = 'allocating', run = ?, updated_at = now()
+         from hosts h
+        where s.sandbox_id = ? and s.status = 'created' and s.run is null and s.host_id = ?
+          and h.host_id = s.host_id and h.lease_expires_at > now()
+        returning s.*, s.xmin::text as version`,
+      [firstRun, sandboxId, hostId],
+    );
+    if (!found) return null;
+    const row = readRow(em, Sandbox, found);
+    this.#report({ ...row, status: 'created' }, row);
+    return { row, version: found.version };
+  }
+
+  /**
+   * `starting` → `running` for a direct start.
+   * @param at the moment at which the sandbox was ready
+   * @returns false when the claim no longer holds: the sandbox ends, or its workflow has moved it to another host
+   */
+  async runClaimed(claimed: ClaimedStart, place: RunningPlace, at: Date): Promise<boolean> {
+    const em = this.#em.fork();
+    const { sandboxId, run, hostId } = claimed.row;
+    for (let found = claimed; ; found = await this.#read(em, sandboxId, '')) {
+      const { row } = found;
+      if (row.status !== 'starting' || row.run !== run || row.hostId !== hostId) return false;
+      const changed = await this.#replace(em, found, at, (running, record) => {
+        running.status = 'running';
+        running.substatus = null;
+        enterRunning(running, place, at);
+        record('sandbox.started');
+      });
+      if (!changed) continue;
+      this.#report(row, changed);
+      return true;
+    }
+  }
+
   /** The next step of `starting` or `terminating`. Ignored if the status has changed. */
   async step(sandboxId: SandboxId, during: SandboxStatus, substatus: SandboxSubstatus): Promise<void> {
     await this.#em.fork().nativeUpdate(Sandbox, { sandboxId, status: during }, { substatus, updatedAt: new Date() });
@@ -85,16 +130,7 @@ export class SandboxLifeRepository {
   run(sandboxId: SandboxId, place: RunningPlace, at: Date): Promise<Sandbox> {
     return this.#move(sandboxId, 'running', (row, record) => {
       const first = row.status === 'starting';
-      setPhase(row, 'running', at);
-      row.agentAddress = place.address;
-      row.agentPort = place.agentPort;
-      if (place.slots) row.objectStorage = place.slots;
-      row.timeoutFrom = at;
-      row.holdsCompute = true;
-      if (first) row.startedAt = at;
-      else row.resumedAt = at;
-      row.pausedAt = null;
-      row.pausingAt = null;
+      enterRunning(row, place, at);
       const restarted = row.reason === 'restarted';
       if (!restarted) row.reason = 'user_requested';
       record(first ? 'sandbox.started' : restarted ? 'sandbox.restarted' : 'sandbox.resumed');
@@ -362,28 +398,66 @@ export class SandboxLifeRepository {
     apply: Change,
     tx: EntityManager | null,
   ): Promise<{ before: Sandbox; row: Sandbox } | null> {
-    const [found] = await query<EntityRow<Sandbox> & { version: string }>(
+    const found = await this.#read(em, sandboxId, tx ? 'for update' : '');
+    const row = await this.#replace(em, found, new Date(), apply, tx);
+    return row && { before: found.row, row };
+  }
+
+  async #read(em: EntityManager, sandboxId: SandboxId, lock: 'for update' | ''): Promise<Versioned> {
+    const [found] = await query<VersionedRow>(
       em,
-      `select *, xmin::text as version from sandboxes where sandbox_id = ? ${tx ? 'for update' : ''}`,
+      `select *, xmin::text as version from sandboxes where sandbox_id = ? ${lock}`,
       [sandboxId],
     );
     if (!found) throw new AppError('internal_error', `There is no sandbox ${sandboxId}`);
-    const before = readRow(em, Sandbox, found);
+    return { row: readRow(em, Sandbox, found), version: found.version };
+  }
+
+  /** @returns the changed row; null when another write came in between */
+  async #replace(
+    em: EntityManager,
+    { row: before, version }: Versioned,
+    eventsAt: Date,
+    apply: Change,
+    tx: EntityManager | null = null,
+  ): Promise<Sandbox | null> {
     const row = { ...before };
     const types: SandboxEventType[] = [];
     await apply(row, (type) => types.push(type), tx);
     if (!row.holdsCompute) row.isMeasured = false;
     // Made after the status is set, so that each event has the state that it led to.
-    const events = types.map((type) => newSandboxEvent(row, type, new Date()));
+    const events = types.map((type) => newSandboxEvent(row, type, eventsAt));
     const usage = usageStatements(before, row.meteredUntil ?? null, ', changed');
-    const replaced = await replaceRow(em, Sandbox, { before, after: row, version: found.version }, events, usage);
-    return replaced ? { before, row } : null;
+    return (await replaceRow(em, Sandbox, { before, after: row, version }, events, usage)) ? row : null;
   }
 }
+
+/** A row and its `xmin` at the read. */
+interface Versioned {
+  row: Sandbox;
+  version: string;
+}
+type VersionedRow = EntityRow<Sandbox> & { version: string };
+
+/** A direct start that this host has begun. */
+export type ClaimedStart = Versioned;
 
 type RecordEvent = (type: SandboxEventType) => void;
 /** `tx` is set when the change runs in a transaction with the row locked. */
 type Change = (row: Sandbox, record: RecordEvent, tx: EntityManager | null) => void | Promise<void>;
+
+function enterRunning(row: Sandbox, place: RunningPlace, at: Date): void {
+  setPhase(row, 'running', at);
+  row.agentAddress = place.address;
+  row.agentPort = place.agentPort;
+  if (place.slots) row.objectStorage = place.slots;
+  row.timeoutFrom = at;
+  row.holdsCompute = true;
+  if (row.startedAt) row.resumedAt = at;
+  else row.startedAt = at;
+  row.pausedAt = null;
+  row.pausingAt = null;
+}
 
 /** Also sets the time up to which usage is recorded with this change, which is the end of the phase. */
 function setPhase(row: Sandbox, kind: 'running' | 'paused' | null, at: Date): void {

@@ -22,7 +22,12 @@ export interface LifeStart {
   timeoutSeconds: number;
   /** The sandbox has mounts. Their credentials arrive in an update of their own, and the start waits for them. */
   awaitsCredentials?: boolean;
+  /** The sandbox runs already, since `sinceMs` (Unix milliseconds): its host started it directly. */
+  running?: { run: number; sinceMs: number };
 }
+
+/** The number of a sandbox's first start. */
+export const firstRun = 1;
 
 /** The error of a start if the sandbox's row is gone or the sandbox has ended. */
 export const noLife = 'no_life';

@@ -11,8 +11,10 @@ import { sandboxSearchAttributes, searchAttributes } from './search-attributes.t
 
 /** The search attributes of workflow types at their start, in addition to the account. */
 const toSearchAttributes: { [Type in WorkflowType]?: (input: WorkflowInput<Type>) => SearchAttributePair[] } = {
-  sandbox: ({ plan }) =>
-    sandboxSearchAttributes(plan, 'starting').filter(({ key }) => key !== searchAttributes.accountId),
+  sandbox: ({ plan, running }) =>
+    sandboxSearchAttributes(plan, running ? 'running' : 'starting').filter(
+      ({ key }) => key !== searchAttributes.accountId,
+    ),
   passwordReset: ({ userId }) => [{ key: searchAttributes.userId, value: userId }],
   userInvitation: ({ userId }) => [{ key: searchAttributes.userId, value: userId }],
   userDeletion: ({ userId }) => [{ key: searchAttributes.userId, value: userId }],

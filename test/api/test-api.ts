@@ -14,6 +14,7 @@ import type { SandboxCommands } from '../../api/routes/sandboxes/commands.ts';
 import { SandboxAgents } from '../../api/routes/sandboxes/exec/agents.ts';
 import { ExecutionEndWatch } from '../../api/routes/sandboxes/exec/execution-end-watch.ts';
 import { ExecTokens } from '../../api/routes/sandboxes/exec/tokens.ts';
+import type { StartNews } from '../../api/routes/sandboxes/start-news.ts';
 import { Account } from '../../db/accounts/account.entity.ts';
 import { createAccount, type MadeAccount } from '../../db/accounts/accounts.ts';
 import { ApiKey } from '../../db/accounts/api-key.entity.ts';
@@ -87,7 +88,13 @@ export async function startApi(
     /** Returns the token for the platform's paths of a sandbox's agent. */
     platformToken?: (sandboxId: SandboxId) => string;
     stalledReaderMs?: number;
-    on?: { orm: Orm; account: MadeAccount; commands: SandboxCommands; passwordResets?: PasswordResets };
+    on?: {
+      orm: Orm;
+      account: MadeAccount;
+      commands: SandboxCommands;
+      passwordResets?: PasswordResets;
+      startNews?: StartNews;
+    };
   } = {},
 ): Promise<TestApi> {
   const { on } = options;
@@ -111,6 +118,7 @@ export async function startApi(
     plans,
     settings,
     sandboxCommands: on?.commands ?? commands,
+    startNews: on?.startNews ?? { expect: () => null },
     deriveAgentToken: (sandboxId) => `token-of-${sandboxId}`,
     secretKeyNumber: () => secrets.secretKeyNumber,
     sealFor: secrets.sealFor,

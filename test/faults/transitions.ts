@@ -156,7 +156,7 @@ const expiry: Transition = {
       const account = await tx.findOneOrFail(Account, { status: 'active' }, { orderBy: { createdAt: 'asc' } });
       const owner = await tx.findOneOrFail(User, { accountId: account.accountId, isRootUser: true });
       const template = await tx.findOneOrFail(Template, { name: 'base' });
-      const admitted = await admitSandbox(
+      const { sandbox: admitted } = await admitSandbox(
         tx,
         loadPlans(),
         {

@@ -7,6 +7,7 @@ import type { WorkerDeploymentVersion } from '@temporalio/common';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { DefaultLogger, NativeConnection, Runtime, type Worker } from '@temporalio/worker';
 import { pino } from 'pino';
+import type { SandboxStarts } from '../../activities/sandboxes/starts.ts';
 import { TemporalSandboxCommands } from '../../api/routes/sandboxes/commands.ts';
 import type { MadeAccount } from '../../db/accounts/accounts.ts';
 import { loadPlans, type PlanCatalog } from '../../db/billing/plans.ts';
@@ -33,6 +34,7 @@ import { createControlWorkers } from '../../worker/control-worker.ts';
 import { createHostWorkers } from '../../worker/host-worker.ts';
 import { HostLease } from '../../worker/hosts/lease.ts';
 import { OutboxRelay } from '../../worker/outbox-relay.ts';
+import { DirectStarts } from '../../worker/sandboxes/direct-starts.ts';
 import { SandboxFacts } from '../../worker/sandboxes/facts.ts';
 import { WebhookRelay } from '../../worker/webhooks/relay.ts';
 import { ensureWorkflowBundle } from '../../worker/workflow-bundle.ts';
@@ -58,12 +60,19 @@ export interface ControlPlane {
   client: Client;
   commands: TemporalSandboxCommands;
   relay: OutboxRelay;
+  /** The host's first starts of sandboxes. */
+  starts: SandboxStarts;
+  /** Not started: a test that starts it has a host that starts sandboxes directly. */
+  directStarts: DirectStarts;
   /** Only tests of webhooks start it. */
   webhookRelay: WebhookRelay;
   account: MadeAccount;
   hostId: string;
-  /** Admits a sandbox as the API does, without starting it. */
-  admit(wanted?: Partial<NewSandbox>): Promise<Sandbox>;
+  /**
+   * Admits a sandbox as the API does, without starting it.
+   * @param direct tell its host to start it
+   */
+  admit(wanted?: Partial<NewSandbox>, direct?: { requestId: string | null }): Promise<Sandbox>;
   row(sandboxId: SandboxId): Promise<Sandbox>;
   /** The control workers of each version, the first of which is none. Those that still run are stopped with the plane. */
   controls: readonly (readonly Worker[])[];
@@ -146,9 +155,9 @@ export async function startControlPlane(options: {
       version,
       retention: options.retention ?? keptForLong,
     });
-  const [control, hosts] = await Promise.all([
+  const [control, { workers: hosts, starts }] = await Promise.all([
     createControl(null),
-    createHostWorkers({ ...common, hostId, driver: options.driver, registry, ...options.hostWorker }),
+    createHostWorkers({ ...common, hostId, driver: options.driver, registry, ...options.hostWorker, logger: silent }),
   ]);
   const controls = [control];
   const running = control.map((each) => each.run());
@@ -177,6 +186,7 @@ export async function startControlPlane(options: {
   await lease.offer();
   const facts = new SandboxFacts({ client, logger: silent });
   options.driver.onExit((exit) => facts.exited(exit));
+  const directStarts = new DirectStarts({ orm, databaseUrl: database.url, hostId, starts, logger: silent });
   const relay = new OutboxRelay({ orm, client, logger: silent });
   if (options.relay ?? true) relay.start();
   const webhookRelay = new WebhookRelay({ orm, databaseUrl: database.url, webhooks, logger: silent });
@@ -189,10 +199,12 @@ export async function startControlPlane(options: {
     client,
     commands: new TemporalSandboxCommands({ client, orm, logger: silent }),
     relay,
+    starts,
+    directStarts,
     webhookRelay,
     account,
     hostId,
-    admit(wanted = {}) {
+    async admit(wanted = {}, direct) {
       const asked: NewSandbox = {
         sandboxId: newId('sandbox'),
         accountId: account.accountId,
@@ -219,7 +231,7 @@ export async function startControlPlane(options: {
         customPorts: [],
         ...wanted,
       };
-      return admitSandbox(orm.em.fork(), plans, asked, anyRegion);
+      return (await admitSandbox(orm.em.fork(), plans, asked, anyRegion, { direct: direct ?? null })).sandbox;
     },
     settings,
     controls,
@@ -232,7 +244,7 @@ export async function startControlPlane(options: {
     row: (sandboxId) => orm.em.fork().findOneOrFail(Sandbox, { sandboxId }),
     stopHosts,
     async stop() {
-      await Promise.all([relay.stop(), webhookRelay.stop()]);
+      await Promise.all([relay.stop(), webhookRelay.stop(), directStarts.stop()]);
       facts.stop();
       for (const each of controls.flat()) if (each.getState() === 'RUNNING') each.shutdown();
       await Promise.all([...running, stopHosts()]);

@@ -7,6 +7,8 @@ import { type HostReport, hostReportSignal } from '../../workflows/sandboxes/lif
 
 const firstRetryMs = 200;
 const longestRetryMs = 5000;
+/** How long a report waits for the start of its workflow. Reconciliation repeats reports of sandboxes that live on. */
+const notStartedMs = 60_000;
 
 /**
  * Reports a host's observations of sandboxes to their workflows. Each method retries until Temporal has accepted the
@@ -65,15 +67,30 @@ export class SandboxFacts {
 
   async #report(sandboxId: SandboxId, report: HostReport): Promise<void> {
     const { signal } = this.#stopping;
+    const notStartedUntilMs = performance.now() + notStartedMs;
     for (let waitMs = firstRetryMs; ; waitMs = Math.min(waitMs * 2, longestRetryMs)) {
       signal.throwIfAborted();
       try {
         return await this.#client.workflow.getHandle(sandboxId).signal(hostReportSignal, report);
       } catch (error) {
-        if (error instanceof WorkflowNotFoundError) return;
-        this.#logger.warn({ err: error, sandboxId }, 'a report could not be sent to its workflow; trying again');
+        if (error instanceof WorkflowNotFoundError) {
+          if (performance.now() > notStartedUntilMs || (await this.#hasClosed(sandboxId))) return;
+        } else this.#logger.warn({ err: error, sandboxId }, 'a report could not be sent to its workflow; trying again');
       }
       await delay(waitMs, undefined, { signal });
+    }
+  }
+
+  /**
+   * Temporal gives the same error for a closed workflow and for one that is not started yet, as after a direct start.
+   * `describe` fails only for the latter.
+   */
+  async #hasClosed(sandboxId: SandboxId): Promise<boolean> {
+    try {
+      await this.#client.workflow.getHandle(sandboxId).describe();
+      return true;
+    } catch {
+      return false;
     }
   }
 }

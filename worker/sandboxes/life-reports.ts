@@ -1,5 +1,6 @@
 import type { ActivityInterceptorsFactory } from '@temporalio/worker';
 import type { Logger } from 'pino';
+import type { SandboxId } from '../../domain/ids.ts';
 import type { SandboxMove, SandboxSubstatus } from '../../domain/sandboxes/state.ts';
 import type { SandboxMetrics } from '../../platform/monitoring/sandbox-metrics.ts';
 import { activityRequest, readRequestId } from '../../platform/temporal/request-id.ts';
@@ -9,6 +10,8 @@ export interface LifeReports {
   onMove(move: SandboxMove): void;
   onStep(step: SandboxSubstatus, ms: number): void;
   activityInterceptor: ActivityInterceptorsFactory;
+  /** Runs a direct start for the request that asked for it, and reports it like the activity. */
+  observeDirectStart<T>(sandboxId: SandboxId, requestId: string | null, work: () => Promise<T>): Promise<T>;
 }
 
 /**
@@ -19,6 +22,30 @@ export interface LifeReports {
 export function createLifeReports(deps: { logger: Logger; metrics: SandboxMetrics; logWork: boolean }): LifeReports {
   const { logger, metrics, logWork } = deps;
   const requestId = () => activityRequest.getStore() ?? undefined;
+  const observe = <T>(
+    { workflowId, activity, attempt }: { workflowId: string | undefined; activity: string; attempt: number },
+    request: string | null,
+    work: () => Promise<T>,
+    isCancelled: () => boolean,
+  ): Promise<T> =>
+    activityRequest.run(request, async () => {
+      const startedMs = performance.now();
+      const report = (outcome: 'completed' | 'failed' | 'cancelled') => {
+        const ms = performance.now() - startedMs;
+        metrics.worked(activity, outcome, ms);
+        if (!logWork) return;
+        const line = { request_id: requestId(), workflow_id: workflowId };
+        logger.info({ ...line, activity, attempt, outcome, duration_ms: Math.round(ms) }, 'work');
+      };
+      try {
+        const result = await work();
+        report('completed');
+        return result;
+      } catch (error) {
+        report(isCancelled() ? 'cancelled' : 'failed');
+        throw error;
+      }
+    });
   return {
     onMove(move) {
       metrics.moved(move);
@@ -28,30 +55,16 @@ export function createLifeReports(deps: { logger: Logger; metrics: SandboxMetric
     },
     onStep: (step, ms) => metrics.stepped(step, ms),
     activityInterceptor: (context) => {
-      const { activityType, workflowExecution, attempt } = context.info;
+      const { activityType: activity, workflowExecution, attempt } = context.info;
+      const work = { activity, attempt, workflowId: workflowExecution?.workflowId };
+      const isCancelled = () => context.cancellationSignal.aborted;
       return {
         inbound: {
-          execute: (input, next) =>
-            activityRequest.run(readRequestId(input.headers), async () => {
-              const startedMs = performance.now();
-              const report = (outcome: 'completed' | 'failed' | 'cancelled') => {
-                const ms = performance.now() - startedMs;
-                metrics.worked(activityType, outcome, ms);
-                if (!logWork) return;
-                const line = { request_id: requestId(), workflow_id: workflowExecution?.workflowId };
-                logger.info({ ...line, activity: activityType, attempt, outcome, duration_ms: Math.round(ms) }, 'work');
-              };
-              try {
-                const result = await next(input);
-                report('completed');
-                return result;
-              } catch (error) {
-                report(context.cancellationSignal.aborted ? 'cancelled' : 'failed');
-                throw error;
-              }
-            }),
+          execute: (input, next) => observe(work, readRequestId(input.headers), () => next(input), isCancelled),
         },
       };
     },
+    observeDirectStart: (workflowId, requestId, work) =>
+      observe({ activity: 'startSandbox', attempt: 1, workflowId }, requestId, work, () => false),
   };
 }

@@ -17,6 +17,7 @@ import type { Sandbox } from '../../../db/sandboxes/sandbox.entity.ts';
 import { findSandboxStatus } from '../../../db/sandboxes/sandbox-status.ts';
 import { AppError } from '../../../domain/errors.ts';
 import type { SandboxId } from '../../../domain/ids.ts';
+import { firstRun, type LifeStart } from '../../../domain/sandboxes/life-plan.ts';
 import type { StorageChange } from '../../../domain/sandboxes/object-storage.ts';
 import type { Port } from '../../../domain/sandboxes/ports.ts';
 import { isOver, type SandboxStatus } from '../../../domain/sandboxes/state.ts';
@@ -40,6 +41,13 @@ import {
 import type { sandbox as sandboxWorkflow } from '../../../workflows/sandboxes/life/workflow.ts';
 import { isFailing, workflowError, workflowFailing } from '../../plugins/workflow-errors.ts';
 import { MergedTimeoutChanges } from './merged-timeout-changes.ts';
+import type { ExpectedNews } from './start-news.ts';
+
+interface StartOptions {
+  wait: boolean;
+  sealedCredentials?: string | null;
+  news?: ExpectedNews | null;
+}
 
 /**
  * The commands that routes send to sandboxes. Each becomes an update of the sandbox's workflow. If the sandbox has
@@ -49,8 +57,9 @@ export interface SandboxCommands {
   /**
    * Starts the workflow of an admitted row. With `wait`, returns when the sandbox runs or has failed.
    * @param options.sealedCredentials the credentials of its mounts, encrypted for its host
+   * @param options.news the result of its direct start
    */
-  start(sandbox: Sandbox, options: { wait: boolean; sealedCredentials?: string | null }): Promise<void>;
+  start(sandbox: Sandbox, options: StartOptions): Promise<void>;
   pause(sandbox: Sandbox, options: { wait: boolean }): Promise<void>;
   resume(sandbox: Sandbox, options: { wait: boolean; storage?: StorageChange }): Promise<void>;
   /** Ends its processes and starts it again on its disk. */
@@ -85,6 +94,8 @@ export class TemporalSandboxCommands implements SandboxCommands {
   readonly #logger: Logger;
   readonly #inFlight = new CommandsInFlight();
   readonly #timeouts = new MergedTimeoutChanges((sandbox, change) => this.#command(sandbox, timeoutUpdate, [change]));
+  /** Starts of workflows for sandboxes that run already. */
+  readonly #following = new Map<SandboxId, Promise<void>>();
   /** Terminations without a reply, by sandbox and `forget`. */
   readonly #terminations = new Map<string, Promise<{ alreadyTerminated: boolean }>>();
 
@@ -94,11 +105,10 @@ export class TemporalSandboxCommands implements SandboxCommands {
     this.#logger = deps.logger;
   }
 
-  async start(
-    sandbox: Sandbox,
-    { wait, sealedCredentials }: { wait: boolean; sealedCredentials?: string | null },
-  ): Promise<void> {
+  async start(sandbox: Sandbox, { wait, sealedCredentials, news }: StartOptions): Promise<void> {
     const { sandboxId } = sandbox;
+    const started = await news?.result;
+    if (started) return this.#followStart(sandbox, started.sinceMs);
     const untilMs = Date.now() + startTimeoutMs;
     const options = sandboxStart(sandbox);
     try {
@@ -122,7 +132,26 @@ export class TemporalSandboxCommands implements SandboxCommands {
       if (wait) await this.#waitForRow(sandboxId, untilMs);
       return;
     }
-    // The request does not wait for this. If it fails, the relay finds that the workflow is already started.
+    this.#removeStart(sandboxId);
+  }
+
+  /** Starts the workflow of a sandbox that runs already. The request does not wait for it, but later commands do. */
+  #followStart(sandbox: Sandbox, sinceMs: number): void {
+    const { sandboxId } = sandbox;
+    const options = sandboxStart(sandbox, { run: firstRun, sinceMs });
+    const following = this.#client.workflow
+      .start<typeof sandboxWorkflow>('sandbox', options)
+      .then(() => this.#removeStart(sandboxId))
+      .catch((error) => {
+        if (error instanceof WorkflowExecutionAlreadyStartedError) return;
+        this.#logger.warn({ err: error, sandboxId }, 'the workflow of a running sandbox is left to the relay');
+      })
+      .finally(() => this.#following.delete(sandboxId));
+    this.#following.set(sandboxId, following);
+  }
+
+  /** The request does not wait for this. If it fails, the relay finds that the workflow is already started. */
+  #removeStart(sandboxId: SandboxId): void {
     removeStart(this.#orm.em, sandboxId).catch((error) => {
       this.#logger.warn({ err: error, sandboxId }, 'the start of a sandbox could not be removed from the outbox');
     });
@@ -243,6 +272,7 @@ export class TemporalSandboxCommands implements SandboxCommands {
     update: UpdateDefinition<R, A>,
     args: A,
   ): Promise<R> {
+    await this.#following.get(sandbox.sandboxId);
     try {
       return await this.#send(sandbox.sandboxId, update, args);
     } catch (error) {
@@ -317,8 +347,8 @@ export class TemporalSandboxCommands implements SandboxCommands {
   }
 }
 
-function sandboxStart(sandbox: Sandbox) {
-  return startOptions('sandbox', sandbox.sandboxId, toLifeStart(sandbox));
+function sandboxStart(sandbox: Sandbox, running?: LifeStart['running']) {
+  return startOptions('sandbox', sandbox.sandboxId, { ...toLifeStart(sandbox), ...(running && { running }) });
 }
 
 /**

@@ -27,6 +27,7 @@ import { readNewPort } from '../../schemas/port.ts';
 import { envelope, failures, ofIdempotency, ofMutations, success } from '../../schemas/replies.ts';
 import { type CreateBody, createBody, mountPath, readDirectMount, requireOutbound } from './bodies.ts';
 import { allFields, fullSandbox, networkProxy } from './reply.ts';
+import type { ExpectedNews } from './start-news.ts';
 
 /** The reply of create. */
 const createdSandboxSchema = allFields
@@ -133,14 +134,14 @@ export function createSandbox(api: Api, deps: ApiDependencies): void {
       const { mounts } = storage;
       requireOutbound(mounts, (index) => mountPath(storage, index), deps.settings);
       const plan = planMounts(mounts);
-      const { sandbox, awaitsImage } = await admit(deps, request, request.body, plan.slots);
+      const { sandbox, awaitsImage, news } = await admit(deps, request, request.body, plan.slots);
       const { sandboxId, templateName } = sandbox;
       const sealedCredentials = mounts.length > 0 ? deps.sealFor(sandboxId, plan.credentials) : null;
       request.workflowId = sandboxId;
       if (awaitsImage)
         request.log.info({ sandboxId, templateName }, 'the sandbox waits until the image of its template is made');
       try {
-        await deps.sandboxCommands.start(sandbox, { wait: !isAsync, sealedCredentials });
+        await deps.sandboxCommands.start(sandbox, { wait: !isAsync, sealedCredentials, news });
       } catch (error) {
         // The sandbox is admitted, and the relay starts it later. So the reply is its current state and not an error.
         request.log.error({ err: error, workflow_id: sandboxId }, 'the sandbox could not be started at once');
@@ -171,6 +172,8 @@ interface Admitted {
   sandbox: Sandbox;
   /** The host is still making the image of the template. */
   awaitsImage: boolean;
+  /** The result of its direct start. Null: there is none. */
+  news: ExpectedNews | null;
 }
 
 async function admit(
@@ -185,16 +188,28 @@ async function admit(
   return createOnce(request, 'sandbox', {
     find: async (sandboxId) => {
       const sandbox = await em.findOne(Sandbox, { sandboxId, accountId: caller.accountId });
-      return sandbox && { sandbox, awaitsImage: false };
+      return sandbox && { sandbox, awaitsImage: false, news: null };
     },
     create: async (sandboxId) => {
       const preference = await regionPreference(em, deps.settings, request, body.locality);
       const template = await usableTemplate(em, { caller, scope }, body.template);
       const wanted = await newSandbox(em, deps, { caller, scope }, body, { sandboxId, template });
-      const sandbox = await admitSandbox(em, deps.plans, { ...wanted, objectStorage }, preference, {
-        waits: !body.is_async,
-      });
-      return { sandbox, awaitsImage: template.status !== 'available' };
+      const awaitsImage = template.status !== 'available';
+      const waits = !body.is_async;
+      const canStartDirectly = waits && !awaitsImage && objectStorage.length === 0;
+      const news = canStartDirectly ? deps.startNews.expect(sandboxId) : null;
+      let isDirect = false;
+      try {
+        const asked = { ...wanted, objectStorage };
+        const admitted = await admitSandbox(em, deps.plans, asked, preference, {
+          waits,
+          direct: news && { requestId: request.id },
+        });
+        isDirect = admitted.isDirect;
+        return { sandbox: admitted.sandbox, awaitsImage, news: isDirect ? news : null };
+      } finally {
+        if (!isDirect) news?.end();
+      }
     },
   });
 }

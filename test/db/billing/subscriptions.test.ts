@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { toSpec } from '../../../activities/sandboxes/on-host.ts';
+import { toSpec } from '../../../activities/sandboxes/spec.ts';
 import { createAccount } from '../../../db/accounts/accounts.ts';
 import { issuePeriodInvoice, renew } from '../../../db/billing/billing-periods.ts';
 import { findInvoice, findPeriodInvoiceEndingAt } from '../../../db/billing/invoices.ts';

@@ -56,7 +56,7 @@ afterAll(async () => {
 /** Adds a sandbox with two cores and 512 MB. */
 async function sandbox(): Promise<SandboxId> {
   const { templateId } = await orm.em.fork().findOneOrFail(Template, { name: 'base' });
-  const row = await admitSandbox(
+  const { sandbox: row } = await admitSandbox(
     orm.em.fork(),
     loadPlans(),
     {

@@ -75,7 +75,7 @@ async function startedSandbox(account: MadeAccount, at: Date, metadata: Record<s
   const own = { metadata, envVars: {}, customPorts: [], image: 'builtin:base', ...lasting, ...commands };
   const size = { cpuCount: 2, memoryMb: 512, storageGb: 10 };
   const ids = { sandboxId: newId('sandbox'), accountId, ownerUserId, projectId, templateId };
-  const sandbox = await admitSandbox(orm.em.fork(), plans, { ...ids, ...names, ...own, ...size }, anyRegion);
+  const { sandbox } = await admitSandbox(orm.em.fork(), plans, { ...ids, ...names, ...own, ...size }, anyRegion);
   await life.begin(sandbox.sandboxId, 1);
   await life.run(sandbox.sandboxId, place, at);
   return sandbox;

@@ -81,7 +81,7 @@ const admit = async (account = accounts[0]!, size: { memoryMb?: number; cpuCount
   const own = { metadata: {}, envVars: {}, customPorts: [], image: 'builtin:base', ...lasting, ...commands };
   const sized = { cpuCount: 2, memoryMb: 512, storageGb: 100, ...size };
   const ids = { sandboxId: newId('sandbox'), accountId, ownerUserId, projectId, templateId };
-  return admitSandbox(orm.em.fork(), plans, { ...ids, ...names, ...own, ...sized }, anyRegion);
+  return (await admitSandbox(orm.em.fork(), plans, { ...ids, ...names, ...own, ...sized }, anyRegion)).sandbox;
 };
 const runs = async (sandboxId: SandboxId) => {
   await life.begin(sandboxId, 1);

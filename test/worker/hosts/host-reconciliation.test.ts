@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { pino } from 'pino';
-import { toSpec } from '../../../activities/sandboxes/on-host.ts';
+import { toSpec } from '../../../activities/sandboxes/spec.ts';
 import type { SandboxId } from '../../../domain/ids.ts';
 import type { SandboxInspection } from '../../../runtime/driver.ts';
 import { HostReconciliation, type ReconcilingDriver } from '../../../worker/hosts/reconciliation.ts';

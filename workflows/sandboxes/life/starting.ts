@@ -1,5 +1,5 @@
 import { CancellationScope, condition, isCancellation } from '@temporalio/workflow';
-import type { HostedPlace } from '../../../activities/sandboxes/on-host.ts';
+import type { StartedPlace } from '../../../activities/sandboxes/starts.ts';
 import type { SandboxReason } from '../../../domain/sandboxes/state.ts';
 import { cleaningOn, rows, startingOn } from './activities.ts';
 import { fail } from './ending.ts';
@@ -45,22 +45,18 @@ export async function start(state: SandboxState): Promise<'started' | 'nothing t
 }
 
 /**
- * Records that the sandbox runs. All times of a sandbox come from the workflow's clock and never from a host's, so that
- * deadlines and totals agree even if the clocks of machines differ.
+ * Records that the sandbox runs, unless a direct start has done that. All other times of a sandbox come from the
+ * workflow's clock and never from a host's, so that deadlines and totals agree even if the clocks of machines differ.
  */
 export async function enterRunning(
   state: SandboxState,
-  place: HostedPlace,
+  { runningSinceMs, ...place }: StartedPlace,
   run: number,
   reason: SandboxReason = 'user_requested',
 ): Promise<void> {
-  const atMs = Date.now();
-  await rows.recordRunning(state.id, place, atMs);
-  state.run = run;
-  state.timeoutFromMs = atMs;
-  state.usageRecordedMs = atMs;
-  state.failedAutoPauses = 0;
-  state.setStatus('running', reason);
+  const atMs = runningSinceMs ?? Date.now();
+  if (runningSinceMs === undefined) await rows.recordRunning(state.id, place, atMs);
+  state.enterRunning(atMs, run, reason);
 }
 
 /**
@@ -90,7 +86,10 @@ async function leaveFullHost(state: SandboxState, failure: HostFailure): Promise
 /** @param otherwise the failure of the sandbox when no other host has capacity */
 async function moveToAnotherHost(state: SandboxState, otherwise?: HostFailure): Promise<void> {
   try {
-    Object.assign(state.plan, await rows.placeAgain(state.id));
+    const { running, ...place } = await rows.placeAgain(state.id);
+    // A direct start was faster. If its host is lost, the sandbox fails next.
+    if (running) return state.enterRunning(running.sinceMs, running.run, 'user_requested');
+    Object.assign(state.plan, place);
     state.hostLoss.reset();
     state.publish();
   } catch (error) {

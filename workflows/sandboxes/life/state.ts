@@ -102,12 +102,13 @@ export class SandboxState {
   /** The number of the last attempted start or resume. */
   attempts = 0;
 
-  constructor({ sandboxId, plan, timeoutSeconds, awaitsCredentials, carried }: SandboxWorkflowInput) {
+  constructor({ sandboxId, plan, timeoutSeconds, awaitsCredentials, running, carried }: SandboxWorkflowInput) {
     this.id = sandboxId;
     this.plan = plan;
     this.timeoutSeconds = timeoutSeconds;
     this.awaitsCredentials = awaitsCredentials ?? false;
     this.inbox = new SandboxInbox(carried?.reports);
+    if (running) this.#adopt(running);
     this.#published = carried ? '' : JSON.stringify(sandboxSearchAttributes(plan, this.#status));
     if (carried) this.#restore(carried);
   }
@@ -124,6 +125,14 @@ export class SandboxState {
     this.#status = status;
     this.#reason = reason;
     this.publish();
+  }
+
+  enterRunning(atMs: number, run: number, reason: SandboxReason): void {
+    this.run = run;
+    this.timeoutFromMs = atMs;
+    this.usageRecordedMs = atMs;
+    this.failedAutoPauses = 0;
+    this.setStatus('running', reason);
   }
 
   enterPaused(atMs: number, reason: SandboxReason, memoryKept: boolean): void {
@@ -240,6 +249,16 @@ export class SandboxState {
       attempts: this.attempts,
       reports: this.inbox.carry(),
     };
+  }
+
+  /** The host started the sandbox before this workflow began. */
+  #adopt({ run, sinceMs }: NonNullable<SandboxWorkflowInput['running']>): void {
+    this.#status = 'running';
+    this.#reason = 'user_requested';
+    this.timeoutFromMs = sinceMs;
+    this.usageRecordedMs = sinceMs;
+    this.run = run;
+    this.attempts = run;
   }
 
   #restore(carried: CarriedState): void {
