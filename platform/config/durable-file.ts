@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import fs, { constants } from 'node:fs';
-import { open, rename, rm } from 'node:fs/promises';
+import { type FileHandle, open, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 
 /** Mode of the file. By default only its owner may read it. */
@@ -12,12 +12,30 @@ const privateMode = 0o600;
  * @throws {Error} of the file system; then the file is unchanged
  */
 export async function writeFileDurably(file: string, text: string, mode = privateMode): Promise<void> {
+  await replace(file, text, mode, (handle) => handle.sync());
+  await syncFolder(path.dirname(file));
+}
+
+/**
+ * Replaces a file so that a reader finds either the old text or the whole new one. A power cut may bring the old text
+ * back, or damage the file.
+ */
+export function replaceFile(file: string, text: string, mode = privateMode): Promise<void> {
+  return replace(file, text, mode, async () => {});
+}
+
+async function replace(
+  file: string,
+  text: string,
+  mode: number,
+  afterWrite: (handle: FileHandle) => Promise<void>,
+): Promise<void> {
   const draft = draftPath(file);
   try {
     const handle = await open(draft, 'wx', mode);
     try {
       await handle.writeFile(text);
-      await handle.sync();
+      await afterWrite(handle);
     } finally {
       await handle.close();
     }
@@ -26,7 +44,16 @@ export async function writeFileDurably(file: string, text: string, mode = privat
     await rm(draft, { force: true });
     throw error;
   }
-  await syncFolder(path.dirname(file));
+}
+
+/** Syncs the content of a file. */
+export async function syncFile(file: string): Promise<void> {
+  const handle = await open(file, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
 }
 
 /** `writeFileDurably` for programs that need no concurrency meanwhile. */

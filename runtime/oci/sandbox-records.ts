@@ -4,7 +4,7 @@ import path from 'node:path';
 import { z } from 'zod';
 import type { SandboxId } from '../../domain/ids.ts';
 import type { MountSlot } from '../../domain/sandboxes/object-storage.ts';
-import { writeFileDurably } from '../../platform/config/durable-file.ts';
+import { replaceFile, syncFile, syncFolder, writeFileDurably } from '../../platform/config/durable-file.ts';
 import { readDocument, setAside } from '../../platform/config/readable-document.ts';
 import type { SandboxExit, SandboxPlace } from '../driver.ts';
 import type { DriverLogger } from '../driver-logger.ts';
@@ -69,6 +69,11 @@ function readRecord(folder: string): SandboxRecord | null {
 export async function writeRecord(folder: string, record: SandboxRecord): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   await writeFileDurably(path.join(folder, recordFile), JSON.stringify({ version: 1, ...record }));
+}
+
+/** As `writeRecord`, but a power cut may undo it. */
+export async function replaceRecord(folder: string, record: SandboxRecord): Promise<void> {
+  await replaceFile(path.join(folder, recordFile), JSON.stringify({ version: 1, ...record }));
 }
 
 /** The place of a sandbox at which others reach it. */
@@ -217,9 +222,27 @@ export class SandboxRecords {
     this.#records.set(record.sandboxId, record);
   }
 
-  /** Adds a record that is already on the disk, in a folder that has become the sandbox's. */
-  adopt(record: SandboxRecord): void {
+  /**
+   * Records that a started sandbox is ready. A power cut may undo this, which changes nothing: it also ends the
+   * sandbox's processes.
+   */
+  async makeReady(record: SandboxRecord): Promise<SandboxRecord> {
+    const ready: SandboxRecord = { ...record, phase: 'ready' };
+    await replaceRecord(this.sandboxFolder(record.sandboxId), ready);
+    this.#records.set(record.sandboxId, ready);
+    return ready;
+  }
+
+  /**
+   * Adds a record of a folder that has become the sandbox's.
+   * @returns resolves when record and folder are on the disk
+   */
+  async adopt(record: SandboxRecord): Promise<void> {
     this.#records.set(record.sandboxId, record);
+    const folder = this.sandboxFolder(record.sandboxId);
+    await syncFile(path.join(folder, recordFile));
+    await syncFolder(folder);
+    await syncFolder(this.#copy.sandboxesFolder);
   }
 
   forget(sandboxId: SandboxId): void {

@@ -2,17 +2,16 @@ import { rename, rm, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import { FairSemaphore } from '../../domain/fair-semaphore.ts';
 import type { MountSlot } from '../../domain/sandboxes/object-storage.ts';
-import { syncFolder } from '../../platform/config/durable-file.ts';
 import { requireHostDisk } from '../disk/disk-space.ts';
 import { type CreatePhase, DriverError, type SandboxPlace, type SandboxSpec } from '../driver.ts';
 import type { ImageCache, UnpackedImage } from '../images/image-cache.ts';
-import { runCommand } from '../process/command.ts';
 import { AgentClient, AgentError, type AgentInit } from '../sandbox-agent/agent-client.ts';
 import { whenReady } from '../sandbox-agent/ready-probe.ts';
 import { startAgentAgain } from './agent-socket.ts';
 import type { Cgroups } from './cgroups.ts';
 import type { Boot, ContainerRunner } from './container-runner.ts';
 import type { Copy } from './copy.ts';
+import { setHostname } from './hostname.ts';
 import type { SandboxMounts } from './mounts/sandbox-mounts.ts';
 import type { SandboxNetwork } from './network.ts';
 import { sizedFileTexts } from './own-files.ts';
@@ -20,9 +19,9 @@ import {
   hasDisk,
   readExit,
   readPids,
+  replaceRecord,
   type SandboxRecord,
   type SandboxRecords,
-  writeRecord,
 } from './sandbox-records.ts';
 import type { PoolMember, WarmPools } from './warm-pools.ts';
 
@@ -35,6 +34,13 @@ export interface Work {
   signal: AbortSignal;
   /** Its mounts, after they are made. */
   slots?: MountSlot[];
+}
+
+/** A sandbox whose agent answers. */
+interface Begun {
+  record: SandboxRecord;
+  /** Resolves when its record is on the disk. */
+  kept: Promise<void>;
 }
 
 export interface StartTimeouts {
@@ -112,14 +118,12 @@ export class SandboxStarter {
     const image = await this.#getImage(spec.image, signal);
     watch.mark('image');
     const member = hasDisk(folder) ? null : (pools?.claim(spec.image, image, spec.storageGb) ?? null);
-    const begin = member ? this.#nameMember(work, member, image) : this.#startCold(work, image);
-    const record = await begin;
+    const { record, kept } = member ? await this.#nameMember(work, member, image) : await this.#startCold(work, image);
     try {
       await this.#waitUntilReady(work, record);
       signal.throwIfAborted();
-      const ready: SandboxRecord = { ...record, phase: 'ready' };
-      await this.#records.write(ready);
-      return { record: ready, from: member ? 'pool' : 'cold' };
+      await kept;
+      return { record: await this.#records.makeReady(record), from: member ? 'pool' : 'cold' };
     } catch (error) {
       await this.#giveUp(work, record);
       throw error;
@@ -169,7 +173,7 @@ export class SandboxStarter {
     return this.#coldStartSeconds === null ? null : this.#coldStartSeconds / maxConcurrentStarts;
   }
 
-  async #startCold(work: Work, image: UnpackedImage): Promise<SandboxRecord> {
+  async #startCold(work: Work, image: UnpackedImage): Promise<Begun> {
     const { spec, folder, watch, signal } = work;
     const permit = await this.#coldStarts.take(spec.accountId, signal);
     const beganMs = performance.now();
@@ -209,7 +213,7 @@ export class SandboxStarter {
         await this.#giveUp(work, record);
         throw error;
       }
-      return record;
+      return { record, kept: Promise.resolve() };
     } finally {
       clearTimeout(waiting);
       permit.release();
@@ -217,22 +221,20 @@ export class SandboxStarter {
   }
 
   /** Turns a pool member into this sandbox. After the rename it counts as the sandbox's half-made start. */
-  async #nameMember(work: Work, member: PoolMember, image: UnpackedImage): Promise<SandboxRecord> {
+  async #nameMember(work: Work, member: PoolMember, image: UnpackedImage): Promise<Begun> {
     const { spec, folder } = work;
     const { address } = member.connection;
     const record = createRecord(spec, member.name, address);
-    // This step takes the longest, so it begins first. If a step fails, the member is ended.
-    const named = runCommand('nsenter', [`--uts=/proc/${member.initPid}/ns/uts`, 'hostname', spec.sandboxId], {
-      signal: work.signal,
-    });
-    named.catch(() => {});
+    let kept: Promise<void>;
     try {
+      setHostname(member.initPid, spec.sandboxId);
       await this.#images.keepFor(image, folder);
-      await writeRecord(member.folder, record);
+      await replaceRecord(member.folder, record);
       await rm(folder, { recursive: true, force: true });
       await rename(member.folder, folder);
-      await syncFolder(this.#copy.sandboxesFolder);
-      this.#records.adopt(record);
+      // The disk does this beside the start of the agent.
+      kept = this.#records.adopt(record);
+      kept.catch(() => {});
     } catch (error) {
       await this.#runner.end(member.folder, member.name, address);
       throw error;
@@ -250,7 +252,6 @@ export class SandboxStarter {
         writeFile(`${files}/hosts`, hosts),
         writeFile(`${files}/hostname`, hostname),
         ...own.map(([name, text]) => writeFile(`/proc/${member.shimPid}/root/mnt/own/${name}`, text)),
-        named,
       ]);
       work.onPhase('initializing');
       await this.#mount(work, record);
@@ -261,7 +262,7 @@ export class SandboxStarter {
       await this.#giveUp(work, record);
       throw error;
     }
-    return record;
+    return { record, kept };
   }
 
   /** Sends the agent its boot document, and waits until the agent answers. */
