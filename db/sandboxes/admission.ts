@@ -13,6 +13,7 @@ import {
   type RegionPreference,
   type RequiredCapacity,
   type Resource,
+  type TemplateUse,
 } from '../../domain/hosts/placement.ts';
 import type { AccountId, TemplateId, UserId } from '../../domain/ids.ts';
 import type { LifeStart } from '../../domain/sandboxes/life-plan.ts';
@@ -94,8 +95,10 @@ export async function admitSandbox(
   return accountTransaction(em, asked.accountId, async (tx) => {
     const plan = await lockAccountForOneMore(tx, plans, asked);
     checkPlanLimits(plan, asked);
-    await keepTemplate(tx, asked.templateId);
-    const needed = { ...(await requiredCapacity(tx, asked)), ...(waits && { maxStartWaitSeconds }) };
+    const needed = {
+      ...computeRequired(asked, await keepTemplate(tx, asked.templateId)),
+      ...(waits && { maxStartWaitSeconds }),
+    };
     const host = await reserveHost(tx, needed, { preference, accountId: asked.accountId });
     const admitted = {
       objectStorage: [],
@@ -121,7 +124,7 @@ export async function admitSandbox(
  * ends much sooner.
  * @param sandbox the columns without a default
  */
-async function insertAdmitted(
+export async function insertAdmitted(
   tx: EntityManager,
   sandbox: LifeFields & EventFields,
   direct: { requestId: string | null } | null,
@@ -184,10 +187,19 @@ export function toLifeStart(row: LifeFields): LifeStart {
   };
 }
 
-/** A template that is being deleted takes no more sandboxes, and a template with sandboxes cannot be deleted. */
-async function keepTemplate(tx: EntityManager, templateId: TemplateId): Promise<void> {
-  const found = await query(tx, 'select 1 from templates where template_id = ? for key share', [templateId]);
-  if (found.length === 0) throw new AppError('template_not_found', 'The template no longer exists');
+/**
+ * A template that is being deleted takes no more sandboxes, and a template with sandboxes cannot be deleted.
+ * @returns the measured use of its sandboxes
+ */
+async function keepTemplate(tx: EntityManager, templateId: TemplateId): Promise<TemplateUse | null> {
+  const [found] = await query<{ cpu: number | null; memory_mb: number | null }>(
+    tx,
+    `select p.cpu, p.memory_mb from templates t left join template_peaks p using (template_id)
+      where template_id = ? for key share of t`,
+    [templateId],
+  );
+  if (!found) throw new AppError('template_not_found', 'The template no longer exists');
+  return found.cpu === null ? null : { cpu: found.cpu, memoryMb: found.memory_mb! };
 }
 
 /**
@@ -210,9 +222,12 @@ type Sized = Pick<Sandbox, 'templateId' | 'cpuCount' | 'memoryMb' | 'storageGb' 
 
 /** The capacity that a sandbox needs: its promised resources, and the measured use of its template's sandboxes. */
 export async function requiredCapacity(tx: EntityManager, sandbox: Sized): Promise<RequiredCapacity> {
+  return computeRequired(sandbox, await templateUse(tx, sandbox.templateId));
+}
+
+function computeRequired(sandbox: Omit<Sized, 'templateId'>, use: TemplateUse | null): RequiredCapacity {
   const nominal = { cpu: sandbox.cpuCount, memoryMb: sandbox.memoryMb, diskGb: sandbox.storageGb };
-  const expected = expectedUse(nominal, await templateUse(tx, sandbox.templateId));
-  return { ...nominal, udpPorts: listUdpPorts(sandbox).length, expected };
+  return { ...nominal, udpPorts: listUdpPorts(sandbox).length, expected: expectedUse(nominal, use) };
 }
 
 /** This takes two round trips, because the counts must be read while the lock is held. */
@@ -307,6 +322,9 @@ async function countConcurrent(tx: EntityManager, accountId: AccountId, userId: 
   };
 }
 
+/** The host of the last read, if it was the only one. It is locked before the next read, which then needs no other. */
+let onlyHostId: string | null = null;
+
 /**
  * Finds a live host with capacity and locks its row until the transaction ends, so that no other transaction takes the
  * same capacity. Only the selected host is locked, so creates on different hosts do not wait for each other.
@@ -318,10 +336,12 @@ export async function reserveHost(
 ): Promise<HostCapacity> {
   const full = new Set<string>(where.except ? [where.except] : []);
   let short: Resource[] = [];
+  let lockedId = where.hostId ?? onlyHostId;
+  if (lockedId) await lockRow(tx, 'hosts', lockedId);
   for (;;) {
-    const open = (await readHostCapacities(tx, where.hostId ?? null, where.accountId)).filter(
-      (host) => !full.has(host.hostId),
-    );
+    const read = await readHostCapacities(tx, where.hostId ?? null, where.accountId);
+    if (!where.hostId) onlyHostId = read.length === 1 ? read[0]!.hostId : null;
+    const open = read.filter((host) => !full.has(host.hostId));
     if (where.hostId && full.size === 0 && open.length === 0) {
       throw new AppError(
         'host_unavailable',
@@ -330,6 +350,8 @@ export async function reserveHost(
     }
     const chosen = chooseHost(open, needed, where.preference ?? anyRegion);
     if (!chosen) throw noCapacity(where, open.length > 0 ? fewestShortages(open, needed) : short);
+    if (chosen.hostId === lockedId) return chosen;
+    lockedId = chosen.hostId;
     await lockRow(tx, 'hosts', chosen.hostId);
     const [locked] = await readHostCapacities(tx, chosen.hostId, where.accountId);
     if (locked && fits(locked, needed)) return locked;

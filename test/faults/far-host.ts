@@ -31,6 +31,7 @@ export class FarHost {
     const scripts = { 'far-host': 'worker/host.ts', ...(withGateway && { 'far-gateway': 'gateway/server.ts' }) };
     try {
       const database = new URL(platform.settings.DATABASE_URL);
+      database.search = '';
       database.host = await machine.relay(database.host);
       const env = {
         ...platform.env,

@@ -65,6 +65,7 @@ function folderOfTest(name: string): string {
 async function startSecond(folder: string, hostToken: string, gatewayToken: string): Promise<void> {
   const settings = runningPlatformEnv(platform.dataDir, {});
   const database = new URL(settings.DATABASE_URL!);
+  database.search = '';
   database.host = await machine.relay(database.host);
   const dataDir = folderOfTest('sandbox-platform-e2e-');
   cleanUp.defer(async () => expect(await removeHostRemains(dataDir)).toEqual([]));

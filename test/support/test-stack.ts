@@ -120,7 +120,6 @@ export class TestStack {
         port,
         password: randomBytes(16).toString('hex'),
         forgetful: true,
-        socketDir: this.#postgresDir,
       });
       this.#stops.push(() => postgres.stop());
       return postgres;

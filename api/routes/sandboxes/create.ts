@@ -191,9 +191,12 @@ async function admit(
       return sandbox && { sandbox, awaitsImage: false, news: null };
     },
     create: async (sandboxId) => {
-      const preference = await regionPreference(em, deps.settings, request, body.locality);
-      const template = await usableTemplate(em, { caller, scope }, body.template);
-      const wanted = await newSandbox(em, deps, { caller, scope }, body, { sandboxId, template });
+      const [preference, template, projectId] = await inOrder(
+        regionPreference(em, deps.settings, request, body.locality),
+        usableTemplate(em.fork(), { caller, scope }, body.template),
+        projectFor(em.fork(), { caller, scope }, body.project_id),
+      );
+      const wanted = newSandbox(deps, caller, body, { sandboxId, template, projectId });
       const awaitsImage = template.status !== 'available';
       const waits = !body.is_async;
       const canStartDirectly = waits && !awaitsImage && objectStorage.length === 0;
@@ -239,14 +242,19 @@ async function usableTemplate(
   return { ...template, image: template.image };
 }
 
+/** Waits for concurrent reads. Of several errors, the first in the order of the arguments is thrown. */
+async function inOrder<A, B, C>(first: Promise<A>, second: Promise<B>, third: Promise<C>): Promise<[A, B, C]> {
+  await Promise.allSettled([first, second, third]);
+  return [await first, await second, await third];
+}
+
 /** Checks the request except for the capacity, and fills in defaults. */
-async function newSandbox(
-  em: EntityManager,
+function newSandbox(
   deps: ApiDependencies,
-  { caller, scope }: { caller: Identity; scope: Scope },
+  caller: Identity,
   body: CreateBody,
-  { sandboxId, template }: { sandboxId: SandboxId; template: UsableTemplate },
-): Promise<NewSandbox> {
+  { sandboxId, template, projectId }: { sandboxId: SandboxId; template: UsableTemplate; projectId: ProjectId },
+): NewSandbox {
   const name = checkSandboxName(body.name.trim()) || generateSandboxName(randomBytes(4));
   const plan = planHeldBy(caller, deps.plans);
   const wanted: NewSandbox = {
@@ -254,7 +262,7 @@ async function newSandbox(
     secretKeyNumber: deps.secretKeyNumber(),
     accountId: caller.accountId,
     ownerUserId: caller.userId,
-    projectId: await projectFor(em, { caller, scope }, body.project_id),
+    projectId,
     name,
     description: body.description,
     templateId: template.templateId,

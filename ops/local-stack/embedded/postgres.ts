@@ -4,6 +4,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { Client } from 'pg';
 import { ChildProgram, type ProgramEnd, type ProgramHome, plainEnvironment } from './child-program.ts';
+import { isSocketPath } from './socket-path.ts';
 
 const run = (program: string, args: readonly string[]) =>
   promisify(execFile)(program, args, { env: plainEnvironment() });
@@ -30,8 +31,6 @@ export interface EmbeddedPostgresOptions {
   previousPassword?: string | undefined;
   /** Faster, but its data does not survive a power cut. For tests only. */
   forgetful?: boolean;
-  /** A folder for a Unix socket, which Postgres then listens on too. */
-  socketDir?: string;
 }
 
 export interface EmbeddedPostgres {
@@ -69,7 +68,7 @@ export async function startPostgres(options: EmbeddedPostgresOptions): Promise<E
   const flags = {
     listen_addresses: '127.0.0.1',
     port: options.port,
-    unix_socket_directories: options.socketDir ?? '',
+    unix_socket_directories: socketFolder(options.dir, options.port) ?? '',
     max_connections: 300,
     jit: 'off',
     // Both would log values of rows. The error itself describes the problem.
@@ -142,8 +141,21 @@ async function ensureRole(client: Client, name: string, password: string): Promi
 }
 
 /** URL of a database of the embedded Postgres. */
-export function databaseUrl(user: string, password: string, port: number, database: string): string {
-  return `postgres://${user}:${encodeURIComponent(password)}@127.0.0.1:${port}/${database}`;
+/** @param socketDir the folder of the Unix socket to use, which takes a fifth less time than TCP */
+export function databaseUrl(
+  user: string,
+  password: string,
+  port: number,
+  database: string,
+  socketDir?: string,
+): string {
+  const through = socketDir ? `?host=${encodeURIComponent(socketDir)}` : '';
+  return `postgres://${user}:${encodeURIComponent(password)}@127.0.0.1:${port}/${database}${through}`;
+}
+
+/** The folder of the Unix socket of a cluster: its own. Undefined: the path is too long for a socket. */
+export function socketFolder(dir: string, port: number): string | undefined {
+  return isSocketPath(path.join(dir, `.s.PGSQL.${port}`)) ? dir : undefined;
 }
 
 async function withClient<Result>(url: string, work: (client: Client) => Promise<Result>): Promise<Result> {

@@ -2,6 +2,7 @@ import fs from 'node:fs';
 import http from 'node:http';
 import path from 'node:path';
 import { ChildProgram, type ProgramEnd, ProgramError, type ProgramHome } from './child-program.ts';
+import { isSocketPath } from './socket-path.ts';
 
 export interface EmbeddedRegistry {
   /** Resolves if it ends without a request to stop. */
@@ -13,8 +14,6 @@ export interface EmbeddedRegistry {
 
 /** The time limit of a sweep. The control worker waits ten minutes for it. */
 const sweepMs = 8 * 60_000;
-/** The longest path of a socket on Linux, including the zero at the end. */
-const maxSocketPath = 107;
 
 /**
  * The socket on which the registry of a folder listens for `POST /sweep`. Undefined: the folder's path is too long for
@@ -22,7 +21,7 @@ const maxSocketPath = 107;
  */
 export function sweepSocketIn(dir: string): string | undefined {
   const socket = path.join(dir, 'sweep.sock');
-  return Buffer.byteLength(socket) <= maxSocketPath ? socket : undefined;
+  return isSocketPath(socket) ? socket : undefined;
 }
 
 /**

@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { cacheDir } from '../../setup/toolchain/locations.mjs';
 import { choosePorts } from '../embedded/ports.ts';
-import { databaseUrl } from '../embedded/postgres.ts';
+import { databaseUrl, socketFolder } from '../embedded/postgres.ts';
 import { sweepSocketIn } from '../embedded/registry.ts';
 import { temporalInnerPorts } from '../embedded/temporal.ts';
 import { loadLaunchSettings } from '../launch-settings.ts';
@@ -23,8 +23,10 @@ export interface Addresses {
 export async function settleAddresses(folder: DataFolder, given: NodeJS.ProcessEnv): Promise<Addresses> {
   const ports = await choosePlatformPorts(folder.dir, given);
   const url = given.PLATFORM_URL || `http://${reachable(given.PLATFORM_API_HOST)}:${ports.PLATFORM_API_PORT}`;
+  const postgresPort = ports.PLATFORM_POSTGRES_PORT;
+  const socketDir = socketFolder(path.join(folder.dir, 'postgres'), postgresPort);
   const formatDatabaseUrl = (role: string, purpose: string) =>
-    databaseUrl(role, derivePassword(folder.secretKey, purpose), ports.PLATFORM_POSTGRES_PORT, 'platform');
+    databaseUrl(role, derivePassword(folder.secretKey, purpose), postgresPort, 'platform', socketDir);
   const embedded: NodeJS.ProcessEnv = {
     ...(!given.DATABASE_URL && { DATABASE_URL: formatDatabaseUrl('platform_runtime', 'postgres platform runtime') }),
     ...(!given.TEMPORAL_ADDRESS && {

@@ -14,6 +14,7 @@ import { newEvent } from '../../../../db/core/events.ts';
 import { replaceRow } from '../../../../db/core/replace-row.ts';
 import type { Scope } from '../../../../db/core/scope.ts';
 import { endLease, renewLease } from '../../../../db/hosts/hosts.ts';
+import { insertAdmitted } from '../../../../db/sandboxes/admission.ts';
 import { Sandbox } from '../../../../db/sandboxes/sandbox.entity.ts';
 import { findSandboxView, listSandboxViews, type SandboxFilter } from '../../../../db/sandboxes/sandbox-reads.ts';
 import { listImportJobs } from '../../../../db/templates/import-jobs.ts';
@@ -62,6 +63,12 @@ const kept = {
 const metered = {
   ...{ sandboxId: 'sbx-a', accountId, ownerUserId: userId, projectId, name: 'a', metadata: {} },
   ...{ cpuCount: 1, memoryMb: 1, storageGb: 1, phaseKind: 'running', meteredUntil: window.start },
+} as Partial<Sandbox> as Sandbox;
+
+const admitted = {
+  ...{ sandboxId: 'sbx-a', accountId, ownerUserId: userId, projectId, templateId: 'tpl-a', status: 'created' },
+  ...{ reason: 'user_requested', hostId: 'a', region: 'a', timeoutSeconds: 1, autoPause: false, persistenceDays: 1 },
+  ...{ objectStorage: [], eventSequence: 0, nearestRegions: ['a'], metadata: {} },
 } as Partial<Sandbox> as Sandbox;
 
 /** DDL, with names that are quoted when it runs. */
@@ -144,6 +151,7 @@ async function sendUsage(dry: DryRun): Promise<void> {
     const usage = usageStatements({ ...metered, meteredUntil }, at, ', changed');
     await dry.run((em) => replaceRow(em, Sandbox, changed, [event, event], usage));
   }
+  await dry.run((em) => insertAdmitted(em, admitted, { requestId: 'a' }));
 }
 
 async function sendUpkeep(dry: DryRun): Promise<void> {
