@@ -63,7 +63,7 @@ export async function startPostgres(options: EmbeddedPostgresOptions): Promise<E
   const privileges = owner ? privilegesFor(owner, [options.dir, programs.postgres]) : [];
   if (!fs.existsSync(path.join(options.dir, 'PG_VERSION')))
     await initialise(programs.initdb, options, owner, privileges);
-  await removeStalePidFile(options.dir);
+  await removeStaleLocks(options.dir);
 
   const flags = {
     listen_addresses: '127.0.0.1',
@@ -262,9 +262,13 @@ async function initialise(
  * After a crash, the pid file may contain the number of an unrelated process, and Postgres would refuse to start. The
  * caller holds the data folder's lock, so the file is invalid if its process is not this cluster's Postgres.
  */
-async function removeStalePidFile(dir: string): Promise<void> {
-  const file = path.join(dir, 'postmaster.pid');
-  if (!fs.existsSync(file)) return;
+async function removeStaleLocks(dir: string): Promise<void> {
+  for (const name of fs.readdirSync(dir)) {
+    if (name === 'postmaster.pid' || /^\.s\.PGSQL\.\d+\.lock$/.test(name)) removeIfStale(dir, path.join(dir, name));
+  }
+}
+
+function removeIfStale(dir: string, file: string): void {
   const pid = Number.parseInt(fs.readFileSync(file, 'utf8'), 10);
   let folder = '';
   try {
