@@ -30,10 +30,10 @@ export class OpenSandbox implements Contender {
   readonly name: string;
   /** The versions of its parts. */
   readonly versions: string;
+  readonly hasAgent: boolean;
   readonly daemon: DockerDaemon;
   readonly #server: ChildProgram;
   readonly #url: string;
-  readonly #hasAgent: boolean;
   readonly #docker: Agent;
 
   private constructor(
@@ -44,11 +44,11 @@ export class OpenSandbox implements Contender {
     dockerVersion: string,
   ) {
     this.name = agentImage ? 'OpenSandbox' : "OpenSandbox without its agent, by Docker's exec";
-    this.versions = `opensandbox-server ${version}, agent ${agentImage ?? 'none'}, Docker ${dockerVersion}`;
+    this.versions = `opensandbox-server ${version}, agent ${agentImage ?? 'none'} (its default is opensandbox/execd:v1.1.0), Docker ${dockerVersion}`;
     this.daemon = daemon;
     this.#server = server;
     this.#url = url;
-    this.#hasAgent = agentImage !== null;
+    this.hasAgent = agentImage !== null;
     this.#docker = new Agent({ connect: { socketPath: daemon.host.slice('unix://'.length) } });
   }
 
@@ -105,14 +105,14 @@ export class OpenSandbox implements Contender {
     });
     return {
       run: (command, onOutput) =>
-        this.#hasAgent ? this.#run(id, command, onOutput) : this.#exec(id, command, onOutput),
+        this.hasAgent ? this.#run(id, command, onOutput) : this.#exec(id, command, onOutput),
       remove: async () => {
         await this.#ask('DELETE', `/v1/sandboxes/${id}`);
       },
     };
   }
 
-  /** A removal is over when it is answered, and there is no pool. */
+  /** There is no pool, and a removal is over when it is answered. */
   async settle(): Promise<void> {}
 
   /** As its SDK does: asks for the agent's address, waits until the agent answers, and reads the command's events. */

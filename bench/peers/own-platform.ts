@@ -61,7 +61,7 @@ export class OwnPlatform implements Contender {
     };
   }
 
-  /** Until the pool is full again, so that its refill takes no time from the next measurement. */
+  /** Until the sandboxes are gone and the pool is full again, so that its refill takes no time from the next measurement. */
   async settle(): Promise<void> {
     const supervisor = this.#platform.findPids('ops/local-stack/start.ts')[0]!;
     const deadline = Date.now() + 300_000;
@@ -70,8 +70,6 @@ export class OwnPlatform implements Contender {
       if (Date.now() > deadline) throw new Error(`there are ${count()} shims, not ${this.#pool}`);
       await delay(200);
     }
-    // The last member is still being made.
-    await delay(1000);
   }
 
   async stop(): Promise<void> {
