@@ -29,17 +29,15 @@ export function createWebhookDeliveryActivities(deps: {
   webhooks: { keys: WebhookKeys; sender: WebhookSender };
 }) {
   const { orm } = deps;
-  const attempts = new DeliveryAttempts({
-    webhooks: deps.webhooks,
-    limits: retryLimits,
-    record: (result) => recordResults(orm.em, [result]),
-  });
+  const attempts = new DeliveryAttempts({ webhooks: deps.webhooks, limits: retryLimits });
 
-  async function attemptOnce(held: HeldDelivery, spacingMs?: number): Promise<void> {
+  async function attemptOnce(held: HeldDelivery): Promise<void> {
     if (held.endpoint && attempts.inFlight.freeSlots(held.endpointId) <= 0) throw busy();
     const heartbeat = setInterval(() => Context.current().heartbeat(), heartbeatMs);
     try {
-      if (!(await attempts.attempt(held, () => beginAttempt(orm.em, held), spacingMs))) throw busy();
+      const attempt = await attempts.attempt(held, () => beginAttempt(orm.em, held));
+      if (!attempt) throw busy();
+      await recordResults(orm.em, [attempt.result]).finally(attempt.release);
     } finally {
       clearInterval(heartbeat);
     }

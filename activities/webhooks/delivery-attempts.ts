@@ -6,51 +6,51 @@ import type { WebhookKeys } from '../../integrations/webhooks/keys.ts';
 import type { WebhookSender } from '../../integrations/webhooks/sender.ts';
 import { signedHeaders } from '../../integrations/webhooks/signature.ts';
 
-/** Attempts at held deliveries, of a relay or of workflows: each takes a slot, sends, judges and records. */
+/** A finished attempt. It keeps its slot until its result is recorded. */
+export interface Attempt {
+  result: DeliveryResult;
+  release(): void;
+}
+
+/** Attempts at held deliveries, of a relay or of workflows: each takes a slot, sends and judges. */
 export class DeliveryAttempts {
   readonly inFlight: InFlight;
   readonly #webhooks: { keys: WebhookKeys; sender: WebhookSender };
-  readonly #record: (result: DeliveryResult) => Promise<void>;
 
-  /** @param deps.record resolves when the result is written, because an attempt keeps its slot until then */
-  constructor(deps: {
-    webhooks: { keys: WebhookKeys; sender: WebhookSender };
-    limits: InFlightLimits;
-    record: (result: DeliveryResult) => Promise<void>;
-  }) {
+  constructor(deps: { webhooks: { keys: WebhookKeys; sender: WebhookSender }; limits: InFlightLimits }) {
     this.inFlight = new InFlight(deps.limits);
     this.#webhooks = deps.webhooks;
-    this.#record = deps.record;
   }
 
   /**
-   * Makes the next attempt at a delivery, and records it. Without an endpoint, records that the delivery has failed.
+   * Makes the next attempt at a delivery. Without an endpoint, the delivery has failed.
    * @param begin runs before the request
-   * @returns false if there is no free slot; then nothing is recorded
+   * @returns null if there is no free slot
    */
-  async attempt(held: HeldDelivery, begin?: () => Promise<void>, givenSpacingMs?: number): Promise<boolean> {
+  async attempt(held: HeldDelivery, begin?: () => Promise<void>): Promise<Attempt | null> {
     const { endpoint } = held;
     if (!endpoint) {
-      await this.#record({ held, kind: 'given_up', error: 'The webhook is deleted or not active' });
-      return true;
+      const error = 'The webhook is deleted or not active';
+      return { result: { held, kind: 'given_up', error }, release: () => {} };
     }
     const slot = this.inFlight.enter(held.endpointId, held.accountId);
-    if (!slot) return false;
+    if (!slot) return null;
     try {
       await begin?.();
       const body = formatBody(held.event);
-      const headers = signedHeaders(this.#webhooks.keys, endpoint, { id: held.event.eventId, body }, new Date());
-      const { url, timeoutSeconds } = endpoint;
+      const message = { id: held.event.eventId, body };
       // Every attempt has a new signature.
+      const headers = await signedHeaders(this.#webhooks.keys, endpoint, message, new Date());
+      const { url, timeoutSeconds } = endpoint;
       const outcome = await this.#webhooks.sender.send({ url, headers, body, timeoutSeconds });
       slot.answered();
       const attempt = held.attemptNumber - held.roundFrom + 1;
-      const spacingMs = givenSpacingMs ?? retrySpacingMs(attempt, Math.random());
+      const spacingMs = retrySpacingMs(attempt, Math.random());
       const verdict = judge(outcome, { attempt, maxRetries: endpoint.maxRetries, spacingMs });
-      await this.#record({ held, kind: 'attempted', outcome, verdict });
-      return true;
-    } finally {
+      return { result: { held, kind: 'attempted', outcome, verdict }, release: slot.release };
+    } catch (error) {
       slot.release();
+      throw error;
     }
   }
 }

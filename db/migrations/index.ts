@@ -9,6 +9,7 @@ import { Migration0008Billing } from './0008-billing.ts';
 import { Migration0009Webhooks } from './0009-webhooks.ts';
 import { Migration0010Upkeep } from './0010-upkeep.ts';
 import { Migration0011DirectStarts } from './0011-direct-starts.ts';
+import { Migration0012WebhookRelay } from './0012-webhook-relay.ts';
 
 /** All migrations in the order of their names, which is the order of execution. */
 export const migrations = [
@@ -23,4 +24,5 @@ export const migrations = [
   { name: '0009-webhooks', class: Migration0009Webhooks },
   { name: '0010-upkeep', class: Migration0010Upkeep },
   { name: '0011-direct-starts', class: Migration0011DirectStarts },
+  { name: '0012-webhook-relay', class: Migration0012WebhookRelay },
 ];

@@ -6,76 +6,70 @@ import { type DeliveryRow, type HeldDelivery, toKeyColumns } from './held-delive
 import { WebhookEndpoint } from './webhook-endpoint.entity.ts';
 
 /** How long a relay holds a delivery without renewal. After that, another relay takes it. */
-const leaseSeconds = 10;
+export const leaseSeconds = 10;
 
-/** The number of endpoints that a relay considers in one claim. Each claim considers others. */
-const endpointsPerClaim = 256;
+type EndpointRow = EntityRow<WebhookEndpoint>;
 
-/** The minimum number of deliveries that a claim considers for each endpoint. With few endpoints it considers more. */
-const fewest = 4;
+/** The columns of a held delivery. */
+type HeldRow = Pick<
+  DeliveryRow,
+  | 'delivery_id'
+  | 'created_at'
+  | 'account_id'
+  | 'endpoint_id'
+  | 'event_id'
+  | 'event_type'
+  | 'event_at'
+  | 'data'
+  | 'status'
+  | 'attempt_number'
+  | 'round'
+  | 'round_from'
+>;
 
-/** `endpoint`: null unless it may receive events. */
-type HeldRow = DeliveryRow & { endpoint: EntityRow<WebhookEndpoint> | null };
+const heldColumns =
+  `d.delivery_id, d.created_at, d.account_id, d.endpoint_id, d.event_id, d.event_type, d.event_at, d.data,
+  d.status, d.attempt_number, d.round, d.round_from` as const;
 
-/** A row's endpoint as JSON, if it may receive events. */
+/** The endpoint of `d` as JSON, if it may receive events. */
 const selectEndpoint = `(select to_jsonb(w) from webhook_endpoints w where w.endpoint_id = d.endpoint_id and w.is_active
    and (w.user_id is null or exists (select 1 from users u where u.user_id = w.user_id and u.status = 'enabled'))) as endpoint`;
 
 /**
- * Claims due deliveries in turn from each endpoint, so that the many deliveries of one endpoint do not delay others.
- * Only one relay at a time holds a delivery. The deliveries of a relay that dies are due again after ten seconds.
- * @param wanted.freeSlots the number of further deliveries of an endpoint or an account that may be claimed, if it
- * differs from the usual one
+ * What a relay claims: due deliveries in turn from each endpoint, so that the many deliveries of one endpoint do not
+ * delay others. Only one relay at a time holds a delivery. The deliveries of a relay that dies are due again after ten
+ * seconds.
  */
-export async function claimDeliveries(
-  em: EntityManager,
-  holder: string,
-  wanted: {
-    limit: number;
-    perEndpoint: number;
-    perAccount: number;
-    freeSlots: { endpoints: ReadonlyMap<string, number>; accounts: ReadonlyMap<string, number> };
-  },
-): Promise<HeldDelivery[]> {
-  const endpointSlots = JSON.stringify(
-    [...wanted.freeSlots.endpoints].map(([endpoint_id, slots]) => ({ endpoint_id, slots })),
-  );
-  const accountSlots = JSON.stringify(
-    [...wanted.freeSlots.accounts].map(([account_id, slots]) => ({ account_id, slots })),
-  );
-  const rows = await query<HeldRow>(
-    em.fork(),
-    `with recursive waiting(endpoint_id) as (
-       (select endpoint_id from webhook_deliveries where relay_at is not null order by endpoint_id limit 1)
-       union all
-       select (select d.endpoint_id from webhook_deliveries d
-                where d.relay_at is not null and d.endpoint_id > w.endpoint_id order by d.endpoint_id limit 1)
-         from waiting w where w.endpoint_id is not null
-     ), chosen as materialized (
-       select endpoint_id, greatest(${fewest}, ceil(2.0 * ? / count(*) over ()))::int as share
-         from (select * from waiting where endpoint_id is not null order by random() limit ${endpointsPerClaim}) w
-     ), due as materialized (
-       select delivery_id, created_at from (
-         select d.delivery_id, d.created_at, coalesce(full_account.slots, ?) as slots,
-                row_number() over (partition by d.account_id order by d.turn) as nth
-           from chosen c
-           left join jsonb_to_recordset(?::jsonb) as busy(endpoint_id text, slots int) on busy.endpoint_id = c.endpoint_id
-          cross join lateral (
-            select first.*, row_number() over () as turn from (
-              select delivery_id, created_at, account_id from webhook_deliveries
-               where endpoint_id = c.endpoint_id and relay_at <= now() + interval '1 millisecond'
-               order by relay_at limit greatest(0, least(coalesce(busy.slots, ?), c.share)) for update skip locked) first) d
-           left join jsonb_to_recordset(?::jsonb) as full_account(account_id text, slots int)
-             on full_account.account_id = d.account_id) picked
-        where nth <= slots order by nth limit ?
-     )
-     update webhook_deliveries d
-        set holder = ?, relay_at = clock_timestamp() + interval '${leaseSeconds} seconds', status = 'delivering'
-       from due where d.delivery_id = due.delivery_id and d.created_at = due.created_at
-     returning d.*, ${selectEndpoint}`,
-    [wanted.limit, wanted.perAccount, endpointSlots, wanted.perEndpoint, accountSlots, wanted.limit, holder],
-  );
-  return rows.map((row) => readHeld(em, row));
+export interface WantedDeliveries {
+  holder: string;
+  limit: number;
+  perEndpoint: number;
+  perAccount: number;
+  /** The number of further deliveries of an endpoint or an account that may be claimed, if it differs from the usual one. */
+  freeSlots: { endpoints: ReadonlyMap<string, number>; accounts: ReadonlyMap<string, number> };
+}
+
+/** The claimed deliveries of one endpoint. */
+export interface ClaimedDeliveries {
+  endpoint: EndpointRow | null;
+  deliveries: HeldRow[];
+}
+
+/** The arguments of the function `claim_webhook_deliveries`. Null: it claims none. */
+export function claimValues(wanted: WantedDeliveries | null): (string | number)[] {
+  if (!wanted) return ['', 0, 0, 0, '{}', '{}'];
+  const { holder, limit, perEndpoint, perAccount, freeSlots } = wanted;
+  const [endpoints, accounts] = [freeSlots.endpoints, freeSlots.accounts].map((slots) =>
+    JSON.stringify(Object.fromEntries(slots)),
+  ) as [string, string];
+  return [holder, limit, perEndpoint, perAccount, endpoints, accounts];
+}
+
+export function readClaimed(em: EntityManager, holder: string, claimed: readonly ClaimedDeliveries[]): HeldDelivery[] {
+  return claimed.flatMap(({ endpoint, deliveries }) => {
+    const read = endpoint && readRow(em, WebhookEndpoint, endpoint);
+    return deliveries.map((row) => readHeld(row, holder, read));
+  });
 }
 
 /**
@@ -105,15 +99,17 @@ export async function findHeldDelivery(
   em: EntityManager,
   key: { deliveryId: WebhookDeliveryId; createdAt: string; holder: string },
 ): Promise<{ held: HeldDelivery; waitMs: number } | null> {
-  const [row] = await query<HeldRow & { wait_ms: number | null }>(
+  const [row] = await query<HeldRow & { endpoint: EndpointRow | null; wait_ms: number | null }>(
     em.fork(),
-    `select d.*, ${selectEndpoint},
+    `select ${heldColumns}, ${selectEndpoint},
             case d.status when 'retrying' then extract(epoch from next_retry_at - clock_timestamp())::float8 * 1000 end
               as wait_ms
        from webhook_deliveries d where d.delivery_id = ? and d.created_at = ? and d.holder = ?`,
     [key.deliveryId, key.createdAt, key.holder],
   );
-  return row ? { held: readHeld(em, row), waitMs: Math.max(0, row.wait_ms ?? 0) } : null;
+  if (!row) return null;
+  const endpoint = row.endpoint && readRow(em, WebhookEndpoint, row.endpoint);
+  return { held: readHeld(row, key.holder, endpoint), waitMs: Math.max(0, row.wait_ms ?? 0) };
 }
 
 /** Records that a workflow's attempt is in progress. */
@@ -125,13 +121,13 @@ export async function beginAttempt(em: EntityManager, held: HeldDelivery): Promi
   );
 }
 
-function readHeld(em: EntityManager, row: HeldRow): HeldDelivery {
+function readHeld(row: HeldRow, holder: string, endpoint: WebhookEndpoint | null): HeldDelivery {
   return {
     deliveryId: row.delivery_id,
     createdAt: new Date(row.created_at),
     accountId: row.account_id,
     endpointId: row.endpoint_id,
-    holder: row.holder!,
+    holder,
     status: row.status,
     attemptNumber: row.attempt_number,
     round: row.round,
@@ -142,6 +138,6 @@ function readHeld(em: EntityManager, row: HeldRow): HeldDelivery {
       eventAt: new Date(row.event_at).toISOString(),
       data: row.data,
     },
-    endpoint: row.endpoint && readRow(em, WebhookEndpoint, row.endpoint),
+    endpoint,
   };
 }

@@ -1,46 +1,68 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { WebhookDeliveryId, WebhookEndpointId } from '../../domain/ids.ts';
 import type { DeliveryStatus } from '../../domain/webhooks/delivery.ts';
+import { failingDaysUntilDisabled, failuresUntilUnhealthy } from '../../domain/webhooks/schedule.ts';
 import { requestStart } from '../core/outbox.ts';
 import { query } from '../core/query.ts';
 import { type DeliveryResult, type HeldDelivery, toKeyColumns } from './held-delivery.ts';
-import { countAttempts } from './webhook-health.ts';
+import { type ChangedEndpoint, notifyOwners } from './webhook-health.ts';
+import {
+  type ClaimedDeliveries,
+  claimValues,
+  leaseSeconds,
+  readClaimed,
+  type WantedDeliveries,
+} from './webhook-queue.ts';
 
 /** The number of attempts that are kept with a delivery. */
 const keptAttempts = 20;
 
 /**
- * Writes results if their holder still holds the delivery, together with the counts of the endpoints, and requests the
- * start of a workflow for each delivery that a relay could not finish. All in one transaction. Afterwards, an endpoint
- * that works again gets what still waits for a workflow from relays, because few workflows start at once.
+ * Writes results if their holder still holds the delivery, together with the counts and the health of the endpoints, and
+ * requests the start of a workflow for each delivery that a relay could not finish. All in one transaction. Afterwards,
+ * an endpoint that works again gets what still waits for a workflow from relays, because few workflows start at once.
  */
 export async function recordResults(em: EntityManager, results: readonly DeliveryResult[]): Promise<void> {
-  if (results.length === 0) return;
-  const recovered = await em.fork().transactional(async (tx) => {
-    const changes = results.map((result) => toRowChange(result));
-    const written = await query<{ delivery_id: string }>(
-      tx,
-      `update webhook_deliveries d
-          set status = r.status, relay_at = null, holder = r.next_holder, next_retry_at = r.next_retry_at,
-              error_message = r.error_message, delivered_at = r.delivered_at, failed_at = r.failed_at,
-              http_status_code = case when r.attempted then r.http_status_code else d.http_status_code end,
-              attempt_number = d.attempt_number + r.attempted::int, max_attempts = coalesce(r.max_attempts, d.max_attempts),
-              attempts = case when r.attempted
-                then jsonb_path_query_array(d.attempts, '$[last - ${keptAttempts - 2} to last]') || r.attempt else d.attempts end
-         from jsonb_to_recordset(?::jsonb) as r(delivery_id text, created_at timestamptz, holder text, next_holder text,
-                status text, attempted boolean, attempt jsonb, http_status_code int, error_message text, max_attempts int,
-                next_retry_at timestamptz, delivered_at timestamptz, failed_at timestamptz)
-        where d.delivery_id = r.delivery_id and d.created_at = r.created_at and d.holder = r.holder
-       returning d.delivery_id`,
-      [JSON.stringify(changes)],
-    );
-    const ids = new Set(written.map((row) => row.delivery_id));
-    const done = results.filter(({ held }) => ids.has(held.deliveryId));
-    const endpoints = await countAttempts(tx, done);
-    for (const result of done) startWorkflow(tx, result);
-    return endpoints;
-  });
+  if (results.length > 0) await recordAndClaim(em, results, null);
+}
+
+/** Writes results like `recordResults`, and claims deliveries, in the same transaction and usually one statement. */
+export async function recordAndClaim(
+  em: EntityManager,
+  results: readonly DeliveryResult[],
+  wanted: WantedDeliveries | null,
+): Promise<HeldDelivery[]> {
+  const { changed, claimed } = results.every(needsOnlyItsRow)
+    ? await write(em.fork(), results, wanted)
+    : await em.fork().transactional((tx) => write(tx, results, wanted));
+  const recovered = changed.filter(({ recovers }) => recovers).map((row) => row.endpoint_id);
   if (recovered.length > 0) await returnToRelays(em, recovered);
+  return wanted ? readClaimed(em, wanted.holder, claimed) : [];
+}
+
+const needsOnlyItsRow = (result: DeliveryResult) =>
+  result.kind === 'attempted' && result.verdict.status === 'delivered';
+
+async function write(
+  tx: EntityManager,
+  results: readonly DeliveryResult[],
+  wanted: WantedDeliveries | null,
+): Promise<{ changed: ChangedEndpoint[]; claimed: ClaimedDeliveries[] }> {
+  const [row] = await query<{
+    recorded: { unfinished: WebhookDeliveryId[]; changed: ChangedEndpoint[] } | null;
+    claimed: ClaimedDeliveries[] | null;
+  }>(
+    tx,
+    `select record_webhook_results(?::jsonb, ${keptAttempts}, ${failuresUntilUnhealthy},
+              interval '${failingDaysUntilDisabled} days') as recorded,
+            claim_webhook_deliveries(?, interval '${leaseSeconds} seconds', ?, ?, ?, ?::jsonb, ?::jsonb) as claimed`,
+    [JSON.stringify(results.map(toRowChange)), ...claimValues(wanted)],
+  );
+  const [recorded, claimed] = [row!.recorded!, row!.claimed!];
+  for (const endpoint of recorded.changed) if (endpoint.disables) await notifyOwners(tx, endpoint);
+  const unfinished = new Set(recorded.unfinished);
+  for (const result of results) if (unfinished.has(result.held.deliveryId)) startWorkflow(tx, result);
+  return { changed: recorded.changed, claimed };
 }
 
 /** The number of waiting starts that one statement reads. */
@@ -100,9 +122,10 @@ export function formatWorkflowId({ deliveryId, round }: Pick<HeldDelivery, 'deli
   return round === 1 ? deliveryId : `${deliveryId}/${round}`;
 }
 
-function toRowChange(result: DeliveryResult): object {
+function toRowChange(result: DeliveryResult, nth: number): object {
   const { held } = result;
-  const keys = { ...toKeyColumns(held), holder: held.holder };
+  // A repeated delivery counts again, so that there are never more ended deliveries than deliveries.
+  const keys = { ...toKeyColumns(held), nth, holder: held.holder, is_first: held.attemptNumber === held.roundFrom };
   const workflow = formatWorkflowId(held);
   if (result.kind === 'handed_over') return { ...keys, status: 'pending', attempted: false, next_holder: workflow };
   const endedAt = new Date();
@@ -116,6 +139,7 @@ function toRowChange(result: DeliveryResult): object {
     status: verdict.status,
     attempted: true,
     attempt: outcome,
+    started_at: outcome.startedAt,
     http_status_code: outcome.httpStatus,
     error_message: outcome.error,
     max_attempts: held.endpoint ? held.roundFrom + 1 + held.endpoint.maxRetries : null,
@@ -135,8 +159,7 @@ function nextAttemptAt({ outcome, verdict }: DeliveryResult & { kind: 'attempted
 function startWorkflow(tx: EntityManager, result: DeliveryResult): void {
   const { held } = result;
   const workflow = formatWorkflowId(held);
-  if (held.holder === workflow || result.kind === 'given_up') return;
-  if (result.kind === 'attempted' && result.verdict.status !== 'retrying') return;
+  if (held.holder === workflow) return;
   requestStart(tx, 'webhookDelivery', workflow, {
     deliveryId: held.deliveryId,
     accountId: held.accountId,

@@ -1,4 +1,5 @@
-import { createHmac, sign } from 'node:crypto';
+import { createHmac, type KeyObject, sign } from 'node:crypto';
+import { promisify } from 'node:util';
 import type { WebhookEndpointId } from '../../domain/ids.ts';
 import type { WebhookKeys } from './keys.ts';
 
@@ -18,14 +19,15 @@ export interface SigningEndpoint {
 /**
  * The headers of Standard Webhooks: `v1a` by ed25519, and `v1` if there is a secret. For 24 hours after a roll there
  * are also signatures by the previous key.
+ * Threads make the ed25519 signatures, because the main thread has all other work of the attempts.
  * https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
  */
-export function signedHeaders(
+export async function signedHeaders(
   keys: WebhookKeys,
   endpoint: SigningEndpoint,
   message: { id: string; body: string },
   now: Date,
-): Record<'webhook-id' | 'webhook-timestamp' | 'webhook-signature', string> {
+): Promise<Record<'webhook-id' | 'webhook-timestamp' | 'webhook-signature', string>> {
   const timestamp = `${Math.floor(now.getTime() / 1000)}`;
   const content = Buffer.from(`${message.id}.${timestamp}.${message.body}`);
   const { endpointId, previousUntil } = endpoint;
@@ -36,17 +38,23 @@ export function signedHeaders(
   ];
   const sealed = [endpoint.sealedSecret, ...(overlaps ? [endpoint.previousSealedSecret] : [])];
   const signatures = [
-    ...keyNumbers.flatMap(([keyNumber, secretKeyNumber]) => {
-      if (!isSet(keyNumber)) return [];
-      const signature = sign(null, content, keys.privateKey(endpointId, keyNumber, secretKeyNumber));
-      return `v1a,${signature.toString('base64')}`;
-    }),
+    ...(await Promise.all(
+      keyNumbers.flatMap(([keyNumber, secretKeyNumber]) =>
+        isSet(keyNumber) ? signEd25519(content, keys.privateKey(endpointId, keyNumber, secretKeyNumber)) : [],
+      ),
+    )),
     ...sealed.filter(isSet).map((each) => {
       const signature = createHmac('sha256', keys.open(endpointId, each)).update(content);
       return `v1,${signature.digest('base64')}`;
     }),
   ];
   return { 'webhook-id': message.id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures.join(' ') };
+}
+
+const signInThread = promisify(sign) as (algorithm: null, data: Buffer, key: KeyObject) => Promise<Buffer>;
+
+async function signEd25519(content: Buffer, key: KeyObject): Promise<string> {
+  return `v1a,${(await signInThread(null, content, key)).toString('base64')}`;
 }
 
 function isSet<Value>(value: Value | null | undefined): value is Value {

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { DeliveryAttempts } from '../../activities/webhooks/delivery-attempts.ts';
+import { type Attempt, DeliveryAttempts } from '../../activities/webhooks/delivery-attempts.ts';
 import { NotificationListener } from '../../db/core/notification-listener.ts';
 import type { Orm } from '../../db/orm.ts';
-import type { DeliveryResult, HeldDelivery } from '../../db/webhooks/held-delivery.ts';
-import { claimDeliveries, renewDeliveries } from '../../db/webhooks/webhook-queue.ts';
-import { recordResults } from '../../db/webhooks/webhook-results.ts';
+import type { HeldDelivery } from '../../db/webhooks/held-delivery.ts';
+import { renewDeliveries, type WantedDeliveries } from '../../db/webhooks/webhook-queue.ts';
+import { recordAndClaim } from '../../db/webhooks/webhook-results.ts';
 import { failuresUntilUnhealthy } from '../../domain/webhooks/schedule.ts';
 import { firstAttemptLimits } from '../../integrations/webhooks/in-flight.ts';
 import type { WebhookKeys } from '../../integrations/webhooks/keys.ts';
@@ -35,8 +35,9 @@ export class WebhookRelay {
   /** The held deliveries, until their results are written. */
   readonly #held = new Map<string, HeldDelivery>();
   readonly #stopping = new AbortController();
-  #results: { result: DeliveryResult; written: () => void }[] = [];
-  #writing: Promise<void> | null = null;
+  /** Attempts whose results are not written yet. */
+  #finished: Attempt[] = [];
+  #stopAtMs = Number.POSITIVE_INFINITY;
   #running: Promise<unknown> | null = null;
   #wake: () => void = () => {};
   #isAwake = false;
@@ -48,11 +49,7 @@ export class WebhookRelay {
     logger: Logger;
   }) {
     this.#orm = deps.orm;
-    this.#attempts = new DeliveryAttempts({
-      webhooks: deps.webhooks,
-      limits: firstAttemptLimits,
-      record: (result) => this.#record(result),
-    });
+    this.#attempts = new DeliveryAttempts({ webhooks: deps.webhooks, limits: firstAttemptLimits });
     this.#logger = deps.logger;
     this.#listener = new NotificationListener({
       databaseUrl: deps.databaseUrl,
@@ -65,96 +62,81 @@ export class WebhookRelay {
 
   start(): void {
     this.#listener.start();
-    this.#running ??= Promise.all([this.#claimAll(), this.#renewAll()]);
+    this.#running ??= Promise.all([this.#relayAll(), this.#renewAll()]);
   }
 
   /** Claims no more deliveries and waits a moment for requests in flight. */
   async stop(): Promise<void> {
+    this.#stopAtMs = Date.now() + stopMs;
     this.#stopping.abort();
     this.#wakeUp();
     await this.#listener.close();
-    await this.#running;
-    const deadlineMs = Date.now() + stopMs;
-    while (this.#held.size > 0 && Date.now() < deadlineMs) await delay(20);
     // Postgres may be away for longer. An attempt without a written result is repeated.
-    await Promise.race([this.#writing, delay(Math.max(0, deadlineMs - Date.now()), undefined, { ref: false })]);
+    await Promise.race([this.#running, delay(stopMs, undefined, { ref: false })]);
   }
 
-  async #claimAll(): Promise<void> {
-    const { signal } = this.#stopping;
-    while (!signal.aborted) {
+  /** Until it is stopped, and then until all results are written. */
+  async #relayAll(): Promise<void> {
+    while (!this.#stopping.signal.aborted || (this.#held.size > 0 && Date.now() < this.#stopAtMs)) {
       this.#isAwake = false;
-      let claimed = 0;
-      try {
-        claimed = await this.#claim();
-      } catch (error) {
-        this.#logger.warn({ err: error }, 'webhook relay could not work; trying again');
-      }
-      if (claimed === 0) await this.#untilWoken();
+      if (!(await this.#relay())) await this.#untilWoken();
     }
-  }
-
-  /** @returns the number of claimed deliveries */
-  async #claim(): Promise<number> {
-    const { inFlight } = this.#attempts;
-    const limit = Math.min(batchSize, inFlight.freeTotal);
-    if (limit <= 0) return 0;
-    const { perEndpoint, perAccount } = firstAttemptLimits;
-    const wanted = { limit, perEndpoint, perAccount, freeSlots: inFlight.freeSlotsByOwner() };
-    const claimed = await claimDeliveries(this.#orm.em, this.#holder, wanted);
-    for (const held of claimed) {
-      // If the lease of a delivery has expired during its attempt, the delivery is still in flight.
-      if (this.#held.has(held.deliveryId)) continue;
-      this.#held.set(held.deliveryId, held);
-      this.#deliver(held)
-        // When the lease has expired, this or another relay takes the delivery.
-        .catch((err) =>
-          this.#logger.error({ err, deliveryId: held.deliveryId }, 'a webhook delivery could not be attempted'),
-        )
-        .finally(() => {
-          this.#held.delete(held.deliveryId);
-          this.#wakeUp();
-        });
-    }
-    return claimed.length;
-  }
-
-  async #deliver(held: HeldDelivery): Promise<void> {
-    const isUnhealthy = held.endpoint !== null && held.endpoint.consecutiveFailures >= failuresUntilUnhealthy;
-    if (!isUnhealthy && (await this.#attempts.attempt(held))) return;
-    // The workflow can wait until there is a free slot.
-    await this.#record({ held, kind: 'handed_over' });
-  }
-
-  #record(result: DeliveryResult): Promise<void> {
-    return new Promise((resolve) => {
-      this.#results.push({ result, written: resolve });
-      this.#writing ??= this.#writeAll();
-    });
   }
 
   /**
-   * Writes outcomes as they arrive, batch by batch, until there are none. Each write frees slots for more requests. So
-   * a killed relay leaves at most as many unwritten outcomes as it may have requests in flight. Postgres may be away
+   * Writes the results of finished attempts, and claims deliveries for the slots that become free, in one transaction.
+   * So a killed relay leaves at most as many unwritten results as it may have requests in flight. Postgres may be away
    * for a while.
+   * @returns whether more deliveries may be due now
    */
-  async #writeAll(): Promise<void> {
-    while (this.#results.length > 0) {
-      const results = this.#results.splice(0, batchSize);
-      try {
-        await recordResults(
-          this.#orm.em,
-          results.map(({ result }) => result),
-        );
-      } catch (error) {
-        this.#results.unshift(...results);
-        this.#logger.warn({ err: error }, 'results of webhook deliveries could not be written; trying again');
-        await delay(retryMs);
-        continue;
-      }
-      for (const { written } of results) written();
+  async #relay(): Promise<boolean> {
+    const finished = this.#finished.splice(0, batchSize);
+    for (const each of finished) each.release();
+    const wanted = this.#wantedDeliveries();
+    let claimed: HeldDelivery[];
+    try {
+      const results = finished.map(({ result }) => result);
+      claimed = await recordAndClaim(this.#orm.em, results, wanted);
+    } catch (error) {
+      this.#finished.unshift(...finished);
+      this.#logger.warn({ err: error }, 'webhook relay could not work; trying again');
+      await delay(retryMs);
+      return true;
     }
-    this.#writing = null;
+    for (const held of claimed) this.#begin(held);
+    for (const { result } of finished) this.#held.delete(result.held.deliveryId);
+    return this.#finished.length > 0 || (claimed.length > 0 && claimed.length === wanted.limit);
+  }
+
+  #wantedDeliveries(): WantedDeliveries {
+    const { inFlight } = this.#attempts;
+    const { perEndpoint, perAccount } = firstAttemptLimits;
+    const limit = this.#stopping.signal.aborted ? 0 : Math.min(batchSize, inFlight.freeTotal);
+    return { holder: this.#holder, limit, perEndpoint, perAccount, freeSlots: inFlight.freeSlotsByOwner() };
+  }
+
+  #begin(held: HeldDelivery): void {
+    // If the lease of a delivery has expired during its attempt, the delivery is still in flight.
+    if (this.#held.has(held.deliveryId)) return;
+    this.#held.set(held.deliveryId, held);
+    this.#attempt(held).then(
+      (attempt) => {
+        this.#finished.push(attempt);
+        this.#wakeUp();
+      },
+      (err) => {
+        // When the lease has expired, this or another relay takes the delivery.
+        this.#held.delete(held.deliveryId);
+        this.#logger.error({ err, deliveryId: held.deliveryId }, 'a webhook delivery could not be attempted');
+      },
+    );
+  }
+
+  async #attempt(held: HeldDelivery): Promise<Attempt> {
+    const isUnhealthy = held.endpoint !== null && held.endpoint.consecutiveFailures >= failuresUntilUnhealthy;
+    const attempt = isUnhealthy ? null : await this.#attempts.attempt(held);
+    // The workflow can wait until there is a free slot.
+    return attempt ?? { result: { held, kind: 'handed_over' }, release: () => {} };
   }
 
   async #renewAll(): Promise<void> {
