@@ -40,6 +40,7 @@ export async function recordAndClaim(
   return wanted ? readClaimed(em, wanted.holder, claimed) : [];
 }
 
+/** Then the statement of `write` is the only one, and needs no transaction around it. */
 const needsOnlyItsRow = (result: DeliveryResult) =>
   result.kind === 'attempted' && result.verdict.status === 'delivered';
 

@@ -91,6 +91,7 @@ export class WebhookRelay {
    */
   async #relay(): Promise<boolean> {
     const finished = this.#finished.splice(0, batchSize);
+    // Their slots are for the deliveries that the same transaction claims. If it fails, none is claimed.
     for (const each of finished) each.release();
     const wanted = this.#wantedDeliveries();
     let claimed: HeldDelivery[];
