@@ -348,10 +348,8 @@ route replace unreachable ${this.subnet}
         await this.#loadFirewall(await interfaceAddresses());
         return;
       }
-      if (await passDocker(this.#interfacePrefix)) {
-        this.#logger.warn({}, 'the firewall of Docker blocked connections of sandboxes; its exemption was restored');
-      }
-      if (await hasFirewall(this.#copy.table)) return await this.#putUdpRoutesBack();
+      const udpRoutes = await udpRoutesInKernel(this.#copy.table);
+      if (udpRoutes) return await this.#putUdpRoutesBack(udpRoutes);
       await this.#loadFirewall(await interfaceAddresses());
       this.#logger.error({ table: this.#copy.table }, "the sandboxes' firewall had been removed and was restored");
     } catch (error) {
@@ -359,9 +357,8 @@ route replace unreachable ${this.subnet}
     }
   }
 
-  async #putUdpRoutesBack(): Promise<void> {
+  async #putUdpRoutesBack(found: string[]): Promise<void> {
     const wanted = this.#udpRoutes().map((each) => `${each.hostPort} → ${each.address}:${each.servicePort}`);
-    const found = await udpRoutesInKernel(this.#copy.table);
     if (JSON.stringify(found.sort()) === JSON.stringify(wanted.sort())) return;
     await this.#writeUdpRoutes();
     this.#logger.warn(

@@ -47,7 +47,7 @@ export async function takeInventory(copy: Copy): Promise<Inventory> {
     bucketProcesses: await listBucketProcesses(copy, cgroups, containers),
     loopDevices: listLoopDevices(copy),
     interfaces: readdirSync('/sys/class/net').filter((name) => name.startsWith(`${copy.interface}-`)),
-    udpRoutes: await udpRoutesInKernel(copy.table),
+    udpRoutes: (await udpRoutesInKernel(copy.table)) ?? [],
     firewall: await hasFirewall(copy.table),
     folders: {
       sandboxes: await foldersIn(copy.sandboxesFolder),
