@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { open, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -22,6 +22,8 @@ export class Fence implements DiskFence {
   readonly #cgroups: Cgroups;
   readonly #folder: string;
   readonly #leaseFile: string;
+  /** The guard that this process has started and whose end it has not seen. */
+  #guard: ChildProcess | null = null;
   #untilSeconds: number | null = null;
   #keptBytes: number;
   /**
@@ -39,7 +41,11 @@ export class Fence implements DiskFence {
   async keepOpenUntil(uptimeSeconds: number): Promise<void> {
     this.#untilSeconds = uptimeSeconds;
     await this.#write();
-    // If a guard already runs, it keeps its lock, and the new one exits at once.
+    if (!this.#guard) await this.#startGuard();
+  }
+
+  async #startGuard(): Promise<void> {
+    // If the guard of an earlier process still runs, it keeps its lock, and the new one exits at once.
     const { file, text } = this.#cgroups.freezer.fence;
     const disk = [this.#folder, String(statfsSystemCall), this.#cgroups.usageFiles('').memoryStat];
     const guard = spawn('perl', [guardFile, this.#leaseFile, file, text, ...disk, ...this.#cgroups.shimFolders()], {
@@ -47,6 +53,11 @@ export class Fence implements DiskFence {
       detached: true,
       stdio: 'ignore',
     });
+    this.#guard = guard;
+    const onEnd = () => {
+      this.#guard = null;
+    };
+    guard.once('exit', onEnd).once('error', onEnd);
     await new Promise<void>((resolve, reject) => guard.once('spawn', resolve).once('error', reject));
     guard.unref();
   }
