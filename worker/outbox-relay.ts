@@ -7,21 +7,29 @@ import {
   WorkflowNotFoundError,
 } from '@temporalio/client';
 import type { Logger } from 'pino';
-import { type OutboxLane, outboxLanes, recordFailedAttempt, removeEntries, takeDueEntries } from '../db/core/outbox.ts';
+import {
+  findDueLanes,
+  type OutboxLane,
+  outboxLanes,
+  recordFailedAttempt,
+  removeEntries,
+  takeDueEntries,
+} from '../db/core/outbox.ts';
 import type { OutboxEntry } from '../db/core/outbox-entry.entity.ts';
 import type { Orm } from '../db/orm.ts';
 import { isWorkflowType, type WorkflowInput, type WorkflowType } from '../domain/workflow-registry.ts';
 import { startOptions } from '../platform/temporal/workflow-starts.ts';
 
 /**
- * The size of a batch, and the pause after a full one. A failing endpoint makes thousands of retries, whose starts would
+ * The size of a batch, and the pause after one. A failing endpoint makes thousands of retries, whose starts would
  * use all of the processor, also those of Temporal and Postgres.
  */
 const batches: Readonly<Record<OutboxLane, { size: number; pauseMs: number }>> = {
   webhooks: { size: 5, pauseMs: 500 },
   others: { size: 100, pauseMs: 0 },
 };
-const idleMs = 500;
+/** How often the relay looks for due entries. It takes them only when there are some, so an idle relay costs little. */
+const lookEveryMs = 500;
 
 /**
  * Starts and signals the workflows that committed changes requested, at least once each. Any number of relays may run,
@@ -42,7 +50,7 @@ export class OutboxRelay {
   }
 
   start(): void {
-    this.#running ??= Promise.all(outboxLanes.map((lane) => this.#loop(lane)));
+    this.#running ??= this.#look();
   }
 
   /** Stops after the current batches. */
@@ -51,17 +59,36 @@ export class OutboxRelay {
     await this.#running;
   }
 
-  async #loop(lane: OutboxLane): Promise<void> {
+  async #look(): Promise<void> {
     const { signal } = this.#stopping;
+    const busy = new Map<OutboxLane, Promise<void>>();
+    const report = (error: unknown) => this.#logger.warn({ err: error }, 'outbox relay could not work; trying again');
     while (!signal.aborted) {
-      let started = 0;
       try {
-        started = await this.#relay(lane);
+        for (const lane of await findDueLanes(this.#orm.em)) {
+          // One lane does not wait for the other.
+          if (busy.has(lane)) continue;
+          const work = this.#relayAll(lane).catch(report);
+          busy.set(
+            lane,
+            work.then(() => void busy.delete(lane)),
+          );
+        }
       } catch (error) {
-        this.#logger.warn({ err: error }, 'outbox relay could not work; trying again');
+        report(error);
       }
-      const { size, pauseMs } = batches[lane];
-      await pause(started < size ? idleMs : pauseMs, signal);
+      await pause(lookEveryMs, signal);
+    }
+    await Promise.all(busy.values());
+  }
+
+  /** Relays batches of a lane until one is not full. */
+  async #relayAll(lane: OutboxLane): Promise<void> {
+    const { signal } = this.#stopping;
+    const { size, pauseMs } = batches[lane];
+    for (let started = size; started === size && !signal.aborted; ) {
+      started = await this.#relay(lane);
+      await pause(pauseMs, signal);
     }
   }
 

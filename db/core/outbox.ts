@@ -66,6 +66,16 @@ export type OutboxLane = (typeof outboxLanes)[number];
 const isDue = "not_before < now() + interval '1 millisecond' and dead_at is null";
 const accountOfEntry = "coalesce(input->>'accountId', input->'plan'->>'accountId', workflow_id)";
 
+/** The lanes that have a due entry. This is much cheaper than to take entries. */
+export async function findDueLanes(em: EntityManager): Promise<OutboxLane[]> {
+  const [row] = await query<Record<OutboxLane, boolean>>(
+    em.fork(),
+    `select exists (select from outbox where ${isDue} and workflow_type = 'webhookDelivery') as webhooks,
+            exists (select from outbox where ${isDue} and workflow_type <> 'webhookDelivery') as others`,
+  );
+  return outboxLanes.filter((lane) => row![lane]);
+}
+
 /**
  * Takes up to `limit` due entries of a lane, in turn from each account, and postpones their next attempt. So several
  * relays never hold the same entry at once, and the entries of a relay that dies become due again. The comparison

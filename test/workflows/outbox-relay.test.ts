@@ -127,6 +127,35 @@ test('an outage of Temporal makes no dead letters', async () => {
   expect(await entries()).toBe(0);
 }, 180_000);
 
+test('a running relay starts a sandbox while Temporal does not answer the start of a webhook delivery', async () => {
+  const em = plane.orm.em.fork();
+  const hanging = Promise.withResolvers<void>();
+  const client = {
+    workflow: {
+      start: async (...[type, options]: Parameters<Client['workflow']['start']>) => {
+        if (type === 'webhookDelivery') await hanging.promise;
+        else await plane.client.workflow.start(type, options);
+      },
+    },
+  } as unknown as Client;
+  await em.execute(
+    "insert into outbox (workflow_type, workflow_id, input) values ('webhookDelivery', 'whd-hangs', '{}')",
+  );
+  const isAttempted = async () => (await em.fork().count(OutboxEntry, { workflowId: 'whd-hangs', attempts: 1 })) === 1;
+  const relay = new OutboxRelay({ orm: plane.orm, client, logger: pino({ level: 'silent' }) });
+  relay.start();
+  try {
+    await until(isAttempted);
+    const { sandboxId } = await plane.admit();
+    await until(async () => (await plane.row(sandboxId)).status === 'running');
+    expect(await isAttempted()).toBe(true);
+  } finally {
+    hanging.resolve();
+    await relay.stop();
+  }
+  expect(await entries()).toBe(0);
+});
+
 test('neither a sandbox nor another account waits for the retries of webhooks of an account, however many there are', async () => {
   const em = plane.orm.em.fork();
   await em.execute(
