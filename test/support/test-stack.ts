@@ -141,6 +141,8 @@ export class TestStack {
         ports: await this.#ports(['frontend', ...temporalInnerPorts]),
         namespace: 'default',
         dynamicConfig: {
+          // Tests make namespaces all the time.
+          'system.namespaceCacheRefreshInterval': [{ value: '500ms' }],
           'limit.historyCount.suggestContinueAsNew': [
             { value: 100, constraints: { namespace: shortHistoryNamespace } },
             { value: 4096 },
