@@ -6,16 +6,16 @@ import pLimit from 'p-limit';
 import { AgentClient } from '../../ops/development/client/agent-client.ts';
 import type { SandboxView } from '../../ops/development/client/platform-client.ts';
 import { RunningPlatform } from '../../test/support/running-platform.ts';
+import { idleRows } from '../idle-use.ts';
 import { findCgroup } from '../lifecycle/idle-memory.ts';
-import { type GroupUse, platformUse } from '../process-groups.ts';
+import { platformUse } from '../process-groups.ts';
 import { inTurn, summarize, timed } from '../statistics.ts';
-import { holdAgainst, printTable, type Row } from '../table.ts';
+import { holdAgainst, printTable } from '../table.ts';
 
 /** The number of idle sandboxes of `base` that a machine can run, and their cost. `BENCH_SANDBOXES=100,300,500` */
 const counts = (process.env.BENCH_SANDBOXES ?? '500').split(',').map(Number);
 const times = Number(process.env.BENCH_TIMES ?? 20);
 const atOnce = 4;
-const idleSeconds = Number(process.env.BENCH_IDLE_SECONDS ?? 60);
 const wanted = { template: 'base', timeout: 7200 };
 
 const platform = new RunningPlatform({
@@ -52,7 +52,7 @@ try {
   const load = () => os.loadavg()[0]!.toFixed(1);
   printTable('No sandbox', [
     { measure: 'create', value: alone, unit: 'ms' },
-    ...(await idleRows(supervisor)),
+    ...(await idleRows(platform)),
     { measure: 'load of the machine', value: load(), unit: '' },
   ]);
 
@@ -69,7 +69,7 @@ try {
     const tookMib = (before.availableMib - availableMib()) / count;
     const use = platformUse(supervisor, platform.dataDir);
     const shims = (use.get('shims')?.residentMib ?? 0) / count;
-    const idle = await idleRows(supervisor);
+    const idle = await idleRows(platform);
     const many = summarize(await measureCreates());
     const exec = summarize(await measureExec());
     printTable(`${count} idle sandboxes`, [
@@ -132,25 +132,4 @@ function readIfThere(file: string): string | null {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
     throw error;
   }
-}
-
-/** The percentage of a core that each part of the platform uses without requests. */
-async function idleRows(supervisor: number): Promise<Row[]> {
-  const sample = () => ({ atMs: performance.now(), groups: platformUse(supervisor, platform.dataDir) });
-  const first = sample();
-  await delay(idleSeconds * 1000);
-  const last = sample();
-  const pct = (ms: number) => `${((100 * ms) / (last.atMs - first.atMs)).toFixed(1)}`;
-  const spentMs = (use?: GroupUse) => (use ? use.cpuMs + use.endedCpuMs : 0);
-  const ofGroup = (name: string, use: GroupUse) => spentMs(use) - spentMs(first.groups.get(name));
-  const groups = [...last.groups].sort(([a], [b]) => a.localeCompare(b));
-  const all = groups.reduce((sum, [name, use]) => sum + ofGroup(name, use), 0);
-  return [
-    { measure: 'idle: all', value: pct(all), unit: '% of a core' },
-    ...groups.map(([name, use]) => ({
-      measure: `idle: ${name} (${use.processes}, ${use.residentMib.toFixed(0)} MiB)`,
-      value: pct(ofGroup(name, use)),
-      unit: '% of a core',
-    })),
-  ];
 }

@@ -3,6 +3,7 @@ import { AgentClient } from '../../ops/development/client/agent-client.ts';
 import type { PlatformClient } from '../../ops/development/client/platform-client.ts';
 import { runningPlatformEnv } from '../../ops/local-stack/supervisor/running-platform.ts';
 import { RunningPlatform } from '../../test/support/running-platform.ts';
+import { idleRows } from '../idle-use.ts';
 import { inTurn, summarize, timed } from '../statistics.ts';
 import { holdAgainst, printTable, type Row } from '../table.ts';
 import { measureContainerFloor } from './container-floor.ts';
@@ -144,6 +145,22 @@ async function measureLife(): Promise<{ rows: Row[]; floors: { sum: number; conc
   }
 }
 
+/** A platform with the usual settings that nobody uses. */
+async function measureIdle(): Promise<Row[]> {
+  const platform = new RunningPlatform();
+  await platform.start();
+  try {
+    // The pool is filled, and Temporal has read its settings for idle times.
+    await delay(90_000);
+    return await idleRows(platform, 5);
+  } finally {
+    await platform.stop();
+    await platform.hostRemains();
+    platform.removeData();
+  }
+}
+
+printTable('The idle platform', await measureIdle());
 const { rows, floors } = await measureLife();
 printTable('Floors and commands', rows);
 printTable('Create, cold', await measureCreates(0, floors));
