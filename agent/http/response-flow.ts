@@ -1,4 +1,28 @@
 import type { ServerResponse } from 'node:http';
+import type { Writable } from 'node:stream';
+
+/** The longest message that is written as one piece. */
+const smallBytes = 16 * 1024;
+const chunkOverheadBytes = 8;
+const lineEnd = Buffer.from('\r\n');
+
+/**
+ * Writes a small message of a reply whose head is written. `res.write` would give a chunk to the kernel as a list of
+ * four pieces, one turn later. This writes the same bytes at once as one piece, which takes a fraction of the time.
+ * @returns false: the message is not small, or this reply cannot be written so; nothing was written
+ */
+export function writeSmall(res: ServerResponse, ...pieces: Buffer[]): boolean {
+  let length = 0;
+  for (const piece of pieces) length += piece.length;
+  // Without a socket the reply waits for an earlier one of its connection.
+  if (length > smallBytes || !res.chunkedEncoding || !res.socket) return false;
+  const chunk = Buffer.allocUnsafe(length + chunkOverheadBytes);
+  let at = chunk.write(`${length.toString(16)}\r\n`, 0, 'latin1');
+  for (const piece of pieces) at += piece.copy(chunk, at);
+  at += lineEnd.copy(chunk, at);
+  res.socket.write(chunk.subarray(0, at));
+  return true;
+}
 
 /**
  * Writes pieces at once. Resolves when the kernel has taken all of them, or the client is gone. Then they may be
@@ -36,7 +60,7 @@ export function sendHeadSoon(res: ServerResponse, begin: () => void): void {
  * Resolves when the client has taken most of the written data, or is gone. Resolves at once if the client is not
  * behind.
  */
-export function drained(res: ServerResponse): Promise<void> {
+export function drained(res: ServerResponse | Writable): Promise<void> {
   if (res.destroyed || !res.writableNeedDrain) return Promise.resolve();
   return new Promise((resolve) => {
     const done = () => {

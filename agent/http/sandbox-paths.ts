@@ -34,6 +34,7 @@ export function createSandboxPaths(state: SandboxState, environment: AgentEnviro
   ]);
 
   const idle = new IdleMemory();
+  const touch = () => idle.touch();
   let library: RequestListener | undefined;
   const serveByLibrary = async (req: IncomingMessage, res: ServerResponse) => {
     const { createLibraryListener } = await import('../rpc/library.ts');
@@ -50,8 +51,8 @@ export function createSandboxPaths(state: SandboxState, environment: AgentEnviro
 
   const exec = new ExecService(state, environment);
   const serve: RequestListener = (req, res) => {
-    idle.touch();
-    res.once('close', () => idle.touch());
+    touch();
+    res.once('close', touch);
     if (req.headers.origin !== undefined && allowCrossOrigin(req, res)) return;
     if (!state.init) return replyError(req, res, new ConnectError('the sandbox is not ready yet', Code.Unavailable));
     const url = req.url!;
@@ -65,7 +66,7 @@ export function createSandboxPaths(state: SandboxState, environment: AgentEnviro
       if (req.httpVersionMajor > 1 || contentType.startsWith('application/grpc')) {
         return serveByLibrary(req, res);
       }
-      return serveConnect(req, res, procedure, contentType);
+      return serveConnect(req, res, procedure, contentType, touch);
     }
     if (url === '/upload' || url.startsWith('/upload?') || url.startsWith('/download/')) {
       return serveFiles(req, res, { byHeader: opened(req), accessToken: state.init.accessToken }, environment);
@@ -73,7 +74,7 @@ export function createSandboxPaths(state: SandboxState, environment: AgentEnviro
     return replyError(req, res, new ConnectError('no such procedure', Code.Unimplemented));
   };
   const serveExec: RequestListener = (req, res) => {
-    res.once('close', () => idle.touch());
+    res.once('close', touch);
     return exec.serve(req, res);
   };
   return { serve, serveExec, releaseMemory: () => idle.release() };
@@ -85,12 +86,13 @@ function serveConnect(
   res: ServerResponse,
   procedure: Procedure,
   contentType: string,
+  onMessage: () => void,
 ): Promise<void> | void {
   const unary = procedure.method.methodKind === 'unary';
   const prefix = unary ? 'application/' : 'application/connect+';
   const codec = contentType.startsWith(prefix) ? contentType.slice(prefix.length) : '';
   if (codec === 'json' || codec === 'proto') {
-    return unary ? serveUnary(req, res, procedure, codec) : serveStream(req, res, procedure, codec);
+    return unary ? serveUnary(req, res, procedure, codec) : serveStream(req, res, procedure, codec, onMessage);
   }
   const accepted = `${prefix}json, ${prefix}proto, application/grpc-web, application/grpc`;
   endEarly(req, res, 415, { 'accept-post': accepted }, '');

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Code } from '@connectrpc/connect';
 import { endEarly } from '../http/end-early.ts';
-import { drained, sendHeadSoon, writeThrough } from '../http/response-flow.ts';
+import { drained, sendHeadSoon, writeSmall, writeThrough } from '../http/response-flow.ts';
 import { compress, decompress, isGzip, wantsGzip } from './compression.ts';
 import { ConnectError } from './connect-error.ts';
 import { errorJson, toConnectError, toHttpStatus } from './errors.ts';
@@ -53,17 +53,17 @@ class NodeCall implements AgentCall {
 }
 
 /** Reads a body to its end. @throws {ConnectError} when it is too long, or the client pauses or leaves within it */
-function readBody(req: IncomingMessage, maxBytes: number): Promise<Buffer> {
+async function readBody(req: IncomingMessage, maxBytes: number): Promise<Buffer> {
+  // Nearly every body arrives with its head, and node:http has parsed it by now.
+  await null;
+  const { readableLength } = req;
+  if (readableLength === Number(req.headers['content-length']) && readableLength <= maxBytes) {
+    return (req.read() as Buffer | null) ?? Buffer.alloc(0);
+  }
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let length = 0;
-    let idle: NodeJS.Timeout | undefined;
-    // Nearly every body arrives with its head. Only the others need a timer.
-    const soon = setImmediate(() => {
-      idle = setTimeout(() => fail(new ConnectError('the request stopped halfway', Code.DeadlineExceeded)), bodyIdleMs);
-    });
     const settle = () => {
-      clearImmediate(soon);
       clearTimeout(idle);
       req.off('data', onData);
     };
@@ -71,6 +71,10 @@ function readBody(req: IncomingMessage, maxBytes: number): Promise<Buffer> {
       settle();
       reject(error);
     };
+    const idle = setTimeout(
+      () => fail(new ConnectError('the request stopped halfway', Code.DeadlineExceeded)),
+      bodyIdleMs,
+    );
     const onData = (chunk: Buffer) => {
       length += chunk.length;
       if (length > maxBytes) {
@@ -78,7 +82,7 @@ function readBody(req: IncomingMessage, maxBytes: number): Promise<Buffer> {
         return;
       }
       chunks.push(chunk);
-      idle?.refresh();
+      idle.refresh();
     };
     req.on('data', onData);
     req.on('end', () => {
@@ -236,12 +240,14 @@ function decodePayload(flags: number, payload: Buffer, gzip: boolean): Buffer | 
 /**
  * Serves one streaming call with the content type `application/connect+json` or `application/connect+proto`. Replies
  * are never compressed, because they carry a process's output without delay.
+ * @param onMessage called for each message of a reply
  */
 export async function serveStream(
   req: IncomingMessage,
   res: ServerResponse,
   procedure: Procedure,
   codec: Codec,
+  onMessage: () => void,
 ): Promise<void> {
   const contentType = `application/connect+${codec}`;
   const call = new NodeCall(req, res);
@@ -261,7 +267,7 @@ export async function serveStream(
       const request = await readOneMessage(req, procedure, codec);
       sendHeadSoon(res, begin);
       const replies: AsyncIterator<unknown> = procedure.handler(request, call)[Symbol.asyncIterator]();
-      await pump(replies, call, res, begin, procedure, codec);
+      await pump(replies, call, res, begin, procedure, codec, onMessage);
     }
     call.signal.throwIfAborted();
     begin();
@@ -290,16 +296,24 @@ async function pump(
   begin: () => void,
   procedure: Procedure,
   codec: Codec,
+  onMessage: () => void,
 ): Promise<void> {
   const encode = procedure.fast.frames?.(codec);
   try {
+    let isFirst = true;
     for (let next = await replies.next(); !next.done; next = await replies.next()) {
       if (call.signal.aborted) break;
+      onMessage();
       begin();
       const pieces = encode?.(next.value);
+      // The head is written with the first message.
+      if (pieces && !isFirst && writeSmall(res, ...pieces)) {
+        if (res.socket?.writableNeedDrain) await drained(res.socket);
+      }
       // The pieces are views of memory that the next reply reuses.
-      if (pieces) await writeThrough(res, ...pieces);
+      else if (pieces) await writeThrough(res, ...pieces);
       else if (!res.write(encodeFrame(procedure, codec, next.value))) await drained(res);
+      isFirst = false;
     }
   } finally {
     await replies.return?.();

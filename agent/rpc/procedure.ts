@@ -1,4 +1,13 @@
-import { create, type DescMethod, fromBinary, fromJson, type Message, toBinary, toJson } from '@bufbuild/protobuf';
+import {
+  create,
+  type DescMethod,
+  fromBinary,
+  fromJson,
+  type JsonValue,
+  type Message,
+  toBinary,
+  toJson,
+} from '@bufbuild/protobuf';
 import { Code } from '@connectrpc/connect';
 import { ConnectError } from './connect-error.ts';
 import type { AgentCall, AgentService } from './service.ts';
@@ -10,6 +19,7 @@ export type Codec = 'json' | 'proto';
 
 /** The FastPath of any method. */
 interface AnyFastPath {
+  decode?: (json: JsonValue) => unknown;
   json?: (request: Message) => string | Promise<string>;
   parts?: { json: (request: Message) => AsyncIterable<string>; messages: (request: Message) => AsyncIterable<unknown> };
   frames?: (codec: Codec) => (reply: unknown) => Buffer[] | undefined;
@@ -57,7 +67,10 @@ export function decodeRequest(procedure: Procedure, codec: Codec, body: Buffer):
   try {
     if (codec === 'proto') return fromBinary(schema, body);
     if (body.length === 0) return create(schema);
-    return fromJson(schema, JSON.parse(utf8.decode(body)), { ignoreUnknownFields: true });
+    const json = JSON.parse(utf8.decode(body));
+    return (
+      (procedure.fast.decode?.(json) as Message | undefined) ?? fromJson(schema, json, { ignoreUnknownFields: true })
+    );
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : 'malformed';
     throw new ConnectError(`cannot decode ${schema.name}: ${reason}`, Code.InvalidArgument);
@@ -67,6 +80,8 @@ export function decodeRequest(procedure: Procedure, codec: Codec, body: Buffer):
 /** The bytes of a binary reply, or the text of a JSON reply. */
 export function encodeReply(procedure: Procedure, codec: Codec, reply: unknown): Buffer | string {
   const schema = procedure.method.output;
+  // Most commands only confirm.
+  if (schema.fields.length === 0) return codec === 'json' ? '{}' : Buffer.alloc(0);
   const message = isMessage(reply) ? reply : create(schema, reply as never);
   if (codec === 'json') return JSON.stringify(toJson(schema, message, jsonWriteOptions));
   const bytes = toBinary(schema, message);

@@ -4,6 +4,7 @@ import type {
   DescMethodServerStreaming,
   DescMethodUnary,
   DescService,
+  JsonValue,
   MessageInitShape,
   MessageShape,
 } from '@bufbuild/protobuf';
@@ -39,6 +40,8 @@ export type Handler<M extends DescMethod> =
 export type FastPath<M extends DescMethod> =
   M extends DescMethodUnary<infer I, infer O>
     ? {
+        /** The request from its usual JSON form. Undefined for any other form, which is decoded by reflection. */
+        decode?: (json: JsonValue) => MessageInitShape<I> | undefined;
         /** The reply as JSON text. */
         json?: (request: MessageShape<I>) => string | Promise<string>;
         /** A long reply in parts: pieces of its JSON text, or messages that are merged. */
