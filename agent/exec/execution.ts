@@ -101,7 +101,9 @@ export class Execution {
 
   async #follow(): Promise<void> {
     const attachment = this.#process.attach();
-    for await (const { event } of attachment.events(longestTimerMs)) {
+    for (let next = attachment.next(); next !== null; next = attachment.next()) {
+      if (!next) await attachment.within(longestTimerMs);
+      const event = next?.event;
       if (event?.case === 'data' && event.value.output?.case && event.value.output.case !== 'pty') {
         const { case: channel, value } = event.value.output;
         this.events.addOutput(channel, value as Buffer);
@@ -113,6 +115,7 @@ export class Execution {
         this.#finish({ type: 'end', exitCode: event.value.exitCode ?? -1 });
       }
     }
+    attachment.close();
   }
 }
 

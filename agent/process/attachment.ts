@@ -16,6 +16,7 @@ export interface Piece {
 export class Attachment {
   #pieces: Piece[] = [];
   #end: ProcessEventInit | undefined;
+  #isOver = false;
   #current: Piece | undefined;
   readonly #something = new Wakeup();
   #closed = false;
@@ -42,27 +43,30 @@ export class Attachment {
     const untaken = this.#pieces;
     this.#pieces = [];
     this.#something.wake();
+    this.#something.close();
     this.#onClose(untaken);
     this.#current?.release();
     this.#current = undefined;
   }
 
   /**
-   * The events up to the process's end, with a `keepalive` after each `keepaliveMs` of silence. The bytes of an event
-   * are valid until the next event is requested.
+   * The next event; undefined while there is none, null after the last. The bytes of an event are valid until the next
+   * call.
    */
-  async *events(keepaliveMs: number): AsyncGenerator<ProcessEventInit> {
-    while (true) {
-      this.#current?.release();
-      this.#current = this.#pieces.shift();
-      if (this.#current) {
-        const { channel, bytes } = this.#current;
-        yield { event: { case: 'data', value: { output: { case: channel, value: bytes } } } };
-      } else if (this.#end) {
-        yield this.#end;
-        return;
-      } else if (this.#closed) return;
-      else if (!(await this.#something.within(keepaliveMs))) yield { event: { case: 'keepalive', value: {} } };
+  next(): ProcessEventInit | undefined | null {
+    this.#current?.release();
+    this.#current = this.#pieces.shift();
+    if (this.#current) {
+      const { channel, bytes } = this.#current;
+      return { event: { case: 'data', value: { output: { case: channel, value: bytes } } } };
     }
+    if (this.#isOver || this.#closed) return null;
+    this.#isOver = this.#end !== undefined;
+    return this.#end;
+  }
+
+  /** Waits until `next` has something to tell. False after that much silence, which is the same in each call. */
+  within(silenceMs: number): Promise<boolean> {
+    return this.#something.within(silenceMs);
   }
 }

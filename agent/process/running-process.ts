@@ -10,6 +10,10 @@ import { OutputPipe } from './output-pipe.ts';
 import type { ProcessExit } from './reaper.ts';
 import { signalText } from './signals.ts';
 
+/** Output up to this length is copied, so that the next output is read without a pause of the pipe. */
+const copiedMaxBytes = 4 * 1024;
+/** The maximum copied output that the clients of a process have not taken yet. */
+const copiesMaxBytes = 64 * 1024;
 /** The maximum output that is kept of a process without a client. */
 const backlogBytes = 1024 * 1024;
 /** The maximum input that the process has not read yet. */
@@ -40,6 +44,7 @@ export class RunningProcess {
   #waitingInput = 0;
   #openOutputs: number;
   #heldPieces = 0;
+  #copiedBytes = 0;
   #exit: ProcessExit | undefined;
   #silence: NodeJS.Timeout | undefined;
   #groupCheckMs = silenceMs;
@@ -165,16 +170,23 @@ export class RunningProcess {
       return true;
     }
     let holders = this.#attachments.size;
-    this.#heldPieces += 1;
+    const isCopied = bytes.length <= copiedMaxBytes && this.#copiedBytes + bytes.length <= copiesMaxBytes;
+    if (isCopied) this.#copiedBytes += bytes.length;
+    else this.#heldPieces += 1;
     const release = () => {
       holders -= 1;
       if (holders > 0) return;
+      if (isCopied) {
+        this.#copiedBytes -= bytes.length;
+        return;
+      }
       this.#heldPieces -= 1;
       pipe.resume();
       this.#watchSilence();
     };
-    for (const attachment of this.#attachments) attachment.push({ channel, bytes, release });
-    return false;
+    const piece = { channel, bytes: isCopied ? Buffer.from(bytes) : bytes, release };
+    for (const attachment of this.#attachments) attachment.push(piece);
+    return isCopied;
   }
 
   #detach(attachment: Attachment, untaken: Piece[]): void {

@@ -6,6 +6,7 @@ import { keepaliveMs } from '../rpc/keepalive.ts';
 import { type AgentCall, type AgentService, agentService } from '../rpc/service.ts';
 import type { ProcessEventInit } from './attachment.ts';
 import { dataFrames } from './data-frames.ts';
+import { decodeInput } from './decode-input.ts';
 import { ProcessTable, terminalSize } from './process-table.ts';
 import type { RunningProcess } from './running-process.ts';
 import { isSignal } from './signals.ts';
@@ -19,14 +20,14 @@ export function processServices(environment: AgentEnvironment): AgentService[] {
       {
         list: () => ({ processes: table.list().map(({ config, pid, tag }) => ({ config, pid, tag })) }),
 
-        async *start(request, call) {
+        start(request, call) {
           const interval = keepaliveMs(call);
-          yield* follow(await table.start(request), interval, call);
+          return follow(table.start(request), interval, call);
         },
 
-        async *connect({ process }, call) {
+        connect({ process }, call) {
           const interval = keepaliveMs(call);
-          yield* follow(table.findToFollow(process), interval, call);
+          return follow(table.findToFollow(process), interval, call);
         },
 
         update({ process, pty }) {
@@ -62,7 +63,7 @@ export function processServices(environment: AgentEnvironment): AgentService[] {
           return {};
         },
       },
-      { fast: { start: { frames: dataFrames }, connect: { frames: dataFrames } } },
+      { fast: { start: { frames: dataFrames }, connect: { frames: dataFrames }, sendInput: { decode: decodeInput } } },
     ),
   ];
 }
@@ -73,12 +74,16 @@ async function send(process: RunningProcess, input: ProcessInput | undefined): P
   await process.write(input.input.case, input.input.value);
 }
 
-/** A process's events for one client, `start` first. The process continues when the client leaves. */
+/**
+ * A process's events for one client, `start` first, with a `keepalive` after each `intervalMs` of silence. The process
+ * continues when the client leaves.
+ */
 async function* follow(
-  process: RunningProcess,
+  started: RunningProcess | Promise<RunningProcess>,
   intervalMs: number,
   call: AgentCall,
 ): AsyncGenerator<{ event: ProcessEventInit }> {
+  const process = await started;
   const attachment = process.attach();
   const leave = () => attachment.close();
   call.signal.addEventListener('abort', leave);
@@ -86,7 +91,10 @@ async function* follow(
   if (call.signal.aborted) leave();
   try {
     yield { event: { event: { case: 'start', value: { pid: process.pid } } } };
-    for await (const event of attachment.events(intervalMs)) yield { event };
+    for (let event = attachment.next(); event !== null; event = attachment.next()) {
+      if (event) yield { event };
+      else if (!(await attachment.within(intervalMs))) yield { event: { event: { case: 'keepalive', value: {} } } };
+    }
   } finally {
     call.signal.removeEventListener('abort', leave);
     attachment.close();

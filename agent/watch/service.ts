@@ -56,6 +56,7 @@ export function watchHandlers(resolve: (path: string) => string): Pick<Handlers<
       } finally {
         call.signal.removeEventListener('abort', leave);
         watcher.close();
+        something.close();
       }
     },
   };

@@ -47,6 +47,42 @@ async function* messages(events: Iterable<InputEvent> | AsyncIterable<InputEvent
 const streamInput = (events: Iterable<InputEvent> | AsyncIterable<InputEvent>, protocol: Protocol = 'connect+json') =>
   agent.client(Process, protocol).streamInput(messages(events));
 
+test('SendInput takes every JSON form of a pid, a tag and bytes, and refuses what is none', async () => {
+  const tag = 'every-form';
+  const run = await started('head -c 10', tag);
+  const { pid } = run;
+  const send = (message: object) => agent.post('Process/SendInput', message);
+  for (const [process, input] of [
+    [{ pid }, { stdin: 'YQ==' }],
+    [{ pid: `${pid}` }, { stdin: 'Yg' }],
+    [{ tag }, { stdin: 'Yz8_' }],
+    [{ pid }, { stdin: 'ZC1f' }],
+    [
+      { pid, later: 1 },
+      { stdin: 'ZQ==', later: 2 },
+    ],
+    [{ pid }, { stdin: '' }],
+  ]) {
+    expect(await send({ process, input, later: 3 })).toEqual({ status: 200, json: {} });
+  }
+  for (const message of [
+    { process: { pid }, input: { stdin: '?' } },
+    { process: { pid, tag }, input: { stdin: 'YQ==' } },
+    { process: { pid: 1.5 }, input: { stdin: 'YQ==' } },
+    { process: { pid: -1 }, input: { stdin: 'YQ==' } },
+    { process: { pid }, input: { stdin: 'YQ==', pty: 'YQ==' } },
+    { process: { pid }, input: {} },
+    { process: { pid } },
+  ]) {
+    expect(await send(message)).toMatchObject({ status: 400, json: { code: 'invalid_argument' } });
+  }
+  expect(await send({ process: { pid }, input: { stdin: Buffer.from('!').toString('base64') } })).toMatchObject({
+    status: 200,
+  });
+  await run.finished;
+  expect(run.stdout.toString()).toBe('abc??d-_e!');
+});
+
 describe.each(['connect+json', 'connect+proto', 'grpc'] as const)('over %s', (protocol) => {
   test('SendInput reaches the process byte for byte', async () => {
     const run = await started('head -c 256 | od -An -tu1 -v | tr -s " \\n" " "');

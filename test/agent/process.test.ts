@@ -281,43 +281,64 @@ test('output without a client is kept to its newest MiB, and does not stop the p
   expect(again.stdout.subarray(-6).toString()).toBe('xlast\n');
 });
 
-test('a slow reader slows the writer, memory stays flat, and nothing is lost', async () => {
-  const before = agent.privateMib();
-  const written = agent.path('written');
-  const bytes = 100_000_000;
-  const request = { process: { cmd: '/bin/sh', args: ['-c', `head -c ${bytes} /dev/zero; echo done > ${written}`] } };
-  const body = Buffer.from(JSON.stringify(request));
-  const frame = Buffer.alloc(5);
-  frame.writeUInt32BE(body.length, 1);
-  const socket = net.connect(agent.port, '127.0.0.1').pause();
-  const lines = Object.entries(
-    headers({ host: 'x', 'content-type': 'application/connect+json', 'content-length': `${5 + body.length}` }),
-  );
-  socket.write(
-    `POST /sandboxagent.Process/Start HTTP/1.1\r\n${lines.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`,
-  );
-  socket.write(Buffer.concat([frame, body]));
-  // The writer fills the buffers in between, and then blocks.
-  const pid = await eventually(
-    async () =>
-      (await agent.client(Process).list({})).processes.find(({ config }) => config!.args[1]?.includes(written))?.pid,
-  );
-  await eventually(() => listGroup(pid).some((member) => readWchan(member).includes('pipe')));
-  expect(fs.existsSync(written)).toBe(false);
-  let most = agent.privateMib();
-  const sampling = setInterval(() => {
-    most = Math.max(most, agent.privateMib());
-  }, 50);
-  let received = 0;
-  socket.on('data', (chunk) => {
-    received += chunk.length;
+test.each([
+  ['long', 100_000_000, 'head -c 100000000 /dev/zero'],
+  ['short', 20_000_000, 'dd if=/dev/zero bs=1000 count=20000 status=none'],
+])(
+  'a slow reader slows a writer of %s pieces, memory stays flat, and nothing is lost',
+  async (_, bytes, command) => {
+    const before = agent.privateMib();
+    const written = agent.path('written');
+    fs.rmSync(written, { force: true });
+    const request = { process: { cmd: '/bin/sh', args: ['-c', `${command}; echo done > ${written}`] } };
+    const body = Buffer.from(JSON.stringify(request));
+    const frame = Buffer.alloc(5);
+    frame.writeUInt32BE(body.length, 1);
+    const socket = net.connect(agent.port, '127.0.0.1').pause();
+    const lines = Object.entries(
+      headers({ host: 'x', 'content-type': 'application/connect+json', 'content-length': `${5 + body.length}` }),
+    );
+    socket.write(
+      `POST /sandboxagent.Process/Start HTTP/1.1\r\n${lines.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`,
+    );
+    socket.write(Buffer.concat([frame, body]));
+    // The writer fills the buffers in between, and then blocks.
+    const pid = await eventually(
+      async () =>
+        (await agent.client(Process).list({})).processes.find(({ config }) => config!.args[1]?.includes(written))?.pid,
+    );
+    await eventually(() => listGroup(pid).some((member) => readWchan(member).includes('pipe')));
+    expect(fs.existsSync(written)).toBe(false);
+    let most = agent.privateMib();
+    const sampling = setInterval(() => {
+      most = Math.max(most, agent.privateMib());
+    }, 50);
+    let received = 0;
+    socket.on('data', (chunk) => {
+      received += chunk.length;
+    });
+    socket.resume();
+    await eventually(() => fs.existsSync(written) && received > (bytes * 4) / 3);
+    clearInterval(sampling);
+    socket.destroy();
+    expect(most - before).toBeLessThan(60);
+  },
+  300_000,
+);
+
+test('lines that come one by one reach every client whole and in order', async () => {
+  const run = sh('read go; i=0; while [ $i -lt 3000 ]; do echo line $i; i=$((i+1)); done');
+  const pid = await run.started();
+  const other = connect({ selector: { case: 'pid', value: pid } });
+  await other.started();
+  await agent.client(Process).sendInput({
+    process: { selector: { case: 'pid', value: pid } },
+    input: { input: { case: 'stdin', value: Buffer.from('go\n') } },
   });
-  socket.resume();
-  await eventually(() => fs.existsSync(written) && received > (bytes * 4) / 3);
-  clearInterval(sampling);
-  socket.destroy();
-  expect(most - before).toBeLessThan(60);
-}, 300_000);
+  const lines = Array.from({ length: 3000 }, (_, i) => `line ${i}\n`).join('');
+  expect((await run.finished).stdout.toString()).toBe(lines);
+  expect((await other.finished).stdout.toString()).toBe(lines);
+});
 
 test('a process in the background stays listed, streams its output, and ends with its leader’s code when killed', async () => {
   const go = agent.path('go');
