@@ -1,7 +1,7 @@
 import { isLoaded, libc } from '../native/libc.ts';
 
-/** How long the agent must be idle. */
-const quietMs = 1000;
+/** How long the agent must be idle. A shorter time would collect within the pauses of a person or a program at work. */
+const quietMs = 3000;
 
 /**
  * Releases memory when the agent is idle. V8 keeps its heap until it needs a collection, which never happens in an idle

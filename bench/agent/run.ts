@@ -68,7 +68,7 @@ try {
   row('exec to /health, ms', start.agent, start.floor, 'less', '1.1 × floor');
 
   for (const subject of both) await subject.start();
-  await new Promise((resolve) => setTimeout(resolve, 2500));
+  await new Promise((resolve) => setTimeout(resolve, 4500));
   row('private memory idle, MiB', agent.privateMib(), floor.privateMib(), 'less', 15);
 
   const many = path.join(folder, 'thousand');

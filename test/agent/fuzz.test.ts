@@ -274,6 +274,6 @@ test('the agent answers each of 3,000 damaged requests and survives', async () =
   expect((await agent.post('Filesystem/Stat', { path: folder })).status).toBe(200);
   expect(agent.isAlive).toBe(true);
   expect(agent.log).toBe('');
-  // It releases its memory after a quiet second.
+  // It releases its memory after some quiet seconds.
   await eventually(() => agent.privateMib() < 100);
 }, 300_000);
