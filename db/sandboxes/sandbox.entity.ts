@@ -16,7 +16,7 @@ export interface SandboxFailure {
 
 /**
  * A sandbox in the form in which people list and search it. After its creation, only the activities of its own workflow
- * write its status.
+ * write its status, and its host for a direct start.
  */
 export const Sandbox = defineEntity({
   name: 'Sandbox',

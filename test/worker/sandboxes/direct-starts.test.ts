@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { WorkflowFailedError } from '@temporalio/client';
 import { pino } from 'pino';
 import { StartNews } from '../../../api/routes/sandboxes/start-news.ts';
 import { Event } from '../../../db/core/event.entity.ts';
@@ -11,6 +12,7 @@ import { hostLostSignal, lifeQuery } from '../../../workflows/sandboxes/life/mes
 import { startApi, type TestApi } from '../../api/test-api.ts';
 import { type ControlPlane, startControlPlane } from '../../support/control-plane.ts';
 import { MemoryDriver } from '../../support/memory-driver.ts';
+import { recordHistory } from '../../support/recorded-histories.ts';
 import { until } from '../../support/until.ts';
 
 /**
@@ -86,6 +88,13 @@ async function workflowSays(sandboxId: SandboxId, status: string): Promise<void>
   await until(async () => (await plane.client.workflow.getHandle(sandboxId).query(lifeQuery)).status === status);
 }
 
+/** Waits until the workflow has closed. With RECORD_HISTORIES=1 its history is stored for the replay tests. */
+async function recordEnd(name: string, sandboxId: SandboxId): Promise<void> {
+  const handle = plane.client.workflow.getHandle(sandboxId);
+  await handle.result().catch((error) => expect(error).toBeInstanceOf(WorkflowFailedError));
+  if (process.env.RECORD_HISTORIES === '1') await recordHistory(plane.client, name, sandboxId);
+}
+
 async function held(): Promise<() => void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   driver.hold = promise;
@@ -109,6 +118,7 @@ describe('a create', () => {
     expect((await row(sandboxId)).run).toBe(2);
     expect((await api.send(api.root, 'DELETE', `/v1/sandboxes/${sandboxId}`)).status).toBe(202);
     await until(async () => (await row(sandboxId)).status === 'terminated');
+    await recordEnd('sandbox-started-directly', sandboxId);
     expect((await eventsOf(sandboxId)).slice(0, 4)).toEqual([
       ...['sandbox.created', 'sandbox.started', 'sandbox.paused', 'sandbox.resumed'],
     ]);
@@ -177,6 +187,8 @@ describe('an API that dies after the admission', () => {
     expect(createsOf(sandboxId)).toBe(1);
     expect((await row(sandboxId)).startedAt).toEqual(startedAt);
     expect(await eventsOf(sandboxId)).toEqual(['sandbox.created', 'sandbox.started']);
+    await plane.commands.terminate(await row(sandboxId), { forget: true });
+    await recordEnd('sandbox-adopted', sandboxId);
   });
 
   test('leaves a start in progress to the workflow, which joins it', async () => {
@@ -234,6 +246,8 @@ describe('a start whose claim no longer holds', () => {
     const release = await held();
     const { sandboxId } = await announced();
     await until(async () => createsOf(sandboxId) === 1);
+    // No step is written after this one.
+    await until(async () => (await row(sandboxId)).substatus === 'deploying');
     await query(plane.orm.em.fork(), change, [sandboxId]);
     const before = await row(sandboxId);
     release();
@@ -297,6 +311,7 @@ test('a host that is lost after the start and before the workflow: the sandbox f
   await plane.client.workflow.getHandle(sandboxId).signal(hostLostSignal, { hostId: plane.hostId, run: 1 });
   await until(async () => (await row(sandboxId)).status === 'failed');
   expect(await row(sandboxId)).toMatchObject({ reason: 'host_lost', hostId: plane.hostId });
+  await recordEnd('sandbox-host-lost-before-its-workflow', sandboxId);
   expect(await eventsOf(sandboxId)).toEqual([
     'sandbox.created',
     'sandbox.started',

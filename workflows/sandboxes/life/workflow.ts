@@ -14,7 +14,7 @@ import { start } from './starting.ts';
 import { SandboxState } from './state.ts';
 
 /**
- * Runs one sandbox from `created` to `terminated` or `failed`. Only this workflow decides the status, and the row in
+ * Runs one sandbox from `created` to `terminated` or `failed`. This workflow decides the status, and the row in
  * Postgres follows it. The workflow id is the sandbox's id.
  */
 export async function sandbox(input: SandboxWorkflowInput): Promise<void> {
