@@ -33,7 +33,7 @@ import { query } from '../core/query.ts';
 import { type EntityRow, readRow } from '../core/read-row.ts';
 import { readHostCapacities, templateUse } from '../hosts/host-capacities.ts';
 import { limitsWhatIsMetered, requireMeteredQuota } from '../usage/metered-quotas.ts';
-import { startsChannel } from './direct-starts.ts';
+import { directStartSeconds, startsChannel } from './direct-starts.ts';
 import { Sandbox } from './sandbox.entity.ts';
 import { type EventFields, newSandboxEvent } from './sandbox-events.ts';
 
@@ -65,9 +65,6 @@ export type NewSandbox = Pick<
   | 'customPorts'
 > &
   Partial<Pick<Sandbox, 'secretKeyNumber' | 'objectStorage' | 'startImageCommand' | 'directMount' | 's3fsPath'>>;
-
-/** How long the relay leaves the start of the workflow to a direct start and to the API. */
-export const directStartSeconds = 2;
 
 export interface Admitted {
   sandbox: Sandbox;

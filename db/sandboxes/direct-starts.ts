@@ -9,6 +9,9 @@ import { query } from '../core/query.ts';
  * Nothing depends on a notification: if one is lost, the workflow starts the sandbox.
  */
 
+/** How long the API and the relay leave the start of a sandbox to its host. */
+export const directStartSeconds = 5;
+
 /** The channel of the results. The payload is an id, and after a space the Unix milliseconds of the start, if it runs. */
 export const startNewsChannel = 'sandbox_started';
 

@@ -1,10 +1,13 @@
 import type { Logger } from 'pino';
 import { NotificationListener } from '../../../db/core/notification-listener.ts';
-import { startNewsChannel } from '../../../db/sandboxes/direct-starts.ts';
+import { directStartSeconds, startNewsChannel } from '../../../db/sandboxes/direct-starts.ts';
 import type { SandboxId } from '../../../domain/ids.ts';
 
-/** Longer than a start that waits for nothing. A longer start continues in its workflow. */
-const maxWaitMs = 2000;
+/**
+ * Longer than a start on a busy machine, because a workflow that joins the start would use its processor too. A longer
+ * start continues in its workflow.
+ */
+const maxWaitMs = directStartSeconds * 1000;
 
 /** The result of a direct start. Null: the workflow starts the sandbox, or continues a start that takes long. */
 export type StartNewsItem = { sinceMs: number } | null;
