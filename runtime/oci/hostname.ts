@@ -20,7 +20,7 @@ function loadLibc(): Libc {
 
 /**
  * Sets the host name that the processes in the UTS namespace of a process see. Only this thread enters the namespace, and
- * it runs nothing else there. A program for this takes 10 ms, most of which is the copy of this process.
+ * it runs nothing else there. A program for this takes 3 ms and more, most of which is the copy of this process.
  * @throws {Error} when the process is gone
  */
 export function setHostname(pid: number, name: string): void {
