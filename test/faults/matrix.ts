@@ -89,6 +89,17 @@ export async function wrongTotals(platform: FaultyPlatform): Promise<string[]> {
 
 /** Deletes every sandbox. @returns what is then left without an owner */
 export async function remains(platform: FaultyPlatform, dataDirs?: string[]): Promise<string[]> {
+  await deleteAll(platform);
+  let left: string[] = [];
+  await until(async () => {
+    left = leftovers(await takeInventory(platform, dataDirs));
+    return left.length === 0;
+  }, 60_000).catch(() => {});
+  return left;
+}
+
+/** Deletes every sandbox, and waits until no list has one. */
+export async function deleteAll(platform: FaultyPlatform): Promise<void> {
   const asked = new Set<string>();
   await until(async () => {
     const { body } = await platform.api.request<{ sandboxes: { sandbox_id: string }[] }>(
@@ -105,12 +116,6 @@ export async function remains(platform: FaultyPlatform, dataDirs?: string[]): Pr
   }, 120_000).catch((error) => {
     throw new Error(`of ${asked.size} deleted sandboxes some are still there`, { cause: error });
   });
-  let left: string[] = [];
-  await until(async () => {
-    left = leftovers(await takeInventory(platform, dataDirs));
-    return left.length === 0;
-  }, 60_000).catch(() => {});
-  return left;
 }
 
 /** The counts of each outcome as text: processes down, transitions across. */
