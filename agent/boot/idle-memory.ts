@@ -35,14 +35,9 @@ export class IdleMemory {
   }
 }
 
-/**
- * V8's own collector. Node exposes it only to programs with a flag, which would cost 30 ms at the start. In its place,
- * V8's timed collections end: a frozen sandbox would have them, 15 ms each, when it is claimed or resumed. All modules
- * are loaded by now, which matters because V8 rejects code caches that were made with other flags.
- */
+/** V8's own collector. Node exposes it only to programs with a flag, which would cost 30 ms at the start. */
 function collector(): (options: object) => void {
   const v8 = process.getBuiltinModule('node:v8');
-  v8.setFlagsFromString('--memory-reducer-gc-count=0');
   v8.setFlagsFromString('--expose-gc');
   const collect = process.getBuiltinModule('node:vm').runInNewContext('gc');
   v8.setFlagsFromString('--no-expose-gc');

@@ -17,17 +17,7 @@ test('package.json, .nvmrc and the Dockerfile name the used Node version', () =>
 });
 
 test('packages for building and development are not in the image, whose build makes the bundles', () => {
-  const tools = [
-    '@biomejs/biome',
-    '@bufbuild/buf',
-    'acorn',
-    '@xterm/xterm',
-    'esbuild',
-    'jest',
-    'knip',
-    'koffi',
-    'typescript',
-  ];
+  const tools = ['@biomejs/biome', '@bufbuild/buf', 'acorn', '@xterm/xterm', 'esbuild', 'jest', 'knip', 'typescript'];
   expect(tools.filter((tool) => tool in manifest.dependencies)).toEqual([]);
   const dockerfile = text('Dockerfile');
   const pruned = dockerfile.indexOf('npm prune --omit=dev');
