@@ -203,7 +203,8 @@ function findFreezer(sandboxId: string): { file: string; frozen: string; thawed:
   const [found] = onHost(
     'sh',
     '-c',
-    `find /sys/fs/cgroup -path '*sandboxes-${host.copy.id}/${sandboxId}/*' \\( -name freezer.state -o -name cgroup.freeze \\)`,
+    // Groups of other tests, which disappear meanwhile, are not searched.
+    `find $(ls -d /sys/fs/cgroup/sandboxes-${host.copy.id} /sys/fs/cgroup/*/sandboxes-${host.copy.id} 2>/dev/null) -path '*/${sandboxId}/*' \\( -name freezer.state -o -name cgroup.freeze \\)`,
   )
     .split('\n')
     .sort((a, b) => Number(b.endsWith('freezer.state')) - Number(a.endsWith('freezer.state')));
