@@ -145,7 +145,7 @@ async function measureLife(): Promise<{ rows: Row[]; floors: { sum: number; conc
   }
 }
 
-/** A platform with the usual settings that nobody uses. */
+/** Measures a platform with default settings and without requests. */
 async function measureIdle(): Promise<Row[]> {
   const platform = new RunningPlatform();
   await platform.start();

@@ -1,4 +1,4 @@
-/** A sandbox with the calls that the bench measures, whoever runs it. */
+/** A sandbox of either platform: the peer's or ours. The bench measures these calls. */
 export interface MadeSandbox {
   /**
    * Runs a command in a shell.

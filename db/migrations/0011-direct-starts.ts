@@ -1,6 +1,6 @@
 import { Migration } from '@mikro-orm/migrations';
 
-/** Hosts start admitted sandboxes directly. The API is told when such a sandbox runs. */
+/** `hosts.hears_starts`: the host listens for sandboxes to start. A trigger notifies the API when a sandbox runs. */
 export class Migration0011DirectStarts extends Migration {
   override up(): void {
     this.addSql(directStarts);

@@ -16,8 +16,8 @@ export const directStartSeconds = 5;
 export const startNewsChannel = 'sandbox_started';
 
 /**
- * The channel on which a host is told which sandboxes to start, an SQL identifier. The payload is an id, and after a
- * space the id of the request, if there is one.
+ * The NOTIFY channel of one host. Each notification names a sandbox to start: its id, a space, and the id of the create's
+ * request. Without a request, it is the sandbox's id alone.
  */
 export function startsChannel(hostId: string): string {
   return `starts_on_${createHash('sha256').update(hostId).digest('hex').slice(0, 32)}`;

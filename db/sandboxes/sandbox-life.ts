@@ -35,9 +35,9 @@ export interface RunningPlace {
 }
 
 /**
- * All writes of a sandbox's status. Only the activities of the sandbox's own workflow call this, and `claim` and
- * `runClaimed` the direct start on the sandbox's host. Each write is one transaction and may be repeated: a move that was already made is not made again, and its events are not recorded
- * twice.
+ * All writes of a sandbox's status. Only the activities of the sandbox's own workflow call this. The direct start on the
+ * sandbox's host calls `claim` and `runClaimed`. Each write is one transaction and may be repeated: a move that was
+ * already made is not made again, and its events are not recorded twice.
  */
 export class SandboxLifeRepository {
   readonly #em: EntityManager;

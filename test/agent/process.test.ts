@@ -3,6 +3,7 @@ import net from 'node:net';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Process, type ProcessEvent, Signal } from '../../agent/proto/gen/sandboxagent_pb.js';
+import { findProcesses } from '../support/find-processes.ts';
 import { readIfThere } from '../support/read-if-there.ts';
 import { eventually, headers, type Protocol, platformToken, sandbox, TestAgent } from './support/agent.ts';
 
@@ -435,18 +436,10 @@ function readLink(fd: string): string {
 
 /** Pids of a process group. */
 function listGroup(group: number): number[] {
-  return fs
-    .readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name))
-    .map(Number)
-    .filter((pid) => {
-      try {
-        const fields = fs.readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ')[1]!.split(' ');
-        return Number(fields[2]) === group && fields[0] !== 'Z';
-      } catch {
-        return false;
-      }
-    });
+  return findProcesses((pid) => {
+    const fields = fs.readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ')[1]!.split(' ');
+    return Number(fields[2]) === group && fields[0] !== 'Z';
+  });
 }
 
 /** Whether a process waits in a read of its pipe. */

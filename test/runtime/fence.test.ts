@@ -6,6 +6,7 @@ import type { Cgroups } from '../../runtime/oci/cgroups.ts';
 import type { Copy } from '../../runtime/oci/copy.ts';
 import { Fence } from '../../runtime/oci/fence.ts';
 import { uptimeSeconds } from '../../runtime/uptime.ts';
+import { findProcesses } from '../support/find-processes.ts';
 import { until } from '../support/until.ts';
 
 let folder: string;
@@ -33,17 +34,7 @@ afterEach(async () => {
 
 /** The guards of this folder. */
 function guards(): number[] {
-  return fs
-    .readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name))
-    .map(Number)
-    .filter((pid) => {
-      try {
-        return fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(folder);
-      } catch {
-        return false;
-      }
-    });
+  return findProcesses((pid) => fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(folder));
 }
 
 const hasStarted = () => fs.existsSync(`${leaseFile()}.lock`) && guards().length === 1;

@@ -9,6 +9,7 @@ import { AgentClient } from '../../ops/development/client/agent-client.ts';
 import { PlatformClient, type SandboxView } from '../../ops/development/client/platform-client.ts';
 import { type PlatformEnv, readPlatformEnv } from '../../ops/local-stack/supervisor/platform-env.ts';
 import { loadSettings } from '../../platform/config/settings.ts';
+import { findProcesses } from './find-processes.ts';
 import { runOperator } from './operator.ts';
 import { sharedPlatformFolder, testDatabase, testNamespace } from './stack.ts';
 
@@ -134,24 +135,12 @@ export class RunningPlatform {
 
   /** The pids of one of its processes, which is found by its script and its data folder. */
   findPids(script: string): number[] {
-    return fs
-      .readdirSync('/proc')
-      .filter((name) => /^\d+$/.test(name))
-      .map(Number)
-      .filter((pid) => {
-        try {
-          const commandLine = fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
-          if (!commandLine.some((word) => word.endsWith(script))) return false;
-          return fs
-            .readFileSync(`/proc/${pid}/environ`, 'utf8')
-            .split('\0')
-            .includes(`PLATFORM_DATA_DIR=${this.dataDir}`);
-        } catch (error) {
-          // It ended while this was read.
-          if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return false;
-          throw error;
-        }
-      });
+    const readWords = (pid: number, name: string) => fs.readFileSync(`/proc/${pid}/${name}`, 'utf8').split('\0');
+    return findProcesses(
+      (pid) =>
+        readWords(pid, 'cmdline').some((word) => word.endsWith(script)) &&
+        readWords(pid, 'environ').includes(`PLATFORM_DATA_DIR=${this.dataDir}`),
+    );
   }
 
   /**

@@ -5,7 +5,6 @@ import { StartNews } from '../../../api/routes/sandboxes/start-news.ts';
 import { Event } from '../../../db/core/event.entity.ts';
 import { OutboxEntry } from '../../../db/core/outbox-entry.entity.ts';
 import { query } from '../../../db/core/query.ts';
-import type { Sandbox } from '../../../db/sandboxes/sandbox.entity.ts';
 import type { SandboxId } from '../../../domain/ids.ts';
 import { DriverError } from '../../../runtime/driver.ts';
 import { hostLostSignal, lifeQuery } from '../../../workflows/sandboxes/life/messages.ts';
@@ -31,7 +30,7 @@ beforeAll(async () => {
   plane.directStarts.start();
   const { orm, account, commands } = plane;
   api = await startApi({ on: { orm, account, commands, startNews: news } });
-  await hostHears(true);
+  await untilHostHears();
 }, 120_000);
 afterEach(() => {
   driver.hold = null;
@@ -43,14 +42,14 @@ afterAll(async () => {
   await plane.stop();
 });
 
-async function hostHears(hears: boolean): Promise<void> {
+async function untilHostHears(): Promise<void> {
   await until(async () => {
     const [row] = await query<{ hears_starts: boolean }>(
       plane.orm.em.fork(),
       'select hears_starts from hosts where host_id = ?',
       [plane.hostId],
     );
-    return row!.hears_starts === hears;
+    return row!.hears_starts;
   });
 }
 
@@ -58,11 +57,8 @@ const row = (sandboxId: SandboxId) => plane.row(sandboxId);
 const createsOf = (sandboxId: SandboxId) => driver.calls.filter((call) => call === `create ${sandboxId}`).length;
 const create = (body: object = {}) => api.send(api.root, 'POST', '/v1/sandboxes', { cpu_count: 1, ...body });
 
-/** Admits a sandbox whose host is told, as a create does whose API dies at once. */
-async function announced(): Promise<Sandbox> {
-  const sandbox = await plane.admit({}, { requestId: null });
-  return sandbox;
-}
+/** Admits a sandbox and notifies its host. Nobody waits for the result, as after the death of an API. */
+const announced = () => plane.admit({}, { requestId: null });
 
 async function eventsOf(sandboxId: SandboxId): Promise<string[]> {
   const events = await plane.orm.em.fork().find(Event, { objectId: sandboxId }, { orderBy: { sequence: 'asc' } });
