@@ -26,7 +26,7 @@ import type { SandboxCommands } from './routes/sandboxes/commands.ts';
 import type { SandboxAgents } from './routes/sandboxes/exec/agents.ts';
 import type { ExecutionEndWatch } from './routes/sandboxes/exec/execution-end-watch.ts';
 import type { ExecTokens } from './routes/sandboxes/exec/tokens.ts';
-import type { StartNews } from './routes/sandboxes/start-news.ts';
+import type { SandboxNews } from './routes/sandboxes/sandbox-news.ts';
 
 /** The dependencies of the API on its process. */
 export interface ApiDependencies {
@@ -34,7 +34,7 @@ export interface ApiDependencies {
   plans: PlanCatalog;
   settings: Settings;
   sandboxCommands: SandboxCommands;
-  startNews: Pick<StartNews, 'expect'>;
+  sandboxNews: Pick<SandboxNews, 'expect'>;
   /** The token of a sandbox's agent for the header `X-Access-Token`. It is derived and never stored. */
   deriveAgentToken(sandboxId: SandboxId, secretKeyNumber: number): string;
   /** The number of the secret key for what is made now. */

@@ -4,6 +4,7 @@ import { loadPlans } from '../db/billing/plans.ts';
 import { reachDatabase } from '../db/core/out-of-reach.ts';
 import { openSecrets } from '../db/open-secrets.ts';
 import { createOrm } from '../db/orm.ts';
+import { DirectMoves } from '../db/sandboxes/direct-moves.ts';
 import { openLastHops } from '../gateway/last-hop/last-hops.ts';
 import { PaymentProcessor } from '../integrations/payments/processor.ts';
 import { PlatformRegistry } from '../integrations/registry/platform-registry.ts';
@@ -24,11 +25,12 @@ import { AccessTokens } from './routes/accounts/sign-in/access-tokens.ts';
 import { PasswordHashes } from './routes/accounts/sign-in/password-hashes.ts';
 import { TemporalPasswordResets } from './routes/accounts/sign-in/password-resets.ts';
 import { CardLinks } from './routes/billing/card-links.ts';
+import { ClaimedMoves } from './routes/sandboxes/claimed-moves.ts';
 import { TemporalSandboxCommands } from './routes/sandboxes/commands.ts';
 import { SandboxAgents } from './routes/sandboxes/exec/agents.ts';
 import { ExecutionEndWatch } from './routes/sandboxes/exec/execution-end-watch.ts';
 import { ExecTokens } from './routes/sandboxes/exec/tokens.ts';
-import { StartNews } from './routes/sandboxes/start-news.ts';
+import { SandboxNews } from './routes/sandboxes/sandbox-news.ts';
 
 /** How long a stopping process waits for requests in progress. */
 const graceMs = 30_000;
@@ -39,17 +41,21 @@ const logger = createApiLogger(settings.PLATFORM_LOG_LEVEL);
 const orm = await createOrm(settings.DATABASE_URL, settings.DATABASE_POOL_SIZE);
 const { secrets, stopFollowing } = await openSecrets(orm, settings, logger);
 const tokens = operatorTokens(settings);
-const client = createTemporalClient(settings, secrets, () => auditedRequest.getStore()?.requestId);
+const currentRequestId = () => auditedRequest.getStore()?.requestId;
+const client = createTemporalClient(settings, secrets, currentRequestId);
 const lastHops = await openLastHops(settings, { orm, logger });
 const sandboxAgents = new SandboxAgents(secrets.platformToken, lastHops?.tunnels);
 const executionEndWatch = new ExecutionEndWatch({ orm, sandboxAgents, logger });
-const startNews = new StartNews({ databaseUrl: settings.DATABASE_URL, logger });
+const sandboxNews = new SandboxNews({ databaseUrl: settings.DATABASE_URL, logger });
+const plans = loadPlans(settings.PLATFORM_PLANS_FILE);
+const moves = new DirectMoves(orm.em, plans);
+const claimedMoves = new ClaimedMoves({ moves, news: sandboxNews, currentRequestId });
 const app = createApp({
   orm,
-  plans: loadPlans(settings.PLATFORM_PLANS_FILE),
+  plans,
   settings,
-  sandboxCommands: new TemporalSandboxCommands({ client, orm, logger }),
-  startNews,
+  sandboxCommands: new TemporalSandboxCommands({ client, orm, logger, claimedMoves }),
+  sandboxNews,
   deriveAgentToken: secrets.agentToken,
   secretKeyNumber: () => secrets.secretKeyNumber,
   sealFor: secrets.sealFor,
@@ -87,7 +93,7 @@ const metricsServer = settings.PLATFORM_API_METRICS_PORT
     })
   : null;
 executionEndWatch.start();
-startNews.start();
+sandboxNews.start();
 logger.info({ address }, 'ready');
 
 await stopSignal();
@@ -99,7 +105,7 @@ app.server.closeAllConnections();
 await closed;
 await metricsServer?.close();
 await executionEndWatch.stop();
-await startNews.close();
+await sandboxNews.close();
 await lastHops?.stop();
 await client.connection.close();
 stopFollowing();

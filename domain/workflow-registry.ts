@@ -70,6 +70,8 @@ export interface SandboxSignals {
   projectSwitched: { projectId: ProjectId };
   /** Pauses the sandbox on behalf of the platform. No caller waits for the result. */
   pauseRequested: { reason: SandboxReason };
+  /** The row was moved without the workflow. `takeOver`: the workflow finishes a move that is still in progress. */
+  movedDirectly: { takeOver: boolean };
 }
 
 /** The account that a workflow belongs to. */

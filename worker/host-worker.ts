@@ -1,6 +1,7 @@
 import { type ActivityInterceptorsFactory, type NativeConnection, Worker } from '@temporalio/worker';
 import type { Logger } from 'pino';
 import { AccountShares } from '../activities/account-shares.ts';
+import { type ObserveDirectWork, SandboxMoves } from '../activities/sandboxes/moves.ts';
 import { createSandboxHostActivities } from '../activities/sandboxes/on-host.ts';
 import type { SpecSources } from '../activities/sandboxes/spec.ts';
 import { SandboxStarts } from '../activities/sandboxes/starts.ts';
@@ -8,13 +9,13 @@ import { createTemplateBuildHostActivities } from '../activities/templates/build
 import { createDiskCopyHostActivities } from '../activities/templates/disk-copy.ts';
 import type { PlanCatalog } from '../db/billing/plans.ts';
 import type { Orm } from '../db/orm.ts';
+import { DirectMoves } from '../db/sandboxes/direct-moves.ts';
 import { SandboxLifeRepository } from '../db/sandboxes/sandbox-life.ts';
 import type { SandboxMove, SandboxSubstatus } from '../domain/sandboxes/state.ts';
 import { hostEndingTaskQueue, hostTaskQueue } from '../domain/task-queues.ts';
 import type { PlatformRegistry } from '../integrations/registry/platform-registry.ts';
 import { createDataConverter } from '../platform/temporal/data-converter.ts';
 import type { SandboxDriver } from '../runtime/driver.ts';
-import type { LifeReports } from './sandboxes/life-reports.ts';
 
 /** The number of concurrent activities, most of which only wait, and the share of one account. */
 const defaultSlots = { slots: 200, accountShare: 50 };
@@ -42,17 +43,20 @@ export async function createHostWorkers(
     onStep?: (step: SandboxSubstatus, ms: number) => void;
     /** Wraps each activity. */
     activityInterceptor?: ActivityInterceptorsFactory;
-    observeDirectStart?: LifeReports['observeDirectStart'];
+    observeDirectWork?: ObserveDirectWork;
     logger: Logger;
   } & SpecSources,
-): Promise<{ workers: Worker[]; starts: SandboxStarts }> {
+): Promise<{ workers: Worker[]; starts: SandboxStarts; moves: SandboxMoves }> {
   const { slots, accountShare } = { ...defaultSlots, ...deps };
   const shares = new AccountShares(accountShare);
   const life = new SandboxLifeRepository(deps.orm.em, deps.plans, deps.onMove);
-  const observeDirectStart: LifeReports['observeDirectStart'] =
-    deps.observeDirectStart ?? ((_sandboxId, _requestId, work) => work());
-  const starts = new SandboxStarts({ ...deps, life, shares, observeDirectStart });
-  const { stopSandbox, removeSandbox, ...activities } = createSandboxHostActivities({ ...deps, life, starts, shares });
+  const directMoves = new DirectMoves(deps.orm.em, deps.plans, deps.onMove);
+  const observeDirectWork: ObserveDirectWork = deps.observeDirectWork ?? ((_work, run) => run());
+  const direct = { ...deps, shares, moves: directMoves, observeDirectWork };
+  const starts = new SandboxStarts({ ...direct, life });
+  const moves = new SandboxMoves(direct);
+  const ofSandboxes = createSandboxHostActivities({ ...deps, life, starts, moves, shares });
+  const { stopSandbox, removeSandbox, ...activities } = ofSandboxes;
   const common = {
     connection: deps.connection,
     namespace: deps.namespace,
@@ -83,5 +87,5 @@ export async function createHostWorkers(
       activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 5 },
     }),
   ]);
-  return { workers, starts };
+  return { workers, starts, moves };
 }

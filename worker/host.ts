@@ -40,7 +40,7 @@ import { requireOwnDataFolder } from './hosts/own-data-folder.ts';
 import { HostReconciliation, whenGivenUp } from './hosts/reconciliation.ts';
 import { serverAddresses } from './hosts/server-addresses.ts';
 import { logTemporalThrough } from './logging.ts';
-import { DirectStarts } from './sandboxes/direct-starts.ts';
+import { DirectWorkListener } from './sandboxes/direct-work-listener.ts';
 import { SandboxFacts } from './sandboxes/facts.ts';
 import { createLifeReports } from './sandboxes/life-reports.ts';
 import { TurnCredentialService, turnEnvironment } from './sandboxes/turn-credential-service.ts';
@@ -153,7 +153,7 @@ if (lost) await rejoin(orm.em, hostId);
 const sandboxAt = (address: string) => driver.sandboxAt(address);
 const turnService = turn && turnAddress !== null ? new TurnCredentialService({ turn, sandboxAt, logger }) : null;
 if (turnAddress !== null) await turnService?.listen(turnAddress);
-const { workers, starts } = await createHostWorkers({
+const { workers, starts, moves } = await createHostWorkers({
   connection,
   namespace: settings.TEMPORAL_NAMESPACE,
   hostId,
@@ -180,8 +180,9 @@ const capacity = new CapacityReporter({
 await capacity.start();
 await lease.offer();
 await askForHostWatch(orm.em, hostId);
-const directStarts = new DirectStarts({ orm, databaseUrl: settings.DATABASE_URL, hostId, starts, logger });
-directStarts.start();
+const { DATABASE_URL: databaseUrl } = settings;
+const directWork = new DirectWorkListener({ orm, databaseUrl, hostId, starts, moves, logger });
+directWork.start();
 const onSample = capacity.take.bind(capacity);
 const sampler = new MetricsSampler({ orm, driver, hostId, logger, onSample });
 sampler.start();
@@ -211,7 +212,7 @@ const metrics = await serveWorkerMetrics({
 });
 logger.info({ hostId }, 'ready');
 const stopped = stopSignal();
-await Promise.all([...workers.map((worker) => worker.runUntil(stopped)), stopped.then(() => directStarts.stop())]);
+await Promise.all([...workers.map((worker) => worker.runUntil(stopped)), stopped.then(() => directWork.stop())]);
 await diskWatch?.stop();
 await Promise.all([sampler.stop(), capacity.stop(), reconciliation.stop(), pooledImages.stop()]);
 await builtinImages.stop();

@@ -1,6 +1,8 @@
 import { activityInfo, Context, heartbeat } from '@temporalio/activity';
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
+import { MovedDirectly } from '../../db/sandboxes/sandbox-changes.ts';
 import { AppError } from '../../domain/errors.ts';
+import { movedDirectly } from '../../domain/sandboxes/life-plan.ts';
 import { DriverError } from '../../runtime/driver.ts';
 import { ShareInUse } from '../account-shares.ts';
 
@@ -49,6 +51,7 @@ function toActivityError(error: unknown, tries: number): Error {
   if (Context.current().cancellationSignal.aborted) return new CancelledFailure('The work on the host was cancelled');
   if (error instanceof ApplicationFailure) return error;
   if (error instanceof AppError) return ApplicationFailure.nonRetryable(error.message, error.code);
+  if (error instanceof MovedDirectly) return ApplicationFailure.nonRetryable(error.message, movedDirectly);
   if (error instanceof DriverError) {
     return ApplicationFailure.create({
       message: error.message,

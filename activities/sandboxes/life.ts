@@ -1,8 +1,10 @@
 import { ApplicationFailure } from '@temporalio/common';
 import type { PlanCatalog } from '../../db/billing/plans.ts';
 import type { Orm } from '../../db/orm.ts';
-import type { SandboxFailure } from '../../db/sandboxes/sandbox.entity.ts';
-import { type RunningPlace, SandboxLifeRepository } from '../../db/sandboxes/sandbox-life.ts';
+import { type AdoptedRow, DirectMoves } from '../../db/sandboxes/direct-moves.ts';
+import type { Sandbox, SandboxFailure } from '../../db/sandboxes/sandbox.entity.ts';
+import { MovedDirectly, type RunningPlace } from '../../db/sandboxes/sandbox-changes.ts';
+import { SandboxLifeRepository } from '../../db/sandboxes/sandbox-life.ts';
 import {
   notifyOfFailure,
   warnOfDiskPressure,
@@ -11,6 +13,7 @@ import {
 } from '../../db/sandboxes/sandbox-warnings.ts';
 import { AppError } from '../../domain/errors.ts';
 import type { SandboxId } from '../../domain/ids.ts';
+import { firstRun, movedDirectly } from '../../domain/sandboxes/life-plan.ts';
 import {
   isOver,
   type LifecycleOutcome,
@@ -33,8 +36,13 @@ export function createSandboxLifeActivities({
   onMove?: (move: SandboxMove) => void;
 }) {
   const life = new SandboxLifeRepository(orm.em, plans, onMove);
+  const moves = new DirectMoves(orm.em, plans);
 
   return {
+    /** @param takeOver also adopt a move that its host still works on; the workflow then finishes it */
+    adoptRow(sandboxId: SandboxId, takeOver: boolean): Promise<AdoptedRow> {
+      return moves.adopt(sandboxId, takeOver);
+    },
     async recordRunning(sandboxId: SandboxId, place: RunningPlace, atMs: number): Promise<void> {
       await refusing(life.run(sandboxId, place, new Date(atMs)));
     },
@@ -111,9 +119,13 @@ export function createSandboxLifeActivities({
     async placeAgain(
       sandboxId: SandboxId,
     ): Promise<{ hostId: string; region: string; running?: { run: number; sinceMs: number } }> {
-      const { hostId, region, status, run, startedAt } = await refusing(life.placeAgain(sandboxId));
-      const isRunning = status === 'running' && run != null && startedAt;
-      return { hostId, region, ...(isRunning && { running: { run, sinceMs: startedAt.getTime() } }) };
+      const row = await refusing(life.placeAgain(sandboxId));
+      const { hostId, region } = row;
+      return {
+        hostId,
+        region,
+        ...(hasStarted(row) && { running: { run: firstRun, sinceMs: row.startedAt.getTime() } }),
+      };
     },
     /** The remains of a sandbox whose workflow has closed. Null: no such sandbox exists. */
     async findRemains(sandboxId: SandboxId): Promise<SandboxRemains | null> {
@@ -139,6 +151,7 @@ export function createSandboxLifeActivities({
   };
 }
 
+export type { AdoptedRow };
 export type SandboxLifeActivities = ReturnType<typeof createSandboxLifeActivities>;
 
 export interface SandboxRemains {
@@ -149,12 +162,21 @@ export interface SandboxRemains {
   held: boolean;
 }
 
-/** Makes refusals final, with their code for the caller. Other errors of the database are retried. */
+/** Whether a direct start has started the sandbox. Since then it may also have been paused and resumed directly. */
+export function hasStarted(row: Sandbox): row is Sandbox & { startedAt: Date } {
+  return row.startedAt != null && (row.movedDirectly || (row.status === 'running' && row.run === firstRun));
+}
+
+/**
+ * Makes refusals final, with their code for the caller, and also the error of a row that was moved directly. Other errors
+ * of the database are retried.
+ */
 export async function refusing<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (error) {
     if (error instanceof AppError) throw ApplicationFailure.nonRetryable(error.message, error.code);
+    if (error instanceof MovedDirectly) throw ApplicationFailure.nonRetryable(error.message, movedDirectly);
     throw error;
   }
 }

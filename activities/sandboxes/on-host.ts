@@ -15,6 +15,7 @@ import type { SandboxReason } from '../../domain/sandboxes/state.ts';
 import { DriverError, type PauseResult, type SandboxDriver } from '../../runtime/driver.ts';
 import type { AccountShares } from '../account-shares.ts';
 import { hostWork } from '../hosts/host-work.ts';
+import type { SandboxMoves } from './moves.ts';
 import { type SpecSources, toSpec } from './spec.ts';
 import { type HostedPlace, type SandboxStarts, type StartedPlace, toHostedPlace } from './starts.ts';
 
@@ -28,10 +29,12 @@ export function createSandboxHostActivities(
     driver: SandboxDriver;
     /** The first starts of sandboxes. */
     starts: SandboxStarts;
+    /** The pauses and resumes that the API has claimed. */
+    moves: SandboxMoves;
     shares: AccountShares;
   } & SpecSources,
 ) {
-  const { life, starts, shares } = deps;
+  const { life, starts, moves, shares } = deps;
   const onHost = hostWork();
 
   const readSandbox = async (sandboxId: SandboxId): Promise<Sandbox> => {
@@ -62,6 +65,7 @@ export function createSandboxHostActivities(
     /** `running` → `pausing`. Freezes the processes, or ends them if freezing is impossible. */
     pauseSandbox(sandboxId: SandboxId, reason: SandboxReason, askedMs: number): Promise<PauseResult> {
       return onHost(async (signal) => {
+        await moves.join(sandboxId);
         const { accountId } = await life.beginPause(sandboxId, reason, new Date(askedMs));
         return shares.run(accountId, signal, () => deps.driver.pause(sandboxId, signal));
       });
@@ -70,6 +74,7 @@ export function createSandboxHostActivities(
     /** `paused` → `resuming`, if admitted. Thaws the processes, or starts the sandbox again on its disk. */
     resumeSandbox(sandboxId: SandboxId, storage: StorageChange | null, run: number): Promise<HostedPlace> {
       return onHost(async (signal) => {
+        await moves.join(sandboxId);
         const before = await readSandbox(sandboxId);
         const { plan, bestEffort } = planMounts(before, storage);
         requireFresh(plan, bestEffort);
@@ -87,6 +92,7 @@ export function createSandboxHostActivities(
      */
     restartSandbox(sandboxId: SandboxId, storage: StorageChange | null, run: number): Promise<HostedPlace> {
       return onHost(async (signal) => {
+        await moves.join(sandboxId);
         const before = await readSandbox(sandboxId);
         const { plan, bestEffort } = planMounts(before, storage);
         requireAllCredentials(plan, bestEffort);
@@ -110,7 +116,7 @@ export function createSandboxHostActivities(
     /** Ends the processes and keeps the disk. */
     stopSandbox(sandboxId: SandboxId): Promise<void> {
       return onHost(async () => {
-        await starts.cancel(sandboxId);
+        await Promise.all([starts.cancel(sandboxId), moves.cancel(sandboxId)]);
         await deps.driver.stop(sandboxId);
       });
     },
@@ -118,7 +124,7 @@ export function createSandboxHostActivities(
     /** Removes all remains of the sandbox. */
     removeSandbox(sandboxId: SandboxId): Promise<void> {
       return onHost(async () => {
-        await starts.cancel(sandboxId);
+        await Promise.all([starts.cancel(sandboxId), moves.cancel(sandboxId)]);
         await deps.driver.remove(sandboxId);
       });
     },

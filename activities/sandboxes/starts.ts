@@ -2,15 +2,18 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { ApplicationFailure } from '@temporalio/common';
 import type { Logger } from 'pino';
 import type { Orm } from '../../db/orm.ts';
-import { leaveToWorkflow } from '../../db/sandboxes/direct-starts.ts';
+import type { DirectMoves } from '../../db/sandboxes/direct-moves.ts';
+import { leaveToWorkflow } from '../../db/sandboxes/direct-news.ts';
 import type { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
-import type { ClaimedStart, SandboxLifeRepository } from '../../db/sandboxes/sandbox-life.ts';
+import type { SandboxLifeRepository } from '../../db/sandboxes/sandbox-life.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { firstRun, noLife } from '../../domain/sandboxes/life-plan.ts';
 import type { MountCredentials, MountSlot } from '../../domain/sandboxes/object-storage.ts';
 import type { SandboxSubstatus } from '../../domain/sandboxes/state.ts';
 import type { CreatePhase, SandboxDriver, SandboxPlace } from '../../runtime/driver.ts';
 import type { AccountShares } from '../account-shares.ts';
+import { hasStarted } from './life.ts';
+import type { ObserveDirectWork } from './moves.ts';
 import { type SpecSources, toSpec } from './spec.ts';
 
 /** The current place of a sandbox. */
@@ -41,7 +44,7 @@ interface DirectStart {
 
 /**
  * The first starts of sandboxes on this host. A start begins directly, when its admission is committed, or in the
- * activity of the sandbox's workflow. In both cases `claim` or `begin` moves the row to `starting` first. A direct start
+ * activity of the sandbox's workflow. In both cases `claimStart` or `begin` moves the row to `starting` first. A direct start
  * also writes `running`, for the workflow may not exist yet. An activity joins the direct start of its sandbox.
  */
 export class SandboxStarts {
@@ -59,17 +62,16 @@ export class SandboxStarts {
    * @param requestId the id of the create's request, for the log
    */
   async startDirectly(sandboxId: SandboxId, requestId: string | null): Promise<void> {
-    const { orm, logger, observeDirectStart } = this.#deps;
+    const { orm, logger, observeDirectWork } = this.#deps;
     const stop = new AbortController();
     try {
       if (this.#isStopped || this.#running >= maxDirectStarts) return await leaveToWorkflow(orm.em, sandboxId);
       if (this.#direct.has(sandboxId)) return;
       this.#running += 1;
-      const outcome = observeDirectStart(sandboxId, requestId, () => this.#runDirectly(sandboxId, stop.signal)).finally(
-        () => {
-          this.#running -= 1;
-        },
-      );
+      const work = { activity: 'startSandbox', sandboxId, requestId };
+      const outcome = observeDirectWork(work, () => this.#runDirectly(sandboxId, stop.signal)).finally(() => {
+        this.#running -= 1;
+      });
       const direct = { outcome, stop };
       this.#direct.set(sandboxId, direct);
       try {
@@ -126,16 +128,17 @@ export class SandboxStarts {
   }
 
   async #runDirectly(sandboxId: SandboxId, signal: AbortSignal): Promise<StartedPlace | null> {
-    const { life, hostId, driver, logger } = this.#deps;
+    const { moves, hostId, driver, logger } = this.#deps;
     const heardAt = { unixMs: Date.now(), ms: performance.now() };
-    const claimed = await life.claim(sandboxId, hostId);
+    const claimed = await moves.claimStart(sandboxId, hostId);
     if (!claimed) return null;
     const claimedAtMs = performance.now();
     const place = await this.#create(claimed.row, {}, signal);
     signal.throwIfAborted();
-    const at = runningAt(claimed, performance.now() - claimedAtMs);
     const readyAtMs = performance.now();
-    if (await life.runClaimed(claimed, place, at)) {
+    // By the database's clock, so that a host whose clock is wrong writes the right time.
+    const at = new Date(claimed.readAt.getTime() + Math.round(readyAtMs - claimedAtMs));
+    if (await moves.finishRunning(claimed, place, at)) {
       const steps = {
         claimed: claimedAtMs - heardAt.ms,
         created: readyAtMs - claimedAtMs,
@@ -171,12 +174,12 @@ export class SandboxStarts {
   /** The place of a sandbox that a direct start has started before its workflow began. */
   async #findRunning(sandboxId: SandboxId, run: number): Promise<StartedPlace> {
     const row = await this.#deps.life.find(sandboxId);
-    if (row?.status !== 'running' || row.run !== run || row.hostId !== this.#deps.hostId) {
+    if (!row || run !== firstRun || !hasStarted(row) || row.hostId !== this.#deps.hostId) {
       throw ApplicationFailure.nonRetryable(`There is no sandbox ${sandboxId} to start`, noLife);
     }
     return {
       ...{ address: row.agentAddress!, agentPort: row.agentPort! },
-      runningSinceMs: row.startedAt!.getTime(),
+      runningSinceMs: row.startedAt.getTime(),
     };
   }
 
@@ -203,11 +206,12 @@ interface SandboxStartsParts extends SpecSources {
   hostId: string;
   orm: Orm;
   life: SandboxLifeRepository;
+  moves: DirectMoves;
   driver: SandboxDriver;
   shares: AccountShares;
   /** Called with the duration of each step of a start. */
   onStep?: (step: SandboxSubstatus, ms: number) => void;
-  observeDirectStart<T>(sandboxId: SandboxId, requestId: string | null, work: () => Promise<T>): Promise<T>;
+  observeDirectWork: ObserveDirectWork;
   logger: Logger;
 }
 
@@ -215,11 +219,6 @@ type Credentials = Record<number, MountCredentials>;
 
 export function toHostedPlace({ address, agentPort, slots }: SandboxPlace): HostedPlace {
   return { address, agentPort, ...(slots && { slots }) };
-}
-
-/** By the database's clock, so that a host whose clock is wrong writes the right time. */
-function runningAt({ row }: ClaimedStart, elapsedMs: number): Date {
-  return new Date(row.updatedAt.getTime() + Math.round(elapsedMs));
 }
 
 /**

@@ -10,6 +10,7 @@ import { Migration0009Webhooks } from './0009-webhooks.ts';
 import { Migration0010Upkeep } from './0010-upkeep.ts';
 import { Migration0011DirectStarts } from './0011-direct-starts.ts';
 import { Migration0012WebhookRelay } from './0012-webhook-relay.ts';
+import { Migration0013DirectMoves } from './0013-direct-moves.ts';
 
 /** All migrations in the order of their names, which is the order of execution. */
 export const migrations = [
@@ -25,4 +26,5 @@ export const migrations = [
   { name: '0010-upkeep', class: Migration0010Upkeep },
   { name: '0011-direct-starts', class: Migration0011DirectStarts },
   { name: '0012-webhook-relay', class: Migration0012WebhookRelay },
+  { name: '0013-direct-moves', class: Migration0013DirectMoves },
 ];

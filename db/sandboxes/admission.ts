@@ -33,7 +33,7 @@ import { query } from '../core/query.ts';
 import { type EntityRow, readRow } from '../core/read-row.ts';
 import { readHostCapacities, templateUse } from '../hosts/host-capacities.ts';
 import { limitsWhatIsMetered, requireMeteredQuota } from '../usage/metered-quotas.ts';
-import { directStartSeconds, startsChannel } from './direct-starts.ts';
+import { directMoveSeconds, toWorkNotice, workChannel } from './direct-news.ts';
 import { Sandbox } from './sandbox.entity.ts';
 import { type EventFields, newSandboxEvent } from './sandbox-events.ts';
 
@@ -138,11 +138,11 @@ export async function insertAdmitted(
        row as (${row.sql} returning *),
        event as (${recorded.sql}),
        start as (insert into outbox (workflow_type, workflow_id, input, not_before)
-         select ?, ?, ?::jsonb, now() + case when is_direct then interval '${directStartSeconds} seconds' else '0' end
+         select ?, ?, ?::jsonb, now() + case when is_direct then interval '${directMoveSeconds} seconds' else '0' end
            from direct)
      select row.*, is_direct from row, direct`,
     [
-      ...[startsChannel(hostId), [sandboxId, direct?.requestId].filter(Boolean).join(' '), hostId, direct !== null],
+      ...[workChannel(hostId), toWorkNotice('start', sandboxId, direct?.requestId ?? null), hostId, direct !== null],
       ...[...row.values, ...recorded.values],
       ...[start.workflowType, start.workflowId, JSON.stringify(start.input)],
     ],

@@ -1,9 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { AppError } from '../../domain/errors.ts';
 import type { SandboxId } from '../../domain/ids.ts';
-import { stoppedClock, turn } from '../../domain/sandboxes/clock.ts';
-import { firstRun } from '../../domain/sandboxes/life-plan.ts';
-import type { MountSlot } from '../../domain/sandboxes/object-storage.ts';
 import { listUdpPorts } from '../../domain/sandboxes/ports.ts';
 import {
   canMove,
@@ -19,25 +16,28 @@ import { meteredAfter } from '../../domain/usage/periods.ts';
 import type { PlanCatalog } from '../billing/plans.ts';
 import { query } from '../core/query.ts';
 import { type EntityRow, readRow } from '../core/read-row.ts';
-import { replaceRow } from '../core/replace-row.ts';
 import { hasLease } from '../hosts/hosts.ts';
 import { secretKeyInUse } from '../upkeep/secret-keys.ts';
-import { usageStatements } from '../usage/usage-events.ts';
 import { admitResume, requiredCapacity, reserveHost, takeUdpPorts } from './admission.ts';
 import { Sandbox, type SandboxFailure } from './sandbox.entity.ts';
-import { newSandboxEvent, type SandboxEventType } from './sandbox-events.ts';
-
-/** The place of a running sandbox, and its mounts after the start. Undefined mounts: unchanged. */
-export interface RunningPlace {
-  address: string;
-  agentPort: number;
-  slots?: MountSlot[];
-}
+import {
+  type Change,
+  enterPaused,
+  enterResuming,
+  enterRunning,
+  MovedDirectly,
+  type RecordEvent,
+  type RunningPlace,
+  readVersion,
+  replaceVersion,
+  setPhase,
+} from './sandbox-changes.ts';
 
 /**
- * All writes of a sandbox's status. Only the activities of the sandbox's own workflow call this. The direct start on the
- * sandbox's host calls `claim` and `runClaimed`. Each write is one transaction and may be repeated: a move that was
- * already made is not made again, and its events are not recorded twice.
+ * The workflow's writes of a sandbox's status. Only the activities of the sandbox's own workflow call this; `DirectMoves`
+ * has the writes of others. Each write is one transaction and may be repeated: a move that was already made is not made
+ * again, and its events are not recorded twice. A write to a row that was moved directly fails with `MovedDirectly`,
+ * unless it ends the sandbox for somebody: the workflow adopts the row first.
  */
 export class SandboxLifeRepository {
   readonly #em: EntityManager;
@@ -77,50 +77,6 @@ export class SandboxLifeRepository {
     return sandbox;
   }
 
-  /**
-   * `created` → `starting` for a direct start on this host.
-   * @returns null when the sandbox has ended, was placed on another host, or its workflow has begun the start
-   */
-  async claim(sandboxId: SandboxId, hostId: string): Promise<ClaimedStart | null> {
-    const em = this.#em.fork();
-    const [found] = await query<VersionedRow>(
-      em,
-      `update sandboxes s set status = 'starting', substatus = 'allocating', run = ?, updated_at = now()
-         from hosts h
-        where s.sandbox_id = ? and s.status = 'created' and s.run is null and s.host_id = ?
-          and h.host_id = s.host_id and h.lease_expires_at > now()
-        returning s.*, s.xmin::text as version`,
-      [firstRun, sandboxId, hostId],
-    );
-    if (!found) return null;
-    const row = readRow(em, Sandbox, found);
-    this.#report({ ...row, status: 'created' }, row);
-    return { row, version: found.version };
-  }
-
-  /**
-   * `starting` → `running` for a direct start.
-   * @param at the moment at which the sandbox was ready
-   * @returns false when the claim no longer holds: the sandbox ends, or its workflow has moved it to another host
-   */
-  async runClaimed(claimed: ClaimedStart, place: RunningPlace, at: Date): Promise<boolean> {
-    const em = this.#em.fork();
-    const { sandboxId, run, hostId } = claimed.row;
-    for (let found = claimed; ; found = await this.#read(em, sandboxId, '')) {
-      const { row } = found;
-      if (row.status !== 'starting' || row.run !== run || row.hostId !== hostId) return false;
-      const changed = await this.#replace(em, found, at, (running, record) => {
-        running.status = 'running';
-        running.substatus = null;
-        enterRunning(running, place, at);
-        record('sandbox.started');
-      });
-      if (!changed) continue;
-      this.#report(row, changed);
-      return true;
-    }
-  }
-
   /** The next step of `starting` or `terminating`. Ignored if the status has changed. */
   async step(sandboxId: SandboxId, during: SandboxStatus, substatus: SandboxSubstatus): Promise<void> {
     await this.#em.fork().nativeUpdate(Sandbox, { sandboxId, status: during }, { substatus, updatedAt: new Date() });
@@ -148,6 +104,7 @@ export class SandboxLifeRepository {
   /** → `running` again: the freeze failed, or never began. The running phase continues. */
   cancelPause(sandboxId: SandboxId): Promise<Sandbox> {
     return this.#change(sandboxId, (row) => {
+      requireAdopted(row);
       if (row.status !== 'pausing' && row.status !== 'running') return;
       row.status = 'running';
       row.pausingAt = null;
@@ -161,12 +118,7 @@ export class SandboxLifeRepository {
    */
   pause(sandboxId: SandboxId, reason: SandboxReason, at: Date, memoryKept: boolean): Promise<Sandbox> {
     return this.#move(sandboxId, 'paused', (row, record) => {
-      setPhase(row, 'paused', at);
-      row.pausedAt = at;
-      row.pausingAt = null;
-      row.reason = reason;
-      row.holdsCompute = memoryKept;
-      row.timeoutFrom = null;
+      enterPaused(row, reason, at, memoryKept);
       record('sandbox.paused');
     });
   }
@@ -182,9 +134,7 @@ export class SandboxLifeRepository {
       'resuming',
       async (row, _tell, tx) => {
         await admitResume(tx!, this.#plans, row);
-        row.holdsCompute = true;
-        row.run = run;
-        row.reason = 'user_requested';
+        enterResuming(row, run);
       },
       'in a transaction',
     );
@@ -235,6 +185,7 @@ export class SandboxLifeRepository {
    */
   cancelRestart(sandboxId: SandboxId, from: 'running' | 'paused'): Promise<Sandbox> {
     return this.#change(sandboxId, (row, record) => {
+      requireAdopted(row);
       if (row.status !== 'resuming') return;
       row.status = 'paused';
       row.reason = 'restart_failed';
@@ -245,9 +196,13 @@ export class SandboxLifeRepository {
 
   /** → `terminating`. A failed sandbox keeps its `failure`. */
   beginTermination(sandboxId: SandboxId, reason: SandboxReason): Promise<Sandbox> {
-    return this.#move(sandboxId, 'terminating', (row) => {
-      row.substatus = 'cleaning_resources';
-      row.reason = reason;
+    return this.#change(sandboxId, (row) => {
+      if (endedByClock.has(reason)) requireAdopted(row);
+      row.movedDirectly = false;
+      return move(row, 'terminating', () => {
+        row.substatus = 'cleaning_resources';
+        row.reason = reason;
+      });
     });
   }
 
@@ -289,6 +244,7 @@ export class SandboxLifeRepository {
   /** Records that a paused sandbox has no processes any more, frozen or not. Only its disk is left. */
   loseMemory(sandboxId: SandboxId): Promise<Sandbox> {
     return this.#change(sandboxId, (row) => {
+      requireAdopted(row);
       if (row.status === 'paused') row.holdsCompute = false;
     });
   }
@@ -351,20 +307,9 @@ export class SandboxLifeRepository {
   #move(sandboxId: SandboxId, to: SandboxStatus, apply: Change, how?: 'in a transaction'): Promise<Sandbox> {
     return this.#change(
       sandboxId,
-      async (row, record, tx) => {
-        if (row.status === to) return;
-        // A worker that lost its workflow task may already have written the end. Another worker then repeats the
-        // earlier writes.
-        if (row.status === 'terminating' && (to === 'running' || to === 'paused')) return;
-        if ((row.status === 'terminating' || isOver(row.status)) && (to === 'pausing' || to === 'resuming')) {
-          throw new AppError('sandbox_ended', `The sandbox is ${row.status}`);
-        }
-        if (!canMove(row.status, to)) {
-          throw new AppError('internal_error', `Sandbox ${sandboxId} cannot move from ${row.status} to ${to}`);
-        }
-        await apply(row, record, tx);
-        if (to !== 'terminating') row.substatus = null;
-        row.status = to;
+      (row, record, tx) => {
+        requireAdopted(row);
+        return move(row, to, () => apply(row, record, tx));
       },
       how,
     );
@@ -398,76 +343,10 @@ export class SandboxLifeRepository {
     apply: Change,
     tx: EntityManager | null,
   ): Promise<{ before: Sandbox; row: Sandbox } | null> {
-    const found = await this.#read(em, sandboxId, tx ? 'for update' : '');
-    const row = await this.#replace(em, found, new Date(), apply, tx);
+    const found = await readVersion(em, sandboxId, tx ? 'for update' : '');
+    const row = await replaceVersion(em, found, new Date(), apply, tx);
     return row && { before: found.row, row };
   }
-
-  async #read(em: EntityManager, sandboxId: SandboxId, lock: 'for update' | ''): Promise<Versioned> {
-    const [found] = await query<VersionedRow>(
-      em,
-      `select *, xmin::text as version from sandboxes where sandbox_id = ? ${lock}`,
-      [sandboxId],
-    );
-    if (!found) throw new AppError('internal_error', `There is no sandbox ${sandboxId}`);
-    return { row: readRow(em, Sandbox, found), version: found.version };
-  }
-
-  /** @returns the changed row; null when another write came in between */
-  async #replace(
-    em: EntityManager,
-    { row: before, version }: Versioned,
-    eventsAt: Date,
-    apply: Change,
-    tx: EntityManager | null = null,
-  ): Promise<Sandbox | null> {
-    const row = { ...before };
-    const types: SandboxEventType[] = [];
-    await apply(row, (type) => types.push(type), tx);
-    if (!row.holdsCompute) row.isMeasured = false;
-    // Made after the status is set, so that each event has the state that it led to.
-    const events = types.map((type) => newSandboxEvent(row, type, eventsAt));
-    const usage = usageStatements(before, row.meteredUntil ?? null, ', changed');
-    return (await replaceRow(em, Sandbox, { before, after: row, version }, events, usage)) ? row : null;
-  }
-}
-
-/** A row and its `xmin` at the read. */
-interface Versioned {
-  row: Sandbox;
-  version: string;
-}
-type VersionedRow = EntityRow<Sandbox> & { version: string };
-
-/** A direct start that this host has begun. */
-export type ClaimedStart = Versioned;
-
-type RecordEvent = (type: SandboxEventType) => void;
-/** `tx` is set when the change runs in a transaction with the row locked. */
-type Change = (row: Sandbox, record: RecordEvent, tx: EntityManager | null) => void | Promise<void>;
-
-function enterRunning(row: Sandbox, place: RunningPlace, at: Date): void {
-  setPhase(row, 'running', at);
-  row.agentAddress = place.address;
-  row.agentPort = place.agentPort;
-  if (place.slots) row.objectStorage = place.slots;
-  row.timeoutFrom = at;
-  row.holdsCompute = true;
-  if (row.startedAt) row.resumedAt = at;
-  else row.startedAt = at;
-  row.pausedAt = null;
-  row.pausingAt = null;
-}
-
-/** Also sets the time up to which usage is recorded with this change, which is the end of the phase. */
-function setPhase(row: Sandbox, kind: 'running' | 'paused' | null, at: Date): void {
-  if (row.phaseKind || kind) row.meteredUntil = meteredAfter(row.meteredUntil ?? null, at);
-  const phase = row.phaseKind && row.phaseSince ? { kind: row.phaseKind, since: row.phaseSince } : null;
-  const clock = turn({ ...stoppedClock, runningMs: row.runningMs, pausedMs: row.pausedMs, phase }, kind, at);
-  row.runningMs = clock.runningMs;
-  row.pausedMs = clock.pausedMs;
-  row.phaseKind = clock.phase?.kind ?? null;
-  row.phaseSince = clock.phase?.since ?? null;
 }
 
 function clearReservations(row: Sandbox): void {
@@ -486,4 +365,27 @@ function endPhase(row: Sandbox, at: Date, record: RecordEvent): void {
     row.stoppedAt = at;
     record('sandbox.stopped');
   }
+}
+
+/** The timers of the workflow. Everybody else who ends a sandbox has decided to. */
+const endedByClock: ReadonlySet<SandboxReason> = new Set(['timeout', 'persistence_expired']);
+
+function requireAdopted({ sandboxId, movedDirectly }: Sandbox): void {
+  if (movedDirectly) throw new MovedDirectly(`Sandbox ${sandboxId} was moved directly`);
+}
+
+async function move(row: Sandbox, to: SandboxStatus, apply: () => void | Promise<void>): Promise<void> {
+  if (row.status === to) return;
+  // A worker that lost its workflow task may already have written the end. Another worker then repeats the earlier
+  // writes.
+  if (row.status === 'terminating' && (to === 'running' || to === 'paused')) return;
+  if ((row.status === 'terminating' || isOver(row.status)) && (to === 'pausing' || to === 'resuming')) {
+    throw new AppError('sandbox_ended', `The sandbox is ${row.status}`);
+  }
+  if (!canMove(row.status, to)) {
+    throw new AppError('internal_error', `Sandbox ${row.sandboxId} cannot move from ${row.status} to ${to}`);
+  }
+  await apply();
+  if (to !== 'terminating') row.substatus = null;
+  row.status = to;
 }

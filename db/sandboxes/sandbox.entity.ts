@@ -87,6 +87,8 @@ export const Sandbox = defineEntity({
      * The number of the last start or resume that began on its host. Null: none, or it began before they were numbered.
      */
     run: p.integer().nullable(),
+    /** The workflow has to adopt the status: `claimPause` or `claimResume` has changed it, and the host finishes the move. */
+    movedDirectly: p.boolean().default(false),
     agentAddress: p.string().nullable(),
     agentPort: p.integer().nullable(),
 

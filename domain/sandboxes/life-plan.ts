@@ -31,3 +31,6 @@ export const firstRun = 1;
 
 /** The error of a start if the sandbox's row is gone or the sandbox has ended. */
 export const noLife = 'no_life';
+
+/** The error of a write of the workflow if the sandbox was moved directly and the workflow has to adopt that first. */
+export const movedDirectly = 'moved_directly';

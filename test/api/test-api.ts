@@ -14,7 +14,7 @@ import type { SandboxCommands } from '../../api/routes/sandboxes/commands.ts';
 import { SandboxAgents } from '../../api/routes/sandboxes/exec/agents.ts';
 import { ExecutionEndWatch } from '../../api/routes/sandboxes/exec/execution-end-watch.ts';
 import { ExecTokens } from '../../api/routes/sandboxes/exec/tokens.ts';
-import type { StartNews } from '../../api/routes/sandboxes/start-news.ts';
+import type { SandboxNews } from '../../api/routes/sandboxes/sandbox-news.ts';
 import { Account } from '../../db/accounts/account.entity.ts';
 import { createAccount, type MadeAccount } from '../../db/accounts/accounts.ts';
 import { ApiKey } from '../../db/accounts/api-key.entity.ts';
@@ -93,7 +93,7 @@ export async function startApi(
       account: MadeAccount;
       commands: SandboxCommands;
       passwordResets?: PasswordResets;
-      startNews?: StartNews;
+      sandboxNews?: SandboxNews;
     };
   } = {},
 ): Promise<TestApi> {
@@ -118,7 +118,7 @@ export async function startApi(
     plans,
     settings,
     sandboxCommands: on?.commands ?? commands,
-    startNews: on?.startNews ?? { expect: () => null },
+    sandboxNews: on?.sandboxNews ?? { expect: () => null },
     deriveAgentToken: (sandboxId) => `token-of-${sandboxId}`,
     secretKeyNumber: () => secrets.secretKeyNumber,
     sealFor: secrets.sealFor,

@@ -7,6 +7,7 @@ import type { WorkerDeploymentVersion } from '@temporalio/common';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { DefaultLogger, NativeConnection, Runtime, type Worker } from '@temporalio/worker';
 import { pino } from 'pino';
+import type { SandboxMoves } from '../../activities/sandboxes/moves.ts';
 import type { SandboxStarts } from '../../activities/sandboxes/starts.ts';
 import { TemporalSandboxCommands } from '../../api/routes/sandboxes/commands.ts';
 import type { MadeAccount } from '../../db/accounts/accounts.ts';
@@ -34,7 +35,7 @@ import { createControlWorkers } from '../../worker/control-worker.ts';
 import { createHostWorkers } from '../../worker/host-worker.ts';
 import { HostLease } from '../../worker/hosts/lease.ts';
 import { OutboxRelay } from '../../worker/outbox-relay.ts';
-import { DirectStarts } from '../../worker/sandboxes/direct-starts.ts';
+import { DirectWorkListener } from '../../worker/sandboxes/direct-work-listener.ts';
 import { SandboxFacts } from '../../worker/sandboxes/facts.ts';
 import { WebhookRelay } from '../../worker/webhooks/relay.ts';
 import { ensureWorkflowBundle } from '../../worker/workflow-bundle.ts';
@@ -62,8 +63,10 @@ export interface ControlPlane {
   relay: OutboxRelay;
   /** The host's first starts of sandboxes. */
   starts: SandboxStarts;
-  /** Not started: a test that starts it has a host that starts sandboxes directly. */
-  directStarts: DirectStarts;
+  /** The host's pauses and resumes that an API has claimed. */
+  moves: SandboxMoves;
+  /** Not started: a test that starts it has a host that starts, pauses and resumes sandboxes directly. */
+  directWork: DirectWorkListener;
   /** Only tests of webhooks start it. */
   webhookRelay: WebhookRelay;
   account: MadeAccount;
@@ -155,7 +158,7 @@ export async function startControlPlane(options: {
       version,
       retention: options.retention ?? keptForLong,
     });
-  const [control, { workers: hosts, starts }] = await Promise.all([
+  const [control, { workers: hosts, starts, moves }] = await Promise.all([
     createControl(null),
     createHostWorkers({ ...common, hostId, driver: options.driver, registry, ...options.hostWorker, logger: silent }),
   ]);
@@ -186,7 +189,7 @@ export async function startControlPlane(options: {
   await lease.offer();
   const facts = new SandboxFacts({ client, logger: silent });
   options.driver.onExit((exit) => facts.exited(exit));
-  const directStarts = new DirectStarts({ orm, databaseUrl: database.url, hostId, starts, logger: silent });
+  const directWork = new DirectWorkListener({ orm, databaseUrl: database.url, hostId, starts, moves, logger: silent });
   const relay = new OutboxRelay({ orm, client, logger: silent });
   if (options.relay ?? true) relay.start();
   const webhookRelay = new WebhookRelay({ orm, databaseUrl: database.url, webhooks, logger: silent });
@@ -200,7 +203,8 @@ export async function startControlPlane(options: {
     commands: new TemporalSandboxCommands({ client, orm, logger: silent }),
     relay,
     starts,
-    directStarts,
+    moves,
+    directWork,
     webhookRelay,
     account,
     hostId,
@@ -244,7 +248,7 @@ export async function startControlPlane(options: {
     row: (sandboxId) => orm.em.fork().findOneOrFail(Sandbox, { sandboxId }),
     stopHosts,
     async stop() {
-      await Promise.all([relay.stop(), webhookRelay.stop(), directStarts.stop()]);
+      await Promise.all([relay.stop(), webhookRelay.stop(), directWork.stop()]);
       facts.stop();
       for (const each of controls.flat()) if (each.getState() === 'RUNNING') each.shutdown();
       await Promise.all([...running, stopHosts()]);

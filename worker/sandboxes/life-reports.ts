@@ -1,6 +1,6 @@
 import type { ActivityInterceptorsFactory } from '@temporalio/worker';
 import type { Logger } from 'pino';
-import type { SandboxId } from '../../domain/ids.ts';
+import type { ObserveDirectWork } from '../../activities/sandboxes/moves.ts';
 import type { SandboxMove, SandboxSubstatus } from '../../domain/sandboxes/state.ts';
 import type { SandboxMetrics } from '../../platform/monitoring/sandbox-metrics.ts';
 import { activityRequest, readRequestId } from '../../platform/temporal/request-id.ts';
@@ -10,8 +10,7 @@ export interface LifeReports {
   onMove(move: SandboxMove): void;
   onStep(step: SandboxSubstatus, ms: number): void;
   activityInterceptor: ActivityInterceptorsFactory;
-  /** Runs a direct start for the request that asked for it, and reports it like the activity. */
-  observeDirectStart<T>(sandboxId: SandboxId, requestId: string | null, work: () => Promise<T>): Promise<T>;
+  observeDirectWork: ObserveDirectWork;
 }
 
 /**
@@ -64,7 +63,7 @@ export function createLifeReports(deps: { logger: Logger; metrics: SandboxMetric
         },
       };
     },
-    observeDirectStart: (workflowId, requestId, work) =>
-      observe({ activity: 'startSandbox', attempt: 1, workflowId }, requestId, work, () => false),
+    observeDirectWork: ({ activity, sandboxId: workflowId, requestId }, run) =>
+      observe({ activity, attempt: 1, workflowId }, requestId, run, () => false),
   };
 }

@@ -28,7 +28,9 @@ import type { sandboxBatchEnding } from '../../../workflows/sandboxes/batch-endi
 import type { sandboxDeletion } from '../../../workflows/sandboxes/deletion.ts';
 import {
   addPortUpdate,
+  adoptUpdate,
   connectUpdate,
+  movedDirectlySignal,
   pauseUpdate,
   removePortUpdate,
   restartUpdate,
@@ -40,8 +42,9 @@ import {
 } from '../../../workflows/sandboxes/life/messages.ts';
 import type { sandbox as sandboxWorkflow } from '../../../workflows/sandboxes/life/workflow.ts';
 import { isFailing, workflowError, workflowFailing } from '../../plugins/workflow-errors.ts';
+import type { ClaimedMoves } from './claimed-moves.ts';
 import { MergedTimeoutChanges } from './merged-timeout-changes.ts';
-import type { ExpectedNews } from './start-news.ts';
+import type { ExpectedNews } from './sandbox-news.ts';
 
 interface StartOptions {
   wait: boolean;
@@ -50,8 +53,8 @@ interface StartOptions {
 }
 
 /**
- * The commands that routes send to sandboxes. Each becomes an update of the sandbox's workflow. If the sandbox has
- * ended, its row gives the answer. Every method throws `AppError` with the code for the caller.
+ * The commands that routes send to sandboxes. Each becomes an update of the sandbox's workflow, or a claimed move that
+ * the workflow adopts afterwards. If the sandbox has ended, its row gives the answer. Every method throws `AppError` with the code for the caller.
  */
 export interface SandboxCommands {
   /**
@@ -92,6 +95,8 @@ export class TemporalSandboxCommands implements SandboxCommands {
   readonly #client: Client;
   readonly #orm: Orm;
   readonly #logger: Logger;
+  /** Null: every move goes through the workflow. */
+  readonly #claimedMoves: ClaimedMoves | null;
   readonly #inFlight = new CommandsInFlight();
   readonly #timeouts = new MergedTimeoutChanges((sandbox, change) => this.#command(sandbox, timeoutUpdate, [change]));
   /** Starts of workflows for sandboxes that run already. */
@@ -99,16 +104,17 @@ export class TemporalSandboxCommands implements SandboxCommands {
   /** Terminations without a reply, by sandbox and `forget`. */
   readonly #terminations = new Map<string, Promise<{ alreadyTerminated: boolean }>>();
 
-  constructor(deps: { client: Client; orm: Orm; logger: Logger }) {
+  constructor(deps: { client: Client; orm: Orm; logger: Logger; claimedMoves?: ClaimedMoves }) {
     this.#client = deps.client;
     this.#orm = deps.orm;
     this.#logger = deps.logger;
+    this.#claimedMoves = deps.claimedMoves ?? null;
   }
 
   async start(sandbox: Sandbox, { wait, sealedCredentials, news }: StartOptions): Promise<void> {
     const { sandboxId } = sandbox;
     const started = await news?.result;
-    if (started) return this.#followStart(sandbox, started.sinceMs);
+    if (started?.status === 'running') return this.#followStart(sandbox, started.sinceMs);
     const untilMs = Date.now() + startTimeoutMs;
     const options = sandboxStart(sandbox);
     try {
@@ -158,12 +164,44 @@ export class TemporalSandboxCommands implements SandboxCommands {
   }
 
   async pause(sandbox: Sandbox, { wait }: { wait: boolean }): Promise<void> {
-    await this.#command(sandbox, pauseUpdate, [{ wait }]);
+    await this.#inFlight.send(sandbox.sandboxId, async () => {
+      if (wait && (await this.#moveDirectly('pause', sandbox))) return;
+      await this.#update(sandbox, pauseUpdate, [{ wait }]);
+    });
   }
 
   async resume(sandbox: Sandbox, options: { wait: boolean; storage?: StorageChange }): Promise<void> {
-    await this.#requireHost(sandbox);
-    await this.#command(sandbox, resumeUpdate, [options]);
+    await this.#inFlight.send(sandbox.sandboxId, async () => {
+      const canBeDirect = options.wait && !options.storage;
+      if (canBeDirect && (await this.#moveDirectly('resume', sandbox))) return;
+      await this.#requireHost(sandbox);
+      await this.#update(sandbox, resumeUpdate, [options]);
+    });
+  }
+
+  /**
+   * Moves a stable sandbox without its workflow, which hears of it afterwards.
+   * @returns false when the workflow has to make the move
+   */
+  async #moveDirectly(work: 'pause' | 'resume', sandbox: Sandbox): Promise<boolean> {
+    const outcome = (await this.#claimedMoves?.make(work, sandbox)) ?? 'not claimed';
+    if (outcome === 'not claimed') return false;
+    if (outcome === 'made') {
+      this.#tellMoved(sandbox.sandboxId);
+      return true;
+    }
+    const { status } = await this.#deliver(sandbox, adoptUpdate, [{ takeOver: true }]);
+    return status === (work === 'pause' ? 'paused' : 'running');
+  }
+
+  /** The request does not wait for this. If it fails, the relay tells the workflow later. */
+  async #tellMoved(sandboxId: SandboxId): Promise<void> {
+    try {
+      await this.#following.get(sandboxId);
+      await this.#client.workflow.getHandle(sandboxId).signal(movedDirectlySignal, { takeOver: false });
+    } catch (error) {
+      this.#logger.warn({ err: error, sandboxId }, 'the workflow of a moved sandbox is left to the relay');
+    }
   }
 
   async restart(sandbox: Sandbox, options: { storage: StorageChange | null }): Promise<void> {
@@ -205,7 +243,7 @@ export class TemporalSandboxCommands implements SandboxCommands {
     if (isAlreadyTerminated(sandbox.status, forget)) return { alreadyTerminated: true };
     if (!isOver(sandbox.status)) {
       try {
-        await this.#update(sandbox, terminateUpdate, [{ forget }]);
+        await this.#deliver(sandbox, terminateUpdate, [{ forget }]);
         return { alreadyTerminated: false };
       } catch (error) {
         if (!(error instanceof AppError && error.code === 'sandbox_ended')) throw error;
@@ -268,6 +306,20 @@ export class TemporalSandboxCommands implements SandboxCommands {
   }
 
   async #update<R, A extends [unknown, ...unknown[]]>(
+    sandbox: Sandbox,
+    update: UpdateDefinition<R, A>,
+    args: A,
+  ): Promise<R> {
+    if (sandbox.movedDirectly) {
+      // A move that the workflow has to finish may fail. That is the error of another command.
+      await this.#deliver(sandbox, adoptUpdate, [{ takeOver: true }]).catch((error) => {
+        if (!(error instanceof AppError)) throw error;
+      });
+    }
+    return this.#deliver(sandbox, update, args);
+  }
+
+  async #deliver<R, A extends [unknown, ...unknown[]]>(
     sandbox: Sandbox,
     update: UpdateDefinition<R, A>,
     args: A,

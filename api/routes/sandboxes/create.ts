@@ -27,7 +27,7 @@ import { readNewPort } from '../../schemas/port.ts';
 import { envelope, failures, ofIdempotency, ofMutations, success } from '../../schemas/replies.ts';
 import { type CreateBody, createBody, mountPath, readDirectMount, requireOutbound } from './bodies.ts';
 import { allFields, fullSandbox, networkProxy } from './reply.ts';
-import type { ExpectedNews } from './start-news.ts';
+import type { ExpectedNews } from './sandbox-news.ts';
 
 /** The reply of create. */
 const createdSandboxSchema = allFields
@@ -200,7 +200,7 @@ async function admit(
       const awaitsImage = template.status !== 'available';
       const waits = !body.is_async;
       const canStartDirectly = waits && !awaitsImage && objectStorage.length === 0;
-      const news = canStartDirectly ? deps.startNews.expect(sandboxId) : null;
+      const news = canStartDirectly ? deps.sandboxNews.expect(sandboxId) : null;
       let isDirect = false;
       try {
         const asked = { ...wanted, objectStorage };

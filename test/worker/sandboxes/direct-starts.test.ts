@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { WorkflowFailedError } from '@temporalio/client';
 import { pino } from 'pino';
-import { StartNews } from '../../../api/routes/sandboxes/start-news.ts';
+import { SandboxNews } from '../../../api/routes/sandboxes/sandbox-news.ts';
 import { Event } from '../../../db/core/event.entity.ts';
 import { OutboxEntry } from '../../../db/core/outbox-entry.entity.ts';
 import { query } from '../../../db/core/query.ts';
@@ -20,16 +20,16 @@ import { until } from '../../support/until.ts';
  */
 const driver = new MemoryDriver();
 let plane: ControlPlane;
-let news: StartNews;
+let news: SandboxNews;
 let api: TestApi;
 
 beforeAll(async () => {
   plane = await startControlPlane({ driver, planName: 'pro', relay: false });
-  news = new StartNews({ databaseUrl: plane.settings.DATABASE_URL, logger: pino({ level: 'silent' }) });
+  news = new SandboxNews({ databaseUrl: plane.settings.DATABASE_URL, logger: pino({ level: 'silent' }) });
   news.start();
-  plane.directStarts.start();
+  plane.directWork.start();
   const { orm, account, commands } = plane;
-  api = await startApi({ on: { orm, account, commands, startNews: news } });
+  api = await startApi({ on: { orm, account, commands, sandboxNews: news } });
   await untilHostHears();
 }, 120_000);
 afterEach(() => {

@@ -12,7 +12,7 @@ export function shouldContinueAsNew(state: SandboxState): boolean {
   return (
     (continueAsNewSuggested || historyLength > maxHistoryLength) &&
     (state.status === 'running' || state.status === 'paused') &&
-    ![state.end, state.pause, state.resume, state.restart].some(Boolean) &&
+    ![state.end, state.adoption, state.pause, state.resume, state.restart].some(Boolean) &&
     !state.inbox.hasUnnumbered('exited') &&
     !state.hostLoss.happened
   );

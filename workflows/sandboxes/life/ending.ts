@@ -8,12 +8,21 @@ import {
 import { type SandboxReason, toLifecycleOutcome } from '../../../domain/sandboxes/state.ts';
 import { actFor } from '../../request-ids.ts';
 import { cleaningOn, rows } from './activities.ts';
-import type { HostFailure } from './failure.ts';
+import { type HostFailure, isMovedDirectly } from './failure.ts';
 import { HostLostError } from './host-reports.ts';
 import type { SandboxState } from './state.ts';
 
 export async function terminate(state: SandboxState, reason: SandboxReason): Promise<void> {
-  await rows.recordTerminating(state.id, reason);
+  try {
+    await rows.recordTerminating(state.id, reason);
+  } catch (error) {
+    if (!isMovedDirectly(error)) throw error;
+    // A timer has ended a phase that was over already.
+    const { asked } = state.end!;
+    state.end = asked ? { ...state.end!, reason: asked } : null;
+    state.requestAdoption(true);
+    return;
+  }
   state.setStatus('terminating', reason);
   state.endRecorded = true;
   const cleaned = await clean(state);

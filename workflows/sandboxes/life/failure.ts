@@ -1,6 +1,6 @@
 import { ActivityFailure, ApplicationFailure, rootCause, TimeoutFailure } from '@temporalio/workflow';
 import { type ErrorCode, isErrorCode } from '../../../domain/errors.ts';
-import { noLife } from '../../../domain/sandboxes/life-plan.ts';
+import { movedDirectly, noLife } from '../../../domain/sandboxes/life-plan.ts';
 import { type SandboxReason, sandboxReasons } from '../../../domain/sandboxes/state.ts';
 import type { RuntimeExit } from './messages.ts';
 
@@ -68,6 +68,12 @@ export function asRefusal(error: unknown, otherwise: ErrorCode): ApplicationFail
 /** Whether there is nothing to start, because the row is gone or its sandbox has ended. */
 export function isNoLife(error: unknown): boolean {
   return error instanceof ActivityFailure && error.cause instanceof ApplicationFailure && error.cause.type === noLife;
+}
+
+/** Whether a write has failed because the sandbox was moved directly. Nothing was written, and the row comes first. */
+export function isMovedDirectly(error: unknown): boolean {
+  const cause = error instanceof ActivityFailure ? error.cause : error;
+  return cause instanceof ApplicationFailure && cause.type === movedDirectly;
 }
 
 /** Whether no worker took the activity from the host's queue. Then the host is away, and it has not begun the work. */

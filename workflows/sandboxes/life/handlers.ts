@@ -15,11 +15,13 @@ import { exposingOn, rows } from './activities.ts';
 import { asRefusal, refused } from './failure.ts';
 import {
   addPortUpdate,
+  adoptUpdate,
   connectUpdate,
   endSignal,
   hostLostSignal,
   hostReportSignal,
   lifeQuery,
+  movedDirectlySignal,
   pauseRequestedSignal,
   pauseUpdate,
   projectSwitchedSignal,
@@ -65,10 +67,12 @@ export function handleMessages(state: SandboxState): void {
     validator: (_: number) => requireRunning(state),
   });
   setHandler(terminateUpdate, ({ forget }) => commands.terminate(forget));
+  setHandler(adoptUpdate, ({ takeOver }) => commands.adopt(takeOver));
   setHandler(endSignal, ({ forget }) => state.requestEnd(forget));
 
   setHandler(hostReportSignal, (report) => state.inbox.receive(report));
   setHandler(hostLostSignal, ({ hostId, run }) => receiveHostLoss(state, hostId, run));
+  setHandler(movedDirectlySignal, ({ takeOver }) => state.requestAdoption(takeOver));
   setHandler(projectSwitchedSignal, ({ projectId }) => {
     state.plan.projectId = projectId;
     state.publish();
@@ -89,7 +93,7 @@ function receiveHostLoss(state: SandboxState, hostId: string, run: number | null
   if (hostId !== state.plan.hostId || state.status === 'paused') return;
   const beginning = state.status === 'starting' || state.status === 'resuming';
   if (run !== null && run < (beginning ? state.attempts : state.run)) return;
-  state.hostLoss.record();
+  state.hostLoss.record(run);
 }
 
 /** Checks updates before the workflow accepts them. Validators read the state and change nothing. */
@@ -188,6 +192,14 @@ class SandboxCommands {
     const reply = timeoutReply(this.#state.phaseTimeout());
     await written;
     return reply;
+  }
+
+  async adopt(takeOver: boolean): Promise<StatusReply> {
+    const state = this.#state;
+    state.requestAdoption(takeOver);
+    await condition(() => (state.adoption === null && !state.isAdopting) || state.endRecorded);
+    const transition = state.pause ?? state.resume;
+    return transition ? this.#replyTo(transition) : state.reply();
   }
 
   async terminate(forget: boolean): Promise<StatusReply> {

@@ -9,6 +9,7 @@ import type { HostReport } from './messages.ts';
  */
 export class SandboxInbox {
   #reports: HostReport[];
+  #taken: HostReport | null = null;
 
   /** @param carried the reports that the previous run of the workflow had not acted on */
   constructor(carried: readonly HostReport[] = []) {
@@ -32,7 +33,14 @@ export class SandboxInbox {
     const present = this.#reports.filter((report) => isPresent(report, run));
     const taken = present.toSorted((one, other) => rankReport(one) - rankReport(other))[0] ?? null;
     this.#reports = present.filter((report) => report.run !== null && report.run > (taken?.run ?? run));
+    this.#taken = taken;
     return taken;
+  }
+
+  /** Returns the last report that was taken, because it was not acted on. */
+  putBack(): void {
+    if (this.#taken) this.#reports.push(this.#taken);
+    this.#taken = null;
   }
 
   /**
@@ -89,13 +97,16 @@ export function hostUnavailable(): ApplicationFailure {
 export class HostLoss {
   #trigger = newTrigger();
   #happened = false;
+  #run: number | null = null;
 
   get happened(): boolean {
     return this.#happened;
   }
 
-  record(): void {
+  /** @param run the run that was lost. Null: unknown */
+  record(run: number | null): void {
     this.#happened = true;
+    this.#run = run;
     this.#trigger.reject(new HostLostError('The host was lost'));
   }
 
@@ -104,6 +115,11 @@ export class HostLoss {
     if (!this.#happened) return;
     this.#happened = false;
     this.#trigger = newTrigger();
+  }
+
+  /** Call this when the processes of `run` are adopted: a loss of earlier ones does not concern them. */
+  resetBefore(run: number): void {
+    if (this.#run !== null && this.#run < run) this.reset();
   }
 
   /**

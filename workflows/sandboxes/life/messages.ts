@@ -92,6 +92,18 @@ export const removePortUpdate = defineUpdate<void, [number]>('removePort');
  */
 export const terminateUpdate = defineUpdate<StatusReply, [{ forget: boolean }]>('terminate');
 
+/**
+ * The API and the host have paused or resumed the sandbox without the workflow, which now adopts its row. A move that is
+ * still in progress is left to its host, unless `takeOver` is set.
+ */
+export const movedDirectlySignal = defineSignal<[{ takeOver: boolean }]>('movedDirectly');
+
+/**
+ * As the signal `movedDirectly`. Replies when the row is adopted and a move that was taken over has ended. Refused: the
+ * codes of `pause` or `resume`.
+ */
+export const adoptUpdate = defineUpdate<StatusReply, [{ takeOver: boolean }]>('adopt');
+
 /** As the update `terminate`, for a sandbox of a batch. The caller of the batch already has its reply. */
 export const endSignal = defineSignal<[{ forget: boolean }]>('end');
 

@@ -31,7 +31,8 @@ export async function stayPaused(state: SandboxState): Promise<void> {
   } else state.end = { reason: 'persistence_expired', forget: false, requestId: null };
 }
 
-const hasRequest = (state: SandboxState) => state.end !== null || state.resume !== null || state.restart !== null;
+const hasRequest = ({ end, adoption, resume, restart }: SandboxState) =>
+  [end, adoption, resume, restart].some((request) => request !== null);
 
 /** The frozen processes are gone. A paused sandbox only promises its disk, and the disk is there. */
 async function loseMemory(state: SandboxState): Promise<void> {

@@ -1,7 +1,8 @@
 import { isCancellation } from '@temporalio/workflow';
 import { cleaningOn, pausingOn, rows } from './activities.ts';
+import { runTransition } from './adopting.ts';
 import { fail } from './ending.ts';
-import { asRefusal, endingRefusal, neverStarted, refused } from './failure.ts';
+import { asRefusal, endingRefusal, isMovedDirectly, neverStarted, refused } from './failure.ts';
 import { HostLostError, hostLostFailure, hostUnavailable } from './host-reports.ts';
 import type { Pause, SandboxState } from './state.ts';
 
@@ -12,6 +13,12 @@ const autoPauseTries = 3;
 
 /** Freezes the processes. A pause that fails leaves the sandbox running. */
 export async function pause(state: SandboxState, request: Pause): Promise<void> {
+  const course = { from: ['running', 'pausing'], during: 'pausing', to: 'paused' } as const;
+  await runTransition(state, { request, reason: request.reason }, course, () => pauseOnHost(state, request));
+  state.pause = null;
+}
+
+async function pauseOnHost(state: SandboxState, request: Pause): Promise<void> {
   const { reason } = request;
   const requestedMs = Date.now();
   if (request.answerEarly) {
@@ -25,6 +32,7 @@ export async function pause(state: SandboxState, request: Pause): Promise<void> 
     state.enterPaused(atMs, reason, memoryKept);
     if (reason === 'host_disk_pressure') await rows.warnOfDiskPressure(state.id, atMs);
   } catch (error) {
+    if (isMovedDirectly(error)) throw error;
     if (error instanceof HostLostError) {
       request.refusal = refused('sandbox_ended', hostLostFailure.failure.message);
       return await fail(state, hostLostFailure);
@@ -38,10 +46,6 @@ export async function pause(state: SandboxState, request: Pause): Promise<void> 
     state.setStatus('running', 'pause_failed');
     if (state.isEnding()) request.refusal = endingRefusal();
     else request.refusal = neverStarted(error) ? hostUnavailable() : asRefusal(error, 'pause_failed');
-  } finally {
-    state.cancellableWork = null;
-    request.done = true;
-    state.pause = null;
   }
 }
 

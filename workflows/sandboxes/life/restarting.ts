@@ -1,10 +1,22 @@
+import type { SandboxStatus } from '../../../domain/sandboxes/state.ts';
 import { rows, startingOn } from './activities.ts';
+import { runTransition } from './adopting.ts';
+import { isMovedDirectly } from './failure.ts';
 import { toRefusal } from './resuming.ts';
 import { enterRunning } from './starting.ts';
 import type { Restart, SandboxState } from './state.ts';
 
 /** Ends the processes, running or frozen, and starts the sandbox on its disk. */
 export async function restart(state: SandboxState, request: Restart): Promise<void> {
+  const again = (status: SandboxStatus) => {
+    request.from = status === 'paused' ? 'paused' : 'running';
+  };
+  const course = { from: ['running', 'paused'], during: 'resuming', to: null, again } as const;
+  await runTransition(state, { request, reason: 'restarted' }, course, () => restartOnHost(state, request));
+  state.restart = null;
+}
+
+async function restartOnHost(state: SandboxState, request: Restart): Promise<void> {
   const run = state.nextAttempt();
   try {
     const scope = state.scopeOfWork();
@@ -12,12 +24,9 @@ export async function restart(state: SandboxState, request: Restart): Promise<vo
     const restartThere = () => startingOn(state.plan.hostId).restartSandbox(state.id, request.storage, run);
     await enterRunning(state, await state.hostLoss.unlessLost(scope, restartThere), run, 'restarted');
   } catch (error) {
+    if (isMovedDirectly(error)) throw error;
     await afterFailedRestart(state, request);
     request.refusal = toRefusal(state, error, 'restart_failed');
-  } finally {
-    state.cancellableWork = null;
-    request.done = true;
-    state.restart = null;
   }
 }
 

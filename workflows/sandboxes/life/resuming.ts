@@ -1,6 +1,7 @@
 import { type ApplicationFailure, isCancellation } from '@temporalio/workflow';
 import { rows, startingOn } from './activities.ts';
-import { asRefusal, endingRefusal, neverStarted } from './failure.ts';
+import { runTransition } from './adopting.ts';
+import { asRefusal, endingRefusal, isMovedDirectly, neverStarted } from './failure.ts';
 import { HostLostError, hostUnavailable } from './host-reports.ts';
 import { enterRunning } from './starting.ts';
 import type { Resume, SandboxState } from './state.ts';
@@ -10,6 +11,12 @@ import type { Resume, SandboxState } from './state.ts';
  * stays paused.
  */
 export async function resume(state: SandboxState, request: Resume): Promise<void> {
+  const course = { from: ['paused', 'resuming'], during: 'resuming', to: 'running' } as const;
+  await runTransition(state, { request, reason: 'user_requested' }, course, () => resumeOnHost(state, request));
+  state.resume = null;
+}
+
+async function resumeOnHost(state: SandboxState, request: Resume): Promise<void> {
   const run = state.nextAttempt();
   try {
     if (request.answerEarly) {
@@ -21,14 +28,11 @@ export async function resume(state: SandboxState, request: Resume): Promise<void
     const resumeThere = () => startingOn(state.plan.hostId).resumeSandbox(state.id, request.storage, run);
     await enterRunning(state, await state.hostLoss.unlessLost(scope, resumeThere), run);
   } catch (error) {
+    if (isMovedDirectly(error)) throw error;
     const { reason } = await rows.recordResumeFailed(state.id, state.memoryKept);
     state.setStatus('paused', reason ?? 'resume_failed');
     state.hostLoss.reset();
     request.refusal = toRefusal(state, error, 'resume_failed');
-  } finally {
-    state.cancellableWork = null;
-    request.done = true;
-    state.resume = null;
   }
 }
 

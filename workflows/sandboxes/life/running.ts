@@ -42,7 +42,8 @@ function timerSummary(warning: ReturnType<typeof nextWarning>, autoPause: boolea
   return autoPause ? 'auto-pause' : 'timeout';
 }
 
-const hasRequest = (state: SandboxState) => state.end !== null || state.pause !== null || state.restart !== null;
+const hasRequest = ({ end, adoption, pause, restart }: SandboxState) =>
+  [end, adoption, pause, restart].some((request) => request !== null);
 
 async function actOnReport(state: SandboxState, report: HostReport): Promise<void> {
   switch (report.kind) {

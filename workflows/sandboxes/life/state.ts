@@ -52,6 +52,8 @@ interface End {
   forget: boolean;
   /** The id of the request that asked for the end. Null: no request did. */
   requestId: string | null;
+  /** The reason of the first who asked for the end. Absent: only a timer of the workflow has. */
+  asked?: SandboxReason;
 }
 
 /** The state of one sandbox's workflow. The phases and the message handlers share it. Times are Unix milliseconds. */
@@ -89,6 +91,9 @@ export class SandboxState {
   pause: Pause | null = null;
   resume: Resume | null = null;
   restart: Restart | null = null;
+  /** The row was moved directly and has to be adopted. `take over`: also finish a move that is in progress. */
+  adoption: 'look' | 'take over' | null = null;
+  isAdopting = false;
   end: End | null = null;
   /** The reason of the failure as text for people. */
   failure: string | null = null;
@@ -171,7 +176,14 @@ export class SandboxState {
   requestEnd(forget: boolean, reason: SandboxReason = 'user_requested'): void {
     this.end ??= { reason, forget, requestId: arrivingRequest() };
     this.end.forget ||= forget;
+    this.end.asked ??= reason;
     this.cancellableWork?.cancel();
+  }
+
+  requestAdoption(takeOver: boolean): void {
+    if (isOver(this.#status)) return;
+    if (takeOver) this.adoption = 'take over';
+    else this.adoption ??= 'look';
   }
 
   isEnding(): boolean {

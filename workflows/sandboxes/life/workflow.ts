@@ -1,6 +1,7 @@
 import { CancellationScope } from '@temporalio/workflow';
 import { isOver } from '../../../domain/sandboxes/state.ts';
 import { actFor } from '../../request-ids.ts';
+import { adopt, unlessMoved } from './adopting.ts';
 import { continueLifeAsNew, shouldContinueAsNew } from './continue-as-new.ts';
 import { close, terminate } from './ending.ts';
 import { handleMessages } from './handlers.ts';
@@ -32,11 +33,12 @@ async function life(input: SandboxWorkflowInput): Promise<void> {
   while (!isOver(state.status)) {
     actFor((state.end ?? state.pause ?? state.restart ?? state.resume)?.requestId ?? null);
     if (state.end) await terminate(state, state.end.reason);
+    else if (state.adoption) await adopt(state);
     else if (state.pause) await pause(state, state.pause);
     else if (state.restart) await restart(state, state.restart);
     else if (state.resume) await resume(state, state.resume);
-    else if (state.status === 'running') await stayRunning(state);
-    else await stayPaused(state);
+    else if (state.status === 'running') await unlessMoved(state, () => stayRunning(state));
+    else await unlessMoved(state, () => stayPaused(state));
     if (shouldContinueAsNew(state)) await continueLifeAsNew(state);
   }
   await close(state);

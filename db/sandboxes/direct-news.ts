@@ -1,0 +1,63 @@
+import { createHash } from 'node:crypto';
+import type { EntityManager } from '@mikro-orm/postgresql';
+import type { SandboxId } from '../../domain/ids.ts';
+import type { SandboxStatus } from '../../domain/sandboxes/state.ts';
+import { query } from '../core/query.ts';
+
+/**
+ * The notifications of direct moves: first starts, pauses and resumes that a host makes without the workflow. The API
+ * tells the host, and the result tells the API: the trigger `sandbox_moved` when the row changes, or the host when it
+ * leaves the move to the workflow. Nothing depends on a notification: if one is lost, the workflow makes the move.
+ */
+
+/** How long the API and the relay leave a move to the host. */
+export const directMoveSeconds = 5;
+
+/** What a host can do directly. */
+export const directWorks = ['start', 'pause', 'resume'] as const;
+export type DirectWork = (typeof directWorks)[number];
+
+/**
+ * The channel of the results. The payload is an id, and after spaces the new status and the Unix milliseconds since
+ * which the sandbox runs or is paused. The id alone: the host leaves the move to the workflow.
+ */
+export const newsChannel = 'sandbox_moved';
+
+/** The NOTIFY channel of one host. */
+export function workChannel(hostId: string): string {
+  return `work_on_${createHash('sha256').update(hostId).digest('hex').slice(0, 32)}`;
+}
+
+/** The notification of a work for a host. */
+export function toWorkNotice(work: DirectWork, sandboxId: SandboxId, requestId: string | null): string {
+  return [work, sandboxId, requestId].filter(Boolean).join(' ');
+}
+
+/** Null: no notification of this version. */
+export function readWorkNotice(
+  payload: string,
+): { work: DirectWork; sandboxId: SandboxId; requestId: string | null } | null {
+  const [name, sandboxId, requestId] = payload.split(' ');
+  const work = directWorks.find((known) => known === name);
+  return work && sandboxId ? { work, sandboxId: sandboxId as SandboxId, requestId: requestId || null } : null;
+}
+
+/** Null: the host leaves the move to the workflow. */
+export function readNews(payload: string): {
+  sandboxId: SandboxId;
+  news: { status: SandboxStatus; sinceMs: number } | null;
+} {
+  const [sandboxId, status, sinceMs] = payload.split(' ');
+  const news = status ? { status: status as SandboxStatus, sinceMs: Number(sinceMs) } : null;
+  return { sandboxId: sandboxId as SandboxId, news };
+}
+
+/** Tells the API that the host did not make a move. */
+export async function leaveToWorkflow(em: EntityManager, sandboxId: SandboxId): Promise<void> {
+  await query(em.fork(), 'select pg_notify(?, ?)', [newsChannel, sandboxId]);
+}
+
+/** Records whether a host listens for direct moves. */
+export async function recordHearing(em: EntityManager, hostId: string, hears: boolean): Promise<void> {
+  await query(em.fork(), 'update hosts set hears_starts = ? where host_id = ?', [hears, hostId]);
+}
