@@ -146,8 +146,8 @@ export class OutboxRelay {
     } catch (error) {
       if (!(error instanceof WorkflowNotFoundError)) throw error;
       // Temporal gives the same error for a closed workflow and for one that is not started yet. `describe` fails only
-      // for the latter.
-      await handle.describe();
+      // for the latter, unless it starts in this moment.
+      if ((await handle.describe()).status.name === 'RUNNING') await handle.signal(signal, argument);
     }
   }
 }

@@ -65,8 +65,8 @@ export function createSandboxHostActivities(
     /** `running` → `pausing`. Freezes the processes, or ends them if freezing is impossible. */
     pauseSandbox(sandboxId: SandboxId, reason: SandboxReason, askedMs: number): Promise<PauseResult> {
       return onHost(async (signal) => {
-        await moves.join(sandboxId);
         const { accountId } = await life.beginPause(sandboxId, reason, new Date(askedMs));
+        await moves.join(sandboxId);
         return shares.run(accountId, signal, () => deps.driver.pause(sandboxId, signal));
       });
     },
@@ -74,13 +74,13 @@ export function createSandboxHostActivities(
     /** `paused` → `resuming`, if admitted. Thaws the processes, or starts the sandbox again on its disk. */
     resumeSandbox(sandboxId: SandboxId, storage: StorageChange | null, run: number): Promise<HostedPlace> {
       return onHost(async (signal) => {
-        await moves.join(sandboxId);
         const before = await readSandbox(sandboxId);
         const { plan, bestEffort } = planMounts(before, storage);
         requireFresh(plan, bestEffort);
         return shares.run(before.accountId, signal, async () => {
           const row = await life.beginResume(sandboxId, run);
           const spec = toSpec(row, deps, { ...plan, bestEffort });
+          await moves.join(sandboxId);
           return toHostedPlace(await deps.driver.resume(spec, { signal }).catch(refuseWithoutSpace));
         });
       });
@@ -92,7 +92,6 @@ export function createSandboxHostActivities(
      */
     restartSandbox(sandboxId: SandboxId, storage: StorageChange | null, run: number): Promise<HostedPlace> {
       return onHost(async (signal) => {
-        await moves.join(sandboxId);
         const before = await readSandbox(sandboxId);
         const { plan, bestEffort } = planMounts(before, storage);
         requireAllCredentials(plan, bestEffort);
@@ -100,6 +99,7 @@ export function createSandboxHostActivities(
         return shares.run(before.accountId, signal, async () => {
           if (!isBegun) await deps.driver.requireStartable(toSpec(before, deps), { signal });
           const row = await life.beginRestart(sandboxId, run, new Date());
+          await moves.join(sandboxId);
           return toHostedPlace(await deps.driver.restart(toSpec(row, deps, { ...plan, bestEffort }), { signal }));
         });
       });

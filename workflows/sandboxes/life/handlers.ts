@@ -12,7 +12,7 @@ import {
 } from '../../../domain/sandboxes/timeout-change.ts';
 import { arrivingRequest } from '../../request-ids.ts';
 import { exposingOn, rows } from './activities.ts';
-import { asRefusal, refused } from './failure.ts';
+import { asRefusal, endingRefusal, refused } from './failure.ts';
 import {
   addPortUpdate,
   adoptUpdate,
@@ -198,6 +198,7 @@ class SandboxCommands {
     const state = this.#state;
     state.requestAdoption(takeOver);
     await condition(() => (state.adoption === null && !state.isAdopting) || state.endRecorded);
+    if (state.isEnding()) throw endingRefusal();
     const transition = state.pause ?? state.resume;
     return transition ? this.#replyTo(transition) : state.reply();
   }
