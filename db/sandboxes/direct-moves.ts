@@ -148,10 +148,11 @@ export class DirectMoves {
 
   /**
    * `starting` or `resuming` → `running`, for the host.
-   * @param at the moment at which the sandbox was ready
+   * @param readyAt the moment at which the sandbox was ready
    * @returns false when the claim no longer holds; nothing is written
    */
-  finishRunning(claimed: ClaimedMove, place: RunningPlace, at: Date): Promise<boolean> {
+  finishRunning(claimed: ClaimedMove, place: RunningPlace, readyAt: Date): Promise<boolean> {
+    const at = notBefore(claimed.row.phaseSince, readyAt);
     return this.#finish(claimed, at, (row, record) => {
       record(row.status === 'starting' ? 'sandbox.started' : 'sandbox.resumed');
       row.status = 'running';
@@ -161,10 +162,11 @@ export class DirectMoves {
 
   /**
    * `pausing` → `paused`, for the host.
-   * @param at the moment at which the processes were frozen
+   * @param frozenAt the moment at which the processes were frozen
    * @returns false when the claim no longer holds; nothing is written
    */
-  finishPaused(claimed: ClaimedMove, at: Date, memoryKept: boolean): Promise<boolean> {
+  finishPaused(claimed: ClaimedMove, frozenAt: Date, memoryKept: boolean): Promise<boolean> {
+    const at = notBefore(claimed.row.phaseSince, frozenAt);
     return this.#finish(claimed, at, (row, record) => {
       record('sandbox.paused');
       row.status = 'paused';
@@ -231,6 +233,11 @@ export class DirectMoves {
     const move = moveBetween(before, row);
     if (move) this.#onMove(move);
   }
+}
+
+/** The workflow's clock, which may be ahead of the database's, gave the start of the present phase. */
+function notBefore(phaseSince: Date | null | undefined, at: Date): Date {
+  return phaseSince && phaseSince > at ? phaseSince : at;
 }
 
 type TakenRow = VersionedRow & { read_at: string };

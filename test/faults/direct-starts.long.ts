@@ -4,7 +4,8 @@ import pg from 'pg';
 import type { SandboxId } from '../../domain/ids.ts';
 import { lifeQuery } from '../../workflows/sandboxes/life/messages.ts';
 import { until } from '../support/until.ts';
-import type { FaultyPlatform, PartName } from './faulty-platform.ts';
+import { directFaults, fault } from './direct-faults.ts';
+import type { FaultyPlatform } from './faulty-platform.ts';
 import { takeInventory } from './inventory.ts';
 import { deleteAll, wrongTotals } from './matrix.ts';
 import { withPlatform } from './with-platform.ts';
@@ -13,9 +14,6 @@ import { withPlatform } from './with-platform.ts';
 const atOnce = 6;
 /** From the requests to the fault, so that it comes during the admission, the start, the reply and the workflow's begin. */
 const delaysMs = [5, 30, 60, 110];
-/** Longer than the API waits for news, and shorter than a lease. */
-const hangMs = 4000;
-const parts: PartName[] = ['api', 'host', 'worker', 'temporal', 'postgres'];
 const wanted = { cpu_count: 1, memory_mb: 256, storage_gb: 10, timeout: 3600, allow_internet_access: false };
 /** A later status never becomes an earlier one. */
 const order = ['created', 'starting', 'running', 'terminating', 'failed', 'terminated'];
@@ -73,18 +71,6 @@ class StatusWatch {
   }
 }
 
-async function fault(part: PartName, kind: 'kill' | 'hang'): Promise<void> {
-  if (kind === 'kill') {
-    await platform.kill(part);
-    await platform.up(part);
-    return;
-  }
-  const pid = platform.pid(part);
-  process.kill(pid, 'SIGSTOP');
-  await delay(hangMs);
-  process.kill(pid, 'SIGCONT');
-}
-
 /** @returns the id, and whether the caller was told that it runs */
 async function create(): Promise<{ sandboxId: SandboxId; runs: boolean } | null> {
   try {
@@ -123,7 +109,7 @@ const rowsByStatus = async () => {
   return new Map(rows.map(({ sandbox_id, status }) => [sandbox_id, status]));
 };
 
-test.each(parts.flatMap((part) => (['kill', 'hang'] as const).map((kind) => [part, kind] as const)))(
+test.each(directFaults)(
   'creates while %s has a %s lose nothing that was acknowledged, and each sandbox has its workflow',
   async (part, kind) => {
     const counts = { asked: 0, running: 0, unanswered: 0 };
@@ -132,7 +118,7 @@ test.each(parts.flatMap((part) => (['kill', 'hang'] as const).map((kind) => [par
       watch.begin();
       const asked = Promise.all(Array.from({ length: atOnce }, create));
       await delay(delayMs);
-      await fault(part, kind);
+      await fault(platform, part, kind);
       const replies = await asked;
       await platform.untilReady();
       // Every admitted sandbox comes to an end of its start, also those whose caller got no reply.
