@@ -14,6 +14,7 @@ import type { SandboxId } from '../../../domain/ids.ts';
 import { EncryptionCodec } from '../../../platform/temporal/payload-codec.ts';
 import { DriverError } from '../../../runtime/driver.ts';
 import { lifeQuery, pauseRequestedSignal } from '../../../workflows/sandboxes/life/messages.ts';
+import { actionsIn } from '../../support/billed-actions.ts';
 import { type ControlPlane, startControlPlane } from '../../support/control-plane.ts';
 import { currentDetails } from '../../support/current-details.ts';
 import { MemoryDriver } from '../../support/memory-driver.ts';
@@ -60,16 +61,6 @@ function payloadsIn(part: unknown): Payload[] {
   const inner = Object.entries(part).filter(([name]) => name !== 'searchAttributes');
   return inner.flatMap(([, value]) => payloadsIn(value));
 }
-
-/** The events that Temporal Cloud bills as an action each. */
-const billed = [
-  ...['workflowExecutionStarted', 'workflowExecutionSignaled', 'workflowExecutionUpdateAccepted', 'timerStarted'],
-  ...['activityTaskStarted', 'markerRecorded', 'upsertWorkflowSearchAttributes'],
-];
-
-const actionsIn = (events: object[]) =>
-  events.filter((event) => billed.some((name) => Boolean((event as Record<string, unknown>)[`${name}EventAttributes`])))
-    .length;
 
 const refusal = (code: string) => expect.objectContaining({ name: 'AppError', code });
 

@@ -1,9 +1,10 @@
+import type { UpdateDefinition } from '@temporalio/common';
 import { condition, setHandler, uuid4 } from '@temporalio/workflow';
 import { AppError } from '../../../domain/errors.ts';
 import type { SandboxId } from '../../../domain/ids.ts';
 import type { StorageChange } from '../../../domain/sandboxes/object-storage.ts';
 import type { Port } from '../../../domain/sandboxes/ports.ts';
-import { isOver } from '../../../domain/sandboxes/state.ts';
+import { isOver, type SandboxReason } from '../../../domain/sandboxes/state.ts';
 import {
   requirePossibleTimeout,
   type TimeoutChange,
@@ -44,28 +45,44 @@ export function handleMessages(state: SandboxState): void {
   const commands = new SandboxCommands(state);
   const ports = new SandboxPorts(state.id);
   setHandler(settledUpdate, () => commands.settled());
-  setHandler(pauseUpdate, ({ wait }) => commands.pause(wait), {
-    validator: (_: { wait: boolean }) => requireRunning(state),
-  });
-  setHandler(resumeUpdate, ({ wait, storage }) => commands.resume(wait, storage ?? null), {
-    validator: (_: { wait: boolean }) => requirePaused(state),
-  });
-  setHandler(restartUpdate, ({ storage }) => commands.restart(storage), {
-    validator: (_: { storage: StorageChange | null }) => requireStable(state),
-  });
+  const handle = <R, A>(update: UpdateDefinition<R, [A]>, work: (argument: A) => Promise<R>, check: Check<A>) =>
+    setHandler(update, afterAdoption(state, check, work), { validator: unlessAdopting(state, check) });
+  handle(
+    pauseUpdate,
+    ({ wait }) => commands.pause(wait),
+    () => requireRunning(state),
+  );
+  handle(
+    resumeUpdate,
+    ({ wait, storage }) => commands.resume(wait, storage ?? null),
+    () => requirePaused(state),
+  );
+  handle(
+    restartUpdate,
+    ({ storage }) => commands.restart(storage),
+    () => requireStable(state),
+  );
   setHandler(storageCredentialsUpdate, ({ sealed, wait }) => commands.receiveCredentials(sealed, wait));
-  setHandler(connectUpdate, ({ timeoutSeconds }) => commands.connect(timeoutSeconds), {
-    validator: (_: { timeoutSeconds: number | null }) => requireLiving(state),
-  });
-  setHandler(timeoutUpdate, (change) => commands.changeTimeout(change), {
-    validator: (change) => requireChangeableTimeout(state, change),
-  });
-  setHandler(addPortUpdate, (port) => ports.add(state.plan.hostId, port), {
-    validator: (_: Port) => requireRunning(state),
-  });
-  setHandler(removePortUpdate, (port) => ports.remove(state.plan.hostId, port), {
-    validator: (_: number) => requireRunning(state),
-  });
+  handle(
+    connectUpdate,
+    ({ timeoutSeconds }) => commands.connect(timeoutSeconds),
+    () => requireLiving(state),
+  );
+  handle(
+    timeoutUpdate,
+    (change) => commands.changeTimeout(change),
+    (change) => requireChangeableTimeout(state, change),
+  );
+  handle(
+    addPortUpdate,
+    (port) => ports.add(state.plan.hostId, port),
+    () => requireRunning(state),
+  );
+  handle(
+    removePortUpdate,
+    (port) => ports.remove(state.plan.hostId, port),
+    () => requireRunning(state),
+  );
   setHandler(terminateUpdate, ({ forget }) => commands.terminate(forget));
   setHandler(adoptUpdate, ({ takeOver }) => commands.adopt(takeOver));
   setHandler(endSignal, ({ forget }) => state.requestEnd(forget));
@@ -78,11 +95,32 @@ export function handleMessages(state: SandboxState): void {
     state.publish();
   });
 
-  setHandler(pauseRequestedSignal, ({ reason }) => {
+  const pauseIfRunning = (reason: SandboxReason) => {
     if (state.status === 'running' && !state.isEnding()) state.requestPause(reason, false);
-  });
+  };
+  setHandler(pauseRequestedSignal, ({ reason }) =>
+    state.isBehind() ? condition(() => !state.isBehind()).then(() => pauseIfRunning(reason)) : pauseIfRunning(reason),
+  );
 
   setHandler(lifeQuery, () => state.view());
+}
+
+type Check<A> = (argument: A) => void;
+
+/** A command that arrives while the row is being adopted waits for that, and is then checked. */
+function afterAdoption<A, R>(state: SandboxState, check: Check<A>, work: (argument: A) => Promise<R>) {
+  const wait = async (argument: A) => {
+    await condition(() => !state.isBehind());
+    check(argument);
+    return work(argument);
+  };
+  return (argument: A) => (state.isBehind() ? wait(argument) : work(argument));
+}
+
+function unlessAdopting<A>(state: SandboxState, check: Check<A>): Check<A> {
+  return (argument) => {
+    if (!state.isBehind()) check(argument);
+  };
 }
 
 /**
@@ -90,7 +128,10 @@ export function handleMessages(state: SandboxState): void {
  * sandbox needs only its disk, and the disk is there when the host is back.
  */
 function receiveHostLoss(state: SandboxState, hostId: string, run: number | null): void {
-  if (hostId !== state.plan.hostId || state.status === 'paused') return;
+  if (hostId !== state.plan.hostId) return;
+  // The host was lost after a direct resume of which the workflow has not heard.
+  if (state.status === 'paused' && run !== null && run > state.run) state.requestAdoption(true);
+  else if (state.status === 'paused') return;
   const beginning = state.status === 'starting' || state.status === 'resuming';
   if (run !== null && run < (beginning ? state.attempts : state.run)) return;
   state.hostLoss.record(run);

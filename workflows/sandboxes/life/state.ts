@@ -186,6 +186,12 @@ export class SandboxState {
     else this.adoption ??= 'look';
   }
 
+  /** The row is being adopted, so the status is not known now. */
+  isBehind(): boolean {
+    if (this.endRecorded || this.end?.asked || isOver(this.#status)) return false;
+    return this.isAdopting || (this.adoption !== null && !this.pause && !this.resume && !this.restart);
+  }
+
   isEnding(): boolean {
     return this.end !== null;
   }

@@ -33,10 +33,10 @@ async function life(input: SandboxWorkflowInput): Promise<void> {
   while (!isOver(state.status)) {
     actFor((state.end ?? state.pause ?? state.restart ?? state.resume)?.requestId ?? null);
     if (state.end) await terminate(state, state.end.reason);
-    else if (state.adoption) await adopt(state);
     else if (state.pause) await pause(state, state.pause);
     else if (state.restart) await restart(state, state.restart);
     else if (state.resume) await resume(state, state.resume);
+    else if (state.adoption) await adopt(state);
     else if (state.status === 'running') await unlessMoved(state, () => stayRunning(state));
     else await unlessMoved(state, () => stayPaused(state));
     if (shouldContinueAsNew(state)) await continueLifeAsNew(state);
