@@ -196,13 +196,9 @@ export class SandboxLifeRepository {
 
   /** → `terminating`. A failed sandbox keeps its `failure`. */
   beginTermination(sandboxId: SandboxId, reason: SandboxReason): Promise<Sandbox> {
-    return this.#change(sandboxId, (row) => {
-      if (endedByClock.has(reason)) requireAdopted(row);
-      row.movedDirectly = false;
-      return move(row, 'terminating', () => {
-        row.substatus = 'cleaning_resources';
-        row.reason = reason;
-      });
+    return this.#end(sandboxId, reason, 'terminating', (row) => {
+      row.substatus = 'cleaning_resources';
+      row.reason = reason;
     });
   }
 
@@ -231,7 +227,7 @@ export class SandboxLifeRepository {
 
   /** → `failed`, with the explanation. `stop` and `releaseCapacity` release its capacity. */
   fail(sandboxId: SandboxId, reason: SandboxReason, failure: SandboxFailure, at: Date): Promise<Sandbox> {
-    return this.#move(sandboxId, 'failed', (row, record) => {
+    return this.#end(sandboxId, reason, 'failed', (row, record) => {
       row.reason = reason;
       row.failure = failure;
       row.endedAt = at;
@@ -304,6 +300,15 @@ export class SandboxLifeRepository {
     });
   }
 
+  /** An end that somebody has asked for goes before the adoption of a direct move. */
+  #end(sandboxId: SandboxId, reason: SandboxReason, to: 'terminating' | 'failed', apply: Change): Promise<Sandbox> {
+    return this.#change(sandboxId, (row, record, tx) => {
+      if (reason !== 'user_requested' && reason !== 'ended_by_operator') requireAdopted(row);
+      row.movedDirectly = false;
+      return move(row, to, () => apply(row, record, tx));
+    });
+  }
+
   #move(sandboxId: SandboxId, to: SandboxStatus, apply: Change, how?: 'in a transaction'): Promise<Sandbox> {
     return this.#change(
       sandboxId,
@@ -366,9 +371,6 @@ function endPhase(row: Sandbox, at: Date, record: RecordEvent): void {
     record('sandbox.stopped');
   }
 }
-
-/** The timers of the workflow. Everybody else who ends a sandbox has decided to. */
-const endedByClock: ReadonlySet<SandboxReason> = new Set(['timeout', 'persistence_expired']);
 
 function requireAdopted({ sandboxId, movedDirectly }: Sandbox): void {
   if (movedDirectly) throw new MovedDirectly(`Sandbox ${sandboxId} was moved directly`);

@@ -483,6 +483,16 @@ describe('an end during a move', () => {
     }
   });
 
+  test('by a caller, after an operator has terminated the workflow, needs no adoption', async () => {
+    const sandboxId = await running();
+    await movedUntold(sandboxId, 'pause');
+    await handleOf(sandboxId).terminate('an operator');
+    expect((await api.send(api.root, 'DELETE', `/v1/sandboxes/${sandboxId}`)).status).toBe(202);
+    await until(async () => (await row(sandboxId)).deletedAt !== null);
+    expect(await row(sandboxId)).toMatchObject({ movedDirectly: false, holdsCompute: false });
+    expect(driver.states.has(sandboxId)).toBe(false);
+  });
+
   test('is not undone by a host that finishes late', async () => {
     const sandboxId = await paused();
     const { promise, resolve } = Promise.withResolvers<void>();
