@@ -2,6 +2,7 @@ import type { DirectMoves } from '../../../db/sandboxes/direct-moves.ts';
 import type { Sandbox } from '../../../db/sandboxes/sandbox.entity.ts';
 import type { SandboxNews } from './sandbox-news.ts';
 
+const present = { pause: 'running', resume: 'paused' } as const;
 const wanted = { pause: 'paused', resume: 'running' } as const;
 
 /** Pauses and resumes of stable sandboxes: this process claims them, and the host makes them without the workflow. */
@@ -22,7 +23,7 @@ export class ClaimedMoves {
    * @throws {AppError} the resume is not admitted; nothing was changed
    */
   async make(work: 'pause' | 'resume', sandbox: Sandbox): Promise<'made' | 'left' | 'not claimed'> {
-    const news = this.#news.expect(sandbox.sandboxId);
+    const news = this.#news.expect(sandbox.sandboxId, present[work]);
     if (!news) return 'not claimed';
     try {
       const requestId = this.#currentRequestId() ?? null;

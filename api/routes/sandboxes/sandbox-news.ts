@@ -47,16 +47,23 @@ export class SandboxNews {
     await this.#listener.close();
   }
 
-  /** Call this before the move is committed, so that no news is missed. Null: news does not arrive now. */
-  expect(sandboxId: SandboxId): ExpectedNews | null {
+  /**
+   * Call this before the move is committed, so that no news is missed.
+   * @param present the status before the move: news of it is about an earlier move, and late
+   * @returns null when news does not arrive now
+   */
+  expect(sandboxId: SandboxId, present?: SandboxStatus): ExpectedNews | null {
     if (!this.#listener.live) return null;
     const { promise, resolve } = Promise.withResolvers<News>();
     const timer = setTimeout(() => resolve(null), maxWaitMs);
     const expecting = this.#expected.get(sandboxId) ?? new Set();
-    this.#expected.set(sandboxId, expecting.add(resolve));
+    const tell = (news: News) => {
+      if (present === undefined || news?.status !== present) resolve(news);
+    };
+    this.#expected.set(sandboxId, expecting.add(tell));
     const end = () => {
       clearTimeout(timer);
-      expecting.delete(resolve);
+      expecting.delete(tell);
       if (expecting.size === 0 && this.#expected.get(sandboxId) === expecting) this.#expected.delete(sandboxId);
       resolve(null);
     };

@@ -9,6 +9,7 @@ import { Event } from '../../../db/core/event.entity.ts';
 import { OutboxEntry } from '../../../db/core/outbox-entry.entity.ts';
 import { query } from '../../../db/core/query.ts';
 import { DirectMoves } from '../../../db/sandboxes/direct-moves.ts';
+import { newsChannel } from '../../../db/sandboxes/direct-news.ts';
 import { MovedDirectly } from '../../../db/sandboxes/sandbox-changes.ts';
 import { SandboxLifeRepository } from '../../../db/sandboxes/sandbox-life.ts';
 import type { SandboxId } from '../../../domain/ids.ts';
@@ -231,6 +232,19 @@ describe('a pause and a resume', () => {
     }
     expect(await eventsOf(sandboxId)).toEqual(Array.from({ length: 20 }, () => ['paused', 'resumed']).flat());
     await recordEnd('sandbox-two-callers', sandboxId);
+  });
+
+  test('are not confused by late news of an earlier move', async () => {
+    const sandboxId = await paused();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    driver.holds.set('resume', promise);
+    const reply = send(sandboxId, 'resume');
+    await until(async () => callsOf(sandboxId, 'resume') === 1);
+    await sql('select pg_notify(?, ?)', [newsChannel, `${sandboxId} paused 1`]);
+    await delay(100);
+    resolve();
+    expect((await reply).body.data.status).toBe('running');
+    expect(await activitiesOf(sandboxId)).toEqual([]);
   });
 
   test('that is not admitted changes nothing', async () => {
