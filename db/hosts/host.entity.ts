@@ -46,6 +46,8 @@ export const Host = defineEntity({
     drainingSince: p.datetime(3).nullable(),
     /** It listens for direct starts of sandboxes. */
     hearsStarts: p.boolean().default(false),
+    /** It listens for pauses and resumes that the API has claimed. */
+    hearsMoves: p.boolean().default(false),
     leaseExpiresAt: p.datetime(3),
     /** The host has stopped in order and will be back by this time. Until then its absence has no consequences. */
     awayUntil: p.datetime(3).nullable(),

@@ -1,8 +1,9 @@
 import { Migration } from '@mikro-orm/migrations';
 
 /**
- * `sandboxes.moved_directly`: the workflow has to adopt the status. A trigger notifies the API of the end of a start, a
- * pause and a resume, instead of the trigger `sandbox_started`.
+ * `sandboxes.moved_directly`: the workflow has to adopt the status. `hosts.hears_moves`: the host listens for pauses and
+ * resumes. A trigger notifies the API of the end of a start, a pause and a resume. `sandbox_started` stays for an API of
+ * the previous release.
  */
 export class Migration0013DirectMoves extends Migration {
   override up(): void {
@@ -12,9 +13,7 @@ export class Migration0013DirectMoves extends Migration {
 
 const directMoves = `
   alter table sandboxes add column moved_directly boolean not null default false;
-
-  drop trigger sandbox_started on sandboxes;
-  drop function tell_sandbox_started();
+  alter table hosts add column hears_moves boolean not null default false;
 
   create function tell_sandbox_moved() returns trigger language plpgsql as $$
   begin

@@ -71,7 +71,7 @@ export class DirectMoves {
                 moved_directly = true, updated_at = now()
            from hosts h
           where s.sandbox_id = ? and s.status = 'running' and s.run is not null and s.host_id = ?
-            and h.host_id = s.host_id and h.hears_starts and h.lease_expires_at > now()
+            and h.host_id = s.host_id and h.hears_moves and h.lease_expires_at > now()
          returning s.sandbox_id),
        entry as (${insertSignal} from claimed)
        select pg_notify(?, ?) from claimed`,
@@ -91,7 +91,7 @@ export class DirectMoves {
         tx,
         `select s.*, s.xmin::text as version from sandboxes s join hosts h using (host_id)
           where s.sandbox_id = ? and s.status = 'paused' and s.run is not null and s.object_storage = '[]'
-            and h.hears_starts and h.lease_expires_at > now()
+            and h.hears_moves and h.lease_expires_at > now()
             for update of s`,
         [sandboxId],
       );

@@ -14,8 +14,7 @@ import { query } from '../core/query.ts';
 export const directMoveSeconds = 5;
 
 /** What a host can do directly. */
-export const directWorks = ['start', 'pause', 'resume'] as const;
-export type DirectWork = (typeof directWorks)[number];
+export type DirectWork = 'start' | 'pause' | 'resume';
 
 /**
  * The channel of the results. The payload is an id, and after spaces the new status and the Unix milliseconds since
@@ -23,23 +22,21 @@ export type DirectWork = (typeof directWorks)[number];
  */
 export const newsChannel = 'sandbox_moved';
 
-/** The NOTIFY channel of one host. */
+/** The NOTIFY channel of one host. Its name and the notification of a start are those of the previous release. */
 export function workChannel(hostId: string): string {
-  return `work_on_${createHash('sha256').update(hostId).digest('hex').slice(0, 32)}`;
+  return `starts_on_${createHash('sha256').update(hostId).digest('hex').slice(0, 32)}`;
 }
 
 /** The notification of a work for a host. */
 export function toWorkNotice(work: DirectWork, sandboxId: SandboxId, requestId: string | null): string {
-  return [work, sandboxId, requestId].filter(Boolean).join(' ');
+  return [work === 'start' ? null : work, sandboxId, requestId].filter(Boolean).join(' ');
 }
 
-/** Null: no notification of this version. */
-export function readWorkNotice(
-  payload: string,
-): { work: DirectWork; sandboxId: SandboxId; requestId: string | null } | null {
-  const [name, sandboxId, requestId] = payload.split(' ');
-  const work = directWorks.find((known) => known === name);
-  return work && sandboxId ? { work, sandboxId: sandboxId as SandboxId, requestId: requestId || null } : null;
+export function readWorkNotice(payload: string): { work: DirectWork; sandboxId: SandboxId; requestId: string | null } {
+  const words = payload.split(' ');
+  const work = words[0] === 'pause' || words[0] === 'resume' ? words[0] : 'start';
+  const [sandboxId, requestId] = work === 'start' ? words : words.slice(1);
+  return { work, sandboxId: sandboxId as SandboxId, requestId: requestId || null };
 }
 
 /** Null: the host leaves the move to the workflow. */
@@ -59,5 +56,9 @@ export async function leaveToWorkflow(em: EntityManager, sandboxId: SandboxId): 
 
 /** Records whether a host listens for direct moves. */
 export async function recordHearing(em: EntityManager, hostId: string, hears: boolean): Promise<void> {
-  await query(em.fork(), 'update hosts set hears_starts = ? where host_id = ?', [hears, hostId]);
+  await query(em.fork(), 'update hosts set hears_starts = ?, hears_moves = ? where host_id = ?', [
+    hears,
+    hears,
+    hostId,
+  ]);
 }

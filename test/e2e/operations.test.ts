@@ -132,9 +132,10 @@ test('one search by request or sandbox finds each move of a life in the logs of 
     ],
     pause: [
       [['request', 200]],
-      [['sandbox moved', 'paused']],
+      [],
       [
         ['sandbox moved', 'pausing'],
+        ['sandbox moved', 'paused'],
         ['work', 'pauseSandbox', 'completed'],
       ],
     ],

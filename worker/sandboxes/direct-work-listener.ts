@@ -34,9 +34,7 @@ export class DirectWorkListener {
       channel: workChannel(hostId),
       logger,
       onNotification: (payload) => {
-        const notice = readWorkNotice(payload);
-        if (!notice) return logger.warn({ payload }, 'a notification of direct work cannot be read');
-        const { work, sandboxId, requestId } = notice;
+        const { work, sandboxId, requestId } = readWorkNotice(payload);
         if (work === 'start') void starts.startDirectly(sandboxId, requestId);
         else void moves.make(work, sandboxId, requestId);
       },

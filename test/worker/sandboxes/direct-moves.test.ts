@@ -49,7 +49,7 @@ beforeAll(async () => {
   const claimedMoves = new ClaimedMoves({ moves, news, currentRequestId: () => undefined });
   const commands = new TemporalSandboxCommands({ client, orm, logger: silent, claimedMoves });
   api = await startApi({ on: { orm, account, commands, sandboxNews: news } });
-  await until(async () => (await sql<{ hears_starts: boolean }>('select hears_starts from hosts'))[0]!.hears_starts);
+  await until(async () => (await sql<{ hears_moves: boolean }>('select hears_moves from hosts'))[0]!.hears_moves);
 }, 120_000);
 afterEach(() => {
   driver.holds.clear();
@@ -102,7 +102,7 @@ async function claimedUnheard(sandboxId: SandboxId, work: 'pause' | 'resume'): P
   const sandbox = await row(sandboxId);
   // Another host's channel.
   await sql(
-    `insert into hosts (host_id, region, region_name, lease_expires_at, hears_starts)
+    `insert into hosts (host_id, region, region_name, lease_expires_at, hears_moves)
      values ('host-deaf', 'local', 'Local', now() + interval '1 hour', true) on conflict do nothing`,
   );
   await sql("update sandboxes set host_id = 'host-deaf' where sandbox_id = ?", [sandboxId]);
@@ -210,9 +210,9 @@ describe('a pause and a resume', () => {
     const sandboxId = await running();
     expect((await send(sandboxId, 'pause', { is_async: true })).status).toBe(200);
     await until(async () => (await row(sandboxId)).status === 'paused');
-    await sql('update hosts set hears_starts = false where host_id = ?', [plane.hostId]);
+    await sql('update hosts set hears_moves = false where host_id = ?', [plane.hostId]);
     expect((await send(sandboxId, 'resume')).body.data.status).toBe('running');
-    await sql('update hosts set hears_starts = true where host_id = ?', [plane.hostId]);
+    await sql('update hosts set hears_moves = true where host_id = ?', [plane.hostId]);
     expect(await activitiesOf(sandboxId)).toEqual(['pauseSandbox', 'resumeSandbox']);
   });
 
