@@ -73,11 +73,11 @@ export class SandboxMoves {
 
   async #make(work: 'pause' | 'resume', sandboxId: SandboxId, signal: AbortSignal): Promise<boolean> {
     const { moves, hostId, shares } = this.#deps;
-    const startedMs = performance.now();
     const claimed = await moves.take(sandboxId, hostId, work);
     if (!claimed) return false;
+    const takenMs = performance.now();
     // By the database's clock, so that a host whose clock is wrong writes the right time.
-    const now = () => new Date(claimed.readAt.getTime() + Math.round(performance.now() - startedMs));
+    const now = () => new Date(claimed.readAt.getTime() + Math.round(performance.now() - takenMs));
     return shares.run(claimed.row.accountId, signal, () =>
       work === 'pause' ? this.#pause(claimed, signal, now) : this.#resume(claimed, signal, now),
     );

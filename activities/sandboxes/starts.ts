@@ -44,8 +44,8 @@ interface DirectStart {
 
 /**
  * The first starts of sandboxes on this host. A start begins directly, when its admission is committed, or in the
- * activity of the sandbox's workflow. In both cases `claimStart` or `begin` moves the row to `starting` first. A direct start
- * also writes `running`, for the workflow may not exist yet. An activity joins the direct start of its sandbox.
+ * activity of the sandbox's workflow. In both cases `claimStart` or `begin` moves the row to `starting` first. A direct
+ * start also writes `running`, for the workflow may not exist yet. An activity joins the direct start of its sandbox.
  */
 export class SandboxStarts {
   readonly #deps: SandboxStartsParts;

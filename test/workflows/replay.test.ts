@@ -42,6 +42,7 @@ const expected = [
   'sandbox-batch-ending',
   'sandbox-cancelled',
   'sandbox-commands-after-direct-moves',
+  'sandbox-connect-during-direct-resume',
   'sandbox-deletion',
   'sandbox-deletion-of-an-orphan',
   'sandbox-direct-pause-failed',

@@ -54,7 +54,8 @@ interface StartOptions {
 
 /**
  * The commands that routes send to sandboxes. Each becomes an update of the sandbox's workflow, or a claimed move that
- * the workflow adopts afterwards. If the sandbox has ended, its row gives the answer. Every method throws `AppError` with the code for the caller.
+ * the workflow adopts afterwards. If the sandbox has ended, its row gives the answer. Every method throws `AppError`
+ * with the code for the caller.
  */
 export interface SandboxCommands {
   /**

@@ -1,22 +1,23 @@
+import type { ApplicationFailure } from '@temporalio/workflow';
 import type { AdoptedRow } from '../../../activities/sandboxes/life.ts';
 import type { SandboxReason, SandboxStatus } from '../../../domain/sandboxes/state.ts';
 import { rows } from './activities.ts';
-import { endingRefusal, isMovedDirectly, refused } from './failure.ts';
+import { endingRefusal, isMovedDirectly } from './failure.ts';
 import type { SandboxState, Transition } from './state.ts';
 
 /**
- * Adopts the row after a direct pause or resume. A move that is taken over becomes a request of this workflow.
- * @returns the status of the row
+ * Adopts the row after a direct pause or resume. A move that is taken over becomes a request of this workflow. Another
+ * move in progress stays with its host (`isMoving`), and the API tells this workflow again when it has ended.
  */
-export async function adopt(state: SandboxState): Promise<SandboxStatus> {
+export async function adopt(state: SandboxState): Promise<AdoptedRow> {
   const takeOver = state.adoption === 'take over';
   state.adoption = null;
   state.isAdopting = true;
+  state.takenOver = null;
   const row = await rows.adoptRow(state.id, takeOver);
   state.isAdopting = false;
-  // If the host is still at it, the API tells this workflow again when the move has ended.
   if (!row.isMoving) adoptRow(state, row);
-  return row.status;
+  return row;
 }
 
 /** Runs a step of the life. If the sandbox was moved directly, the step has changed nothing, and the row comes first. */
@@ -30,19 +31,20 @@ export async function unlessMoved(state: SandboxState, step: () => Promise<void>
   }
 }
 
-/** The statuses of the row at which a transition begins, its own status meanwhile, and the one that it leads to. */
+/** What a transition does if a direct move came first. */
 interface Course {
+  /** The statuses of the row from which it may begin. */
   from: readonly SandboxStatus[];
   during: SandboxStatus;
-  /** Null: the transition is needed in every status. */
-  to: SandboxStatus | null;
+  /** The refusal for its caller at any other status. */
+  refuse: (status: SandboxStatus) => ApplicationFailure;
   /** Called before it begins again, with the status of the row. */
   again?: (status: SandboxStatus) => void;
 }
 
 /**
  * Runs a requested pause, resume or restart to its end. If the sandbox was moved directly before it began, the row is
- * adopted first: the request is then fulfilled, begins again, or is refused because it came second.
+ * adopted first. The request then begins again, or is refused because it came second.
  */
 export async function runTransition(
   state: SandboxState,
@@ -57,14 +59,15 @@ export async function runTransition(
     } catch (error) {
       if (!isMovedDirectly(error)) throw error;
     }
-    state.adoption = 'take over';
-    const status = await adopt(state);
-    if (state.isEnding()) request.refusal = endingRefusal();
-    else if (course.from.includes(status)) {
+    state.adoption = request.takesOver ? 'take over' : 'look';
+    const { status, isMoving } = await adopt(state);
+    if (!isMoving && !state.isEnding() && course.from.includes(status)) {
       course.again?.(status);
       state.setStatus(course.during, reason);
       continue;
-    } else if (status !== course.to) request.refusal = refused('sandbox_busy', `The sandbox is ${status}`);
+    }
+    request.refusal = state.isEnding() ? endingRefusal() : course.refuse(status);
+    if (isMoving) state.setStatus(request.before.status, request.before.reason ?? 'user_requested');
     break;
   }
   state.cancellableWork = null;
@@ -87,6 +90,6 @@ function adoptRow(state: SandboxState, row: AdoptedRow): void {
     state.hostLoss.reset();
   }
   state.attempts = run;
-  if (status === 'pausing') state.pause ??= state.requestPause(reason, false);
-  if (status === 'resuming') state.resume ??= state.requestResume(false, null, null);
+  if (status === 'pausing') state.takenOver = state.pause ??= state.requestPause(reason, false);
+  if (status === 'resuming') state.takenOver = state.resume ??= state.requestResume(false, null, null);
 }

@@ -1,7 +1,7 @@
 import { ActivityFailure, ApplicationFailure, rootCause, TimeoutFailure } from '@temporalio/workflow';
 import { type ErrorCode, isErrorCode } from '../../../domain/errors.ts';
 import { movedDirectly, noLife } from '../../../domain/sandboxes/life-plan.ts';
-import { type SandboxReason, sandboxReasons } from '../../../domain/sandboxes/state.ts';
+import { type SandboxReason, type SandboxStatus, sandboxReasons } from '../../../domain/sandboxes/state.ts';
 import type { RuntimeExit } from './messages.ts';
 
 /** The reason of a sandbox's failure, in the form that the row keeps. */
@@ -50,6 +50,14 @@ export function readExit(exit: Partial<RuntimeExit> | undefined) {
 export function refused(code: ErrorCode, message: string): ApplicationFailure {
   return ApplicationFailure.nonRetryable(message, code);
 }
+
+/** The refusals of commands that need another status. */
+export const notRunning = (status: SandboxStatus) =>
+  refused('sandbox_not_running', `The sandbox is ${status}, not running`);
+export const notPaused = (status: SandboxStatus) =>
+  refused('sandbox_not_paused', `The sandbox is ${status}, not paused`);
+export const busy = (status: SandboxStatus) =>
+  refused('sandbox_busy', `The sandbox is ${status}, neither running nor paused`);
 
 /** The refusal for commands that arrive, or are in progress, when the sandbox is about to end. */
 export function endingRefusal(): ApplicationFailure {

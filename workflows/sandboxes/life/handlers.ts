@@ -13,7 +13,7 @@ import {
 } from '../../../domain/sandboxes/timeout-change.ts';
 import { arrivingRequest } from '../../request-ids.ts';
 import { exposingOn, rows } from './activities.ts';
-import { asRefusal, endingRefusal, refused } from './failure.ts';
+import { asRefusal, busy, endingRefusal, notPaused, notRunning, refused } from './failure.ts';
 import {
   addPortUpdate,
   adoptUpdate,
@@ -146,14 +146,14 @@ function requireLiving(state: SandboxState): void {
 function requireRunning(state: SandboxState): void {
   requireNotOver(state);
   if (state.end || state.status !== 'running') {
-    throw refused('sandbox_not_running', `The sandbox is ${state.statusForCaller()}, not running`);
+    throw notRunning(state.statusForCaller());
   }
 }
 
 function requirePaused(state: SandboxState): void {
   requireNotOver(state);
   if (state.end || state.status !== 'paused') {
-    throw refused('sandbox_not_paused', `The sandbox is ${state.statusForCaller()}, not paused`);
+    throw notPaused(state.statusForCaller());
   }
 }
 
@@ -161,7 +161,7 @@ function requirePaused(state: SandboxState): void {
 function requireStable(state: SandboxState): void {
   requireLiving(state);
   if (state.status !== 'running' && state.status !== 'paused') {
-    throw refused('sandbox_busy', `The sandbox is ${state.statusForCaller()}, neither running nor paused`);
+    throw busy(state.statusForCaller());
   }
 }
 
@@ -217,9 +217,13 @@ class SandboxCommands {
     let resume: Transition | null = null;
     for (;;) {
       if (state.isEnding() || isOver(state.status)) throw refused('sandbox_ended', 'The sandbox has ended');
-      if (resume?.refusal) throw resume.refusal;
       if (state.status === 'running') break;
-      if (state.status === 'paused') resume = state.requestResume(false, null, requestId);
+      // After a resume that came second to a direct move, the loop goes on from the row that was adopted.
+      if (resume?.refusal && resume.refusal.type !== 'sandbox_not_paused') throw resume.refusal;
+      if (state.status === 'paused') {
+        resume = state.requestResume(false, null, requestId);
+        resume.takesOver = true;
+      }
       const before = state.status;
       await condition(() => state.status !== before || state.isEnding());
     }
@@ -240,8 +244,7 @@ class SandboxCommands {
     state.requestAdoption(takeOver);
     await condition(() => (state.adoption === null && !state.isAdopting) || state.endRecorded);
     if (state.isEnding()) throw endingRefusal();
-    const transition = state.pause ?? state.resume;
-    return transition ? this.#replyTo(transition) : state.reply();
+    return state.takenOver ? this.#replyTo(state.takenOver) : state.reply();
   }
 
   async terminate(forget: boolean): Promise<StatusReply> {

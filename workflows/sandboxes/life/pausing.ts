@@ -2,7 +2,7 @@ import { isCancellation } from '@temporalio/workflow';
 import { cleaningOn, pausingOn, rows } from './activities.ts';
 import { runTransition } from './adopting.ts';
 import { fail } from './ending.ts';
-import { asRefusal, endingRefusal, isMovedDirectly, neverStarted, refused } from './failure.ts';
+import { asRefusal, endingRefusal, isMovedDirectly, neverStarted, notRunning, refused } from './failure.ts';
 import { HostLostError, hostLostFailure, hostUnavailable } from './host-reports.ts';
 import type { Pause, SandboxState } from './state.ts';
 
@@ -13,7 +13,7 @@ const autoPauseTries = 3;
 
 /** Freezes the processes. A pause that fails leaves the sandbox running. */
 export async function pause(state: SandboxState, request: Pause): Promise<void> {
-  const course = { from: ['running', 'pausing'], during: 'pausing', to: 'paused' } as const;
+  const course = { from: ['running', 'pausing'], during: 'pausing', refuse: notRunning } as const;
   await runTransition(state, { request, reason: request.reason }, course, () => pauseOnHost(state, request));
   state.pause = null;
 }

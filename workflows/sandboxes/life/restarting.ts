@@ -1,7 +1,7 @@
 import type { SandboxStatus } from '../../../domain/sandboxes/state.ts';
 import { rows, startingOn } from './activities.ts';
 import { runTransition } from './adopting.ts';
-import { isMovedDirectly } from './failure.ts';
+import { busy, isMovedDirectly } from './failure.ts';
 import { toRefusal } from './resuming.ts';
 import { enterRunning } from './starting.ts';
 import type { Restart, SandboxState } from './state.ts';
@@ -11,7 +11,7 @@ export async function restart(state: SandboxState, request: Restart): Promise<vo
   const again = (status: SandboxStatus) => {
     request.from = status === 'paused' ? 'paused' : 'running';
   };
-  const course = { from: ['running', 'paused'], during: 'resuming', to: null, again } as const;
+  const course = { from: ['running', 'paused'], during: 'resuming', refuse: busy, again } as const;
   await runTransition(state, { request, reason: 'restarted' }, course, () => restartOnHost(state, request));
   state.restart = null;
 }

@@ -1,7 +1,7 @@
 import { type ApplicationFailure, isCancellation } from '@temporalio/workflow';
 import { rows, startingOn } from './activities.ts';
 import { runTransition } from './adopting.ts';
-import { asRefusal, endingRefusal, isMovedDirectly, neverStarted } from './failure.ts';
+import { asRefusal, endingRefusal, isMovedDirectly, neverStarted, notPaused } from './failure.ts';
 import { HostLostError, hostUnavailable } from './host-reports.ts';
 import { enterRunning } from './starting.ts';
 import type { Resume, SandboxState } from './state.ts';
@@ -11,7 +11,7 @@ import type { Resume, SandboxState } from './state.ts';
  * stays paused.
  */
 export async function resume(state: SandboxState, request: Resume): Promise<void> {
-  const course = { from: ['paused', 'resuming'], during: 'resuming', to: 'running' } as const;
+  const course = { from: ['paused', 'resuming'], during: 'resuming', refuse: notPaused } as const;
   await runTransition(state, { request, reason: 'user_requested' }, course, () => resumeOnHost(state, request));
   state.resume = null;
 }

@@ -29,6 +29,10 @@ export interface Transition {
   refusal: ApplicationFailure | null;
   /** The id of the request that asked for the transition. Null: no request did. */
   requestId: string | null;
+  /** The status to return to if a direct move came first and is still in progress. */
+  before: StatusReply;
+  /** It finishes a direct move that is in progress, instead of being refused. */
+  takesOver: boolean;
 }
 
 export interface Pause extends Transition {
@@ -94,6 +98,8 @@ export class SandboxState {
   /** The row was moved directly and has to be adopted. `take over`: also finish a move that is in progress. */
   adoption: 'look' | 'take over' | null = null;
   isAdopting = false;
+  /** The direct move that the last adoption took over. */
+  takenOver: Transition | null = null;
   end: End | null = null;
   /** The reason of the failure as text for people. */
   failure: string | null = null;
@@ -154,22 +160,25 @@ export class SandboxState {
   }
 
   requestPause(reason: SandboxReason, answerEarly: boolean): Pause {
+    const before = this.reply();
     this.setStatus('pausing', reason);
-    this.pause = { ...newTransition(answerEarly), reason };
+    this.pause = { ...newTransition(before, answerEarly), reason, takesOver: reason !== 'user_requested' };
     return this.pause;
   }
 
   /** @param requestId the id of the request that asks for the resume */
   requestResume(answerEarly: boolean, storage: StorageChange | null = null, requestId = arrivingRequest()): Resume {
+    const before = this.reply();
     this.setStatus('resuming', 'user_requested');
-    this.resume = { ...newTransition(answerEarly), storage, requestId };
+    this.resume = { ...newTransition(before, answerEarly), storage, requestId };
     return this.resume;
   }
 
   requestRestart(storage: StorageChange | null): Restart {
+    const before = this.reply();
     const from = this.#status === 'paused' ? 'paused' : 'running';
     this.setStatus('resuming', 'restarted');
-    this.restart = { ...newTransition(false), from, storage };
+    this.restart = { ...newTransition(before, false), from, storage };
     return this.restart;
   }
 
@@ -291,7 +300,9 @@ export class SandboxState {
   }
 }
 
-const newTransition = (answerEarly: boolean): Transition => ({
+const newTransition = (before: StatusReply, answerEarly: boolean): Transition => ({
+  before,
+  takesOver: false,
   answerEarly,
   recorded: false,
   done: false,
