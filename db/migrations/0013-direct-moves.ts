@@ -18,7 +18,7 @@ const directMoves = `
   create function tell_sandbox_moved() returns trigger language plpgsql as $$
   begin
     perform pg_notify('sandbox_moved', new.sandbox_id || ' ' || new.status || ' '
-      || (extract(epoch from coalesce(new.phase_since, now())) * 1000)::bigint);
+      || (extract(epoch from coalesce(new.phase_since, now())) * 1000)::bigint || ' ' || coalesce(new.run, 0));
     return null;
   end $$;
   create trigger sandbox_moved after update of status on sandboxes for each row

@@ -61,10 +61,10 @@ export class DirectMoves {
   /**
    * `running` → `pausing`, for the API.
    * @param requestId the id of the request, for the log of the host
-   * @returns false when the sandbox does not run, or its host does not listen
+   * @returns the run that is paused; null when the sandbox does not run, or its host does not listen
    */
-  async claimPause({ sandboxId, hostId }: Sandbox, requestId: string | null): Promise<boolean> {
-    const told = await query(
+  async claimPause({ sandboxId, hostId }: Sandbox, requestId: string | null): Promise<number | null> {
+    const [claimed] = await query<{ run: number; pg_notify: unknown }>(
       this.#em.fork(),
       `with claimed as (
          update sandboxes s set status = 'pausing', substatus = null, reason = 'user_requested', pausing_at = now(),
@@ -72,20 +72,20 @@ export class DirectMoves {
            from hosts h
           where s.sandbox_id = ? and s.status = 'running' and s.run is not null and s.host_id = ?
             and h.host_id = s.host_id and h.hears_moves and h.lease_expires_at > now()
-         returning s.sandbox_id),
+         returning s.sandbox_id, s.run),
        entry as (${insertSignal} from claimed)
-       select pg_notify(?, ?) from claimed`,
+       select run, pg_notify(?, ?) from claimed`,
       [sandboxId, hostId, workChannel(hostId), toWorkNotice('pause', sandboxId, requestId)],
     );
-    return told.length === 1;
+    return claimed?.run ?? null;
   }
 
   /**
    * `paused` → `resuming`, if admitted, for the API. A sandbox with mounts is resumed by its workflow.
-   * @returns false when the sandbox is not paused, or its host does not listen
+   * @returns the run that begins; null when the sandbox is not paused, or its host does not listen
    * @throws {AppError} the errors of `admitResume`; then the row stays `paused`
    */
-  async claimResume({ sandboxId }: Sandbox, requestId: string | null): Promise<boolean> {
+  async claimResume({ sandboxId }: Sandbox, requestId: string | null): Promise<number | null> {
     return this.#em.fork().transactional(async (tx) => {
       const [found] = await query<VersionedRow>(
         tx,
@@ -95,11 +95,12 @@ export class DirectMoves {
             for update of s`,
         [sandboxId],
       );
-      if (!found) return false;
+      if (!found) return null;
       const row = readRow(tx, Sandbox, found);
+      const run = row.run! + 1;
       const resume: Change = async (resuming) => {
         await admitResume(tx, this.#plans, resuming);
-        enterResuming(resuming, row.run! + 1);
+        enterResuming(resuming, run);
         resuming.status = 'resuming';
         resuming.movedDirectly = true;
       };
@@ -109,7 +110,7 @@ export class DirectMoves {
         workChannel(row.hostId),
         toWorkNotice('resume', sandboxId, requestId),
       ]);
-      return true;
+      return run;
     });
   }
 

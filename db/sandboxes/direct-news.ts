@@ -16,9 +16,17 @@ export const directMoveSeconds = 5;
 /** What a host can do directly. */
 export type DirectWork = 'start' | 'pause' | 'resume';
 
+/** The end of a move. Status and run tell it from the moves of the sandbox before and after it. */
+export interface News {
+  status: SandboxStatus;
+  /** Unix milliseconds since which the sandbox runs or is paused. */
+  sinceMs: number;
+  run: number;
+}
+
 /**
- * The channel of the results. The payload is an id, and after spaces the new status and the Unix milliseconds since
- * which the sandbox runs or is paused. The id alone: the host leaves the move to the workflow.
+ * The channel of the results. The payload is an id, and after spaces the fields of `News`. The id alone: the host leaves
+ * the move to the workflow.
  */
 export const newsChannel = 'sandbox_moved';
 
@@ -40,12 +48,9 @@ export function readWorkNotice(payload: string): { work: DirectWork; sandboxId: 
 }
 
 /** Null: the host leaves the move to the workflow. */
-export function readNews(payload: string): {
-  sandboxId: SandboxId;
-  news: { status: SandboxStatus; sinceMs: number } | null;
-} {
-  const [sandboxId, status, sinceMs] = payload.split(' ');
-  const news = status ? { status: status as SandboxStatus, sinceMs: Number(sinceMs) } : null;
+export function readNews(payload: string): { sandboxId: SandboxId; news: News | null } {
+  const [sandboxId, status, sinceMs, run] = payload.split(' ');
+  const news = status ? { status: status as SandboxStatus, sinceMs: Number(sinceMs), run: Number(run) } : null;
   return { sandboxId: sandboxId as SandboxId, news };
 }
 

@@ -2,7 +2,7 @@ import type { DirectMoves } from '../../../db/sandboxes/direct-moves.ts';
 import type { Sandbox } from '../../../db/sandboxes/sandbox.entity.ts';
 import type { SandboxNews } from './sandbox-news.ts';
 
-const present = { pause: 'running', resume: 'paused' } as const;
+const before = { pause: 'running', resume: 'paused' } as const;
 const wanted = { pause: 'paused', resume: 'running' } as const;
 
 /** Pauses and resumes of stable sandboxes: this process claims them, and the host makes them without the workflow. */
@@ -23,15 +23,15 @@ export class ClaimedMoves {
    * @throws {AppError} the resume is not admitted; nothing was changed
    */
   async make(work: 'pause' | 'resume', sandbox: Sandbox): Promise<'made' | 'left' | 'not claimed'> {
-    const news = this.#news.expect(sandbox.sandboxId, present[work]);
+    const news = this.#news.expect(sandbox.sandboxId);
     if (!news) return 'not claimed';
     try {
       const requestId = this.#currentRequestId() ?? null;
-      const isClaimed = await (work === 'pause'
+      const run = await (work === 'pause'
         ? this.#moves.claimPause(sandbox, requestId)
         : this.#moves.claimResume(sandbox, requestId));
-      if (!isClaimed) return 'not claimed';
-      return (await news.result)?.status === wanted[work] ? 'made' : 'left';
+      if (run === null) return 'not claimed';
+      return (await news.result(run, before[work]))?.status === wanted[work] ? 'made' : 'left';
     } finally {
       news.end();
     }

@@ -114,7 +114,7 @@ export class TemporalSandboxCommands implements SandboxCommands {
 
   async start(sandbox: Sandbox, { wait, sealedCredentials, news }: StartOptions): Promise<void> {
     const { sandboxId } = sandbox;
-    const started = await news?.result;
+    const started = await news?.result(firstRun);
     if (started?.status === 'running') return this.#followStart(sandbox, started.sinceMs);
     const untilMs = Date.now() + startTimeoutMs;
     const options = sandboxStart(sandbox);

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import { NotificationListener } from '../../../db/core/notification-listener.ts';
-import { directMoveSeconds, newsChannel, readNews } from '../../../db/sandboxes/direct-news.ts';
+import { directMoveSeconds, type News, newsChannel, readNews } from '../../../db/sandboxes/direct-news.ts';
 import type { SandboxId } from '../../../domain/ids.ts';
 import type { SandboxStatus } from '../../../domain/sandboxes/state.ts';
 
@@ -10,11 +10,14 @@ import type { SandboxStatus } from '../../../domain/sandboxes/state.ts';
  */
 const maxWaitMs = directMoveSeconds * 1000;
 
-/** The result of a direct move. Null: the workflow makes the move, or continues one that takes long. */
-export type News = { status: SandboxStatus; sinceMs: number } | null;
-
 export interface ExpectedNews {
-  result: Promise<News>;
+  /**
+   * Waits for the end of a move.
+   * @param run of the sandbox after the move
+   * @param before the status before the move. News of it is about an earlier move, and late
+   * @returns null when the workflow makes the move, or continues one that takes long
+   */
+  result(run: number, before?: SandboxStatus): Promise<News | null>;
   /** No news is needed any more. */
   end(): void;
 }
@@ -22,7 +25,7 @@ export interface ExpectedNews {
 /** The news of the direct moves that requests of this process wait for. */
 export class SandboxNews {
   readonly #listener: NotificationListener;
-  readonly #expected = new Map<SandboxId, Set<(news: News) => void>>();
+  readonly #expected = new Map<SandboxId, Set<(news: News | null) => void>>();
 
   constructor(options: { databaseUrl: string; logger: Logger }) {
     this.#listener = new NotificationListener({
@@ -47,26 +50,32 @@ export class SandboxNews {
     await this.#listener.close();
   }
 
-  /**
-   * Call this before the move is committed, so that no news is missed.
-   * @param present the status before the move: news of it is about an earlier move, and late
-   * @returns null when news does not arrive now
-   */
-  expect(sandboxId: SandboxId, present?: SandboxStatus): ExpectedNews | null {
+  /** Call this before the move is committed, so that no news is missed. Null: news does not arrive now. */
+  expect(sandboxId: SandboxId): ExpectedNews | null {
     if (!this.#listener.live) return null;
-    const { promise, resolve } = Promise.withResolvers<News>();
-    const timer = setTimeout(() => resolve(null), maxWaitMs);
-    const expecting = this.#expected.get(sandboxId) ?? new Set();
-    const tell = (news: News) => {
-      if (present === undefined || news?.status !== present) resolve(news);
+    const heard: (News | null)[] = [];
+    let check = () => {};
+    const tell = (news: News | null) => {
+      heard.push(news);
+      check();
     };
+    const expecting = this.#expected.get(sandboxId) ?? new Set();
     this.#expected.set(sandboxId, expecting.add(tell));
+    const timer = setTimeout(() => tell(null), maxWaitMs);
     const end = () => {
       clearTimeout(timer);
       expecting.delete(tell);
       if (expecting.size === 0 && this.#expected.get(sandboxId) === expecting) this.#expected.delete(sandboxId);
-      resolve(null);
     };
-    return { result: promise.finally(end), end };
+    const result = async (run: number, before?: SandboxStatus) => {
+      const isMeant = (news: News | null) => news === null || (news.run === run && news.status !== before);
+      await new Promise<void>((resolve) => {
+        check = () => heard.some(isMeant) && resolve();
+        check();
+      });
+      end();
+      return heard.find(isMeant) ?? null;
+    };
+    return { result, end };
   }
 }

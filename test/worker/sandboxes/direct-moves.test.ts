@@ -92,7 +92,7 @@ async function paused(body: object = {}): Promise<SandboxId> {
 /** The API claims the move and dies. The host makes the move. */
 async function movedUntold(sandboxId: SandboxId, work: 'pause' | 'resume'): Promise<void> {
   const sandbox = await row(sandboxId);
-  expect(await (work === 'pause' ? moves.claimPause(sandbox, null) : moves.claimResume(sandbox, null))).toBe(true);
+  expect(await (work === 'pause' ? moves.claimPause(sandbox, null) : moves.claimResume(sandbox, null))).not.toBeNull();
   const status = work === 'pause' ? 'paused' : 'running';
   await until(async () => (await row(sandboxId)).status === status);
 }
@@ -107,8 +107,8 @@ async function claimedUnheard(sandboxId: SandboxId, work: 'pause' | 'resume'): P
   );
   await sql("update sandboxes set host_id = 'host-deaf' where sandbox_id = ?", [sandboxId]);
   const deaf = { ...sandbox, hostId: 'host-deaf' };
-  if (work === 'pause') expect(await moves.claimPause(deaf, null)).toBe(true);
-  else expect(await moves.claimResume(deaf, null)).toBe(true);
+  if (work === 'pause') expect(await moves.claimPause(deaf, null)).not.toBeNull();
+  else expect(await moves.claimResume(deaf, null)).not.toBeNull();
   await sql('update sandboxes set host_id = ? where sandbox_id = ?', [plane.hostId, sandboxId]);
 }
 
@@ -239,8 +239,10 @@ describe('a pause and a resume', () => {
     driver.holds.set('resume', promise);
     const reply = send(sandboxId, 'resume');
     await until(async () => callsOf(sandboxId, 'resume') === 1);
-    await sql('select pg_notify(?, ?)', [newsChannel, `${sandboxId} paused 1`]);
+    await sql('select pg_notify(?, ?)', [newsChannel, `${sandboxId} paused 1 1`]);
+    await sql('select pg_notify(?, ?)', [newsChannel, `${sandboxId} running 1 1`]);
     await delay(100);
+    expect(await Promise.race([reply, delay(1, 'waits')])).toBe('waits');
     resolve();
     expect((await reply).body.data.status).toBe('running');
     expect(await activitiesOf(sandboxId)).toEqual([]);
@@ -442,7 +444,7 @@ describe('the workflow acts before it has heard of a move', () => {
     await movedUntold(sandboxId, 'pause');
     const { promise, resolve } = Promise.withResolvers<void>();
     driver.holds.set('resume', promise);
-    expect(await moves.claimResume(await row(sandboxId), null)).toBe(true);
+    expect(await moves.claimResume(await row(sandboxId), null)).not.toBeNull();
     await expect(plane.commands.pause(stale, { wait: true })).rejects.toMatchObject({ code: 'sandbox_not_running' });
     resolve();
     await until(async () => (await row(sandboxId)).status === 'running');
@@ -458,7 +460,7 @@ describe('the workflow acts before it has heard of a move', () => {
     const stale = await row(sandboxId);
     const { promise, resolve } = Promise.withResolvers<void>();
     driver.holds.set('resume', promise);
-    expect(await moves.claimResume(stale, null)).toBe(true);
+    expect(await moves.claimResume(stale, null)).not.toBeNull();
     await until(async () => callsOf(sandboxId, 'resume') === 1);
     const connected = plane.commands.connect(stale, { timeoutSeconds: null });
     await until(async () => (await activitiesOf(sandboxId)).length > 0);
@@ -474,7 +476,7 @@ describe('the workflow acts before it has heard of a move', () => {
     const stale = await row(sandboxId);
     await movedUntold(sandboxId, 'resume');
     driver.hangs.add(`pause ${sandboxId}`);
-    expect(await moves.claimPause(await row(sandboxId), null)).toBe(true);
+    expect(await moves.claimPause(await row(sandboxId), null)).not.toBeNull();
     await until(async () => callsOf(sandboxId, 'pause') === 2);
     const connected = plane.commands.connect(stale, { timeoutSeconds: null });
     await until(async () => (await activitiesOf(sandboxId)).includes('pauseSandbox'));
@@ -544,7 +546,7 @@ describe('an end during a move', () => {
     const sandboxId = await paused();
     const { promise, resolve } = Promise.withResolvers<void>();
     driver.holds.set('resume', promise);
-    expect(await moves.claimResume(await row(sandboxId), null)).toBe(true);
+    expect(await moves.claimResume(await row(sandboxId), null)).not.toBeNull();
     await until(async () => callsOf(sandboxId, 'resume') === 1);
     await sql("update sandboxes set status = 'terminating', moved_directly = false where sandbox_id = ?", [sandboxId]);
     const before = await row(sandboxId);
