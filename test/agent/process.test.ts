@@ -206,8 +206,10 @@ test('signals are refused for unknown processes and when not given', async () =>
   });
   await expect(signal({ case: 'tag', value: 'nobody' }, 9)).rejects.toMatchObject({ code: Code.NotFound });
   await expect(client.sendSignal({ signal: 9 })).rejects.toMatchObject({ code: Code.InvalidArgument });
-  const run = sh('sleep 600');
+  const run = sh('exec sleep 600');
   const pid = await run.started();
+  // The shell catches a SIGINT, and forgets it if `sleep` takes its place in that moment.
+  await eventually(() => fs.readFileSync(`/proc/${pid}/comm`, 'utf8') === 'sleep\n');
   await expect(signal({ case: 'pid', value: pid }, 0)).rejects.toMatchObject({ code: Code.InvalidArgument });
   await expect(signal({ case: 'pid', value: pid }, 99)).rejects.toMatchObject({ code: Code.InvalidArgument });
   await signal({ case: 'pid', value: pid }, 2);
