@@ -314,7 +314,7 @@ export class TemporalSandboxCommands implements SandboxCommands {
     if (sandbox.movedDirectly) {
       // A move that the workflow has to finish may fail. That is the error of another command.
       await this.#deliver(sandbox, adoptUpdate, [{ takeOver: true }]).catch((error) => {
-        if (!(error instanceof AppError)) throw error;
+        if (!(error instanceof AppError) || error.code === 'temporarily_unavailable') throw error;
       });
     }
     return this.#deliver(sandbox, update, args);

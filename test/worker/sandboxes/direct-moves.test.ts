@@ -15,6 +15,7 @@ import { SandboxLifeRepository } from '../../../db/sandboxes/sandbox-life.ts';
 import type { SandboxId } from '../../../domain/ids.ts';
 import { DriverError } from '../../../runtime/driver.ts';
 import {
+  adoptUpdate,
   hostLostSignal,
   lifeQuery,
   movedDirectlySignal,
@@ -317,6 +318,18 @@ describe('a move that the host cannot make', () => {
       await recordEnd(`sandbox-direct-${work}-unheard`, sandboxId);
     },
   );
+});
+
+test('a move that is taken over while another caller asks for the same is finished', async () => {
+  const sandboxId = await running();
+  const stale = await row(sandboxId);
+  await claimedUnheard(sandboxId, 'pause');
+  const second = plane.commands.pause(stale, { wait: true }).catch((error) => error.code);
+  const { status } = await handleOf(sandboxId).executeUpdate(adoptUpdate, { args: [{ takeOver: true }] });
+  expect(status).toBe('paused');
+  expect([undefined, 'sandbox_not_running']).toContain(await second);
+  expect(await row(sandboxId)).toMatchObject({ status: 'paused', movedDirectly: false });
+  expect(await eventsOf(sandboxId)).toEqual(['paused']);
 });
 
 describe('an API that dies after the claim', () => {

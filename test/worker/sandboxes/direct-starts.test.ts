@@ -57,7 +57,7 @@ const row = (sandboxId: SandboxId) => plane.row(sandboxId);
 const createsOf = (sandboxId: SandboxId) => driver.calls.filter((call) => call === `create ${sandboxId}`).length;
 const create = (body: object = {}) => api.send(api.root, 'POST', '/v1/sandboxes', { cpu_count: 1, ...body });
 
-/** Admits a sandbox and notifies its host. Nobody waits for the result, as after the death of an API. */
+/** Admits a sandbox and notifies its host. No API waits for the start. */
 const announced = () => plane.admit({}, { requestId: null });
 
 async function eventsOf(sandboxId: SandboxId): Promise<string[]> {

@@ -59,7 +59,7 @@ export async function runTransition(
     } catch (error) {
       if (!isMovedDirectly(error)) throw error;
     }
-    state.adoption = request.takesOver ? 'take over' : 'look';
+    state.requestAdoption(request.takesOver);
     const { status, isMoving } = await adopt(state);
     if (!isMoving && !state.isEnding() && course.from.includes(status)) {
       course.again?.(status);
