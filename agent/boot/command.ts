@@ -2,8 +2,9 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { findExecutable } from '../process/find-executable.ts';
+import { findIdentity } from '../process/identity.ts';
 import { endBeforeAgent } from '../process/oom-score.ts';
-import { type AgentEnvironment, findAccount } from './environment.ts';
+import type { AgentEnvironment } from './environment.ts';
 import type { SandboxInit } from './sandbox-state.ts';
 
 const tailBytes = 8 * 1024;
@@ -20,8 +21,8 @@ export interface CommandLine {
  * Starts `words` in a session of their own, with the sandbox's environment. Errors arrive as the child's `error` event.
  */
 export function spawnWords(line: CommandLine, environment: AgentEnvironment): ChildProcess {
-  const ids = line.user === undefined ? undefined : identity(line.user);
-  const env = { ...environment.variables(), ...ids?.env };
+  const identity = line.user === undefined ? undefined : findIdentity(line.user);
+  const env = { ...environment.variables(), ...identity?.env };
   const [command, ...args] = line.words as [string, ...string[]];
   const file = command.includes('/') ? command : findExecutable(command, environment.searchPath(env));
   const child = spawn(file ?? command, args, {
@@ -30,21 +31,10 @@ export function spawnWords(line: CommandLine, environment: AgentEnvironment): Ch
     env,
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: true,
-    ...ids?.options,
+    ...(identity && { uid: identity.uid, gid: identity.gid }),
   });
   if (child.pid !== undefined) endBeforeAgent(child.pid);
   return child;
-}
-
-/** The ids of a `user` in the form of an image's: `name`, `uid`, `name:gid` or `uid:gid`. */
-function identity(user: string): { options: { uid: number; gid: number }; env: Record<string, string> } {
-  const [nameOrUid, group] = user.split(':');
-  const account = findAccount(nameOrUid!);
-  const uid = account?.uid ?? Number(nameOrUid);
-  if (!Number.isInteger(uid)) throw new TypeError(`unknown user ${nameOrUid}`);
-  const gid = group !== undefined && /^\d+$/.test(group) ? Number(group) : (account?.gid ?? 0);
-  const name = account?.name ?? String(uid);
-  return { options: { uid, gid }, env: { HOME: account?.home ?? '/', USER: name, LOGNAME: name } };
 }
 
 /**

@@ -10,6 +10,10 @@ export class Backlog {
     this.#maxBytes = maxBytes;
   }
 
+  get bytes(): number {
+    return this.#bytes;
+  }
+
   /** Keeps a copy. */
   add(channel: Channel, output: Buffer): void {
     this.#pieces.push({ channel, bytes: Buffer.from(output.subarray(-this.#maxBytes)) });

@@ -1,5 +1,10 @@
+import { type SpawnOptions, spawn as spawnChild } from 'node:child_process';
+import { once } from 'node:events';
+import fs from 'node:fs';
+import os from 'node:os';
 import { checked, libc, systemError } from '../native/libc.ts';
 import { findProgram } from './find-program.ts';
+import type { Identity } from './identity.ts';
 import { endBeforeAgent } from './oom-score.ts';
 import { type ProcessExit, waitForExit, watchForEnds } from './reaper.ts';
 
@@ -10,16 +15,21 @@ export interface Program {
   /** Where the command is searched. */
   searchPath: string;
   cwd: string;
+  /** Undefined: the agent's own user. */
+  identity?: Identity | undefined;
+}
+
+interface Started {
+  pid: number;
+  exited: Promise<ProcessExit>;
 }
 
 /** A started process and the agent's ends of its pipes, or of its terminal (`terminal`: both directions). */
-export interface Launched {
-  pid: number;
+export interface Launched extends Started {
   stdin?: number;
   stdout?: number;
   stderr?: number;
   terminal?: number;
-  exited: Promise<ProcessExit>;
 }
 
 const closeOnExec = 0o2000000;
@@ -50,14 +60,14 @@ export async function launchWithPipes(program: Program): Promise<Launched> {
       number,
       number,
     ];
-    const pid = await spawn(program, (actions) => {
-      const { posix_spawn_file_actions_adddup2: dup2 } = libc();
-      dup2(actions, stdinRead, 0);
-      dup2(actions, stdoutWrite, 1);
-      dup2(actions, stderrWrite, 2);
-    });
-    for (const fd of [stdinRead, stdoutWrite, stderrWrite]) libc().close(fd);
-    return { pid, stdin: stdinWrite, stdout: stdoutRead, stderr: stderrRead, exited: waitForExit(pid) };
+    const stdio = [stdinRead, stdoutWrite, stderrWrite];
+    const started = program.identity
+      ? await spawnAs(program.identity, program, stdio)
+      : await spawn(program, (actions) => {
+          for (const [place, fd] of stdio.entries()) libc().posix_spawn_file_actions_adddup2(actions, fd, place);
+        });
+    for (const fd of stdio) libc().close(fd);
+    return { ...started, stdin: stdinWrite, stdout: stdoutRead, stderr: stderrRead };
   } catch (error) {
     for (const fd of pipes) libc().close(fd);
     throw error;
@@ -76,14 +86,15 @@ export async function launchOnTerminal(program: Program, columns: number, rows: 
     if (failed) throw systemError('ptsname_r', failed);
     const device = name.toString('latin1', 0, name.indexOf(0));
     resizeTerminal(terminal, columns, rows);
-    const pid = await spawn(program, (actions) => {
+    if (program.identity) return { terminal, ...(await spawnOnTerminalAs(program.identity, program, device)) };
+    const started = await spawn(program, (actions) => {
       const { posix_spawn_file_actions_addopen: open, posix_spawn_file_actions_adddup2: dup2 } = libc();
       // The first terminal that a session's leader opens becomes the session's controlling terminal.
       open(actions, 0, device, readWrite, 0);
       dup2(actions, 0, 1);
       dup2(actions, 0, 2);
     });
-    return { pid, terminal, exited: waitForExit(pid) };
+    return { terminal, ...started };
   } catch (error) {
     close(terminal);
     throw error;
@@ -125,7 +136,7 @@ const queue: (() => void)[] = [];
 /**
  * Calls posix_spawn(3) on a thread of the pool, so that the event loop continues while the kernel loads the program.
  */
-async function spawn(program: Program, addActions: (actions: Buffer) => void): Promise<number> {
+async function spawn(program: Program, addActions: (actions: Buffer) => void): Promise<Started> {
   const file = await findProgram(program.command, program.searchPath, program.cwd);
   if (starting >= maxConcurrentStarts) await new Promise<void>((go) => queue.push(go));
   starting += 1;
@@ -145,18 +156,42 @@ async function spawn(program: Program, addActions: (actions: Buffer) => void): P
     watchForEnds();
     const envp = Object.entries(program.env).map(([name, value]) => `${name}=${value}`);
     const words = [program.command, ...program.args];
-    try {
-      return await call(file, actions, words, envp);
-    } catch (error) {
+    const pid = await call(file, actions, words, envp).catch((error: NodeJS.ErrnoException) => {
       // The program is a script without `#!`. execvp(3) and every shell run such a script with sh.
-      if ((error as NodeJS.ErrnoException).errno !== -execFormatError) throw error;
-      return await call('/bin/sh', actions, ['sh', file, ...program.args], envp);
-    }
+      if (error.errno !== -execFormatError) throw error;
+      return call('/bin/sh', actions, ['sh', file, ...program.args], envp);
+    });
+    return { pid, exited: waitForExit(pid) };
   } finally {
     posix_spawn_file_actions_destroy(actions);
     starting -= 1;
     queue.shift()?.();
   }
+}
+
+/** posix_spawn(3) cannot change the user, so other users' programs are started by Node, which blocks the event loop. */
+async function spawnAs(
+  { uid, gid }: Identity,
+  { command, args, env, searchPath, cwd }: Program,
+  stdio: SpawnOptions['stdio'],
+): Promise<Started> {
+  const file = await findProgram(command, searchPath, cwd);
+  const child = spawnChild(file, args, { argv0: command, cwd, env, stdio, uid, gid, detached: true });
+  const exited = new Promise<ProcessExit>((resolve) => {
+    child.once('exit', (code, signal) => resolve({ code, signal: signal && os.constants.signals[signal] }));
+  });
+  await once(child, 'spawn');
+  endBeforeAgent(child.pid!);
+  return { pid: child.pid!, exited };
+}
+
+/** A shell of the user opens the terminal, which so controls its session, and becomes the program. */
+async function spawnOnTerminalAs(identity: Identity, program: Program, device: string): Promise<Started> {
+  const { uid, gid } = identity;
+  const file = await findProgram(program.command, program.searchPath, program.cwd);
+  fs.chownSync(device, uid, gid);
+  const args = ['-c', 'exec <"$0" >"$0" 2>&1; exec "$@"', device, file, ...program.args];
+  return spawnAs(identity, { ...program, command: '/bin/sh', args }, 'ignore');
 }
 
 function call(file: string, actions: Buffer, words: string[], envp: string[]): Promise<number> {

@@ -1,11 +1,12 @@
 import net from 'node:net';
 import tty from 'node:tty';
 import { release } from '../memory/released-bytes.ts';
-import { libc } from '../native/libc.ts';
+import { checked, libc } from '../native/libc.ts';
 
 const firstBytes = 16 * 1024;
 const maxBytes = 256 * 1024;
 const setPipeSize = 1031;
+const countReadable = 0x541b;
 const pipeBytes = 1024 * 1024;
 /** POLLIN of poll(2). */
 const readable = 1;
@@ -71,6 +72,14 @@ export class OutputPipe {
     asked.writeInt32LE(this.#fd, 0);
     asked.writeInt16LE(readable, 4);
     return libc().poll(asked, 1, 0) <= 0 || (asked.readInt16LE(6) & readable) === 0;
+  }
+
+  /** The number of bytes in a pipe. */
+  get waitingBytes(): number {
+    if (this.#socket.destroyed) return 0;
+    const count = Buffer.alloc(4);
+    checked('ioctl', libc().ioctl(this.#fd, countReadable, count));
+    return count.readInt32LE();
   }
 
   /** Writes to a terminal. */

@@ -11,15 +11,24 @@ import {
 } from '../proto/gen/sandboxagent_pb.js';
 import { ConnectError } from '../rpc/connect-error.ts';
 import { isSystemError, toConnectError } from '../rpc/errors.ts';
+import { findIdentity, type Identity } from './identity.ts';
 import { launchOnTerminal, launchWithPipes } from './launch.ts';
 import { RunningProcess } from './running-process.ts';
 
 const defaultColumns = 80;
 const defaultRows = 24;
 const maxSide = 65_535;
-/** How long, and how many, ended processes are kept if no client has seen their end. */
+/** How long the ends of processes are kept, of how many processes, and with how much untaken output in all. */
 const endedKeptMs = 10 * 60_000;
-const endedKept = 16;
+const endedKept = 64;
+const endedOutputBytes = 16 * 1024 * 1024;
+
+/** What the headers of a start say. */
+export interface StartOptions {
+  endsWith: 'group' | 'leader';
+  /** A user of the sandbox, by name or number. Undefined: the agent's own. */
+  user: string | undefined;
+}
 
 /** The processes started through the agent. */
 export class ProcessTable {
@@ -42,29 +51,26 @@ export class ProcessTable {
     throw notFound(selector!);
   }
 
-  /**
-   * The process to follow: a running one, or, once, one that ended while it had no client.
-   * @throws {ConnectError} `not_found`
-   */
+  /** The process to follow: a running one, or one that ended not long ago. @throws {ConnectError} `not_found` */
   findToFollow(selector: ProcessSelector | undefined): RunningProcess {
     const found = pick(this.#running, selector) ?? pick(this.#ended, selector);
-    if (!found) throw notFound(selector!);
-    this.#ended.delete(found.pid);
-    return found;
+    if (found) return found;
+    throw notFound(selector!);
   }
 
   /**
-   * Starts a process in its own session, with pipes or on a terminal.
-   * @throws {ConnectError} `invalid_argument` for a wrong cwd or malformed words, `not_found` for a missing command,
+   * Starts a process in its own session, with pipes or on a terminal. `endsWith`: see `RunningProcess`.
+   * @throws {ConnectError} `invalid_argument` for an unknown user, a wrong cwd or malformed words, `not_found` for a missing command,
    * `permission_denied` for a command that may not be executed
    */
-  async start({ process: given, pty, tag }: StartRequest): Promise<RunningProcess> {
+  async start({ process: given, pty, tag }: StartRequest, { endsWith, user }: StartOptions): Promise<RunningProcess> {
     const config = given ?? create(ProcessConfigSchema);
     checkWords(config);
-    const cwd = await this.#workingDirectory(config);
-    const env = { ...this.#environment.variables(), ...config.envs };
+    const identity = user === undefined ? undefined : otherIdentity(user);
+    const cwd = await this.#workingDirectory(config, identity?.env.HOME ?? this.#environment.home());
+    const env: Record<string, string> = { ...this.#environment.variables(), ...identity?.env, ...config.envs };
     const searchPath = this.#environment.searchPath(env);
-    const program = { command: config.cmd, args: config.args, env, searchPath, cwd };
+    const program = { command: config.cmd, args: config.args, env, searchPath, cwd, identity };
     try {
       let launched: Awaited<ReturnType<typeof launchWithPipes>>;
       if (pty) {
@@ -72,7 +78,7 @@ export class ProcessTable {
         env.TERM ??= 'xterm-256color';
         launched = await launchOnTerminal(program, columns, rows);
       } else launched = await launchWithPipes(program);
-      const running = new RunningProcess(launched, config, tag, 'group', () => this.#onEnd(running));
+      const running = new RunningProcess(launched, config, tag, endsWith, () => this.#onEnd(running));
       this.#ended.delete(launched.pid);
       this.#running.set(launched.pid, running);
       return running;
@@ -84,17 +90,19 @@ export class ProcessTable {
 
   #onEnd(process: RunningProcess): void {
     this.#running.delete(process.pid);
-    if (process.attached) return;
     this.#ended.set(process.pid, process);
-    const [oldest] = this.#ended.keys();
-    if (this.#ended.size > endedKept) this.#ended.delete(oldest!);
+    let outputBytes = [...this.#ended.values()].reduce((sum, { untakenBytes }) => sum + untakenBytes, 0);
+    for (const [pid, { untakenBytes }] of this.#ended) {
+      if (this.#ended.size <= endedKept && outputBytes <= endedOutputBytes) break;
+      this.#ended.delete(pid);
+      outputBytes -= untakenBytes;
+    }
     setTimeout(() => {
       if (this.#ended.get(process.pid) === process) this.#ended.delete(process.pid);
     }, endedKeptMs).unref();
   }
 
-  async #workingDirectory({ cwd }: ProcessConfig): Promise<string> {
-    const home = this.#environment.home();
+  async #workingDirectory({ cwd }: ProcessConfig, home: string): Promise<string> {
     if (!cwd) return home;
     const resolved = resolvePath(cwd, home, 'cwd');
     try {
@@ -103,6 +111,17 @@ export class ProcessTable {
       throw new ConnectError(`cwd ${toConnectError(error, resolved).rawMessage}`, Code.InvalidArgument);
     }
     throw new ConnectError(`cwd ${resolved}: not a directory`, Code.InvalidArgument);
+  }
+}
+
+/** The user, unless it is the agent's own. @throws {ConnectError} `invalid_argument` */
+function otherIdentity(user: string): Identity | undefined {
+  try {
+    const identity = findIdentity(user);
+    return identity.uid === process.getuid!() ? undefined : identity;
+  } catch (error) {
+    if (error instanceof TypeError) throw new ConnectError(error.message, Code.InvalidArgument);
+    throw error;
   }
 }
 

@@ -20,6 +20,8 @@ const backlogBytes = 1024 * 1024;
 const inputMaxBytes = 64 * 1024 * 1024;
 /** How long the pipes of an ended process must be silent if another process still has them open. */
 const silenceMs = 50;
+/** How long the output of other processes can delay the end of a process whose own output has been read. */
+const othersMs = 1000;
 /** The longest time between two checks of a process group whose leader has ended. */
 const groupCheckMaxMs = 5000;
 
@@ -43,6 +45,9 @@ export class RunningProcess {
   #input: net.Socket | undefined;
   #waitingInput = 0;
   #openOutputs: number;
+  /** The bytes that were in its pipes when it exited and have not been read yet. */
+  readonly #unreadAtExit = new Map<OutputPipe, number>();
+  #exitedAtMs = 0;
   #heldPieces = 0;
   #copiedBytes = 0;
   #exit: ProcessExit | undefined;
@@ -73,6 +78,8 @@ export class RunningProcess {
     this.#openOutputs = this.#outputs.length;
     launched.exited.then((exit) => {
       this.#exit = exit;
+      this.#exitedAtMs = performance.now();
+      if (terminal === undefined) for (const pipe of this.#outputs) this.#unreadAtExit.set(pipe, pipe.waitingBytes);
       this.#endIfDrained();
       this.#watchSilence();
     });
@@ -82,8 +89,9 @@ export class RunningProcess {
     return this.#endEvent !== undefined;
   }
 
-  get attached(): boolean {
-    return this.#attachments.size > 0;
+  /** The bytes of output that no client has taken yet. */
+  get untakenBytes(): number {
+    return this.#backlog.bytes;
   }
 
   /** A new client's view: the output kept while there was no client, then new output, then the end. */
@@ -139,6 +147,18 @@ export class RunningProcess {
     });
   }
 
+  /**
+   * Ends its input after everything that was written. Succeeds if the input has ended before.
+   * @throws {ConnectError} `failed_precondition` when it has a terminal
+   */
+  async closeStdin(): Promise<void> {
+    if (this.#launched.terminal !== undefined) {
+      throw new ConnectError(`process ${this.pid} has a terminal: send 0x04 as pty`, Code.FailedPrecondition);
+    }
+    const stdin = this.#stdin();
+    if (!stdin.destroyed) await new Promise<void>((resolve) => stdin.once('close', () => resolve()).end());
+  }
+
   #stdin(): net.Socket {
     if (this.#input) return this.#input;
     this.#input = new net.Socket({ fd: this.#launched.stdin!, readable: false, writable: true });
@@ -163,8 +183,14 @@ export class RunningProcess {
 
   /** Returns true when more may be read at once. */
   #take(pipe: OutputPipe, channel: Channel, bytes: Buffer): boolean {
-    this.#silence?.refresh();
     if (this.#endEvent) return true;
+    if (this.#isOverdue()) {
+      this.#end();
+      return true;
+    }
+    const unread = this.#unreadAtExit.get(pipe);
+    if (unread !== undefined) this.#unreadAtExit.set(pipe, unread - bytes.length);
+    this.#silence?.refresh();
     if (this.#attachments.size === 0) {
       this.#backlog.add(channel, bytes);
       return true;
@@ -195,6 +221,13 @@ export class RunningProcess {
       if (this.#attachments.size === 0) this.#backlog.add(piece.channel, piece.bytes);
       piece.release();
     }
+  }
+
+  /** Whether processes that do not count have written for so long that the pipes may never be silent. */
+  #isOverdue(): boolean {
+    if (!this.#exit || performance.now() - this.#exitedAtMs < othersMs) return false;
+    if (this.#unreadAtExit.size === 0 || [...this.#unreadAtExit.values()].some((bytes) => bytes > 0)) return false;
+    return this.#endsWith === 'leader' || !groupExists(this.pid);
   }
 
   #endIfDrained(): void {

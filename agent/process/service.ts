@@ -7,7 +7,7 @@ import { type AgentCall, type AgentService, agentService } from '../rpc/service.
 import type { ProcessEventInit } from './attachment.ts';
 import { dataFrames } from './data-frames.ts';
 import { decodeInput } from './decode-input.ts';
-import { ProcessTable, terminalSize } from './process-table.ts';
+import { ProcessTable, type StartOptions, terminalSize } from './process-table.ts';
 import type { RunningProcess } from './running-process.ts';
 import { isSignal } from './signals.ts';
 
@@ -22,7 +22,7 @@ export function processServices(environment: AgentEnvironment): AgentService[] {
 
         start(request, call) {
           const interval = keepaliveMs(call);
-          return follow(table.start(request), interval, call);
+          return follow(table.start(request, startOptions(call)), interval, call);
         },
 
         connect({ process }, call) {
@@ -62,10 +62,30 @@ export function processServices(environment: AgentEnvironment): AgentService[] {
           running.signal(signal);
           return {};
         },
+
+        async closeStdin({ process }) {
+          await table.find(process).closeStdin();
+          return {};
+        },
       },
       { fast: { start: { frames: dataFrames }, connect: { frames: dataFrames }, sendInput: { decode: decodeInput } } },
     ),
   ];
+}
+
+/**
+ * `Process-Ends-With` and the user of `Authorization: Basic base64("user:")`, as clients of such agents send it. Other
+ * authorizations name no user.
+ * @throws {ConnectError} `invalid_argument`
+ */
+function startOptions(call: AgentCall): StartOptions {
+  const endsWith = call.header('process-ends-with') || 'group';
+  if (endsWith !== 'group' && endsWith !== 'leader') {
+    throw new ConnectError('Process-Ends-With must be group or leader', Code.InvalidArgument);
+  }
+  const [, credentials] = /^basic +([a-z0-9+/]+=*)$/i.exec(call.header('authorization') ?? '') ?? [];
+  const user = credentials && Buffer.from(credentials, 'base64').toString('utf8').split(':', 1)[0];
+  return { endsWith, user: user || undefined };
 }
 
 /** Writes input to the process. The next message is read only after the process has taken this one. */

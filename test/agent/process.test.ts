@@ -238,14 +238,45 @@ test('a process continues when its client leaves, and Connect finds it by pid an
     (await agent.client(Process).list({})).processes.every((process) => process.pid !== pid),
   );
 
-  // It ended without a client. Its end is kept for the next client, once.
+  // It ended without a client. The first one gets its last output, and each one its end.
   const third = await connect({ selector: { case: 'pid', value: pid } }).finished;
   expect(third.stdout.toString()).toBe('three\n');
   expect(third.end).toMatchObject({ exitCode: 5 });
+  const fourth = await connect({ selector: { case: 'pid', value: pid } }).finished;
+  expect(fourth.cases).toEqual(['start', 'end']);
+  expect(fourth.end).toMatchObject({ exitCode: 5 });
+});
+
+test('the end of a process is kept for those who ask later, by pid and tag, until 64 others have ended', async () => {
+  const { pid } = await sh('echo seen; exit 6', { tag: 'kept' }).finished;
+  for (const selector of [
+    { case: 'pid', value: pid },
+    { case: 'tag', value: 'kept' },
+  ]) {
+    const later = await connect({ selector }).finished;
+    expect(later.cases).toEqual(['start', 'end']);
+    expect(later.end).toMatchObject({ exitCode: 6 });
+  }
+  expect((await agent.post('Process/SendSignal', { process: { pid }, signal: 9 })).json.code).toBe('not_found');
+  for (let others = 0; others < 64; others++) await start({ process: { cmd: 'true' } }).finished;
   expect((await connect({ selector: { case: 'pid', value: pid } }).finished).error).toMatchObject({
     code: Code.NotFound,
     rawMessage: expect.stringContaining('not found'),
   });
+});
+
+test('output that nobody takes of ended processes has at most 16 MiB in all, and the newest stay', async () => {
+  const pids: number[] = [];
+  for (let count = 0; count < 20; count++) {
+    const run = sh('sleep 0.1; head -c 1048576 /dev/zero; exit 7');
+    pids.push(await run.started());
+    await run.leave();
+  }
+  await eventually(async () => (await agent.post('Process/List', {})).json.processes.length === 0);
+  const found = await Promise.all(pids.map((value) => connect({ selector: { case: 'pid', value } }).finished));
+  expect(found.map(({ error, stdout }) => (error ? 'gone' : stdout.length))).toEqual(
+    pids.map((_, place) => (place < 4 ? 'gone' : 1048576)),
+  );
 });
 
 test('two clients see the same output and the same end', async () => {
@@ -361,6 +392,99 @@ test('a process in the background stays listed, streams its output, and ends wit
   expect((await run.finished).end).toMatchObject({ exitCode: 4, exited: true });
   expect((await follower.finished).end).toMatchObject({ exitCode: 4 });
   expect(await listed()).toBe(false);
+});
+
+test.each(['sleep 600', 'yes'])(
+  'with Process-Ends-With: leader, the end does not wait for a background %s, which lives on',
+  async (job) => {
+    const run = await start(
+      { process: { cmd: 'sh', args: ['-c', `${job} & echo $!; seq 100000; exit 4`] } },
+      'connect+json',
+      { 'process-ends-with': 'leader' },
+    ).finished;
+    expect(run.end).toMatchObject({ exitCode: 4 });
+    const jobPid = Number(run.stdout.toString('latin1', 0, 20).match(/\d+/)![0]);
+    expect(run.stdout.includes('\n100000\n')).toBe(true);
+    expect(fs.existsSync(`/proc/${jobPid}`)).toBe(true);
+    process.kill(jobPid, 'SIGKILL');
+  },
+);
+
+test('the end of a process whose daemon writes all the time comes nevertheless', async () => {
+  const run = await sh('setsid yes & echo $! >&2; sleep 0.1; exit 3').finished;
+  expect(run.end).toMatchObject({ exitCode: 3 });
+  const daemon = Number(run.stderr.toString());
+  expect(fs.existsSync(`/proc/${daemon}`)).toBe(true);
+  process.kill(daemon, 'SIGKILL');
+});
+
+test('another value of Process-Ends-With is refused', async () => {
+  const run = await start({ process: { cmd: 'true' } }, 'connect+json', { 'process-ends-with': 'never' }).finished;
+  expect(run.error).toMatchObject({ code: Code.InvalidArgument });
+});
+
+test('CloseStdin ends the input after everything that was written, and a second one succeeds', async () => {
+  const run = start({ process: { cmd: 'sh', args: ['-c', 'sleep 0.1; wc -c'] } });
+  const process = { pid: await run.started() };
+  const stdin = Buffer.alloc(1_000_000, 'a').toString('base64');
+  const written = agent.post('Process/SendInput', { process, input: { stdin } });
+  await eventually(async () => (await agent.post('Process/List', {})).status === 200);
+  const closed = await Promise.all([1, 2].map(() => agent.post('Process/CloseStdin', { process })));
+  expect(closed.map(({ status }) => status)).toEqual([200, 200]);
+  expect((await written).status).toBe(200);
+  expect((await run.finished).stdout.toString().trim()).toBe('1000000');
+});
+
+test('input after CloseStdin is refused, and so is CloseStdin for a terminal and an unknown process', async () => {
+  const run = sh('exec sleep 600');
+  const process = { pid: await run.started() };
+  expect((await agent.post('Process/CloseStdin', { process })).json).toEqual({});
+  const refused = await agent.post('Process/SendInput', { process, input: { stdin: 'YQ==' } });
+  expect(refused.json.code).toBe('failed_precondition');
+  const terminal = sh('exec sleep 600', { pty: {} });
+  const onTerminal = { pid: await terminal.started() };
+  expect((await agent.post('Process/CloseStdin', { process: onTerminal })).json.code).toBe('failed_precondition');
+  for (const { pid } of [process, onTerminal]) await agent.post('Process/SendSignal', { process: { pid }, signal: 9 });
+  await Promise.all([run.finished, terminal.finished]);
+  const unknown = await agent.post('Process/CloseStdin', { process: { pid: 999_999 } });
+  expect(unknown.json.code).toBe('not_found');
+});
+
+const as = (user: string) => ({ authorization: `Basic ${Buffer.from(`${user}:`).toString('base64')}` });
+
+test.each(['nobody', '65534'])(
+  'a process of user %s has its ids, variables and home, and one terminal that is its own',
+  async (user) => {
+    const script = "id -u; id -g; echo $USER $LOGNAME $HOME; pwd; awk '/^Groups/' /proc/self/status; exit 3";
+    const run = await start({ process: { cmd: 'sh', args: ['-c', script], cwd: '/' } }, 'connect+json', as(user))
+      .finished;
+    expect(
+      run.stdout
+        .toString()
+        .split('\n')
+        .map((line) => line.trim()),
+    ).toEqual(['65534', '65534', 'nobody nobody /nonexistent', '/', 'Groups:', '']);
+    expect(run.end).toMatchObject({ exitCode: 3 });
+    const onTerminal = await start(
+      { process: { cmd: 'sh', args: ['-c', 'id -u >/dev/tty; test -w $(tty) && exit 5'], cwd: '/' }, pty: {} },
+      'connect+json',
+      as(user),
+    ).finished;
+    expect(onTerminal.end).toMatchObject({ exitCode: 5 });
+  },
+);
+
+test('a process of another user reads input and is killed like others, and its user must exist', async () => {
+  const run = start({ process: { cmd: 'cat', cwd: '/' } }, 'connect+json', as('nobody'));
+  const process = { pid: await run.started() };
+  await agent.post('Process/SendInput', { process, input: { stdin: Buffer.from('typed').toString('base64') } });
+  await eventually(() => run.stdout.toString() === 'typed');
+  await agent.post('Process/SendSignal', { process, signal: 'SIGNAL_SIGKILL' });
+  expect((await run.finished).end).toMatchObject({ exitCode: 137, exited: false });
+  const unknown = await start({ process: { cmd: 'true' } }, 'connect+json', as('no-such-user')).finished;
+  expect(unknown.error).toMatchObject({ code: Code.InvalidArgument, rawMessage: 'unknown user no-such-user' });
+  const missing = await start({ process: { cmd: 'no-such-command', cwd: '/' } }, 'connect+json', as('nobody')).finished;
+  expect(missing.error).toMatchObject({ code: Code.NotFound });
 });
 
 test('a daemon in another session does not delay the end, and survives', async () => {

@@ -41,6 +41,7 @@ async function startProcesses(): Promise<void> {
   const client = agent.client(Process);
   const started = [
     { process: { cmd: 'cat' }, tag: 'example' },
+    { process: { cmd: 'cat' }, tag: 'reader' },
     { process: { cmd: 'cat' }, pty: { size: { cols: 80, rows: 24 } }, tag: 'terminal' },
   ];
   for (const request of started) {
@@ -143,7 +144,7 @@ test('every procedure of the agent is in the reference, with a description and e
     [...body!.matchAll(/rpc (\w+)/g)].map(([, method]) => `${service}/${method}`),
   );
   expect(agentOperations.map(({ procedure }) => procedure).sort()).toEqual(procedures.sort());
-  expect(Object.keys(plain)).toHaveLength(22);
+  expect(Object.keys(plain)).toHaveLength(23);
   for (const item of Object.values<Json>(plain)) {
     for (const operation of Object.values<Json>(item)) {
       expect(operation.description).toMatch(/\w{3}/);

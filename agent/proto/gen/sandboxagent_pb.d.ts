@@ -1013,6 +1013,34 @@ export declare type SendSignalResponse = Message<"sandboxagent.SendSignalRespons
 export declare const SendSignalResponseSchema: GenMessage<SendSignalResponse>;
 
 /**
+ * @generated from message sandboxagent.CloseStdinRequest
+ */
+export declare type CloseStdinRequest = Message<"sandboxagent.CloseStdinRequest"> & {
+  /**
+   * @generated from field: sandboxagent.ProcessSelector process = 1;
+   */
+  process?: ProcessSelector | undefined;
+};
+
+/**
+ * Describes the message sandboxagent.CloseStdinRequest.
+ * Use `create(CloseStdinRequestSchema)` to create a new message.
+ */
+export declare const CloseStdinRequestSchema: GenMessage<CloseStdinRequest>;
+
+/**
+ * @generated from message sandboxagent.CloseStdinResponse
+ */
+export declare type CloseStdinResponse = Message<"sandboxagent.CloseStdinResponse"> & {
+};
+
+/**
+ * Describes the message sandboxagent.CloseStdinResponse.
+ * Use `create(CloseStdinResponseSchema)` to create a new message.
+ */
+export declare const CloseStdinResponseSchema: GenMessage<CloseStdinResponse>;
+
+/**
  * @generated from message sandboxagent.Context
  */
 export declare type Context = Message<"sandboxagent.Context"> & {
@@ -1867,6 +1895,16 @@ export declare const Process: GenService<{
     methodKind: "unary";
     input: typeof SendSignalRequestSchema;
     output: typeof SendSignalResponseSchema;
+  },
+  /**
+   * Not in the contract; procedures of our own come after its procedures.
+   *
+   * @generated from rpc sandboxagent.Process.CloseStdin
+   */
+  closeStdin: {
+    methodKind: "unary";
+    input: typeof CloseStdinRequestSchema;
+    output: typeof CloseStdinResponseSchema;
   },
 }>;
 

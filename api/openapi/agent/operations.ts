@@ -114,7 +114,9 @@ export const agentOperations: readonly AgentOperation[] = [
       'Runs a program in a new session, without a shell unless you start one. The first event is `start` with ' +
       'the pid, ' +
       'the last is `end`. With `pty` it runs on a terminal. It continues when its client disconnects: ' +
-      '`Connect` finds it by pid or tag.',
+      '`Connect` finds it by pid or tag. `Process-Ends-With: leader` makes the end come with that of the program ' +
+      'itself; without it, the end waits for background processes of its group that hold its pipes. ' +
+      '`Authorization: Basic` with the base64 of `user:` runs it as that user of the sandbox.',
     stream: 'server',
     requests: [{ process: { cmd: 'sh', args: ['-c', 'echo hello'], envs: { A: '1' }, cwd: '/tmp' }, tag: 'greeting' }],
     replies: [
@@ -134,7 +136,8 @@ export const agentOperations: readonly AgentOperation[] = [
     procedure: 'Process/Connect',
     summary: 'Follow a running process',
     description:
-      'First sends the output since the last client disconnected, up to 1 MiB. `not_found`: there is no such process.',
+      'First sends the output since the last client disconnected, up to 1 MiB. The last 64 processes that ended can be ' +
+      'followed for 10 minutes. `not_found`: there is no such process.',
     stream: 'server',
     isEndless: true,
     requests: [{ process: { tag: 'example' } }],
@@ -169,6 +172,15 @@ export const agentOperations: readonly AgentOperation[] = [
     summary: 'Send a signal',
     description: 'Signals the whole process group, with `SIGNAL_SIGTERM` or `SIGNAL_SIGKILL`.',
     requests: [{ process: { tag: 'example' }, signal: 'SIGNAL_SIGTERM' }],
+    replies: [{}],
+  },
+  {
+    procedure: 'Process/CloseStdin',
+    summary: 'End the input of a process',
+    description:
+      'Its standard input ends after everything that was written. For a terminal the error is `failed_precondition`; ' +
+      'send the byte 4 (Ctrl-D) as `pty`.',
+    requests: [{ process: { tag: 'reader' } }],
     replies: [{}],
   },
   {

@@ -39,6 +39,12 @@ export interface ChartElement {
   nestedChart?: Chart;
 }
 
+export interface CloseStdinRequest {
+  process?: ProcessSelector;
+}
+
+export type CloseStdinResponse = Record<string, never>;
+
 export interface ConnectRequest {
   process?: ProcessSelector;
 }
@@ -376,6 +382,7 @@ export interface Calls {
   'Process/Update': { input: UpdateRequest; output: UpdateResponse };
   'Process/SendInput': { input: SendInputRequest; output: SendInputResponse };
   'Process/SendSignal': { input: SendSignalRequest; output: SendSignalResponse };
+  'Process/CloseStdin': { input: CloseStdinRequest; output: CloseStdinResponse };
   'ContextService/CreateContext': { input: CreateContextRequest; output: Context };
   'ContextService/DestroyContext': { input: DestroyContextRequest; output: DestroyContextResponse };
 }

@@ -44,6 +44,14 @@ class ChartElement(TypedDict):
     nestedChart: NotRequired["Chart"]
 
 
+class CloseStdinRequest(TypedDict):
+    process: NotRequired["ProcessSelector"]
+
+
+class CloseStdinResponse(TypedDict):
+    pass
+
+
 class ConnectRequest(TypedDict):
     process: NotRequired["ProcessSelector"]
 
