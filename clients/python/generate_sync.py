@@ -6,7 +6,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parent / "src" / "sandbox_platform"
 # Written by hand on both sides, because the sync client uses threads instead of tasks.
-OWN = {"__init__.py", "deadline.py"}
+OWN = {"__init__.py", "background.py", "deadline.py"}
 REPLACEMENTS = [
     (r"\basync (def|with|for)\b", r"\1"),
     (r"\bawait ", ""),

@@ -13,7 +13,7 @@ const source = path.resolve(import.meta.dirname, '../../clients/python');
  * network.
  */
 const builder = ['setuptools==80.9.0', 'wheel==0.45.1'];
-const needed = ['httpx==0.28.1', 'typing_extensions==4.15.0'];
+const needed = ['httpx==0.28.1', 'typing_extensions==4.15.0', 'cryptography==50.0.2'];
 
 /** A separate Python environment with the client, which is built as a wheel and installed without a network. */
 export class PythonWithClient {
@@ -60,7 +60,7 @@ export class PythonWithClient {
     const [wheel] = fs.readdirSync(this.dir).filter((name) => name.endsWith('.whl'));
     await pip(
       ...['--python', this.#python, 'install', '--no-index', '--find-links', path.join(tools, 'wheels')],
-      path.join(this.dir, wheel!),
+      `${path.join(this.dir, wheel!)}[webhooks]`,
     );
   }
 }

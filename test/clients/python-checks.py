@@ -2,20 +2,24 @@
 
 import asyncio
 import inspect
+import json
 import os
 import sys
 import tempfile
 import threading
+import time
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 from unittest import mock
 from urllib.parse import urlsplit
 
 import httpx
-from sandbox_platform import AsyncSandbox, CommandFailedError, Sandbox, SandboxError
+from sandbox_platform import AsyncPlatform, AsyncSandbox, CommandFailedError, Platform, Sandbox, SandboxError
 
 IS_ASYNC = sys.argv[1] == "async"
 Client: Any = AsyncSandbox if IS_ASYNC else Sandbox
+Account: Any = AsyncPlatform if IS_ASYNC else Platform
 
 
 async def done(value: Any) -> Any:
@@ -35,6 +39,13 @@ async def first(values: Any, count: int = 1) -> list[Any]:
             if len(found) == count:
                 break
     return found
+
+
+async def until(condition: Any) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        await asyncio.sleep(0.01)
 
 
 async def code_of(work: Any) -> str:
@@ -113,6 +124,47 @@ async def check(sandbox: Any) -> None:
     assert (await first(follower))[0].data == b"typed\n"
     assert await done(sandbox.commands.kill(cat.pid)) is True
     print("background")
+
+    handle = await done(sandbox.commands.run("echo one; echo two >&2; exit 3", background=True))
+    outputs = {(piece.source, piece.data) for piece in await first(handle, 2)}
+    assert outputs == {("stdout", b"one\n"), ("stderr", b"two\n")}
+    for _ in range(2):
+        result = await done(handle.wait())
+        assert (result.exit_code, result.stdout, result.stderr) == (3, "one\n", "two\n"), result
+    assert (handle.exit_code, handle.stdout, handle.stderr) == (3, "one\n", "two\n")
+    assert await done(handle.kill()) is False
+    heard: list[str] = []
+    timed = await done(
+        sandbox.commands.run("echo heard; exec sleep 981", background=True, timeout=0.5, on_stdout=heard.append)
+    )
+    await until(lambda: timed.exit_code is not None)
+    assert (timed.exit_code, heard) == (137, ["heard\n"])
+    assert await code_of(timed.wait) == "timed_out"
+    unread = await done(sandbox.commands.run("seq 1 1000000; exit 4", background=True, tag="found-again"))
+    await until(lambda: unread.exit_code == 4)
+    assert len(unread.stdout) == sum(len(piece.data) for piece in await first(unread, -1)) == 6_888_896
+    for process in (unread.pid, "found-again"):
+        found = await done(sandbox.commands.connect(process))
+        assert ((await done(found.wait())).exit_code, found.pid) == (4, unread.pid)
+    assert await code_of(lambda: sandbox.commands.connect("never")) == "not_found"
+    sort = await done(sandbox.commands.run("sort", background=True, stdin=True))
+    await done(sort.send_stdin("b\na\n"))
+    await done(sort.close_stdin())
+    assert (await done(sort.wait())).stdout == "a\nb\n"
+    result = await done(sandbox.commands.run("sleep 982 & echo ok", timeout=20))
+    assert (result.exit_code, result.stdout) == (0, "ok\n")
+    assert (await done(sandbox.commands.run(["pgrep", "-f", "^sleep 982"]))).exit_code == 0
+    much = b"line\n" * 4_000_000
+    assert (await done(sandbox.commands.run("wc -c", stdin=much))).stdout.strip() == "20000000"
+    assert (await done(sandbox.commands.run("head -1", stdin=much))).stdout == "line\n"
+    await done(sandbox.commands.run("id ada || useradd --create-home ada", check=True))
+    assert (await done(sandbox.commands.run("id -un; pwd; cat", user="ada", stdin="x"))).stdout == "ada\n/home/ada\nx"
+    terminal = await done(sandbox.pty.start(["id", "-un"], user="ada"))
+    assert (await first(terminal, -1), terminal.exit_code) == ([b"ada\r\n"], 0)
+    deaf = await done(sandbox.commands.run("sleep 985", background=True, stdin=True))
+    assert await code_of(lambda: deaf.send_stdin(b"x" * 1_000_000, request_timeout=0.3)) == "timed_out"
+    await done(deaf.kill())
+    print("handles")
 
     assert await code_of(lambda: sandbox.commands.run("exec sleep 987", timeout=0.3)) == "timed_out"
     assert (await done(sandbox.commands.run("pgrep -f '[s]leep 987'"))).exit_code == 1
@@ -195,8 +247,9 @@ display({ 'application/vnd.sandbox.data+json': { text: '{"n": [1e-12, 9007199254
     assert results[1].data == {"n": [1e-12, 9007199254740993]}
     print("code")
 
-    await done(sandbox.commands.run("python3 -m http.server 8123", background=True, cwd="/root/watched"))
-    await done(sandbox.commands.run("until curl -sf http://127.0.0.1:8123/ >/dev/null; do sleep 0.1; done", timeout=60))
+    await done(sandbox.commands.run("sleep 1; exec python3 -m http.server 8123", background=True, cwd="/root/watched"))
+    assert await done(sandbox.ports.wait_for(8123)) == sandbox.ports.url(8123)
+    assert await code_of(lambda: sandbox.ports.wait_for(8124, timeout=0.3)) == "timed_out"
     assert (await done(sandbox.ports.request(8123, "/a.txt"))).text == "x"
     assert (await done(sandbox.ports.add(8123, "web")))["port"] == 8123
     assert 8123 in [each["port"] for each in (await done(sandbox.ports.list()))["ports"]]
@@ -204,6 +257,88 @@ display({ 'application/vnd.sandbox.data+json': { text: '{"n": [1e-12, 9007199254
     status, page = fetch(sandbox.web_url("files"))
     assert (status, "/files/assets/files-" in page) == (200, True), page
     print("ports")
+
+    await done(files.write("/srv/git-server.py", Path(__file__).with_name("git-server.py").read_bytes()))
+    prepare = """git init --quiet --bare -b main /srv/git/app.git && git -C /srv/git/app.git config http.receivepack true
+git init --quiet -b main /srv/first && cd /srv/first && echo one > one && git add . &&
+git -c user.name=x -c user.email=x@x commit --quiet -m first && git push --quiet /srv/git/app.git main"""
+    await done(sandbox.commands.run(prepare, check=True))
+    await done(sandbox.commands.run("exec python3 /srv/git-server.py 8410 /srv/git", background=True))
+    await done(sandbox.ports.wait_for(8410))
+    url = "http://127.0.0.1:8410/app.git"
+    assert await code_of(lambda: sandbox.git.clone(url, "/root/app")) == "command_failed"
+    await done(sandbox.git.clone(url, "/root/app", token="secret-token", branch="main", depth=1))
+    await done(files.write("/root/app/new file", "two"))
+    await done(files.write("/root/app/one", "changed"))
+    status = await done(sandbox.git.status("/root/app"))
+    shown = [(file.path, file.staged, file.unstaged) for file in status.files]
+    assert (status.branch, status.ahead, status.behind) == ("main", 0, 0), status
+    assert shown == [("one", " ", "M"), ("new file", "?", "?")], shown
+    author = "Ada Lovelace <ada@example.com>"
+    commit = await done(sandbox.git.commit("/root/app", 'Only "one"', author=author, files=["one"]))
+    await done(sandbox.git.commit("/root/app", "The rest", author=author))
+    await done(sandbox.commands.run("git -C /root/app mv one two", check=True))
+    status = await done(sandbox.git.status("/root/app"))
+    assert (status.ahead, [(file.path, file.staged) for file in status.files]) == (2, [("two", "R")]), status
+    assert await code_of(lambda: sandbox.git.push("/root/app")) == "command_failed"
+    await done(sandbox.git.push("/root/app", token="secret-token"))
+    log = await done(sandbox.commands.run("git -C /srv/git/app.git log --format='%H %an <%ae> %s' main"))
+    assert f'{commit} {author} Only "one"' in log.stdout, log.stdout
+    assert (await done(sandbox.commands.run("grep -r secret-token /root /home /tmp"))).exit_code == 1
+    print("git")
+
+    await done(files.write("/root/kept", "kept"))
+    await done(sandbox.restart())
+    assert await done(sandbox.commands.list()) == []
+    assert await done(files.read("/root/kept")) == "kept"
+    metrics = await done(sandbox.metrics(start=datetime.now(timezone.utc) - timedelta(minutes=5)))
+    assert metrics[0]["mem_total"] > 0, metrics
+    print("restart")
+
+
+async def check_account(platform: Any) -> None:
+    jobs: list[Any] = []
+    name = f"python-{sys.argv[1]}"
+    template = await done(
+        platform.templates.import_(name, os.environ["TEST_IMAGE"], memory_mb=256, on_progress=jobs.append)
+    )
+    assert (template["status"], template["default_memory_mb"]) == ("available", 256), template
+    assert jobs[-1]["status"] == "completed"
+    assert name in [each["name"] for each in await first(platform.templates.list(usable=True), -1)]
+    await done(platform.templates.delete(template["template_id"]))
+    assert await code_of(lambda: platform.templates.get(template["template_id"])) == "not_found"
+    assert await code_of(lambda: platform.templates.import_(f"no-{name}", os.environ["TEST_IMAGE"] + "none")) == "import_failed"
+    made = await done(platform.api_keys.create(name))
+    assert made["key_id"] in [each["key_id"] for each in await first(platform.api_keys.list(), -1)]
+    await done(platform.api_keys.set_active(made["key_id"], False))
+    own = Account(api_key=made["api_key"])
+    assert await code_of(own.usage.quota) == "unauthenticated"
+    await done(own.close())
+    await done(platform.api_keys.delete(made["key_id"]))
+    summary = await done(platform.usage.summary(start=datetime.now(timezone.utc) - timedelta(hours=1)))
+    assert summary["summary"]["total_sessions"] > 0, summary
+    assert (await done(platform.usage.quota()))["used"]["cpu_seconds"] >= 0
+    print("account")
+
+    secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+    webhook = await done(platform.webhooks.create("http://127.0.0.1:8099/", ["sandbox.*"], secret=secret))
+    assert webhook["endpoint_id"] in [each["endpoint_id"] for each in await first(platform.webhooks.list(), -1)]
+    assert (await done(platform.webhooks.test(webhook["endpoint_id"])))["event_type"] == "webhook.test"
+    await done(platform.webhooks.delete(webhook["endpoint_id"]))
+    # A delivery as the platform sends it, with both signatures.
+    sent = json.loads(os.environ["TEST_DELIVERY"])
+    verify = platform.webhooks.verify
+    for key in (secret, sent["public_key"]):
+        assert verify(sent["body"], sent["headers"], key)["type"] == "webhook.test"
+        assert await code_of(lambda: verify(sent["body"] + " ", sent["headers"], key)) == "invalid_signature"
+    wrong = {"webhook-timestamp": "1000"}, {"webhook-signature": "v1,AAAA v1a,AAAA v1a"}, {"webhook-timestamp": "now"}
+    for headers in wrong:
+        for key in (secret, sent["public_key"]):
+            given = {**sent["headers"], **headers}
+            assert await code_of(lambda: verify(sent["body"], given, key)) == "invalid_signature"
+    assert await code_of(lambda: verify(sent["body"], {}, secret)) == "invalid_signature"
+    assert await code_of(lambda: verify(sent["body"], sent["headers"], "secret")) == "not_configured"
+    print("webhooks")
 
 
 async def main() -> None:
@@ -213,6 +348,11 @@ async def main() -> None:
     finally:
         await done(sandbox.terminate())
         await done(sandbox.close())
+    platform = Account()
+    try:
+        await check_account(platform)
+    finally:
+        await done(platform.close())
     print("done")
 
 

@@ -1,7 +1,12 @@
 import { execFile } from 'node:child_process';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { Platform } from '../../clients/typescript/src/index.ts';
+import { pushImage } from '../support/pushed-image.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
+import { registryAddress } from '../support/stack.ts';
+import { until } from '../support/until.ts';
+import { answerWith, WebhookReceiver } from '../support/webhook-receiver.ts';
 import { PythonWithClient } from './installed-python.ts';
 import { readPrograms } from './packed-client.ts';
 
@@ -12,9 +17,21 @@ const checks = path.join(import.meta.dirname, 'python-checks.py');
 /** The Python client, built as a wheel and installed in a separate venv, against the whole platform. */
 let platform: RunningPlatform;
 let python: PythonWithClient;
+/** A delivery of the platform, with the public key of its endpoint. */
+let delivery: object;
 
 beforeAll(async () => {
   [python, platform] = await Promise.all([PythonWithClient.make(), RunningPlatform.shared()]);
+  const { PLATFORM_URL: apiUrl = '', PLATFORM_API_KEY: apiKey = '' } = platform.env;
+  const { webhooks } = new Platform({ apiUrl, apiKey });
+  const receiver = await WebhookReceiver.start(answerWith(204));
+  const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
+  const { endpoint_id, public_key } = await webhooks.create(receiver.url, ['sandbox.*'], { secret });
+  await webhooks.test(endpoint_id);
+  await until(() => receiver.received.length > 0);
+  delivery = { ...receiver.received[0]!, public_key };
+  await webhooks.delete(endpoint_id);
+  await receiver.stop();
 }, 300_000);
 
 afterAll(async () => {
@@ -22,9 +39,9 @@ afterAll(async () => {
   await platform?.leave();
 }, 300_000);
 
-const runPython = (...args: string[]) => {
+const runPython = (more: NodeJS.ProcessEnv, ...args: string[]) => {
   const { PLATFORM_URL, PLATFORM_API_KEY } = platform.env;
-  return python.run(args, { PLATFORM_URL, PLATFORM_API_KEY });
+  return python.run(args, { PLATFORM_URL, PLATFORM_API_KEY, ...more });
 };
 
 test('the client without asyncio is generated from the client with asyncio', async () => {
@@ -35,13 +52,17 @@ test('the client without asyncio is generated from the client with asyncio', asy
 test.each(['sync', 'async'])(
   'every function of the installed client (%s) works',
   async (kind) => {
-    const output = await runPython(checks, kind);
+    const registry = await registryAddress();
+    await pushImage(`http://${registry}`, 'python/app');
+    const tested = { TEST_IMAGE: `${registry}/python/app`, TEST_DELIVERY: JSON.stringify(delivery) };
+    const output = await runPython(tested, checks, kind);
     expect(output.trim().split('\n')).toEqual([
       ...[
         'sandboxes',
         'errors',
         'commands',
         'background',
+        'handles',
         'limits',
         'files',
         'watch',
@@ -49,6 +70,10 @@ test.each(['sync', 'async'])(
         'terminal',
         'code',
         'ports',
+        'git',
+        'restart',
+        'account',
+        'webhooks',
       ],
       'done',
     ]);
@@ -59,7 +84,7 @@ test.each(['sync', 'async'])(
 test('every program of the README runs', async () => {
   const outputs = await Promise.all(
     readPrograms('clients/python/README.md', 'python').map(async ({ heading, source: program }) => {
-      return [heading, await runPython('-c', program)] as const;
+      return [heading, await runPython({}, '-c', program)] as const;
     }),
   );
   expect(Object.fromEntries(outputs)).toEqual({

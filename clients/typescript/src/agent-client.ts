@@ -1,9 +1,10 @@
 import type { IncomingMessage } from 'node:http';
 import { frame, readFrames } from './connect-stream.ts';
-import type { AgentLimits } from './connection-options.ts';
+import type { AgentLimits, Connection } from './connection-options.ts';
 import { SandboxError } from './errors.ts';
 import type { Calls, Streams } from './generated/agent.ts';
 import { exchange, type HttpServer, parseReply, readText } from './http-exchange.ts';
+import { type RequestOptions, withTimeout } from './request-options.ts';
 import { withRetries } from './retries.ts';
 
 const defaultMaxReplyBytes = 64 * 1024 * 1024;
@@ -18,21 +19,27 @@ export class AgentClient {
   readonly server: HttpServer;
   readonly limits: AgentLimits;
   readonly #token: string;
+  readonly #requestTimeoutMs: number;
 
-  constructor(server: HttpServer, token: string, limits: AgentLimits = {}) {
+  constructor(
+    server: HttpServer,
+    token: string,
+    { agentLimits, requestTimeoutMs }: Pick<Connection, 'agentLimits' | 'requestTimeoutMs'>,
+  ) {
     this.server = server;
-    this.limits = limits;
+    this.limits = agentLimits;
     this.#token = token;
+    this.#requestTimeoutMs = requestTimeoutMs;
   }
 
   /** @throws {SandboxError} with the agent's or the gateway's code */
   async call<Name extends keyof Calls>(
     name: Name,
     message: Calls[Name]['input'],
-    signal?: AbortSignal,
+    { requestTimeoutMs = this.#requestTimeoutMs, signal: given }: RequestOptions = {},
   ): Promise<Calls[Name]['output']> {
     const isRepeatable = repeatable.has(name);
-    const work = async () => {
+    const work = async (signal: AbortSignal) => {
       const response = await this.request('POST', `/sandboxagent.${name}`, {
         headers: { 'Content-Type': 'application/json' },
         body: JSON.stringify(message),
@@ -45,7 +52,9 @@ export class AgentClient {
         throw this.toReason(error, signal);
       }
     };
-    return isRepeatable ? withRetries(work, signal) : work();
+    return withTimeout({ requestTimeoutMs, signal: given }, name, (signal) =>
+      isRepeatable ? withRetries(() => work(signal), signal) : work(signal),
+    );
   }
 
   /** The messages of a server stream. It ends with an `Error` when the caller aborts. */
@@ -53,10 +62,12 @@ export class AgentClient {
     name: Name,
     message: Streams[Name]['input'],
     signal?: AbortSignal,
+    headers: Record<string, string> = {},
   ): AsyncGenerator<Streams[Name]['output'], void> {
     const response = await this.request('POST', `/sandboxagent.${name}`, {
       headers: {
         ...{ 'Content-Type': 'application/connect+json', 'Keepalive-Ping-Interval': '20', 'Accept-Result-Data': '1' },
+        ...headers,
       },
       body: frame(message),
       signal,

@@ -3,18 +3,18 @@ import type { Connection } from './connection-options.ts';
 import { SandboxError } from './errors.ts';
 import { type Operations, operations } from './generated/api.ts';
 import { exchange, readText } from './http-exchange.ts';
+import { type RequestOptions, withTimeout } from './request-options.ts';
 import { withRetries } from './retries.ts';
 
 const maxReplyBytes = 32 * 1024 * 1024;
 
 type Operation = keyof Operations;
 
-export interface ApiRequest<Id extends Operation> {
+export interface ApiRequest<Id extends Operation> extends RequestOptions {
   /** The values of `{name}` in the path. */
   path?: Record<string, string | number>;
   query?: NonNullable<Operations[Id]['query']>;
   body?: NonNullable<Operations[Id]['body']>;
-  signal?: AbortSignal | undefined;
 }
 
 /** The control plane. Requests that create objects have an `Idempotency-Key`, so they may be repeated. */
@@ -44,15 +44,16 @@ export class ApiClient {
     const target = query.size > 0 ? `${path}?${query}` : path;
     const base = new URL(apiUrl);
     const server = { origin: base.origin, host: null };
-    const text = await withRetries(async () => {
-      const response = await exchange(server, `${base.pathname.replace(/\/$/, '')}${target}`, {
-        method,
-        headers,
-        body,
-        signal: request.signal,
-      });
-      return readText(response, maxReplyBytes);
-    }, request.signal);
+    const { requestTimeoutMs = this.connection.requestTimeoutMs } = request;
+    const text = await withTimeout({ ...request, requestTimeoutMs }, `${method} ${path}`, (signal) =>
+      withRetries(async () => {
+        const prefix = base.pathname.replace(/\/$/, '');
+        const response = await exchange(server, `${prefix}${target}`, { method, headers, body, signal });
+        return readText(response, maxReplyBytes).catch((error) => {
+          throw signal.aborted ? signal.reason : error;
+        });
+      }, signal),
+    );
     try {
       return JSON.parse(text).data;
     } catch (cause) {

@@ -118,8 +118,9 @@ async function execute(agent: AgentClient, code: string, options: RunCodeOptions
       else execution.truncated = true;
     }
   }
-  execution.stdout = stdout.toString();
-  execution.stderr = stderr.toString();
+  for (const output of [stdout, stderr]) output.finish();
+  execution.stdout = stdout.text;
+  execution.stderr = stderr.text;
   execution.truncated ||= stdout.isTruncated || stderr.isTruncated;
   return execution;
 }

@@ -1,13 +1,17 @@
-import { randomUUID } from 'node:crypto';
 import type { AgentClient } from './agent-client.ts';
 import { isNotFound } from './agent-client.ts';
 import { CommandFailedError, SandboxError } from './errors.ts';
-import type { Files } from './files.ts';
+import type { ProcessConfig } from './generated/agent.ts';
 import { defaultOutputLength, OutputText } from './output-text.ts';
 import { type Output, ProcessStream } from './process-stream.ts';
+import type { RequestOptions } from './request-options.ts';
+
+export type KillSignal = 'SIGKILL' | 'SIGTERM';
 
 export interface CommandOptions {
-  /** Default: the home folder. */
+  /** A user of the sandbox, by name or number. Default: root. */
+  user?: string;
+  /** Default: the home folder of the user. */
   cwd?: string;
   /** Overrides variables of the sandbox's environment. */
   envs?: Record<string, string>;
@@ -50,25 +54,22 @@ export interface RunningProcess {
 /** A killed command has this long to end. */
 const killMs = 5000;
 
-/** Opens the input file and removes it, then becomes the command. */
-const openInput = 'exec <"$1" || exit 126; [ "$1" = /dev/null ] || rm -f -- "$1"; shift; ';
+const noInput = 'exec </dev/null; ';
 const becomeProgram = 'exec "$@"';
 const becomeShell = 'command -v bash >/dev/null && exec bash -c "$1"; exec sh -c "$1"';
-/** Scripts that start a command, with the index of the command in the arguments. */
-const launchers = new Map([
-  [openInput + becomeProgram, 4],
-  [openInput + becomeShell, 4],
-  [becomeShell, 3],
-]);
+/** Scripts that start a command. The command is in the arguments after `-c`, the script and `sh`. */
+const launchers = new Set([noInput + becomeProgram, noInput + becomeShell, becomeShell]);
+/** The input of a command is sent in pieces of this size. */
+const inputPieceBytes = 4 * 1024 * 1024;
+/** The maximum number of pieces of output that are kept for a reader who has not come yet. */
+const maxPieces = 65_536;
 
 /** Commands in the sandbox. */
 export class Commands {
   readonly #agent: AgentClient;
-  readonly #files: Files;
 
-  constructor(agent: AgentClient, files: Files) {
+  constructor(agent: AgentClient) {
     this.#agent = agent;
-    this.#files = files;
   }
 
   /**
@@ -83,78 +84,117 @@ export class Commands {
     options: CommandOptions & { background?: boolean } = {},
   ): Promise<CommandHandle | CommandResult> {
     options.signal?.throwIfAborted();
-    const stream = await ProcessStream.start(this.#agent, {
-      process: await this.#config(command, options),
-      ...(options.tag === undefined ? {} : { tag: options.tag }),
-    });
-    const handle = new CommandHandle(this.#agent, stream, options);
+    const { tag, user, stdin } = options;
+    const request = { process: configOf(command, options), ...(tag !== undefined && { tag }) };
+    const handle = new CommandHandle(this.#agent, await ProcessStream.start(this.#agent, request, user), options);
+    if (stdin !== undefined && stdin !== 'open') handle.feed(Buffer.from(stdin));
     return options.background ? handle : handle.wait();
   }
 
-  /** Follows a running process. The output since its last client left comes first, up to 1 MiB. */
+  /**
+   * Follows a running process, or one that ended not long ago. The output since its last client left comes first, up to
+   * 1 MiB.
+   * @throws {SandboxError} `not_found`
+   */
   async connect(process: number | { tag: string }, options: CommandOptions = {}): Promise<CommandHandle> {
     const stream = await ProcessStream.connect(this.#agent, typeof process === 'number' ? { pid: process } : process);
-    return new CommandHandle(this.#agent, stream, options);
+    return new CommandHandle(this.#agent, stream, { ...options, background: true });
   }
 
   /** The running processes that were started through the agent. */
-  async list(): Promise<RunningProcess[]> {
-    const { processes } = await this.#agent.call('Process/List', {});
+  async list(options: RequestOptions = {}): Promise<RunningProcess[]> {
+    const { processes } = await this.#agent.call('Process/List', {}, options);
     return processes.map(({ pid, config, tag }) => {
       const { cmd = '', args = [] } = config ?? {};
-      const place = cmd === 'sh' && args[0] === '-c' ? launchers.get(args[1] ?? '') : undefined;
-      return { pid, tag: tag ?? null, command: place === undefined ? [cmd, ...args] : args.slice(place) };
+      const isLaunched = cmd === 'sh' && args[0] === '-c' && launchers.has(args[1] ?? '');
+      return { pid, tag: tag ?? null, command: isLaunched ? args.slice(3) : [cmd, ...args] };
     });
   }
 
   /** Ends a process and its group. Returns whether there was one. */
-  kill(pid: number, signal: 'SIGKILL' | 'SIGTERM' = 'SIGKILL'): Promise<boolean> {
-    return sendSignal(this.#agent, pid, signal);
-  }
-
-  async #config(command: string | string[], { stdin, cwd, envs }: CommandOptions) {
-    const more = { envs: envs ?? {}, ...(cwd === undefined ? {} : { cwd }) };
-    const [words, become] = typeof command === 'string' ? [[command], becomeShell] : [command, becomeProgram];
-    if (stdin === 'open') {
-      if (become === becomeShell) return { cmd: 'sh', args: ['-c', becomeShell, 'sh', ...words], ...more };
-      return { cmd: words[0] ?? '', args: words.slice(1), ...more };
-    }
-    const source = stdin === undefined ? '/dev/null' : await this.#keepInput(stdin);
-    return { cmd: 'sh', args: ['-c', openInput + become, 'sh', source, ...words], ...more };
-  }
-
-  async #keepInput(stdin: string | Uint8Array): Promise<string> {
-    const path = `/tmp/.stdin-${randomUUID()}`;
-    await this.#files.write(path, stdin);
-    return path;
+  kill(pid: number, signal: KillSignal = 'SIGKILL', options: RequestOptions = {}): Promise<boolean> {
+    return sendSignal(this.#agent, pid, signal, options);
   }
 }
 
-/** A running command. Read its output with `for await`, or let `wait` collect it. */
+function configOf(command: string | string[], { stdin, cwd, envs = {} }: CommandOptions): ProcessConfig {
+  const more = { envs, ...(cwd !== undefined && { cwd }) };
+  const [words, become] = typeof command === 'string' ? [[command], becomeShell] : [command, becomeProgram];
+  if (stdin === undefined) return { cmd: 'sh', args: ['-c', noInput + become, 'sh', ...words], ...more };
+  if (become === becomeShell) return { cmd: 'sh', args: ['-c', becomeShell, 'sh', ...words], ...more };
+  return { cmd: words[0] ?? '', args: words.slice(1), ...more };
+}
+
+/**
+ * A command that runs or has ended. Its output is read as it comes, so a command never waits for its reader, unless
+ * `for await` reads the pieces.
+ */
 export class CommandHandle implements AsyncIterable<Output> {
   readonly #agent: AgentClient;
   readonly #stream: ProcessStream;
   readonly #options: CommandOptions;
-  #result: Promise<CommandResult> | null = null;
+  readonly #stdout: OutputText;
+  readonly #stderr: OutputText;
+  readonly #pieces: PieceQueue | null;
+  readonly #end: Promise<void>;
+  #feeding: Promise<void> | undefined;
 
-  constructor(agent: AgentClient, stream: ProcessStream, options: CommandOptions) {
+  constructor(agent: AgentClient, stream: ProcessStream, options: CommandOptions & { background?: boolean }) {
     this.#agent = agent;
     this.#stream = stream;
     this.#options = options;
+    const { maxOutputLength = defaultOutputLength } = options;
+    this.#stdout = new OutputText(maxOutputLength);
+    this.#stderr = new OutputText(maxOutputLength);
+    this.#pieces = options.background ? new PieceQueue(maxOutputLength) : null;
+    this.#end = this.#limited(() => this.#read());
+    // Whoever waits or reads gets the error.
+    this.#end.catch(() => {});
   }
 
   get pid(): number {
     return this.#stream.pid;
   }
 
-  /** Writes to its standard input. It needs `stdin: 'open'`. */
-  async sendStdin(data: string | Uint8Array): Promise<void> {
-    const stdin = Buffer.from(data).toString('base64');
-    await this.#agent.call('Process/SendInput', { process: { pid: this.pid }, input: { stdin } });
+  /** 128 + n if signal n ended it. Null while it runs. */
+  get exitCode(): number | null {
+    return this.#stream.ended?.exitCode ?? null;
   }
 
-  kill(signal: 'SIGKILL' | 'SIGTERM' = 'SIGKILL'): Promise<boolean> {
-    return sendSignal(this.#agent, this.pid, signal);
+  /** Its output so far. */
+  get stdout(): string {
+    return this.#stdout.text;
+  }
+
+  get stderr(): string {
+    return this.#stderr.text;
+  }
+
+  /** Writes to its standard input. It needs `stdin: 'open'`. */
+  async sendStdin(data: string | Uint8Array, options: RequestOptions = {}): Promise<void> {
+    const stdin = Buffer.from(data).toString('base64');
+    await this.#agent.call('Process/SendInput', { process: { pid: this.pid }, input: { stdin } }, options);
+  }
+
+  /** Ends its standard input after everything that was written. */
+  async closeStdin(options: RequestOptions = {}): Promise<void> {
+    await this.#agent.call('Process/CloseStdin', { process: { pid: this.pid } }, options);
+  }
+
+  /** Sends the whole input, beside the reading of the output. A failure kills the command, and `wait` throws it. */
+  feed(input: Uint8Array): void {
+    this.#feeding = this.#send(input).catch(async (error) => {
+      // A command may end, or close its input, without reading all of it.
+      if (['failed_precondition', 'not_found'].includes(error.code)) return;
+      await this.kill();
+      throw error;
+    });
+    this.#feeding.catch(() => {});
+  }
+
+  /** Ends the command and its group. Returns whether it still ran. */
+  kill(signal: KillSignal = 'SIGKILL', options: RequestOptions = {}): Promise<boolean> {
+    return sendSignal(this.#agent, this.pid, signal, options);
   }
 
   /** Closes the connection. The command continues. */
@@ -162,35 +202,51 @@ export class CommandHandle implements AsyncIterable<Output> {
     this.#stream.disconnect();
   }
 
-  /** Its output until it ends. */
-  [Symbol.asyncIterator](): AsyncGenerator<Output, void> {
-    return this.#stream.output();
+  /**
+   * Its output until it ends. Of output that came before the first reader, the newest `maxOutputLength` bytes are kept.
+   */
+  async *[Symbol.asyncIterator](): AsyncGenerator<Output, void> {
+    if (this.#pieces) yield* this.#pieces.read();
+    await this.#end;
   }
 
   /** Waits for its end and returns its result. */
-  wait(): Promise<CommandResult> {
-    this.#result ??= this.#limited(() => this.#collect());
-    return this.#result;
-  }
-
-  async #collect(): Promise<CommandResult> {
-    const { onStdout, onStderr, check, maxOutputLength = defaultOutputLength } = this.#options;
-    const stdout = new OutputText(maxOutputLength);
-    const stderr = new OutputText(maxOutputLength);
-    for await (const { from, bytes } of this.#stream.output()) {
-      const [kept, listener] = from === 'stderr' ? [stderr, onStderr] : [stdout, onStdout];
-      const text = kept.add(bytes);
-      listener?.(text);
-    }
+  async wait(): Promise<CommandResult> {
+    await this.#end;
+    await this.#feeding;
     const exitCode = this.#stream.ended!.exitCode;
-    const texts = { stdout: stdout.toString(), stderr: stderr.toString() };
-    const result = { exitCode, ...texts, truncated: stdout.isTruncated || stderr.isTruncated };
-    if (check && exitCode !== 0) throw new CommandFailedError(result);
+    const texts = { stdout: this.stdout, stderr: this.stderr };
+    const result = { exitCode, ...texts, truncated: this.#stdout.isTruncated || this.#stderr.isTruncated };
+    if (this.#options.check && exitCode !== 0) throw new CommandFailedError(result);
     return result;
   }
 
-  /** Kills the command when its time is over or the caller aborts. */
-  async #limited(work: () => Promise<CommandResult>): Promise<CommandResult> {
+  async #read(): Promise<void> {
+    const { onStdout, onStderr } = this.#options;
+    try {
+      for await (const piece of this.#stream.output()) {
+        const [kept, listener] = piece.from === 'stderr' ? [this.#stderr, onStderr] : [this.#stdout, onStdout];
+        const text = kept.add(piece.bytes);
+        listener?.(text);
+        await this.#pieces?.add(piece);
+      }
+      this.#stdout.finish();
+      this.#stderr.finish();
+    } finally {
+      this.#pieces?.end();
+    }
+  }
+
+  async #send(input: Uint8Array): Promise<void> {
+    const options = { requestTimeoutMs: Number.POSITIVE_INFINITY };
+    for (let at = 0; at < input.length; at += inputPieceBytes) {
+      await this.sendStdin(input.subarray(at, at + inputPieceBytes), options);
+    }
+    await this.closeStdin(options);
+  }
+
+  /** Kills the command when its time is over or the caller aborts. What it has left in other groups continues. */
+  async #limited(work: () => Promise<void>): Promise<void> {
     const { timeoutMs, signal } = this.#options;
     if (timeoutMs === undefined && !signal) return work();
     let reason: unknown;
@@ -208,9 +264,7 @@ export class CommandHandle implements AsyncIterable<Output> {
     if (signal?.aborted) onAbort();
     signal?.addEventListener('abort', onAbort);
     try {
-      const result = await work();
-      if (reason === undefined) return result;
-      throw reason;
+      await work();
     } catch (error) {
       throw reason ?? error;
     } finally {
@@ -218,12 +272,82 @@ export class CommandHandle implements AsyncIterable<Output> {
       clearTimeout(leaving);
       signal?.removeEventListener('abort', onAbort);
     }
+    if (reason !== undefined) throw reason;
   }
 }
 
-async function sendSignal(agent: AgentClient, pid: number, signal: 'SIGKILL' | 'SIGTERM'): Promise<boolean> {
+/**
+ * Output between the connection and `for await`. While somebody reads, `add` waits for the reader. Otherwise the oldest
+ * pieces are dropped.
+ */
+class PieceQueue {
+  readonly #maxBytes: number;
+  #pieces: Output[] = [];
+  #bytes = 0;
+  #readers = 0;
+  #isOver = false;
+  #wake = () => {};
+  #changed = Promise.resolve();
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+    this.#notify();
+  }
+
+  async add(piece: Output): Promise<void> {
+    if (piece.bytes.length === 0) return;
+    this.#pieces.push(piece);
+    this.#bytes += piece.bytes.length;
+    this.#notify();
+    while (this.#readers > 0 && this.#pieces.length > 0) await this.#changed;
+    while (this.#bytes > this.#maxBytes || this.#pieces.length > maxPieces) this.#take();
+  }
+
+  end(): void {
+    this.#isOver = true;
+    this.#notify();
+  }
+
+  async *read(): AsyncGenerator<Output, void> {
+    this.#readers += 1;
+    try {
+      for (;;) {
+        const piece = this.#take();
+        if (piece) yield piece;
+        else if (this.#isOver) return;
+        else await this.#changed;
+      }
+    } finally {
+      this.#readers -= 1;
+      this.#notify();
+    }
+  }
+
+  #take(): Output | undefined {
+    const piece = this.#pieces.shift();
+    if (!piece) return undefined;
+    this.#bytes -= piece.bytes.length;
+    if (this.#pieces.length === 0) this.#notify();
+    return piece;
+  }
+
+  #notify(): void {
+    this.#wake();
+    this.#changed = new Promise((wake) => {
+      this.#wake = wake;
+    });
+  }
+}
+
+/** Sends a signal to a process and its group. Returns whether there was one. */
+export async function sendSignal(
+  agent: AgentClient,
+  pid: number,
+  signal: KillSignal,
+  options: RequestOptions = {},
+): Promise<boolean> {
   try {
-    await agent.call('Process/SendSignal', { process: { pid }, signal: `SIGNAL_${signal}` });
+    await agent.call('Process/SendSignal', { process: { pid }, signal: `SIGNAL_${signal}` }, options);
     return true;
   } catch (error) {
     if (isNotFound(error)) return false;

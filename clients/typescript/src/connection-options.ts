@@ -12,6 +12,11 @@ export interface ConnectionOptions {
    */
   gatewayUrl?: string;
   agentLimits?: AgentLimits;
+  /**
+   * The time for each request that is not a stream or a transfer of files, with its retries. Default 120,000 ms; a create
+   * waits for the start of the sandbox.
+   */
+  requestTimeoutMs?: number;
 }
 
 /** Limits for replies of sandboxes, for programs with several users: root in a sandbox can send bytes without end. */
@@ -27,7 +32,10 @@ export interface Connection {
   apiKey: string;
   gatewayUrl: string | null;
   agentLimits: AgentLimits;
+  requestTimeoutMs: number;
 }
+
+const defaultRequestTimeoutMs = 120_000;
 
 /** @throws {SandboxError} `not_configured` */
 export function readConnection(options: ConnectionOptions): Connection {
@@ -47,6 +55,7 @@ export function readConnection(options: ConnectionOptions): Connection {
     apiKey: apiKey.trim(),
     gatewayUrl: gatewayUrl ? checkedUrl(gatewayUrl, 'gatewayUrl (PLATFORM_GATEWAY)') : null,
     agentLimits: options.agentLimits ?? {},
+    requestTimeoutMs: options.requestTimeoutMs ?? defaultRequestTimeoutMs,
   };
 }
 

@@ -14,6 +14,11 @@ export class OutputText {
     this.#maxLength = maxLength;
   }
 
+  /** The text so far. */
+  get text(): string {
+    return this.#pieces.join('').slice(-this.#maxLength);
+  }
+
   /** Returns the text that is complete now. */
   add(bytes: Uint8Array): string {
     return this.addText(this.#decoder.decode(bytes, { stream: true }));
@@ -28,12 +33,10 @@ export class OutputText {
     return text;
   }
 
-  toString(): string {
-    const rest = this.#decoder.decode();
-    this.#pieces.push(rest);
-    this.#length += rest.length;
+  /** Adds a replacement character if the output ends within a character. */
+  finish(): void {
+    this.addText(this.#decoder.decode());
     this.#cut();
-    return this.#pieces.join('');
   }
 
   #cut(): void {

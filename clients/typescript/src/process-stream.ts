@@ -34,9 +34,15 @@ export class ProcessStream {
     this.#abort = abort;
   }
 
-  static start(agent: AgentClient, request: StartRequest): Promise<ProcessStream> {
+  /** @param user a user of the sandbox. Default: root */
+  static start(agent: AgentClient, request: StartRequest, user?: string): Promise<ProcessStream> {
     const abort = new AbortController();
-    return ProcessStream.#open(agent, agent.stream('Process/Start', request, abort.signal), abort);
+    const headers = {
+      // A background job that the command leaves does not delay its end.
+      'Process-Ends-With': 'leader',
+      ...(user !== undefined && { Authorization: `Basic ${Buffer.from(`${user}:`).toString('base64')}` }),
+    };
+    return ProcessStream.#open(agent, agent.stream('Process/Start', request, abort.signal, headers), abort);
   }
 
   static connect(agent: AgentClient, process: ProcessSelector): Promise<ProcessStream> {
@@ -67,7 +73,7 @@ export class ProcessStream {
 
   /** Its output until it ends. */
   async *output(): AsyncGenerator<Output, void> {
-    for (let broken = 0; ; broken++) {
+    for (let broken = 0; !this.#ended; broken++) {
       try {
         for await (const { event } of this.#events) {
           if (event?.end) {

@@ -9,12 +9,16 @@ import type {
   AddSandboxPortBody,
   CreatedSandbox,
   CreateSandboxBody,
+  GetSandboxMetricsQuery,
   ListSandboxesQuery,
   Sandbox as SandboxInfo,
+  SandboxMetrics,
   SandboxSummary,
 } from './generated/api.ts';
+import { Git } from './git.ts';
 import { Ports } from './ports.ts';
 import { Pty } from './pty.ts';
+import type { RequestOptions } from './request-options.ts';
 import { publicUrl, resolveServer } from './sandbox-address.ts';
 
 export interface CreateOptions extends ConnectionOptions {
@@ -39,6 +43,12 @@ export interface CreateOptions extends ConnectionOptions {
   signal?: AbortSignal;
 }
 
+export interface MetricsOptions extends RequestOptions {
+  start?: Date;
+  end?: Date;
+  stepSeconds?: number;
+}
+
 export interface ListOptions extends ConnectionOptions {
   status?: string;
   metadata?: Record<string, string>;
@@ -57,6 +67,7 @@ export class Sandbox implements AsyncDisposable {
   readonly files: Files;
   readonly pty: Pty;
   readonly ports: Ports;
+  readonly git: Git;
   readonly #api: ApiClient;
   readonly #agent: AgentClient;
 
@@ -65,14 +76,11 @@ export class Sandbox implements AsyncDisposable {
     this.id = sandbox_id;
     this.domain = sandbox_domain;
     this.accessToken = envd_access_token;
-    this.#agent = new AgentClient(
-      resolveServer(this.domain, api.connection),
-      this.accessToken,
-      api.connection.agentLimits,
-    );
+    this.#agent = new AgentClient(resolveServer(this.domain, api.connection), this.accessToken, api.connection);
     this.files = new Files(this.#agent, this.accessToken, publicUrl(this.domain, api.connection));
-    this.commands = new Commands(this.#agent, this.files);
+    this.commands = new Commands(this.#agent);
     this.pty = new Pty(this.#agent);
+    this.git = new Git(this.commands);
     this.ports = new Ports(api, { id: this.id, domain: this.domain, token: this.accessToken });
   }
 
@@ -124,8 +132,12 @@ export class Sandbox implements AsyncDisposable {
   }
 
   /** The current fields of the sandbox. */
-  info(): Promise<SandboxInfo> {
-    return this.#api.call('getSandbox', { path: { sandbox_id: this.id } });
+  info(options: RequestOptions = {}): Promise<SandboxInfo> {
+    return this.#api.call('getSandbox', { path: this.#path, ...options });
+  }
+
+  get #path(): { sandbox_id: string } {
+    return { sandbox_id: this.id };
   }
 
   /** The URL of the agent, for programs that can resolve the name. */
@@ -164,30 +176,45 @@ export class Sandbox implements AsyncDisposable {
   }
 
   /** Freezes the sandbox. Memory, processes and disk are kept. */
-  async pause(): Promise<void> {
-    await this.#api.call('pauseSandbox', { path: { sandbox_id: this.id }, body: {} });
+  async pause(options: RequestOptions = {}): Promise<void> {
+    await this.#api.call('pauseSandbox', { path: this.#path, body: {}, ...options });
   }
 
-  async resume(): Promise<void> {
-    await this.#api.call('resumeSandbox', { path: { sandbox_id: this.id }, body: {} });
+  async resume(options: RequestOptions = {}): Promise<void> {
+    await this.#api.call('resumeSandbox', { path: this.#path, body: {}, ...options });
+  }
+
+  /** Ends its processes and starts it again on its disk. */
+  async restart(options: RequestOptions = {}): Promise<void> {
+    await this.#api.call('restartSandbox', { path: this.#path, body: {}, ...options });
+  }
+
+  /**
+   * Its use of processors, memory and disk, as averages of each `stepSeconds` (default 5), oldest first. The default is the
+   * last 5 minutes.
+   */
+  async metrics({ start, end, stepSeconds, ...options }: MetricsOptions = {}): Promise<SandboxMetrics[]> {
+    const query = { start: start?.toISOString(), end: end?.toISOString(), step: stepSeconds && String(stepSeconds) };
+    const request = { path: this.#path, query: query as GetSandboxMetricsQuery, ...options };
+    return (await this.#api.call('getSandboxMetrics', request)).metrics;
   }
 
   /**
    * @param seconds counted from the start of the running phase. For a timeout that counts from now, use
    *   `Sandbox.connect` with `timeoutSeconds`
    */
-  async setTimeout(seconds: number): Promise<void> {
-    await this.#api.call('setSandboxTimeout', { path: { sandbox_id: this.id }, body: { timeout: seconds } });
+  async setTimeout(seconds: number, options: RequestOptions = {}): Promise<void> {
+    await this.#api.call('setSandboxTimeout', { path: this.#path, body: { timeout: seconds }, ...options });
   }
 
   /** Ends the sandbox. It stays readable as `terminated`. Succeeds if it has already ended. */
-  async terminate(): Promise<void> {
-    await this.#api.call('terminateSandbox', { path: { sandbox_id: this.id } });
+  async terminate(options: RequestOptions = {}): Promise<void> {
+    await this.#api.call('terminateSandbox', { path: this.#path, ...options });
   }
 
   /** Ends the sandbox and removes its data. */
-  async delete(): Promise<void> {
-    await this.#api.call('deleteSandbox', { path: { sandbox_id: this.id } });
+  async delete(options: RequestOptions = {}): Promise<void> {
+    await this.#api.call('deleteSandbox', { path: this.#path, ...options });
   }
 
   [Symbol.asyncDispose](): Promise<void> {

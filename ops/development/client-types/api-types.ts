@@ -3,8 +3,11 @@ import type { ApiTypes, Declaration, Field, Operation, Shape } from './shapes.ts
 /** The operations that the clients call. */
 export const clientOperations = [
   ...['createSandbox', 'listSandboxes', 'getSandbox', 'connectSandbox', 'pauseSandbox', 'resumeSandbox'],
-  ...['setSandboxTimeout', 'terminateSandbox', 'deleteSandbox'],
+  ...['setSandboxTimeout', 'restartSandbox', 'terminateSandbox', 'deleteSandbox', 'getSandboxMetrics'],
   ...['listSandboxPorts', 'addSandboxPort', 'removeSandboxPort'],
+  ...['listTemplates', 'getTemplate', 'importTemplate', 'createTemplateFromSandbox', 'deleteTemplate'],
+  ...['getImportJob', 'cancelImportJob', 'listApiKeys', 'createApiKey', 'setApiKeyStatus', 'deleteApiKey'],
+  ...['getUsageSummary', 'getQuota', 'listWebhooks', 'createWebhook', 'deleteWebhook', 'sendTestEvent'],
 ];
 
 // biome-ignore lint/suspicious/noExplicitAny: JSON schemas are walked, not read

@@ -14,6 +14,11 @@ class Connection:
     api_url: str
     api_key: str
     gateway_url: str | None
+    #: Seconds without a reply after which a request fails.
+    request_timeout: float
+
+
+_REQUEST_TIMEOUT = 120.0
 
 
 @dataclass(frozen=True)
@@ -24,7 +29,9 @@ class HttpServer:
     host: str | None
 
 
-def read_connection(api_url: str | None, api_key: str | None, gateway_url: str | None) -> Connection:
+def read_connection(
+    api_url: str | None, api_key: str | None, gateway_url: str | None, request_timeout: float | None
+) -> Connection:
     """Defaults come from ``PLATFORM_URL``, ``PLATFORM_API_KEY`` and ``PLATFORM_GATEWAY``."""
     url = api_url or os.environ.get("PLATFORM_URL")
     key = api_key or os.environ.get("PLATFORM_API_KEY")
@@ -40,6 +47,7 @@ def read_connection(api_url: str | None, api_key: str | None, gateway_url: str |
         # A key that was read from a file often ends with a line break, which HTTP refuses.
         key.strip(),
         _checked_url(gateway, "gateway_url (PLATFORM_GATEWAY)") if gateway else None,
+        _REQUEST_TIMEOUT if request_timeout is None else request_timeout,
     )
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import re
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
@@ -33,6 +34,27 @@ class RunningProcess:
     #: The program with its arguments, or a single text for the shell.
     command: list[str]
     tag: str | None
+
+
+@dataclass(frozen=True)
+class GitFile:
+    """A changed file. The states are the letters of ``git status --short``; a space means unchanged."""
+
+    path: str
+    #: The state in the index.
+    staged: str
+    #: The state in the folder.
+    unstaged: str
+
+
+@dataclass(frozen=True)
+class GitStatus:
+    #: None: the commit is on no branch.
+    branch: str | None
+    #: Commits that the branch upstream does not have, and the other way round.
+    ahead: int
+    behind: int
+    files: list[GitFile]
 
 
 @dataclass(frozen=True)
@@ -110,13 +132,18 @@ class OutputText:
         self._length = 0
         self.is_truncated = False
 
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        return "".join(self._pieces)[-self._max_length :]
+
     def add(self, data: bytes) -> str:
         return self._keep(self._decoder.decode(data))
 
-    def finish(self) -> str:
+    def finish(self) -> None:
+        """Adds a replacement character if the output ends within a character."""
         self._keep(self._decoder.decode(b"", True))
         self._cut()
-        return self._pieces[0]
 
     def _keep(self, text: str) -> str:
         self._pieces.append(text)
@@ -130,6 +157,28 @@ class OutputText:
         self.is_truncated = self.is_truncated or len(text) > self._max_length
         self._pieces = [text[-self._max_length :]]
         self._length = len(self._pieces[0])
+
+
+def git_status(output: str) -> GitStatus:
+    """Reads the output of ``git status --porcelain=v1 --branch -z``."""
+    head, *entries = output.split("\0")
+    found = re.fullmatch(r"## (?:No commits yet on )?(.*?)(?:\.\.\..*)?", head)
+    name = found[1] if found else ""
+    ahead, behind = (re.search(rf"{word} (\d+)", head) for word in ("ahead", "behind"))
+    files: list[GitFile] = []
+    rest = iter(entries)
+    for entry in rest:
+        if not entry:
+            continue
+        files.append(GitFile(entry[3:], entry[0], entry[1]))
+        if entry[0] in "RC" or entry[1] in "RC":
+            next(rest, None)  # The former name of a renamed or copied file.
+    return GitStatus(
+        None if name == "HEAD (no branch)" else name,
+        int(ahead[1]) if ahead else 0,
+        int(behind[1]) if behind else 0,
+        files,
+    )
 
 
 _FILE_TYPES: dict[str, Literal["file", "directory"]] = {

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from typing import Any, Mapping
+from typing import Any, AsyncIterator, Mapping
 from urllib.parse import quote, urlencode, urlsplit
 
 import httpx
@@ -28,6 +28,7 @@ class AsyncApiClient:
         path: Mapping[str, str | int] | None = None,
         query: Mapping[str, Any] | None = None,
         body: Mapping[str, Any] | None = None,
+        request_timeout: float | None = None,
     ) -> Any:
         """Calls an operation of the OpenAPI document and returns the ``data`` of its reply."""
         method, template = OPERATIONS[operation]
@@ -44,10 +45,12 @@ class AsyncApiClient:
             headers["Content-Type"] = "application/json"
             content = json.dumps(body).encode()
 
+        target = api.path.rstrip("/") + target
+        more: dict[str, Any] = {"headers": headers, "content": content}
+        more["request_timeout"] = self.connection.request_timeout if request_timeout is None else request_timeout
+
         async def work() -> bytes:
-            async with AsyncExchange(
-                self.client, server, method, api.path.rstrip("/") + target, headers=headers, content=content
-            ) as response:
+            async with AsyncExchange(self.client, server, method, target, **more) as response:
                 return await response.aread()
 
         reply = await with_retries(work)
@@ -55,6 +58,24 @@ class AsyncApiClient:
             return json.loads(reply).get("data")
         except ValueError as error:
             raise SandboxError("bad_reply", f"{method} {target}: the reply is no JSON") from error
+
+    async def all_pages(
+        self, operation: str, name: str, query: Mapping[str, Any], request_timeout: float | None
+    ) -> AsyncIterator[Any]:
+        """The items of all pages of a list, which are in the field ``name``.
+
+        What ends or begins meanwhile neither hides nor repeats other items.
+        """
+        given = {key: value for key, value in query.items() if value is not None}
+        cursor: str | None = None
+        while True:
+            page = {"limit": 100} if cursor is None else {"limit": 100, "cursor": cursor}
+            found = await self.call(operation, query={**given, **page}, request_timeout=request_timeout)
+            for item in found[name]:
+                yield item
+            cursor = found["pagination"].get("next_cursor")
+            if cursor is None:
+                return
 
 
 def _authorization(api_key: str) -> dict[str, str]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Any, Awaitable, Callable, Mapping, TypeVar
 
 import httpx
@@ -21,8 +22,9 @@ def new_client() -> httpx.AsyncClient:
 class AsyncExchange:
     """Sends a request and gives the reply, whose body is still to be read.
 
-    ``read_timeout`` is the longest silence in seconds; None: any, because commands may be silent for hours. Raises a
-    SandboxError with the code of an error reply, or ``connection_failed``.
+    ``read_timeout`` is the longest silence in seconds; None: any, because commands may be silent for hours.
+    ``request_timeout`` is the same for a request with one reply. Raises a SandboxError with the code of an error reply,
+    ``connection_failed``, or ``timed_out`` after ``request_timeout``.
 
     This is a class because asyncio closes all generators of a loop at the same time: a generator that waits for the end
     of another one fails then.
@@ -38,6 +40,7 @@ class AsyncExchange:
         headers: Mapping[str, str],
         content: Any = None,
         read_timeout: float | None = None,
+        request_timeout: float | None = None,
     ) -> None:
         sent = dict(headers)
         extensions: dict[str, Any] = {}
@@ -52,8 +55,9 @@ class AsyncExchange:
             headers=sent,
             content=content,
             extensions=extensions,
-            timeout=httpx.Timeout(None, connect=_CONNECT_TIMEOUT, read=read_timeout),
+            timeout=httpx.Timeout(None, connect=_CONNECT_TIMEOUT, read=read_timeout if request_timeout in (None, math.inf) else request_timeout),
         )
+        self._request_timeout = request_timeout
         self._response: httpx.Response | None = None
 
     async def __aenter__(self) -> httpx.Response:
@@ -68,13 +72,19 @@ class AsyncExchange:
                 await response.aclose()
             raise error_of_reply(response.status_code, response.headers, text)
         except httpx.HTTPError as error:
-            raise connection_error(self._origin, error) from error
+            raise self._to_sandbox_error(error) from error
 
     async def __aexit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
         if self._response is not None:
             await self._response.aclose()
         if isinstance(error, httpx.HTTPError):
-            raise connection_error(self._origin, error) from error
+            raise self._to_sandbox_error(error) from error
+
+    def _to_sandbox_error(self, error: httpx.HTTPError) -> SandboxError:
+        if self._request_timeout is None or not isinstance(error, httpx.ReadTimeout):
+            return connection_error(self._origin, error)
+        request = f"{self._request.method} {self._request.url.path}"
+        return SandboxError("timed_out", f"{request}: no reply within {self._request_timeout} s")
 
 
 async def with_retries(work: Callable[[], Awaitable[Result]]) -> Result:

@@ -28,19 +28,28 @@ class AsyncProcessStream:
         self.exit_code: int | None = None
 
     @staticmethod
-    async def start(agent: AsyncAgentClient, request: Mapping[str, Any]) -> AsyncProcessStream:
-        return await AsyncProcessStream._open(agent, "Process/Start", request)
+    async def start(
+        agent: AsyncAgentClient, request: Mapping[str, Any], user: str | None = None
+    ) -> AsyncProcessStream:
+        """``user`` is a user of the sandbox; None: root."""
+        # A background job that the command leaves does not delay its end.
+        headers = {"Process-Ends-With": "leader"}
+        if user is not None:
+            headers["Authorization"] = f"Basic {base64.b64encode(f'{user}:'.encode()).decode()}"
+        return await AsyncProcessStream._open(agent, "Process/Start", request, headers)
 
     @staticmethod
     async def connect(agent: AsyncAgentClient, process: int | str) -> AsyncProcessStream:
         """Follows the process with this pid or this tag."""
         selector = {"pid": process} if isinstance(process, int) else {"tag": process}
-        return await AsyncProcessStream._open(agent, "Process/Connect", {"process": selector})
+        return await AsyncProcessStream._open(agent, "Process/Connect", {"process": selector}, {})
 
     @staticmethod
-    async def _open(agent: AsyncAgentClient, call: str, request: Mapping[str, Any]) -> AsyncProcessStream:
+    async def _open(
+        agent: AsyncAgentClient, call: str, request: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> AsyncProcessStream:
         breaker = StreamBreaker()
-        events = agent.stream(call, request, breaker)
+        events = agent.stream(call, request, breaker, headers)
         async for message in events:
             start = message.get("event", {}).get("start")
             if start:
@@ -58,7 +67,7 @@ class AsyncProcessStream:
     async def output(self) -> AsyncGenerator[Output, None]:
         """Its output until it ends."""
         broken = 0
-        while True:
+        while self.exit_code is None:
             try:
                 async for message in self._events:
                     event = message.get("event", {})
@@ -77,6 +86,11 @@ class AsyncProcessStream:
                     raise SandboxError("disconnected", "The client left the process") from None
                 if error.code != "connection_failed" or broken == _RECONNECTS:
                     raise
+            except (RuntimeError, ValueError):
+                # `disconnect` closes the events now.
+                if not self._breaker.is_broken:
+                    raise
+                raise SandboxError("disconnected", "The client left the process") from None
             await asyncio.sleep(0.1 * 2**broken)
             broken += 1
             self._events = self._agent.stream("Process/Connect", {"process": {"pid": self.pid}}, self._breaker)

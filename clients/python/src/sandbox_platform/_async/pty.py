@@ -21,18 +21,25 @@ class AsyncTerminal:
     def pid(self) -> int:
         return self._stream.pid
 
-    async def write(self, data: str | bytes) -> None:
+    @property
+    def exit_code(self) -> int | None:
+        """128 + n if signal n ended it. None while it runs."""
+        return self._stream.exit_code
+
+    async def write(self, data: str | bytes, *, request_timeout: float | None = None) -> None:
         """Sends input, as typed by a person."""
         raw = data.encode() if isinstance(data, str) else data
         text = base64.b64encode(raw).decode()
-        await self._agent.call("Process/SendInput", {"process": {"pid": self.pid}, "input": {"pty": text}})
+        message = {"process": {"pid": self.pid}, "input": {"pty": text}}
+        await self._agent.call("Process/SendInput", message, request_timeout=request_timeout)
 
-    async def resize(self, cols: int, rows: int) -> None:
-        size = {"cols": cols, "rows": rows}
-        await self._agent.call("Process/Update", {"process": {"pid": self.pid}, "pty": {"size": size}})
+    async def resize(self, cols: int, rows: int, *, request_timeout: float | None = None) -> None:
+        message = {"process": {"pid": self.pid}, "pty": {"size": {"cols": cols, "rows": rows}}}
+        await self._agent.call("Process/Update", message, request_timeout=request_timeout)
 
-    async def kill(self) -> bool:
-        return await send_signal(self._agent, self.pid, "SIGKILL")
+    async def kill(self, *, request_timeout: float | None = None) -> bool:
+        """Ends the program and its group. Returns whether it still ran."""
+        return await send_signal(self._agent, self.pid, "SIGKILL", request_timeout)
 
     async def disconnect(self) -> None:
         """Closes the connection. The program continues."""
@@ -62,11 +69,12 @@ class AsyncPty:
         *,
         cols: int = 80,
         rows: int = 24,
+        user: str | None = None,
         cwd: str | None = None,
         envs: Mapping[str, str] | None = None,
         tag: str | None = None,
     ) -> AsyncTerminal:
-        """Starts a program on a new terminal. The default is a login shell."""
+        """Starts a program on a new terminal. The default is a login shell of root."""
         cmd, *args = command
         process: dict[str, Any] = {"cmd": cmd, "args": args, "envs": dict(envs or {})}
         if cwd is not None:
@@ -74,8 +82,8 @@ class AsyncPty:
         request: dict[str, Any] = {"process": process, "pty": {"size": {"cols": cols, "rows": rows}}}
         if tag is not None:
             request["tag"] = tag
-        return AsyncTerminal(self._agent, await AsyncProcessStream.start(self._agent, request))
+        return AsyncTerminal(self._agent, await AsyncProcessStream.start(self._agent, request, user))
 
     async def connect(self, process: int | str) -> AsyncTerminal:
-        """Follows a running terminal, by its pid or its tag."""
+        """Follows a running terminal, or one that ended not long ago, by its pid or its tag."""
         return AsyncTerminal(self._agent, await AsyncProcessStream.connect(self._agent, process))

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import builtins
 import json
+from datetime import datetime
 from typing import Any, AsyncIterator, Callable, Literal, Mapping, Sequence
 from urllib.parse import quote
 
 import httpx
 
-from .._generated.api import AddSandboxPortBody, Sandbox as SandboxInfo, SandboxSummary
+from .._generated.api import AddSandboxPortBody, Sandbox as SandboxInfo, SandboxMetrics, SandboxSummary
 from ..connection import public_url, read_connection, server_of
 from ..errors import SandboxError
 from ..stream_breaker import StreamBreaker
@@ -16,6 +18,7 @@ from .api_client import AsyncApiClient
 from .commands import AsyncCommands
 from .deadline import AsyncDeadline
 from .files import AsyncFiles
+from .git import AsyncGit
 from .http_exchange import new_client
 from .ports import AsyncPorts
 from .pty import AsyncPty
@@ -33,10 +36,12 @@ class AsyncSandbox:
         self.access_token: str = made["envd_access_token"]
         #: The URL of the agent, for programs that can resolve the name.
         self.url = public_url(self.domain, api.connection)
-        self._agent = AsyncAgentClient(api.client, server_of(self.domain, api.connection), self.access_token)
+        server, timeout = server_of(self.domain, api.connection), api.connection.request_timeout
+        self._agent = AsyncAgentClient(api.client, server, self.access_token, timeout)
         self.files = AsyncFiles(self._agent, self.access_token, self.url)
-        self.commands = AsyncCommands(self._agent, self.files)
+        self.commands = AsyncCommands(self._agent)
         self.pty = AsyncPty(self._agent)
+        self.git = AsyncGit(self.commands)
         self.ports = AsyncPorts(api, self.id, self.domain, self.access_token)
 
     @classmethod
@@ -59,13 +64,14 @@ class AsyncSandbox:
         api_url: str | None = None,
         api_key: str | None = None,
         gateway_url: str | None = None,
+        request_timeout: float | None = None,
     ) -> AsyncSandbox:
         """Makes a sandbox and waits until it runs.
 
         ``timeout`` is in seconds; ``more`` has every other field of ``POST /v1/sandboxes``. Raises a SandboxError with
         the code of the refusal; ``sandbox_failed`` when it did not come up.
         """
-        api = AsyncApiClient(read_connection(api_url, api_key, gateway_url), new_client())
+        api = AsyncApiClient(read_connection(api_url, api_key, gateway_url, request_timeout), new_client())
         fields = {
             "template": template,
             "name": name,
@@ -101,9 +107,10 @@ class AsyncSandbox:
         api_url: str | None = None,
         api_key: str | None = None,
         gateway_url: str | None = None,
+        request_timeout: float | None = None,
     ) -> AsyncSandbox:
         """Connects to an existing sandbox. A paused one is resumed. ``timeout`` counts from now."""
-        api = AsyncApiClient(read_connection(api_url, api_key, gateway_url), new_client())
+        api = AsyncApiClient(read_connection(api_url, api_key, gateway_url, request_timeout), new_client())
         body = {} if timeout is None else {"timeout": timeout}
         try:
             return cls(api, await api.call("connectSandbox", path={"sandbox_id": sandbox_id}, body=body))
@@ -119,9 +126,10 @@ class AsyncSandbox:
         api_url: str | None = None,
         api_key: str | None = None,
         gateway_url: str | None = None,
+        request_timeout: float | None = None,
     ) -> AsyncSandbox:
         """A sandbox as it is: a paused one stays paused."""
-        api = AsyncApiClient(read_connection(api_url, api_key, gateway_url), new_client())
+        api = AsyncApiClient(read_connection(api_url, api_key, gateway_url, request_timeout), new_client())
         try:
             return cls(api, await api.call("getSandbox", path={"sandbox_id": sandbox_id}))
         except BaseException:
@@ -138,6 +146,7 @@ class AsyncSandbox:
         api_url: str | None = None,
         api_key: str | None = None,
         gateway_url: str | None = None,
+        request_timeout: float | None = None,
     ) -> AsyncIterator[SandboxSummary]:
         """The sandboxes that the caller may see, newest first."""
         limit = 100
@@ -147,7 +156,7 @@ class AsyncSandbox:
         if metadata is not None:
             query["metadata"] = json.dumps(dict(metadata))
         async with new_client() as client:
-            api = AsyncApiClient(read_connection(api_url, api_key, gateway_url), client)
+            api = AsyncApiClient(read_connection(api_url, api_key, gateway_url, request_timeout), client)
             page = 1
             while True:
                 found = await api.call("listSandboxes", query={**query, "page": page})
@@ -157,10 +166,34 @@ class AsyncSandbox:
                     return
                 page += 1
 
-    async def info(self) -> SandboxInfo:
+    async def info(self, *, request_timeout: float | None = None) -> SandboxInfo:
         """The current fields of the sandbox."""
-        info: SandboxInfo = await self._api.call("getSandbox", path={"sandbox_id": self.id})
+        info: SandboxInfo = await self._call("getSandbox", request_timeout)
         return info
+
+    async def metrics(
+        self,
+        *,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        step: float | None = None,
+        request_timeout: float | None = None,
+    ) -> builtins.list[SandboxMetrics]:
+        """Its use of processors, memory and disk, as averages of each ``step`` (default 5 seconds), oldest first.
+
+        The default is the last 5 minutes.
+        """
+        query: dict[str, Any] = {}
+        if start is not None:
+            query["start"] = int(start.timestamp() * 1000)
+        if end is not None:
+            query["end"] = int(end.timestamp() * 1000)
+        if step is not None:
+            query["step"] = step
+        metrics: builtins.list[SandboxMetrics] = (
+            await self._call("getSandboxMetrics", request_timeout, query=query)
+        )["metrics"]
+        return metrics
 
     def web_url(self, page: Literal["terminal", "files"] = "terminal") -> str:
         """The link to its terminal or its files in a browser.
@@ -241,32 +274,40 @@ class AsyncSandbox:
         context_id = context.id if isinstance(context, CodeContext) else context
         await self._agent.call("ContextService/DestroyContext", {"contextId": context_id})
 
-    async def pause(self) -> None:
+    async def pause(self, *, request_timeout: float | None = None) -> None:
         """Freezes the sandbox. Memory, processes and disk are kept."""
-        await self._api.call("pauseSandbox", path={"sandbox_id": self.id}, body={})
+        await self._call("pauseSandbox", request_timeout, body={})
 
-    async def resume(self) -> None:
-        await self._api.call("resumeSandbox", path={"sandbox_id": self.id}, body={})
+    async def resume(self, *, request_timeout: float | None = None) -> None:
+        await self._call("resumeSandbox", request_timeout, body={})
 
-    async def set_timeout(self, seconds: int) -> None:
+    async def restart(self, *, request_timeout: float | None = None) -> None:
+        """Ends its processes and starts it again on its disk."""
+        await self._call("restartSandbox", request_timeout, body={})
+
+    async def set_timeout(self, seconds: int, *, request_timeout: float | None = None) -> None:
         """Sets the timeout, which counts from the start of the running phase.
 
         For a timeout that counts from now, use ``connect`` with ``timeout``.
         """
-        await self._api.call("setSandboxTimeout", path={"sandbox_id": self.id}, body={"timeout": seconds})
+        await self._call("setSandboxTimeout", request_timeout, body={"timeout": seconds})
 
-    async def terminate(self) -> None:
+    async def terminate(self, *, request_timeout: float | None = None) -> None:
         """Ends the sandbox. It stays readable as ``terminated``. Succeeds if it has already ended."""
-        await self._api.call("terminateSandbox", path={"sandbox_id": self.id})
+        await self._call("terminateSandbox", request_timeout)
 
-    async def delete(self) -> None:
+    async def delete(self, *, request_timeout: float | None = None) -> None:
         """Ends the sandbox and removes its data."""
-        await self._api.call("deleteSandbox", path={"sandbox_id": self.id})
+        await self._call("deleteSandbox", request_timeout)
 
     async def close(self) -> None:
         """Closes the connections. The sandbox continues."""
         await self._agent.close()
         await self._api.client.aclose()
+
+    async def _call(self, operation: str, request_timeout: float | None, **more: Any) -> Any:
+        path = {"sandbox_id": self.id}
+        return await self._api.call(operation, path=path, request_timeout=request_timeout, **more)
 
     async def __aenter__(self) -> AsyncSandbox:
         return self

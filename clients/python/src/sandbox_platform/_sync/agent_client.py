@@ -26,10 +26,12 @@ _REPEATABLE = {
 class AgentClient:
     """The agent in one sandbox: Connect calls in JSON, uploads and downloads."""
 
-    def __init__(self, client: httpx.Client, server: HttpServer, token: str) -> None:
+    def __init__(self, client: httpx.Client, server: HttpServer, token: str, request_timeout: float) -> None:
         self._client = client
         self._server = server
         self._token = token
+        self._request_timeout = request_timeout
+        self._breakers: weakref.WeakSet[StreamBreaker] = weakref.WeakSet()
         self._streams: weakref.WeakSet[Generator[Any, None]] = weakref.WeakSet()
 
     def request(
@@ -40,32 +42,45 @@ class AgentClient:
         headers: Mapping[str, str] | None = None,
         content: Any = None,
         read_timeout: float | None = None,
+        request_timeout: float | None = None,
     ) -> Exchange:
         sent = {"X-Access-Token": self._token, **(headers or {})}
         more: dict[str, Any] = {"headers": sent, "content": content, "read_timeout": read_timeout}
+        more["request_timeout"] = request_timeout
         return Exchange(self._client, self._server, method, path, **more)
 
-    def call(self, name: str, message: Mapping[str, Any]) -> Any:
+    def call(self, name: str, message: Mapping[str, Any], *, request_timeout: float | None = None) -> Any:
         """Sends one message and returns the reply. Raises a SandboxError with the agent's or the gateway's code."""
-        headers = {"Content-Type": "application/json"}
-        content = json.dumps(message).encode()
+        more: dict[str, Any] = {
+            "headers": {"Content-Type": "application/json"},
+            "content": json.dumps(message).encode(),
+            "request_timeout": self._request_timeout if request_timeout is None else request_timeout,
+        }
 
         def work() -> Any:
-            with self.request("POST", f"/sandboxagent.{name}", headers=headers, content=content) as response:
+            with self.request("POST", f"/sandboxagent.{name}", **more) as response:
                 return json.loads(response.read())
 
         return (with_retries(work) if name in _REPEATABLE else work())
 
     def stream(
-        self, name: str, message: Mapping[str, Any], breaker: StreamBreaker | None = None
+        self,
+        name: str,
+        message: Mapping[str, Any],
+        breaker: StreamBreaker | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Generator[Any, None]:
         """The messages of a server stream."""
-        messages = self._messages(name, message, breaker)
+        messages = self._messages(name, message, breaker, headers or {})
+        if breaker is not None:
+            self._breakers.add(breaker)
         self._streams.add(messages)
         return messages
 
     def close(self) -> None:
         """Ends the streams that are open."""
+        for breaker in list(self._breakers):
+            breaker.break_off()
         for messages in list(self._streams):
             try:
                 messages.close()
@@ -73,12 +88,13 @@ class AgentClient:
                 pass  # Another task reads it now, and gets the closed connection.
 
     def _messages(
-        self, name: str, message: Mapping[str, Any], breaker: StreamBreaker | None
+        self, name: str, message: Mapping[str, Any], breaker: StreamBreaker | None, more_headers: Mapping[str, str]
     ) -> Generator[Any, None]:
         # Uses its own connection, so that no request is lost on a connection that the server is closing.
         headers = {
             **{"Content-Type": "application/connect+json", "Keepalive-Ping-Interval": "20", "Connection": "close"},
             "Accept-Result-Data": "1",
+            **more_headers,
         }
         frames = FrameReader()
         more: dict[str, Any] = {"headers": headers, "content": frame(message)}

@@ -3,39 +3,45 @@ from __future__ import annotations
 
 import base64
 import builtins
-import uuid
+import math
 from typing import Any, Iterator, Callable, Literal, Mapping, Sequence, overload
 
 from ..errors import CommandFailedError, SandboxError
 from ..values import CommandResult, Output, OutputText, RunningProcess
 from .agent_client import AgentClient
+from .background import Background
 from .deadline import Deadline
-from .files import Files
+from .piece_queue import PieceQueue
 from .process_stream import ProcessStream
 
 _MAX_OUTPUT = 8 * 1024 * 1024
 
-# Opens the input file and removes it, then becomes the command.
-_OPEN_INPUT = 'exec <"$1" || exit 126; [ "$1" = /dev/null ] || rm -f -- "$1"; shift; '
+# The input of a command is sent in pieces of this size.
+_INPUT_PIECE = 4 * 1024 * 1024
+_NO_INPUT = "exec </dev/null; "
 _BECOME_PROGRAM = 'exec "$@"'
 _BECOME_SHELL = 'command -v bash >/dev/null && exec bash -c "$1"; exec sh -c "$1"'
-# Scripts that start a command, with the index of the command in the arguments.
-_LAUNCHERS = {_OPEN_INPUT + _BECOME_PROGRAM: 4, _OPEN_INPUT + _BECOME_SHELL: 4, _BECOME_SHELL: 3}
+# Scripts that start a command. The command is in the arguments after `-c`, the script and `sh`.
+_LAUNCHERS = {_NO_INPUT + _BECOME_PROGRAM, _NO_INPUT + _BECOME_SHELL, _BECOME_SHELL}
 
 
 class CommandHandle:
-    """A running command. Iterate over its output, or let ``wait`` collect it."""
+    """A command that runs or has ended.
+
+    Its output is read as it comes, so a command never waits for its reader, unless somebody iterates over the pieces.
+    """
 
     def __init__(
         self,
         agent: AgentClient,
         stream: ProcessStream,
         *,
-        on_stdout: Callable[[str], Any] | None,
-        on_stderr: Callable[[str], Any] | None,
-        timeout: float | None,
-        check: bool,
-        max_output: int,
+        on_stdout: Callable[[str], Any] | None = None,
+        on_stderr: Callable[[str], Any] | None = None,
+        timeout: float | None = None,
+        check: bool = False,
+        max_output: int = _MAX_OUTPUT,
+        stdin: bytes | None = None,
     ) -> None:
         self._agent = agent
         self._stream = stream
@@ -43,49 +49,113 @@ class CommandHandle:
         self._on_stderr = on_stderr
         self._timeout = timeout
         self._check = check
-        self._max_output = max_output
+        self._stdout, self._stderr = OutputText(max_output), OutputText(max_output)
+        self._pieces = PieceQueue(max_output)
+        self._is_background = False
+        self._reading: Background | None = None
+        self._input = stdin
+        self._feeding = None if stdin is None else Background(self._feed)
 
     @property
     def pid(self) -> int:
         return self._stream.pid
 
-    def send_stdin(self, data: str | bytes) -> None:
+    @property
+    def exit_code(self) -> int | None:
+        """128 + n if signal n ended it. None while it runs."""
+        return self._stream.exit_code
+
+    @property
+    def stdout(self) -> str:
+        """Its output so far."""
+        return self._stdout.text
+
+    @property
+    def stderr(self) -> str:
+        return self._stderr.text
+
+    def send_stdin(self, data: str | bytes, *, request_timeout: float | None = None) -> None:
         """Writes to its standard input. It needs ``stdin=True``."""
         raw = data.encode() if isinstance(data, str) else data
         text = base64.b64encode(raw).decode()
-        self._agent.call("Process/SendInput", {"process": {"pid": self.pid}, "input": {"stdin": text}})
+        message = {"process": {"pid": self.pid}, "input": {"stdin": text}}
+        self._agent.call("Process/SendInput", message, request_timeout=request_timeout)
 
-    def kill(self, signal: Literal["SIGKILL", "SIGTERM"] = "SIGKILL") -> bool:
-        return send_signal(self._agent, self.pid, signal)
+    def close_stdin(self, *, request_timeout: float | None = None) -> None:
+        """Ends its standard input after everything that was written."""
+        message = {"process": {"pid": self.pid}}
+        self._agent.call("Process/CloseStdin", message, request_timeout=request_timeout)
+
+    def kill(
+        self, signal: Literal["SIGKILL", "SIGTERM"] = "SIGKILL", *, request_timeout: float | None = None
+    ) -> bool:
+        """Ends the command and its group. Returns whether it still ran."""
+        return send_signal(self._agent, self.pid, signal, request_timeout)
 
     def disconnect(self) -> None:
         """Closes the connection. The command continues."""
         self._stream.disconnect()
 
     def __iter__(self) -> Iterator[Output]:
-        return self._stream.output()
+        """Its output until it ends.
+
+        Of output that came before the first reader, the newest ``max_output`` bytes are kept.
+        """
+        for piece in self._pieces.read():
+            yield piece
+        if self._reading is not None:
+            self._reading.wait()
 
     def wait(self) -> CommandResult:
         """Waits for its end and returns its result."""
-        stdout, stderr = OutputText(self._max_output), OutputText(self._max_output)
-        with Deadline(self._timeout, self._stop) as deadline:
-            try:
-                for piece in self._stream.output():
-                    is_error = piece.source == "stderr"
-                    text = (stderr if is_error else stdout).add(piece.data)
-                    listener = self._on_stderr if is_error else self._on_stdout
-                    if listener is not None:
-                        listener(text)
-            except SandboxError:
-                if not deadline.is_over:
-                    raise
-        if deadline.is_over:
-            raise SandboxError("timed_out", f"The command did not end in {self._timeout} s and was killed")
-        texts = stdout.finish(), stderr.finish()
-        exit_code = self._stream.exit_code or 0
+        (self._read() if self._reading is None else self._reading.wait())
+        if self._feeding is not None:
+            self._feeding.wait()
+        exit_code, texts = self._stream.exit_code or 0, (self.stdout, self.stderr)
         if self._check and exit_code != 0:
             raise CommandFailedError(exit_code, *texts)
-        return CommandResult(exit_code, *texts, stdout.is_truncated or stderr.is_truncated)
+        return CommandResult(exit_code, *texts, self._stdout.is_truncated or self._stderr.is_truncated)
+
+    def read_in_background(self) -> CommandHandle:
+        """Begins to read the output, also while nobody waits."""
+        self._is_background = True
+        self._reading = Background(self._read)
+        return self
+
+    def _read(self) -> None:
+        try:
+            with Deadline(self._timeout, self._stop) as deadline:
+                try:
+                    for piece in self._stream.output():
+                        is_error = piece.source == "stderr"
+                        text = (self._stderr if is_error else self._stdout).add(piece.data)
+                        listener = self._on_stderr if is_error else self._on_stdout
+                        if listener is not None:
+                            listener(text)
+                        if self._is_background:
+                            self._pieces.add(piece)
+                except SandboxError:
+                    if not deadline.is_over:
+                        raise
+            if deadline.is_over:
+                raise SandboxError("timed_out", f"The command did not end in {self._timeout} s and was killed")
+            self._stdout.finish()
+            self._stderr.finish()
+        finally:
+            self._pieces.end()
+
+    def _feed(self) -> None:
+        """Sends the whole input. A failure kills the command."""
+        stdin = self._input or b""
+        try:
+            for start in range(0, len(stdin), _INPUT_PIECE):
+                self.send_stdin(stdin[start : start + _INPUT_PIECE], request_timeout=math.inf)
+            self.close_stdin(request_timeout=math.inf)
+        except SandboxError as error:
+            # A command may end, or close its input, without reading all of it.
+            if error.code not in ("failed_precondition", "not_found"):
+                self.kill()
+                raise
 
     def _stop(self) -> None:
         try:
@@ -98,9 +168,8 @@ class CommandHandle:
 class Commands:
     """Commands in the sandbox."""
 
-    def __init__(self, agent: AgentClient, files: Files) -> None:
+    def __init__(self, agent: AgentClient) -> None:
         self._agent = agent
-        self._files = files
 
     @overload
     def run(
@@ -108,6 +177,7 @@ class Commands:
         command: str | Sequence[str],
         *,
         background: Literal[True],
+        user: str | None = ...,
         cwd: str | None = ...,
         envs: Mapping[str, str] | None = ...,
         stdin: str | bytes | bool = ...,
@@ -125,6 +195,7 @@ class Commands:
         command: str | Sequence[str],
         *,
         background: Literal[False] = ...,
+        user: str | None = ...,
         cwd: str | None = ...,
         envs: Mapping[str, str] | None = ...,
         stdin: str | bytes | bool = ...,
@@ -141,6 +212,7 @@ class Commands:
         command: str | Sequence[str],
         *,
         background: bool = False,
+        user: str | None = None,
         cwd: str | None = None,
         envs: Mapping[str, str] | None = None,
         stdin: str | bytes | bool = False,
@@ -153,26 +225,27 @@ class Commands:
     ) -> CommandHandle | CommandResult:
         """Runs a command: a text for the shell, or a program with its arguments.
 
-        ``stdin`` is what the command reads; True leaves it open for ``send_stdin``. After ``timeout`` seconds the
-        command is killed. With ``background`` the answer comes as soon as the command has started.
+        ``user`` is a user of the sandbox, by name or number; None: root. ``stdin`` is what the command reads; True
+        leaves it open for ``send_stdin``. After ``timeout`` seconds the command is killed. With ``background`` the
+        answer comes as soon as the command has started.
         """
-        process: dict[str, Any] = {**self._program(command, stdin), "envs": dict(envs or {})}
+        process: dict[str, Any] = {**_program(command, stdin), "envs": dict(envs or {})}
         if cwd is not None:
             process["cwd"] = cwd
         request: dict[str, Any] = {"process": process}
         if tag is not None:
             request["tag"] = tag
-        stream = ProcessStream.start(self._agent, request)
         handle = CommandHandle(
             self._agent,
-            stream,
+            ProcessStream.start(self._agent, request, user),
             on_stdout=on_stdout,
             on_stderr=on_stderr,
             timeout=timeout,
             check=check,
             max_output=max_output,
+            stdin=None if isinstance(stdin, bool) else stdin.encode() if isinstance(stdin, str) else stdin,
         )
-        return handle if background else handle.wait()
+        return handle.read_in_background() if background else handle.wait()
 
     def connect(
         self,
@@ -181,47 +254,32 @@ class Commands:
         on_stdout: Callable[[str], Any] | None = None,
         on_stderr: Callable[[str], Any] | None = None,
     ) -> CommandHandle:
-        """Follows a running process, by its pid or its tag."""
-        stream = ProcessStream.connect(self._agent, process)
-        return CommandHandle(
-            self._agent,
-            stream,
-            on_stdout=on_stdout,
-            on_stderr=on_stderr,
-            timeout=None,
-            check=False,
-            max_output=_MAX_OUTPUT,
-        )
+        """Follows a running process, or one that ended not long ago, by its pid or its tag.
 
-    def list(self) -> builtins.list[RunningProcess]:
+        The output since its last client left comes first, up to 1 MiB. Raises ``not_found``.
+        """
+        stream = ProcessStream.connect(self._agent, process)
+        handle = CommandHandle(self._agent, stream, on_stdout=on_stdout, on_stderr=on_stderr)
+        return handle.read_in_background()
+
+    def list(self, *, request_timeout: float | None = None) -> builtins.list[RunningProcess]:
         """The running processes that were started through the agent."""
-        reply = self._agent.call("Process/List", {})
+        reply = self._agent.call("Process/List", {}, request_timeout=request_timeout)
         return [
             RunningProcess(each["pid"], _command_of(each["config"]), each.get("tag")) for each in reply["processes"]
         ]
 
-    def kill(self, pid: int, signal: Literal["SIGKILL", "SIGTERM"] = "SIGKILL") -> bool:
+    def kill(
+        self, pid: int, signal: Literal["SIGKILL", "SIGTERM"] = "SIGKILL", *, request_timeout: float | None = None
+    ) -> bool:
         """Ends a process and its group. Returns whether there was one."""
-        return send_signal(self._agent, pid, signal)
-
-    def _program(self, command: str | Sequence[str], stdin: str | bytes | bool) -> dict[str, Any]:
-        is_shell = isinstance(command, str)
-        words = [command] if isinstance(command, str) else [*command]
-        if stdin is True:
-            if is_shell:
-                return {"cmd": "sh", "args": ["-c", _BECOME_SHELL, "sh", *words]}
-            return {"cmd": words[0], "args": words[1:]}
-        source = "/dev/null"
-        if stdin is not False:
-            source = f"/tmp/.stdin-{uuid.uuid4()}"
-            self._files.write(source, stdin)
-        script = _OPEN_INPUT + (_BECOME_SHELL if is_shell else _BECOME_PROGRAM)
-        return {"cmd": "sh", "args": ["-c", script, "sh", source, *words]}
+        return send_signal(self._agent, pid, signal, request_timeout)
 
 
-def send_signal(agent: AgentClient, pid: int, signal: str) -> bool:
+def send_signal(agent: AgentClient, pid: int, signal: str, request_timeout: float | None) -> bool:
+    message = {"process": {"pid": pid}, "signal": f"SIGNAL_{signal}"}
     try:
-        agent.call("Process/SendSignal", {"process": {"pid": pid}, "signal": f"SIGNAL_{signal}"})
+        agent.call("Process/SendSignal", message, request_timeout=request_timeout)
         return True
     except SandboxError as error:
         if error.code == "not_found":
@@ -229,7 +287,18 @@ def send_signal(agent: AgentClient, pid: int, signal: str) -> bool:
         raise
 
 
+def _program(command: str | Sequence[str], stdin: str | bytes | bool) -> dict[str, Any]:
+    is_shell = isinstance(command, str)
+    words = [command] if isinstance(command, str) else [*command]
+    become = _BECOME_SHELL if is_shell else _BECOME_PROGRAM
+    if stdin is False:
+        return {"cmd": "sh", "args": ["-c", _NO_INPUT + become, "sh", *words]}
+    if is_shell:
+        return {"cmd": "sh", "args": ["-c", _BECOME_SHELL, "sh", *words]}
+    return {"cmd": words[0], "args": words[1:]}
+
+
 def _command_of(config: Mapping[str, Any]) -> list[str]:
     cmd, args = config["cmd"], config["args"]
-    place = _LAUNCHERS.get(args[1]) if cmd == "sh" and len(args) > 1 else None
-    return [cmd, *args] if place is None else list(args[place:])
+    is_launched = cmd == "sh" and len(args) > 1 and args[1] in _LAUNCHERS
+    return list(args[3:]) if is_launched else [cmd, *args]

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import time
+import math
 from typing import Any, Callable, Mapping, TypeVar
 
 import httpx
@@ -22,8 +23,9 @@ def new_client() -> httpx.Client:
 class Exchange:
     """Sends a request and gives the reply, whose body is still to be read.
 
-    ``read_timeout`` is the longest silence in seconds; None: any, because commands may be silent for hours. Raises a
-    SandboxError with the code of an error reply, or ``connection_failed``.
+    ``read_timeout`` is the longest silence in seconds; None: any, because commands may be silent for hours.
+    ``request_timeout`` is the same for a request with one reply. Raises a SandboxError with the code of an error reply,
+    ``connection_failed``, or ``timed_out`` after ``request_timeout``.
 
     This is a class because asyncio closes all generators of a loop at the same time: a generator that waits for the end
     of another one fails then.
@@ -39,6 +41,7 @@ class Exchange:
         headers: Mapping[str, str],
         content: Any = None,
         read_timeout: float | None = None,
+        request_timeout: float | None = None,
     ) -> None:
         sent = dict(headers)
         extensions: dict[str, Any] = {}
@@ -53,8 +56,9 @@ class Exchange:
             headers=sent,
             content=content,
             extensions=extensions,
-            timeout=httpx.Timeout(None, connect=_CONNECT_TIMEOUT, read=read_timeout),
+            timeout=httpx.Timeout(None, connect=_CONNECT_TIMEOUT, read=read_timeout if request_timeout in (None, math.inf) else request_timeout),
         )
+        self._request_timeout = request_timeout
         self._response: httpx.Response | None = None
 
     def __enter__(self) -> httpx.Response:
@@ -69,13 +73,19 @@ class Exchange:
                 response.close()
             raise error_of_reply(response.status_code, response.headers, text)
         except httpx.HTTPError as error:
-            raise connection_error(self._origin, error) from error
+            raise self._to_sandbox_error(error) from error
 
     def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
         if self._response is not None:
             self._response.close()
         if isinstance(error, httpx.HTTPError):
-            raise connection_error(self._origin, error) from error
+            raise self._to_sandbox_error(error) from error
+
+    def _to_sandbox_error(self, error: httpx.HTTPError) -> SandboxError:
+        if self._request_timeout is None or not isinstance(error, httpx.ReadTimeout):
+            return connection_error(self._origin, error)
+        request = f"{self._request.method} {self._request.url.path}"
+        return SandboxError("timed_out", f"{request}: no reply within {self._request_timeout} s")
 
 
 def with_retries(work: Callable[[], Result]) -> Result:

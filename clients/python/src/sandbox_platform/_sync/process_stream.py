@@ -29,19 +29,28 @@ class ProcessStream:
         self.exit_code: int | None = None
 
     @staticmethod
-    def start(agent: AgentClient, request: Mapping[str, Any]) -> ProcessStream:
-        return ProcessStream._open(agent, "Process/Start", request)
+    def start(
+        agent: AgentClient, request: Mapping[str, Any], user: str | None = None
+    ) -> ProcessStream:
+        """``user`` is a user of the sandbox; None: root."""
+        # A background job that the command leaves does not delay its end.
+        headers = {"Process-Ends-With": "leader"}
+        if user is not None:
+            headers["Authorization"] = f"Basic {base64.b64encode(f'{user}:'.encode()).decode()}"
+        return ProcessStream._open(agent, "Process/Start", request, headers)
 
     @staticmethod
     def connect(agent: AgentClient, process: int | str) -> ProcessStream:
         """Follows the process with this pid or this tag."""
         selector = {"pid": process} if isinstance(process, int) else {"tag": process}
-        return ProcessStream._open(agent, "Process/Connect", {"process": selector})
+        return ProcessStream._open(agent, "Process/Connect", {"process": selector}, {})
 
     @staticmethod
-    def _open(agent: AgentClient, call: str, request: Mapping[str, Any]) -> ProcessStream:
+    def _open(
+        agent: AgentClient, call: str, request: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> ProcessStream:
         breaker = StreamBreaker()
-        events = agent.stream(call, request, breaker)
+        events = agent.stream(call, request, breaker, headers)
         for message in events:
             start = message.get("event", {}).get("start")
             if start:
@@ -59,7 +68,7 @@ class ProcessStream:
     def output(self) -> Generator[Output, None]:
         """Its output until it ends."""
         broken = 0
-        while True:
+        while self.exit_code is None:
             try:
                 for message in self._events:
                     event = message.get("event", {})
@@ -78,6 +87,11 @@ class ProcessStream:
                     raise SandboxError("disconnected", "The client left the process") from None
                 if error.code != "connection_failed" or broken == _RECONNECTS:
                     raise
+            except (RuntimeError, ValueError):
+                # `disconnect` closes the events now.
+                if not self._breaker.is_broken:
+                    raise
+                raise SandboxError("disconnected", "The client left the process") from None
             time.sleep(0.1 * 2**broken)
             broken += 1
             self._events = self._agent.stream("Process/Connect", {"process": {"pid": self.pid}}, self._breaker)

@@ -22,18 +22,25 @@ class Terminal:
     def pid(self) -> int:
         return self._stream.pid
 
-    def write(self, data: str | bytes) -> None:
+    @property
+    def exit_code(self) -> int | None:
+        """128 + n if signal n ended it. None while it runs."""
+        return self._stream.exit_code
+
+    def write(self, data: str | bytes, *, request_timeout: float | None = None) -> None:
         """Sends input, as typed by a person."""
         raw = data.encode() if isinstance(data, str) else data
         text = base64.b64encode(raw).decode()
-        self._agent.call("Process/SendInput", {"process": {"pid": self.pid}, "input": {"pty": text}})
+        message = {"process": {"pid": self.pid}, "input": {"pty": text}}
+        self._agent.call("Process/SendInput", message, request_timeout=request_timeout)
 
-    def resize(self, cols: int, rows: int) -> None:
-        size = {"cols": cols, "rows": rows}
-        self._agent.call("Process/Update", {"process": {"pid": self.pid}, "pty": {"size": size}})
+    def resize(self, cols: int, rows: int, *, request_timeout: float | None = None) -> None:
+        message = {"process": {"pid": self.pid}, "pty": {"size": {"cols": cols, "rows": rows}}}
+        self._agent.call("Process/Update", message, request_timeout=request_timeout)
 
-    def kill(self) -> bool:
-        return send_signal(self._agent, self.pid, "SIGKILL")
+    def kill(self, *, request_timeout: float | None = None) -> bool:
+        """Ends the program and its group. Returns whether it still ran."""
+        return send_signal(self._agent, self.pid, "SIGKILL", request_timeout)
 
     def disconnect(self) -> None:
         """Closes the connection. The program continues."""
@@ -63,11 +70,12 @@ class Pty:
         *,
         cols: int = 80,
         rows: int = 24,
+        user: str | None = None,
         cwd: str | None = None,
         envs: Mapping[str, str] | None = None,
         tag: str | None = None,
     ) -> Terminal:
-        """Starts a program on a new terminal. The default is a login shell."""
+        """Starts a program on a new terminal. The default is a login shell of root."""
         cmd, *args = command
         process: dict[str, Any] = {"cmd": cmd, "args": args, "envs": dict(envs or {})}
         if cwd is not None:
@@ -75,8 +83,8 @@ class Pty:
         request: dict[str, Any] = {"process": process, "pty": {"size": {"cols": cols, "rows": rows}}}
         if tag is not None:
             request["tag"] = tag
-        return Terminal(self._agent, ProcessStream.start(self._agent, request))
+        return Terminal(self._agent, ProcessStream.start(self._agent, request, user))
 
     def connect(self, process: int | str) -> Terminal:
-        """Follows a running terminal, by its pid or its tag."""
+        """Follows a running terminal, or one that ended not long ago, by its pid or its tag."""
         return Terminal(self._agent, ProcessStream.connect(self._agent, process))

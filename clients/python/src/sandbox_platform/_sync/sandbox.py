@@ -1,13 +1,15 @@
 # Generated from _async by generate_sync.py. Do not edit.
 from __future__ import annotations
 
+import builtins
 import json
+from datetime import datetime
 from typing import Any, Iterator, Callable, Literal, Mapping, Sequence
 from urllib.parse import quote
 
 import httpx
 
-from .._generated.api import AddSandboxPortBody, Sandbox as SandboxInfo, SandboxSummary
+from .._generated.api import AddSandboxPortBody, Sandbox as SandboxInfo, SandboxMetrics, SandboxSummary
 from ..connection import public_url, read_connection, server_of
 from ..errors import SandboxError
 from ..stream_breaker import StreamBreaker
@@ -17,6 +19,7 @@ from .api_client import ApiClient
 from .commands import Commands
 from .deadline import Deadline
 from .files import Files
+from .git import Git
 from .http_exchange import new_client
 from .ports import Ports
 from .pty import Pty
@@ -34,10 +37,12 @@ class Sandbox:
         self.access_token: str = made["envd_access_token"]
         #: The URL of the agent, for programs that can resolve the name.
         self.url = public_url(self.domain, api.connection)
-        self._agent = AgentClient(api.client, server_of(self.domain, api.connection), self.access_token)
+        server, timeout = server_of(self.domain, api.connection), api.connection.request_timeout
+        self._agent = AgentClient(api.client, server, self.access_token, timeout)
         self.files = Files(self._agent, self.access_token, self.url)
-        self.commands = Commands(self._agent, self.files)
+        self.commands = Commands(self._agent)
         self.pty = Pty(self._agent)
+        self.git = Git(self.commands)
         self.ports = Ports(api, self.id, self.domain, self.access_token)
 
     @classmethod
@@ -60,13 +65,14 @@ class Sandbox:
         api_url: str | None = None,
         api_key: str | None = None,
         gateway_url: str | None = None,
+        request_timeout: float | None = None,
     ) -> Sandbox:
         """Makes a sandbox and waits until it runs.
 
         ``timeout`` is in seconds; ``more`` has every other field of ``POST /v1/sandboxes``. Raises a SandboxError with
         the code of the refusal; ``sandbox_failed`` when it did not come up.
         """
-        api = ApiClient(read_connection(api_url, api_key, gateway_url), new_client())
+        api = ApiClient(read_connection(api_url, api_key, gateway_url, request_timeout), new_client())
         fields = {
             "template": template,
             "name": name,
@@ -102,9 +108,10 @@ class Sandbox:
         api_url: str | None = None,
         api_key: str | None = None,
         gateway_url: str | None = None,
+        request_timeout: float | None = None,
     ) -> Sandbox:
         """Connects to an existing sandbox. A paused one is resumed. ``timeout`` counts from now."""
-        api = ApiClient(read_connection(api_url, api_key, gateway_url), new_client())
+        api = ApiClient(read_connection(api_url, api_key, gateway_url, request_timeout), new_client())
         body = {} if timeout is None else {"timeout": timeout}
         try:
             return cls(api, api.call("connectSandbox", path={"sandbox_id": sandbox_id}, body=body))
@@ -120,9 +127,10 @@ class Sandbox:
         api_url: str | None = None,
         api_key: str | None = None,
         gateway_url: str | None = None,
+        request_timeout: float | None = None,
     ) -> Sandbox:
         """A sandbox as it is: a paused one stays paused."""
-        api = ApiClient(read_connection(api_url, api_key, gateway_url), new_client())
+        api = ApiClient(read_connection(api_url, api_key, gateway_url, request_timeout), new_client())
         try:
             return cls(api, api.call("getSandbox", path={"sandbox_id": sandbox_id}))
         except BaseException:
@@ -139,6 +147,7 @@ class Sandbox:
         api_url: str | None = None,
         api_key: str | None = None,
         gateway_url: str | None = None,
+        request_timeout: float | None = None,
     ) -> Iterator[SandboxSummary]:
         """The sandboxes that the caller may see, newest first."""
         limit = 100
@@ -148,7 +157,7 @@ class Sandbox:
         if metadata is not None:
             query["metadata"] = json.dumps(dict(metadata))
         with new_client() as client:
-            api = ApiClient(read_connection(api_url, api_key, gateway_url), client)
+            api = ApiClient(read_connection(api_url, api_key, gateway_url, request_timeout), client)
             page = 1
             while True:
                 found = api.call("listSandboxes", query={**query, "page": page})
@@ -158,10 +167,34 @@ class Sandbox:
                     return
                 page += 1
 
-    def info(self) -> SandboxInfo:
+    def info(self, *, request_timeout: float | None = None) -> SandboxInfo:
         """The current fields of the sandbox."""
-        info: SandboxInfo = self._api.call("getSandbox", path={"sandbox_id": self.id})
+        info: SandboxInfo = self._call("getSandbox", request_timeout)
         return info
+
+    def metrics(
+        self,
+        *,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        step: float | None = None,
+        request_timeout: float | None = None,
+    ) -> builtins.list[SandboxMetrics]:
+        """Its use of processors, memory and disk, as averages of each ``step`` (default 5 seconds), oldest first.
+
+        The default is the last 5 minutes.
+        """
+        query: dict[str, Any] = {}
+        if start is not None:
+            query["start"] = int(start.timestamp() * 1000)
+        if end is not None:
+            query["end"] = int(end.timestamp() * 1000)
+        if step is not None:
+            query["step"] = step
+        metrics: builtins.list[SandboxMetrics] = (
+            self._call("getSandboxMetrics", request_timeout, query=query)
+        )["metrics"]
+        return metrics
 
     def web_url(self, page: Literal["terminal", "files"] = "terminal") -> str:
         """The link to its terminal or its files in a browser.
@@ -242,32 +275,40 @@ class Sandbox:
         context_id = context.id if isinstance(context, CodeContext) else context
         self._agent.call("ContextService/DestroyContext", {"contextId": context_id})
 
-    def pause(self) -> None:
+    def pause(self, *, request_timeout: float | None = None) -> None:
         """Freezes the sandbox. Memory, processes and disk are kept."""
-        self._api.call("pauseSandbox", path={"sandbox_id": self.id}, body={})
+        self._call("pauseSandbox", request_timeout, body={})
 
-    def resume(self) -> None:
-        self._api.call("resumeSandbox", path={"sandbox_id": self.id}, body={})
+    def resume(self, *, request_timeout: float | None = None) -> None:
+        self._call("resumeSandbox", request_timeout, body={})
 
-    def set_timeout(self, seconds: int) -> None:
+    def restart(self, *, request_timeout: float | None = None) -> None:
+        """Ends its processes and starts it again on its disk."""
+        self._call("restartSandbox", request_timeout, body={})
+
+    def set_timeout(self, seconds: int, *, request_timeout: float | None = None) -> None:
         """Sets the timeout, which counts from the start of the running phase.
 
         For a timeout that counts from now, use ``connect`` with ``timeout``.
         """
-        self._api.call("setSandboxTimeout", path={"sandbox_id": self.id}, body={"timeout": seconds})
+        self._call("setSandboxTimeout", request_timeout, body={"timeout": seconds})
 
-    def terminate(self) -> None:
+    def terminate(self, *, request_timeout: float | None = None) -> None:
         """Ends the sandbox. It stays readable as ``terminated``. Succeeds if it has already ended."""
-        self._api.call("terminateSandbox", path={"sandbox_id": self.id})
+        self._call("terminateSandbox", request_timeout)
 
-    def delete(self) -> None:
+    def delete(self, *, request_timeout: float | None = None) -> None:
         """Ends the sandbox and removes its data."""
-        self._api.call("deleteSandbox", path={"sandbox_id": self.id})
+        self._call("deleteSandbox", request_timeout)
 
     def close(self) -> None:
         """Closes the connections. The sandbox continues."""
         self._agent.close()
         self._api.client.close()
+
+    def _call(self, operation: str, request_timeout: float | None, **more: Any) -> Any:
+        path = {"sandbox_id": self.id}
+        return self._api.call(operation, path=path, request_timeout=request_timeout, **more)
 
     def __enter__(self) -> Sandbox:
         return self
