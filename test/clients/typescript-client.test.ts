@@ -220,13 +220,13 @@ test('code runs in contexts that keep their state', async () => {
     ...{ text: '41', stdout: 'seen\n', error: null, exitCode: 0 },
   });
   const context = await sandbox.createCodeContext({ language: 'javascript' });
-  const { error } = await sandbox.runCode('x', { contextId: context.id });
+  const { error } = await sandbox.runCode('x', { context });
   expect(error).toMatchObject({ name: 'ReferenceError' });
-  const endless = sandbox.runCode('for (;;);', { contextId: context.id, timeoutMs: 1000 });
+  const endless = sandbox.runCode('for (;;);', { context, timeoutMs: 1000 });
   expect(await catchCode(endless)).toBe('timed_out');
-  expect((await sandbox.runCode('1 + 1', { contextId: context.id, timeoutMs: 60_000 })).text).toBe('2');
+  expect((await sandbox.runCode('1 + 1', { context, timeoutMs: 60_000 })).text).toBe('2');
   await sandbox.destroyCodeContext(context.id);
-  expect(await catchCode(sandbox.runCode('x', { contextId: context.id }))).toBe('not_found');
+  expect(await catchCode(sandbox.runCode('x', { context }))).toBe('not_found');
   const code = `display({ a: [1, 2n ** 53n + 1n] });
 display({ 'application/vnd.sandbox.data+json': { text: '{"n": [1e-12, 9007199254740993]}' } }, { raw: true })`;
   const { results } = await sandbox.runCode(code, { language: 'javascript' });

@@ -47,8 +47,8 @@ export interface Execution {
 export interface RunCodeOptions {
   /** `python` by default. */
   language?: string;
-  /** A context of `createCodeContext`. The default is the default context of the language. */
-  contextId?: string;
+  /** A context of `createCodeContext`, or its id. The default is the default context of the language. */
+  context?: string | { id: string };
   envs?: Record<string, string>;
   onStdout?: (text: string) => void;
   onStderr?: (text: string) => void;
@@ -85,7 +85,8 @@ export async function runCode(agent: AgentClient, code: string, options: RunCode
 }
 
 async function execute(agent: AgentClient, code: string, options: RunCodeOptions): Promise<Execution> {
-  const { language = options.contextId ? '' : 'python', contextId = '', envs = {} } = options;
+  const { context = '', language = context ? '' : 'python', envs = {} } = options;
+  const contextId = typeof context === 'string' ? context : context.id;
   const message = { code, language, contextId, envVars: envs };
   const execution: Execution = {
     ...{ text: undefined, results: [], stdout: '', stderr: '', error: null, exitCode: 0, executionCount: 0 },

@@ -35,6 +35,11 @@ export interface CommandOptions {
   maxOutputLength?: number;
 }
 
+export type FollowOptions = Pick<
+  CommandOptions,
+  'onStdout' | 'onStderr' | 'timeoutMs' | 'signal' | 'check' | 'maxOutputLength'
+>;
+
 export interface CommandResult {
   /** 128 + n if signal n ended it. */
   exitCode: number;
@@ -84,10 +89,9 @@ export class Commands {
     options: CommandOptions & { background?: boolean } = {},
   ): Promise<CommandHandle | CommandResult> {
     options.signal?.throwIfAborted();
-    const { tag, user, stdin } = options;
+    const { tag, user } = options;
     const request = { process: configOf(command, options), ...(tag !== undefined && { tag }) };
     const handle = new CommandHandle(this.#agent, await ProcessStream.start(this.#agent, request, user), options);
-    if (stdin !== undefined && stdin !== 'open') handle.feed(Buffer.from(stdin));
     return options.background ? handle : handle.wait();
   }
 
@@ -96,7 +100,7 @@ export class Commands {
    * 1 MiB.
    * @throws {SandboxError} `not_found`
    */
-  async connect(process: number | { tag: string }, options: CommandOptions = {}): Promise<CommandHandle> {
+  async connect(process: number | { tag: string }, options: FollowOptions = {}): Promise<CommandHandle> {
     const stream = await ProcessStream.connect(this.#agent, typeof process === 'number' ? { pid: process } : process);
     return new CommandHandle(this.#agent, stream, { ...options, background: true });
   }
@@ -137,7 +141,7 @@ export class CommandHandle implements AsyncIterable<Output> {
   readonly #stderr: OutputText;
   readonly #pieces: PieceQueue | null;
   readonly #end: Promise<void>;
-  #feeding: Promise<void> | undefined;
+  readonly #feeding: Promise<void>;
 
   constructor(agent: AgentClient, stream: ProcessStream, options: CommandOptions & { background?: boolean }) {
     this.#agent = agent;
@@ -148,8 +152,10 @@ export class CommandHandle implements AsyncIterable<Output> {
     this.#stderr = new OutputText(maxOutputLength);
     this.#pieces = options.background ? new PieceQueue(maxOutputLength) : null;
     this.#end = this.#limited(() => this.#read());
-    // Whoever waits or reads gets the error.
-    this.#end.catch(() => {});
+    const { stdin } = options;
+    this.#feeding = stdin === undefined || stdin === 'open' ? Promise.resolve() : this.#feed(Buffer.from(stdin));
+    // Whoever waits or reads gets the errors.
+    for (const work of [this.#end, this.#feeding]) work.catch(() => {});
   }
 
   get pid(): number {
@@ -179,17 +185,6 @@ export class CommandHandle implements AsyncIterable<Output> {
   /** Ends its standard input after everything that was written. */
   async closeStdin(options: RequestOptions = {}): Promise<void> {
     await this.#agent.call('Process/CloseStdin', { process: { pid: this.pid } }, options);
-  }
-
-  /** Sends the whole input, beside the reading of the output. A failure kills the command, and `wait` throws it. */
-  feed(input: Uint8Array): void {
-    this.#feeding = this.#send(input).catch(async (error) => {
-      // A command may end, or close its input, without reading all of it.
-      if (['failed_precondition', 'not_found'].includes(error.code)) return;
-      await this.kill();
-      throw error;
-    });
-    this.#feeding.catch(() => {});
   }
 
   /** Ends the command and its group. Returns whether it still ran. */
@@ -237,12 +232,20 @@ export class CommandHandle implements AsyncIterable<Output> {
     }
   }
 
-  async #send(input: Uint8Array): Promise<void> {
+  /** Sends the whole input. A failure kills the command. */
+  async #feed(input: Uint8Array): Promise<void> {
     const options = { requestTimeoutMs: Number.POSITIVE_INFINITY };
-    for (let at = 0; at < input.length; at += inputPieceBytes) {
-      await this.sendStdin(input.subarray(at, at + inputPieceBytes), options);
+    try {
+      for (let at = 0; at < input.length; at += inputPieceBytes) {
+        await this.sendStdin(input.subarray(at, at + inputPieceBytes), options);
+      }
+      await this.closeStdin(options);
+    } catch (error) {
+      // A command may end, or close its input, without reading all of it.
+      if (['failed_precondition', 'not_found'].includes((error as SandboxError).code)) return;
+      await this.kill();
+      throw error;
     }
-    await this.closeStdin(options);
   }
 
   /** Kills the command when its time is over or the caller aborts. What it has left in other groups continues. */

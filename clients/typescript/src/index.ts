@@ -5,6 +5,7 @@ export type {
   CommandOptions,
   CommandResult,
   Commands,
+  FollowOptions,
   KillSignal,
   RunningProcess,
 } from './commands.ts';

@@ -171,7 +171,8 @@ export class Sandbox implements AsyncDisposable {
     return { id, language: named, cwd: folder };
   }
 
-  async destroyCodeContext(contextId: string): Promise<void> {
+  async destroyCodeContext(context: string | { id: string }): Promise<void> {
+    const contextId = typeof context === 'string' ? context : context.id;
     await this.#agent.call('ContextService/DestroyContext', { contextId });
   }
 

@@ -122,6 +122,10 @@ class Execution:
     execution_count: int = 0
 
 
+#: The default maximum length of one output, in characters.
+MAX_OUTPUT = 8 * 1024 * 1024
+
+
 class OutputText:
     """The output of a command as text with a maximum length. If it is longer, its beginning is dropped."""
 
@@ -138,14 +142,14 @@ class OutputText:
         return "".join(self._pieces)[-self._max_length :]
 
     def add(self, data: bytes) -> str:
-        return self._keep(self._decoder.decode(data))
+        return self.add_text(self._decoder.decode(data))
 
     def finish(self) -> None:
         """Adds a replacement character if the output ends within a character."""
-        self._keep(self._decoder.decode(b"", True))
+        self.add_text(self._decoder.decode(b"", True))
         self._cut()
 
-    def _keep(self, text: str) -> str:
+    def add_text(self, text: str) -> str:
         self._pieces.append(text)
         self._length += len(text)
         if self._length > 2 * self._max_length:

@@ -6,14 +6,12 @@ import math
 from typing import Any, AsyncIterator, Callable, Literal, Mapping, Sequence, overload
 
 from ..errors import CommandFailedError, SandboxError
-from ..values import CommandResult, Output, OutputText, RunningProcess
+from ..values import MAX_OUTPUT, CommandResult, Output, OutputText, RunningProcess
 from .agent_client import AsyncAgentClient
 from .background import AsyncBackground
 from .deadline import AsyncDeadline
 from .piece_queue import AsyncPieceQueue
 from .process_stream import AsyncProcessStream
-
-_MAX_OUTPUT = 8 * 1024 * 1024
 
 # The input of a command is sent in pieces of this size.
 _INPUT_PIECE = 4 * 1024 * 1024
@@ -39,7 +37,7 @@ class AsyncCommandHandle:
         on_stderr: Callable[[str], Any] | None = None,
         timeout: float | None = None,
         check: bool = False,
-        max_output: int = _MAX_OUTPUT,
+        max_output: int = MAX_OUTPUT,
         stdin: bytes | None = None,
     ) -> None:
         self._agent = agent
@@ -115,7 +113,7 @@ class AsyncCommandHandle:
             raise CommandFailedError(exit_code, *texts)
         return CommandResult(exit_code, *texts, self._stdout.is_truncated or self._stderr.is_truncated)
 
-    def read_in_background(self) -> AsyncCommandHandle:
+    def _read_in_background(self) -> AsyncCommandHandle:
         """Begins to read the output, also while nobody waits."""
         self._is_background = True
         self._reading = AsyncBackground(self._read)
@@ -220,7 +218,7 @@ class AsyncCommands:
         on_stderr: Callable[[str], Any] | None = None,
         timeout: float | None = None,
         check: bool = False,
-        max_output: int = _MAX_OUTPUT,
+        max_output: int = MAX_OUTPUT,
     ) -> AsyncCommandHandle | CommandResult:
         """Runs a command: a text for the shell, or a program with its arguments.
 
@@ -244,7 +242,7 @@ class AsyncCommands:
             max_output=max_output,
             stdin=None if isinstance(stdin, bool) else stdin.encode() if isinstance(stdin, str) else stdin,
         )
-        return handle.read_in_background() if background else await handle.wait()
+        return handle._read_in_background() if background else await handle.wait()
 
     async def connect(
         self,
@@ -252,14 +250,25 @@ class AsyncCommands:
         *,
         on_stdout: Callable[[str], Any] | None = None,
         on_stderr: Callable[[str], Any] | None = None,
+        timeout: float | None = None,
+        check: bool = False,
+        max_output: int = MAX_OUTPUT,
     ) -> AsyncCommandHandle:
         """Follows a running process, or one that ended not long ago, by its pid or its tag.
 
         The output since its last client left comes first, up to 1 MiB. Raises ``not_found``.
         """
         stream = await AsyncProcessStream.connect(self._agent, process)
-        handle = AsyncCommandHandle(self._agent, stream, on_stdout=on_stdout, on_stderr=on_stderr)
-        return handle.read_in_background()
+        handle = AsyncCommandHandle(
+            self._agent,
+            stream,
+            on_stdout=on_stdout,
+            on_stderr=on_stderr,
+            timeout=timeout,
+            check=check,
+            max_output=max_output,
+        )
+        return handle._read_in_background()
 
     async def list(self, *, request_timeout: float | None = None) -> builtins.list[RunningProcess]:
         """The running processes that were started through the agent."""

@@ -59,12 +59,12 @@ class AsyncPorts:
         *,
         method: str = "GET",
         headers: Mapping[str, str] | None = None,
-        content: bytes | None = None,
+        body: bytes | None = None,
     ) -> httpx.Response:
         """Sends a request to a port, with the token. The name of the sandbox need not resolve."""
         server = server_of(f"{port}-{self._domain}", self._api.connection)
         sent = {"X-Access-Token": self._token, **(headers or {})}
-        async with AsyncExchange(self._api.client, server, method, path, headers=sent, content=content) as response:
+        async with AsyncExchange(self._api.client, server, method, path, headers=sent, content=body) as response:
             await response.aread()
             return response
 

@@ -4,6 +4,7 @@ import base64
 from typing import Any, AsyncIterator, Callable, Mapping, Sequence
 
 from .agent_client import AsyncAgentClient
+from .background import AsyncBackground
 from .commands import send_signal
 from .process_stream import AsyncProcessStream
 
@@ -13,9 +14,13 @@ _LOGIN_SHELL = ("sh", "-c", "command -v bash >/dev/null && exec bash -l; exec sh
 class AsyncTerminal:
     """A program on a terminal. Iterate over its output, or let ``wait`` pass it to a function."""
 
-    def __init__(self, agent: AsyncAgentClient, stream: AsyncProcessStream) -> None:
+    def __init__(
+        self, agent: AsyncAgentClient, stream: AsyncProcessStream, on_data: Callable[[bytes], Any] | None
+    ) -> None:
         self._agent = agent
         self._stream = stream
+        self._on_data = on_data
+        self._reading = None if on_data is None else AsyncBackground(self._read)
 
     @property
     def pid(self) -> int:
@@ -51,10 +56,16 @@ class AsyncTerminal:
 
     async def wait(self, on_data: Callable[[bytes], Any] | None = None) -> int:
         """Waits for the program's end and returns its exit code."""
-        async for piece in self._stream.output():
-            if on_data is not None:
-                on_data(piece.data)
+        if self._reading is not None:
+            await self._reading.wait()
+        self._on_data = on_data
+        await self._read()
         return self._stream.exit_code or 0
+
+    async def _read(self) -> None:
+        async for piece in self._stream.output():
+            if self._on_data is not None:
+                self._on_data(piece.data)
 
 
 class AsyncPty:
@@ -73,8 +84,12 @@ class AsyncPty:
         cwd: str | None = None,
         envs: Mapping[str, str] | None = None,
         tag: str | None = None,
+        on_data: Callable[[bytes], Any] | None = None,
     ) -> AsyncTerminal:
-        """Starts a program on a new terminal. The default is a login shell of root."""
+        """Starts a program on a new terminal. The default is a login shell of root.
+
+        ``on_data`` is called with each piece of output as it comes. Without it, iterate over the terminal.
+        """
         cmd, *args = command
         process: dict[str, Any] = {"cmd": cmd, "args": args, "envs": dict(envs or {})}
         if cwd is not None:
@@ -82,8 +97,10 @@ class AsyncPty:
         request: dict[str, Any] = {"process": process, "pty": {"size": {"cols": cols, "rows": rows}}}
         if tag is not None:
             request["tag"] = tag
-        return AsyncTerminal(self._agent, await AsyncProcessStream.start(self._agent, request, user))
+        return AsyncTerminal(self._agent, await AsyncProcessStream.start(self._agent, request, user), on_data)
 
-    async def connect(self, process: int | str) -> AsyncTerminal:
+    async def connect(
+        self, process: int | str, *, on_data: Callable[[bytes], Any] | None = None
+    ) -> AsyncTerminal:
         """Follows a running terminal, or one that ended not long ago, by its pid or its tag."""
-        return AsyncTerminal(self._agent, await AsyncProcessStream.connect(self._agent, process))
+        return AsyncTerminal(self._agent, await AsyncProcessStream.connect(self._agent, process), on_data)

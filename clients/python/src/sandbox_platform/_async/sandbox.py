@@ -12,7 +12,7 @@ from .._generated.api import AddSandboxPortBody, Sandbox as SandboxInfo, Sandbox
 from ..connection import public_url, read_connection, server_of
 from ..errors import SandboxError
 from ..stream_breaker import StreamBreaker
-from ..values import CodeContext, CodeResult, Execution, code_result
+from ..values import MAX_OUTPUT, CodeContext, CodeResult, Execution, OutputText, code_result
 from .agent_client import AsyncAgentClient
 from .api_client import AsyncApiClient
 from .commands import AsyncCommands
@@ -214,10 +214,12 @@ class AsyncSandbox:
         on_stderr: Callable[[str], Any] | None = None,
         on_result: Callable[[CodeResult], Any] | None = None,
         timeout: float | None = None,
+        max_output: int = MAX_OUTPUT,
     ) -> Execution:
         """Runs code in a context that keeps its state: Python, JavaScript, TypeScript, Bash, R, Java.
 
-        After ``timeout`` seconds the code is interrupted: ``timed_out``. Without one there is no limit.
+        After ``timeout`` seconds the code is interrupted: ``timed_out``. Without one there is no limit. Longer outputs
+        than ``max_output`` characters lose their beginning.
         """
         context_id = context.id if isinstance(context, CodeContext) else context or ""
         message = {
@@ -227,6 +229,7 @@ class AsyncSandbox:
             "envVars": dict(envs or {}),
         }
         execution = Execution()
+        stdout, stderr = OutputText(max_output), OutputText(max_output)
         breaker = StreamBreaker(timeout)
 
         async def interrupt() -> None:
@@ -237,11 +240,11 @@ class AsyncSandbox:
             try:
                 async for event in self._agent.stream("ExecutionService/Execute", message, breaker):
                     if "stdout" in event:
-                        execution.stdout += event["stdout"]["content"]
+                        stdout.add_text(event["stdout"]["content"])
                         if on_stdout is not None:
                             on_stdout(event["stdout"]["content"])
                     elif "stderr" in event:
-                        execution.stderr += event["stderr"]["content"]
+                        stderr.add_text(event["stderr"]["content"])
                         if on_stderr is not None:
                             on_stderr(event["stderr"]["content"])
                     elif "error" in event:
@@ -263,6 +266,7 @@ class AsyncSandbox:
                     raise
         if is_silent or deadline.is_over:
             raise SandboxError("timed_out", f"The code did not end in {timeout} s and was interrupted")
+        execution.stdout, execution.stderr = stdout.text, stderr.text
         return execution
 
     async def create_code_context(self, language: str = "python", *, cwd: str = "") -> CodeContext:

@@ -7,14 +7,12 @@ import math
 from typing import Any, Iterator, Callable, Literal, Mapping, Sequence, overload
 
 from ..errors import CommandFailedError, SandboxError
-from ..values import CommandResult, Output, OutputText, RunningProcess
+from ..values import MAX_OUTPUT, CommandResult, Output, OutputText, RunningProcess
 from .agent_client import AgentClient
 from .background import Background
 from .deadline import Deadline
 from .piece_queue import PieceQueue
 from .process_stream import ProcessStream
-
-_MAX_OUTPUT = 8 * 1024 * 1024
 
 # The input of a command is sent in pieces of this size.
 _INPUT_PIECE = 4 * 1024 * 1024
@@ -40,7 +38,7 @@ class CommandHandle:
         on_stderr: Callable[[str], Any] | None = None,
         timeout: float | None = None,
         check: bool = False,
-        max_output: int = _MAX_OUTPUT,
+        max_output: int = MAX_OUTPUT,
         stdin: bytes | None = None,
     ) -> None:
         self._agent = agent
@@ -116,7 +114,7 @@ class CommandHandle:
             raise CommandFailedError(exit_code, *texts)
         return CommandResult(exit_code, *texts, self._stdout.is_truncated or self._stderr.is_truncated)
 
-    def read_in_background(self) -> CommandHandle:
+    def _read_in_background(self) -> CommandHandle:
         """Begins to read the output, also while nobody waits."""
         self._is_background = True
         self._reading = Background(self._read)
@@ -221,7 +219,7 @@ class Commands:
         on_stderr: Callable[[str], Any] | None = None,
         timeout: float | None = None,
         check: bool = False,
-        max_output: int = _MAX_OUTPUT,
+        max_output: int = MAX_OUTPUT,
     ) -> CommandHandle | CommandResult:
         """Runs a command: a text for the shell, or a program with its arguments.
 
@@ -245,7 +243,7 @@ class Commands:
             max_output=max_output,
             stdin=None if isinstance(stdin, bool) else stdin.encode() if isinstance(stdin, str) else stdin,
         )
-        return handle.read_in_background() if background else handle.wait()
+        return handle._read_in_background() if background else handle.wait()
 
     def connect(
         self,
@@ -253,14 +251,25 @@ class Commands:
         *,
         on_stdout: Callable[[str], Any] | None = None,
         on_stderr: Callable[[str], Any] | None = None,
+        timeout: float | None = None,
+        check: bool = False,
+        max_output: int = MAX_OUTPUT,
     ) -> CommandHandle:
         """Follows a running process, or one that ended not long ago, by its pid or its tag.
 
         The output since its last client left comes first, up to 1 MiB. Raises ``not_found``.
         """
         stream = ProcessStream.connect(self._agent, process)
-        handle = CommandHandle(self._agent, stream, on_stdout=on_stdout, on_stderr=on_stderr)
-        return handle.read_in_background()
+        handle = CommandHandle(
+            self._agent,
+            stream,
+            on_stdout=on_stdout,
+            on_stderr=on_stderr,
+            timeout=timeout,
+            check=check,
+            max_output=max_output,
+        )
+        return handle._read_in_background()
 
     def list(self, *, request_timeout: float | None = None) -> builtins.list[RunningProcess]:
         """The running processes that were started through the agent."""

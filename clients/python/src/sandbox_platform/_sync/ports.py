@@ -60,12 +60,12 @@ class Ports:
         *,
         method: str = "GET",
         headers: Mapping[str, str] | None = None,
-        content: bytes | None = None,
+        body: bytes | None = None,
     ) -> httpx.Response:
         """Sends a request to a port, with the token. The name of the sandbox need not resolve."""
         server = server_of(f"{port}-{self._domain}", self._api.connection)
         sent = {"X-Access-Token": self._token, **(headers or {})}
-        with Exchange(self._api.client, server, method, path, headers=sent, content=content) as response:
+        with Exchange(self._api.client, server, method, path, headers=sent, content=body) as response:
             response.read()
             return response
 

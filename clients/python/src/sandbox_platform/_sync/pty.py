@@ -5,6 +5,7 @@ import base64
 from typing import Any, Iterator, Callable, Mapping, Sequence
 
 from .agent_client import AgentClient
+from .background import Background
 from .commands import send_signal
 from .process_stream import ProcessStream
 
@@ -14,9 +15,13 @@ _LOGIN_SHELL = ("sh", "-c", "command -v bash >/dev/null && exec bash -l; exec sh
 class Terminal:
     """A program on a terminal. Iterate over its output, or let ``wait`` pass it to a function."""
 
-    def __init__(self, agent: AgentClient, stream: ProcessStream) -> None:
+    def __init__(
+        self, agent: AgentClient, stream: ProcessStream, on_data: Callable[[bytes], Any] | None
+    ) -> None:
         self._agent = agent
         self._stream = stream
+        self._on_data = on_data
+        self._reading = None if on_data is None else Background(self._read)
 
     @property
     def pid(self) -> int:
@@ -52,10 +57,16 @@ class Terminal:
 
     def wait(self, on_data: Callable[[bytes], Any] | None = None) -> int:
         """Waits for the program's end and returns its exit code."""
-        for piece in self._stream.output():
-            if on_data is not None:
-                on_data(piece.data)
+        if self._reading is not None:
+            self._reading.wait()
+        self._on_data = on_data
+        self._read()
         return self._stream.exit_code or 0
+
+    def _read(self) -> None:
+        for piece in self._stream.output():
+            if self._on_data is not None:
+                self._on_data(piece.data)
 
 
 class Pty:
@@ -74,8 +85,12 @@ class Pty:
         cwd: str | None = None,
         envs: Mapping[str, str] | None = None,
         tag: str | None = None,
+        on_data: Callable[[bytes], Any] | None = None,
     ) -> Terminal:
-        """Starts a program on a new terminal. The default is a login shell of root."""
+        """Starts a program on a new terminal. The default is a login shell of root.
+
+        ``on_data`` is called with each piece of output as it comes. Without it, iterate over the terminal.
+        """
         cmd, *args = command
         process: dict[str, Any] = {"cmd": cmd, "args": args, "envs": dict(envs or {})}
         if cwd is not None:
@@ -83,8 +98,10 @@ class Pty:
         request: dict[str, Any] = {"process": process, "pty": {"size": {"cols": cols, "rows": rows}}}
         if tag is not None:
             request["tag"] = tag
-        return Terminal(self._agent, ProcessStream.start(self._agent, request, user))
+        return Terminal(self._agent, ProcessStream.start(self._agent, request, user), on_data)
 
-    def connect(self, process: int | str) -> Terminal:
+    def connect(
+        self, process: int | str, *, on_data: Callable[[bytes], Any] | None = None
+    ) -> Terminal:
         """Follows a running terminal, or one that ended not long ago, by its pid or its tag."""
-        return Terminal(self._agent, ProcessStream.connect(self._agent, process))
+        return Terminal(self._agent, ProcessStream.connect(self._agent, process), on_data)

@@ -13,7 +13,7 @@ from .._generated.api import AddSandboxPortBody, Sandbox as SandboxInfo, Sandbox
 from ..connection import public_url, read_connection, server_of
 from ..errors import SandboxError
 from ..stream_breaker import StreamBreaker
-from ..values import CodeContext, CodeResult, Execution, code_result
+from ..values import MAX_OUTPUT, CodeContext, CodeResult, Execution, OutputText, code_result
 from .agent_client import AgentClient
 from .api_client import ApiClient
 from .commands import Commands
@@ -215,10 +215,12 @@ class Sandbox:
         on_stderr: Callable[[str], Any] | None = None,
         on_result: Callable[[CodeResult], Any] | None = None,
         timeout: float | None = None,
+        max_output: int = MAX_OUTPUT,
     ) -> Execution:
         """Runs code in a context that keeps its state: Python, JavaScript, TypeScript, Bash, R, Java.
 
-        After ``timeout`` seconds the code is interrupted: ``timed_out``. Without one there is no limit.
+        After ``timeout`` seconds the code is interrupted: ``timed_out``. Without one there is no limit. Longer outputs
+        than ``max_output`` characters lose their beginning.
         """
         context_id = context.id if isinstance(context, CodeContext) else context or ""
         message = {
@@ -228,6 +230,7 @@ class Sandbox:
             "envVars": dict(envs or {}),
         }
         execution = Execution()
+        stdout, stderr = OutputText(max_output), OutputText(max_output)
         breaker = StreamBreaker(timeout)
 
         def interrupt() -> None:
@@ -238,11 +241,11 @@ class Sandbox:
             try:
                 for event in self._agent.stream("ExecutionService/Execute", message, breaker):
                     if "stdout" in event:
-                        execution.stdout += event["stdout"]["content"]
+                        stdout.add_text(event["stdout"]["content"])
                         if on_stdout is not None:
                             on_stdout(event["stdout"]["content"])
                     elif "stderr" in event:
-                        execution.stderr += event["stderr"]["content"]
+                        stderr.add_text(event["stderr"]["content"])
                         if on_stderr is not None:
                             on_stderr(event["stderr"]["content"])
                     elif "error" in event:
@@ -264,6 +267,7 @@ class Sandbox:
                     raise
         if is_silent or deadline.is_over:
             raise SandboxError("timed_out", f"The code did not end in {timeout} s and was interrupted")
+        execution.stdout, execution.stderr = stdout.text, stderr.text
         return execution
 
     def create_code_context(self, language: str = "python", *, cwd: str = "") -> CodeContext:
