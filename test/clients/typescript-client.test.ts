@@ -271,7 +271,9 @@ describe('the packed archive in an empty project', () => {
     expect(Object.fromEntries(byHeading)).toEqual({
       'Ten lines': expect.stringMatching(/^hello from sbx-\w+\n\nkept in the sandbox\n$/),
       Sandboxes: expect.stringMatching(/^running\n\d+\nsbx-\w+ running\n$/),
-      Commands: expect.stringMatching(/^a\nb\n\{\s+exitCode: 3[\s\S]*stdout a\nb\n\ntrue 0 a\nb\n 0\ntrue\nnobody\n\ntimed_out\n$/),
+      Commands: expect.stringMatching(
+        /^a\nb\n\{\s+exitCode: 3[\s\S]*stdout a\nb\n\ntrue 0 a\nb\n 0\ntrue\nnobody\n\ntimed_out\n$/,
+      ),
       Files: expect.stringMatching(/create data\.bin[\s\S]*data\.bin: 3[\s\S]*signature_expiration=/),
       Terminals: expect.stringMatching(/40 120[\s\S]*exitCode: 0/),
       Code: '42 null\n',

@@ -7,7 +7,7 @@ export const clientOperations = [
   ...['listSandboxPorts', 'addSandboxPort', 'removeSandboxPort'],
   ...['listTemplates', 'getTemplate', 'importTemplate', 'createTemplateFromSandbox', 'deleteTemplate'],
   ...['getImportJob', 'cancelImportJob', 'listApiKeys', 'createApiKey', 'setApiKeyStatus', 'deleteApiKey'],
-  ...['getUsageSummary', 'getQuota', 'listWebhooks', 'createWebhook', 'deleteWebhook', 'sendTestEvent'],
+  ...['signIn', 'getUsageSummary', 'getQuota', 'listWebhooks', 'createWebhook', 'deleteWebhook', 'sendTestEvent'],
 ];
 
 // biome-ignore lint/suspicious/noExplicitAny: JSON schemas are walked, not read

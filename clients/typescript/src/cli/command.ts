@@ -25,6 +25,8 @@ export interface CliCommand {
   options?: ParseArgsOptionsConfig;
   /** The maximum number of words before `--`, without options. */
   maxWords: number;
+  /** The first words, if they are fixed. */
+  words?: string[];
   /** Returns the exit status. */
   run(invocation: Invocation): Promise<number>;
 }
@@ -86,10 +88,30 @@ export function table(cells: string[][]): string {
     .join('\n');
 }
 
-/** Formats an error for the output. */
-export function describeError(error: unknown, json: boolean): string {
+/** The command that helps after an error of the platform. */
+function adviceFor({ code, status }: SandboxError, id = 'SANDBOX'): string | undefined {
+  if (code === 'not_configured' || code === 'unauthenticated') return 'sandbox-platform login';
+  if (code === 'sandbox_not_running') return `sandbox-platform resume ${id}, if it is paused`;
+  if (code === 'template_not_found') return 'sandbox-platform template ls';
+  if (code === 'concurrent_limit_reached') return 'sandbox-platform ls, then kill or pause one';
+  if (code === 'not_found' && status === 404) return 'sandbox-platform ls --all';
+  if (code === 'connection_failed') return 'npm start in the folder of the platform, or give its address with --url';
+  return undefined;
+}
+
+/** Formats an error for the output. @param words the arguments of the command that failed */
+export function describeError(error: unknown, json: boolean, words: string[] = []): string {
   const { message } = error as Error;
-  const code = error instanceof SandboxError ? error.code : undefined;
-  if (json) return printable(JSON.stringify({ error: message, ...(code && { code }) }));
-  return printable(`sandbox-platform: ${message}${code ? ` [${code}]` : ''}`);
+  if (!(error instanceof SandboxError)) {
+    return printable(json ? JSON.stringify({ error: message }) : `sandbox-platform: ${message}`);
+  }
+  const { code, requestId } = error;
+  if (json) return printable(JSON.stringify({ error: message, code, ...(requestId && { request_id: requestId }) }));
+  const id = words.find((word) => word.startsWith('sbx-'));
+  const advice = adviceFor(error, id?.replace(/:.*/s, ''));
+  // People name commands, and not requests.
+  const text = message
+    .replace(/ \(HTTP \d+\)$/, '')
+    .replace(/[;,.] [^;.]*\b(GET|POST|PUT|DELETE) \/v1\/[^;. ]*[^;.]*/g, '');
+  return printable(`sandbox-platform: ${text} [${code}]${advice ? `\nTry: ${advice}` : ''}`);
 }

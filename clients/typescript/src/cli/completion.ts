@@ -20,9 +20,12 @@ const listOptions = (command: CliCommand) => Object.keys(command.options ?? {}).
 const listIds = "sandbox-platform ls 2>/dev/null | awk 'NR > 1 { print $1 }'";
 
 function bash(commands: readonly CliCommand[]): string {
-  const cases = commands.map((each) => `    ${each.name}) options="${listOptions(each).join(' ')}" ;;`);
+  const cases = commands.map(
+    (each) =>
+      `    ${each.name}) options="${listOptions(each).join(' ')}"${each.words ? ` words="${each.words.join(' ')}"` : ''} ;;`,
+  );
   return `_sandbox_platform() {
-  local word="\${COMP_WORDS[COMP_CWORD]}" options=""
+  local word="\${COMP_WORDS[COMP_CWORD]}" options="" words=""
   if [ "$COMP_CWORD" -eq 1 ]; then
     COMPREPLY=($(compgen -W "${commands.map(({ name }) => name).join(' ')}" -- "$word"))
     return
@@ -30,6 +33,10 @@ function bash(commands: readonly CliCommand[]): string {
   case "\${COMP_WORDS[1]}" in
 ${cases.join('\n')}
   esac
+  if [ -n "$words" ] && [ "$COMP_CWORD" -eq 2 ]; then
+    COMPREPLY=($(compgen -W "$words" -- "$word"))
+    return
+  fi
   case "$word" in
     -*) COMPREPLY=($(compgen -W "$options --json" -- "$word")) ;;
     sbx*|"") COMPREPLY=($(compgen -W "$(${listIds})" -- "$word")) ;;
@@ -47,6 +54,9 @@ function fish(commands: readonly CliCommand[]): string {
   const names = commands.map(({ name }) => name).join(' ');
   const lines = commands.flatMap((each) => [
     `complete -c sandbox-platform -n "not __fish_seen_subcommand_from ${names}" -f -a ${each.name} -d '${each.summary.replaceAll("'", '’')}'`,
+    ...(each.words ?? []).map(
+      (word) => `complete -c sandbox-platform -n "__fish_seen_subcommand_from ${each.name}" -f -a ${word}`,
+    ),
     ...listOptions(each).map(
       (option) => `complete -c sandbox-platform -n "__fish_seen_subcommand_from ${each.name}" -l ${option.slice(2)}`,
     ),

@@ -20,4 +20,7 @@ export const pause = move('pause', 'freeze a sandbox: memory, processes and disk
   sandbox.pause(),
 );
 export const resume = move('resume', 'resume a paused sandbox', (sandbox) => sandbox.resume());
+export const restart = move('restart', 'end its processes and start it again on its disk', (sandbox) =>
+  sandbox.restart(),
+);
 export const kill = move('kill', 'end it', (sandbox) => sandbox.terminate());

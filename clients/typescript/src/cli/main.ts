@@ -7,15 +7,23 @@ import { completion } from './completion.ts';
 import { copy } from './copy.ts';
 import { create } from './create.ts';
 import { exec } from './exec.ts';
-import { kill, pause, resume } from './life.ts';
+import { info, metrics, timeout } from './info.ts';
+import { keys } from './keys.ts';
+import { kill, pause, restart, resume } from './life.ts';
 import { list } from './list.ts';
+import { login, logout } from './login.ts';
 import { logs } from './logs.ts';
 import { open } from './open.ts';
 import { ports } from './ports.ts';
+import { readProfiles } from './profiles.ts';
 import { shell } from './shell.ts';
+import { template } from './template.ts';
+import { usage } from './usage.ts';
+import { webhooks } from './webhooks.ts';
 
 const commands: CliCommand[] = [
-  ...[create, list, exec, shell, open, copy, logs, ports, pause, resume, kill],
+  ...[create, list, info, exec, shell, open, copy, logs, ports, metrics, timeout, pause, resume, restart, kill],
+  ...[template, keys, usage, webhooks, login, logout],
   completion(() => commands),
 ];
 
@@ -23,21 +31,22 @@ const common: ParseArgsOptionsConfig = {
   url: { type: 'string' },
   gateway: { type: 'string' },
   'env-file': { type: 'string' },
+  profile: { type: 'string' },
   json: { type: 'boolean' },
   help: { type: 'boolean', short: 'h' },
 };
 
-const usage = `sandbox-platform COMMAND [--json] [--url URL] [--gateway URL] [--env-file FILE]
+const help = `sandbox-platform COMMAND [--json] [--profile NAME] [--url URL] [--gateway URL] [--env-file FILE]
 
 ${commands.map(({ name, usage, summary }) => `  ${`${name} ${usage}`}\n      ${summary}`).join('\n')}
 
-PLATFORM_API_KEY has the API key, PLATFORM_URL the URL of the platform; --env-file reads both from a file (.data/platform.env).
+The URL and the API key come from --env-file (.data/platform.env), from PLATFORM_URL and PLATFORM_API_KEY, or from the command login.
 Exit status: that of the command that ran, 1 after an error, 2 for wrong arguments. --version prints the version.`;
 
 async function main(args: string[]): Promise<number> {
   const [name = '--help'] = args;
   if (['--help', '-h', 'help'].includes(name)) {
-    process.stdout.write(`${usage}\n`);
+    process.stdout.write(`${help}\n`);
     return 0;
   }
   if (['--version', '-V', 'version'].includes(name)) {
@@ -67,7 +76,7 @@ async function main(args: string[]): Promise<number> {
     });
   } catch (error) {
     if (error instanceof UsageError) throw wrongWords(command, error.message);
-    process.stderr.write(`${describeError(error, json)}\n`);
+    process.stderr.write(`${describeError(error, json, positionals)}\n`);
     return 1;
   }
 }
@@ -87,12 +96,21 @@ function wrongWords(command: CliCommand, message: string): UsageError {
 function readConnection(values: Record<string, unknown>): ConnectionOptions {
   const file = values['env-file'];
   const env = typeof file === 'string' ? parseEnv(readFileSync(file, 'utf8')) : process.env;
-  const apiUrl = values.url ?? env.PLATFORM_URL;
-  const gatewayUrl = values.gateway ?? (typeof file === 'string' ? env.PLATFORM_GATEWAY : undefined);
+  const found = { url: values.url ?? env.PLATFORM_URL, key: env.PLATFORM_API_KEY, gateway: values.gateway };
+  if (typeof file === 'string') found.gateway ??= env.PLATFORM_GATEWAY;
+  if (values.profile !== undefined || found.key === undefined) {
+    const { current, profiles } = readProfiles();
+    const profile = profiles[String(values.profile ?? current)];
+    const url = values.profile === undefined ? found.url : values.url;
+    // A key goes only to the platform that it is for.
+    if (profile && (url === undefined || url === profile.url)) {
+      Object.assign(found, { url: profile.url, key: profile.api_key, gateway: found.gateway ?? profile.gateway });
+    } else if (values.profile !== undefined) Object.assign(found, { url, key: undefined });
+  }
   return {
-    ...(apiUrl !== undefined && { apiUrl: String(apiUrl) }),
-    ...(env.PLATFORM_API_KEY !== undefined && { apiKey: env.PLATFORM_API_KEY }),
-    ...(gatewayUrl !== undefined && { gatewayUrl: String(gatewayUrl) }),
+    ...(found.url !== undefined && { apiUrl: String(found.url) }),
+    ...(found.key !== undefined && { apiKey: found.key }),
+    ...(found.gateway !== undefined && { gatewayUrl: String(found.gateway) }),
   };
 }
 

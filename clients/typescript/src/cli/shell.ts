@@ -3,9 +3,13 @@ import { type CliCommand, getSandbox, parsePairs } from './command.ts';
 export const shell: CliCommand = {
   name: 'shell',
   maxWords: 1,
-  usage: 'SANDBOX [--cwd DIR] [--env A=B]… [-- COMMAND…]',
+  usage: 'SANDBOX [--user U] [--cwd DIR] [--env A=B]… [-- COMMAND…]',
   summary: 'open a terminal in a sandbox, with a login shell or a command',
-  options: { cwd: { type: 'string' }, env: { type: 'string', short: 'e', multiple: true } },
+  options: {
+    user: { type: 'string', short: 'u' },
+    cwd: { type: 'string' },
+    env: { type: 'string', short: 'e', multiple: true },
+  },
   async run(invocation) {
     const { rest, options } = invocation;
     const sandbox = await getSandbox(invocation);
@@ -15,6 +19,7 @@ export const shell: CliCommand = {
       ...size(),
       envs: { TERM: process.env.TERM || 'xterm-256color', ...parsePairs(options.env) },
       ...(rest.length > 0 && { command: rest }),
+      ...(options.user !== undefined && { user: String(options.user) }),
       ...(options.cwd !== undefined && { cwd: String(options.cwd) }),
       onData: (bytes) => stdout.write(bytes),
     });

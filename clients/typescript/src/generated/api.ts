@@ -1,5 +1,11 @@
 // Generated (see clients/README.md). Do not edit.
 
+export interface AccessToken {
+  /** For `Authorization: Bearer …`, on every route that accepts an API key */
+  access_token: string;
+  expires_at: string;
+}
+
 export interface AddSandboxPortBody {
   port: number;
   name: string;
@@ -901,6 +907,11 @@ export interface SetSandboxTimeoutData {
   note: string;
 }
 
+export interface SignInBody {
+  email: string;
+  password: string;
+}
+
 export interface Template {
   template_id: string;
   name: string;
@@ -1117,6 +1128,7 @@ export interface Operations {
   createApiKey: { body: CreateApiKeyBody; query: null; data: CreatedApiKey };
   setApiKeyStatus: { body: SetApiKeyStatusBody; query: null; data: SetApiKeyStatusData };
   deleteApiKey: { body: null; query: null; data: DeleteApiKeyData };
+  signIn: { body: SignInBody; query: null; data: AccessToken };
   getUsageSummary: { body: null; query: GetUsageSummaryQuery; data: GetUsageSummaryData };
   getQuota: { body: null; query: null; data: GetQuotaData };
   listWebhooks: { body: null; query: ListWebhooksQuery; data: ListWebhooksData };
@@ -1152,6 +1164,7 @@ export const operations = {
   createApiKey: ['POST', '/v1/api-keys'],
   setApiKeyStatus: ['PUT', '/v1/api-keys/{key_id}/status'],
   deleteApiKey: ['DELETE', '/v1/api-keys/{key_id}'],
+  signIn: ['POST', '/v1/auth/sign-in'],
   getUsageSummary: ['GET', '/v1/usage/summary'],
   getQuota: ['GET', '/v1/usage/quotas'],
   listWebhooks: ['GET', '/v1/webhooks'],

@@ -5,6 +5,12 @@ from typing import Any, Literal, TypedDict, Union
 
 from typing_extensions import NotRequired
 
+class AccessToken(TypedDict):
+    # For `Authorization: Bearer …`, on every route that accepts an API key
+    access_token: str
+    expires_at: str
+
+
 class AddSandboxPortBody(TypedDict):
     port: int
     name: str
@@ -956,6 +962,11 @@ class SetSandboxTimeoutData(TypedDict):
     note: str
 
 
+class SignInBody(TypedDict):
+    email: str
+    password: str
+
+
 class TemplateOwner(TypedDict):
     user_id: str
     username: str
@@ -1183,6 +1194,7 @@ OPERATIONS: dict[str, tuple[str, str]] = {
     "createApiKey": ("POST", "/v1/api-keys"),
     "setApiKeyStatus": ("PUT", "/v1/api-keys/{key_id}/status"),
     "deleteApiKey": ("DELETE", "/v1/api-keys/{key_id}"),
+    "signIn": ("POST", "/v1/auth/sign-in"),
     "getUsageSummary": ("GET", "/v1/usage/summary"),
     "getQuota": ("GET", "/v1/usage/quotas"),
     "listWebhooks": ("GET", "/v1/webhooks"),

@@ -1,0 +1,91 @@
+import os from 'node:os';
+import { createInterface } from 'node:readline/promises';
+import { Writable } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { ApiClient } from '../api-client.ts';
+import { readConnection } from '../connection-options.ts';
+import { Platform } from '../platform.ts';
+import { type CliCommand, print, printJson, UsageError } from './command.ts';
+import { profilesFile, readProfiles, writeProfiles } from './profiles.ts';
+
+const defaultUrl = 'http://127.0.0.1:7080';
+
+export const login: CliCommand = {
+  name: 'login',
+  maxWords: 0,
+  usage: '[--profile NAME] [--email ADDRESS] [--key-stdin]',
+  summary:
+    'keep an API key of a platform for later commands. It asks for the key; with --email for the password, and makes a key',
+  options: { email: { type: 'string' }, 'key-stdin': { type: 'boolean' } },
+  async run({ options, connection, json }) {
+    const profiles = readProfiles();
+    const name = String(options.profile ?? 'default');
+    const apiUrl = connection.apiUrl ?? profiles.profiles[name]?.url ?? process.env.PLATFORM_URL ?? defaultUrl;
+    const place = { ...connection, apiUrl };
+    const apiKey = options.email === undefined ? await askKey(apiUrl, options) : await makeKey(place, options);
+    // A wrong key is refused here, and not by the next command.
+    await new Platform({ ...place, apiKey }).usage.quota();
+    const gateway = connection.gatewayUrl;
+    profiles.profiles[name] = { url: apiUrl, ...(gateway && { gateway }), api_key: apiKey };
+    profiles.current = name;
+    writeProfiles(profiles);
+    if (json) printJson({ profile: name, url: apiUrl, file: profilesFile() });
+    else print(`Signed in to ${apiUrl} as profile ${name}. The key is in ${profilesFile()}.`);
+    return 0;
+  },
+};
+
+export const logout: CliCommand = {
+  name: 'logout',
+  maxWords: 0,
+  usage: '[--profile NAME]',
+  summary: 'forget the API key of a profile. The key itself stays valid: sandbox-platform keys rm',
+  async run({ options, json }) {
+    const profiles = readProfiles();
+    const name = String(options.profile ?? profiles.current);
+    if (!profiles.profiles[name]) throw new UsageError(`There is no profile ${name}`);
+    delete profiles.profiles[name];
+    profiles.current = Object.keys(profiles.profiles)[0] ?? 'default';
+    writeProfiles(profiles);
+    if (json) printJson({ profile: name });
+    else print(`Profile ${name} is forgotten`);
+    return 0;
+  },
+};
+
+async function askKey(url: string, options: Record<string, unknown>): Promise<string> {
+  const key = options['key-stdin'] ? await text(process.stdin) : await askSecret(`API key for ${url}: `);
+  if (key.trim() === '') throw new UsageError('The key is empty');
+  return key.trim();
+}
+
+/** Signs in with a password and makes an API key of this machine. */
+async function makeKey(place: { apiUrl: string }, options: Record<string, unknown>): Promise<string> {
+  const password = options['key-stdin'] ? await text(process.stdin) : await askSecret('Password: ');
+  const api = new ApiClient(readConnection({ ...place, apiKey: 'none' }));
+  const body = { email: String(options.email), password: password.replace(/\r?\n$/, '') };
+  const { access_token } = await api.call('signIn', { body });
+  const own = new Platform({ ...place, apiKey: access_token });
+  const stamp = new Date().toISOString().slice(0, 19);
+  const { api_key } = await own.apiKeys.create(`command line on ${os.hostname()} ${stamp}`);
+  return api_key!;
+}
+
+/** Asks on the terminal without showing the answer. */
+async function askSecret(question: string): Promise<string> {
+  if (!process.stdin.isTTY) throw new UsageError('Without a terminal, give the key or the password with --key-stdin');
+  const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
+  const lines = createInterface({ input: process.stdin, output: silent, terminal: true });
+  // The terminal shows nothing of the input from here on.
+  process.stderr.write(question);
+  const stop = new AbortController();
+  lines.once('SIGINT', () => stop.abort());
+  try {
+    return await lines.question('', { signal: stop.signal });
+  } catch {
+    process.exit(130);
+  } finally {
+    lines.close();
+    process.stderr.write('\n');
+  }
+}
