@@ -9,6 +9,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { RunningPlatform } from '../support/running-platform.ts';
+import { until } from '../support/until.ts';
 
 const run = promisify(execFile);
 const source = path.resolve(import.meta.dirname, '../../clients/mcp');
@@ -76,8 +77,9 @@ test('over stdio an agent makes a sandbox, runs commands and code, handles files
   );
   const { tools } = await client.listTools();
   expect(tools.map(({ name }) => name).sort()).toEqual([
-    ...['create_sandbox', 'list_files', 'list_sandboxes', 'open_port', 'read_file', 'run_code', 'run_command'],
-    ...['terminate_sandbox', 'write_file'],
+    ...['create_sandbox', 'kill_process', 'list_files', 'list_sandboxes', 'open_port', 'pause_sandbox', 'read_file'],
+    ...['read_output', 'resume_sandbox', 'run_code', 'run_command', 'terminate_sandbox', 'upload_file', 'wait_process'],
+    'write_file',
   ]);
   for (const { description } of tools) expect(description).toMatch(/\w+/);
 
@@ -118,6 +120,118 @@ test('over stdio an agent makes a sandbox, runs commands and code, handles files
   expect(opened.value.url).toContain(`//8000-${sandbox_id}.`);
   expect((await call(client, 'open_port', { sandbox_id, port: 8000 })).value.url).toBe(opened.value.url);
   expect((await call(client, 'terminate_sandbox', { sandbox_id })).value.terminated).toBe(true);
+  await client.close();
+}, 300_000);
+
+/** A client of the server over stdio. */
+async function connectToServer(): Promise<Client> {
+  const { PLATFORM_URL, PLATFORM_API_KEY } = platform.env;
+  const env = { PLATFORM_URL: PLATFORM_URL!, PLATFORM_API_KEY: PLATFORM_API_KEY! };
+  const client = new Client({ name: 'test', version: '1' });
+  await client.connect(new StdioClientTransport({ command: process.execPath, args: [program], env }));
+  return client;
+}
+
+test('a background command is read, waited for and killed, and a sandbox paused and resumed', async () => {
+  const client = await connectToServer();
+  const { sandbox_id } = (await call(client, 'create_sandbox', {})).value;
+  const start = async (command: string) =>
+    (await call(client, 'run_command', { sandbox_id, command, background: true })).value;
+  const begin = async (command: string) => (await start(command)).pid;
+  const { pid, ...first } = await start(
+    'echo first; sleep 1; for i in $(seq 9); do echo $i; sleep 0.3; done; exec sleep 600',
+  );
+  expect(first).toEqual({ running: true, stdout: 'first\n', stderr: '' });
+  // No line is lost between two reads.
+  let lines = '';
+  for (let reads = 0; reads < 6; reads++) {
+    const { running, stdout } = (await call(client, 'read_output', { sandbox_id, pid, wait_seconds: 0.7 })).value;
+    expect(running).toBe(true);
+    lines += stdout;
+  }
+  expect(lines).toBe('1\n2\n3\n4\n5\n6\n7\n8\n9\n');
+  const failed = await start('echo no such thing >&2; exit 4');
+  expect(failed).toEqual({
+    pid: expect.any(Number),
+    running: false,
+    exit_code: 4,
+    stdout: '',
+    stderr: 'no such thing\n',
+  });
+  expect((await call(client, 'wait_process', { sandbox_id, pid, timeout_seconds: 1 })).value.running).toBe(true);
+  expect((await call(client, 'kill_process', { sandbox_id, pid })).value).toEqual({ pid, killed: true });
+  expect((await call(client, 'wait_process', { sandbox_id, pid })).value).toMatchObject({
+    running: false,
+    exit_code: 137,
+  });
+  expect((await call(client, 'kill_process', { sandbox_id, pid })).value).toEqual({ pid, killed: false });
+  const ended = await begin('sleep 1; echo done; exit 5');
+  const result = { pid: ended, running: false, exit_code: 5, stdout: 'done\n', stderr: '' };
+  expect((await call(client, 'wait_process', { sandbox_id, pid: ended })).value).toEqual(result);
+
+  await begin('exec python3 -m http.server 8000');
+  await until(async () => (await call(client, 'open_port', { sandbox_id, port: 8000 })).value.is_listening);
+  for (let twice = 0; twice < 2; twice++) {
+    expect((await call(client, 'pause_sandbox', { sandbox_id })).value).toEqual({ sandbox_id, status: 'paused' });
+  }
+  const resumed = (await call(client, 'resume_sandbox', { sandbox_id, timeout_seconds: 120 })).value;
+  expect(resumed).toEqual({ sandbox_id, status: 'running', timeout_seconds: 120 });
+  await call(client, 'terminate_sandbox', { sandbox_id });
+  await client.close();
+}, 300_000);
+
+test('files are uploaded as base64 and read as resources', async () => {
+  const client = await connectToServer();
+  const { sandbox_id } = (await call(client, 'create_sandbox', {})).value;
+  const bytes = Buffer.from([0, 1, 254, 255]);
+  const upload = { sandbox_id, path: '/root/ä b/data.bin', content_base64: bytes.toString('base64') };
+  expect((await call(client, 'upload_file', upload)).value).toEqual({ path: upload.path, bytes: 4 });
+  const { resourceTemplates } = await client.listResourceTemplates();
+  expect(resourceTemplates.map(({ uriTemplate }) => uriTemplate)).toEqual(['sandbox://{sandbox_id}/{+path}']);
+  const read = async (path: string) => (await client.readResource({ uri: `sandbox://${sandbox_id}/${path}` })).contents;
+  expect(await read(encodeURI('root/ä b/data.bin'))).toEqual([
+    { uri: expect.stringContaining(sandbox_id), blob: bytes.toString('base64') },
+  ]);
+  expect(await read('etc/hostname')).toEqual([{ uri: expect.any(String), text: `${sandbox_id}\n` }]);
+  await expect(read('none')).rejects.toThrow('not found');
+  await call(client, 'terminate_sandbox', { sandbox_id });
+  await client.close();
+}, 300_000);
+
+test('mistakes that models make succeed, or are answered with what to do next', async () => {
+  const client = await connectToServer();
+  const { sandbox_id } = (await call(client, 'create_sandbox', { timeout_seconds: '300' })).value;
+  const tried = async (name: string, args: Record<string, unknown>) => {
+    const { answer, text } = await call(client, name, args);
+    return [answer.isError ?? false, text];
+  };
+  const says = (pattern: RegExp) => [true, expect.stringMatching(pattern)];
+  const done = (pattern: RegExp) => [false, expect.stringMatching(pattern)];
+  const mistakes: [name: string, args: Record<string, unknown>, unknown][] = [
+    ['run_command', { sandbox_id, command: ['printf', '%s', 'a b'] }, done(/"stdout":"a b"/)],
+    ['run_command', { sandbox_id, command: 'echo 1', timeout_seconds: '5', shell: true }, done(/"stdout":"1\\n"/)],
+    ['run_command', { sandbox_id, command: 'sleep 300 & echo started' }, done(/"stdout":"started\\n"/)],
+    ['run_command', { command: 'echo 1' }, says(/sandbox_id/)],
+    ['run_command', { sandbox_id: 'default', command: 'echo 1' }, says(/sandbox_id/)],
+    ['run_command', { sandbox_id: 'sbx-none', command: 'echo 1' }, says(/not_found/)],
+    ['run_code', { sandbox_id, code: '1 + 1', language: 'js' }, done(/"results":\["2"\]/)],
+    ['run_code', { sandbox_id, code: 'echo hi', language: 'Shell' }, done(/hi/)],
+    ['run_code', { sandbox_id, code: '1 + 1', language: 'cobol' }, says(/language/)],
+    ['run_code', { sandbox_id, code: '1 + 1' }, says(/template code-interpreter/)],
+    ['read_file', { sandbox_id, path: '/etc' }, says(/list_files lists a folder/)],
+    ['read_file', { sandbox_id, path: '/etc/none' }, says(/no such file or directory/)],
+    ['list_files', { sandbox_id, path: '/etc/hostname' }, says(/not a directory/)],
+    ['read_output', { sandbox_id, pid: 999_999 }, says(/not found/)],
+    ['read_output', { sandbox_id, pid: 'none' }, says(/pid/)],
+    ['upload_file', { sandbox_id, path: '/tmp/x', content_base64: 'no base64!' }, says(/content_base64/)],
+    ['create_sandbox', { template: 'ubuntu:22.04' }, says(/template base or code-interpreter/)],
+    ['create_sandbox', { timeout_seconds: 5 }, says(/timeout_seconds/)],
+    ['open_port', { sandbox_id, port: '8001' }, done(/"is_listening":false/)],
+  ];
+  for (const [name, args, expected] of mistakes)
+    expect([name, args, await tried(name, args)]).toEqual([name, args, expected]);
+  await call(client, 'terminate_sandbox', { sandbox_id });
+  expect(await tried('run_command', { sandbox_id, command: 'echo 1' })).toEqual(says(/create_sandbox/));
   await client.close();
 }, 300_000);
 

@@ -18,7 +18,12 @@ const compared = [
 /** Parameters with a unit in TypeScript, and words that Python keeps for itself. */
 const spellings: Record<string, string> = {
   ...{ import: 'import_', timeout_ms: 'timeout', timeout_seconds: 'timeout', request_timeout_ms: 'request_timeout' },
-  ...{ expires_in_seconds: 'expires_in', step_seconds: 'step', tolerance_seconds: 'tolerance' },
+  ...{
+    expires_in_seconds: 'expires_in',
+    step_seconds: 'step',
+    leave_after_ms: 'leave_after',
+    tolerance_seconds: 'tolerance',
+  },
   ...{ max_output_length: 'max_output', id: 'sandbox_id' },
 };
 

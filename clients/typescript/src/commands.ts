@@ -33,11 +33,16 @@ export interface CommandOptions {
    * Default 8 Mi.
    */
   maxOutputLength?: number;
+  /**
+   * The client leaves the command after this time, and `wait` throws `disconnected`. The command continues, and the next
+   * `connect` gets the output from there.
+   */
+  leaveAfterMs?: number;
 }
 
 export type FollowOptions = Pick<
   CommandOptions,
-  'onStdout' | 'onStderr' | 'timeoutMs' | 'signal' | 'check' | 'maxOutputLength'
+  'onStdout' | 'onStderr' | 'timeoutMs' | 'signal' | 'check' | 'maxOutputLength' | 'leaveAfterMs'
 >;
 
 export interface CommandResult {
@@ -89,9 +94,9 @@ export class Commands {
     options: CommandOptions & { background?: boolean } = {},
   ): Promise<CommandHandle | CommandResult> {
     options.signal?.throwIfAborted();
-    const { tag, user } = options;
+    const { tag } = options;
     const request = { process: configOf(command, options), ...(tag !== undefined && { tag }) };
-    const handle = new CommandHandle(this.#agent, await ProcessStream.start(this.#agent, request, user), options);
+    const handle = new CommandHandle(this.#agent, await ProcessStream.start(this.#agent, request, options), options);
     return options.background ? handle : handle.wait();
   }
 
@@ -101,7 +106,8 @@ export class Commands {
    * @throws {SandboxError} `not_found`
    */
   async connect(process: number | { tag: string }, options: FollowOptions = {}): Promise<CommandHandle> {
-    const stream = await ProcessStream.connect(this.#agent, typeof process === 'number' ? { pid: process } : process);
+    const selector = typeof process === 'number' ? { pid: process } : process;
+    const stream = await ProcessStream.connect(this.#agent, selector, options.leaveAfterMs);
     return new CommandHandle(this.#agent, stream, { ...options, background: true });
   }
 

@@ -34,20 +34,26 @@ export class ProcessStream {
     this.#abort = abort;
   }
 
-  /** @param user a user of the sandbox. Default: root */
-  static start(agent: AgentClient, request: StartRequest, user?: string): Promise<ProcessStream> {
+  /** @param options.user a user of the sandbox. Default: root */
+  static start(
+    agent: AgentClient,
+    request: StartRequest,
+    { user, leaveAfterMs }: { user?: string | undefined; leaveAfterMs?: number | undefined } = {},
+  ): Promise<ProcessStream> {
     const abort = new AbortController();
     const headers = {
       // A background job that the command leaves does not delay its end.
       'Process-Ends-With': 'leader',
       ...(user !== undefined && { Authorization: `Basic ${Buffer.from(`${user}:`).toString('base64')}` }),
+      ...leaveHeader(leaveAfterMs),
     };
     return ProcessStream.#open(agent, agent.stream('Process/Start', request, abort.signal, headers), abort);
   }
 
-  static connect(agent: AgentClient, process: ProcessSelector): Promise<ProcessStream> {
+  static connect(agent: AgentClient, process: ProcessSelector, leaveAfterMs?: number): Promise<ProcessStream> {
     const abort = new AbortController();
-    return ProcessStream.#open(agent, agent.stream('Process/Connect', { process }, abort.signal), abort);
+    const events = agent.stream('Process/Connect', { process }, abort.signal, leaveHeader(leaveAfterMs));
+    return ProcessStream.#open(agent, events, abort);
   }
 
   static async #open(
@@ -68,7 +74,7 @@ export class ProcessStream {
 
   /** Closes the connection. The process continues. */
   disconnect(): void {
-    this.#abort.abort(new SandboxError('disconnected', 'The client left the process'));
+    this.#abort.abort(hasLeft());
   }
 
   /** Its output until it ends. */
@@ -87,6 +93,7 @@ export class ProcessStream {
         }
         throw new SandboxError('connection_failed', 'The stream ended before the process did');
       } catch (error) {
+        if (error instanceof SandboxError && error.code === 'deadline_exceeded') throw hasLeft();
         const isBroken = error instanceof SandboxError && error.code === 'connection_failed';
         if (!isBroken || broken === reconnects) throw error;
         await delay(100 * 2 ** broken);
@@ -95,6 +102,13 @@ export class ProcessStream {
       }
     }
   }
+}
+
+const hasLeft = () => new SandboxError('disconnected', 'The client left the process');
+
+/** The agent itself ends the stream, so no output is lost on the way. The process continues. */
+function leaveHeader(afterMs: number | undefined): Record<string, string> {
+  return afterMs === undefined ? {} : { 'Connect-Timeout-Ms': String(Math.max(1, Math.round(afterMs))) };
 }
 
 interface ProcessStreamEvent {

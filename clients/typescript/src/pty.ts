@@ -38,7 +38,7 @@ export class Pty {
       pty: { size: { cols, rows } },
       ...(options.tag === undefined ? {} : { tag: options.tag }),
     };
-    const stream = await ProcessStream.start(this.#agent, request, options.user);
+    const stream = await ProcessStream.start(this.#agent, request, options);
     return new Terminal(this.#agent, stream, options.onData);
   }
 

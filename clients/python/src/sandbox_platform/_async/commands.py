@@ -184,6 +184,7 @@ class AsyncCommands:
         timeout: float | None = ...,
         check: bool = ...,
         max_output: int = ...,
+        leave_after: float | None = ...,
     ) -> AsyncCommandHandle: ...
 
     @overload
@@ -202,6 +203,7 @@ class AsyncCommands:
         timeout: float | None = ...,
         check: bool = ...,
         max_output: int = ...,
+        leave_after: float | None = ...,
     ) -> CommandResult: ...
 
     async def run(
@@ -219,6 +221,7 @@ class AsyncCommands:
         timeout: float | None = None,
         check: bool = False,
         max_output: int = MAX_OUTPUT,
+        leave_after: float | None = None,
     ) -> AsyncCommandHandle | CommandResult:
         """Runs a command: a text for the shell, or a program with its arguments.
 
@@ -234,7 +237,7 @@ class AsyncCommands:
             request["tag"] = tag
         handle = AsyncCommandHandle(
             self._agent,
-            await AsyncProcessStream.start(self._agent, request, user),
+            await AsyncProcessStream.start(self._agent, request, user, leave_after),
             on_stdout=on_stdout,
             on_stderr=on_stderr,
             timeout=timeout,
@@ -253,12 +256,15 @@ class AsyncCommands:
         timeout: float | None = None,
         check: bool = False,
         max_output: int = MAX_OUTPUT,
+        leave_after: float | None = None,
     ) -> AsyncCommandHandle:
         """Follows a running process, or one that ended not long ago, by its pid or its tag.
 
-        The output since its last client left comes first, up to 1 MiB. Raises ``not_found``.
+        The output since its last client left comes first, up to 1 MiB. With ``leave_after`` the client leaves after so
+        many seconds, and ``wait`` raises ``disconnected``; the command continues, and the next ``connect`` gets the
+        output from there. Raises ``not_found``.
         """
-        stream = await AsyncProcessStream.connect(self._agent, process)
+        stream = await AsyncProcessStream.connect(self._agent, process, leave_after)
         handle = AsyncCommandHandle(
             self._agent,
             stream,

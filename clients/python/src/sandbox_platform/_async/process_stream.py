@@ -29,20 +29,25 @@ class AsyncProcessStream:
 
     @staticmethod
     async def start(
-        agent: AsyncAgentClient, request: Mapping[str, Any], user: str | None = None
+        agent: AsyncAgentClient,
+        request: Mapping[str, Any],
+        user: str | None = None,
+        leave_after: float | None = None,
     ) -> AsyncProcessStream:
         """``user`` is a user of the sandbox; None: root."""
         # A background job that the command leaves does not delay its end.
-        headers = {"Process-Ends-With": "leader"}
+        headers = {"Process-Ends-With": "leader", **_leave_header(leave_after)}
         if user is not None:
             headers["Authorization"] = f"Basic {base64.b64encode(f'{user}:'.encode()).decode()}"
         return await AsyncProcessStream._open(agent, "Process/Start", request, headers)
 
     @staticmethod
-    async def connect(agent: AsyncAgentClient, process: int | str) -> AsyncProcessStream:
+    async def connect(
+        agent: AsyncAgentClient, process: int | str, leave_after: float | None = None
+    ) -> AsyncProcessStream:
         """Follows the process with this pid or this tag."""
         selector = {"pid": process} if isinstance(process, int) else {"tag": process}
-        return await AsyncProcessStream._open(agent, "Process/Connect", {"process": selector}, {})
+        return await AsyncProcessStream._open(agent, "Process/Connect", {"process": selector}, _leave_header(leave_after))
 
     @staticmethod
     async def _open(
@@ -82,7 +87,7 @@ class AsyncProcessStream:
                         yield Output(source, base64.b64decode(data))
                 raise SandboxError("connection_failed", "The stream ended before the process did")
             except SandboxError as error:
-                if self._breaker.is_broken:
+                if self._breaker.is_broken or error.code == "deadline_exceeded":
                     raise SandboxError("disconnected", "The client left the process") from None
                 if error.code != "connection_failed" or broken == _RECONNECTS:
                     raise
@@ -94,3 +99,8 @@ class AsyncProcessStream:
             await asyncio.sleep(0.1 * 2**broken)
             broken += 1
             self._events = self._agent.stream("Process/Connect", {"process": {"pid": self.pid}}, self._breaker)
+
+
+def _leave_header(after: float | None) -> dict[str, str]:
+    """The agent itself ends the stream, so no output is lost on the way. The process continues."""
+    return {} if after is None else {"Connect-Timeout-Ms": str(max(1, round(after * 1000)))}

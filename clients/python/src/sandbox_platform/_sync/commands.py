@@ -185,6 +185,7 @@ class Commands:
         timeout: float | None = ...,
         check: bool = ...,
         max_output: int = ...,
+        leave_after: float | None = ...,
     ) -> CommandHandle: ...
 
     @overload
@@ -203,6 +204,7 @@ class Commands:
         timeout: float | None = ...,
         check: bool = ...,
         max_output: int = ...,
+        leave_after: float | None = ...,
     ) -> CommandResult: ...
 
     def run(
@@ -220,6 +222,7 @@ class Commands:
         timeout: float | None = None,
         check: bool = False,
         max_output: int = MAX_OUTPUT,
+        leave_after: float | None = None,
     ) -> CommandHandle | CommandResult:
         """Runs a command: a text for the shell, or a program with its arguments.
 
@@ -235,7 +238,7 @@ class Commands:
             request["tag"] = tag
         handle = CommandHandle(
             self._agent,
-            ProcessStream.start(self._agent, request, user),
+            ProcessStream.start(self._agent, request, user, leave_after),
             on_stdout=on_stdout,
             on_stderr=on_stderr,
             timeout=timeout,
@@ -254,12 +257,15 @@ class Commands:
         timeout: float | None = None,
         check: bool = False,
         max_output: int = MAX_OUTPUT,
+        leave_after: float | None = None,
     ) -> CommandHandle:
         """Follows a running process, or one that ended not long ago, by its pid or its tag.
 
-        The output since its last client left comes first, up to 1 MiB. Raises ``not_found``.
+        The output since its last client left comes first, up to 1 MiB. With ``leave_after`` the client leaves after so
+        many seconds, and ``wait`` raises ``disconnected``; the command continues, and the next ``connect`` gets the
+        output from there. Raises ``not_found``.
         """
-        stream = ProcessStream.connect(self._agent, process)
+        stream = ProcessStream.connect(self._agent, process, leave_after)
         handle = CommandHandle(
             self._agent,
             stream,

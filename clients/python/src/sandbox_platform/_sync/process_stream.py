@@ -30,20 +30,25 @@ class ProcessStream:
 
     @staticmethod
     def start(
-        agent: AgentClient, request: Mapping[str, Any], user: str | None = None
+        agent: AgentClient,
+        request: Mapping[str, Any],
+        user: str | None = None,
+        leave_after: float | None = None,
     ) -> ProcessStream:
         """``user`` is a user of the sandbox; None: root."""
         # A background job that the command leaves does not delay its end.
-        headers = {"Process-Ends-With": "leader"}
+        headers = {"Process-Ends-With": "leader", **_leave_header(leave_after)}
         if user is not None:
             headers["Authorization"] = f"Basic {base64.b64encode(f'{user}:'.encode()).decode()}"
         return ProcessStream._open(agent, "Process/Start", request, headers)
 
     @staticmethod
-    def connect(agent: AgentClient, process: int | str) -> ProcessStream:
+    def connect(
+        agent: AgentClient, process: int | str, leave_after: float | None = None
+    ) -> ProcessStream:
         """Follows the process with this pid or this tag."""
         selector = {"pid": process} if isinstance(process, int) else {"tag": process}
-        return ProcessStream._open(agent, "Process/Connect", {"process": selector}, {})
+        return ProcessStream._open(agent, "Process/Connect", {"process": selector}, _leave_header(leave_after))
 
     @staticmethod
     def _open(
@@ -83,7 +88,7 @@ class ProcessStream:
                         yield Output(source, base64.b64decode(data))
                 raise SandboxError("connection_failed", "The stream ended before the process did")
             except SandboxError as error:
-                if self._breaker.is_broken:
+                if self._breaker.is_broken or error.code == "deadline_exceeded":
                     raise SandboxError("disconnected", "The client left the process") from None
                 if error.code != "connection_failed" or broken == _RECONNECTS:
                     raise
@@ -95,3 +100,8 @@ class ProcessStream:
             time.sleep(0.1 * 2**broken)
             broken += 1
             self._events = self._agent.stream("Process/Connect", {"process": {"pid": self.pid}}, self._breaker)
+
+
+def _leave_header(after: float | None) -> dict[str, str]:
+    """The agent itself ends the stream, so no output is lost on the way. The process continues."""
+    return {} if after is None else {"Connect-Timeout-Ms": str(max(1, round(after * 1000)))}
