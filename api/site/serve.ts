@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
 import { z } from 'zod';
+import { chooseEncoding } from '../../domain/content-encoding.ts';
 import { AppError } from '../../domain/errors.ts';
 import type { Settings } from '../../platform/config/settings.ts';
 import { anyone } from '../access.ts';
@@ -88,10 +89,4 @@ function send(file: SiteFile, { headers: asked }: FastifyRequest, reply: Fastify
   if (encoding) reply.header('content-encoding', encoding);
   const bytes = encoding ? file.compressed![encoding] : file.identity;
   return reply.type(file.type).send(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
-}
-
-function chooseEncoding(accepted: string): 'br' | 'gzip' | null {
-  const accepts = (name: string) => new RegExp(`(^|[\\s,])${name}\\s*(,|$|;\\s*q=(1|0\\.0*[1-9]))`, 'i').test(accepted);
-  if (accepts('br')) return 'br';
-  return accepts('gzip') ? 'gzip' : null;
 }
