@@ -84,12 +84,14 @@ const theme = EditorView.theme({
   '.cm-panels': { color: 'var(--text)', background: 'var(--raised)', borderColor: 'var(--line)' },
   '.cm-panels-top': { borderBottom: '1px solid var(--line)' },
   '.cm-panel.cm-search': { padding: '6px 28px 6px 12px', fontFamily: 'system-ui, sans-serif' },
-  '.cm-panel.cm-search label': { whiteSpace: 'nowrap' },
+  '.cm-panel.cm-search label': { fontSize: '13px', whiteSpace: 'nowrap' },
   '.cm-panel.cm-search [name=close]': { color: 'var(--text)', fontSize: '18px', minWidth: '24px', minHeight: '24px' },
-  '.cm-textfield, .cm-button': {
+  '.cm-panel .cm-textfield, .cm-panel .cm-button': {
     color: 'var(--text)',
     background: 'var(--background)',
     border: '1px solid var(--line)',
     borderRadius: '6px',
+    fontSize: '13px',
+    padding: '3px 8px',
   },
 });
