@@ -2,7 +2,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { type Html, html } from '../../domain/html.ts';
 import type { DocumentationPage, PageLink } from './layout.ts';
-import { renderMarkdown, type Section } from './markdown.ts';
+import { type LinkTarget, renderMarkdown, type Section } from './markdown.ts';
 
 const root = path.join(import.meta.dirname, '../..');
 
@@ -16,14 +16,17 @@ export function guidePages(): GuidePage[] {
     ...fs.globSync('docs/{,guides/}*.md', { cwd: root }),
     ...fs.globSync('clients/{,*/}README.md', { cwd: root }),
   ];
-  const addresses = new Map([...files, 'SECURITY.md'].sort().map((file) => [file, guideAddress(file)]));
-  const pages = [...addresses].map(([file, address]) => {
+  const sources = [...files, 'SECURITY.md'].sort().map((file) => {
     const source = fs.readFileSync(path.join(root, file), 'utf8');
-    const { content, sections } = renderMarkdown(source, (href) => linkAddress(href, file, addresses));
-    const title = sections.find(({ depth }) => depth === 1)?.label ?? address;
+    const title = /^# (.+)$/m.exec(source)?.[1] ?? file;
+    return { file, source, address: guideAddress(file), title };
+  });
+  const targets: Targets = new Map(sources.map(({ file, address, title }) => [file, { address, title }]));
+  const pages = sources.map(({ file, source, address, title }) => {
+    const { content, sections } = renderMarkdown(source, (href) => findTarget(href, file, targets));
     return { path: address, title, content: withLinks(address, content), sections, outline: outlineOf(sections) };
   });
-  const order = linksOfIndex(addresses);
+  const order = linksOfIndex(targets);
   const place = ({ path: address }: PageLink) => order.indexOf(address);
   return pages.sort((a, b) => place(a) - place(b));
 }
@@ -40,23 +43,25 @@ function guideAddress(file: string): string {
   return `/guide/${file.replace(/^docs\//, '').replace(/(\/README)?\.md$/, '')}`;
 }
 
-function linkAddress(href: string, from: string, addresses: ReadonlyMap<string, string>): string | null {
-  if (/^https?:/.test(href) || href.startsWith('#')) return href;
+/** The pages by file. */
+type Targets = ReadonlyMap<string, LinkTarget>;
+
+function findTarget(href: string, from: string, targets: Targets): LinkTarget | null {
+  if (/^https?:/.test(href) || href.startsWith('#')) return { address: href, title: null };
   const [target, anchor] = href.split('#') as [string, string?];
   const file = path.posix.join(path.posix.dirname(from), target);
-  if (file.startsWith('docs/images/')) return `/guide/${file.slice('docs/'.length)}`;
-  const address = addresses.get(file) ?? addresses.get(path.posix.join(file, 'README.md'));
-  if (!address) return null;
-  return anchor === undefined ? address : `${address}#${anchor}`;
+  if (file.startsWith('docs/images/')) return { address: `/guide/${file.slice('docs/'.length)}`, title: null };
+  const page = targets.get(file) ?? targets.get(path.posix.join(file, 'README.md'));
+  if (!page || anchor === undefined) return page ?? null;
+  return { ...page, address: `${page.address}#${anchor}` };
 }
 
 /** The order of the pages is that of the table on the first page. Pages that it does not name come last. */
-function linksOfIndex(addresses: ReadonlyMap<string, string>): string[] {
+function linksOfIndex(targets: Targets): string[] {
   const index = fs.readFileSync(path.join(root, 'docs/README.md'), 'utf8');
-  const named = [...index.matchAll(/\]\(([^)]+)\)/g)].map(([, href]) =>
-    linkAddress(href!, 'docs/README.md', addresses),
-  );
-  return [...new Set(['/guide', ...named.filter((each) => each !== null), ...addresses.values()])];
+  const named = [...index.matchAll(/\]\(([^)]+)\)/g)].map(([, href]) => findTarget(href!, 'docs/README.md', targets));
+  const found = named.flatMap((target) => (target ? [target.address] : []));
+  return [...new Set(['/guide', ...found, ...[...targets.values()].map(({ address }) => address)])];
 }
 
 function outlineOf(sections: readonly Section[]): DocumentationPage['outline'] {

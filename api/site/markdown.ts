@@ -25,10 +25,16 @@ export interface Section {
   text: string;
 }
 
-/** @param resolveLink the address of a link; null: its target is not on this site, so its text is shown without a link */
+/** The target of a link. `title` is that of the page, if it is one of this site. */
+export interface LinkTarget {
+  address: string;
+  title: string | null;
+}
+
+/** @param resolveLink null: the target is not on this site, so the text of the link is shown without a link */
 export function renderMarkdown(
   source: string,
-  resolveLink: (href: string) => string | null,
+  resolveLink: (href: string) => LinkTarget | null,
 ): { content: Html; sections: Section[] } {
   const ids = new Map<string, number>();
   const sections: Section[] = [];
@@ -45,9 +51,11 @@ export function renderMarkdown(
     link({ href, tokens }) {
       const text = new Html(this.parser.parseInline(tokens));
       const target = resolveLink(href);
-      return target === null ? text.text : html`<a href="${target}">${text}</a>`.text;
+      if (target === null) return text.text;
+      const isFileName = /^(<code>)?[\w./-]+\.md(<\/code>)?$/.test(text.text);
+      return html`<a href="${target.address}">${isFileName && target.title !== null ? target.title : text}</a>`.text;
     },
-    image: ({ href, text }) => html`<img src="${resolveLink(href) ?? ''}" alt="${text}" loading="lazy">`.text,
+    image: ({ href, text }) => html`<img src="${resolveLink(href)?.address ?? ''}" alt="${text}" loading="lazy">`.text,
     // Comments for tests are left out, and other HTML is shown as text.
     html: ({ text }) => (/^\s*<!--[\s\S]*-->\s*$/.test(text) ? '' : html`${text}`.text),
   };

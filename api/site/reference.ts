@@ -49,7 +49,8 @@ function tagPage(document: Part, path: string, tag: string, operations: Operatio
   const shown = operations.map((each) => ({ ...each, label: `${each.method.toUpperCase()} ${each.path}` }));
   const schemas = document.components?.schemas ?? {};
   const sections = shown.map(({ operation, label }): Section => {
-    const text = `${operation.summary ?? ''}.\n${operation.description ?? ''} ${operation.operationId}`;
+    const description = (operation.description ?? '').replace(/[*`]/g, '');
+    const text = `${operation.summary ?? ''}.\n${description} ${operation.operationId}`;
     return { id: operation.operationId, label, depth: 2, text };
   });
   return {

@@ -90,8 +90,8 @@ function typeText(schema: Part, schemas: Schemas): string {
   return `${type}${format}${length}${rangeText(schema.minimum, schema.maximum, '')}`;
 }
 
-/** The largest integer of Postgres is no bound that a person needs. */
-const uninteresting = 2_147_483_647;
+/** Larger bounds are those of the database. */
+const uninteresting = 1_000_000_000;
 
 function rangeText(least: number | undefined, most: number | undefined, unit: string): string {
   const upper = most === undefined || most >= uninteresting ? undefined : most;

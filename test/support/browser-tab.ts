@@ -172,12 +172,12 @@ export class BrowserTab {
     await this.#loaded(() => this.#send('Page.navigate', { url }));
   }
 
-  /** Types into the fields with these names and presses the button. */
+  /** Types into the fields with these names and submits their form. */
   async submit(fields: Record<string, string>): Promise<void> {
     await this.evaluate(
       `for (const [name, text] of Object.entries(${JSON.stringify(fields)})) document.querySelector('input[name=' + name + ']').value = text`,
     );
-    await this.#loaded(() => this.evaluate(`document.querySelector('button').click()`));
+    await this.#loaded(() => this.evaluate(`document.querySelector('form').requestSubmit()`));
   }
 
   /** Follows the link that a selector finds. */
