@@ -13,7 +13,6 @@ import { type Caller, startApi, type TestApi } from '../api/test-api.ts';
 import { BrowserTab } from '../support/browser-tab.ts';
 import { freePort } from '../support/free-port.ts';
 import { IdentityProviderServer } from '../support/identity-provider.ts';
-import { until } from '../support/until.ts';
 
 let api: TestApi;
 let tab: BrowserTab;
