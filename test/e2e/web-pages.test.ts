@@ -440,7 +440,9 @@ describe('the files', () => {
     await focusEditor();
     await tab.type('new ');
     await tab.press('s', { modifiers: 2 });
-    await until(() => fs.readFileSync(file('long.txt'), 'utf8') === `new ${long}`);
+    // Before the page has noticed that the file is saved, it would ask whether to leave it.
+    await until(async () => (await status()).startsWith('Saved'));
+    expect(fs.readFileSync(file('long.txt'), 'utf8') === `new ${long}`).toBe(true);
   });
 
   test('HTML and SVG are text, and nothing in them runs', async () => {
