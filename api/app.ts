@@ -10,7 +10,7 @@ import { bodies } from './plugins/bodies.ts';
 import { codecServer } from './plugins/codec-server.ts';
 import { draining } from './plugins/draining.ts';
 import { errors, onFrameworkError, onMalformedRequest } from './plugins/errors.ts';
-import { docs, openapi } from './plugins/openapi.ts';
+import { openapi } from './plugins/openapi.ts';
 import './plugins/fastify-types.ts';
 import { health } from './plugins/health.ts';
 import { idempotency } from './plugins/idempotency.ts';
@@ -22,6 +22,7 @@ import { slicedReplies } from './plugins/sliced-replies.ts';
 import { unreadBodies } from './plugins/unread-bodies.ts';
 import { validatorCompiler } from './plugins/validation.ts';
 import { routes } from './routes/index.ts';
+import { documentation } from './site/serve.ts';
 
 /** The body limit of requests to unknown addresses. Each route has its own limit. */
 const unroutedBodyBytes = 1024;
@@ -68,7 +69,7 @@ export function createApp(deps: ApiDependencies): FastifyInstance {
   app.register(openapi, { settings });
   app.register(metrics, { orm: deps.orm, temporal: deps.readiness.find(({ name }) => name === 'temporal') });
   app.register(health, { checks: deps.readiness, readTaskQueueAges: deps.readTaskQueueAges });
-  app.register(docs);
+  app.register(documentation, { settings });
   app.register(codecServer, {
     codec: deps.codec,
     accessTokens: deps.codecAccessTokens,

@@ -6,16 +6,16 @@ import { parentPort, Worker, workerData } from 'node:worker_threads';
 const niceness = 5;
 
 /**
- * Runs a module in a new thread and returns the bytes that it makes with `makeBytes`. Work of more than some
- * milliseconds on the event loop would delay the requests of all accounts.
+ * Runs a module in a new thread and returns the value that it makes with `makeInThread`. Buffers in it become
+ * `Uint8Array`s. Work of more than some milliseconds on the event loop would delay the requests of all accounts.
  * @throws the error of the thread; the signal's reason as soon as it aborts
  */
-export async function bytesOfThread(module: URL, input: unknown, signal: AbortSignal): Promise<Buffer> {
+export async function resultOfThread<Result>(module: URL, input: unknown, signal: AbortSignal): Promise<Result> {
   signal.throwIfAborted();
   const thread = new Worker(module, { workerData: input });
   try {
-    const [bytes] = (await once(thread, 'message', { signal })) as [Uint8Array];
-    return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    const [result] = await once(thread, 'message', { signal });
+    return result as Result;
   } catch (error) {
     throw signal.aborted ? signal.reason : error;
   } finally {
@@ -23,8 +23,8 @@ export async function bytesOfThread(module: URL, input: unknown, signal: AbortSi
   }
 }
 
-/** In the thread: makes the bytes from the input. */
-export async function makeBytes<Input>(make: (input: Input) => Promise<Uint8Array>): Promise<void> {
+/** In the thread: makes the value from the input. */
+export async function makeInThread<Input>(make: (input: Input) => Promise<unknown>): Promise<void> {
   // On Linux this is the priority of the calling thread only.
   os.setPriority(niceness);
   parentPort!.postMessage(await make(workerData as Input));

@@ -22,6 +22,8 @@ const drainTimeoutMs = 10_000;
 
 export interface GatewayOptions {
   baseDomain: string;
+  /** The base URL of the API, for links to its documentation. */
+  apiUrl: string;
   trustProxy: boolean;
   routes: RouteTable;
   /** The tunnels to sandboxes of other machines. Absent: all sandboxes are reached directly. */
@@ -61,7 +63,7 @@ export interface Gateway {
  * connections.
  */
 export function createGateway(options: GatewayOptions): Gateway {
-  const { baseDomain, trustProxy, routes, certificates, pages, logger } = options;
+  const { baseDomain, apiUrl, trustProxy, routes, certificates, pages, logger } = options;
   const counts = options.counts ?? noOtherProcesses;
   const limits = { ...defaultLimits, ...options.limits };
   const pool = new UpstreamPool(routes, options.tunnels);
@@ -70,6 +72,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   const log = new BoundedLog(logger);
   const proxy = new SandboxProxy({
     baseDomain,
+    apiUrl,
     trustProxy,
     limits,
     counts,

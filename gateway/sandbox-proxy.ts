@@ -8,6 +8,7 @@ import { GatewayError } from './error-reply.ts';
 import type { Exchange } from './exchange.ts';
 import { methodNotAllowed } from './http1-front.ts';
 import { OpenPrivateExchanges } from './open-private-exchanges.ts';
+import { errorPage, isForPerson, sandboxPage } from './pages/notice-page.ts';
 import { isolateFromPages } from './pages/own-origin.ts';
 import type { PageAssets } from './pages/page-assets.ts';
 import { type PagePath, readPagePath } from './pages/page-paths.ts';
@@ -37,6 +38,8 @@ const retryWithinMs = 2000;
 
 export interface SandboxProxyOptions {
   baseDomain: string;
+  /** The base URL of the API, for links to its documentation. */
+  apiUrl: string;
   trustProxy: boolean;
   limits: GatewayLimits;
   counts: CountExchange;
@@ -79,8 +82,11 @@ export class SandboxProxy {
   handle(exchange: Exchange): void {
     const end = (error: unknown) => {
       if (exchange.isClosed) return;
-      if (exchange.isHeadSent) exchange.abort();
-      else exchange.refuse(error instanceof GatewayError ? error : this.#unexpected(error));
+      if (exchange.isHeadSent) return exchange.abort();
+      const refusal = error instanceof GatewayError ? error : this.#unexpected(error);
+      // A request that ends its connection may not have been read to its end.
+      if (!refusal.closesConnection && isForPerson(exchange)) errorPage(exchange, refusal);
+      else exchange.refuse(refusal);
     };
     this.#serve(exchange).catch(exchange.faults.wrap(end));
   }
@@ -91,7 +97,7 @@ export class SandboxProxy {
   }
 
   async #serve(exchange: Exchange): Promise<void> {
-    const { baseDomain, onAccess, logger } = this.#options;
+    const { baseDomain, apiUrl, onAccess, logger } = this.#options;
     const host = readAuthority(exchange);
     checkTarget(exchange);
     if (!isServerNameAllowed(exchange.client.serverName, baseDomain)) {
@@ -115,12 +121,14 @@ export class SandboxProxy {
     };
     const clientKey = this.#countClient(exchange, releases);
     const page = port === null ? readPagePath(exchange.target) : null;
+    const isRoot = port === null && /^\/($|\?)/.test(exchange.target) && isForPerson(exchange);
     let call: PageCall | null = null;
     let failure: GatewayError | null = null;
     for (let triedAddress: string | null = null; ; ) {
       const triedAtMs = performance.now();
       const route = await this.#findRoute(sandboxId);
       if (exchange.isClosed) return;
+      if (isRoot) return sandboxPage(exchange, route, { host, apiUrl });
       if (page && this.#pages.serveStatic({ exchange, route, path: page, host, isRunning: isRunning(route) })) return;
       requireRunning(route);
       if (failure && triedAddress === route.address) throw failure;

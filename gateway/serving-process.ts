@@ -4,6 +4,7 @@ import { openSecrets } from '../db/open-secrets.ts';
 import { createOrm, poolCounts } from '../db/orm.ts';
 import { recordAccess } from '../db/sandboxes/sandbox-routes.ts';
 import { logDestination } from '../platform/config/log-destination.ts';
+import { apiUrl } from '../platform/config/public-urls.ts';
 import { loadSettings } from '../platform/config/settings.ts';
 import { createProcessRegistry } from '../platform/monitoring/process-metrics.ts';
 import { showCertificates } from './certificate-metrics.ts';
@@ -48,6 +49,7 @@ await serveAsMember(logger, async (membership) => {
   });
   const gateway = createGateway({
     baseDomain,
+    apiUrl: apiUrl(settings),
     trustProxy: settings.PLATFORM_TRUST_PROXY,
     routes,
     tunnels: lastHops?.tunnels ?? null,

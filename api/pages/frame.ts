@@ -60,18 +60,30 @@ export function sendProblemPage(reply: FastifyReply, failure: AppError): Fastify
 }
 
 export const style = `
-body { font: 16px/1.5 system-ui, sans-serif; margin: 0; background: #f3f4f6; color: #111827 }
-main { max-width: 24em; margin: 10vh auto; padding: 2em; background: #fff; border-radius: 8px }
+:root {
+  color-scheme: light dark;
+  --text: light-dark(#111827, #e4e6ea);
+  --line: light-dark(#d1d5db, #3d424c);
+  --around: light-dark(#f3f4f6, #101216);
+  --accent: light-dark(#1a56db, #7aa7ff);
+}
+body { font: 16px/1.5 system-ui, sans-serif; margin: 0; background: var(--around); color: var(--text) }
+main { box-sizing: border-box; max-width: 28em; margin: 10vh auto; padding: 2em; background: light-dark(#fff, #1c1f26); border-radius: 8px }
 h1 { font-size: 1.3em; margin-top: 0 }
 h2 { font-size: 1.1em; margin-top: 1.5em }
+a { color: var(--accent) }
 label { display: block; margin: 1em 0 }
-input { box-sizing: border-box; width: 100%; padding: .5em; font: inherit }
-button, .button { padding: .6em 1.2em; font: inherit; color: #fff; background: #1a56db; border: 0; border-radius: 4px }
+input { box-sizing: border-box; width: 100%; padding: .5em; font: inherit; color: inherit; background: light-dark(#fff, #16181d); border: 1px solid light-dark(#6b7280, #8b93a1); border-radius: 4px }
+button, .button { padding: .6em 1.2em; font: inherit; color: #fff; background: #1a56db; border: 0; border-radius: 4px; cursor: pointer }
+button:disabled { opacity: .6; cursor: default }
 .button { display: block; text-align: center; text-decoration: none }
-#card { margin: 1em 0; padding: .6em; border: 1px solid #d1d5db; border-radius: 4px }
-hr { margin: 2em 0; border: 0; border-top: 1px solid #d1d5db }
-.problem { color: #b91c1c }
-main:has(pre) { max-width: 40em }
+:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px }
+/* The field of the payment processor has dark letters. */
+#card { margin: 1em 0; padding: .6em; background: #fff; border: 1px solid var(--line); border-radius: 4px }
+hr { margin: 2em 0; border: 0; border-top: 1px solid var(--line) }
+.problem { color: light-dark(#b91c1c, #ff9a90) }
+main:has(pre) { max-width: 44em }
 code { overflow-wrap: anywhere }
-pre { overflow-x: auto; padding: .8em; background: #f3f4f6; font-size: .85em }
+pre { overflow-x: auto; padding: .8em; background: var(--around); font-size: .85em }
+@media (max-width: 30em) { main { margin: 0; min-height: 100vh; border-radius: 0; padding: 1.5em } }
 `;

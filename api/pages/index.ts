@@ -56,6 +56,7 @@ function serveFirstPage(app: FastifyInstance, { settings }: ApiDependencies): vo
   const temporal = settings.TEMPORAL_UI_URL;
   const content = html`<p>This is the API of a sandbox platform: isolated development sandboxes that programs create, use, pause and end.</p>
 <ul>
+<li><a href="/guide">Guide</a>: how to use and operate the platform, beginning with the <a href="/guide/quick-start">quick start</a></li>
 <li><a href="/docs">Reference of the API</a> (<a href="/openapi.json">OpenAPI document</a>)</li>
 ${temporal ? html`<li><a href="${temporal}">Temporal Web UI</a>: every sandbox as a workflow, for operators</li>\n` : null}<li>Each sandbox has its own domain: <code>&lt;sandbox&gt;.${settings.PLATFORM_BASE_DOMAIN}</code></li>
 <li><a href="/readyz">Is it ready?</a></li>
@@ -64,7 +65,7 @@ ${temporal ? html`<li><a href="${temporal}">Temporal Web UI</a>: every sandbox a
 <p>Requests carry an API key in the header <code>X-API-Key</code>. <code>npm start</code> writes the first one to
 <code>.data/platform.env</code>; <code>set -a; . .data/platform.env; set +a</code> exports it to a shell and its programs. Users <a href="${accountPageUrl(settings, 'sign-in')}">sign in</a> and make keys with
 <code>POST /v1/api-keys</code>.</p>
-<pre>curl -H "X-API-Key: $PLATFORM_API_KEY" ${url}/v1/users/me</pre>`;
+<pre tabindex="0">curl -H "X-API-Key: $PLATFORM_API_KEY" ${url}/v1/users/me</pre>`;
   app.get('/', { config: { access: anyone({ requestsPerMinute: 120 }) }, schema: { hide: true } }, (_request, reply) =>
     sendPage(reply, 200, { title: 'Sandbox platform', content }),
   );

@@ -1,23 +1,15 @@
 import swagger from '@fastify/swagger';
-import reference from '@scalar/fastify-api-reference';
 import fp from 'fastify-plugin';
 import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-provider-zod';
 import type { z } from 'zod';
 import { defaultJsonBounds } from '../../domain/json-bounds.ts';
 import { apiUrl } from '../../platform/config/public-urls.ts';
 import type { Settings } from '../../platform/config/settings.ts';
-import { anyone } from '../access.ts';
-import { bytesOfThread } from '../low-priority-thread.ts';
-import { agentDocument } from '../openapi/agent/document.ts';
 import { completeDocument, optionalBodyMark } from '../openapi/document.ts';
 
-const thread = new URL('../openapi/thread.ts', import.meta.url);
 const { maxDepth, maxValues, maxKeys } = defaultJsonBounds;
 
-/**
- * The OpenAPI 3.1 document, generated from the schemas that validate and serialise: `GET /openapi.json`. The agent's
- * document is `/agent-openapi.json`.
- */
+/** The OpenAPI 3.1 document, `app.swagger()`, generated from the schemas that validate and serialise. */
 export const openapi = fp<{ settings: Settings }>(
   async (app, { settings }) => {
     await app.register(swagger, {
@@ -76,36 +68,6 @@ export const openapi = fp<{ settings: Settings }>(
       },
       transformObject: (document) => completeDocument(withoutUnusedSchemas(jsonSchemaTransformObject(document))),
     });
-
-    // The document takes a second to make, and does not change. It is made at the first request: by a process that
-    // listens in a thread, and by one that does not listen, as in tests, without one.
-    const closed = new AbortController();
-    const make = async () => {
-      if (!app.server.listening) return JSON.stringify(app.swagger());
-      try {
-        return (await bytesOfThread(thread, settings, closed.signal)).toString('utf8');
-      } catch (error) {
-        if (!closed.signal.aborted) app.log.warn({ err: error }, 'the thread made no OpenAPI document');
-        return JSON.stringify(app.swagger());
-      }
-    };
-    let made: Promise<string> | null = null;
-    const document = () => {
-      made ??= make();
-      return made;
-    };
-    app.addHook('onClose', async () => closed.abort());
-    app.get(
-      '/openapi.json',
-      { config: { access: anyone({ requestsPerMinute: 120 }) }, schema: { hide: true } },
-      async (_request, reply) => reply.type('application/json; charset=utf-8').send(await document()),
-    );
-    const agent = JSON.stringify(agentDocument(settings.PLATFORM_BASE_DOMAIN));
-    app.get(
-      '/agent-openapi.json',
-      { config: { access: anyone({ requestsPerMinute: 120 }) }, schema: { hide: true } },
-      async (_request, reply) => reply.type('application/json; charset=utf-8').send(agent),
-    );
   },
   { name: 'openapi' },
 );
@@ -126,37 +88,3 @@ function withoutUnusedSchemas<D extends ReturnType<typeof jsonSchemaTransformObj
   for (const name of Object.keys(schemas)) if (!used.has(name)) delete schemas[name];
   return document;
 }
-
-/**
- * `GET /docs`: the OpenAPI documents of the API and of the agent for people. Its script is served locally, and the page
- * fetches nothing from other origins.
- */
-export const docs = fp(
-  async (app) => {
-    app.addHook('onRoute', (route) => {
-      if (!route.url.startsWith('/docs')) return;
-      route.config = { ...route.config, access: anyone({ requestsPerMinute: 120 }) };
-      route.schema = { ...route.schema, hide: true };
-    });
-    await app.register(reference, {
-      routePrefix: '/docs',
-      logLevel: 'silent',
-      configuration: {
-        // Without this address the plugin also serves the document at addresses of its own.
-        url: '/openapi.json',
-        sources: [
-          { slug: 'api', title: 'API', url: '/openapi.json', default: true },
-          { slug: 'agent', title: 'Agent in the sandbox', url: '/agent-openapi.json' },
-        ],
-        title: 'Sandbox platform',
-        withDefaultFonts: false,
-        telemetry: false,
-        hideClientButton: true,
-        showDeveloperTools: 'never',
-        mcp: { disabled: true },
-        agent: { disabled: true },
-      },
-    });
-  },
-  { name: 'docs', dependencies: ['openapi'] },
-);

@@ -34,6 +34,7 @@ const route = {
 };
 const changes = { live: true, onChange: () => undefined, onLiveChange: () => undefined };
 const gateway = createGateway({
+  apiUrl: 'http://api.localhost',
   baseDomain,
   trustProxy: false,
   routes: new RouteCache({ find: async (sandboxId) => (sandboxId === route.sandboxId ? route : null) }, changes),

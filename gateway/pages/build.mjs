@@ -1,9 +1,13 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
+import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { build } from 'esbuild';
 
-/** Bundles the web pages into one folder for `page-assets.ts`: one script and one style sheet per page. */
+/**
+ * Bundles the web pages into one folder for `page-assets.ts`: a script and a style sheet per page, what a page loads
+ * later, and the compressed form of each file.
+ */
 const here = import.meta.dirname;
 const { values } = parseArgs({ options: { out: { type: 'string', default: path.join(here, 'dist') } } });
 const finished = path.resolve(values.out);
@@ -11,14 +15,12 @@ const finished = path.resolve(values.out);
 const out = `${finished}.draft`;
 
 fs.rmSync(out, { recursive: true, force: true });
-await build({
-  entryPoints: {
-    terminal: path.join(here, 'web/terminal/main.ts'),
-    files: path.join(here, 'web/files/main.ts'),
-  },
+const options = {
   outdir: out,
   entryNames: '[name]-[hash]',
+  chunkNames: '[name]-[hash]',
   bundle: true,
+  splitting: true,
   platform: 'browser',
   format: 'esm',
   target: 'es2022',
@@ -26,6 +28,15 @@ await build({
   charset: 'utf8',
   legalComments: 'eof',
   logLevel: 'warning',
-});
+};
+// Each page is built alone, so that they share no file, and only what a page imports later is a file of its own.
+for (const page of ['terminal', 'files']) {
+  await build({ ...options, entryPoints: { [page]: path.join(here, `web/${page}/main.ts`) } });
+}
+for (const name of fs.readdirSync(out)) {
+  const bytes = fs.readFileSync(path.join(out, name));
+  fs.writeFileSync(path.join(out, `${name}.br`), brotliCompressSync(bytes));
+  fs.writeFileSync(path.join(out, `${name}.gz`), gzipSync(bytes, { level: 9 }));
+}
 fs.rmSync(finished, { recursive: true, force: true });
 fs.renameSync(out, finished);

@@ -10,13 +10,13 @@ import type { Exchange } from '../exchange.ts';
  */
 export function checkOwnOrigin({ headers, method }: Exchange, host: string): void {
   const only = (name: string) => {
-    const values = findValues(headers.forward, name);
+    const values = findFieldValues(headers.forward, name);
     return values.length === 1 ? values[0]! : null;
   };
   // The request was made by a script, and not for a document, an image, a frame or a worker.
   const isByScript = only('sec-fetch-site') === 'same-origin' && only('sec-fetch-dest') === 'empty';
   const reads = method === 'GET' || method === 'HEAD';
-  const hasOrigin = findValues(headers.forward, 'origin').length > 0;
+  const hasOrigin = findFieldValues(headers.forward, 'origin').length > 0;
   const isOwn = hasOrigin ? isOriginOf(only('origin'), host) : reads;
   if (!isByScript || !isOwn) {
     throw new GatewayError(403, 'cross_origin', 'Only the page itself may call this');
@@ -33,7 +33,7 @@ const workerDestinations = new Set(['serviceworker', 'sharedworker', 'worker']);
  * @throws {GatewayError} 404 for the script of a worker
  */
 export function isolateFromPages({ headers }: Exchange): string[] {
-  const destinations = findValues(headers.forward, 'sec-fetch-dest');
+  const destinations = findFieldValues(headers.forward, 'sec-fetch-dest');
   if (destinations.length === 0 || destinations.every((destination) => destination === 'empty')) return [];
   if (destinations.some((destination) => workerDestinations.has(destination.toLowerCase()))) {
     throw new GatewayError(404, 'not_found', 'The agent serves no workers');
@@ -41,7 +41,8 @@ export function isolateFromPages({ headers }: Exchange): string[] {
   return ['Content-Security-Policy', 'sandbox', 'X-Content-Type-Options', 'nosniff'];
 }
 
-function findValues(flat: string[], wanted: string): string[] {
+/** The values of a field in a flat list. @param wanted in lower case */
+export function findFieldValues(flat: readonly string[], wanted: string): string[] {
   const values: string[] = [];
   for (let i = 0; i < flat.length; i += 2) if (flat[i]!.toLowerCase() === wanted) values.push(flat[i + 1]!);
   return values;

@@ -1,5 +1,6 @@
 import fs from 'node:fs';
 import path from 'node:path';
+import type { PreparedEncoding } from '../../domain/content-encoding.ts';
 import { type PageName, pageNames } from './agent-procedures.ts';
 
 /** A file of a page. Its name contains a hash of its content. */
@@ -7,6 +8,7 @@ export interface PageAsset {
   name: string;
   type: string;
   bytes: Buffer;
+  compressed: Readonly<Record<PreparedEncoding, Buffer>>;
 }
 
 /** The pages that `gateway/pages/build.mjs` has built. */
@@ -23,7 +25,7 @@ const types: Readonly<Record<string, string>> = {
 const titles: Readonly<Record<PageName, string>> = { terminal: 'Terminal', files: 'Files' };
 
 /**
- * Reads the built pages into memory, about half a megabyte.
+ * Reads the built pages into memory, about a megabyte.
  * @throws when they are not built
  */
 export function loadPageAssets(folder = path.join(import.meta.dirname, 'dist')): PageAssets {
@@ -31,7 +33,9 @@ export function loadPageAssets(folder = path.join(import.meta.dirname, 'dist')):
   const files = new Map<string, PageAsset>();
   for (const name of fs.readdirSync(folder)) {
     const type = types[path.extname(name)];
-    if (type) files.set(name, { name, type, bytes: fs.readFileSync(path.join(folder, name)) });
+    if (!type) continue;
+    const read = (extension: string) => fs.readFileSync(path.join(folder, `${name}${extension}`));
+    files.set(name, { name, type, bytes: read(''), compressed: { br: read('.br'), gzip: read('.gz') } });
   }
   const findFile = (page: PageName, extension: string) => {
     const found = [...files.keys()].filter((name) => name.startsWith(`${page}-`) && name.endsWith(extension));

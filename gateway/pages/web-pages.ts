@@ -1,3 +1,4 @@
+import { chooseEncoding } from '../../domain/content-encoding.ts';
 import { GatewayError } from '../error-reply.ts';
 import type { Exchange } from '../exchange.ts';
 import type { SandboxRoute } from '../routes.ts';
@@ -5,7 +6,7 @@ import { secretsEqual } from '../signed-query.ts';
 import type { ResponseHead } from '../upstream/response-parser.ts';
 import { pageReplyHead, useAccessToken } from './agent-calls.ts';
 import { allowedMethods } from './agent-procedures.ts';
-import { checkOwnOrigin } from './own-origin.ts';
+import { checkOwnOrigin, findFieldValues } from './own-origin.ts';
 import type { PageAssets } from './page-assets.ts';
 import { documentReply, plainReply } from './page-documents.ts';
 import type { PagePath } from './page-paths.ts';
@@ -55,8 +56,11 @@ export class WebPages {
     }
     const asset = this.#assets.files.get(path.name);
     if (!asset) throw notFound();
-    const caching = ['Cache-Control', 'public, max-age=31536000, immutable'];
-    plainReply(exchange, 200, ['Content-Type', asset.type, ...caching], asset.bytes);
+    const encoding = chooseEncoding(findFieldValues(exchange.headers.forward, 'accept-encoding').join());
+    const caching = ['Cache-Control', 'public, max-age=31536000, immutable', 'Vary', 'Accept-Encoding'];
+    const coding = encoding ? ['Content-Encoding', encoding] : [];
+    const bytes = encoding ? asset.compressed[encoding] : asset.bytes;
+    plainReply(exchange, 200, ['Content-Type', asset.type, ...caching, ...coding], bytes);
     return true;
   }
 

@@ -77,8 +77,11 @@ const table: Record<string, Row> = {
   'GET /readyz': anyone,
   'GET /openapi.json': anyone,
   'GET /agent-openapi.json': anyone,
-  'GET /docs/': anyone,
-  'GET /docs/js/scalar.js': anyone,
+  'GET /docs': anyone,
+  'GET /docs/*': anyone,
+  'GET /guide': anyone,
+  'GET /guide/*': anyone,
+  'GET /guide/search': anyone,
   'OPTIONS /codec/:token/decode': anyone,
   'POST /codec/:token/decode': anyone,
   'OPTIONS /codec/:token/encode': anyone,
@@ -514,7 +517,8 @@ async function createHeaders(caller: (typeof callers)[Kind]): Promise<Record<str
 
 async function readOutcome(name: string, row: Row, caller: (typeof callers)[Kind], objects: Names) {
   const [method, url] = name.split(' ') as [string, string];
-  const address = url.replaceAll(/:(\w+)/g, (_all, parameter: string) => {
+  const page = url.startsWith('/docs') ? 'sandboxes' : 'api';
+  const address = url.replace(/\*$/, page).replaceAll(/:(\w+)/g, (_all, parameter: string) => {
     if (parameter === 'token') return api.dependencies.codecAccessTokens[0]!;
     if (parameter === 'issuer') return issuer.id;
     return parameter === 'port' ? '8080' : objects[parameter as keyof Names];

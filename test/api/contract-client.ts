@@ -94,7 +94,7 @@ export class ContractClient {
     const path = url.split('?', 1)[0]!;
     const template = this.#findTemplate(path, method);
     if (template === null) {
-      if (![301, 400, 404, 405, 429].includes(reply.status) && !/^\/(docs|openapi)/.test(path)) {
+      if (![301, 400, 404, 405, 429].includes(reply.status) && !/^\/(docs|guide|openapi)/.test(path)) {
         throw new Error(`${method} ${url} answered ${reply.status} and is not in the document`);
       }
       if (reply.status >= 400) this.#checkError(reply);

@@ -22,9 +22,9 @@ export interface CodeBlock {
 
 /** Pages whose blocks must all run. */
 export function documentationPages(): string[] {
-  const docs = fs.readdirSync(path.join(root, 'docs')).filter((name) => name.endsWith('.md'));
+  const docs = fs.globSync('docs/{,guides/}*.md', { cwd: root });
   const clients = fs.globSync('clients/{,*/}README.md', { cwd: root });
-  return ['README.md', 'CONTRIBUTING.md', ...docs.map((name) => `docs/${name}`), ...clients].sort();
+  return ['README.md', 'CONTRIBUTING.md', ...docs, ...clients].sort();
 }
 
 /** @throws if a code fence has no language, or an `output` block follows no block */

@@ -217,6 +217,58 @@ describe('the terminal', () => {
     await shows(/^new=\.$/m);
   });
 
+  test('has the keys that the keyboard of a phone lacks where the pointer is a finger', async () => {
+    const isShown = () => tab.evaluate<boolean>(`document.querySelector('.keys').offsetHeight > 0`);
+    expect(await isShown()).toBe(false);
+    await tab.beTouched(true);
+    try {
+      await tab.resize(390, 700);
+      await until(isShown);
+      const key = (label: string) =>
+        tab.evaluate(
+          `[...document.querySelectorAll('.keys button')].find((each) => each.textContent === '${label}').click()`,
+        );
+      await clear();
+      await tab.type('echo a');
+      await key('|');
+      await tab.type('cat ');
+      await key('~');
+      await key('/');
+      await key('-');
+      await shows('$ echo a|cat ~/-');
+      await shot('terminal-phone');
+      expect(await tab.accessibilityViolations()).toEqual([]);
+      // Ctrl, then U empties the line.
+      await key('Ctrl');
+      expect(await tab.evaluate(`document.querySelector('.keys [aria-pressed]').ariaPressed`)).toBe('true');
+      await tab.type('u');
+      await until(async () => (await screen()).trim() === '$');
+      expect(await tab.evaluate(`document.querySelector('.keys [aria-pressed]').ariaPressed`)).toBe('false');
+      await tab.type('echo first\n');
+      await shows(/^first$/m);
+      await key('↑');
+      await tab.type('-again\n');
+      await shows(/^first-again$/m);
+      await tab.type('echo 12');
+      await key('←');
+      await tab.type('x\n');
+      await shows(/^1x2$/m);
+      await tab.type(`echo ready; IFS= read -rsN 2 keys; printf '<%q>\\n' "$keys"\n`);
+      await shows(/^ready$/m);
+      await key('Esc');
+      await key('Tab');
+      await shows("<$'\\E\\t'>");
+      await tab.type('echo begun; sleep 1000\n');
+      await shows(/^begun$/m);
+      await key('Ctrl');
+      await tab.type('c');
+      await until(async () => (await screen()).trimEnd().endsWith('\n$'));
+    } finally {
+      await tab.beTouched(false);
+      await tab.resize(1000, 640);
+    }
+  });
+
   test('endless output does not block it, and a key still interrupts', async () => {
     await tab.type('yes without end\n');
     await shows(/^without end$/m);
@@ -262,7 +314,12 @@ describe('the files', () => {
   const choose = (name: string) => click('.entry', name);
   const press = (label: string) => click('button', label);
   const has = (name: string) => until(async () => (await entries()).includes(name));
-  const text = () => tab.evaluate<string | null>(`document.querySelector('textarea')?.value ?? null`);
+  const editor = `document.querySelector('.editor')?.shadowRoot`;
+  const text = () =>
+    tab.evaluate<string | null>(
+      `(() => { const lines = ${editor}?.querySelectorAll('.cm-line'); return lines ? [...lines].map((line) => line.textContent).join('\\n') : null; })()`,
+    );
+  const focusEditor = () => tab.evaluate(`${editor}.querySelector('.cm-content').focus()`);
   const file = (name: string) => path.join(home, name);
   const picture = Buffer.from(
     'iVBORw0KGgoAAAANSUhEUgAAAAQAAAAECAIAAAAmkwkpAAAAEElEQVR42mOQCrsNRwzEcQAOIhSx2klzDQAAAABJRU5ErkJggg==',
@@ -278,6 +335,10 @@ describe('the files', () => {
       '<script>document.title = "evil"</script><img src=x onerror="document.title = 1">',
     );
     fs.writeFileSync(file('picture.svg'), '<svg xmlns="http://www.w3.org/2000/svg" onload="document.title = 2"/>');
+    fs.writeFileSync(
+      file('hostile.txt'),
+      '<b>\u202etxt</b>\n<img src=x onerror="document.title = 3">\u200b\nneedle\u0007\n',
+    );
     fs.writeFileSync(file('picture.bin'), picture);
     fs.writeFileSync(file('random.bin'), Buffer.from([0, 1, 2, 255]));
     fs.writeFileSync(file('<img src=x onerror=alert(1)>'), 'harmless');
@@ -296,6 +357,7 @@ describe('the files', () => {
         'folder',
         '<img src=x onerror=alert(1)>',
         'gpj.\\u{202e}exe\\u{a}name',
+        'hostile.txt',
         'notes.txt',
         'page.html',
         'picture.bin',
@@ -312,18 +374,26 @@ describe('the files', () => {
     }
     await choose('folder');
     await has('below');
+    const expanded = (name: string) =>
+      tab.evaluate<string>(
+        `[...document.querySelectorAll('.folder')].find((each) => each.textContent === '${name}').getAttribute('aria-expanded')`,
+      );
+    expect([await expanded('folder'), await expanded('below')]).toEqual(['true', 'false']);
     await choose('below');
     await has('deep.txt');
     await shot('files');
+    await choose('folder');
+    await until(async () => (await expanded('folder')) === 'false');
+    expect(await entries()).not.toContain('deep.txt');
   });
 
   test('edits a text, keeps its line ends, and asks before it overwrites a changed file', async () => {
     await choose('notes.txt');
     await until(async () => (await text()) === 'first\nsecond\n');
-    await tab.evaluate(`document.querySelector('textarea').focus()`);
+    await focusEditor();
     await tab.type('typed ');
     await shot('files-editor');
-    await press('Save');
+    await tab.press('s', { modifiers: 2 });
     await until(async () => (await status()).startsWith('Saved'));
     const saved = fs.readFileSync(file('notes.txt'), 'utf8');
     expect([saved.includes('typed '), saved.replace('typed ', '')]).toEqual([true, 'first\r\nsecond\r\n']);
@@ -343,6 +413,38 @@ describe('the files', () => {
     );
   });
 
+  test('shows line numbers and invisible characters, and finds text', async () => {
+    await choose('hostile.txt');
+    await until(async () => (await text())?.startsWith('<b>') ?? false);
+    const inEditor = <T>(expression: string) => tab.evaluate<T>(`${editor}.${expression}`);
+    expect(await inEditor(`querySelector('.cm-lineNumbers').innerText`)).toMatch(/1\s+2\s+3/);
+    expect(await inEditor(`querySelectorAll('b, img:not(.cm-widgetBuffer)').length`)).toBe(0);
+    // U+202E, U+200B, U+0007 are dots with their names.
+    expect(await inEditor(`querySelectorAll('.cm-specialChar').length`)).toBe(3);
+    await press('Find');
+    await until(() => inEditor<boolean>(`activeElement?.name === 'search'`));
+    await tab.type('needl');
+    await tab.press('e', { text: 'e' });
+    await until(() => inEditor<boolean>(`querySelector('.cm-searchMatch') !== null`));
+    expect(await inEditor(`querySelector('.cm-searchMatch').textContent`)).toBe('needle');
+    await shot('files-find');
+    expect(await tab.accessibilityViolations()).toEqual([]);
+  });
+
+  test('a long text is shown, edited and saved as a whole', async () => {
+    const long = `${'a line of the file\n'.repeat(60_000)}end`;
+    fs.writeFileSync(file('long.txt'), long);
+    await press('Refresh');
+    await choose('long.txt');
+    await until(async () => (await text())?.startsWith('a line') ?? false);
+    await focusEditor();
+    await tab.type('new ');
+    await tab.press('s', { modifiers: 2 });
+    // Before the page has noticed that the file is saved, it would ask whether to leave it.
+    await until(async () => (await status()).startsWith('Saved'));
+    expect(fs.readFileSync(file('long.txt'), 'utf8') === `new ${long}`).toBe(true);
+  });
+
   test('HTML and SVG are text, and nothing in them runs', async () => {
     await choose('page.html');
     await until(async () => (await text())?.startsWith('<script>') ?? false);
@@ -360,6 +462,27 @@ describe('the files', () => {
     await until(async () => (await size()) === 4);
     expect(await tab.evaluate(`document.querySelector('.content img').src.startsWith('blob:')`)).toBe(true);
     await shot('files-picture');
+  });
+
+  test('in a narrow window, the folders and the file take turns in one column', async () => {
+    await tab.resize(390, 844);
+    try {
+      const width = (selector: string) =>
+        tab.evaluate<number>(`document.querySelector('${selector}').getBoundingClientRect().width`);
+      await press('‹ Back');
+      expect([await width('nav'), await width('.content')]).toEqual([390, 0]);
+      await shot('files-phone-folders');
+      await choose('hostile.txt');
+      await until(async () => (await text())?.startsWith('<b>') ?? false);
+      expect([await width('nav'), await width('.content')]).toEqual([0, 390]);
+      await shot('files-phone');
+      expect(await tab.evaluate('document.documentElement.scrollWidth')).toBe(390);
+      await press('‹ Back');
+      expect([await width('nav'), await width('.content')]).toEqual([390, 0]);
+      expect(await tab.accessibilityViolations()).toEqual([]);
+    } finally {
+      await tab.resize(1000, 640);
+    }
   });
 
   test('uploads dropped files, and downloads them again', async () => {
@@ -400,6 +523,29 @@ describe('the files', () => {
     await press('Delete');
     await until(() => !fs.existsSync(file('renamed.txt')));
   });
+});
+
+test.each(['light', 'dark'] as const)('the page of a sandbox is readable, %s and in every state', async (scheme) => {
+  await tab.prefer(scheme);
+  try {
+    for (const status of ['running', 'paused']) {
+      started.routes.set({ sandboxId: id as never, status });
+      for (const width of [390, 1280]) {
+        await tab.resize(width, 640);
+        await tab.goTo(`${origin}/`);
+        expect(await tab.evaluate('document.body.innerText')).toContain(`The sandbox is ${status}`);
+        expect(await tab.evaluate('getComputedStyle(document.querySelector("main")).padding')).toBe(
+          width === 390 ? '24px' : '32px',
+        );
+        expect(await tab.accessibilityViolations()).toEqual([]);
+        await shot(`sandbox-${status}-${width}-${scheme}`);
+      }
+    }
+  } finally {
+    started.routes.set({ sandboxId: id as never, status: 'running' });
+    await tab.prefer('light');
+    await tab.resize(1000, 640);
+  }
 });
 
 test('a page of a port of the sandbox has no access to the pages, even with the cookie in the browser', async () => {

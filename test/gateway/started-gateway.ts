@@ -43,6 +43,7 @@ export async function startGateway(options: Partial<GatewayOptions> = {}): Promi
   const logger = pino({ level: 'debug' }, sink);
   const files = { certFile: undefined, keyFile: undefined };
   const gateway = createGateway({
+    apiUrl: 'http://api.localhost',
     baseDomain: testDomain,
     trustProxy: false,
     routes: new RouteCache(routes, routes),

@@ -1,6 +1,9 @@
+import { once } from 'node:events';
 import http from 'node:http';
 import http2 from 'node:http2';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
+import { text } from 'node:stream/consumers';
+import { brotliDecompressSync, gunzipSync } from 'node:zlib';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { WebSocket } from 'ws';
 import { sealSession } from '../../gateway/pages/page-session.ts';
 import { until } from '../support/until.ts';
@@ -100,10 +103,96 @@ test.each(['terminal', 'files'])('/%s loads only its own assets, and its policy 
     expect([asset.status, asset.headers['cache-control']]).toEqual([200, 'public, max-age=31536000, immutable']);
     expect(asset.headers['content-type']).toMatch(url.endsWith('.js') ? /^text\/javascript/ : /^text\/css/);
     expect((await call(url, { method: 'HEAD' })).headers['content-length']).toBe(String(asset.body.length));
+    const packed = await call(url, { headers: { 'accept-encoding': 'gzip, deflate, br' } });
+    expect([packed.headers['content-encoding'], packed.headers.vary]).toEqual(['br', 'Accept-Encoding']);
+    expect(brotliDecompressSync(packed.body).equals(asset.body)).toBe(true);
+    const zipped = await call(url, { headers: { 'accept-encoding': 'gzip' } });
+    expect(gunzipSync(zipped.body).equals(asset.body)).toBe(true);
   }
   expect((await call(`/${page}/assets/../main.ts`)).status).toBe(404);
   expect((await call(`/${page}`, { method: 'POST' })).status).toBe(405);
   expect(seen).toEqual([]);
+});
+
+test('the first view of a page takes few bytes over the wire, and the editor is loaded later', async () => {
+  const wire = async (page: string) => {
+    const { text: document } = await call(`/${page}`);
+    const sizes = listAssets(document).map(async (url) => {
+      return (await call(url, { headers: { 'accept-encoding': 'gzip' } })).body.length;
+    });
+    return document.length + (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
+  };
+  expect(await wire('files')).toBeLessThan(12_000);
+  expect(await wire('terminal')).toBeLessThan(130_000);
+});
+
+describe('at / of its own name', () => {
+  const browser = { accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8' };
+
+  test('a person gets a page with the state and the links, and a program the reply of the agent', async () => {
+    const page = await call('/?from=mail', { headers: browser });
+    expect([page.status, page.headers['content-type']]).toEqual([200, 'text/html; charset=utf-8']);
+    expect(page.text).toContain('The sandbox is running');
+    expect(listAssets(page.text)).toEqual(['/terminal', '/files']);
+    expect(page.text).toContain('<a href="http://api.localhost/docs/agent">');
+    expect(page.text).not.toMatch(/<script|token-of|http:\/\/(?!api\.localhost)/);
+    expect(page.headers).toMatchObject({
+      'content-security-policy': expect.stringMatching(
+        /^default-src 'none'; style-src 'sha256-[\w+/]+=*'; img-src data:; /,
+      ),
+      'cache-control': 'no-store',
+      'x-content-type-options': 'nosniff',
+    });
+    expect(seen).toEqual([]);
+    for (const headers of [{}, { accept: '*/*' }, { accept: 'application/json' }]) {
+      expect((await call('/', { headers })).text).toBe('{}');
+    }
+    expect((await call('/', { method: 'POST', headers: browser, body: '{}' })).text).toBe('{}');
+    expect(seen).toHaveLength(4);
+  });
+
+  test.each([
+    ['paused', /The sandbox is paused[\s\S]*sandbox-platform resume sbx-one/],
+    ['terminated', /does not run any more[\s\S]*terminated/],
+    ['starting', /does not run now[\s\S]*starting/],
+  ])('a sandbox that is %s shows that, without links that do not work', async (status, shown) => {
+    started.routes.set({ sandboxId: id as never, status });
+    const page = await call('/', { headers: browser });
+    expect([page.status, page.text]).toEqual([502, expect.stringMatching(shown)]);
+    expect(listAssets(page.text)).toEqual([]);
+    const program = await call('/');
+    expect([program.status, program.json.code]).toEqual([502, 'sandbox_not_running']);
+  });
+
+  test('a refusal is a page for a person, on the names of ports too, and JSON for a program', async () => {
+    started.routes.set({ sandboxId: 'sbx-two' as never, status: 'paused' });
+    for (const [host, path, status, title] of [
+      [formatHost('sbx-two', 3000), '/app', 502, 'The sandbox is paused'],
+      [formatHost('sbx-none'), '/', 404, 'No such sandbox'],
+      [formatHost(id), '/files/none', 404, 'Not found'],
+    ] as const) {
+      const page = await call(path, { host, headers: browser });
+      expect([page.status, page.headers['content-type']]).toEqual([status, 'text/html; charset=utf-8']);
+      expect(page.text).toContain(`<h1>${title}</h1>`);
+      expect(page.text).toContain(`<code>${page.headers['x-request-id']}</code>`);
+      expect(page.headers['content-security-policy']).toContain("default-src 'none'");
+      const program = await call(path, { host });
+      expect([program.status, program.headers['content-type']]).toEqual([status, 'application/json']);
+      expect((await call(path, { host, headers: browser, method: 'HEAD' })).text).toBe('');
+    }
+  });
+
+  test('over HTTP/2 it is the same page', async () => {
+    const session = http2.connect(`https://127.0.0.1:${started.port}`, {
+      servername: formatHost(id),
+      ca: started.ca.certificatePem,
+    });
+    stops.push(() => session.close());
+    const stream = session.request({ ':authority': formatHost(id), ':path': '/', ...browser });
+    const [headers] = (await once(stream, 'response')) as [http2.IncomingHttpHeaders];
+    expect([headers[':status'], headers['content-type']]).toEqual([200, 'text/html; charset=utf-8']);
+    expect(await text(stream)).toContain('The sandbox is running');
+  });
 });
 
 test('the token is exchanged for a cookie that opens the agent and is not sent to it', async () => {

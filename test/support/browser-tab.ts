@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
+import axe from 'axe-core';
 import WebSocket from 'ws';
 import { until } from './until.ts';
 
@@ -113,6 +114,32 @@ export class BrowserTab {
     await this.#send('Emulation.setDeviceMetricsOverride', { width, height, deviceScaleFactor: 1, mobile: false });
   }
 
+  async prefer(colorScheme: 'light' | 'dark'): Promise<void> {
+    const features = [{ name: 'prefers-color-scheme', value: colorScheme }];
+    await this.#send('Emulation.setEmulatedMedia', { features });
+  }
+
+  /** Makes the browser one of a phone, whose pointer is a finger. */
+  async beTouched(enabled: boolean): Promise<void> {
+    await this.#send('Emulation.setTouchEmulationEnabled', { enabled });
+    await this.#send('Emulation.setEmitTouchEventsForMouse', { enabled, configuration: 'mobile' });
+  }
+
+  /**
+   * Violations of the rules of axe-core for accessibility, in the page as it is now. Its script runs in a world of its
+   * own, so the policy of the page does not apply to it.
+   */
+  async accessibilityViolations(): Promise<string[]> {
+    const { frameTree } = (await this.#send('Page.getFrameTree')) as { frameTree: { frame: Frame } };
+    const world = await this.#send('Page.createIsolatedWorld', { frameId: frameTree.frame.id });
+    const { executionContextId: contextId } = world as { executionContextId: number };
+    const expression = `${axe.source}; axe.run().then(({ violations }) => violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ target }) => target.join(' ')).join(', ')))`;
+    const asked = { contextId, expression, returnByValue: true, awaitPromise: true };
+    const { result, exceptionDetails } = (await this.#send('Runtime.evaluate', asked)) as Evaluated<string[]>;
+    if (exceptionDetails) throw new Error(`axe-core failed: ${JSON.stringify(exceptionDetails)}`);
+    return result.value;
+  }
+
   async reload(): Promise<void> {
     await this.#loaded(() => this.#send('Page.reload'));
   }
@@ -145,12 +172,12 @@ export class BrowserTab {
     await this.#loaded(() => this.#send('Page.navigate', { url }));
   }
 
-  /** Types into the fields with these names and presses the button. */
+  /** Types into the fields with these names and submits their form. */
   async submit(fields: Record<string, string>): Promise<void> {
     await this.evaluate(
       `for (const [name, text] of Object.entries(${JSON.stringify(fields)})) document.querySelector('input[name=' + name + ']').value = text`,
     );
-    await this.#loaded(() => this.evaluate(`document.querySelector('button').click()`));
+    await this.#loaded(() => this.evaluate(`document.querySelector('form').requestSubmit()`));
   }
 
   /** Follows the link that a selector finds. */
@@ -217,6 +244,11 @@ export class BrowserTab {
 interface Target {
   type: string;
   webSocketDebuggerUrl: string;
+}
+
+interface Evaluated<T> {
+  result: { value: T };
+  exceptionDetails?: object;
 }
 
 interface Frame {

@@ -1,6 +1,6 @@
 import type { Receipt } from '../../../domain/billing/receipt.ts';
 import { receiptPdf } from '../../../integrations/receipts/pdf.ts';
-import { makeBytes } from '../../low-priority-thread.ts';
+import { makeInThread } from '../../low-priority-thread.ts';
 
 /** The thread that draws one receipt. */
-await makeBytes<Receipt>(receiptPdf);
+await makeInThread<Receipt>(receiptPdf);

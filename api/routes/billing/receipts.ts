@@ -9,7 +9,7 @@ import { receiptHtml, receiptPolicy } from '../../../integrations/receipts/html.
 import { apiUrl } from '../../../platform/config/public-urls.ts';
 import { accountRoot } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { bytesOfThread } from '../../low-priority-thread.ts';
+import { resultOfThread } from '../../low-priority-thread.ts';
 import { onRequestEnd } from '../../plugins/draining.ts';
 import { optionalQuery } from '../../schemas/fields.ts';
 import { failures } from '../../schemas/replies.ts';
@@ -45,11 +45,8 @@ export function getReceipt(api: Api, deps: ApiDependencies): void {
           throw new AppError('temporarily_unavailable', message, { cause, retryAfterSeconds: 10 });
         });
       try {
-        return await bytesOfThread(
-          thread,
-          receipt,
-          AbortSignal.any([gone.signal, AbortSignal.timeout(longestDrawingMs)]),
-        );
+        const signal = AbortSignal.any([gone.signal, AbortSignal.timeout(longestDrawingMs)]);
+        return Buffer.from(await resultOfThread<Uint8Array>(thread, receipt, signal));
       } finally {
         turn.release();
       }

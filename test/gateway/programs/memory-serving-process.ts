@@ -46,6 +46,7 @@ await serveAsMember(logger, async ({ counts, ticketKeys }) => {
   const baseDomain = 'sandbox.localhost';
   const files = { certFile: undefined, keyFile: undefined };
   const gateway = createGateway({
+    apiUrl: 'http://api.localhost',
     baseDomain,
     trustProxy: false,
     routes: new RouteCache(routes, routes),

@@ -43,10 +43,10 @@ export class FolderTree {
   async toggle(path: string): Promise<void> {
     const folder = this.#folders.get(path);
     if (!folder?.entry) return;
-    const opens = !folder.entry.classList.contains('open');
+    const opens = folder.entry.ariaExpanded !== 'true';
     if (opens) await this.refresh(path);
     else {
-      folder.entry.classList.remove('open');
+      folder.entry.ariaExpanded = 'false';
       this.#clear(folder.list);
     }
   }
@@ -59,11 +59,11 @@ export class FolderTree {
       return;
     }
     const open = [...this.#folders].filter(([each, { entry }]) => {
-      return each !== path && parentPath(each) === path && entry?.classList.contains('open');
+      return each !== path && parentPath(each) === path && entry?.ariaExpanded === 'true';
     });
     const entries = await listFolder(path);
     this.#clear(folder.list);
-    folder.entry?.classList.add('open');
+    if (folder.entry) folder.entry.ariaExpanded = 'true';
     for (const entry of entries.slice(0, maxShown)) folder.list.append(this.#item(entry));
     const more = entries.length - maxShown;
     if (more > 0) folder.list.append(element('li', { className: 'more', textContent: `${more} more are not shown` }));
@@ -75,9 +75,9 @@ export class FolderTree {
 
   /** Marks the selected entry. Null: none is selected. */
   mark(path: string | null): void {
-    if (this.#marked !== null) this.#entries.get(this.#marked)?.classList.remove('chosen');
+    this.#entries.get(this.#marked ?? '')?.removeAttribute('aria-current');
     this.#marked = path;
-    if (path !== null) this.#entries.get(path)?.classList.add('chosen');
+    this.#entries.get(path ?? '')?.setAttribute('aria-current', 'true');
   }
 
   #item(entry: Entry): HTMLElement {
@@ -86,6 +86,7 @@ export class FolderTree {
     label.title = entry.kind === 'file' ? `${entry.bytes} bytes` : '';
     this.#entries.set(entry.path, label);
     if (entry.kind !== 'folder') return element('li', {}, label);
+    label.ariaExpanded = 'false';
     const list = element('ul');
     this.#folders.set(entry.path, { entry: label, list });
     return element('li', {}, label, list);

@@ -31,14 +31,17 @@ picker.addEventListener('change', () => {
   attempt(() => uploadAll(files));
 });
 
+const back = button('‹ Back', () => leaveFile());
+back.className = 'back';
 const save = button('Save', () => attempt(saveFile));
+const find = button('Find', () => viewer.find());
 const download = button('Download', () => attempt(downloadFile));
 const rename = button('Rename', () => attempt(renameEntry));
 const remove = button('Delete', () => attempt(deleteEntry));
 const tools = element(
   'fieldset',
   { className: 'tools' },
-  ...[pathText, save, download, rename, remove],
+  ...[pathText, back, save, find, download, rename, remove],
   button('New file', () => attempt(newFile)),
   button('New folder', () => attempt(newFolder)),
   button('Upload', () => picker.click()),
@@ -47,13 +50,20 @@ const tools = element(
 const up = button('Up', () => attempt(() => showFolder(parentPath(tree.rootPath))));
 const rootText = element('span', { className: 'path' });
 const rootTools = element('fieldset', { className: 'tools' }, rootText, up);
-const folders = element('nav', {}, rootTools, tree.list);
-document.body.replaceChildren(bar, element('main', {}, folders, element('section', {}, tools, content)), picker);
+const folders = element('nav', { ariaLabel: 'Folders' }, rootTools, tree.list);
+const main = element('main', {}, folders, element('section', { ariaLabel: 'File' }, tools, content));
+document.body.replaceChildren(bar, main, picker);
 
 let chosen: Entry | null = null;
 viewer.onEdit = () => {
   save.disabled = !viewer.isEdited;
 };
+addEventListener('keydown', (event) => {
+  if (event.key.toLowerCase() !== 's' || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey) return;
+  // Otherwise the browser would save this page.
+  event.preventDefault();
+  if (viewer.isEdited) attempt(saveFile);
+});
 addEventListener('beforeunload', (event) => {
   if (viewer.isEdited) event.preventDefault();
 });
@@ -116,7 +126,17 @@ async function choose(entry: Entry): Promise<void> {
   show(entry);
   say('');
   if (entry.kind === 'folder') await tree.toggle(entry.path);
-  else await viewer.open(entry);
+  else await openFile(entry);
+}
+
+async function openFile(entry: Entry): Promise<void> {
+  await viewer.open(entry);
+  if (chosen?.path === entry.path) find.disabled = !viewer.isText;
+}
+
+/** In a narrow window, the file gives its place to the folders. */
+function leaveFile(): void {
+  if (mayLeave()) show(null);
 }
 
 function show(entry: Entry | null): void {
@@ -124,7 +144,9 @@ function show(entry: Entry | null): void {
   tree.mark(entry?.path ?? null);
   pathText.textContent = entry ? visibleText(entry.path) : '';
   viewer.close();
+  main.classList.toggle('showsFile', entry !== null && entry.kind !== 'folder');
   save.disabled = true;
+  find.disabled = true;
   download.disabled = entry?.kind !== 'file';
   rename.disabled = !entry;
   remove.disabled = !entry;
@@ -189,7 +211,7 @@ async function newFile(): Promise<void> {
   const made = await findEntry(path);
   if (!made) return;
   show(made);
-  await viewer.open(made);
+  await openFile(made);
 }
 
 async function newFolder(): Promise<void> {

@@ -2,6 +2,7 @@ import { element } from '../shared/elements.ts';
 import { PageError, visibleText } from '../shared/page-error.ts';
 import { type Entry, readFile } from './agent-files.ts';
 import { decodeText, detectImageType } from './content-kinds.ts';
+import type { Editor } from './editor.ts';
 
 const maxTextBytes = 2 * 1024 * 1024;
 const maxImageBytes = 20 * 1024 * 1024;
@@ -13,9 +14,7 @@ const maxImageBytes = 20 * 1024 * 1024;
 export class Viewer {
   onEdit: () => void = () => undefined;
   readonly #place: HTMLElement;
-  #editor: HTMLTextAreaElement | null = null;
-  /** The text as it was opened or last saved. */
-  #original = '';
+  #editor: Editor | null = null;
   #lineEnd: '\n' | '\r\n' = '\n';
   #imageUrl: string | null = null;
   /** Counts the opened files, to drop replies for a file that is no longer open. */
@@ -27,11 +26,21 @@ export class Viewer {
   }
 
   get isEdited(): boolean {
-    return this.#editor !== null && this.#editor.value !== this.#original;
+    return this.#editor?.isEdited ?? false;
+  }
+
+  get isText(): boolean {
+    return this.#editor !== null;
+  }
+
+  /** Opens the search in the text. */
+  find(): void {
+    this.#editor?.find();
   }
 
   close(): void {
     this.#opened++;
+    this.#editor?.close();
     this.#editor = null;
     if (this.#imageUrl) URL.revokeObjectURL(this.#imageUrl);
     this.#imageUrl = null;
@@ -60,30 +69,35 @@ export class Viewer {
     if (imageType) return this.#showImage(new Blob([bytes], { type: imageType }), entry);
     const content = bytes.length <= maxTextBytes ? decodeText(bytes) : null;
     if (!content) return this.#note('This is not text, or too large to be edited. It can be downloaded.');
-    this.#showText(content.text, content.lineEnd, entry);
+    const { Editor } = await import('./editor.ts').catch(() => {
+      throw new PageError('disconnected', 'The editor could not be loaded');
+    });
+    if (opened !== this.#opened) return;
+    const { text, lineEnd } = content;
+    this.#lineEnd = lineEnd ?? '\n';
+    this.#editor = new Editor({
+      text,
+      isReadOnly: lineEnd === null,
+      label: `Content of ${visibleText(entry.name)}`,
+      wrapsLines: matchMedia('(max-width: 699px)').matches,
+      onEdit: () => this.onEdit(),
+    });
+    const note = lineEnd === null ? 'The line ends of this file are mixed: it is shown only' : '';
+    this.#editor.element.title = note;
+    this.#place.replaceChildren(this.#editor.element);
   }
 
   /** The edited text as bytes, with the file's original line ends. */
   edited(): Uint8Array<ArrayBuffer> {
-    const text = this.#editor?.value ?? '';
+    const text = this.#editor?.text ?? '';
     return new TextEncoder().encode(this.#lineEnd === '\r\n' ? text.replaceAll('\n', '\r\n') : text);
   }
 
   /** The bytes were saved. Text that was typed since then was not. */
   saved(bytes: Uint8Array): void {
-    this.#original = new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes).replaceAll('\r\n', '\n');
+    const text = new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes);
+    this.#editor?.setSaved(text.replaceAll('\r\n', '\n'));
     this.onEdit();
-  }
-
-  #showText(text: string, lineEnd: '\n' | '\r\n' | null, entry: Entry): void {
-    const editor = element('textarea', { spellcheck: false, value: text, readOnly: lineEnd === null });
-    editor.ariaLabel = `Content of ${visibleText(entry.name)}`;
-    if (lineEnd === null) editor.title = 'The line ends of this file are mixed: it is shown only';
-    this.#original = editor.value;
-    this.#lineEnd = lineEnd ?? '\n';
-    this.#editor = editor;
-    editor.addEventListener('input', () => this.onEdit());
-    this.#place.replaceChildren(editor);
   }
 
   #showImage(blob: Blob, entry: Entry): void {

@@ -23,6 +23,6 @@ export function topBar(
   const [sandbox = ''] = location.hostname.split('.');
   const status = element('span', { className: 'status', role: 'status' });
   const link = element('a', { href: other.href, textContent: other.label });
-  const bar = element('header', {}, element('strong', { textContent: sandbox }), status, ...tools, link);
+  const bar = element('header', {}, element('h1', { textContent: sandbox }), status, ...tools, link);
   return { bar, status };
 }

@@ -7,6 +7,7 @@ import { PageError } from '../shared/page-error.ts';
 import { explain, isPassing, Session } from '../shared/session.ts';
 import { bindClipboard } from './clipboard.ts';
 import { InputQueue } from './input-queue.ts';
+import { KeyBar } from './key-bar.ts';
 import { Shell } from './shell.ts';
 
 /** The number of kept lines above the screen. */
@@ -36,18 +37,23 @@ const end = button('End shell', () => {
 });
 end.disabled = true;
 const { bar, status } = topBar({ href: '/files', label: 'Files' }, end);
-const place = element('div', { id: 'terminal' });
-document.body.replaceChildren(bar, place);
+const place = element('main', { id: 'terminal' });
+const keys = new KeyBar(terminal);
+document.body.replaceChildren(bar, place, keys.element);
 terminal.open(place);
 bindClipboard(terminal, place);
 fit.fit();
 new ResizeObserver(() => fit.fit()).observe(place);
+// Where the keyboard of a phone covers the page instead of resizing it, only this size shows it.
+visualViewport?.addEventListener('resize', () => {
+  document.body.style.height = `${visualViewport!.height}px`;
+});
 
 const input = new InputQueue(shell, (error) => {
   if (error) say(`${explain(error)} What was typed last is lost.`, true);
   else say('');
 });
-terminal.onData((text) => input.type(text));
+terminal.onData((text) => input.type(keys.typed(text)));
 terminal.onResize((size) => input.resize(size));
 
 function say(text: string, isBad = false): void {
