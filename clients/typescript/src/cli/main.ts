@@ -13,9 +13,10 @@ import { logs } from './logs.ts';
 import { open } from './open.ts';
 import { ports } from './ports.ts';
 import { shell } from './shell.ts';
+import { sync } from './sync.ts';
 
 const commands: CliCommand[] = [
-  ...[create, list, exec, shell, open, copy, logs, ports, pause, resume, kill],
+  ...[create, list, exec, shell, open, copy, sync, logs, ports, pause, resume, kill],
   completion(() => commands),
 ];
 
