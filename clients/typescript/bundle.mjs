@@ -21,6 +21,8 @@ const { metafile } = await build({
   nodePaths: [path.join(root, 'node_modules')],
   absWorkingDir: root,
   banner: { js: "import { createRequire } from 'node:module';\nconst require = createRequire(import.meta.url);" },
+  minify: true,
+  legalComments: 'none',
   metafile: true,
   logLevel: 'warning',
 });

@@ -9,7 +9,18 @@ from ._sync.files import FileWatch
 from ._sync.pty import Terminal
 from ._sync.sandbox import Sandbox
 from .errors import CommandFailedError, SandboxError
-from .values import CodeContext, CodeResult, CommandResult, Execution, FileEvent, FileInfo, Output, RunningProcess
+from .values import (
+    CodeContext,
+    CodeResult,
+    CommandResult,
+    CopyResult,
+    Execution,
+    FileEvent,
+    FileInfo,
+    NewFile,
+    Output,
+    RunningProcess,
+)
 
 __all__ = [
     "AsyncCommandHandle",
@@ -21,10 +32,12 @@ __all__ = [
     "CommandFailedError",
     "CommandHandle",
     "CommandResult",
+    "CopyResult",
     "Execution",
     "FileEvent",
     "FileInfo",
     "FileWatch",
+    "NewFile",
     "Output",
     "RunningProcess",
     "Sandbox",

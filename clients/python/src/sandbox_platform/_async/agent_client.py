@@ -59,9 +59,12 @@ class AsyncAgentClient:
         self, name: str, message: Mapping[str, Any], breaker: StreamBreaker | None = None
     ) -> AsyncGenerator[Any, None]:
         """The messages of a server stream."""
-        messages = self._messages(name, message, breaker)
-        self._streams.add(messages)
-        return messages
+        return self.keep(self._messages(name, message, breaker))
+
+    def keep(self, stream: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
+        """Ends a stream at the latest when the client is closed."""
+        self._streams.add(stream)
+        return stream
 
     async def close(self) -> None:
         """Ends the streams that are open."""

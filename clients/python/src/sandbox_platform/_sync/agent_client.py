@@ -60,9 +60,12 @@ class AgentClient:
         self, name: str, message: Mapping[str, Any], breaker: StreamBreaker | None = None
     ) -> Generator[Any, None]:
         """The messages of a server stream."""
-        messages = self._messages(name, message, breaker)
-        self._streams.add(messages)
-        return messages
+        return self.keep(self._messages(name, message, breaker))
+
+    def keep(self, stream: Generator[Any, None]) -> Generator[Any, None]:
+        """Ends a stream at the latest when the client is closed."""
+        self._streams.add(stream)
+        return stream
 
     def close(self) -> None:
         """Ends the streams that are open."""
