@@ -25,8 +25,9 @@ export async function serveArchive(
 ): Promise<void> {
   try {
     if (!access.byHeader) throw new FileRequestError(401, 'access token missing or wrong');
-    const allow = 'GET, HEAD, POST';
-    if (!allow.split(', ').includes(req.method!)) throw new FileRequestError(405, 'use GET or POST', { allow });
+    if (req.method !== 'GET' && req.method !== 'POST') {
+      throw new FileRequestError(405, 'use GET or POST', { allow: 'GET, POST' });
+    }
     const given = new URL(req.url!, 'http://agent').searchParams.get('path');
     const folder = resolvePath(given ?? '', environment.home());
     if (req.method === 'POST') await (await import('./unpack-archive.ts')).serveUnpack(req, res, folder);

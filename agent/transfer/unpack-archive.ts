@@ -28,7 +28,9 @@ export async function serveUnpack(req: IncomingMessage, res: ServerResponse, fol
       () => true,
       () => false,
     );
-    await makeFolders(folder);
+    await makeFolders(folder).catch((error) => {
+      throw error.code === 'EEXIST' ? new FileRequestError(400, `${folder}: not a directory`) : error;
+    });
     const unpacked = new UnpackedArchive(folder, !isThere);
     const tar = extract({ filenameEncoding: 'latin1' } as object);
     const fed = feed(req, tar);
