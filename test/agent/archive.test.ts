@@ -5,7 +5,8 @@ import http from 'node:http';
 import net from 'node:net';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { extract, type Header, pack } from 'tar-stream';
+import { extract, type Header } from 'tar-stream';
+import { type TarEntry, tarOf } from '../support/tar.ts';
 import { eventually, headers, TestAgent } from './support/agent.ts';
 
 let agent: TestAgent;
@@ -18,24 +19,6 @@ const archiveUrl = (folder: string) => `${agent.address}/archive?path=${encodeUR
 const get = (folder: string, header = {}) => fetch(archiveUrl(folder), { headers: headers(header) });
 const post = (folder: string, body: Uint8Array, header = {}) =>
   fetch(archiveUrl(folder), { method: 'POST', headers: headers(header), body: body as never });
-
-type Entry = Partial<Omit<Header, 'pax' | 'type'>> & {
-  name: string;
-  type?: Header['type'];
-  pax?: Record<string, string>;
-  content?: Uint8Array | string;
-};
-
-async function tarOf(...entries: Entry[]): Promise<Buffer> {
-  const tar = pack();
-  const pieces: Buffer[] = [];
-  tar.on('data', (piece) => pieces.push(piece as Buffer));
-  const ended = new Promise<void>((resolve) => void tar.once('end', () => resolve()));
-  for (const { content = '', ...header } of entries) tar.entry(header, content);
-  tar.finalize();
-  await ended;
-  return Buffer.concat(pieces);
-}
 
 async function entriesOf(tar: Uint8Array): Promise<{ header: Header; content: Buffer }[]> {
   const found: { header: Header; content: Buffer }[] = [];
@@ -179,7 +162,7 @@ test('sockets, pipes, devices and procfs are left out and counted in the entry o
   }
 });
 
-test.each<[string, Entry[], RegExp]>([
+test.each<[string, TarEntry[], RegExp]>([
   ['a name above', [{ name: '../escaped', content: 'x' }], /no path below/],
   ['a name in the middle that leads up', [{ name: 'a/../../escaped', content: 'x' }], /no path below/],
   ['an absolute name', [{ name: '/tmp/escaped', content: 'x' }], /no path below/],

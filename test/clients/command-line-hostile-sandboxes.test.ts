@@ -4,9 +4,10 @@ import os from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import pty from '@lydell/node-pty';
+import { tarOf } from '../support/tar.ts';
 import { until } from '../support/until.ts';
 import { type Answer, frame, HostileAgent, json } from './hostile-agent.ts';
-import { hostileTars, pathsBelow, tarOf } from './hostile-tars.ts';
+import { hostileTars, pathsBelow } from './hostile-tars.ts';
 
 // Root in a sandbox may replace the agent, which then answers any text to the command line of a user's own machine.
 

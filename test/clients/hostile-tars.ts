@@ -1,25 +1,6 @@
 import fs from 'node:fs';
 import path from 'node:path';
-import { type Header, pack } from 'tar-stream';
-
-type Entry = Partial<Omit<Header, 'pax' | 'type'>> & {
-  name: string;
-  type?: Header['type'];
-  pax?: Record<string, string>;
-  content?: Uint8Array | string;
-};
-
-/** The bytes of a tar with these entries. */
-export async function tarOf(...entries: Entry[]): Promise<Buffer> {
-  const tar = pack();
-  const pieces: Buffer[] = [];
-  tar.on('data', (piece) => pieces.push(piece as Buffer));
-  const ended = new Promise<void>((resolve) => void tar.once('end', () => resolve()));
-  for (const { content = '', ...header } of entries) tar.entry(header, content);
-  tar.finalize();
-  await ended;
-  return Buffer.concat(pieces);
-}
+import { setChecksum, type TarEntry, tarOf } from '../support/tar.ts';
 
 /** The paths below a folder, in order. Links are not followed. */
 export function pathsBelow(folder: string, name = ''): string[] {
@@ -33,8 +14,8 @@ export function pathsBelow(folder: string, name = ''): string[] {
 }
 
 const good = { name: 'good', content: 'good' };
-const file = (name: string, more: Partial<Entry> = {}): Entry => ({ name, content: 'hostile', ...more });
-const link = (name: string, linkname: string): Entry => ({ name, type: 'symlink', linkname });
+const file = (name: string, more: Partial<TarEntry> = {}): TarEntry => ({ name, content: 'hostile', ...more });
+const link = (name: string, linkname: string): TarEntry => ({ name, type: 'symlink', linkname });
 
 /**
  * What root in a sandbox may send for a folder. The client unpacks it into `target`, beside which is `../beside` with the
@@ -129,8 +110,6 @@ function withSize(tar: Buffer, at: number, size: number): Buffer {
     header.fill(0xff, 124, 136);
     header.writeInt32BE(size, 132);
   }
-  header.fill(' ', 148, 156);
-  const sum = header.reduce((all, byte) => all + byte, 0);
-  header.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148, 'latin1');
+  setChecksum(changed, at);
   return changed;
 }
