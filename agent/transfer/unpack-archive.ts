@@ -128,7 +128,7 @@ class UnpackedArchive {
     }
   }
 
-  /** A folder that exists keeps its mode and time: it may be `/tmp`. */
+  /** A folder that exists keeps its mode: it may be `/tmp`. */
   async #folder(below: string, target: string, header: TarHeader): Promise<void> {
     if (below === '') {
       if (this.#isNew && this.#open[0]?.below !== '') this.#open.unshift({ below: '', target, header });

@@ -164,7 +164,7 @@ export class Files {
   /**
    * Copies a local folder into a folder of the sandbox, which is made: what is in `localFolder` is then in `path`. Modes,
    * times and symbolic links are kept, links as they are. Files that are there are replaced, others stay. Folders that
-   * are there keep their mode and time. Each file gets its name when it is complete.
+   * are there keep their mode. Each file gets its name when it is complete.
    */
   async uploadFolder(localFolder: string, path: string, options: CopyOptions = {}): Promise<CopyResult> {
     if (!(await stat(localFolder)).isDirectory()) throw new Error(`${localFolder} is not a folder`);

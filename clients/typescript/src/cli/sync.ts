@@ -190,7 +190,7 @@ async function factsHere(local: string): Promise<Facts | null> {
   }
 }
 
-/** A folder that is there keeps its mode and time. The time of the agent is in whole milliseconds here. */
+/** A folder that is there keeps its mode. The time of the agent is in whole milliseconds here. */
 function isSame(here: Facts, there: Facts | undefined): boolean {
   if (here.kind !== there?.kind) return false;
   if (here.kind === 'folder') return true;

@@ -109,7 +109,7 @@ class Files:
         """Copies a local folder into a folder of the sandbox, which is made.
 
         What is in ``local_folder`` is then in ``path``. Modes, times and symbolic links are kept, links as they are.
-        Files that are there are replaced, others stay. Folders that are there keep their mode and time. Each file gets
+        Files that are there are replaced, others stay. Folders that are there keep their mode. Each file gets
         its name when it is complete.
         """
         skipped: builtins.list[str] = []
