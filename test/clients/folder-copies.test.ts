@@ -215,7 +215,7 @@ test('sync copies what differs, removes only with --delete, and follows changes 
   fs.chmodSync(path.join(source, 'large'), 0o600);
   fs.rmSync(path.join(source, 'empty'), { recursive: true });
   fs.writeFileSync(path.join(source, 'empty'), 'a file now');
-  setTimes(source);
+  for (const name of ['zero', 'empty']) setTimes(path.join(source, name));
   await sandbox.files.write('/root/synced/only/there', 'x');
   const conflict = await cli(['sync', source, to]);
   expect([conflict.status, conflict.err]).toEqual([1, expect.stringContaining('is a directory')]);

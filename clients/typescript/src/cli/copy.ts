@@ -1,5 +1,6 @@
 import fs from 'node:fs/promises';
 import path from 'node:path';
+import { pipeline } from 'node:stream/promises';
 import { StringDecoder } from 'node:string_decoder';
 import { isName } from '../archive-names.ts';
 import type { Progress } from '../archive-writer.ts';
@@ -152,12 +153,16 @@ class Copy {
 async function writeOut(content: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<void> {
   const { stdout } = process;
   const decoder = new StringDecoder();
-  for await (const piece of content) {
-    signal.throwIfAborted();
-    const isTaken = stdout.write(stdout.isTTY ? printableOutput(decoder.write(Buffer.from(piece))) : piece);
-    if (!isTaken) await new Promise<void>((resolve) => stdout.once('drain', () => resolve()));
+  const shown = async function* () {
+    for await (const piece of content) yield printableOutput(decoder.write(Buffer.from(piece)));
+    yield printableOutput(decoder.end());
+  };
+  try {
+    await pipeline(stdout.isTTY ? shown() : content, stdout, { end: false, signal });
+  } catch (error) {
+    // The reader, such as `head`, has enough.
+    if ((error as NodeJS.ErrnoException).code !== 'EPIPE') throw error;
   }
-  if (stdout.isTTY) stdout.write(printableOutput(decoder.end()));
 }
 
 /** The last name of a path. Null: it has none, such as `~` or `/`. */
