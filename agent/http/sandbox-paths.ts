@@ -10,7 +10,7 @@ import { processServices } from '../process/service.ts';
 import { replyError, serveStream, serveUnary } from '../rpc/connect.ts';
 import { ConnectError } from '../rpc/connect-error.ts';
 import { type Procedure, procedureTable } from '../rpc/procedure.ts';
-import { serveFiles } from '../transfer/service.ts';
+import { serveArchive, serveFiles } from '../transfer/service.ts';
 import { sameSecret } from './access.ts';
 import { allowCrossOrigin } from './cross-origin.ts';
 import { endEarly } from './end-early.ts';
@@ -68,9 +68,11 @@ export function createSandboxPaths(state: SandboxState, environment: AgentEnviro
       }
       return serveConnect(req, res, procedure, contentType, touch);
     }
+    const access = { byHeader: opened(req), accessToken: state.init.accessToken };
     if (url === '/upload' || url.startsWith('/upload?') || url.startsWith('/download/')) {
-      return serveFiles(req, res, { byHeader: opened(req), accessToken: state.init.accessToken }, environment);
+      return serveFiles(req, res, access, environment);
     }
+    if (url === '/archive' || url.startsWith('/archive?')) return serveArchive(req, res, access, environment);
     return replyError(req, res, new ConnectError('no such procedure', Code.Unimplemented));
   };
   const serveExec: RequestListener = (req, res) => {

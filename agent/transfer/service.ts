@@ -16,6 +16,27 @@ export interface FileAccess {
 
 const unverified = new UnverifiedContent();
 
+/** `/archive?path=…`: a folder as a tar, authorized by headers only. Its code is loaded when it is first used. */
+export async function serveArchive(
+  req: IncomingMessage,
+  res: ServerResponse,
+  access: FileAccess,
+  environment: AgentEnvironment,
+): Promise<void> {
+  try {
+    if (!access.byHeader) throw new FileRequestError(401, 'access token missing or wrong');
+    if (req.method !== 'GET' && req.method !== 'POST') {
+      throw new FileRequestError(405, 'use GET or POST', { allow: 'GET, POST' });
+    }
+    const given = new URL(req.url!, 'http://agent').searchParams.get('path');
+    const folder = resolvePath(given ?? '', environment.home());
+    if (req.method === 'POST') await (await import('./unpack-archive.ts')).serveUnpack(req, res, folder);
+    else await (await import('./pack-folder.ts')).serveFolder(req, res, folder);
+  } catch (error) {
+    replyFileError(req, res, toFileError(error));
+  }
+}
+
 /** `/upload` and `/download/{path}`, authorized by headers or by a signed URL. */
 export async function serveFiles(
   req: IncomingMessage,

@@ -6,6 +6,7 @@ import { FrameParser, frame } from '../../agent/rpc/frames.ts';
 import { MultipartError, MultipartParser } from '../../agent/transfer/multipart.ts';
 import { cacheDir } from '../../ops/setup/toolchain/locations.mjs';
 import { ensureBaseImage } from '../../runtime/images/base-image.ts';
+import { setChecksum, tarOf } from '../support/tar.ts';
 import { eventually, headers, TestAgent } from './support/agent.ts';
 import { PrivateRoot } from './support/private-root.ts';
 import { Random } from './support/random.ts';
@@ -276,4 +277,37 @@ test('the agent answers each of 3,000 damaged requests and survives', async () =
   expect(agent.log).toBe('');
   // It releases its memory after some quiet seconds.
   await eventually(() => agent.privateMib() < 100);
+}, 300_000);
+
+test('the agent answers each of 2,000 damaged archives, and unpacks none outside of its folder', async () => {
+  const random = new Random(seed + 5);
+  const names = ['a', 'a/b', 'd/', './x', '../out', '/out', 'l', 'l/x', 'n'.repeat(120)];
+  const types = ['file', 'directory', 'symlink', 'link', 'fifo'] as const;
+  const one = async () => {
+    const entries = Array.from({ length: 1 + random.below(4) }, () => ({
+      ...{ name: random.pick(names), type: random.pick([...types]), linkname: random.pick(['a', '..', '/etc']) },
+      ...(random.below(2) === 0 && {
+        pax: { mtime: random.pick(['1.5', '-1', '1e400', 'x']), size: random.pick(['0', '3', '-1']) },
+      }),
+    }));
+    const whole = await tarOf(...entries.map((entry) => ({ ...entry, content: entry.type === 'file' ? 'abc' : '' })));
+    const tar = random.damage(whole);
+    // Headers with a wrong checksum are refused before anything else is read.
+    for (let at = 0; at + 512 <= tar.length; at += 512)
+      if (tar.toString('latin1', at + 257, at + 262) === 'ustar') setChecksum(tar, at);
+    return send(`/archive?path=/tmp/unpacked/${random.below(50)}`, 'application/x-tar', tar);
+  };
+  const outcomes = new Set<string>();
+  for (let sent = 0; sent < 2000; sent += 10) {
+    for (const text of await Promise.all(Array.from({ length: 10 }, one))) {
+      expect(text).toMatch(/^HTTP\/1\.1 (200|400|403|404|409) /);
+      outcomes.add(text.slice(9, 12));
+    }
+  }
+  expect([...outcomes]).toEqual(expect.arrayContaining(['200', '400']));
+  const there = await agent.client(Filesystem).listDir({ path: '/tmp', depth: 1 });
+  expect(there.entries.map(({ name }) => name)).not.toContain('out');
+  const unpacked = await agent.client(Filesystem).listDir({ path: '/tmp/unpacked', depth: 1000 });
+  expect(unpacked.entries.filter(({ name }) => name.startsWith('.upload'))).toEqual([]);
+  expect([agent.isAlive, agent.log]).toEqual([true, '']);
 }, 300_000);

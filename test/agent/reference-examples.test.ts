@@ -78,6 +78,11 @@ test('with curl', async () => {
   await startProcesses();
   expect(await shell(plain['/health'].get['x-codeSamples'][0].source)).toContain('OK');
   expect(await shell(plain['/download/{path}'].get['x-codeSamples'][0].source)).toBe('hello\n');
+  expect(await shell(plain['/archive'].get['x-codeSamples'][0].source)).toBe('./\na.txt\n');
+  const { post } = plain['/archive'];
+  const unpacked = JSON.parse(await shell(post['x-codeSamples'][0].source));
+  expect(unpacked).toEqual(post.responses[200].content['application/json'].example);
+  fs.rmSync(agent.path('example/copy'), { recursive: true });
   const ids = new Ids();
   const streams: ReturnType<typeof spawn>[] = [];
   for (const operation of agentOperations) {

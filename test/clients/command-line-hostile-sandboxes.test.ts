@@ -4,7 +4,10 @@ import os from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import pty from '@lydell/node-pty';
-import { frame, HostileAgent, json } from './hostile-agent.ts';
+import { tarOf } from '../support/tar.ts';
+import { until } from '../support/until.ts';
+import { type Answer, frame, HostileAgent, json } from './hostile-agent.ts';
+import { hostileTars, pathsBelow } from './hostile-tars.ts';
 
 // Root in a sandbox may replace the agent, which then answers any text to the command line of a user's own machine.
 
@@ -44,6 +47,17 @@ function cli(...args: string[]): Promise<{ stdout: string; stderr: string; statu
   });
 }
 
+/** What the command line shows on a terminal. */
+async function onTerminal(...args: string[]): Promise<string> {
+  const terminal = pty.spawn(process.execPath, [script, ...args], { env: env(), cols: 200, cwd: target });
+  let shown = '';
+  terminal.onData((data) => {
+    shown += data;
+  });
+  await new Promise((resolve) => terminal.onExit(resolve));
+  return shown;
+}
+
 const entry = (name: string, folder: string, more: object = {}) => ({
   ...{ name, path: `${folder}/${name}`, type: 'FILE_TYPE_FILE', size: '7', mode: 420, permissions: '-rw-r--r--' },
   ...{ owner: 'root', group: 'root', modifiedTime: '2026-01-01T00:00:00Z', ...more },
@@ -56,6 +70,11 @@ const filesThere = () =>
     .filter((name) => !fs.lstatSync(path.join(dir, name)).isDirectory())
     .sort();
 
+const answerTar =
+  (...tars: Uint8Array[]): Answer =>
+  (_, reply) =>
+    reply.end(Buffer.concat(tars));
+
 test.each(['../../escaped', '/escaped', '', '.ssh'])(
   'a copied file and a copied folder keep the name that the user gave, not %j',
   async (name) => {
@@ -64,7 +83,7 @@ test.each(['../../escaped', '/escaped', '', '.ssh'])(
     expect(filesThere()).toEqual(['a/target/report']);
 
     agent.answers['Filesystem/Stat'] = json({ entry: { ...folder(name, '/root'), path: '/root/work' } });
-    agent.answers['Filesystem/ListDir'] = json({ entries: [entry('x', '/root/work')] });
+    agent.answers.archive = answerTar(await tarOf({ name: 'x', content: 'x' }));
     expect(await cli('cp', `${agent.sandboxId}:/root/work/`, target)).toMatchObject({ status: 0 });
     expect(filesThere()).toEqual(['a/target/report', 'a/target/work/x']);
   },
@@ -72,53 +91,97 @@ test.each(['../../escaped', '/escaped', '', '.ssh'])(
 
 test.each(['', '~/', '..'])('a copy of the path %j, which has no name, has the name of the sandbox', async (from) => {
   agent.answers['Filesystem/Stat'] = json({ entry: { ...folder('../../escaped', '/'), path: '/root' } });
-  agent.answers['Filesystem/ListDir'] = json({ entries: [entry('x', '/root')] });
+  agent.answers.archive = answerTar(await tarOf({ name: 'x', content: 'x' }));
   expect(await cli('cp', `${agent.sandboxId}:${from}`, '.')).toMatchObject({ status: 0 });
   expect(filesThere()).toEqual(['a/target/sbx-hostile/x']);
 });
 
-test.each([
-  ...[
-    '/root/work/../../../escaped',
-    '/root/work/..',
-    '/root/work',
-    '/root/work//x',
-    '/root/work/./x',
-    '/root/work/a\0b',
-  ],
-  ...['/etc/passwd', '/root/worker/x', 'x', ''],
-])('a listed path %j that is not inside the folder ends the copy', async (listed) => {
+test.each(hostileTars)('a copy writes nothing outside of its target when the sandbox sends $what', async (hostile) => {
+  fs.mkdirSync(path.join(target, 'beside'));
+  fs.writeFileSync(path.join(target, 'beside/precious'), 'precious');
   agent.answers['Filesystem/Stat'] = json({ entry: folder('work', '/root') });
-  const type = listed.endsWith('..') ? 'FILE_TYPE_DIRECTORY' : 'FILE_TYPE_FILE';
-  agent.answers['Filesystem/ListDir'] = json({ entries: [{ ...entry('x', '/root/work', { type }), path: listed }] });
-  const { stderr, status } = await cli('cp', `${agent.sandboxId}:/root/work`, 'copy');
-  expect([status, stderr]).toEqual([1, expect.stringContaining('[bad_reply]')]);
-  expect(filesThere()).toEqual([]);
+  agent.answers.archive = answerTar(await hostile.tar());
+  const { stderr, stdout, status } = await cli('cp', `${agent.sandboxId}:/root/work`, '.');
+  if (hostile.code === null) expect([status, stderr]).toEqual([1, expect.stringMatching(/EISDIR|EEXIST/)]);
+  else if (hostile.code) expect([status, stderr]).toEqual([1, expect.stringContaining(`[${hostile.code}]`)]);
+  else expect([status, stderr]).toEqual([0, expect.anything()]);
+  expect(stderr + stdout).not.toMatch(raw);
+  expect(fs.readFileSync(path.join(target, 'beside/precious'), 'utf8')).toBe('precious');
+  expect(fs.readdirSync(target).sort()).toEqual(['beside', 'work']);
+  expect(fs.readdirSync(dir)).toEqual(['a']);
+  const left = pathsBelow(path.join(target, 'work'));
+  expect(left).toEqual(hostile.left);
+  if (left.includes('good')) expect(fs.readFileSync(path.join(target, 'work/good'), 'utf8')).toBe('good');
 });
 
-test('a link that is in the target is not followed, nor is one that the sandbox names', async () => {
+test('links of the user in the target are not followed: one to a folder ends the copy, one to a file is replaced', async () => {
   fs.mkdirSync(path.join(target, 'work'));
   fs.mkdirSync(path.join(dir, 'beside'));
   fs.symlinkSync('../../../beside', path.join(target, 'work/out'));
   fs.symlinkSync('../../../escaped', path.join(target, 'work/file'));
   agent.answers['Filesystem/Stat'] = json({ entry: folder('work', '/root') });
-  const links = ['a/target/work/file', 'a/target/work/out'];
-  for (const listed of [entry('file', '/root/work'), folder('out', '/root/work'), entry('x', '/root/work/out')]) {
-    agent.answers['Filesystem/ListDir'] = json({ entries: [listed] });
+  for (const sent of [
+    { name: 'out', type: 'directory' as const },
+    { name: 'out/x', content: 'x' },
+  ]) {
+    agent.answers.archive = answerTar(await tarOf(sent));
     const { stderr, status } = await cli('cp', `${agent.sandboxId}:/root/work`, '.');
     expect([status, stderr]).toEqual([1, expect.stringContaining('is a link')]);
-    expect(filesThere()).toEqual(links);
+    expect(filesThere()).toEqual(['a/target/work/file', 'a/target/work/out']);
   }
-  const link = entry('up', '/root/work', { symlinkTarget: '/etc' });
-  const below = entry('x', '/root/work/up');
-  agent.answers['Filesystem/ListDir'] = json({ entries: [link, below] });
+  agent.answers.archive = answerTar(await tarOf({ name: 'file', content: 'x', mode: 0o6777 }));
   expect(await cli('cp', `${agent.sandboxId}:/root/work`, '.')).toMatchObject({ status: 0 });
-  expect(filesThere()).toEqual([...links, 'a/target/work/up/x']);
+  const { mode } = fs.lstatSync(path.join(target, 'work/file'));
+  // No link, no set-id bits, and the umask holds.
+  expect(mode).toBe(0o100777 & ~process.umask());
+  expect(filesThere()).toEqual(['a/target/work/file', 'a/target/work/out']);
+});
+
+test('an endless file ends with Ctrl-C, and a copy that breaks off ends with an error; neither leaves a part', async () => {
+  agent.answers['Filesystem/Stat'] = json({ entry: folder('work', '/root') });
+  const tar = await tarOf({ name: 'whole', content: 'x' }, { name: 'endless', content: Buffer.alloc(1_000_000) });
+  const staged = () => filesThere().some((name) => name.includes('.sandbox-platform-'));
+  agent.answers.archive = (_, reply) => void reply.write(tar.subarray(0, 500_000));
+  const running = execFile(process.execPath, [script, 'cp', `${agent.sandboxId}:/root/work`, '.'], {
+    env: env(),
+    cwd: target,
+  });
+  await until(staged);
+  running.kill('SIGINT');
+  const status = await new Promise((resolve) => running.once('exit', resolve));
+  expect([status, filesThere()]).toEqual([130, ['a/target/work/whole']]);
+
+  agent.answers.archive = (_, reply) => {
+    reply.write(tar.subarray(0, 500_000));
+    void until(staged).then(() => reply.destroy());
+  };
+  const broken = await cli('cp', `${agent.sandboxId}:/root/work`, '.');
+  expect([broken.status, broken.stderr]).toEqual([1, expect.stringContaining('[connection_failed]')]);
+  agent.answers['Filesystem/Stat'] = json({ entry: entry('report', '/root') });
+  agent.answers.download = (_, reply) => {
+    reply.writeHead(200, { 'content-length': 100 }).write('part');
+    void until(staged).then(() => reply.destroy());
+  };
+  const file = await cli('cp', `${agent.sandboxId}:/root/report`, '.');
+  expect([file.status, file.stderr]).toEqual([1, expect.stringContaining('[connection_failed]')]);
+  expect(filesThere()).toEqual(['a/target/work/whole']);
+});
+
+test('a file goes unchanged to a pipe and printable to a terminal; a folder goes only to a pipe', async () => {
+  agent.answers['Filesystem/Stat'] = json({ entry: entry('report', '/root') });
+  agent.answers.download = (_, reply) => reply.end(evil);
+  const from = `${agent.sandboxId}:/root/report`;
+  expect((await cli('cp', from, '-')).stdout).toBe(evil);
+  expect(await onTerminal('cp', from, '-')).toContain('\\u001b[2J\\u009b');
+  agent.answers['Filesystem/Stat'] = json({ entry: folder('work', '/root') });
+  agent.answers.archive = answerTar(Buffer.from('a tar'));
+  expect((await cli('cp', from, '-')).stdout).toBe('a tar');
+  expect(await onTerminal('cp', from, '-')).toContain('not for a terminal');
 });
 
 test('names, processes and errors are printed without control characters, as text and as JSON', async () => {
   agent.answers['Filesystem/Stat'] = json({ entry: folder('work', '/root') });
-  agent.answers['Filesystem/ListDir'] = json({ entries: [entry(`${evil}\nsecond`, '/root/work')] });
+  agent.answers.archive = answerTar(await tarOf({ name: `${evil}\nsecond`, content: 'x' }));
   const config = { cmd: `sleep${evil}`, args: ['a\nb'], envs: {} };
   agent.answers['Process/List'] = json({ processes: [{ pid: 7, tag: `tag${evil}`, config }] });
   const copied = await cli('cp', `${agent.sandboxId}:/root/work`, '.');
@@ -131,7 +194,7 @@ test('names, processes and errors are printed without control characters, as tex
     await cli('logs', agent.sandboxId, '--json'),
   ].map(({ stdout }) => stdout);
   expect(asJson.join()).not.toMatch(raw);
-  expect(JSON.parse(asJson[0]!)).toEqual({ copied: [`work/${evil}\nsecond`] });
+  expect(JSON.parse(asJson[0]!)).toEqual({ copied: [`work/${evil}\nsecond`], skipped: 0 });
   expect(JSON.parse(asJson[1]!)).toMatchObject([{ tag: `tag${evil}` }]);
 
   const failures = [
@@ -162,12 +225,7 @@ test('output of a command is unchanged in a pipe; on a terminal it may only set 
   };
   expect((await cli('logs', agent.sandboxId, '7')).stdout).toBe(text);
 
-  const terminal = pty.spawn(process.execPath, [script, 'logs', agent.sandboxId, '7'], { env: env(), cols: 200 });
-  let shown = '';
-  terminal.onData((data) => {
-    shown += data;
-  });
-  await new Promise((resolve) => terminal.onExit(resolve));
+  const shown = await onTerminal('logs', agent.sandboxId, '7');
   expect(shown).toContain('\u001b[31mred\u001b[0m\ttab \\u001b[2J\\u009b');
   expect(shown).toContain('\\u001b]0;title\\u0007 end');
 });

@@ -26,7 +26,7 @@ export class HostileAgent {
         this.open -= 1;
       });
       request.resume();
-      const [, first, method] = request.url!.split('/');
+      const [, first, method] = request.url!.split('?', 1)[0]!.split('/');
       const name = first!.startsWith('sandboxagent.') ? `${first!.slice('sandboxagent.'.length)}/${method}` : first!;
       this.answers[name]!(request, reply);
     });

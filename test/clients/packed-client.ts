@@ -26,6 +26,7 @@ export class ProjectWithClient {
     fs.mkdirSync(project);
     fs.writeFileSync(path.join(project, 'package.json'), '{"name": "empty", "private": true, "type": "module"}');
     await compile(root, '--project', 'clients/typescript', '--outDir', path.join(source, 'dist'));
+    await run(process.execPath, [path.join(root, 'clients/typescript/bundle.mjs'), path.join(source, 'dist')]);
     const npm = async (cwd: string, ...args: string[]) =>
       (await run('npm', [...args, '--offline', '--no-audit', '--no-fund', '--loglevel=error'], { cwd })).stdout.trim();
     const archive = await npm(source, 'pack', '--ignore-scripts');

@@ -198,6 +198,33 @@ async def check(sandbox: Any) -> None:
         await done(files.upload(here, "/root/there"))
         await done(files.download("/root/there", Path(folder) / "back"))
         assert (Path(folder) / "back").read_bytes() == data
+        tree = Path(folder) / "tree"
+        (tree / "with space/ü").mkdir(parents=True)
+        (tree / "empty").mkdir(mode=0o700)
+        (tree / "with space/ü/line\nbreak").write_bytes(data)
+        (tree / "zero").touch(0o755)
+        os.utime(tree / "zero", (-5e8, 1e9 + 0.25))
+        (tree / "link").symlink_to("../outside")
+        os.mkfifo(tree / "pipe")
+        sent = await done(files.upload_folder(tree, "folders/sent"))
+        assert (sent.files, sent.folders, sent.links, sent.skipped, sent.bytes) == (2, 3, 1, 1, len(data)), sent
+        await done(sandbox.commands.run("mkfifo folders/sent/pipe"))
+        back = Path(folder) / "back-again"
+        for _ in range(2):
+            assert await done(files.download_folder("/root/folders/sent", back)) == sent
+            assert (back / "with space/ü/line\nbreak").read_bytes() == data
+            assert os.readlink(back / "link") == "../outside" and not (back / "pipe").exists()
+            for name in "zero", "empty", "with space/ü/line\nbreak", "link":
+                one, other = (tree / name).lstat(), (back / name).lstat()
+                assert one.st_mode == other.st_mode and abs(one.st_mtime - other.st_mtime) < 1e-5, name
+        assert await code_of(lambda: files.download_folder("/root/none", back)) == "not_found"
+    await done(files.write_many([{"path": "/root/many/a", "data": "A"}, {"path": "many/b", "data": b"B", "mode": 0o700}]))
+    assert (await done(sandbox.commands.run("cat many/a many/b; stat -c %a many/b"))).stdout == "AB700\n"
+    await done(files.write("/root/streamed", data))
+    assert b"".join(await first(files.read_stream("streamed"), 10**9)) == data
+    part = files.read_stream("/root/streamed")
+    assert data.startswith((await first(part))[0])
+    await done(part.aclose() if IS_ASYNC else part.close())
     await done(files.remove("/root/tree"))
     assert await done(files.exists("/root/tree")) is False
     assert await code_of(lambda: files.read("/root/none")) == "not_found"

@@ -337,6 +337,7 @@ describe('the command line', () => {
     expect(JSON.parse(copied).copied.sort()).toEqual([
       path.join(dir, 'back/a.txt'),
       path.join(dir, 'back/below/b.txt'),
+      path.join(dir, 'back/link'),
     ]);
     expect(fs.readFileSync(path.join(dir, 'back/below/b.txt'), 'utf8')).toBe('b');
     await cli('cp', `${sandbox.id}:/etc/hostname`, dir);

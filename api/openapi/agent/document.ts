@@ -76,7 +76,13 @@ function describeProcedure(operation: AgentOperation): object {
   };
 }
 
+const binary = { type: 'string', format: 'binary' };
 const shell = (source: string) => [{ lang: 'shell', label: 'curl', source }];
+
+const folderParameter = {
+  ...{ name: 'path', in: 'query', required: true, schema: { type: 'string' }, example: '/tmp/example' },
+  description: 'The folder: absolute, or relative to the home folder.',
+};
 
 /** Paths that are not Connect procedures. */
 const plainPaths = {
@@ -130,6 +136,63 @@ const plainPaths = {
       },
       'x-codeSamples': shell(
         'curl -sS --fail-with-body http://$DOMAIN/download/tmp/example/a.txt -H "X-Access-Token: $TOKEN"',
+      ),
+    },
+  },
+  '/archive': {
+    get: {
+      ...{ operationId: 'readArchive', tags: ['Files'], summary: 'Read a folder as a tar' },
+      parameters: [folderParameter],
+      description:
+        'With modes, owners, times and symbolic links. The first entry is `./`. Sockets, pipes, devices and the ' +
+        'content of file systems such as procfs are left out: the entry of their folder has their number in the ' +
+        'extended header `SANDBOX.skipped`. After an error the reply breaks off; if it could be added, the last entry ' +
+        'has the reason in `SANDBOX.error`. Signed URLs are not accepted.',
+      responses: {
+        200: {
+          description: 'The tar',
+          content: { 'application/x-tar': { schema: binary, example: 'bytes of a tar' } },
+        },
+        default: refusal('FileError'),
+      },
+      'x-codeSamples': shell(
+        'curl -sS --fail-with-body "http://$DOMAIN/archive?path=/tmp/example" -H "X-Access-Token: $TOKEN" | tar t',
+      ),
+    },
+    post: {
+      ...{ operationId: 'writeArchive', tags: ['Files'], summary: 'Unpack a tar into a folder' },
+      parameters: [folderParameter],
+      description:
+        'Creates missing folders. Each file is written beside its place and moved there when it is complete. It ' +
+        'replaces a file or link at its place and keeps the owner of that file. Modes and times are those of the tar; ' +
+        'a folder that exists keeps its mode. Devices and pipes are left out and counted. A name that leads out of the ' +
+        'folder is refused. After an error, files that were complete stay. If the disk is full, the status is 507. ' +
+        'Signed URLs are not accepted.',
+      requestBody: { required: true, content: { 'application/x-tar': { schema: binary, example: 'bytes of a tar' } } },
+      responses: {
+        200: {
+          description: 'It is unpacked',
+          content: {
+            'application/json': {
+              schema: {
+                type: 'object',
+                required: ['files', 'folders', 'links', 'skipped', 'bytes'],
+                properties: {
+                  files: { type: 'integer' },
+                  folders: { type: 'integer', description: 'New folders' },
+                  links: { type: 'integer' },
+                  skipped: { type: 'integer', description: 'Devices and pipes' },
+                  bytes: { type: 'integer', description: 'The content of the files' },
+                },
+              },
+              example: { files: 1, folders: 0, links: 0, skipped: 0, bytes: 6 },
+            },
+          },
+        },
+        default: refusal('FileError'),
+      },
+      'x-codeSamples': shell(
+        'tar c -C /tmp/example . | curl -sS --fail-with-body "http://$DOMAIN/archive?path=/tmp/example/copy" -H "X-Access-Token: $TOKEN" --data-binary @-',
       ),
     },
   },

@@ -11,7 +11,7 @@ export interface ErrorFacts {
 /**
  * Every failure of this client. `code` is for programs: the codes of the API and the gateway (`docs/errors.md`,
  * `docs/ports.md`), those of the agent (`not_found`, `unauthenticated`, …), and the client's own: `connection_failed`,
- * `timed_out`, `command_failed`, `sandbox_failed`, `bad_reply`, `not_configured`. Code and message may come from a
+ * `timed_out`, `command_failed`, `sandbox_failed`, `bad_reply`, `copy_failed`, `not_configured`. Code and message may come from a
  * sandbox, so they contain no control characters.
  */
 export class SandboxError extends Error {

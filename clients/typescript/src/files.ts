@@ -1,12 +1,14 @@
 import { randomUUID } from 'node:crypto';
-import { createReadStream, createWriteStream } from 'node:fs';
-import { rm } from 'node:fs/promises';
+import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
 import { type AgentClient, isNotFound } from './agent-client.ts';
-import { SandboxError } from './errors.ts';
+import { readArchive } from './archive-reader.ts';
+import { type Progress, type SentEntry, walkFolder, writeArchive } from './archive-writer.ts';
+import { connectionError, SandboxError } from './errors.ts';
 import type { EntryInfo } from './generated/agent.ts';
 import { readBytes, readText } from './http-exchange.ts';
+import { type LocalFileFacts, writeGivenFile } from './local-file.ts';
 import { withRetries } from './retries.ts';
 import { expiryIn, fileSignature } from './signed-url.ts';
 
@@ -33,6 +35,29 @@ export interface FileEvent {
 
 /** The maximum size of a file that is read into memory. */
 const defaultMaxFileBytes = 1024 ** 3;
+
+/** A file for `writeMany`. */
+export interface NewFile {
+  path: string;
+  data: string | Uint8Array;
+  /** Permission bits, 0o644 by default. */
+  mode?: number;
+}
+
+/** The numbers of copied entries. */
+export type CopyResult = Omit<Progress, 'name'>;
+
+export interface CopyOptions {
+  signal?: AbortSignal;
+  /** Called after each entry, and during large files. */
+  onProgress?: (progress: Progress) => void;
+}
+
+export interface DownloadOptions extends Partial<LocalFileFacts> {
+  signal?: AbortSignal;
+  /** Called with the number of bytes that have arrived. */
+  onBytes?: (bytes: number) => void;
+}
 
 export type FileContent = string | Uint8Array | AsyncIterable<Uint8Array>;
 
@@ -95,14 +120,98 @@ export class Files {
     await this.write(path, createReadStream(localPath));
   }
 
-  /** Copies a file of the sandbox to this machine. */
-  async download(path: string, localPath: string): Promise<void> {
-    const content = await this.read(path, { format: 'stream' });
+  /**
+   * Copies a file of the sandbox to this machine. The local file is replaced when the copy is complete.
+   * @param options.mode permission bits of the local file, and `modified`, its time in seconds since 1970
+   */
+  async download(path: string, localPath: string, options: DownloadOptions = {}): Promise<void> {
+    const { signal, onBytes, ...facts } = options;
+    let bytes = 0;
+    const content = async function* (pieces: AsyncIterable<Uint8Array>) {
+      for await (const piece of pieces) {
+        signal?.throwIfAborted();
+        yield piece;
+        bytes += piece.length;
+        onBytes?.(bytes);
+      }
+    };
+    await writeGivenFile(localPath, content(this.readStream(path)), facts);
+  }
+
+  /** The bytes of a file as they arrive. The connection is closed when the loop over them ends. */
+  async *readStream(path: string): AsyncGenerator<Uint8Array, void> {
+    const response = await this.read(path, { format: 'stream' });
     try {
-      await pipeline(content, createWriteStream(localPath));
+      yield* response;
     } catch (error) {
-      await rm(localPath, { force: true });
-      throw error;
+      throw connectionError('The file broke off', error as Error);
+    } finally {
+      response.destroy();
+    }
+  }
+
+  /**
+   * Writes files with one request, and makes missing folders. Each file is replaced at once, with its mode, but not all
+   * of them together: after an error some are written. A link at a path is replaced, not followed.
+   */
+  async writeMany(files: readonly NewFile[]): Promise<void> {
+    const entries: SentEntry[] = [];
+    for (const { path: given, ...rest } of files)
+      entries.push({ name: (await this.#absolute(given)).slice(1), ...rest });
+    await this.uploadEntries('/', entries);
+  }
+
+  /**
+   * Copies a local folder into a folder of the sandbox, which is made: what is in `localFolder` is then in `path`. Modes,
+   * times and symbolic links are kept, links as they are. Files that are there are replaced, others stay. Folders that
+   * are there keep their mode. Each file gets its name when it is complete.
+   */
+  async uploadFolder(localFolder: string, path: string, options: CopyOptions = {}): Promise<CopyResult> {
+    if (!(await stat(localFolder)).isDirectory()) throw new Error(`${localFolder} is not a folder`);
+    return this.uploadEntries(path, walkFolder(localFolder), options);
+  }
+
+  /**
+   * Copies a folder of the sandbox into a local folder, as `uploadFolder` does. Nothing outside of `localFolder` is
+   * written, whatever the sandbox sends. The umask limits the modes; set-id bits are dropped.
+   * @throws {SandboxError} `bad_reply`, `connection_failed`, `copy_failed`; errors of the local files
+   */
+  async downloadFolder(path: string, localFolder: string, options: CopyOptions = {}): Promise<CopyResult> {
+    const progress = newProgress();
+    const response = await this.#archive('GET', path, options.signal);
+    try {
+      await readArchive(response, localFolder, progress, options.onProgress);
+    } catch (error) {
+      throw this.#agent.toReason(error, options.signal);
+    }
+    return resultOf(progress);
+  }
+
+  /** Sends entries into a folder of the sandbox. @internal */
+  async uploadEntries(
+    folder: string,
+    entries: Iterable<SentEntry> | AsyncIterable<SentEntry>,
+    { signal, onProgress }: CopyOptions = {},
+  ): Promise<CopyResult> {
+    const progress = newProgress();
+    await readText(await this.#archive('POST', folder, signal, writeArchive(entries, progress, onProgress)), 64 * 1024);
+    return resultOf(progress);
+  }
+
+  /** The content of a folder as a tar. @internal */
+  readArchive(path: string): Promise<Readable> {
+    return this.#archive('GET', path);
+  }
+
+  async #archive(method: 'GET' | 'POST', path: string, signal?: AbortSignal, body?: AsyncIterable<Uint8Array>) {
+    const target = `/archive?path=${encodeURIComponent(path || '~')}`;
+    const send = () => this.#agent.request(method, target, { signal, isAlone: true, ...(body && { body }) });
+    try {
+      return await (body ? send() : withRetries(send, signal));
+    } catch (error) {
+      if (!(error instanceof SandboxError) || error.code !== 'unimplemented') throw error;
+      const text = 'The agent in the sandbox is of an older release, which copies no folders. Restart the sandbox';
+      throw new SandboxError('unimplemented', text, { cause: error });
     }
   }
 
@@ -193,6 +302,14 @@ export class Files {
 
 export interface FileWatch extends AsyncIterable<FileEvent> {
   close(): void;
+}
+
+function newProgress(): Progress {
+  return { name: '', files: 0, folders: 0, links: 0, skipped: 0, bytes: 0 };
+}
+
+function resultOf({ name: _, ...result }: Progress): CopyResult {
+  return result;
 }
 
 function fileInfo(entry: EntryInfo): FileInfo {

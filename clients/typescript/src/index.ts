@@ -1,4 +1,5 @@
 export type { ApiKeys } from './api-keys.ts';
+export type { Progress } from './archive-writer.ts';
 export type { CodeResult, Execution, RunCodeOptions } from './code.ts';
 export type {
   CommandHandle,
@@ -11,7 +12,16 @@ export type {
 } from './commands.ts';
 export type { AgentLimits, ConnectionOptions } from './connection-options.ts';
 export { CommandFailedError, SandboxError } from './errors.ts';
-export type { FileContent, FileEvent, FileInfo, Files, FileWatch } from './files.ts';
+export type {
+  CopyOptions,
+  CopyResult,
+  FileContent,
+  FileEvent,
+  FileInfo,
+  Files,
+  FileWatch,
+  NewFile,
+} from './files.ts';
 export type * from './generated/agent.ts';
 export type {
   ApiKey,

@@ -72,7 +72,7 @@ export const importRules: Readonly<Record<string, ImportRule>> = {
   'gateway/last-hop': { from: ['db', 'domain', 'platform/config'] },
   agent: { from: [] },
   // These programs run at users, where the platform's code does not exist.
-  clients: { from: [], packages: ['@modelcontextprotocol/sdk', 'node:', 'zod'] },
+  clients: { from: [], packages: ['@modelcontextprotocol/sdk', 'esbuild', 'node:', 'tar-stream', 'zod'] },
   ops: {
     from: [
       ...['agent/proto/gen', 'db', 'domain', 'gateway/last-hop', 'integrations/payments', 'integrations/registry'],

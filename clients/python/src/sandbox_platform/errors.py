@@ -9,7 +9,7 @@ class SandboxError(Exception):
 
     ``code`` is for programs: the codes of the API and the gateway, those of the agent (``not_found``,
     ``unauthenticated``, ...), and the client's own: ``connection_failed``, ``timed_out``, ``command_failed``,
-    ``sandbox_failed``, ``bad_reply``, ``not_configured``. Code and message may come from a sandbox, so they contain no
+    ``sandbox_failed``, ``bad_reply``, ``copy_failed``, ``not_configured``. Code and message may come from a sandbox, so they contain no
     control characters, which a terminal would obey.
     """
 

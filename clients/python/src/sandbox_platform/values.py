@@ -5,7 +5,9 @@ import json
 import re
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
+
+from typing_extensions import NotRequired
 
 from ._generated.agent import Chart, EntryInfo, ExecuteResponseError, Result
 
@@ -70,6 +72,28 @@ class FileInfo:
     group: str
     modified_at: datetime
     symlink_target: str | None
+
+
+class NewFile(TypedDict):
+    """A file for ``write_many``."""
+
+    path: str
+    data: str | bytes
+    #: Permission bits, 0o644 by default.
+    mode: NotRequired[int]
+
+
+@dataclass(frozen=True)
+class CopyResult:
+    """The numbers of copied entries."""
+
+    files: int
+    folders: int
+    links: int
+    #: Sockets, pipes and devices, which are not copied.
+    skipped: int
+    #: The content of the files.
+    bytes: int
 
 
 @dataclass(frozen=True)

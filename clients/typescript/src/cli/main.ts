@@ -17,12 +17,13 @@ import { open } from './open.ts';
 import { ports } from './ports.ts';
 import { readProfiles } from './profiles.ts';
 import { shell } from './shell.ts';
+import { sync } from './sync.ts';
 import { template } from './template.ts';
 import { usage } from './usage.ts';
 import { webhooks } from './webhooks.ts';
 
 const commands: CliCommand[] = [
-  ...[create, list, info, exec, shell, open, copy, logs, ports, metrics, timeout, pause, resume, restart, kill],
+  ...[create, list, info, exec, shell, open, copy, sync, logs, ports, metrics, timeout, pause, resume, restart, kill],
   ...[template, keys, usage, webhooks, login, logout],
   completion(() => commands),
 ];

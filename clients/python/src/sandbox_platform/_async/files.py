@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import builtins
+import json
 import os
 import uuid
-from typing import Any, AsyncGenerator, AsyncIterator
+from dataclasses import replace
+from typing import Any, AsyncGenerator, AsyncIterator, Iterable, Sequence
 from urllib.parse import quote, urlencode
 
+from ..archive import Unpacker, pack_files, pack_folder
 from ..errors import SandboxError
+from ..local_files import replaced_file
 from ..signed_url import file_signature
-from ..values import FileEvent, FileInfo, file_info
+from ..values import CopyResult, FileEvent, FileInfo, NewFile, file_info
 from .agent_client import AsyncAgentClient
 from .http_exchange import with_retries
 
@@ -76,15 +80,65 @@ class AsyncFiles:
         await self._post(boundary, pieces())
 
     async def download(self, path: str, local_path: str | os.PathLike[str]) -> None:
-        """Copies a file of the sandbox to this machine."""
+        """Copies a file of the sandbox to this machine. The local file is replaced when the copy is complete."""
         async with self._agent.request("GET", await self._download_path(path)) as response:
-            with open(local_path, "wb") as file:
-                try:
-                    async for piece in response.aiter_raw():
-                        file.write(piece)
-                except BaseException:
-                    os.unlink(local_path)
-                    raise
+            with replaced_file(local_path) as file:
+                async for piece in response.aiter_raw():
+                    file.write(piece)
+
+    def read_stream(self, path: str) -> AsyncGenerator[bytes, None]:
+        """The bytes of a file as they arrive. The connection is closed at the end, or with ``aclose()``."""
+        return self._agent.keep(self._pieces(path))
+
+    async def _pieces(self, path: str) -> AsyncGenerator[bytes, None]:
+        async with self._agent.request("GET", await self._download_path(path)) as response:
+            async for piece in response.aiter_raw():
+                yield piece
+
+    async def write_many(self, files: Sequence[NewFile]) -> None:
+        """Writes files with one request, and makes missing folders.
+
+        Each file is replaced at once, with its mode, but not all of them together: after an error some are written. A
+        link at a path is replaced, not followed.
+        """
+        named = [((await self._absolute(file["path"]))[1:], file) for file in files]
+        await self._send_archive("/", pack_files(named))
+
+    async def upload_folder(self, local_folder: str | os.PathLike[str], path: str) -> CopyResult:
+        """Copies a local folder into a folder of the sandbox, which is made.
+
+        What is in ``local_folder`` is then in ``path``. Modes, times and symbolic links are kept, links as they are.
+        Files that are there are replaced, others stay. Folders that are there keep their mode. Each file gets
+        its name when it is complete.
+        """
+        skipped: builtins.list[str] = []
+        result = await self._send_archive(path, pack_folder(local_folder, skipped))
+        return replace(result, skipped=len(skipped))
+
+    async def download_folder(self, path: str, local_folder: str | os.PathLike[str]) -> CopyResult:
+        """Copies a folder of the sandbox into a local folder, as ``upload_folder`` does.
+
+        Nothing outside of ``local_folder`` is written, whatever the sandbox sends. The umask limits the modes; set-id
+        bits are dropped. Raises ``bad_reply``, ``connection_failed``, ``copy_failed``, and OSError of the local files.
+        """
+        async with self._agent.request("GET", _archive_path(path)) as response:
+            unpacker = Unpacker(local_folder)
+            try:
+                async for piece in response.aiter_raw():
+                    unpacker.feed(piece)
+                return unpacker.finish()
+            finally:
+                unpacker.abort()
+
+    async def _send_archive(self, path: str, tar: Iterable[bytes]) -> CopyResult:
+        async def pieces() -> AsyncIterator[bytes]:
+            for piece in tar:
+                yield piece
+
+        headers = {"Content-Type": "application/x-tar"}
+        more: dict[str, Any] = {"headers": headers, "content": pieces()}
+        async with self._agent.request("POST", _archive_path(path), **more) as response:
+            return CopyResult(**json.loads(await response.aread()))
 
     async def list(self, path: str, *, depth: int = 1) -> builtins.list[FileInfo]:
         """The entries of a folder, up to ``depth`` levels deep."""
@@ -158,6 +212,10 @@ class AsyncFiles:
         home = (await self.stat("~")).path
         inner = path[1:].lstrip("/") if path.startswith("~") else path
         return f"{home}/{inner}" if inner else home
+
+
+def _archive_path(path: str) -> str:
+    return f"/archive?path={quote(path or '~', safe='')}"
 
 
 def _form(path: str) -> tuple[str, bytes, bytes]:

@@ -71,11 +71,14 @@ class AgentClient:
         headers: Mapping[str, str] | None = None,
     ) -> Generator[Any, None]:
         """The messages of a server stream."""
-        messages = self._messages(name, message, breaker, headers or {})
         if breaker is not None:
             self._breakers.add(breaker)
-        self._streams.add(messages)
-        return messages
+        return self.keep(self._messages(name, message, breaker, headers or {}))
+
+    def keep(self, stream: Generator[Any, None]) -> Generator[Any, None]:
+        """Ends a stream at the latest when the client is closed."""
+        self._streams.add(stream)
+        return stream
 
     def close(self) -> None:
         """Ends the streams that are open."""
