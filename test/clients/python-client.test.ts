@@ -91,7 +91,9 @@ test('every program of the README runs', async () => {
     'Ten lines': expect.stringMatching(/^hello from sbx-\w+\n\nkept in the sandbox\n$/),
     'With asyncio': expect.stringContaining("['0\\n', '1\\n', '2\\n']"),
     Commands: "a\nb\n3 'ada\\n'\nstdout b'a\\nb\\n'\n0 'a\\nb\\n' 0\nTrue\nnobody\n\ntimed_out\n",
-    Files: expect.stringMatching(/^create data\.bin\n\[\('data\.bin', 3\)\]\nhttp:.*signature_expiration=\d+\n1\n\[1\]\n$/),
+    Files: expect.stringMatching(
+      /^create data\.bin\n\[\('data\.bin', 3\)\]\nhttp:.*signature_expiration=\d+\n1\n\[1\]\n$/,
+    ),
     Terminals: expect.stringMatching(/40 120[\s\S]*\n0\n$/),
     Code: '42 None\n',
     Ports: expect.stringMatching(/^http:\/\/8000-sbx-.*signature=v1_.*\n200\n$/),
