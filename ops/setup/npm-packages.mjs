@@ -2,6 +2,8 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { runCommand } from './command.mjs';
 
+export const npmPackagesTitle = 'npm packages';
+
 /**
  * The npm packages, exactly those of package-lock.json.
  * @param {string} root
@@ -9,7 +11,8 @@ import { runCommand } from './command.mjs';
  */
 export function npmPackages(root) {
   return {
-    title: 'npm packages',
+    title: npmPackagesTitle,
+    disk: [{ folder: root, mb: 1700 }],
     isDone: () => areInstalled(root),
     async run() {
       await runCommand('npm', ['ci', '--no-audit', '--no-fund'], { cwd: root, what: 'npm ci' });
