@@ -1,5 +1,6 @@
 import fs from 'node:fs';
 import path from 'node:path';
+import { withMachineCertificates } from '../../platform/config/machine-certificates.mjs';
 import { runCommand } from './command.mjs';
 
 export const npmPackagesTitle = 'npm packages';
@@ -15,7 +16,11 @@ export function npmPackages(root) {
     disk: [{ folder: root, mb: 1700 }],
     isDone: () => areInstalled(root),
     async run() {
-      await runCommand('npm', ['ci', '--no-audit', '--no-fund'], { cwd: root, what: 'npm ci' });
+      await runCommand('npm', ['ci', '--no-audit', '--no-fund'], {
+        cwd: root,
+        env: withMachineCertificates(process.env),
+        what: 'npm ci',
+      });
     },
   };
 }
