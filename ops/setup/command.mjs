@@ -58,12 +58,12 @@ export async function runCommand(command, args, { cwd, env, what = command, isIn
   stop?.addEventListener('abort', end, { once: true });
   try {
     const code = await new Promise((resolve, reject) => {
-      child.once('error', reject);
+      child.once('error', (error) => reject(new SetupError(`${command} cannot be run: ${error.message}`)));
       child.once('close', (status, signal) => resolve(signal ?? status));
     });
     stop?.throwIfAborted();
     if (code !== 0) {
-      const tail = Buffer.concat(output).toString().split('\n').slice(-40).join('\n');
+      const tail = Buffer.concat(output).toString().trimEnd().split('\n').slice(-40).join('\n');
       throw new SetupError(`${command} ${args.join(' ')}\nended with ${code}:\n${tail}`);
     }
     return Buffer.concat(standardOutput).toString();

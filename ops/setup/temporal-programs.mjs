@@ -69,7 +69,7 @@ async function tryDownload(root) {
   } catch (error) {
     if (!(error instanceof SetupError)) throw error;
     stopSignal()?.throwIfAborted();
-    return error.message.trimEnd().split('\n').at(-1);
+    return error.message.split('\n').at(-1);
   }
 }
 

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
-import { isInstalled } from '../../platform/config/programs.mjs';
+import { fullPath, isInstalled } from '../../platform/config/programs.mjs';
 import { findHierarchies, readControllers } from './hierarchies.mjs';
 
 /**
@@ -43,6 +43,7 @@ export const machine = {
   tryInside(kinds, script) {
     const { status, stderr, error } = spawnSync('unshare', [...kinds, 'sh', '-ec', script], {
       encoding: 'utf8',
+      env: { PATH: fullPath(), LC_ALL: 'C' },
       timeout: 10_000,
     });
     return status === 0 ? null : (error?.message ?? stderr).trim().replaceAll(/\s+/g, ' ') || `status ${status}`;

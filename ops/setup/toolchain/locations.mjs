@@ -16,8 +16,17 @@ export const versions = JSON.parse(fs.readFileSync(new URL('./versions.json', im
  * @returns {string}
  */
 export function cacheDir(env = process.env) {
-  const home = env.XDG_CACHE_HOME || path.join(os.homedir(), '.cache');
-  return path.resolve(env.PLATFORM_CACHE_DIR || path.join(home, 'sandbox-platform'));
+  if (env.PLATFORM_CACHE_DIR) return path.resolve(env.PLATFORM_CACHE_DIR);
+  return path.resolve(env.XDG_CACHE_HOME || path.join(homeFolder(), '.cache'), 'sandbox-platform');
+}
+
+function homeFolder() {
+  try {
+    return os.homedir();
+  } catch {
+    // Without HOME and without an entry in passwd(5).
+    return '/';
+  }
 }
 
 /**
