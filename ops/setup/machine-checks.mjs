@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { diskLimits } from '../../runtime/disk/disk-limits.mjs';
-import { machineProblems, machineWarnings } from '../../runtime/oci/machine-problems.mjs';
+import { machineProblems, machineWarnings } from '../../runtime/machine/problems.mjs';
 import { isPortFree, portTakenText } from '../local-stack/embedded/port-probe.mjs';
 import { listenAddress, usualPorts } from '../local-stack/supervisor/listened-ports.mjs';
 import { report, SetupError } from './progress.mjs';

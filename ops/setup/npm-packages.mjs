@@ -13,7 +13,7 @@ export const npmPackagesTitle = 'npm packages';
 export function npmPackages(root) {
   return {
     title: npmPackagesTitle,
-    disk: [{ folder: root, mb: 1700 }],
+    disk: [{ folder: root, mb: 1800 }],
     isDone: () => areInstalled(root),
     async run() {
       await runCommand('npm', ['ci', '--no-audit', '--no-fund'], {

@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 import { readdir, readFile, rmdir } from 'node:fs/promises';
 import path from 'node:path';
+import { findHierarchies, type Hierarchies, readControllers } from '../machine/hierarchies.mjs';
 import { until } from '../process/until.ts';
-import { findHierarchies, type Hierarchies, readControllers } from './hierarchies.mjs';
 
 export type { Hierarchies };
 

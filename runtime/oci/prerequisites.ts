@@ -1,7 +1,7 @@
 import { isInstalled, missingPackages } from '../../platform/config/programs.mjs';
 import type { DriverLogger } from '../driver-logger.ts';
+import { machineProblems } from '../machine/problems.mjs';
 import type { Cgroups } from './cgroups.ts';
-import { machineProblems } from './machine-problems.mjs';
 
 /** @throws {Error} with instructions when this machine cannot run sandboxes */
 export function requirePrerequisites(): void {

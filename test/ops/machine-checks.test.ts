@@ -5,7 +5,7 @@ import net, { type AddressInfo } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { diskProblems, portProblems } from '../../ops/setup/machine-checks.mjs';
-import { machine, machineProblems, machineWarnings } from '../../runtime/oci/machine-problems.mjs';
+import { machine, machineProblems, machineWarnings } from '../../runtime/machine/problems.mjs';
 
 /** The checks of a machine before set-up: each with facts of a test, and some on this machine. */
 const root = path.resolve(import.meta.dirname, '../..');
