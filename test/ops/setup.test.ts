@@ -1,6 +1,8 @@
-import { execFile, spawn } from 'node:child_process';
+import { execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import fs from 'node:fs';
+import https from 'node:https';
+import type { AddressInfo } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { imagesAskedFor } from '../../ops/setup/builtin-images.mjs';
@@ -9,6 +11,7 @@ import { runCommand } from '../../ops/setup/command.mjs';
 import { npmPackages } from '../../ops/setup/npm-packages.mjs';
 import { report, runMissing, SetupError, type Step } from '../../ops/setup/progress.mjs';
 import { readIfThere } from '../support/read-if-there.ts';
+import { TestCa } from '../support/test-ca.ts';
 import { until } from '../support/until.ts';
 
 const repository = path.resolve(import.meta.dirname, '../..');
@@ -191,6 +194,49 @@ test('packages are installed when node_modules is missing or from another lock f
   fs.writeFileSync(path.join(dir, 'package-lock.json'), lock('1.0.1'));
   expect(npmPackages(dir).isDone()).toBe(false);
 });
+
+test("npm installs from a registry whose CA is only in the machine's store", async () => {
+  const ca = await TestCa.create();
+  const { certificate, key } = await ca.issue({ name: 'registry', answersFor: [{ type: 'ip', value: '127.0.0.1' }] });
+  fs.mkdirSync(path.join(dir, 'package'));
+  fs.writeFileSync(path.join(dir, 'package/package.json'), '{"name":"a","version":"1.0.0"}');
+  execFileSync('tar', ['-czf', path.join(dir, 'a.tgz'), '-C', dir, 'package']);
+  const registry = https.createServer({ cert: certificate, key }, (_request, response) =>
+    response.end(fs.readFileSync(path.join(dir, 'a.tgz'))),
+  );
+  registry.listen(0, '127.0.0.1');
+  await once(registry, 'listening');
+  const url = `https://127.0.0.1:${(registry.address() as AddressInfo).port}`;
+  const manifest = { name: 'copy', version: '1.0.0', dependencies: { a: '1.0.0' } };
+  const locked = { '': manifest, 'node_modules/a': { version: '1.0.0', resolved: `${url}/a.tgz` } };
+  const copy = path.join(dir, 'copy');
+  fs.mkdirSync(copy);
+  fs.writeFileSync(path.join(copy, 'package.json'), JSON.stringify(manifest));
+  fs.writeFileSync(path.join(copy, 'package-lock.json'), JSON.stringify({ lockfileVersion: 3, packages: locked }));
+  fs.writeFileSync(path.join(dir, 'store.pem'), ca.pair.certificate);
+  const npmFile = JSON.stringify(path.join(repository, 'ops/setup/npm-packages.mjs'));
+  const source = `const { npmPackages } = await import(${npmFile}); await npmPackages(${JSON.stringify(copy)}).run();`;
+  const script = '[ -z "$1" ] || mount --bind "$1" /etc/ssl/certs/ca-certificates.crt; shift; exec "$@"';
+  /** @param store the machine's store. Empty: that of this machine */
+  const install = (store: string) =>
+    new Promise<string>((resolve) => {
+      const inside = ['--mount', '--propagation', 'private', 'sh', '-ec', script, 'sh', store];
+      const words = [...inside, process.execPath, '--input-type=module', '--eval', source];
+      const env = {
+        ...{ PATH: process.env.PATH, HOME: dir, npm_config_registry: url },
+        ...{ npm_config_fetch_retries: '0', npm_config_cache: path.join(dir, 'npm') },
+      };
+      execFile('unshare', words, { env }, (error, _stdout, stderr) => resolve(error ? stderr : 'installed'));
+    });
+  try {
+    expect(await install('')).toMatch(/certificate/);
+    expect(await install(path.join(dir, 'store.pem'))).toBe('installed');
+    expect(fs.existsSync(path.join(copy, 'node_modules/a/package.json'))).toBe(true);
+  } finally {
+    registry.closeAllConnections();
+    registry.close();
+  }
+}, 60_000);
 
 test('the agent is bundled again when a source of it is newer than the last bundle', async () => {
   const source = path.join(dir, 'agent/process/launch.ts');

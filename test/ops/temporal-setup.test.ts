@@ -3,10 +3,12 @@ import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import fs from 'node:fs';
 import http from 'node:http';
+import https from 'node:https';
 import type { AddressInfo } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { temporalServerMark, versions } from '../../ops/setup/toolchain/locations.mjs';
+import { TestCa } from '../support/test-ca.ts';
 
 /** How set-up gets Temporal: a download from a mirror of the test, or a build with a Go of the test. */
 const root = path.resolve(import.meta.dirname, '../..');
@@ -144,6 +146,29 @@ test.each<[string, (response: http.ServerResponse) => void, RegExp]>([
   answer = reply;
   expect(await download()).toMatch(reason);
   expect(toolchain()).toEqual([]);
+});
+
+test('a mirror whose CA only the machine trusts is used, and one that the machine does not trust is refused', async () => {
+  const ca = await TestCa.create();
+  const { certificate, key } = await ca.issue({ name: 'mirror', answersFor: [{ type: 'ip', value: '127.0.0.1' }] });
+  const secure = https.createServer({ cert: certificate, key }, (_request, response) => response.end(archive));
+  secure.listen(0, '127.0.0.1');
+  await once(secure, 'listening');
+  const store = path.join(dir, 'store.pem');
+  fs.writeFileSync(store, ca.pair.certificate);
+  const env = {
+    PLATFORM_TEMPORAL_DOWNLOAD: `https://127.0.0.1:${(secure.address() as AddressInfo).port}`,
+    ...{ NODE_EXTRA_CA_CERTS: '', SSL_CERT_DIR: '', SSL_CERT_FILE: '' },
+  };
+  try {
+    expect(await download(env)).toMatch(/SetupError .*certificate/s);
+    expect(toolchain()).toEqual([]);
+    expect(await download({ ...env, SSL_CERT_FILE: store })).not.toMatch(/SetupError/);
+    expect(toolchain()).toEqual([expect.stringMatching(/^temporal-cli-/)]);
+  } finally {
+    secure.closeAllConnections();
+    secure.close();
+  }
 });
 
 test('without the download and without Go, set-up prints the reason and the remedies', async () => {
