@@ -6,8 +6,8 @@ import { LockHeldError, lockFile } from './file-lock.mjs';
 import { report } from './progress.mjs';
 import { cacheDir, versions } from './toolchain/locations.mjs';
 
-/** The disk space that builds need, most of it until the end of set-up only. */
-export const buildDisk = { temporalMb: 3500, s3TestServerMb: 2000, kubernetesMb: 20_000 };
+/** The disk space that builds need, most of it until the end of set-up only. That for Kubernetes is an estimate. */
+export const buildDisk = { temporalMb: 3500, s3TestServerMb: 900, kubernetesMb: 12_000 };
 
 /** The folders of Go's caches of this set-up, which all of its builds share. Undefined until the first build. */
 let caches;
