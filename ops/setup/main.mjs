@@ -21,7 +21,7 @@ import { timeSkippingTestServer } from './time-skipping-test-server.mjs';
 import { cacheDir } from './toolchain/locations.mjs';
 
 /**
- * `node ops/setup/main.mjs [--for start|test|faults|kubernetes|packages] [--with TEMPLATE]… [--then SCRIPT ARGS…]`
+ * `node ops/setup/main.mjs [--for start|bench|test|faults|kubernetes|packages] [--with TEMPLATE]… [--then SCRIPT ARGS…]`
  *
  * Runs the missing steps of set-up with the machine's own Node (20 or newer), then replaces itself with the project's
  * own Node and the script. `--with` at once makes an image that a host would otherwise make later: `code-interpreter` or
@@ -44,25 +44,32 @@ const { values } = parseArgs({
 /** @type {Record<string, () => import('./progress.mjs').Step[]>} */
 const stepsFor = {
   packages: () => [npmPackages(root)],
-  start: () => [
-    npmPackages(root),
-    debianPackages('start'),
-    ...(process.env.TEMPORAL_ADDRESS ? [] : [temporal(root)]),
-    agentBundle(root),
-    webPagesBundle(root),
-    baseImage(root),
-  ],
+  start: () => startSteps(process.env.TEMPORAL_ADDRESS ? [] : [temporal(root)]),
+  // Some measurements run on the servers of the tests.
+  bench: () => startSteps([temporal(root, { needsServer: true })]),
   test: () => testSteps('test'),
   faults: () => testSteps('faults'),
   kubernetes: () => [...testSteps('kubernetes'), kubernetes()],
 };
+
+/** @param {import('./progress.mjs').Step[]} temporalSteps */
+function startSteps(temporalSteps) {
+  return [
+    npmPackages(root),
+    debianPackages('start'),
+    ...temporalSteps,
+    agentBundle(root),
+    webPagesBundle(root),
+    baseImage(root),
+  ];
+}
 
 /** @param {'test' | 'faults' | 'kubernetes'} purpose */
 function testSteps(purpose) {
   return [
     npmPackages(root),
     debianPackages(purpose),
-    temporal(root, { isForTests: true }),
+    temporal(root, { needsServer: true }),
     timeSkippingTestServer(),
     s3TestServerProgram(),
     paymentTestServerProgram(),

@@ -19,16 +19,16 @@ const goModules = {
 /**
  * Temporal, once for this machine. By default its CLI is downloaded, which contains a development server. If that fails,
  * the server, its schema tool, Web UI and CLI are built from their Go modules. They are built at once with
- * `PLATFORM_TEMPORAL_BUILD`, for a data folder whose workflows are in the server's database, and for tests: those run
- * on Postgres, as production does, and need the server's own configuration for namespaces and task queues.
+ * `PLATFORM_TEMPORAL_BUILD`, for a data folder whose workflows are in the server's database, and with `needsServer`: tests
+ * run on Postgres, as production does, and set values for single namespaces and task queues.
  * @param {string} root
- * @param {{isForTests?: boolean}} [options]
+ * @param {{needsServer?: boolean}} [options]
  * @returns {import('./progress.mjs').Step}
  */
-export function temporal(root, { isForTests = false } = {}) {
+export function temporal(root, { needsServer = false } = {}) {
   const dataDir = path.resolve(root, process.env.PLATFORM_DATA_DIR || '.data');
   const isAskedFor = ['1', 'true'].includes(process.env.PLATFORM_TEMPORAL_BUILD ?? '');
-  const mustBuild = isForTests || isAskedFor || fs.existsSync(temporalServerMark(dataDir));
+  const mustBuild = needsServer || isAskedFor || fs.existsSync(temporalServerMark(dataDir));
   const isBuilt = () => fs.existsSync(temporalPrograms().dir);
   return {
     title: 'Temporal',

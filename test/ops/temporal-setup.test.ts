@@ -211,7 +211,7 @@ test('a later set-up removes the caches of one that was killed, and not those of
 
 test('it is built at once for tests, with the setting, and for a data folder of the built server', async () => {
   const go = makeGo();
-  await runStep(go, { isForTests: true });
+  await runStep(go, { needsServer: true });
   expect(toolchain()).toEqual([builtFolder()]);
   fs.rmSync(path.join(dir, 'cache'), { recursive: true });
   await runStep({ ...go, PLATFORM_TEMPORAL_BUILD: '1' });
